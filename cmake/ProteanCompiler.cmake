@@ -1,0 +1,26 @@
+# Flags, and the function that makes a room of the library.
+add_library(protean_flags INTERFACE)
+target_compile_options(protean_flags INTERFACE -Wall -Wextra -Wshadow -Wno-unknown-pragmas)
+if(PROTEAN_WARNINGS_AS_ERRORS)
+  target_compile_options(protean_flags INTERFACE -Werror)
+endif()
+# Contraction to fused multiply-add is allowed by default in GNU C++; Clang needs to be told.
+target_compile_options(protean_flags INTERFACE -ffp-contract=fast)
+foreach(sanitizer IN LISTS PROTEAN_SANITIZE)
+  target_compile_options(protean_flags INTERFACE -fsanitize=${sanitizer} -fno-omit-frame-pointer -g)
+  target_link_options(protean_flags INTERFACE -fsanitize=${sanitizer})
+endforeach()
+if("undefined" IN_LIST PROTEAN_SANITIZE)
+  target_compile_options(protean_flags INTERFACE -fno-sanitize-recover=undefined)
+endif()
+target_include_directories(protean_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
+
+set_property(GLOBAL PROPERTY PROTEAN_ROOMS "")
+# protean_room(<name> SOURCES ... [LINK ...]): an object library; cmake/library joins them into one.
+function(protean_room name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_library(protean_${name} OBJECT ${arg_SOURCES})
+  target_link_libraries(protean_${name} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt ${arg_LINK})
+  set_property(GLOBAL APPEND PROPERTY PROTEAN_ROOMS protean_${name})
+  set_property(GLOBAL APPEND PROPERTY PROTEAN_LINK ${arg_LINK})
+endfunction()

@@ -1,0 +1,43 @@
+# Finds what the build needs and what it can use, and says what it found. docs/dependencies.md gives the reasons.
+include(CMakeFindDependencyMacro)
+
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(hwy REQUIRED)
+find_package(FastFloat REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(LibLZMA REQUIRED)
+find_package(Threads REQUIRED)
+if(PROTEAN_APPS)
+  find_package(yaml-cpp REQUIRED)
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+endif()
+if(PROTEAN_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# protean_optional(<package> <find_package arguments>): honours PROTEAN_<PACKAGE> = AUTO | ON | OFF and sets
+# PROTEAN_HAVE_<PACKAGE>.
+function(protean_optional package)
+  set(have OFF)
+  if(NOT "${PROTEAN_${package}}" STREQUAL "OFF")
+    set(required "")
+    if("${PROTEAN_${package}}" STREQUAL "ON")
+      set(required REQUIRED)
+    endif()
+    find_package(${ARGN} ${required} QUIET GLOBAL)
+    if(${ARGV1}_FOUND)
+      set(have ON)
+    endif()
+  endif()
+  set(PROTEAN_HAVE_${package} ${have} PARENT_SCOPE)
+endfunction()
+
+if(CMAKE_VERSION VERSION_LESS 3.24)
+  message(STATUS "CMake ${CMAKE_VERSION}: optional packages need CMake 3.24 or newer to be seen in every folder")
+endif()
+protean_optional(KOKKOS ProteanKokkos)
+protean_optional(MKL ProteanMKL)
+
+message(STATUS "Protean ${PROJECT_VERSION}: Kokkos ${PROTEAN_HAVE_KOKKOS}, MKL ${PROTEAN_HAVE_MKL}")

@@ -1,0 +1,84 @@
+// Vector operations. All vectors of one call have the same length and lie in the context's space, else
+// ShapeMismatch / WrongSpace; outputs must not overlap other arguments unless said. Scalars live where the
+// vectors live: a reduction leaves its result there and an update reads it there, so that a solver's loop never
+// waits for the host. Reductions add fixed parts in a fixed order: the same bits for the same number of threads.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include <protean/core/context.hpp>
+#include <protean/core/vector.hpp>
+
+namespace protean {
+
+// factor * (*numerator) / (*denominator), evaluated where it is used; a null pointer stands for 1.
+// The pointers are into the context's space and are read when the operation runs.
+template <class T>
+struct Coefficient {
+  T factor = 1;
+  const T* numerator = nullptr;
+  const T* denominator = nullptr;
+
+  Coefficient() = default;
+  Coefficient(T value) : factor(value) {}
+  Coefficient(T value, const T* top, const T* bottom = nullptr)
+      : factor(value), numerator(top), denominator(bottom) {}
+};
+
+// Copies between spaces and within one, by name only. to and from do not overlap.
+template <class T>
+void copy(const Context& context, VectorView<const T> from, VectorView<T> to);
+template <class T>
+void fill(const Context& context, T value, VectorView<T> x);
+// x := a x
+template <class T>
+void scale(const Context& context, Coefficient<T> a, VectorView<T> x);
+// y := a x + y
+template <class T>
+void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y);
+// y := a x + b y. A coefficient b of exactly Coefficient(0) does not read y.
+template <class T>
+void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b, VectorView<T> y);
+// z := x .* y; z may be x or y.
+template <class T>
+void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z);
+
+// result[0] := x . y
+template <class T>
+void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result);
+// result[0] := x . y, result[1] := x . z in one pass
+template <class T>
+void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
+              T* result);
+// y := a x + y, result[0] := y . y
+template <class T>
+void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result);
+// y := a x + y and w := b v + w in one pass
+template <class T>
+void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
+               Coefficient<T> b, VectorView<const T> v, VectorView<T> w);
+
+// CG: x := x + a p, r := r - a q, result[0] := r . r, result[1] := r . (d .* r); with an empty d, result[1] = result[0].
+template <class T>
+void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
+               VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result);
+// CG: p := d .* r + b p; an empty d stands for ones. b of exactly Coefficient(0) does not read p.
+template <class T>
+void cg_direction(const Context& context, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
+                  VectorView<T> p);
+
+// A block of k vectors of length n, column j at data + j * stride: the basis of GMRES.
+template <class T>
+struct VectorBlock {
+  T* data = nullptr;
+  std::int64_t size = 0, stride = 0, count = 0;
+  Space space = Space::host;
+};
+// result[j] := V_j . w for all j, reading w once for every few columns
+template <class T>
+void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result);
+// w := w + factor * sum_j h[j] V_j ; h in the context's space
+template <class T>
+void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w);
+
+}  // namespace protean

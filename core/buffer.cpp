@@ -1,0 +1,57 @@
+#include "core/buffer.hpp"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+
+namespace protean {
+namespace {
+
+std::atomic<std::size_t> allocated{0}, peak{0};
+constexpr std::size_t small_alignment = 64, huge_page = std::size_t{2} << 20, page = 4096;
+
+void count(std::size_t bytes) noexcept {
+  const std::size_t now = allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::size_t seen = peak.load(std::memory_order_relaxed);
+  while (seen < now && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {}
+}
+
+}  // namespace
+
+std::size_t allocated_bytes() noexcept { return allocated.load(std::memory_order_relaxed); }
+std::size_t peak_allocated_bytes() noexcept { return peak.load(std::memory_order_relaxed); }
+
+namespace detail {
+
+void* allocate(const Context& context, std::size_t bytes) {
+  const bool large = bytes >= 2 * huge_page;
+  const std::size_t alignment = large ? huge_page : small_alignment;
+  if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - alignment)
+    throw OutOfMemory("a buffer of " + human_bytes(bytes) + " was asked for; no machine has that", bytes);
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* data = std::aligned_alloc(alignment, rounded);
+  if (!data) throw OutOfMemory("no memory for a buffer of " + human_bytes(bytes), bytes);
+  if (large) {
+    // Refusal is harmless: ordinary pages are used then.
+    (void)madvise(data, rounded, MADV_HUGEPAGE);
+    parallel(context, [&](int part, int parts) {
+      const Range range = even_range(static_cast<std::int64_t>(rounded), part, parts, page);
+      for (std::int64_t i = range.begin; i < range.end; i += page) static_cast<volatile char*>(data)[i] = 0;
+    });
+  }
+  count(bytes);
+  return data;
+}
+
+void deallocate(const Context&, void* data, std::size_t bytes) noexcept {
+  allocated.fetch_sub(bytes, std::memory_order_relaxed);
+  std::free(data);
+}
+
+}  // namespace detail
+}  // namespace protean

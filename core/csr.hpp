@@ -1,0 +1,162 @@
+// Compressed sparse rows: the canonical form of a matrix, from which every storage format is built and into
+// which every one can be turned back. It is interchange data, not an operator (that is the format `csr`).
+//
+//        | 1 . 2 . |     row_ptr = 0 2 3 3 6          rows+1 entries, nondecreasing, row_ptr[0] = 0
+//    A = | . 3 . . |     col     = 0 2 | 1 | | 0 1 3  ascending and distinct within a row, 0-based
+//        | . . . . |     values  = 1 2 | 3 | | 4 5 6
+//        | 4 5 . 6 |
+//
+// Explicit zeros are kept as entries. 32-bit columns; 32- or 64-bit row pointers. Rows and columns are below
+// 2^31, entries below 2^63.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <protean/core/buffer.hpp>
+#include <protean/core/error.hpp>
+
+namespace protean {
+
+// Row pointers of either width. Exactly one of p32 and p64 is set.
+struct RowPointers {
+  const std::int32_t* p32 = nullptr;
+  const std::int64_t* p64 = nullptr;
+
+  std::int64_t operator[](std::int64_t i) const noexcept { return p32 ? p32[i] : p64[i]; }
+  std::size_t width() const noexcept { return p32 ? 4 : 8; }
+  // f(const int32_t*) or f(const int64_t*): hot loops are written once as a template over the pointer.
+  template <class F>
+  decltype(auto) visit(F&& f) const {
+    return p32 ? f(p32) : f(p64);
+  }
+};
+
+// Where the entries are, without their values. A cheap handle: copies share the arrays, which live as long as
+// `owner` (or, for a view, as long as the caller keeps them).
+struct SparsityPattern {
+  std::int64_t rows = 0, cols = 0, nonzeros = 0;
+  RowPointers row_ptr;
+  const std::int32_t* col = nullptr;
+  std::shared_ptr<const void> owner;
+
+  std::int64_t row_length(std::int64_t row) const noexcept { return row_ptr[row + 1] - row_ptr[row]; }
+  std::span<const std::int32_t> row(std::int64_t r) const noexcept {
+    return {col + row_ptr[r], static_cast<std::size_t>(row_length(r))};
+  }
+  // Bytes of row pointers and columns.
+  std::size_t bytes() const noexcept {
+    return static_cast<std::size_t>(rows + 1) * row_ptr.width() + static_cast<std::size_t>(nonzeros) * 4;
+  }
+};
+
+// A whole matrix. Also a cheap handle; immutable through it.
+template <class T>
+struct CsrMatrix {
+  SparsityPattern pattern;
+  const T* values = nullptr;
+  std::shared_ptr<const void> values_owner;
+
+  std::int64_t rows() const noexcept { return pattern.rows; }
+  std::int64_t cols() const noexcept { return pattern.cols; }
+  std::int64_t nonzeros() const noexcept { return pattern.nonzeros; }
+  std::size_t bytes() const noexcept {
+    return pattern.bytes() + static_cast<std::size_t>(nonzeros()) * sizeof(T);
+  }
+};
+
+// The caller's arrays, not copied; they must outlive every handle. Nothing is checked: see validate().
+// row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes.
+template <class T>
+CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int32_t* row_ptr,
+                      const std::int32_t* col, const T* values);
+template <class T>
+CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int64_t* row_ptr,
+                      const std::int32_t* col, const T* values);
+
+// Arrays to be filled and then frozen into a CsrMatrix that owns them. row_ptr is 32-bit when `nonzeros` is
+// below 2^31 and `force_wide` is false. Nothing is initialised but row_ptr[0] = 0. Host contexts only.
+template <class T>
+class CsrBuilder {
+ public:
+  CsrBuilder(ContextPtr context, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
+             bool force_wide = false);
+  std::int64_t rows() const noexcept { return rows_; }
+  std::int64_t cols() const noexcept { return cols_; }
+  std::int64_t nonzeros() const noexcept { return nonzeros_; }
+  void set_row_ptr(std::int64_t i, std::int64_t value) noexcept {
+    if (narrow_)
+      ptr32_[i] = static_cast<std::int32_t>(value);
+    else
+      ptr64_[i] = value;
+  }
+  std::int64_t row_ptr(std::int64_t i) const noexcept { return narrow_ ? ptr32_[i] : ptr64_[i]; }
+  std::int32_t* col() noexcept { return col_.data(); }
+  T* values() noexcept { return values_.data(); }
+  // Moves the arrays into a matrix. The builder is empty afterwards.
+  CsrMatrix<T> freeze();
+
+ private:
+  std::int64_t rows_, cols_, nonzeros_;
+  bool narrow_;
+  Buffer<std::int32_t> ptr32_;
+  Buffer<std::int64_t> ptr64_;
+  Buffer<std::int32_t> col_;
+  Buffer<T> values_;
+};
+
+template <class T>
+struct Triplet {
+  std::int32_t row, col;
+  T value;
+};
+
+enum class Duplicates : unsigned char { sum, refuse };
+
+// Sorts triplets in any order into a matrix; duplicates are added in the order given, or refused with
+// BadMatrix naming the first. Stable: the result depends on nothing but the order given. Time O(nnz log row).
+template <class T>
+CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                               std::span<const Triplet<T>> triplets, Duplicates duplicates = Duplicates::sum);
+
+// Throws BadMatrix, naming row and entry, unless row pointers start at 0 and never decrease and columns are in
+// range and strictly ascending in each row. Parallel; reads the whole pattern once.
+void validate(const Context& context, const SparsityPattern& pattern);
+
+// True when every row is strictly ascending (the pattern is otherwise taken to be valid).
+bool is_sorted(const Context& context, const SparsityPattern& pattern);
+
+// A copy whose rows are sorted. Duplicates are added or refused as asked.
+template <class T>
+CsrMatrix<T> sorted_copy(const ContextPtr& context, const CsrMatrix<T>& matrix,
+                         Duplicates duplicates = Duplicates::refuse);
+
+// A^T, sorted. One counting sort, O(nnz + rows + cols).
+template <class T>
+CsrMatrix<T> transpose(const ContextPtr& context, const CsrMatrix<T>& matrix);
+
+// The same matrix with values of another type.
+template <class To, class From>
+CsrMatrix<To> convert_values(const ContextPtr& context, const CsrMatrix<From>& matrix);
+
+// A new, independent copy of all arrays.
+template <class T>
+CsrMatrix<T> deep_copy(const ContextPtr& context, const CsrMatrix<T>& matrix);
+
+// True when shape, pattern and values are equal bit for bit.
+template <class T>
+bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b);
+bool same_pattern(const SparsityPattern& a, const SparsityPattern& b);
+
+// diagonal[i] = a_ii, 0 where there is no entry; min(rows, cols) values.
+template <class T>
+void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* diagonal);
+
+// borders[0..parts] of rows, increasing, so that each part has nearly the same rows + nonzeros.
+// No part is cut inside a row: a single row longer than a part's share makes that part larger.
+std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, int parts,
+                                               std::int64_t grain = 1);
+
+}  // namespace protean

@@ -1,0 +1,39 @@
+// Matrices made from a formula, so that a problem can be solved without any file.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <protean/core/csr.hpp>
+
+namespace protean {
+
+// One parameter of a generator: a number with its default and range.
+struct GeneratorParam {
+  std::string_view name, doc;
+  double default_value = 0, smallest = 0, largest = 0;
+  bool integer = false;
+};
+
+using GeneratorParams = std::map<std::string, double, std::less<>>;
+
+struct GeneratorEntry {
+  std::string_view kind, title;  // "poisson-3d"
+  std::string_view formula;      // what the matrix is, and its size
+  std::span<const GeneratorParam> params;
+  bool symmetric_positive_definite = false;
+  CsrMatrix<double> (*make)(const ContextPtr&, const GeneratorParams& complete);
+};
+
+// poisson-2d, poisson-3d, convection-diffusion-3d, anisotropic-2d, anisotropic-3d, elasticity-3d,
+// graph-laplacian, random-spd, banded.
+std::span<const GeneratorEntry> generators() noexcept;
+
+// Deterministic in its parameters (seed included), whatever the number of threads. Throws BadArgument for an
+// unknown kind or parameter (with the nearest name) or a value out of range, OutOfMemory when it cannot fit.
+CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, const GeneratorParams& params = {});
+
+}  // namespace protean

@@ -1,0 +1,31 @@
+// Files that are there whole or not at all.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace protean {
+
+// Writes to a temporary file beside `path`; commit() flushes it to the disk and renames it over `path`. Without
+// commit() the temporary file is removed. Errors (no folder, no permission, disk full) throw Error with the
+// system's text and what to do.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+ private:
+  std::string path_, temporary_;
+  int file_ = -1;
+};
+
+// The whole text, atomically.
+void write_file(const std::string& path, std::string_view text);
+
+}  // namespace protean

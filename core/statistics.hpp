@@ -1,0 +1,47 @@
+// What a sparsity pattern looks like, in numbers: for format rules, for `inspect`, for people.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <protean/core/csr.hpp>
+
+namespace protean {
+
+// The five features of Mpakos et al., "Feature-based SpMV Performance Analysis on Contemporary Devices"
+// (IPDPS 2023), section III-A and Table I. Averages over rows skip empty rows where a row average would be 0/0.
+struct Features {
+  double memory_footprint_mib = 0;   // CSR bytes (values of 8, columns of 4, row pointers of 4) / 2^20
+  double mean_row_length = 0;        // nonzeros / rows
+  double skew = 0;                   // (longest - mean) / mean
+  double cross_row_similarity = 0;   // 0..1: part of a row's entries with a neighbour (column distance <= 1) in
+                                     // the next row, averaged over rows that have a next row
+  double neighbours = 0;             // 0..2: entries of the same row at column distance 1, averaged over entries
+};
+
+struct BlockFill {
+  std::int64_t blocks = 0;  // aligned r x r blocks that hold an entry
+  double fill = 0;          // r * r * blocks / nonzeros: 1 is perfect
+};
+
+struct Statistics {
+  std::int64_t rows = 0, cols = 0, nonzeros = 0;
+  std::int64_t longest = 0, shortest = 0, empty_rows = 0;
+  double mean = 0, deviation = 0;           // of row lengths (population deviation)
+  std::int64_t diagonals = 0;               // nonempty diagonals
+  std::int64_t lower_bandwidth = 0, upper_bandwidth = 0;
+  std::array<BlockFill, 3> block_fill;      // for block sizes 2, 3, 4
+  bool structurally_symmetric = false;      // false for rectangular ones
+  bool full_diagonal = false;               // every a_ii is stored
+  Features features;
+};
+
+// One parallel pass over the pattern and one over its transpose's counts; O(nonzeros + rows + cols) time, at
+// most 12 bytes a column of workspace plus 4 bytes an entry for the symmetry test.
+Statistics statistics(const Context& context, const SparsityPattern& pattern);
+
+// Largest |a_ij - a_ji| / max |a|, 0 for a symmetric matrix; infinity when the pattern is not symmetric.
+template <class T>
+double asymmetry(const Context& context, const CsrMatrix<T>& matrix);
+
+}  // namespace protean

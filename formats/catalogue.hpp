@@ -1,0 +1,16 @@
+// The table of all storage formats in this build.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include <protean/operators/assembled_matrix.hpp>
+
+namespace protean {
+
+// All formats, in the order of catalogue.def.
+std::span<const FormatEntry* const> catalogue() noexcept;
+
+// The format with this id. Throws BadArgument with the nearest name otherwise.
+const FormatEntry& find_format(std::string_view id);
+
+}  // namespace protean

@@ -1,0 +1,158 @@
+#include "operators/assembled_matrix.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <limits>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace protean {
+namespace {
+
+std::vector<std::string_view> split_choices(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('|', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+bool parse_integer(std::string_view text, std::int64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+void check_param(const FormatEntry& entry, const ParamDoc& doc, std::string_view value) {
+  if (!doc.choices.empty()) {
+    const auto words = split_choices(doc.choices);
+    for (std::string_view word : words)
+      if (word == value) return;
+    throw BadArgument(fmt::format("parameter {} of format {} is '{}'; it must be one of {}.{}", doc.name,
+                                  entry.id, value, fmt::join(words, ", "), did_you_mean(value, words)));
+  }
+  std::int64_t number = 0;
+  if (!parse_integer(value, number))
+    throw BadArgument(
+        fmt::format("parameter {} of format {} is '{}'; it must be an integer", doc.name, entry.id, value));
+  if (number < doc.smallest || number > doc.largest)
+    throw BadArgument(fmt::format("parameter {} of format {} is {}; it must be from {} to {}", doc.name,
+                                  entry.id, number, doc.smallest, doc.largest));
+}
+
+}  // namespace
+
+std::int64_t FormatParams::integer(std::string_view name) const {
+  std::int64_t value = 0;
+  const std::string& text = word(name);
+  if (!parse_integer(text, value))
+    throw BadArgument(fmt::format("parameter {} is '{}', not an integer", name, text));
+  return value;
+}
+
+const std::string& FormatParams::word(std::string_view name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) throw BadArgument(fmt::format("there is no parameter {}", name));
+  return found->second;
+}
+
+FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given) {
+  std::vector<std::string_view> names;
+  for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
+  for (const auto& [name, value] : given.all()) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw BadArgument(fmt::format("format {} has no parameter '{}'; it has {}.{}", entry.id, name,
+                                    names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")),
+                                    did_you_mean(name, names)));
+  }
+  FormatParams complete;
+  for (const ParamDoc& doc : entry.params) {
+    const std::string value = given.has(doc.name) ? given.word(doc.name) : std::string(doc.default_value);
+    check_param(entry, doc, value);
+    complete.set(std::string(doc.name), value);
+  }
+  return complete;
+}
+
+const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space space) {
+  const auto fits = [&](const Kernel& k) { return space == Space::host ? k.host : k.device; };
+  std::vector<std::string_view> names;
+  for (const Kernel& kernel : entry.kernels) {
+    names.push_back(kernel.name);
+    if (name.empty() ? !fits(kernel) || !kernel.unavailable.empty() : kernel.name != name) continue;
+    if (!kernel.unavailable.empty())
+      throw NotAvailable(
+          fmt::format("kernel {} of format {} is not in this build: {}", kernel.name, entry.id, kernel.unavailable));
+    if (!fits(kernel))
+      throw NotAvailable(fmt::format("kernel {} of format {} does not run in {} memory", kernel.name, entry.id,
+                                     to_string(space)));
+    return kernel;
+  }
+  if (name.empty())
+    throw NotAvailable(fmt::format("format {} has no kernel for {} memory", entry.id, to_string(space)));
+  throw BadArgument(fmt::format("format {} has no kernel '{}'; it has {}.{}", entry.id, name,
+                                fmt::join(names, ", "), did_you_mean(name, names)));
+}
+
+template <class T>
+void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
+  if (csr.rows() != this->rows() || csr.cols() != this->cols() || csr.nonzeros() != nonzeros_)
+    throw ShapeMismatch(fmt::format(
+        "new values for a {} x {} matrix of {} entries come from a {} x {} matrix of {}; the pattern must be the "
+        "same (build a new matrix otherwise)",
+        this->rows(), this->cols(), nonzeros_, csr.rows(), csr.cols(), csr.nonzeros()));
+  do_update_values(csr);
+  ++revision_.values;
+}
+
+std::size_t available_bytes(const Context&) {
+  if (std::FILE* file = std::fopen("/proc/meminfo", "r")) {
+    char line[256];
+    unsigned long long kib = 0;
+    bool found = false;
+    while (!found && std::fgets(line, sizeof line, file))
+      found = std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    std::fclose(file);
+    if (found) return static_cast<std::size_t>(kib) * 1024;
+  }
+  return std::numeric_limits<std::size_t>::max();
+}
+
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
+                                                const ContextPtr& context, const FormatParams& params,
+                                                std::string_view kernel_name) {
+  const FormatParams complete = resolve_params(entry, params);
+  const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
+  if (entry.traits.square_only && csr.rows() != csr.cols())
+    throw FormatRefused(entry.id, fmt::format("the matrix is {} x {}; this format holds square matrices only",
+                                              csr.rows(), csr.cols()));
+  const Admission admission = entry.admit(*context, csr.pattern, complete, sizeof(T));
+  if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
+  if (const std::size_t free = available_bytes(*context); admission.bytes > free)
+    throw OutOfMemory(fmt::format("format {} needs {} for this matrix; {} are free", entry.id,
+                                  human_bytes(admission.bytes), human_bytes(free)),
+                      admission.bytes);
+  const BuildRequest<T> request{csr, complete, context, entry, kernel.name};
+  if constexpr (sizeof(T) == 8)
+    return kernel.make_f64(request);
+  else
+    return kernel.make_f32(request);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                                \
+  template class AssembledMatrix<T>;                                                                          \
+  template std::unique_ptr<AssembledMatrix<T>> make_matrix<T>(const FormatEntry&, const CsrMatrix<T>&,        \
+                                                              const ContextPtr&, const FormatParams&,         \
+                                                              std::string_view);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

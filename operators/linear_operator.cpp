@@ -1,0 +1,57 @@
+#include "operators/linear_operator.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+
+namespace protean {
+
+template <class T>
+void require(VectorView<const T> view, std::int64_t size, Space space, std::string_view what) {
+  if (view.size != size) throw ShapeMismatch(fmt::format("{} has {} entries; {} are needed", what, view.size, size));
+  if (view.size > 0 && view.space != space)
+    throw WrongSpace(fmt::format("{} lies in {} memory; the operation runs on {} memory (copy it by name)", what,
+                                 to_string(view.space), to_string(space)));
+}
+
+template <class T>
+void LinearOperator<T>::check(VectorView<const T> x, VectorView<T> y) const {
+  require<T>(x, shape_.cols, context_->space(), "x");
+  require<T>(y, shape_.rows, context_->space(), "y");
+  const std::less<const T*> before;
+  if (x.size > 0 && y.size > 0 && before(x.data, y.data + y.size) && before(y.data, x.data + x.size))
+    throw BadArgument("x and y of a product overlap; give two vectors");
+  products_.fetch_add(1, std::memory_order_relaxed);
+}
+
+template <class T>
+void LinearOperator<T>::apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  check(x, y);
+  do_apply(alpha, x, beta, y);
+}
+
+template <class T>
+void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> y, T* result) {
+  if (A.rows() != A.cols())
+    throw ShapeMismatch(fmt::format("x . A x of a {} x {} operator: it must be square", A.rows(), A.cols()));
+  if (const auto* fused = dynamic_cast<const HasApplyDot<T>*>(&A)) {
+    A.check(x, y);
+    fused->do_apply_dot(x, y, result);
+    return;
+  }
+  A.apply(x, y);
+  dot<T>(*A.context(), x, y, result);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                          \
+  template class LinearOperator<T>;                                                     \
+  template void apply_dot<T>(const LinearOperator<T>&, VectorView<const T>, VectorView<T>, T*); \
+  template void require<T>(VectorView<const T>, std::int64_t, Space, std::string_view);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

@@ -1,0 +1,83 @@
+// Krylov solvers of A x = b against an abstract operator.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <protean/core/vector.hpp>
+#include <protean/operators/linear_operator.hpp>
+#include <protean/preconditioners/preconditioner.hpp>
+#include <protean/solvers/stopping.hpp>
+
+namespace protean {
+
+struct IterationInfo {
+  std::int64_t iteration = 0;       // 0: the initial guess
+  double residual = 0;              // 2-norm of the recurrence residual
+  double relative_residual = 0;     // divided by the baseline
+  double seconds = 0;               // since the solve began
+  std::int64_t restarts = 0;        // from the true residual so far
+};
+
+// Called between two iterations, iteration 0 included. The one safe point at which an operator may change its
+// storage format. Return false to end the solve with StopReason::interrupted.
+class SolveObserver {
+ public:
+  virtual ~SolveObserver() = default;
+  virtual bool on_iteration(const IterationInfo& info) = 0;
+};
+
+struct SolveReport {
+  StopReason reason = StopReason::running;
+  std::int64_t iterations = 0;
+  std::int64_t restarts = 0;  // the recurrence said converged, b - A x did not; or the method's own restarts
+  double rhs_norm = 0, initial_residual = 0;
+  double recurrence_residual = 0, true_residual = 0;  // 2-norms; true_residual is of the x returned
+  double recurrence_relative = 0, true_relative = 0;  // divided by the baseline norm
+  double seconds = 0;
+  std::string detail;  // numbers behind the reason, where there are some
+  bool converged() const noexcept { return protean::converged(reason); }
+};
+
+struct SolverOptions {
+  StoppingRule stopping;
+  std::int64_t restart = 30;                  // gmres: basis vectors before a restart
+  std::string orthogonalization = "cgs2";     // gmres: cgs2 | mgs
+};
+
+// A solver keeps its workspace between solves and reuses it while size and context stay. Not for use from two
+// threads at once (BadArgument); two solvers in two threads are fine.
+template <class T>
+class Solver {
+ public:
+  virtual ~Solver() = default;
+  // x: initial guess on entry, solution on return. Both vectors in A's space, not overlapping. M is set up by
+  // the caller (Preconditioner::ensure) or null for none. Numerical trouble is a reason in the report; bad
+  // arguments throw ShapeMismatch, WrongSpace, BadArgument.
+  SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
+                    const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
+
+  const SolverOptions& options() const noexcept { return options_; }
+  virtual std::string_view name() const noexcept = 0;
+
+ protected:
+  explicit Solver(SolverOptions options) : options_(std::move(options)) {}
+  SolverOptions options_;
+};
+
+struct SolverEntry {
+  std::string_view id, title, source;
+  std::unique_ptr<Solver<double>> (*make_f64)(const SolverOptions&);
+  std::unique_ptr<Solver<float>> (*make_f32)(const SolverOptions&);
+};
+
+// cg, bicgstab, gmres.
+std::span<const SolverEntry> solvers() noexcept;
+
+// BadArgument for an unknown method (with the nearest name) or options out of range.
+template <class T>
+std::unique_ptr<Solver<T>> make_solver(std::string_view method, const SolverOptions& options = {});
+
+}  // namespace protean
