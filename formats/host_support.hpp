@@ -6,13 +6,17 @@
 #include "core/blas1.hpp"
 #include "core/parallel.hpp"
 #include "operators/assembled_matrix.hpp"
+#include "operators/layout.hpp"
 
 namespace protean::formats {
 
 // A kernel compiled from a class template Format<T> with a constructor from BuildRequest<T>.
 template <template <class> class Format>
 constexpr Kernel native_host_kernel() {
-  return {"native", true, false, {},
+  return {"native",
+          true,
+          false,
+          {},
           [](const BuildRequest<double>& r) -> std::unique_ptr<AssembledMatrix<double>> {
             return std::make_unique<Format<double>>(r);
           },
@@ -27,7 +31,8 @@ inline void store(T alpha, T sum, T beta, T& y) {
   y = beta == T(0) ? alpha * sum : alpha * sum + beta * y;
 }
 
-// Partial sums of parts, added in order: deterministic for a fixed number of parts. Each on its own cache line.
+// Partial sums of parts, added in order: deterministic for a fixed number of parts. Each on its own cache
+// line.
 template <class T>
 class PartialSums {
  public:

@@ -18,15 +18,22 @@ namespace protean::formats {
 namespace {
 
 template <class T>
-class Csr final : public AssembledMatrix<T> {
+class Csr final : public AssembledMatrix<T>, public HasLayout {
  public:
   explicit Csr(const BuildRequest<T>& request)
       : AssembledMatrix<T>(request),
         csr_(request.csr),
-        borders_(balanced_row_borders(csr_.pattern, useful_parts(*request.context, csr_.nonzeros() + csr_.rows()))) {}
+        borders_(balanced_row_borders(csr_.pattern,
+                                      useful_parts(*request.context, csr_.nonzeros() + csr_.rows()))) {}
 
   CsrMatrix<T> to_csr() const override { return csr_; }
   std::size_t bytes() const noexcept override { return csr_.bytes(); }
+  std::vector<LayoutArray> layout() const override {
+    return {csr_.pattern.row_ptr.visit(
+                [&](auto* row_ptr) { return layout_array("row_ptr", row_ptr, csr_.rows() + 1); }),
+            layout_array("col", csr_.pattern.col, csr_.nonzeros()),
+            layout_array("values", csr_.values, csr_.nonzeros())};
+  }
   void diagonal(VectorView<T> d) const override { extract_diagonal(*this->context(), csr_, d.data); }
 
  protected:
@@ -39,7 +46,8 @@ class Csr final : public AssembledMatrix<T> {
       parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
         for (std::int64_t r = borders_[part]; r < borders_[part + 1]; ++r) {
           T sum = 0;
-          for (auto k = row_ptr[r]; k < row_ptr[r + 1]; ++k) sum += csr_.values[k] * x.data[csr_.pattern.col[k]];
+          for (auto k = row_ptr[r]; k < row_ptr[r + 1]; ++k)
+            sum += csr_.values[k] * x.data[csr_.pattern.col[k]];
           store(alpha, sum, beta, y.data[r]);
         }
       });
@@ -51,7 +59,8 @@ class Csr final : public AssembledMatrix<T> {
   std::vector<std::int64_t> borders_;
 };
 
-Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&, std::size_t value_bytes) {
+Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,
+                std::size_t value_bytes) {
   return Admission::accept(pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes,
                            pattern.nonzeros);
 }
