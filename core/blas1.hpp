@@ -1,7 +1,8 @@
 // Vector operations. All vectors of one call have the same length and lie in the context's space, else
 // ShapeMismatch / WrongSpace; outputs must not overlap other arguments unless said. Scalars live where the
-// vectors live: a reduction leaves its result there and an update reads it there, so that a solver's loop never
-// waits for the host. Reductions add fixed parts in a fixed order: the same bits for the same number of threads.
+// vectors live: a reduction leaves its result there and an update reads it there, so that a solver's loop
+// never waits for the host. Reductions add fixed parts in a fixed order: the same bits for the same number of
+// threads.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -38,7 +39,8 @@ template <class T>
 void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y);
 // y := a x + b y. A coefficient b of exactly Coefficient(0) does not read y.
 template <class T>
-void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b, VectorView<T> y);
+void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b,
+           VectorView<T> y);
 // z := x .* y; z may be x or y.
 template <class T>
 void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z);
@@ -58,7 +60,8 @@ template <class T>
 void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
                Coefficient<T> b, VectorView<const T> v, VectorView<T> w);
 
-// CG: x := x + a p, r := r - a q, result[0] := r . r, result[1] := r . (d .* r); with an empty d, result[1] = result[0].
+// CG: x := x + a p, r := r - a q, result[0] := r . r, result[1] := r . (d .* r); with an empty d, result[1] =
+// result[0].
 template <class T>
 void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
                VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result);

@@ -10,8 +10,9 @@
 namespace protean {
 
 namespace detail {
-// Aligned to 64 bytes; large blocks to 2 MiB and offered to the kernel as huge pages, which is worth up to 1.5x
-// on a matrix-vector product. Each thread of the context touches its own even part first. Throws OutOfMemory.
+// Aligned to 64 bytes; large blocks to 2 MiB and offered to the kernel as huge pages, which is worth up
+// to 1.5x on a matrix-vector product. Each thread of the context touches its own even part first. Throws
+// OutOfMemory.
 void* allocate(const Context& context, std::size_t bytes);
 void deallocate(const Context& context, void* data, std::size_t bytes) noexcept;
 }  // namespace detail

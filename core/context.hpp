@@ -1,5 +1,6 @@
-// Where work runs. A Context is one memory space with the workers that operate on it: host memory and a number
-// of threads. It is passed to everything that allocates or computes; there is no global device, no global pool.
+// Where work runs. A Context is one memory space with the workers that operate on it: host memory and a
+// number of threads. It is passed to everything that allocates or computes; there is no global device, no
+// global pool.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -9,8 +10,9 @@ namespace protean {
 enum class Space : unsigned char { host, device };
 std::string_view to_string(Space space) noexcept;
 
-// Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Two solves that run at
-// the same time in two threads of the caller should have a context each, so that they do not share workers.
+// Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Two solves that run
+// at the same time in two threads of the caller should have a context each, so that they do not share
+// workers.
 class Context {
  public:
   // Host memory with this many threads; 0 takes OMP_NUM_THREADS or else the processors this process may use.

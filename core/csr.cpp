@@ -17,11 +17,11 @@ constexpr std::int64_t largest_index = std::numeric_limits<std::int32_t>::max();
 
 void check_sizes(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) {
   if (rows < 0 || cols < 0 || nonzeros < 0)
-    throw BadArgument(fmt::format("a matrix of {} x {} with {} entries: sizes cannot be negative", rows, cols,
-                                  nonzeros));
+    throw BadArgument(
+        fmt::format("a matrix of {} x {} with {} entries: sizes cannot be negative", rows, cols, nonzeros));
   if (rows > largest_index || cols > largest_index)
-    throw BadArgument(fmt::format("a matrix of {} x {}: rows and columns are limited to {}", rows, cols,
-                                  largest_index));
+    throw BadArgument(
+        fmt::format("a matrix of {} x {}: rows and columns are limited to {}", rows, cols, largest_index));
 }
 
 template <class T, class Pointer>
@@ -101,13 +101,14 @@ void validate(const Context& context, const SparsityPattern& pattern) {
     for (std::int64_t r = range.begin; r < range.end; ++r) {
       const std::int64_t begin = pattern.row_ptr[r], end = pattern.row_ptr[r + 1];
       if (end < begin || end > pattern.nonzeros)
-        throw BadMatrix(fmt::format("row_ptr[{}] = {} follows row_ptr[{}] = {}; row pointers must not decrease",
-                                    r + 1, end, r, begin));
+        throw BadMatrix(
+            fmt::format("row_ptr[{}] = {} follows row_ptr[{}] = {}; row pointers must not decrease", r + 1,
+                        end, r, begin));
       for (std::int64_t k = begin; k < end; ++k) {
         const std::int32_t c = pattern.col[k];
         if (c < 0 || c >= pattern.cols)
-          throw BadMatrix(fmt::format("row {}, entry {}: column {} is outside 0..{}", r, k - begin, c,
-                                      pattern.cols - 1));
+          throw BadMatrix(
+              fmt::format("row {}, entry {}: column {} is outside 0..{}", r, k - begin, c, pattern.cols - 1));
         if (k > begin && c <= pattern.col[k - 1])
           throw BadMatrix(fmt::format(
               "row {}, entry {}: column {} after column {}; columns must ascend without duplicates "
@@ -185,8 +186,8 @@ CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std
   std::vector<std::int64_t> ptr(static_cast<std::size_t>(rows) + 1, 0);
   for (const auto& t : triplets) {
     if (t.row < 0 || t.row >= rows || t.col < 0 || t.col >= cols)
-      throw BadMatrix(fmt::format("entry ({}, {}) is outside the {} x {} matrix (counted from 0)", t.row, t.col,
-                                  rows, cols));
+      throw BadMatrix(fmt::format("entry ({}, {}) is outside the {} x {} matrix (counted from 0)", t.row,
+                                  t.col, rows, cols));
     ++ptr[t.row + 1];
   }
   std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
@@ -275,12 +276,14 @@ void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* dia
     for (std::int64_t r = range.begin; r < range.end; ++r) {
       const auto row = p.row(r);
       const auto found = std::lower_bound(row.begin(), row.end(), static_cast<std::int32_t>(r));
-      diagonal[r] = found != row.end() && *found == r ? matrix.values[p.row_ptr[r] + (found - row.begin())] : T{};
+      diagonal[r] =
+          found != row.end() && *found == r ? matrix.values[p.row_ptr[r] + (found - row.begin())] : T{};
     }
   });
 }
 
-std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, int parts, std::int64_t grain) {
+std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, int parts,
+                                               std::int64_t grain) {
   std::vector<std::int64_t> borders(static_cast<std::size_t>(parts) + 1, pattern.rows);
   borders[0] = 0;
   const std::int64_t total = pattern.rows + pattern.nonzeros;
@@ -299,24 +302,23 @@ std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, i
   return borders;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                              \
-  template CsrMatrix<T> csr_view<T>(std::int64_t, std::int64_t, const std::int32_t*, const std::int32_t*,   \
-                                    const T*);                                                              \
-  template CsrMatrix<T> csr_view<T>(std::int64_t, std::int64_t, const std::int64_t*, const std::int32_t*,   \
-                                    const T*);                                                              \
-  template class CsrBuilder<T>;                                                                             \
-  template CsrMatrix<T> csr_from_triplets<T>(const ContextPtr&, std::int64_t, std::int64_t,                 \
-                                             std::span<const Triplet<T>>, Duplicates);                      \
-  template CsrMatrix<T> sorted_copy<T>(const ContextPtr&, const CsrMatrix<T>&, Duplicates);                 \
-  template CsrMatrix<T> transpose<T>(const ContextPtr&, const CsrMatrix<T>&);                               \
-  template CsrMatrix<T> deep_copy<T>(const ContextPtr&, const CsrMatrix<T>&);                               \
-  template bool identical<T>(const CsrMatrix<T>&, const CsrMatrix<T>&);                                     \
+#define PROTEAN_INSTANTIATE(T)                                                                            \
+  template CsrMatrix<T> csr_view<T>(std::int64_t, std::int64_t, const std::int32_t*, const std::int32_t*, \
+                                    const T*);                                                            \
+  template CsrMatrix<T> csr_view<T>(std::int64_t, std::int64_t, const std::int64_t*, const std::int32_t*, \
+                                    const T*);                                                            \
+  template class CsrBuilder<T>;                                                                           \
+  template CsrMatrix<T> csr_from_triplets<T>(const ContextPtr&, std::int64_t, std::int64_t,               \
+                                             std::span<const Triplet<T>>, Duplicates);                    \
+  template CsrMatrix<T> sorted_copy<T>(const ContextPtr&, const CsrMatrix<T>&, Duplicates);               \
+  template CsrMatrix<T> transpose<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
+  template CsrMatrix<T> deep_copy<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
+  template bool identical<T>(const CsrMatrix<T>&, const CsrMatrix<T>&);                                   \
   template void extract_diagonal<T>(const Context&, const CsrMatrix<T>&, T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE
 template CsrMatrix<float> convert_values<float, double>(const ContextPtr&, const CsrMatrix<double>&);
 template CsrMatrix<double> convert_values<double, float>(const ContextPtr&, const CsrMatrix<float>&);
-
 
 }  // namespace protean

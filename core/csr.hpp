@@ -121,8 +121,8 @@ template <class T>
 CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
                                std::span<const Triplet<T>> triplets, Duplicates duplicates = Duplicates::sum);
 
-// Throws BadMatrix, naming row and entry, unless row pointers start at 0 and never decrease and columns are in
-// range and strictly ascending in each row. Parallel; reads the whole pattern once.
+// Throws BadMatrix, naming row and entry, unless row pointers start at 0 and never decrease and columns are
+// in range and strictly ascending in each row. Parallel; reads the whole pattern once.
 void validate(const Context& context, const SparsityPattern& pattern);
 
 // True when every row is strictly ascending (the pattern is otherwise taken to be valid).

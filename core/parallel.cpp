@@ -1,5 +1,6 @@
-// Compiled without -fsanitize=thread also in a ThreadSanitizer build: the OpenMP run time is not instrumented,
-// so its fork and join are told to the sanitizer here, by hand, and everything inside a part is checked.
+// Compiled without -fsanitize=thread also in a ThreadSanitizer build: the OpenMP run time is not
+// instrumented, so its fork and join are told to the sanitizer here, by hand, and everything inside a part is
+// checked.
 #include "core/parallel.hpp"
 
 #include <omp.h>

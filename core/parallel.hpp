@@ -1,6 +1,7 @@
-// The one place where threads are started. Everything parallel on the host is a body(part, parts) run once for
-// each part of a context's threads, so work is split by the caller, not by a scheduler: the thread that touched
-// a part of a vector first is the one that works on it, and sums over parts are the same in every run.
+// The one place where threads are started. Everything parallel on the host is a body(part, parts) run once
+// for each part of a context's threads, so work is split by the caller, not by a scheduler: the thread that
+// touched a part of a vector first is the one that works on it, and sums over parts are the same in every
+// run.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -9,14 +9,15 @@
 namespace protean {
 
 // The five features of Mpakos et al., "Feature-based SpMV Performance Analysis on Contemporary Devices"
-// (IPDPS 2023), section III-A and Table I. Averages over rows skip empty rows where a row average would be 0/0.
+// (IPDPS 2023), section III-A and Table I. Averages over rows skip empty rows where a row average would be
+// 0/0.
 struct Features {
-  double memory_footprint_mib = 0;   // CSR bytes (values of 8, columns of 4, row pointers of 4) / 2^20
-  double mean_row_length = 0;        // nonzeros / rows
-  double skew = 0;                   // (longest - mean) / mean
-  double cross_row_similarity = 0;   // 0..1: part of a row's entries with a neighbour (column distance <= 1) in
-                                     // the next row, averaged over rows that have a next row
-  double neighbours = 0;             // 0..2: entries of the same row at column distance 1, averaged over entries
+  double memory_footprint_mib = 0;  // CSR bytes (values of 8, columns of 4, row pointers of 4) / 2^20
+  double mean_row_length = 0;       // nonzeros / rows
+  double skew = 0;                  // (longest - mean) / mean
+  double cross_row_similarity = 0;  // 0..1: part of a row's entries with a neighbour (column distance <= 1)
+                                    // in the next row, averaged over rows that have a next row
+  double neighbours = 0;  // 0..2: entries of the same row at column distance 1, averaged over entries
 };
 
 struct BlockFill {
@@ -27,12 +28,12 @@ struct BlockFill {
 struct Statistics {
   std::int64_t rows = 0, cols = 0, nonzeros = 0;
   std::int64_t longest = 0, shortest = 0, empty_rows = 0;
-  double mean = 0, deviation = 0;           // of row lengths (population deviation)
-  std::int64_t diagonals = 0;               // nonempty diagonals
+  double mean = 0, deviation = 0;  // of row lengths (population deviation)
+  std::int64_t diagonals = 0;      // nonempty diagonals
   std::int64_t lower_bandwidth = 0, upper_bandwidth = 0;
-  std::array<BlockFill, 3> block_fill;      // for block sizes 2, 3, 4
-  bool structurally_symmetric = false;      // false for rectangular ones
-  bool full_diagonal = false;               // every a_ii is stored
+  std::array<BlockFill, 3> block_fill;  // for block sizes 2, 3, 4
+  bool structurally_symmetric = false;  // false for rectangular ones
+  bool full_diagonal = false;           // every a_ii is stored
   Features features;
 };
 

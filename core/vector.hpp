@@ -8,18 +8,15 @@
 
 namespace protean {
 
-// Not owning; passed by value; valid while the memory it points to lives. A view of T converts to one of const T.
+// Not owning; passed by value; valid while the memory it points to lives. A view of T converts to one of
+// const T.
 template <class T>
 struct VectorView {
   T* data = nullptr;
   std::int64_t size = 0;
   Space space = Space::host;
 
-  operator VectorView<const T>() const noexcept
-    requires(!std::is_const_v<T>)
-  {
-    return {data, size, space};
-  }
+  operator VectorView<const T>() const noexcept requires(!std::is_const_v<T>) { return {data, size, space}; }
   // Host views only.
   T& operator[](std::int64_t i) const noexcept { return data[i]; }
 };

@@ -67,9 +67,10 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given)
   for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
   for (const auto& [name, value] : given.all()) {
     if (std::find(names.begin(), names.end(), name) == names.end())
-      throw BadArgument(fmt::format("format {} has no parameter '{}'; it has {}.{}", entry.id, name,
-                                    names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")),
-                                    did_you_mean(name, names)));
+      throw BadArgument(
+          fmt::format("format {} has no parameter '{}'; it has {}.{}", entry.id, name,
+                      names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")),
+                      did_you_mean(name, names)));
   }
   FormatParams complete;
   for (const ParamDoc& doc : entry.params) {
@@ -87,11 +88,11 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space
     names.push_back(kernel.name);
     if (name.empty() ? !fits(kernel) || !kernel.unavailable.empty() : kernel.name != name) continue;
     if (!kernel.unavailable.empty())
-      throw NotAvailable(
-          fmt::format("kernel {} of format {} is not in this build: {}", kernel.name, entry.id, kernel.unavailable));
+      throw NotAvailable(fmt::format("kernel {} of format {} is not in this build: {}", kernel.name, entry.id,
+                                     kernel.unavailable));
     if (!fits(kernel))
-      throw NotAvailable(fmt::format("kernel {} of format {} does not run in {} memory", kernel.name, entry.id,
-                                     to_string(space)));
+      throw NotAvailable(fmt::format("kernel {} of format {} does not run in {} memory", kernel.name,
+                                     entry.id, to_string(space)));
     return kernel;
   }
   if (name.empty())
@@ -103,10 +104,11 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space
 template <class T>
 void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
   if (csr.rows() != this->rows() || csr.cols() != this->cols() || csr.nonzeros() != nonzeros_)
-    throw ShapeMismatch(fmt::format(
-        "new values for a {} x {} matrix of {} entries come from a {} x {} matrix of {}; the pattern must be the "
-        "same (build a new matrix otherwise)",
-        this->rows(), this->cols(), nonzeros_, csr.rows(), csr.cols(), csr.nonzeros()));
+    throw ShapeMismatch(
+        fmt::format("new values for a {} x {} matrix of {} entries come from a {} x {} matrix of {}; the "
+                    "pattern must be the "
+                    "same (build a new matrix otherwise)",
+                    this->rows(), this->cols(), nonzeros_, csr.rows(), csr.cols(), csr.nonzeros()));
   do_update_values(csr);
   ++revision_.values;
 }
@@ -146,11 +148,10 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
     return kernel.make_f32(request);
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                                \
-  template class AssembledMatrix<T>;                                                                          \
-  template std::unique_ptr<AssembledMatrix<T>> make_matrix<T>(const FormatEntry&, const CsrMatrix<T>&,        \
-                                                              const ContextPtr&, const FormatParams&,         \
-                                                              std::string_view);
+#define PROTEAN_INSTANTIATE(T)                                 \
+  template class AssembledMatrix<T>;                           \
+  template std::unique_ptr<AssembledMatrix<T>> make_matrix<T>( \
+      const FormatEntry&, const CsrMatrix<T>&, const ContextPtr&, const FormatParams&, std::string_view);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -11,10 +11,11 @@ namespace protean {
 
 template <class T>
 void require(VectorView<const T> view, std::int64_t size, Space space, std::string_view what) {
-  if (view.size != size) throw ShapeMismatch(fmt::format("{} has {} entries; {} are needed", what, view.size, size));
+  if (view.size != size)
+    throw ShapeMismatch(fmt::format("{} has {} entries; {} are needed", what, view.size, size));
   if (view.size > 0 && view.space != space)
-    throw WrongSpace(fmt::format("{} lies in {} memory; the operation runs on {} memory (copy it by name)", what,
-                                 to_string(view.space), to_string(space)));
+    throw WrongSpace(fmt::format("{} lies in {} memory; the operation runs on {} memory (copy it by name)",
+                                 what, to_string(view.space), to_string(space)));
 }
 
 template <class T>
@@ -46,8 +47,8 @@ void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> 
   dot<T>(*A.context(), x, y, result);
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                          \
-  template class LinearOperator<T>;                                                     \
+#define PROTEAN_INSTANTIATE(T)                                                                  \
+  template class LinearOperator<T>;                                                             \
   template void apply_dot<T>(const LinearOperator<T>&, VectorView<const T>, VectorView<T>, T*); \
   template void require<T>(VectorView<const T>, std::int64_t, Space, std::string_view);
 PROTEAN_INSTANTIATE(float)

@@ -14,8 +14,9 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// Counts changes of an operator. A preconditioner compares the revision it was built from with the present one:
-// equal, nothing to do; same pattern, new values: numeric rebuild. A change of storage format changes neither.
+// Counts changes of an operator. A preconditioner compares the revision it was built from with the present
+// one: equal, nothing to do; same pattern, new values: numeric rebuild. A change of storage format changes
+// neither.
 struct Revision {
   std::uint64_t pattern = 0, values = 0;
   bool operator==(const Revision&) const = default;
@@ -30,9 +31,9 @@ class LinearOperator {
   LinearOperator(const LinearOperator&) = delete;
   LinearOperator& operator=(const LinearOperator&) = delete;
 
-  // y := alpha A x + beta y. x has cols, y rows entries; they must not overlap. beta == 0 never reads y, which
-  // may hold NaN then. Asynchronous on the context; allocates nothing.
-  // Throws ShapeMismatch, WrongSpace, BadArgument (overlap).
+  // y := alpha A x + beta y. x has cols, y rows entries; they must not overlap. beta == 0 never reads y,
+  // which may hold NaN then. Asynchronous on the context; allocates nothing. Throws ShapeMismatch,
+  // WrongSpace, BadArgument (overlap).
   void apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const;
   // y := A x
   void apply(VectorView<const T> x, VectorView<T> y) const { apply(T(1), x, T(0), y); }
@@ -69,7 +70,8 @@ class HasDiagonal {
   virtual void diagonal(VectorView<T> diagonal) const = 0;
 };
 
-// Ability: computes y := A x and result[0] := x . y in one pass (square operators). Reached through apply_dot().
+// Ability: computes y := A x and result[0] := x . y in one pass (square operators). Reached through
+// apply_dot().
 template <class T>
 class HasApplyDot {
  public:

@@ -17,7 +17,8 @@ class Preconditioner : public LinearOperator<T> {
   // Throws what setup() throws; M is unchanged then.
   void ensure(const LinearOperator<T>& A);
 
-  // Where M^-1 is a diagonal: its entries, so that solvers can fold it into their own passes; empty otherwise.
+  // Where M^-1 is a diagonal: its entries, so that solvers can fold it into their own passes; empty
+  // otherwise.
   virtual VectorView<const T> inverse_diagonal() const noexcept { return {}; }
 
  protected:

@@ -14,11 +14,11 @@
 namespace protean {
 
 struct IterationInfo {
-  std::int64_t iteration = 0;       // 0: the initial guess
-  double residual = 0;              // 2-norm of the recurrence residual
-  double relative_residual = 0;     // divided by the baseline
-  double seconds = 0;               // since the solve began
-  std::int64_t restarts = 0;        // from the true residual so far
+  std::int64_t iteration = 0;    // 0: the initial guess
+  double residual = 0;           // 2-norm of the recurrence residual
+  double relative_residual = 0;  // divided by the baseline
+  double seconds = 0;            // since the solve began
+  std::int64_t restarts = 0;     // from the true residual so far
 };
 
 // Called between two iterations, iteration 0 included. The one safe point at which an operator may change its
@@ -43,8 +43,8 @@ struct SolveReport {
 
 struct SolverOptions {
   StoppingRule stopping;
-  std::int64_t restart = 30;                  // gmres: basis vectors before a restart
-  std::string orthogonalization = "cgs2";     // gmres: cgs2 | mgs
+  std::int64_t restart = 30;               // gmres: basis vectors before a restart
+  std::string orthogonalization = "cgs2";  // gmres: cgs2 | mgs
 };
 
 // A solver keeps its workspace between solves and reuses it while size and context stay. Not for use from two

@@ -37,8 +37,9 @@ struct StoppingRule {
   double absolute_tolerance = 0;     // or ||b - A x|| <= absolute_tolerance
   std::int64_t max_iterations = 10000;
   double max_seconds = std::numeric_limits<double>::infinity();
-  double divergence = 1e8;           // stop when the residual exceeds this times the baseline; infinity: never
-  std::int64_t stagnation_window = 0;  // stop when this many iterations bring no new smallest residual; 0: off
+  double divergence = 1e8;  // stop when the residual exceeds this times the baseline; infinity: never
+  std::int64_t stagnation_window =
+      0;  // stop when this many iterations bring no new smallest residual; 0: off
   Baseline baseline = Baseline::rhs;
 };
 

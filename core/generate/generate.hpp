@@ -34,6 +34,7 @@ std::span<const GeneratorEntry> generators() noexcept;
 
 // Deterministic in its parameters (seed included), whatever the number of threads. Throws BadArgument for an
 // unknown kind or parameter (with the nearest name) or a value out of range, OutOfMemory when it cannot fit.
-CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, const GeneratorParams& params = {});
+CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind,
+                           const GeneratorParams& params = {});
 
 }  // namespace protean

@@ -6,9 +6,9 @@
 
 namespace protean {
 
-// Writes to a temporary file beside `path`; commit() flushes it to the disk and renames it over `path`. Without
-// commit() the temporary file is removed. Errors (no folder, no permission, disk full) throw Error with the
-// system's text and what to do.
+// Writes to a temporary file beside `path`; commit() flushes it to the disk and renames it over `path`.
+// Without commit() the temporary file is removed. Errors (no folder, no permission, disk full) throw Error
+// with the system's text and what to do.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

@@ -7,8 +7,8 @@
 namespace protean {
 
 // Maps the file; the arrays are the file's own pages, shared with other processes, read on first use.
-// verify: check the checksum, which reads every page once. Throws BadFile (wrong magic, version, size, checksum,
-// or arrays that break CSR's invariants when verifying).
+// verify: check the checksum, which reads every page once. Throws BadFile (wrong magic, version, size,
+// checksum, or arrays that break CSR's invariants when verifying).
 CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify = true);
 
 // Atomic, as write_matrix_market.

@@ -1,5 +1,5 @@
-// The contract of a storage format, for every format x kernel x scalar type on every matrix of the battery. A new
-// line in formats/catalogue.def is tested here without a change.
+// The contract of a storage format, for every format x kernel x scalar type on every matrix of the battery. A
+// new line in formats/catalogue.def is tested here without a change.
 #include <cmath>
 #include <limits>
 
@@ -80,7 +80,8 @@ class Format : public testing::TestWithParam<Case> {
         magnitude += std::fabs(static_cast<long double>(x[i]) * fused[i]);
       }
       EXPECT_LE(std::fabs(product - expected),
-                (csr.rows() + 2) * std::numeric_limits<T>::epsilon() * magnitude) << "apply_dot's dot";
+                (csr.rows() + 2) * std::numeric_limits<T>::epsilon() * magnitude)
+          << "apply_dot's dot";
     }
   }
 

@@ -13,8 +13,8 @@ struct BatteryMatrix {
   CsrMatrix<double> matrix;
 };
 
-// Built once. Values are multiples of 1/8 in [-4, 4], none zero unless the matrix is about explicit zeros, so that
-// single precision holds them exactly.
+// Built once. Values are multiples of 1/8 in [-4, 4], none zero unless the matrix is about explicit zeros, so
+// that single precision holds them exactly.
 const std::vector<BatteryMatrix>& battery();
 const CsrMatrix<double>& battery_matrix(const std::string& name);
 

@@ -36,17 +36,17 @@ testing::AssertionResult product_is_right(const CsrMatrix<T>& A, T alpha, const 
     const long double bound = c * static_cast<long double>(A.pattern.row_length(r) + 2) * eps * magnitude;
     const long double error = std::fabs(static_cast<long double>(y[r]) - sum);
     if (!(error <= bound))
-      return testing::AssertionFailure() << "row " << r << " of length " << A.pattern.row_length(r) << ": " << y[r]
-                                         << " instead of " << static_cast<double>(sum) << ", error "
-                                         << static_cast<double>(error) << " above the bound "
-                                         << static_cast<double>(bound);
+      return testing::AssertionFailure()
+             << "row " << r << " of length " << A.pattern.row_length(r) << ": " << y[r] << " instead of "
+             << static_cast<double>(sum) << ", error " << static_cast<double>(error) << " above the bound "
+             << static_cast<double>(bound);
   }
   return testing::AssertionSuccess();
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                                  \
-  template std::vector<T> sample_vector<T>(std::int64_t, unsigned);                                             \
-  template testing::AssertionResult product_is_right<T>(const CsrMatrix<T>&, T, const std::vector<T>&, T,       \
+#define PROTEAN_INSTANTIATE(T)                                                                            \
+  template std::vector<T> sample_vector<T>(std::int64_t, unsigned);                                       \
+  template testing::AssertionResult product_is_right<T>(const CsrMatrix<T>&, T, const std::vector<T>&, T, \
                                                         const std::vector<T>&, const std::vector<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -1,0 +1,51 @@
+# The short way: `make solve` and `make test` work from a fresh clone. They install missing system packages
+# (Debian, Ubuntu), build with CMake presets and run. Everything else is plain CMake; see CONTRIBUTING.md.
+PRESET ?= cpu-release
+BUILD  := build/$(PRESET)
+
+.PHONY: help solve test build dependencies format format-check asan tsan fuzz bench clean
+
+help:
+	@echo "make solve         install what is missing, build, solve a real and a generated system"
+	@echo "make test          the same, and run all tests"
+	@echo "make build         the same, without running anything"
+	@echo "make dependencies  only install what is missing"
+	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
+	@echo "make fuzz          fuzz the readers for a short while (clang)"
+	@echo "make bench         build the benchmarks (peers are found when installed)"
+	@echo "make format        format the sources with the pinned clang-format"
+
+dependencies:
+	@cmake/install-dependencies.sh
+
+build: dependencies
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET)
+
+solve: build
+	@echo; echo "== problems/quickstart.yaml: a real system"
+	@$(BUILD)/protean solve problems/quickstart.yaml
+	@echo; echo "== problems/poisson.yaml: a generated one"
+	@$(BUILD)/protean solve problems/poisson.yaml
+
+test: build
+	@tests/run.sh $(BUILD)
+
+asan tsan:
+	@$(MAKE) --no-print-directory test PRESET=$@
+
+fuzz: dependencies
+	@tests/fuzz/run.sh
+
+bench: dependencies
+	@cmake --preset $(PRESET) -DPROTEAN_BENCHMARKS=ON
+	@cmake --build --preset $(PRESET)
+
+format:
+	@cmake/format.sh
+
+format-check:
+	@cmake/format.sh --check
+
+clean:
+	rm -rf build
