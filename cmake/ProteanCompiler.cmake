@@ -1,17 +1,27 @@
 # Flags, and the function that makes a room of the library.
 add_library(protean_flags INTERFACE)
-target_compile_options(protean_flags INTERFACE -Wall -Wextra -Wshadow -Wno-unknown-pragmas)
+# A feature, not CMAKE_CXX_STANDARD, which CMake would pass on to nvcc.
+target_compile_features(protean_flags INTERFACE cxx_std_20)
+set(cxx_flags -Wall -Wextra -Wshadow -Wno-unknown-pragmas)
 if(PROTEAN_WARNINGS_AS_ERRORS)
-  target_compile_options(protean_flags INTERFACE -Werror)
+  list(APPEND cxx_flags -Werror)
 endif()
 # Contraction to fused multiply-add is allowed by default in GNU C++; Clang needs to be told.
-target_compile_options(protean_flags INTERFACE -ffp-contract=fast)
+list(APPEND cxx_flags -ffp-contract=fast)
+target_compile_options(protean_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_flags}>")
+if(PROTEAN_HAVE_CUDA)
+  # C++20 by hand: CMake 3.25 does not know it for nvcc.
+  target_compile_options(protean_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--extended-lambda;--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-Wall>")
+  target_compile_definitions(protean_flags INTERFACE PROTEAN_HAVE_CUDA)
+endif()
 foreach(sanitizer IN LISTS PROTEAN_SANITIZE)
-  target_compile_options(protean_flags INTERFACE -fsanitize=${sanitizer} -fno-omit-frame-pointer -g)
+  target_compile_options(protean_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${sanitizer};-fno-omit-frame-pointer;-g>")
   target_link_options(protean_flags INTERFACE -fsanitize=${sanitizer})
 endforeach()
 if("undefined" IN_LIST PROTEAN_SANITIZE)
-  target_compile_options(protean_flags INTERFACE -fno-sanitize-recover=undefined)
+  target_compile_options(protean_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=undefined>")
 endif()
 target_include_directories(protean_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
 

@@ -12,7 +12,7 @@
 namespace protean {
 namespace {
 
-std::atomic<std::size_t> allocated{0}, peak{0};
+std::atomic<std::size_t> allocated{0}, peak{0};  // host memory
 constexpr std::size_t small_alignment = 64, huge_page = std::size_t{2} << 20, page = 4096;
 
 void count(std::size_t bytes) noexcept {
@@ -28,7 +28,15 @@ std::size_t peak_allocated_bytes() noexcept { return peak.load(std::memory_order
 
 namespace detail {
 
+#if defined(PROTEAN_HAVE_CUDA)
+void* allocate_device(const Context& context, std::size_t bytes);  // core/device/context.cu
+void deallocate_device(const Context& context, void* data) noexcept;
+#endif
+
 void* allocate(const Context& context, std::size_t bytes) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device) return allocate_device(context, bytes);
+#endif
   const bool large = bytes >= 2 * huge_page;
   const std::size_t alignment = large ? huge_page : small_alignment;
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - alignment)
@@ -48,7 +56,10 @@ void* allocate(const Context& context, std::size_t bytes) {
   return data;
 }
 
-void deallocate(const Context&, void* data, std::size_t bytes) noexcept {
+void deallocate([[maybe_unused]] const Context& context, void* data, std::size_t bytes) noexcept {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device) return deallocate_device(context, data);
+#endif
   allocated.fetch_sub(bytes, std::memory_order_relaxed);
   std::free(data);
 }

@@ -17,7 +17,7 @@ void* allocate(const Context& context, std::size_t bytes);
 void deallocate(const Context& context, void* data, std::size_t bytes) noexcept;
 }  // namespace detail
 
-// Bytes all buffers of this process hold at present, and the most they ever held.
+// Bytes all host buffers of this process hold at present, and the most they ever held.
 std::size_t allocated_bytes() noexcept;
 std::size_t peak_allocated_bytes() noexcept;
 

@@ -10,6 +10,9 @@ namespace protean {
 enum class Space : unsigned char { host, device };
 std::string_view to_string(Space space) noexcept;
 
+// What a device context owns: stream, library handles, memory pool. Defined in core/device, CUDA builds only.
+struct DeviceState;
+
 // Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Two solves that run
 // at the same time in two threads of the caller should have a context each, so that they do not share
 // workers.
@@ -19,19 +22,32 @@ class Context {
   // Throws BadArgument for a negative number.
   static std::shared_ptr<Context> host(int threads = 0);
 
+  // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its own.
+  // Work is queued on the stream in the order of the calls. Use one context from one thread at a time.
+  // Throws NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in) and BadArgument.
+  static std::shared_ptr<Context> device(int ordinal = 0);
+  // GPUs this process can see, 0 in a build without CUDA.
+  static int device_count() noexcept;
+
+  ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   Space space() const noexcept { return space_; }
   int threads() const noexcept { return threads_; }
 
-  // Returns when all work given to this context has finished (at once on the host).
-  void synchronize() const noexcept {}
+  // Returns when all work given to this context has finished (at once on the host). Throws DeviceError when
+  // some of it failed.
+  void synchronize() const;
+
+  // Device contexts of a CUDA build only.
+  DeviceState& device_state() const noexcept { return *device_; }
 
  private:
-  Context(Space space, int threads) : space_(space), threads_(threads) {}
+  Context(Space space, int threads);
   Space space_;
   int threads_;
+  std::unique_ptr<DeviceState, void (*)(DeviceState*)> device_;
 };
 
 using ContextPtr = std::shared_ptr<Context>;

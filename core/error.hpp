@@ -11,6 +11,9 @@
 
 namespace protean {
 
+// Constructors are written out, not inherited: nvcc's front end fails on an inherited default argument that
+// is source_location::current().
+
 // Base of every exception the library throws. what() is one message for a person: what is wrong, what is
 // allowed, what to do. where() is the place in the library that noticed it.
 class Error : public std::runtime_error {
@@ -26,31 +29,40 @@ class Error : public std::runtime_error {
 // Sizes that do not fit together.
 class ShapeMismatch : public Error {
  public:
-  using Error::Error;
+  explicit ShapeMismatch(const std::string& message,
+                         std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 // Data in another memory space than the operation's; the library never copies between spaces unasked.
 class WrongSpace : public Error {
  public:
-  using Error::Error;
+  explicit WrongSpace(const std::string& message,
+                      std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 // A matrix that breaks an invariant (index out of range, unsorted row, duplicate, row pointers decreasing).
 class BadMatrix : public Error {
  public:
-  using Error::Error;
+  explicit BadMatrix(const std::string& message, std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 // A call that is wrong in itself: unknown name, parameter out of range, overlapping vectors.
 class BadArgument : public Error {
  public:
-  using Error::Error;
+  explicit BadArgument(const std::string& message,
+                       std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 // Something not compiled into this build, or not available on this machine.
 class NotAvailable : public Error {
  public:
-  using Error::Error;
+  explicit NotAvailable(const std::string& message,
+                        std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 // Not enough memory; thrown before allocating where the need is known beforehand.
@@ -63,6 +75,14 @@ class OutOfMemory : public Error {
 
  private:
   std::size_t bytes_;
+};
+
+// The GPU or one of its libraries failed: what was called, and the text the driver gives.
+class DeviceError : public Error {
+ public:
+  explicit DeviceError(const std::string& message,
+                       std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 // A text file that cannot be understood. Line and column count from 1; 0 means not known.

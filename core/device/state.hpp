@@ -1,0 +1,49 @@
+// What a device context owns, and how CUDA calls are checked. Private; CUDA builds only.
+#pragma once
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <cusparse.h>
+
+#include <source_location>
+#include <string_view>
+
+#include "core/context.hpp"
+
+namespace protean {
+
+struct DeviceState {
+  int ordinal = 0;
+  int processors = 0;  // streaming multiprocessors
+  cudaStream_t stream = nullptr;
+  cudaMemPool_t pool = nullptr;
+  cublasHandle_t cublas = nullptr;
+  cusparseHandle_t cusparse = nullptr;
+
+  // Workspace of reductions: partial sums of up to max_blocks blocks, and the count of blocks that are done.
+  // One is enough, since the work of a stream runs in order.
+  static constexpr int max_blocks = 4096, max_sums = 8;
+  double* partials = nullptr;
+  unsigned* arrived = nullptr;
+
+  // While this points somewhere, kernels do nothing once the value there is not 0: a solve that has ended
+  // inside a graph of several iterations leaves x as it is.
+  const int* stop = nullptr;
+};
+
+namespace device {
+
+// Throw DeviceError, or OutOfMemory where that is what happened.
+void check(cudaError_t status, const char* call,
+           std::source_location where = std::source_location::current());
+void check(cublasStatus_t status, const char* call,
+           std::source_location where = std::source_location::current());
+void check(cusparseStatus_t status, const char* call,
+           std::source_location where = std::source_location::current());
+
+inline cudaStream_t stream(const Context& context) noexcept { return context.device_state().stream; }
+
+}  // namespace device
+}  // namespace protean
+
+// A macro, so that the text of the call is in the message.
+#define PROTEAN_CUDA_CHECK(call) ::protean::device::check((call), #call)
