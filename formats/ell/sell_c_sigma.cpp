@@ -1,0 +1,231 @@
+// SELL-C-sigma: rows sorted by length inside windows of sigma rows, cut into slices of C rows, each slice as
+// wide as its longest row. A SIMD lane is a row.
+//
+//        | 1 . 2 . |     C = 2, sigma = 4:  lengths 2 1 0 3
+//    A = | . 3 . . |     perm      = 3 0 1 2
+//        | . . . . |     slice_ptr = 0 6 8
+//        | 4 5 . 6 |     col       = 0 0  1 2  3 2 | 1 0
+//                        values    = 4 1  5 2  6 . | 3 .        (. is a stored 0)
+//                        empty     = 3
+//
+// slice_ptr [slices+1] int64: slots before each slice; slice s is (slice_ptr[s+1] - slice_ptr[s]) / C slots
+// wide.
+//           slices = ceil(rows / C).
+// col       [slots] int32: slot k of lane i of slice s at slice_ptr[s] + k C + i. Entries first, columns
+// ascending;
+//           padding repeats the row's last column (0 in rows without entries and past the last row), so the
+//           first column that does not ascend ends a row.
+// values    [slots]: 0 where padded. The last slice is padded to C rows.
+// perm      [rows] int32, only when sigma > 1: row at each position; stable, longest first inside a window.
+// empty     [rows without entries] int32: their positions, ascending. They give 0 whatever x[0] is.
+// Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows [sigma > 1] + 4 empty rows, v bytes a value.
+// Parameters: C rows in a slice: 8 doubles fill the widest SIMD register of today's processors. sigma rows in
+// a
+//   window: 1 keeps the order, and with it the neighbourhood of columns, which stencils need; a multiple of C
+//   otherwise; 0 takes 1 when that stores at most 1.15 slots an entry and 512 otherwise. max_fill slots an
+//   entry.
+// NaN in x reaches only rows that use it; where x is infinite, a row whose last column it is and that is
+// padded
+//   becomes NaN.
+// Wins on rows of similar length. Refuses when slots > max_fill * nonzeros, or when sigma is not a multiple
+// of C. Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. R. Bishop, A unified sparse matrix data
+// format for
+//   efficient general sparse matrix-vector multiplication on modern processors with wide SIMD units, SIAM J.
+//   Sci. Comput. 36(5), C401-C423, 2014, doi:10.1137/130930352.
+#include <fmt/format.h>
+
+#include "formats/ell/slots.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr std::int64_t sorted_window = 512;
+
+// Rows first .. first+count-1 in stable order of descending length.
+void sort_window(const SparsityPattern& pattern, std::int64_t first, std::int64_t count, std::int32_t* order,
+                 std::vector<std::int64_t>& scratch) {
+  std::int64_t longest = 0;
+  for (std::int64_t r = first; r < first + count; ++r) longest = std::max(longest, pattern.row_length(r));
+  if (longest > 4 * count) {
+    for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(first + i);
+    std::stable_sort(order, order + count,
+                     [&](auto a, auto b) { return pattern.row_length(a) > pattern.row_length(b); });
+    return;
+  }
+  scratch.assign(static_cast<std::size_t>(longest) + 2, 0);
+  for (std::int64_t r = first; r < first + count; ++r) ++scratch[longest - pattern.row_length(r) + 1];
+  for (std::int64_t i = 1; i <= longest; ++i) scratch[i] += scratch[i - 1];
+  for (std::int64_t r = first; r < first + count; ++r)
+    order[scratch[longest - pattern.row_length(r)]++] = static_cast<std::int32_t>(r);
+}
+
+// Calls slice(s, width) for every slice, in parallel over windows, and writes the order of rows to perm where
+// that is not null.
+template <class Slice>
+void for_slices(const Context& context, const SparsityPattern& pattern, std::int64_t C, std::int64_t sigma,
+                std::int32_t* perm, Slice slice) {
+  const std::int64_t window = sigma > 1 ? sigma : C;
+  const std::int64_t windows = (pattern.rows + window - 1) / window;
+  const int parts = useful_parts(context, pattern.rows);
+  parallel(parts, [&](int part, int) {
+    const Range range = even_range(windows, part, parts);
+    std::vector<std::int64_t> scratch;
+    std::vector<std::int32_t> own(
+        sigma > 1 && !perm ? static_cast<std::size_t>(std::min(window, pattern.rows)) : 0);
+    for (std::int64_t w = range.begin; w < range.end; ++w) {
+      const std::int64_t first = w * window, count = std::min(window, pattern.rows - first);
+      std::int32_t* order = perm ? perm + first : own.data();
+      if (sigma > 1) sort_window(pattern, first, count, order, scratch);
+      for (std::int64_t i = 0; i < count; i += C) {
+        std::int64_t width = 0;
+        if (sigma > 1)
+          width = pattern.row_length(order[i]);
+        else
+          for (std::int64_t r = first; r < first + count; ++r) width = std::max(width, pattern.row_length(r));
+        slice((first + i) / C, width, part);
+      }
+    }
+  });
+}
+
+std::int64_t count_slots(const Context& context, const SparsityPattern& pattern, std::int64_t C,
+                         std::int64_t sigma) {
+  PartialSums<std::int64_t> slots(context.threads());
+  for_slices(context, pattern, C, sigma, nullptr,
+             [&](std::int64_t, std::int64_t width, int part) { slots[part] += C * width; });
+  return slots.total();
+}
+
+struct Shape {
+  std::int64_t C, sigma, slots;
+};
+
+// The parameters with sigma = 0 replaced by what it stands for.
+Shape shape_of(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+  Shape shape{params.integer("C"), params.integer("sigma"), 0};
+  if (shape.sigma > 1 && shape.sigma % shape.C != 0) return shape;
+  shape.slots = count_slots(context, pattern, shape.C, std::max<std::int64_t>(1, shape.sigma));
+  if (shape.sigma != 0) return shape;
+  shape.sigma = 1;
+  if (static_cast<double>(shape.slots) <= 1.15 * static_cast<double>(pattern.nonzeros)) return shape;
+  const std::int64_t sorted = count_slots(context, pattern, shape.C, sorted_window);
+  if (sorted < shape.slots) shape.sigma = sorted_window, shape.slots = sorted;
+  return shape;
+}
+
+struct Slices {
+  static constexpr SlotOrder order = SlotOrder::sliced;
+  std::int64_t C, rows;
+  Buffer<std::int64_t> slice_ptr;
+
+  std::int64_t slots() const { return slice_ptr[slice_ptr.size() - 1]; }
+  const std::int64_t* pointers() const { return slice_ptr.data(); }
+  std::int64_t stride() const { return C; }
+  std::int64_t width() const { return 0; }
+  SlotRow at(std::int64_t p) const {
+    const std::int64_t first = slice_ptr[p / C];
+    return {first + p % C, C, (slice_ptr[p / C + 1] - first) / C};
+  }
+  // Positions cut at slices so that each part has nearly the same number of slots and rows.
+  std::vector<std::int64_t> borders(int parts) const {
+    const std::int64_t slices = slice_ptr.size() - 1, total = slots() + slices * C;
+    std::vector<std::int64_t> result(static_cast<std::size_t>(parts) + 1, slices * C);
+    for (int part = 0; part < parts; ++part) {
+      std::int64_t low = 0, high = slices;
+      while (low < high) {
+        const std::int64_t middle = (low + high) / 2;
+        if (slice_ptr[middle] + middle * C < total / parts * part)
+          low = middle + 1;
+        else
+          high = middle;
+      }
+      result[part] = low * C;
+    }
+    return result;
+  }
+};
+
+struct Plan {
+  Slices slices;
+  Buffer<std::int32_t> perm;
+};
+
+Plan plan(const ContextPtr& context, const SparsityPattern& pattern, const FormatParams& params) {
+  const auto [C, sigma, slots] = shape_of(*context, pattern, params);
+  const std::int64_t slices = (pattern.rows + C - 1) / C;
+  Plan result{{C, pattern.rows, Buffer<std::int64_t>(context, slices + 1)},
+              Buffer<std::int32_t>(context, sigma > 1 ? pattern.rows : 0)};
+  Buffer<std::int64_t>& ptr = result.slices.slice_ptr;
+  for_slices(*context, pattern, C, sigma, result.perm.data(),
+             [&, height = C](std::int64_t s, std::int64_t width, int) { ptr[s + 1] = height * width; });
+  ptr[0] = 0;
+  for (std::int64_t s = 0; s < slices; ++s) ptr[s + 1] += ptr[s];
+  return result;
+}
+
+template <class T>
+class SellCSigma final : public SlotMatrix<T, Slices> {
+ public:
+  explicit SellCSigma(const BuildRequest<T>& request)
+      : SellCSigma(request, plan(request.context, request.csr.pattern, request.params)) {}
+
+  std::size_t bytes() const noexcept override {
+    return this->slot_bytes() + this->geometry_.slice_ptr.bytes();
+  }
+
+  std::vector<LayoutArray> layout() const override {
+    return {layout_array("slice_ptr", this->geometry_.slice_ptr), layout_array("col", this->col_),
+            layout_array("values", this->values_), layout_array("perm", this->perm_),
+            layout_array("empty", this->empty_)};
+  }
+
+ private:
+  SellCSigma(const BuildRequest<T>& request, Plan plan)
+      : SlotMatrix<T, Slices>(request, std::move(plan.slices), std::move(plan.perm)) {}
+};
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  const auto [C, sigma, slots] = shape_of(context, pattern, params);
+  if (sigma > 1 && sigma % C != 0)
+    return Admission::refuse(
+        fmt::format("sigma = {} is not a multiple of C = {}; slices would cross windows", sigma, C));
+  const std::int64_t slices = (pattern.rows + C - 1) / C;
+  const std::size_t bytes = static_cast<std::size_t>(slots) * (value_bytes + 4) +
+                            static_cast<std::size_t>(8 * (slices + 1) + (sigma > 1 ? 4 * pattern.rows : 0) +
+                                                     4 * row_lengths(context, pattern).empty);
+  if (auto reason = too_much_fill(slots, pattern.nonzeros, params.integer("max_fill"), bytes);
+      !reason.empty())
+    return Admission::refuse(std::move(reason), bytes, slots);
+  return Admission::accept(bytes, slots);
+}
+
+constexpr ParamDoc params[] = {
+    {.name = "C", .doc = "rows in a slice", .default_value = "8", .choices = "1|2|4|8|16|32|64"},
+    {.name = "sigma",
+     .doc =
+         "rows in a window sorted by length, a multiple of C; 1 keeps the order; 0 sorts only when that pays",
+     .default_value = "0",
+     .smallest = 0,
+     .largest = std::int64_t{1} << 30},
+    {.name = "max_fill",
+     .doc = "stored values an entry above which the format refuses",
+     .default_value = "4",
+     .smallest = 1,
+     .largest = 1'000'000}};
+constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>()};
+
+}  // namespace
+
+extern const FormatEntry sell_c_sigma;
+constinit const FormatEntry sell_c_sigma{
+    .family = "ell",
+    .id = "sell-c-sigma",
+    .title = "Sliced ELLPACK, rows sorted in windows",
+    .source = "Kreutzer, Hager, Wellein, Fehske, Bishop, SIAM J. Sci. Comput. 36(5), 2014",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit};
+
+}  // namespace protean::formats

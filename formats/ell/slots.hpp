@@ -1,0 +1,236 @@
+// What ELLPACK, its sliced forms and jagged diagonals share on the host: rows lie side by side in positions
+// 0, 1, 2, ..., slot k of neighbouring positions is contiguous, so a SIMD lane is a row. Private to formats/.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/host_support.hpp"
+
+namespace protean::formats {
+
+// Where the row at one position keeps its slots: slot k at base + k * stride, k < width.
+struct SlotRow {
+  std::int64_t base, stride, width;
+};
+
+// Where slot k of position p lies: at k * stride + p (ell), at ptr[p / stride] + k * stride + p % stride
+// (sliced), at ptr[k] + p as long as that is below ptr[k + 1] (jagged).
+enum class SlotOrder : unsigned char { ell, sliced, jagged };
+
+// A product over positions [begin, end): y[row] := alpha * sum_k values x[col] + beta * y[row].
+template <class T>
+struct SlotProduct {
+  SlotOrder order;
+  const T* values;
+  const std::int32_t* col;
+  const std::int64_t* ptr;     // slices or jags; null for ell
+  std::int64_t stride, width;  // ell: distance of two columns; sliced: rows of a slice (1, 2, 4, ... 64)
+  std::int64_t rows;           // positions from here on belong to no row
+  const std::int32_t* perm;    // position -> row; null when they are the same
+  std::span<const std::int32_t> empty;  // positions of rows without entries, ascending: their sum is 0
+  T alpha, beta;                        // beta == 0 never reads y
+  const T* x;
+  T* y;
+  bool with_dot;  // return the sum of x[row] * y[row], else 0
+};
+
+// Sliced products begin and end at slices.
+double slot_product(const SlotProduct<double>& product, std::int64_t begin, std::int64_t end);
+float slot_product(const SlotProduct<float>& product, std::int64_t begin, std::int64_t end);
+
+// Runs a product on parts of positions; the sum over all parts of x . y.
+template <class T>
+T run_slot_product(const SlotProduct<T>& product, const std::vector<std::int64_t>& borders) {
+  const int parts = static_cast<int>(borders.size()) - 1;
+  PartialSums<T> sums(parts);
+  parallel(parts,
+           [&](int part, int) { sums[part] = slot_product(product, borders[part], borders[part + 1]); });
+  return sums.total();
+}
+
+// The entries of a row, then padding: value 0 and the row's last column again (column 0 in an empty row), so
+// that a row's padding reads no x that the row does not use.
+template <class T>
+void write_slots(const CsrMatrix<T>& csr, std::int64_t row, const SlotRow& to, std::int32_t* col, T* values) {
+  const std::int64_t begin = csr.pattern.row_ptr[row], length = csr.pattern.row_ptr[row + 1] - begin;
+  for (std::int64_t k = 0; k < length; ++k) {
+    col[to.base + k * to.stride] = csr.pattern.col[begin + k];
+    values[to.base + k * to.stride] = csr.values[begin + k];
+  }
+  const std::int32_t last = length > 0 ? csr.pattern.col[begin + length - 1] : 0;
+  for (std::int64_t k = length; k < to.width; ++k) {
+    col[to.base + k * to.stride] = last;
+    values[to.base + k * to.stride] = 0;
+  }
+}
+
+// Entries of a row that is not empty: padding repeats a column, entries ascend.
+inline std::int64_t used_slots(const SlotRow& row, const std::int32_t* col) {
+  std::int64_t k = 1;
+  while (k < row.width && col[row.base + k * row.stride] > col[row.base + (k - 1) * row.stride]) ++k;
+  return k;
+}
+
+// CSR from lengths (row -> entries) and write(row, first, builder), both run in parallel over rows.
+template <class T, class Length, class Write>
+CsrMatrix<T> csr_from_rows(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                           std::int64_t nonzeros, Length length, Write write) {
+  CsrBuilder<T> builder(context, rows, cols, nonzeros);
+  const int parts = useful_parts(*context, nonzeros + rows);
+  parallel(parts, [&](int part, int) {
+    const Range range = even_range(rows, part, parts);
+    for (std::int64_t r = range.begin; r < range.end; ++r) builder.set_row_ptr(r + 1, length(r));
+  });
+  for (std::int64_t r = 0; r < rows; ++r)
+    builder.set_row_ptr(r + 1, builder.row_ptr(r) + builder.row_ptr(r + 1));
+  parallel(parts, [&](int part, int) {
+    const Range range = even_range(rows, part, parts);
+    for (std::int64_t r = range.begin; r < range.end; ++r) write(r, builder.row_ptr(r), builder);
+  });
+  return builder.freeze();
+}
+
+// Positions of rows without entries, ascending; row_of maps a position to a row.
+template <class RowOf>
+std::vector<std::int32_t> empty_positions(const SparsityPattern& pattern, RowOf row_of) {
+  std::vector<std::int32_t> empty;
+  for (std::int64_t p = 0; p < pattern.rows; ++p)
+    if (pattern.row_length(row_of(p)) == 0) empty.push_back(static_cast<std::int32_t>(p));
+  return empty;
+}
+
+// Parallel over rows: how many have no entry, and the longest.
+struct RowLengths {
+  std::int64_t empty = 0, longest = 0;
+};
+RowLengths row_lengths(const Context& context, const SparsityPattern& pattern);
+
+// The reason to refuse a format whose slots are more than max_fill times the entries; empty when they are
+// not.
+std::string too_much_fill(std::int64_t slots, std::int64_t nonzeros, std::int64_t max_fill,
+                          std::size_t bytes);
+
+// A matrix of padded rows. Geometry says where rows lie: SlotRow at(position), positions() with those past
+// the last row, rows() of the product that a thread must not cut (its grain), borders(parts).
+template <class T, class Geometry>
+class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
+ public:
+  CsrMatrix<T> to_csr() const override {
+    const std::vector<std::int32_t> position = positions_of_rows();
+    const auto at = [&](std::int64_t r) { return position.empty() ? r : position[r]; };
+    const auto length = [&](std::int64_t r) {
+      return is_empty(at(r)) ? 0 : used_slots(geometry_.at(at(r)), col_.data());
+    };
+    return csr_from_rows<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), length,
+                            [&](std::int64_t r, std::int64_t first, CsrBuilder<T>& builder) {
+                              const SlotRow row = geometry_.at(at(r));
+                              const std::int64_t count = builder.row_ptr(r + 1) - first;
+                              for (std::int64_t k = 0; k < count; ++k) {
+                                builder.col()[first + k] = col_[row.base + k * row.stride];
+                                builder.values()[first + k] = values_[row.base + k * row.stride];
+                              }
+                            });
+  }
+
+  void diagonal(VectorView<T> d) const override {
+    for_positions([&](std::int64_t p) {
+      if (p >= this->rows()) return;
+      const std::int64_t r = row_of(p);
+      if (r >= d.size) return;
+      const SlotRow row = geometry_.at(p);
+      T found = 0;
+      for (std::int64_t k = 0; k < row.width; ++k) {
+        const std::int64_t slot = row.base + k * row.stride;
+        if (col_[slot] != r) continue;
+        found = is_empty(p) ? T(0) : values_[slot];  // the first is the entry, others are padding
+        break;
+      }
+      d.data[r] = found;
+    });
+  }
+
+ protected:
+  SlotMatrix(const BuildRequest<T>& request, Geometry geometry, Buffer<std::int32_t> perm)
+      : AssembledMatrix<T>(request),
+        geometry_(std::move(geometry)),
+        col_(request.context, geometry_.slots()),
+        values_(request.context, geometry_.slots()),
+        perm_(std::move(perm)) {
+    const auto empty = empty_positions(request.csr.pattern, [&](std::int64_t p) { return row_of(p); });
+    empty_ = Buffer<std::int32_t>(request.context, static_cast<std::int64_t>(empty.size()));
+    std::copy(empty.begin(), empty.end(), empty_.begin());
+    borders_ = geometry_.borders(useful_parts(*request.context, geometry_.slots() + this->rows()));
+    write(request.csr);
+  }
+
+  void do_update_values(const CsrMatrix<T>& csr) override { write(csr); }
+
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    run_slot_product(product(alpha, x, beta, y, false), borders_);
+  }
+
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    *result = run_slot_product(product(T(1), x, T(0), y, true), borders_);
+  }
+
+  std::size_t slot_bytes() const noexcept {
+    return col_.bytes() + values_.bytes() + perm_.bytes() + empty_.bytes();
+  }
+  std::int64_t row_of(std::int64_t position) const { return perm_.empty() ? position : perm_[position]; }
+
+  Geometry geometry_;
+  Buffer<std::int32_t> col_;
+  Buffer<T> values_;
+  Buffer<std::int32_t> perm_, empty_;
+
+ private:
+  SlotProduct<T> product(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
+    return {Geometry::order,
+            values_.data(),
+            col_.data(),
+            geometry_.pointers(),
+            geometry_.stride(),
+            geometry_.width(),
+            this->rows(),
+            perm_.empty() ? nullptr : perm_.data(),
+            {empty_.begin(), empty_.end()},
+            alpha,
+            beta,
+            x.data,
+            y.data,
+            with_dot};
+  }
+
+  bool is_empty(std::int64_t position) const {
+    return !empty_.empty() &&
+           std::binary_search(empty_.begin(), empty_.end(), static_cast<std::int32_t>(position));
+  }
+
+  std::vector<std::int32_t> positions_of_rows() const {
+    std::vector<std::int32_t> position(static_cast<std::size_t>(perm_.size()));
+    for (std::int64_t p = 0; p < perm_.size(); ++p) position[perm_[p]] = static_cast<std::int32_t>(p);
+    return position;
+  }
+
+  template <class Body>
+  void for_positions(Body body) const {
+    parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
+      for (std::int64_t p = borders_[part]; p < borders_[part + 1]; ++p) body(p);
+    });
+  }
+
+  void write(const CsrMatrix<T>& csr) {
+    for_positions([&](std::int64_t p) {
+      const SlotRow to = geometry_.at(p);
+      if (p < this->rows()) return write_slots(csr, row_of(p), to, col_.data(), values_.data());
+      for (std::int64_t k = 0; k < to.width; ++k)
+        col_[to.base + k * to.stride] = 0, values_[to.base + k * to.stride] = 0;
+    });
+  }
+
+  std::vector<std::int64_t> borders_;
+};
+
+}  // namespace protean::formats

@@ -1,0 +1,107 @@
+// Golden arrays and counts of the ELLPACK formats on the catalogue's T8 and clSpMV's B.
+#include <cmath>
+#include <limits>
+
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "support/battery.hpp"
+#include "support/layout.hpp"
+
+namespace protean::test {
+namespace {
+
+using Numbers = std::vector<double>;
+
+std::int64_t stored(std::string_view format, const CsrMatrix<double>& csr, const FormatParams& params) {
+  const FormatEntry& entry = find_format(format);
+  const Admission admission = entry.admit(*test_context(), csr.pattern, resolve_params(entry, params), 8);
+  EXPECT_TRUE(admission.ok) << admission.reason;
+  const auto matrix = build(format, csr, params);
+  EXPECT_EQ(static_cast<std::int64_t>(layout_numbers(*matrix, "values").size()), admission.stored_values);
+  return admission.stored_values;
+}
+
+TEST(SellCSigma, StoresAsManyValuesAsTheCatalogueSays) {
+  const auto count = [](const char* C, const char* sigma) {
+    return stored("sell-c-sigma", t8(), {{"C", C}, {"sigma", sigma}});
+  };
+  EXPECT_EQ(count("1", "1"), 24);
+  EXPECT_EQ(count("2", "1"), 34);
+  EXPECT_EQ(count("4", "1"), 52);
+  EXPECT_EQ(count("8", "1"), 64);
+  EXPECT_EQ(count("2", "4"), 34);
+  EXPECT_EQ(count("2", "8"), 28);
+  EXPECT_EQ(count("4", "4"), 52);
+  EXPECT_EQ(count("4", "8"), 40);
+}
+
+TEST(SellCSigma, SlicesOfTwoOnT8) {
+  const auto matrix = build("sell-c-sigma", t8(), {{"C", "2"}, {"sigma", "1"}});
+  EXPECT_EQ(layout_numbers(*matrix, "slice_ptr"), (Numbers{0, 10, 12, 28, 34}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"),
+            (Numbers{11, 22, 12, 23, 0,  24, 0,  25, 0,  26, 34, 0,  51, 61, 55, 62, 58,
+                     63, 0,  64, 0,  65, 0,  66, 0,  67, 0,  68, 77, 84, 78, 87, 0,  88}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 1, 2, 1, 3, 1, 4, 1, 5, 3, 0, 0, 0, 4, 1, 7,
+                                                     2, 7, 3, 7, 4, 7, 5, 7, 6, 7, 7, 6, 3, 7, 6, 7, 7}));
+  EXPECT_EQ(layout_numbers(*matrix, "perm"), Numbers{});
+  EXPECT_EQ(layout_numbers(*matrix, "empty"), Numbers{3});
+}
+
+TEST(SellCSigma, SlicesOfFourOnT8) {
+  EXPECT_EQ(layout_numbers(*build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", "1"}}), "slice_ptr"),
+            (Numbers{0, 20, 52}));
+}
+
+TEST(SellCSigma, SlicesOfOneAreCsr) {
+  const auto matrix = build("sell-c-sigma", t8(), {{"C", "1"}, {"sigma", "1"}}), csr = build("csr", t8());
+  EXPECT_EQ(layout_numbers(*matrix, "slice_ptr"), layout_numbers(*csr, "row_ptr"));
+  EXPECT_EQ(layout_numbers(*matrix, "col"), layout_numbers(*csr, "col"));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), layout_numbers(*csr, "values"));
+}
+
+TEST(SellCSigma, SortsInsideWindowsOnly) {
+  const auto all = build("sell-c-sigma", t8(), {{"C", "2"}, {"sigma", "8"}});
+  EXPECT_EQ(layout_numbers(*all, "perm"), (Numbers{5, 1, 4, 7, 0, 6, 2, 3}));
+  EXPECT_EQ(layout_numbers(*all, "empty"), Numbers{7});
+  EXPECT_EQ(layout_numbers(*all, "values"), (Numbers{61, 22, 62, 23, 63, 24, 64, 25, 65, 26, 66, 0,  67, 0,
+                                                     68, 0,  51, 84, 55, 87, 58, 88, 11, 77, 12, 78, 34, 0}));
+  const auto half = build("sell-c-sigma", t8(), {{"C", "2"}, {"sigma", "4"}});
+  EXPECT_EQ(layout_numbers(*half, "perm"), (Numbers{1, 0, 2, 3, 5, 4, 7, 6}));
+}
+
+TEST(SellCSigma, ClSpmvB) {
+  const auto matrix = build("sell-c-sigma", clspmv_b(), {{"C", "2"}, {"sigma", "1"}});
+  EXPECT_EQ(layout_numbers(*matrix, "slice_ptr"), (Numbers{0, 4, 10}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{3, 4, 7, 8, 1, 2, 5, 6, 9, 0}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 1, 2, 0, 1, 2, 3, 3, 3}));
+}
+
+TEST(SellCSigma, SortsByItselfOnlyWhereThatSavesPadding) {
+  EXPECT_EQ(layout_numbers(*build("sell-c-sigma", battery_matrix("dense_17x17"), {{"C", "1"}}), "perm"),
+            Numbers{});
+  EXPECT_EQ(layout_numbers(*build("sell-c-sigma", battery_matrix("random_257")), "perm").size(), 257u);
+}
+
+TEST(SellCSigma, WindowsAreMultiplesOfSlices) {
+  try {
+    build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", "6"}});
+    FAIL();
+  } catch (const FormatRefused& error) { EXPECT_NE(error.reason().find("multiple"), std::string::npos); }
+  EXPECT_THROW(build("sell-c-sigma", t8(), {{"C", "3"}}), BadArgument);
+}
+
+// Row 3 is empty and shares a slice with a long one; x[0] is used by rows 0, 4 and 5 only.
+TEST(SellCSigma, NanReachesOnlyRowsThatUseIt) {
+  for (const char* sigma : {"1", "8"}) {
+    const auto matrix = build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", sigma}});
+    std::vector<double> x(8, 1.0), y(8);
+    x[0] = std::numeric_limits<double>::quiet_NaN();
+    matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});
+    for (int r = 0; r < 8; ++r) EXPECT_EQ(std::isnan(y[r]), r == 0 || r == 4 || r == 5) << "row " << r;
+    EXPECT_EQ(y[3], 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace protean::test
