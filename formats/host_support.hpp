@@ -31,24 +31,39 @@ inline void store(T alpha, T sum, T beta, T& y) {
   y = beta == T(0) ? alpha * sum : alpha * sum + beta * y;
 }
 
-// Partial sums of parts, added in order: deterministic for a fixed number of parts. Each on its own cache
-// line.
+// What each part of a parallel loop found, to be added in order of the parts: deterministic for a fixed
+// number of parts. Each on its own cache line. On the stack for up to 256 parts, so that a product allocates
+// nothing.
 template <class T>
 class PartialSums {
  public:
-  explicit PartialSums(int parts) : sums_(static_cast<std::size_t>(parts)) {}
-  T& operator[](int part) { return sums_[part].value; }
+  explicit PartialSums(int parts) : parts_(parts) {
+    if (parts > on_stack) heap_.resize(static_cast<std::size_t>(parts));
+    lines_ = parts > on_stack ? heap_.data() : stack_.lines;
+    for (int part = 0; part < parts; ++part) lines_[part].value = T{};
+  }
+  PartialSums(const PartialSums&) = delete;
+  PartialSums& operator=(const PartialSums&) = delete;
+  T& operator[](int part) { return lines_[part].value; }
   T total() const {
     T sum = 0;
-    for (const auto& s : sums_) sum += s.value;
+    for (int part = 0; part < parts_; ++part) sum += lines_[part].value;
     return sum;
   }
 
  private:
+  static constexpr int on_stack = 256;
   struct alignas(64) Line {
-    T value = 0;
+    T value;
   };
-  std::vector<Line> sums_;
+  union Stack {  // not initialised: only the lines in use are touched
+    Stack() {}
+    Line lines[on_stack];
+  };
+  int parts_;
+  Line* lines_;
+  Stack stack_;
+  std::vector<Line> heap_;
 };
 
 }  // namespace protean::formats

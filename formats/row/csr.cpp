@@ -1,62 +1,235 @@
 // CSR: compressed sparse rows, the caller's own arrays used in place.
 //
 //        | 1 . 2 . |     row_ptr = 0 2 3 3 6
-//    A = | . 3 . . |     col     = 0 2 1 0 1 3
-//        | . . . . |     values  = 1 2 3 4 5 6
+//    A = | . 3 . . |     col     = 0 2 | 1 | | 0 1 3
+//        | . . . . |     values  = 1 2 | 3 | | 4 5 6
 //        | 4 5 . 6 |
 //
-// row_ptr [rows+1] int32 or int64: nondecreasing, row_ptr[0] = 0.
+// row_ptr [rows+1] int32 or int64: nondecreasing, row_ptr[0] = 0, row_ptr[rows] = nnz.
 // col     [nnz] int32: ascending within a row.
 // values  [nnz].
-// Bytes: (v + 4) nnz + p (rows + 1), v bytes a value, p = 4 or 8 bytes a row pointer. Nothing is copied.
-// Parameters: none. Rows are dealt to threads by rows + nonzeros.
+// Bytes: (v + 4) nnz + p (rows + 1), v bytes a value, p = 4 or 8 bytes a row pointer. Nothing is copied: a
+// view of the caller's arrays must outlive the matrix.
+// Parameters: balance, how the work is dealt to threads.
+//   rows   whole rows, nearly the same rows + entries a thread; any number of threads gives the same bits
+//   merge  the same rows + entries a thread; a row may be cut, and its pieces are added in order
+//   auto   rows, unless the heaviest thread would then do more than 1.1 times its fair share
 // Wins when there are few products or no regularity. Never refuses.
-// Source: textbook; Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4.
+// Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
+// doi 10.1137/1.9780898718003; merge: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
+// multiplication, SC 2016, doi 10.1109/SC.2016.57.
+// Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "formats/row/csr.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "formats/private/row_dot-inl.hpp"
+
+#ifndef PROTEAN_FORMATS_CSR
+#define PROTEAN_FORMATS_CSR
+namespace protean::formats {
+namespace {
+
+// Entries [k_begin, k_end) of a matrix and the rows [row_begin, row_end) that end among them. What is left
+// behind the last row's end is the beginning of row row_end, whose other pieces belong to the next parts.
+struct Piece {
+  std::int64_t row_begin, row_end, k_begin, k_end;
+};
+
+template <class T, class P>
+struct CsrWork {
+  const P* row_ptr;
+  const std::int32_t* col;
+  const T* values;
+  T alpha;
+  const T* x;
+  T beta;
+  T* y;
+};
+
+// What a piece adds to others: to row row_end, and to x . y.
+template <class T>
+struct CsrCarry {
+  T row = 0, dot = 0;
+};
+
+}  // namespace
+}  // namespace protean::formats
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace protean::formats::HWY_NAMESPACE {
+namespace {
+
+template <class T, class P, bool with_dot, bool plain>
+CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
+  const P* HWY_RESTRICT row_ptr = w.row_ptr;
+  const T* HWY_RESTRICT x = w.x;
+  T* HWY_RESTRICT y = w.y;
+  P k = static_cast<P>(piece.k_begin), asked = k;
+  CsrCarry<T> carry;
+  for (std::int64_t r = piece.row_begin; r < piece.row_end; ++r) {
+    const P end = row_ptr[r + 1];
+    prefetch_entries(w.values, w.col, end, asked);
+    const T sum = row_dot(w.values, w.col, x, k, end);
+    if constexpr (plain)
+      y[r] = sum;
+    else
+      y[r] = w.beta == T(0) ? w.alpha * sum : w.alpha * sum + w.beta * y[r];
+    if constexpr (with_dot) carry.dot += x[r] * sum;
+    k = end;
+  }
+  if (k < piece.k_end) {
+    carry.row = row_dot(w.values, w.col, x, k, static_cast<P>(piece.k_end));
+    if constexpr (with_dot) carry.dot += x[piece.row_end] * carry.row;
+  }
+  return carry;
+}
+
+template <class T, class P>
+CsrCarry<T> csr_product(const CsrWork<T, P>& w, const Piece& piece, bool with_dot) {
+  if (with_dot) return product_of_piece<T, P, true, true>(w, piece);
+  if (w.alpha == T(1) && w.beta == T(0)) return product_of_piece<T, P, false, true>(w, piece);
+  return product_of_piece<T, P, false, false>(w, piece);
+}
+
+#define PROTEAN_CSR_KERNEL(name, T, P)                                          \
+  CsrCarry<T> name(const CsrWork<T, P>& w, const Piece& piece, bool with_dot) { \
+    return csr_product<T, P>(w, piece, with_dot);                               \
+  }
+PROTEAN_CSR_KERNEL(csr_product_f64_p32, double, std::int32_t)
+PROTEAN_CSR_KERNEL(csr_product_f64_p64, double, std::int64_t)
+PROTEAN_CSR_KERNEL(csr_product_f32_p32, float, std::int32_t)
+PROTEAN_CSR_KERNEL(csr_product_f32_p64, float, std::int64_t)
+#undef PROTEAN_CSR_KERNEL
+
+}  // namespace
+}  // namespace protean::formats::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 #include "formats/host_support.hpp"
 
 namespace protean::formats {
 namespace {
 
+HWY_EXPORT(csr_product_f64_p32);
+HWY_EXPORT(csr_product_f64_p64);
+HWY_EXPORT(csr_product_f32_p32);
+HWY_EXPORT(csr_product_f32_p64);
+
+CsrCarry<double> multiply(const CsrWork<double, std::int32_t>& w, const Piece& piece, bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(csr_product_f64_p32)(w, piece, with_dot);
+}
+CsrCarry<double> multiply(const CsrWork<double, std::int64_t>& w, const Piece& piece, bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(csr_product_f64_p64)(w, piece, with_dot);
+}
+CsrCarry<float> multiply(const CsrWork<float, std::int32_t>& w, const Piece& piece, bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(csr_product_f32_p32)(w, piece, with_dot);
+}
+CsrCarry<float> multiply(const CsrWork<float, std::int64_t>& w, const Piece& piece, bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(csr_product_f32_p64)(w, piece, with_dot);
+}
+
+// Where the merge of row ends and entries stands after `step` steps: rows ended. Entries passed are step -
+// rows. Row r is ended as soon as its last entry is passed, so an empty row ends at once.
+std::int64_t rows_ended(const SparsityPattern& pattern, std::int64_t step) {
+  std::int64_t low = std::max<std::int64_t>(0, step - pattern.nonzeros), high = std::min(step, pattern.rows);
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (pattern.row_ptr[middle + 1] + middle + 1 <= step)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+std::vector<Piece> deal_rows(const SparsityPattern& pattern, int parts) {
+  const auto borders = balanced_row_borders(pattern, parts);
+  std::vector<Piece> pieces;
+  for (int part = 0; part < parts; ++part)
+    pieces.push_back({borders[part], borders[part + 1], pattern.row_ptr[borders[part]],
+                      pattern.row_ptr[borders[part + 1]]});
+  return pieces;
+}
+
+std::vector<Piece> deal_merge(const SparsityPattern& pattern, int parts) {
+  std::vector<Piece> pieces;
+  std::int64_t row = 0, k = 0;
+  for (int part = 0; part < parts; ++part) {
+    const std::int64_t step = even_range(pattern.rows + pattern.nonzeros, part, parts).end;
+    const std::int64_t row_end = rows_ended(pattern, step);
+    pieces.push_back({row, row_end, k, step - row_end});
+    row = row_end, k = step - row_end;
+  }
+  return pieces;
+}
+
+std::vector<Piece> deal(const SparsityPattern& pattern, int parts, const std::string& balance) {
+  if (balance == "merge") return deal_merge(pattern, parts);
+  std::vector<Piece> pieces = deal_rows(pattern, parts);
+  if (balance == "rows") return pieces;
+  std::int64_t heaviest = 0;
+  for (const Piece& p : pieces) heaviest = std::max(heaviest, p.row_end - p.row_begin + p.k_end - p.k_begin);
+  const double share = static_cast<double>(pattern.rows + pattern.nonzeros) / parts;
+  if (static_cast<double>(heaviest) > 1.1 * share) return deal_merge(pattern, parts);
+  return pieces;
+}
+
 template <class T>
-class Csr final : public AssembledMatrix<T>, public HasLayout {
+class Csr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
  public:
   explicit Csr(const BuildRequest<T>& request)
       : AssembledMatrix<T>(request),
         csr_(request.csr),
-        borders_(balanced_row_borders(csr_.pattern,
-                                      useful_parts(*request.context, csr_.nonzeros() + csr_.rows()))) {}
+        pieces_(deal(csr_.pattern, useful_parts(*request.context, csr_.nonzeros() + csr_.rows()),
+                     request.params.word("balance"))) {}
 
   CsrMatrix<T> to_csr() const override { return csr_; }
   std::size_t bytes() const noexcept override { return csr_.bytes(); }
   std::vector<LayoutArray> layout() const override {
-    return {csr_.pattern.row_ptr.visit(
-                [&](auto* row_ptr) { return layout_array("row_ptr", row_ptr, csr_.rows() + 1); }),
+    return {csr_.pattern.row_ptr.visit([&](auto* p) { return layout_array("row_ptr", p, csr_.rows() + 1); }),
             layout_array("col", csr_.pattern.col, csr_.nonzeros()),
             layout_array("values", csr_.values, csr_.nonzeros())};
   }
   void diagonal(VectorView<T> d) const override { extract_diagonal(*this->context(), csr_, d.data); }
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    *result = run(T(1), x, T(0), y, true);
+  }
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
     csr_.values = csr.values, csr_.values_owner = csr.values_owner;
   }
-
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
-        for (std::int64_t r = borders_[part]; r < borders_[part + 1]; ++r) {
-          T sum = 0;
-          for (auto k = row_ptr[r]; k < row_ptr[r + 1]; ++k)
-            sum += csr_.values[k] * x.data[csr_.pattern.col[k]];
-          store(alpha, sum, beta, y.data[r]);
-        }
-      });
-    });
+    run(alpha, x, beta, y, false);
   }
 
  private:
+  // Returns x . y when asked for, with alpha = 1 and beta = 0 then.
+  T run(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
+    return csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      const CsrWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> work{
+          row_ptr, csr_.pattern.col, csr_.values, alpha, x.data, beta, y.data};
+      const int parts = static_cast<int>(pieces_.size());
+      PartialSums<CsrCarry<T>> carries(parts);
+      parallel(parts, [&](int part, int) { carries[part] = multiply(work, pieces_[part], with_dot); });
+      T dot = 0;
+      for (int part = 0; part < parts; ++part) {
+        const Piece& piece = pieces_[part];
+        if (piece.row_end < csr_.rows() && row_ptr[piece.row_end] < piece.k_end)
+          y.data[piece.row_end] += alpha * carries[part].row;
+        dot += carries[part].dot;
+      }
+      return dot;
+    });
+  }
+
   CsrMatrix<T> csr_;
-  std::vector<std::int64_t> borders_;
+  std::vector<Piece> pieces_;
 };
 
 Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,
@@ -64,6 +237,13 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
   return Admission::accept(pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes,
                            pattern.nonzeros);
 }
+
+constexpr ParamDoc params[] = {
+    {.name = "balance",
+     .doc = "work of the threads: whole rows; rows that may be cut; or cut only if one "
+            "thread would do more than 1.1 times its share",
+     .default_value = "auto",
+     .choices = "auto|rows|merge"}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Csr>()};
 
@@ -76,8 +256,9 @@ constinit const FormatEntry csr{
     .title = "Compressed sparse rows",
     .source = "Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4",
     .traits = {},
-    .params = {},
+    .params = params,
     .kernels = kernels,
     .admit = admit};
 
 }  // namespace protean::formats
+#endif  // HWY_ONCE

@@ -1,0 +1,92 @@
+// Sum over a run of entries of one row, for the SIMD target being compiled: include it inside foreach_target
+// files after hwy/highway.h. Private to formats/.
+//
+// Four lanes of scalar loads of x put together in registers: hardware gathers are slower than that on many
+// processors and hardly faster on the others. Two accumulators hide the latency of the addition.
+#if defined(PROTEAN_FORMATS_ROW_DOT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef PROTEAN_FORMATS_ROW_DOT_INL
+#undef PROTEAN_FORMATS_ROW_DOT_INL
+#else
+#define PROTEAN_FORMATS_ROW_DOT_INL
+#endif
+
+#include <cstdint>
+
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace protean::formats::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+using RowTag = hn::CappedTag<T, 4>;
+
+// x[col[0]], x[col[1]], ... in the lanes of a vector.
+#if HWY_TARGET == HWY_SCALAR
+template <class T>
+HWY_INLINE hn::Vec<RowTag<T>> pick(const T* HWY_RESTRICT x, const std::int32_t* HWY_RESTRICT col) {
+  return hn::Set(RowTag<T>(), x[col[0]]);
+}
+#else
+template <class T>
+HWY_INLINE hn::Vec<RowTag<T>> pick(const T* HWY_RESTRICT x, const std::int32_t* HWY_RESTRICT col) {
+  const RowTag<T> d;
+  if constexpr (sizeof(T) == 4) {
+    // 0 2 and 1 3 make 0 1 2 3
+    const auto even = hn::InterleaveLower(d, hn::Set(d, x[col[0]]), hn::Set(d, x[col[2]]));
+    const auto odd = hn::InterleaveLower(d, hn::Set(d, x[col[1]]), hn::Set(d, x[col[3]]));
+    return hn::InterleaveLower(d, even, odd);
+  } else {
+    const hn::FixedTag<T, 2> two;
+    const auto low = hn::InterleaveLower(two, hn::Set(two, x[col[0]]), hn::Set(two, x[col[1]]));
+    if constexpr (hn::MaxLanes(RowTag<T>()) == 2)
+      return low;
+    else
+      return hn::Combine(d, hn::InterleaveLower(two, hn::Set(two, x[col[2]]), hn::Set(two, x[col[3]])), low);
+  }
+}
+#endif
+
+// sum of values[k] x[col[k]] for begin <= k < end. The order of the additions depends on end - begin only.
+template <class T, class P>
+HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
+                     const T* HWY_RESTRICT x, P k, P end) {
+  const RowTag<T> d;
+  constexpr P lanes = static_cast<P>(hn::MaxLanes(RowTag<T>()));
+  T sum = 0;
+  if (end - k >= 4) {
+    auto even = hn::Zero(d), odd = hn::Zero(d);
+    for (; k + 2 * lanes <= end; k += 2 * lanes) {
+      even = hn::MulAdd(hn::LoadU(d, values + k), pick(x, col + k), even);
+      odd = hn::MulAdd(hn::LoadU(d, values + k + lanes), pick(x, col + k + lanes), odd);
+    }
+    if (k + lanes <= end) {
+      even = hn::MulAdd(hn::LoadU(d, values + k), pick(x, col + k), even);
+      k += lanes;
+    }
+    sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
+  }
+  for (; k < end; ++k) sum += values[k] * x[col[k]];
+  return sum;
+}
+
+// Asks for the values and columns a few KiB ahead of entry `wanted`; `asked` remembers how far. The
+// hardware's own prefetcher stops at the end of every page and starts late: worth up to 2x on large matrices.
+// The address may lie past the end of an array, which a prefetch may.
+template <class T, class P>
+HWY_INLINE void prefetch_entries(const T* values, const std::int32_t* col, P wanted, P& asked) {
+  constexpr std::size_t ahead = 512, step = 64 / sizeof(std::int32_t);
+  for (; asked < wanted; asked += static_cast<P>(step)) {
+    const auto at = static_cast<std::uintptr_t>(asked) + ahead;
+    const auto value = reinterpret_cast<std::uintptr_t>(values) + at * sizeof(T);
+    hwy::Prefetch(reinterpret_cast<const char*>(value));
+    if constexpr (sizeof(T) == 8) hwy::Prefetch(reinterpret_cast<const char*>(value + 64));
+    hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(col) + at * 4));
+  }
+}
+
+}  // namespace protean::formats::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
