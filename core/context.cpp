@@ -19,7 +19,8 @@ std::shared_ptr<Context> Context::host(int threads) {
 #if !defined(PROTEAN_HAVE_CUDA)
 std::shared_ptr<Context> Context::device(int) {
   throw NotAvailable(
-      "this build has no GPU code; build with -DPROTEAN_CUDA=ON (CUDA Toolkit 12 or newer), or use space: host");
+      "this build has no GPU code; build with -DPROTEAN_CUDA=ON (CUDA Toolkit 12 or newer), or use space: "
+      "host");
 }
 int Context::device_count() noexcept { return 0; }
 void Context::synchronize() const {}

@@ -22,9 +22,10 @@ class Context {
   // Throws BadArgument for a negative number.
   static std::shared_ptr<Context> host(int threads = 0);
 
-  // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its own.
-  // Work is queued on the stream in the order of the calls. Use one context from one thread at a time.
-  // Throws NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in) and BadArgument.
+  // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its
+  // own. Work is queued on the stream in the order of the calls. Use one context from one thread at a time.
+  // Throws NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in) and
+  // BadArgument.
   static std::shared_ptr<Context> device(int ordinal = 0);
   // GPUs this process can see, 0 in a build without CUDA.
   static int device_count() noexcept;

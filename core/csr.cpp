@@ -70,7 +70,8 @@ CsrBuilder<T>::CsrBuilder(ContextPtr context, std::int64_t rows, std::int64_t co
     ptr64_ = Buffer<std::int64_t>(context, rows + 1);
   col_ = Buffer<std::int32_t>(context, nonzeros);
   values_ = Buffer<T>(context, nonzeros);
-  set_row_ptr(0, 0);
+  space_ = context->space();
+  if (space_ == Space::host) set_row_ptr(0, 0);
 }
 
 template <class T>
@@ -88,6 +89,7 @@ CsrMatrix<T> CsrBuilder<T>::freeze() {
   result.pattern.row_ptr.p64 = narrow_ ? nullptr : index->ptr64.data();
   result.pattern.col = index->col.data();
   result.values = values->data();
+  result.pattern.space = space_;
   result.pattern.owner = std::move(index);
   result.values_owner = std::move(values);
   return result;
@@ -301,6 +303,23 @@ std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, i
   }
   return borders;
 }
+
+#if !defined(PROTEAN_HAVE_CUDA)
+template <class T>
+CsrMatrix<T> upload(const ContextPtr&, const CsrMatrix<T>&) {
+  throw NotAvailable("this build has no GPU code, so there is no device memory to copy to");
+}
+template <class T>
+CsrMatrix<T> download(const ContextPtr&, const Context&, const CsrMatrix<T>&) {
+  throw NotAvailable("this build has no GPU code, so there is no device memory to copy from");
+}
+#define PROTEAN_INSTANTIATE(T)                                             \
+  template CsrMatrix<T> upload<T>(const ContextPtr&, const CsrMatrix<T>&); \
+  template CsrMatrix<T> download<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+#endif
 
 #define PROTEAN_INSTANTIATE(T)                                                                            \
   template CsrMatrix<T> csr_view<T>(std::int64_t, std::int64_t, const std::int32_t*, const std::int32_t*, \

@@ -41,6 +41,7 @@ struct SparsityPattern {
   RowPointers row_ptr;
   const std::int32_t* col = nullptr;
   std::shared_ptr<const void> owner;
+  Space space = Space::host;  // row(), row_length() and all functions below are for host matrices only
 
   std::int64_t row_length(std::int64_t row) const noexcept { return row_ptr[row + 1] - row_ptr[row]; }
   std::span<const std::int32_t> row(std::int64_t r) const noexcept {
@@ -77,12 +78,16 @@ CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int64_t* 
                       const std::int32_t* col, const T* values);
 
 // Arrays to be filled and then frozen into a CsrMatrix that owns them. row_ptr is 32-bit when `nonzeros` is
-// below 2^31 and `force_wide` is false. Nothing is initialised but row_ptr[0] = 0. Host contexts only.
+// below 2^31 and `force_wide` is false. Nothing is initialised but row_ptr[0] = 0. The member functions
+// set_row_ptr and row_ptr are for host contexts only; row_ptr32() or row_ptr64() is the array there is, the
+// other null.
 template <class T>
 class CsrBuilder {
  public:
   CsrBuilder(ContextPtr context, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
              bool force_wide = false);
+  std::int32_t* row_ptr32() noexcept { return ptr32_.data(); }
+  std::int64_t* row_ptr64() noexcept { return ptr64_.data(); }
   std::int64_t rows() const noexcept { return rows_; }
   std::int64_t cols() const noexcept { return cols_; }
   std::int64_t nonzeros() const noexcept { return nonzeros_; }
@@ -105,7 +110,15 @@ class CsrBuilder {
   Buffer<std::int64_t> ptr64_;
   Buffer<std::int32_t> col_;
   Buffer<T> values_;
+  Space space_;
 };
+
+// A copy in the memory of a device, or back on the host (device: the context it lies in). Ends when the copy
+// has. Throws NotAvailable in a build without CUDA, OutOfMemory, WrongSpace.
+template <class T>
+CsrMatrix<T> upload(const ContextPtr& device, const CsrMatrix<T>& matrix);
+template <class T>
+CsrMatrix<T> download(const ContextPtr& host, const Context& device, const CsrMatrix<T>& matrix);
 
 template <class T>
 struct Triplet {

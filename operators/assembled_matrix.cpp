@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "core/error.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/copy.hpp"
+#endif
 
 namespace protean {
 namespace {
@@ -81,22 +84,29 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given)
   return complete;
 }
 
+std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept {
+  if (space == Space::host) return entry.kernels;
+  return entry.device ? entry.device->kernels : std::span<const Kernel>();
+}
+
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space space) {
-  const auto fits = [&](const Kernel& k) { return space == Space::host ? k.host : k.device; };
+  const std::span<const Kernel> kernels = kernels_in(entry, space);
+  if (kernels.empty())
+    throw NotAvailable(
+        fmt::format("format {} has no kernel for {} memory in this build", entry.id, to_string(space)));
+  if (name.empty()) return kernels.front();
   std::vector<std::string_view> names;
-  for (const Kernel& kernel : entry.kernels) {
-    names.push_back(kernel.name);
-    if (name.empty() ? !fits(kernel) || !kernel.unavailable.empty() : kernel.name != name) continue;
-    if (!kernel.unavailable.empty())
+  for (const Kernel& kernel : kernels) {
+    if (kernel.name == name && kernel.unavailable.empty()) return kernel;
+    if (kernel.name == name)
       throw NotAvailable(fmt::format("kernel {} of format {} is not in this build: {}", kernel.name, entry.id,
                                      kernel.unavailable));
-    if (!fits(kernel))
-      throw NotAvailable(fmt::format("kernel {} of format {} does not run in {} memory", kernel.name,
-                                     entry.id, to_string(space)));
-    return kernel;
+    names.push_back(kernel.name);
   }
-  if (name.empty())
-    throw NotAvailable(fmt::format("format {} has no kernel for {} memory", entry.id, to_string(space)));
+  for (const Kernel& kernel : kernels_in(entry, space == Space::host ? Space::device : Space::host))
+    if (kernel.name == name)
+      throw NotAvailable(fmt::format("kernel {} of format {} does not run in {} memory; there are {}", name,
+                                     entry.id, to_string(space), fmt::join(names, ", ")));
   throw BadArgument(fmt::format("format {} has no kernel '{}'; it has {}.{}", entry.id, name,
                                 fmt::join(names, ", "), did_you_mean(name, names)));
 }
@@ -113,7 +123,10 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
   ++revision_.values;
 }
 
-std::size_t available_bytes(const Context&) {
+std::size_t available_bytes([[maybe_unused]] const Context& context) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device) return device::free_bytes(context);
+#endif
   if (std::FILE* file = std::fopen("/proc/meminfo", "r")) {
     char line[256];
     unsigned long long kib = 0;
@@ -135,7 +148,13 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   if (entry.traits.square_only && csr.rows() != csr.cols())
     throw FormatRefused(entry.id, fmt::format("the matrix is {} x {}; this format holds square matrices only",
                                               csr.rows(), csr.cols()));
-  const Admission admission = entry.admit(*context, csr.pattern, complete, sizeof(T));
+  if (csr.pattern.space != context->space())
+    throw WrongSpace(
+        fmt::format("the matrix lies in {} memory, its format {} is to lie in {} memory; upload() or "
+                    "download() it first",
+                    to_string(csr.pattern.space), entry.id, to_string(context->space())));
+  const Admit admit = context->space() == Space::device ? entry.device->admit : entry.admit;
+  const Admission admission = admit(*context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
   if (const std::size_t free = available_bytes(*context); admission.bytes > free)
     throw OutOfMemory(fmt::format("format {} needs {} for this matrix; {} are free", entry.id,

@@ -86,14 +86,25 @@ struct Kernel {
   MakeMatrix<float> make_f32 = nullptr;
 };
 
+using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
+                            std::size_t value_bytes);
+
+// The device side of a format, defined in its .cu file: its kernels there, and admit() for a pattern that
+// lies in device memory.
+struct DeviceCode {
+  std::span<const Kernel> kernels;  // the first is the default
+  Admit admit;
+};
+
 // A storage format: a plain constant, one for each line of formats/catalogue.def.
 struct FormatEntry {
   std::string_view family, id, title, source;  // source: authors, year, where published
   FormatTraits traits;
   std::span<const ParamDoc> params;
-  std::span<const Kernel> kernels;  // the first is the default
+  std::span<const Kernel> kernels;  // on the host; the first is the default
   // Predicts the exact bytes for values of value_bytes each, or refuses. Time at most that of a few products.
-  Admission (*admit)(const Context&, const SparsityPattern&, const FormatParams&, std::size_t value_bytes);
+  Admit admit;
+  const DeviceCode* device = nullptr;  // null in a build without CUDA, or when there is none
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.
@@ -137,8 +148,8 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
 // Defaults filled in; BadArgument for an unknown name (with the names there are) or a value out of range.
 FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given);
 
-// The named kernel of a format. BadArgument when there is no such kernel, NotAvailable when it is not in this
-// build or does not run in this space. An empty name gives the default.
+// The named kernel of a format in a space. BadArgument when there is no such kernel, NotAvailable when it is
+// not in this build or does not run in this space. An empty name gives the default.
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Space space);
 
 // Builds a matrix: parameters checked, kernel found, admission asked, memory compared with what is free.
@@ -148,7 +159,10 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                                 const ContextPtr& context, const FormatParams& params = {},
                                                 std::string_view kernel = {});
 
-// Bytes the machine could still give this process.
+// The kernels a format has in a space, in this build or not.
+std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept;
+
+// Bytes the machine, or the GPU, could still give this process.
 std::size_t available_bytes(const Context& context);
 
 }  // namespace protean

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "core/blas1.hpp"
+#include "core/device/copy.hpp"
 #include "core/device/state.hpp"
 #include "core/error.hpp"
 
@@ -48,6 +48,10 @@ void destroy(DeviceState* state) {
   if (state->cublas) (void)cublasDestroy(state->cublas);
   if (state->partials) (void)cudaFree(state->partials);
   if (state->arrived) (void)cudaFree(state->arrived);
+  for (DeviceState::Staging& piece : state->staging) {
+    if (piece.done) (void)cudaEventDestroy(piece.done);
+    if (piece.data) (void)cudaFreeHost(piece.data);
+  }
   if (state->pool) (void)cudaMemPoolDestroy(state->pool);
   if (state->stream) (void)cudaStreamDestroy(state->stream);
   delete state;
@@ -108,6 +112,21 @@ std::shared_ptr<Context> Context::device(int ordinal) {
 void Context::synchronize() const {
   if (space_ == Space::device) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(device_->stream));
 }
+
+namespace device {
+
+std::size_t free_bytes(const Context& context) {
+  const DeviceState& state = context.device_state();
+  PROTEAN_CUDA_CHECK(cudaSetDevice(state.ordinal));
+  std::size_t free = 0, total = 0, reserved = 0, used = 0;
+  PROTEAN_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  // What the pool keeps for the next buffer is free, too.
+  PROTEAN_CUDA_CHECK(cudaMemPoolGetAttribute(state.pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  PROTEAN_CUDA_CHECK(cudaMemPoolGetAttribute(state.pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  return free + (reserved > used ? reserved - used : 0);
+}
+
+}  // namespace device
 
 namespace detail {
 

@@ -25,6 +25,13 @@ struct DeviceState {
   double* partials = nullptr;
   unsigned* arrived = nullptr;
 
+  // Pinned host memory through which copies of pageable memory go (copy.cu).
+  static constexpr std::size_t staging_bytes = std::size_t{16} << 20;
+  struct Staging {
+    void* data = nullptr;
+    cudaEvent_t done = nullptr;  // the device has done with it
+  } staging[2];
+
   // While this points somewhere, kernels do nothing once the value there is not 0: a solve that has ended
   // inside a graph of several iterations leaves x as it is.
   const int* stop = nullptr;

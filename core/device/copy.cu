@@ -1,0 +1,137 @@
+// Copies between host and device memory, by name only. Pageable host memory goes through two pinned pieces
+// that are filled by the host while the other one is on its way.
+#include <algorithm>
+#include <cstring>
+
+#include "core/csr.hpp"
+#include "core/device/copy.hpp"
+#include "core/device/state.hpp"
+#include "core/parallel.hpp"
+
+namespace protean {
+namespace device {
+namespace {
+
+constexpr std::size_t piece_bytes = DeviceState::staging_bytes;
+
+// The two pinned pieces of a context, made when first needed.
+DeviceState::Staging* staging(DeviceState& state) {
+  for (DeviceState::Staging& piece : state.staging) {
+    if (!piece.data) PROTEAN_CUDA_CHECK(cudaMallocHost(&piece.data, piece_bytes));
+    if (!piece.done) PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&piece.done, cudaEventDisableTiming));
+  }
+  return state.staging;
+}
+
+bool is_pinned(const void* data) {
+  cudaPointerAttributes attributes;
+  const bool known = cudaPointerGetAttributes(&attributes, data) == cudaSuccess;
+  (void)cudaGetLastError();
+  return known && attributes.type == cudaMemoryTypeHost;
+}
+
+void host_copy(void* to, const void* from, std::size_t bytes) {
+  parallel(available_threads(), [&](int part, int parts) {
+    const Range range = even_range(static_cast<std::int64_t>(bytes), part, parts, 4096);
+    std::memcpy(static_cast<char*>(to) + range.begin, static_cast<const char*>(from) + range.begin,
+                static_cast<std::size_t>(range.size()));
+  });
+}
+
+}  // namespace
+
+void copy_in(const Context& context, void* to, const void* from, std::size_t bytes) {
+  DeviceState& state = context.device_state();
+  if (bytes <= 65536 || is_pinned(from)) {
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, state.stream));
+    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
+    return;
+  }
+  DeviceState::Staging* pieces = staging(state);
+  for (std::size_t begin = 0, k = 0; begin < bytes; begin += piece_bytes, ++k) {
+    DeviceState::Staging& piece = pieces[k % 2];
+    const std::size_t count = std::min(piece_bytes, bytes - begin);
+    PROTEAN_CUDA_CHECK(cudaEventSynchronize(piece.done));
+    host_copy(piece.data, static_cast<const char*>(from) + begin, count);
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(static_cast<char*>(to) + begin, piece.data, count,
+                                       cudaMemcpyHostToDevice, state.stream));
+    PROTEAN_CUDA_CHECK(cudaEventRecord(piece.done, state.stream));
+  }
+  PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
+}
+
+void copy_out(const Context& context, void* to, const void* from, std::size_t bytes) {
+  DeviceState& state = context.device_state();
+  if (bytes <= 65536 || is_pinned(to)) {
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state.stream));
+    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
+    return;
+  }
+  DeviceState::Staging* pieces = staging(state);
+  const auto count = [&](std::size_t k) { return std::min(piece_bytes, bytes - k * piece_bytes); };
+  const auto send = [&](std::size_t k) {
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(pieces[k % 2].data, static_cast<const char*>(from) + k * piece_bytes,
+                                       count(k), cudaMemcpyDeviceToHost, state.stream));
+    PROTEAN_CUDA_CHECK(cudaEventRecord(pieces[k % 2].done, state.stream));
+  };
+  const std::size_t number = (bytes + piece_bytes - 1) / piece_bytes;
+  send(0);
+  for (std::size_t k = 0; k < number; ++k) {
+    if (k + 1 < number) send(k + 1);  // into the piece that was emptied one turn ago
+    PROTEAN_CUDA_CHECK(cudaEventSynchronize(pieces[k % 2].done));
+    host_copy(static_cast<char*>(to) + k * piece_bytes, pieces[k % 2].data, count(k));
+  }
+}
+
+void copy_within(const Context& context, void* to, const void* from, std::size_t bytes) {
+  PROTEAN_CUDA_CHECK(
+      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, context.device_state().stream));
+}
+
+}  // namespace device
+
+template <class T>
+CsrMatrix<T> upload(const ContextPtr& context, const CsrMatrix<T>& matrix) {
+  if (context->space() != Space::device || matrix.pattern.space != Space::host)
+    throw WrongSpace("upload() takes a host matrix and a device context");
+  const SparsityPattern& p = matrix.pattern;
+  if (const std::size_t free = device::free_bytes(*context); matrix.bytes() > free)
+    throw OutOfMemory("the matrix needs " + human_bytes(matrix.bytes()) + " of GPU memory; " +
+                          human_bytes(free) + " are free",
+                      matrix.bytes());
+  CsrBuilder<T> builder(context, p.rows, p.cols, p.nonzeros, p.row_ptr.p64 != nullptr);
+  const auto rows = static_cast<std::size_t>(p.rows + 1), entries = static_cast<std::size_t>(p.nonzeros);
+  if (builder.row_ptr32() && p.row_ptr.p32)
+    device::copy_in(*context, builder.row_ptr32(), p.row_ptr.p32, rows * 4);
+  else
+    device::copy_in(*context, builder.row_ptr64(), p.row_ptr.p64, rows * 8);
+  device::copy_in(*context, builder.col(), p.col, entries * 4);
+  device::copy_in(*context, builder.values(), matrix.values, entries * sizeof(T));
+  return builder.freeze();
+}
+
+template <class T>
+CsrMatrix<T> download(const ContextPtr& host, const Context& context, const CsrMatrix<T>& matrix) {
+  if (host->space() != Space::host || context.space() != Space::device ||
+      matrix.pattern.space != Space::device)
+    throw WrongSpace("download() takes a host context, and a device matrix with its context");
+  const SparsityPattern& p = matrix.pattern;
+  CsrBuilder<T> builder(host, p.rows, p.cols, p.nonzeros, p.row_ptr.p64 != nullptr);
+  const auto rows = static_cast<std::size_t>(p.rows + 1), entries = static_cast<std::size_t>(p.nonzeros);
+  if (p.row_ptr.p32)
+    device::copy_out(context, builder.row_ptr32(), p.row_ptr.p32, rows * 4);
+  else
+    device::copy_out(context, builder.row_ptr64(), p.row_ptr.p64, rows * 8);
+  device::copy_out(context, builder.col(), p.col, entries * 4);
+  device::copy_out(context, builder.values(), matrix.values, entries * sizeof(T));
+  return builder.freeze();
+}
+
+#define PROTEAN_INSTANTIATE(T)                                             \
+  template CsrMatrix<T> upload<T>(const ContextPtr&, const CsrMatrix<T>&); \
+  template CsrMatrix<T> download<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean
