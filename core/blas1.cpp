@@ -1,24 +1,331 @@
+// Checks arguments and deals fixed parts of the vectors to the threads; the loops are in blas1_simd.cpp.
 #include "core/blas1.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
+#include "core/blas1_simd.hpp"
+#include "core/error.hpp"
 #include "core/parallel.hpp"
 
 namespace protean {
+namespace {
+
+using Size = std::int64_t;
+using detail::blas1_loops;
+
+void require_host(const Context& context) {
+  if (context.space() != Space::host)
+    throw WrongSpace(
+        fmt::format("vector operations run on host memory in this build; the context is of {} memory",
+                    to_string(context.space())));
+}
+
+// All views have n entries in the context's space.
+template <class... Views>
+void check(const Context& context, Size n, const Views&... views) {
+  require_host(context);
+  const auto check_one = [&](const auto& view) {
+    if (view.size != n)
+      throw ShapeMismatch(
+          fmt::format("vectors of one operation have {} and {} entries; they must agree", n, view.size));
+    if (n > 0 && view.space != context.space())
+      throw WrongSpace(
+          fmt::format("a vector lies in {} memory; the operation runs on {} memory (copy it by name)",
+                      to_string(view.space), to_string(context.space())));
+  };
+  (check_one(views), ...);
+}
+
+// Borders at whole cache lines, so that no two threads write the same one.
+constexpr Size grain = 64;
+
+// body(begin, size) for each part of 0 .. n-1
+template <class Body>
+void for_parts(const Context& context, Size n, Body&& body) {
+  parallel(useful_parts(context, n), [&](int part, int parts) {
+    const Range range = even_range(n, part, parts, grain);
+    body(range.begin, range.size());
+  });
+}
+
+// body(begin, size, sums) leaves K sums of its part, which are then added in the order of the parts. No
+// memory is allocated for up to 64 threads.
+template <int K, class T, class Body>
+void sum_parts(const Context& context, Size n, T* result, Body&& body) {
+  struct alignas(64) Line {
+    T sums[K];
+  };
+  const int parts = useful_parts(context, n);
+  std::array<Line, 64> few;
+  std::vector<Line> many(parts > 64 ? static_cast<std::size_t>(parts) : 0);
+  Line* const lines = parts > 64 ? many.data() : few.data();
+  parallel(parts, [&](int part, int count) {
+    const Range range = even_range(n, part, count, grain);
+    body(range.begin, range.size(), lines[part].sums);
+  });
+  for (int k = 0; k < K; ++k) {
+    T sum = lines[0].sums[k];
+    for (int part = 1; part < parts; ++part) sum += lines[part].sums[k];
+    result[k] = sum;
+  }
+}
+
+template <class T>
+bool is_plain_zero(const Coefficient<T>& c) {
+  return c.factor == T(0) && !c.numerator && !c.denominator;
+}
+
+template <class T>
+T* offset(VectorView<T> view, Size begin) {
+  return view.size > 0 ? view.data + begin : nullptr;
+}
+
+}  // namespace
+
+template <class T>
+void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
+  check(context, from.size, from, to);
+  for_parts(context, from.size, [&](Size begin, Size size) {
+    if (size > 0) std::memcpy(to.data + begin, from.data + begin, static_cast<std::size_t>(size) * sizeof(T));
+  });
+}
+
+template <class T>
+void fill(const Context& context, T value, VectorView<T> x) {
+  check(context, x.size, x);
+  for_parts(context, x.size, [&](Size begin, Size size) { std::fill_n(x.data + begin, size, value); });
+}
+
+template <class T>
+void scale(const Context& context, Coefficient<T> a, VectorView<T> x) {
+  if (is_plain_zero(a)) return fill(context, T(0), x);
+  check(context, x.size, x);
+  const T av = a.value();
+  for_parts(context, x.size,
+            [&](Size begin, Size size) { blas1_loops<T>().scale(size, av, x.data + begin, x.data + begin); });
+}
+
+template <class T>
+void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y) {
+  check(context, x.size, x, y);
+  const T av = a.value();
+  for_parts(context, x.size,
+            [&](Size begin, Size size) { blas1_loops<T>().axpy(size, av, x.data + begin, y.data + begin); });
+}
+
+template <class T>
+void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b,
+           VectorView<T> y) {
+  check(context, x.size, x, y);
+  const T av = a.value(), bv = b.value();
+  const bool overwrite = is_plain_zero(b);
+  for_parts(context, x.size, [&](Size begin, Size size) {
+    if (overwrite)
+      blas1_loops<T>().scale(size, av, x.data + begin, y.data + begin);
+    else
+      blas1_loops<T>().axpby(size, av, x.data + begin, bv, y.data + begin);
+  });
+}
+
+template <class T>
+void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z) {
+  check(context, x.size, x, y, z);
+  for_parts(context, x.size, [&](Size begin, Size size) {
+    blas1_loops<T>().multiply(size, x.data + begin, y.data + begin, z.data + begin);
+  });
+}
+
+template <class T>
+void max_abs(const Context& context, VectorView<const T> x, T* result) {
+  check(context, x.size, x);
+  const int parts = useful_parts(context, x.size);
+  std::vector<T> largest(static_cast<std::size_t>(parts), T(0));
+  parallel(parts, [&](int part, int count) {
+    const Range range = even_range(x.size, part, count, grain);
+    largest[part] = blas1_loops<T>().max_abs(range.size(), x.data + range.begin);
+  });
+  *result = 0;
+  // Written so that a NaN, once found, stays.
+  for (T value : largest)
+    if (!(value <= *result)) *result = *result != *result ? *result : value;
+}
+
+template <class T>
+T dot_serial(const T* x, const T* y, std::int64_t n) noexcept {
+  return blas1_loops<T>().dot(n, x, y);
+}
+
+template <class T>
+void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
+  require_host(context);
+  *result = a.value() * b.value();
+}
 
 template <class T>
 void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
-  std::vector<T> partial(static_cast<std::size_t>(context.threads()), T(0));
-  parallel(context, [&](int part, int parts) {
-    const Range range = even_range(x.size, part, parts);
-    T sum = 0;
-    for (std::int64_t i = range.begin; i < range.end; ++i) sum += x.data[i] * y.data[i];
-    partial[part] = sum;
+  check(context, x.size, x, y);
+  sum_parts<1>(context, x.size, result, [&](Size begin, Size size, T* sums) {
+    sums[0] = blas1_loops<T>().dot(size, x.data + begin, y.data + begin);
   });
-  *result = 0;
-  for (T p : partial) *result += p;
 }
-template void dot<float>(const Context&, VectorView<const float>, VectorView<const float>, float*);
-template void dot<double>(const Context&, VectorView<const double>, VectorView<const double>, double*);
+
+template <class T>
+void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
+              T* result) {
+  check(context, x.size, x, y, z);
+  sum_parts<2>(context, x.size, result, [&](Size begin, Size size, T* sums) {
+    blas1_loops<T>().dot_pair(size, x.data + begin, y.data + begin, z.data + begin, sums);
+  });
+}
+
+template <class T>
+void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result) {
+  check(context, x.size, x, y);
+  const T av = a.value();
+  sum_parts<1>(context, x.size, result, [&](Size begin, Size size, T* sums) {
+    sums[0] = blas1_loops<T>().axpy_dot(size, av, x.data + begin, y.data + begin);
+  });
+}
+
+template <class T>
+void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
+               Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
+  check(context, x.size, x, y, v, w);
+  const T av = a.value(), bv = b.value();
+  for_parts(context, x.size, [&](Size i, Size size) {
+    blas1_loops<T>().axpy_pair(size, av, x.data + i, y.data + i, bv, v.data + i, w.data + i);
+  });
+}
+
+template <class T>
+void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
+               VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result) {
+  check(context, x.size, p, q, x, r);
+  if (d.size > 0) check(context, x.size, d);
+  const T av = a.value();
+  sum_parts<2>(context, x.size, result, [&](Size i, Size size, T* sums) {
+    blas1_loops<T>().cg_update(size, av, p.data + i, q.data + i, offset(d, i), x.data + i, r.data + i, sums);
+  });
+}
+
+template <class T>
+void cg_direction(const Context& context, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
+                  VectorView<T> p) {
+  if (d.size == 0) return axpby<T>(context, T(1), r, b, p);
+  if (is_plain_zero(b)) return multiply<T>(context, d, r, p);
+  check(context, p.size, d, r, p);
+  const T bv = b.value();
+  for_parts(context, p.size, [&](Size i, Size size) {
+    blas1_loops<T>().cg_direction(size, d.data + i, r.data + i, bv, p.data + i);
+  });
+}
+
+template <class T>
+void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficient<T> b, Coefficient<T> w,
+                        VectorView<const T> v, VectorView<const T> d, VectorView<T> p, VectorView<T> z) {
+  check(context, r.size, r, v, p);
+  if (d.size > 0) check(context, r.size, d, z);
+  if (is_plain_zero(b)) {
+    copy<T>(context, r, p);
+    if (d.size > 0) multiply<T>(context, d, r, z);
+    return;
+  }
+  const T bv = b.value(), wv = w.value();
+  for_parts(context, r.size, [&](Size i, Size size) {
+    blas1_loops<T>().bicgstab_direction(size, r.data + i, bv, wv, v.data + i, offset(d, i), p.data + i,
+                                        d.size > 0 ? z.data + i : nullptr);
+  });
+}
+
+template <class T>
+void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T> v, VectorView<const T> d,
+                   VectorView<T> r, VectorView<T> z, T* result) {
+  if (d.size == 0) return axpy_dot<T>(context, a, v, r, result);
+  check(context, r.size, v, d, r, z);
+  const T av = a.value();
+  sum_parts<1>(context, r.size, result, [&](Size i, Size size, T* sums) {
+    sums[0] = blas1_loops<T>().axpy_dot_scaled(size, av, v.data + i, r.data + i, d.data + i, z.data + i);
+  });
+}
+
+template <class T>
+void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const T> p, Coefficient<T> w,
+                     VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
+                     VectorView<T> r, T* result) {
+  check(context, x.size, p, s, t, r0, x, r);
+  const T av = a.value(), wv = w.value();
+  sum_parts<2>(context, x.size, result, [&](Size i, Size size, T* sums) {
+    blas1_loops<T>().bicgstab_update(size, av, p.data + i, wv, s.data + i, t.data + i, r0.data + i,
+                                     x.data + i, r.data + i, sums);
+  });
+}
+
+// Columns in groups of this many, so that the partial sums of all threads have a fixed place.
+constexpr int block_columns = 32;
+
+template <class T>
+void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
+  check(context, w.size, w, V);
+  for (Size first = 0; first < V.count; first += block_columns) {
+    const Size columns = std::min<Size>(block_columns, V.count - first);
+    const T* const data = V.data + first * V.stride;
+    T sums[block_columns];
+    sum_parts<block_columns>(context, w.size, sums, [&](Size begin, Size size, T* partial) {
+      std::fill_n(partial, block_columns, T(0));
+      blas1_loops<T>().block_dot(size, data + begin, V.stride, columns, w.data + begin, partial);
+    });
+    std::copy_n(sums, columns, result + first);
+  }
+}
+
+template <class T>
+void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
+                T* result) {
+  check(context, w.size, w, V);
+  T unused;
+  sum_parts<1>(context, w.size, result ? result : &unused, [&](Size i, Size size, T* sums) {
+    sums[0] = blas1_loops<T>().block_axpy(size, factor, V.data + i, V.stride, V.count, h, w.data + i);
+  });
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void copy<T>(const Context&, VectorView<const T>, VectorView<T>);                               \
+  template void fill<T>(const Context&, T, VectorView<T>);                                                 \
+  template void scale<T>(const Context&, Coefficient<T>, VectorView<T>);                                   \
+  template void axpy<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>);               \
+  template void axpby<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>,              \
+                         VectorView<T>);                                                                   \
+  template void multiply<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<T>);      \
+  template void max_abs<T>(const Context&, VectorView<const T>, T*);                                       \
+  template T dot_serial<T>(const T*, const T*, std::int64_t) noexcept;                                     \
+  template void scalar_product<T>(const Context&, Coefficient<T>, Coefficient<T>, T*);                     \
+  template void dot<T>(const Context&, VectorView<const T>, VectorView<const T>, T*);                      \
+  template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \
+                            T*);                                                                           \
+  template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
+  template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
+                             Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
+  template void cg_update<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,     \
+                             VectorView<const T>, VectorView<T>, VectorView<T>, T*);                       \
+  template void cg_direction<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
+                                VectorView<T>);                                                            \
+  template void bicgstab_direction<T>(const Context&, VectorView<const T>, Coefficient<T>, Coefficient<T>, \
+                                      VectorView<const T>, VectorView<const T>, VectorView<T>,             \
+                                      VectorView<T>);                                                      \
+  template void bicgstab_half<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>, \
+                                 VectorView<T>, VectorView<T>, T*);                                        \
+  template void bicgstab_update<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>,    \
+                                   VectorView<const T>, VectorView<const T>, VectorView<const T>,          \
+                                   VectorView<T>, VectorView<T>, T*);                                      \
+  template void block_dot<T>(const Context&, VectorBlock<const T>, VectorView<const T>, T*);               \
+  template void block_axpy<T>(const Context&, T, VectorBlock<const T>, const T*, VectorView<T>, T*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
 
 }  // namespace protean

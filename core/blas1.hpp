@@ -5,12 +5,16 @@
 // threads.
 #pragma once
 #include <cstdint>
-#include <span>
+#include <type_traits>
 
 #include <protean/core/context.hpp>
 #include <protean/core/vector.hpp>
 
 namespace protean {
+
+// What a Coefficient demands of its denominator; where that fails the coefficient is 0, so that an update
+// with it changes nothing and a solver that finds the trouble afterwards still has its last good iterate.
+enum class Demand : unsigned char { nothing, nonzero, positive };
 
 // factor * (*numerator) / (*denominator), evaluated where it is used; a null pointer stands for 1.
 // The pointers are into the context's space and are read when the operation runs.
@@ -19,11 +23,20 @@ struct Coefficient {
   T factor = 1;
   const T* numerator = nullptr;
   const T* denominator = nullptr;
+  Demand demand = Demand::nothing;
 
   Coefficient() = default;
   Coefficient(T value) : factor(value) {}
-  Coefficient(T value, const T* top, const T* bottom = nullptr)
-      : factor(value), numerator(top), denominator(bottom) {}
+  Coefficient(T value, const T* top, const T* bottom = nullptr, Demand of_bottom = Demand::nothing)
+      : factor(value), numerator(top), denominator(bottom), demand(of_bottom) {}
+
+  // Where the pointers can be read.
+  T value() const noexcept {
+    const T top = numerator ? *numerator : T(1), bottom = denominator ? *denominator : T(1);
+    if (demand == Demand::positive && !(bottom > T(0))) return T(0);
+    if (demand == Demand::nonzero && (bottom == T(0) || bottom != bottom)) return T(0);
+    return factor * top / bottom;
+  }
 };
 
 // Copies between spaces and within one, by name only. to and from do not overlap.
@@ -31,7 +44,7 @@ template <class T>
 void copy(const Context& context, VectorView<const T> from, VectorView<T> to);
 template <class T>
 void fill(const Context& context, T value, VectorView<T> x);
-// x := a x
+// x := a x. A coefficient of exactly Coefficient(0) does not read x.
 template <class T>
 void scale(const Context& context, Coefficient<T> a, VectorView<T> x);
 // y := a x + y
@@ -44,6 +57,17 @@ void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coef
 // z := x .* y; z may be x or y.
 template <class T>
 void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z);
+
+// result[0] := the largest |x_i|, 0 for an empty x, NaN when an entry is NaN
+template <class T>
+void max_abs(const Context& context, VectorView<const T> x, T* result);
+// x . y of n entries of host memory on the calling thread alone, in SIMD: for products that fuse a dot of
+// each part's rows.
+template <class T>
+T dot_serial(const T* x, const T* y, std::int64_t n) noexcept;
+// result[0] := a * b, for scalars that are quotients of several others
+template <class T>
+void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result);
 
 // result[0] := x . y
 template <class T>
@@ -70,18 +94,40 @@ template <class T>
 void cg_direction(const Context& context, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
                   VectorView<T> p);
 
+// BiCGStab: p := r + b (p - w v) and, unless d is empty, z := d .* p. b of exactly Coefficient(0) reads
+// neither p nor v.
+template <class T>
+void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficient<T> b, Coefficient<T> w,
+                        VectorView<const T> v, VectorView<const T> d, VectorView<T> p, VectorView<T> z);
+// BiCGStab: r := r + a v, result[0] := r . r and, unless d is empty, z := d .* r.
+template <class T>
+void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T> v, VectorView<const T> d,
+                   VectorView<T> r, VectorView<T> z, T* result);
+// BiCGStab: x := x + a p + w s, r := r - w t, result[0] := r . r, result[1] := r0 . r; s may be r.
+template <class T>
+void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const T> p, Coefficient<T> w,
+                     VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
+                     VectorView<T> r, T* result);
+
 // A block of k vectors of length n, column j at data + j * stride: the basis of GMRES.
 template <class T>
 struct VectorBlock {
   T* data = nullptr;
   std::int64_t size = 0, stride = 0, count = 0;
   Space space = Space::host;
+
+  VectorView<T> column(std::int64_t j) const noexcept { return {data + j * stride, size, space}; }
+  VectorBlock first(std::int64_t columns) const noexcept { return {data, size, stride, columns, space}; }
+  operator VectorBlock<const T>() const noexcept requires(!std::is_const_v<T>) {
+    return {data, size, stride, count, space};
+  }
 };
 // result[j] := V_j . w for all j, reading w once for every few columns
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result);
-// w := w + factor * sum_j h[j] V_j ; h in the context's space
+// w := w + factor * sum_j h[j] V_j and, unless result is null, result[0] := w . w; h in the context's space
 template <class T>
-void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w);
+void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
+                T* result = nullptr);
 
 }  // namespace protean

@@ -1,0 +1,49 @@
+// The loops of BLAS-1 over one contiguous range, in SIMD, serial. Private to core/.
+#pragma once
+#include <cstdint>
+
+namespace protean::detail {
+
+// One table for each instruction set; n entries everywhere. Sums are written, not added to.
+template <class T>
+struct Blas1Loops {
+  using Size = std::int64_t;
+  T (*dot)(Size n, const T* x, const T* y);
+  // sums = {x . y, x . z}
+  void (*dot_pair)(Size n, const T* x, const T* y, const T* z, T* sums);
+  // The largest |x_i|; NaN when one of them is NaN.
+  T (*max_abs)(Size n, const T* x);
+  // y := a x
+  void (*scale)(Size n, T a, const T* x, T* y);
+  // y := a x + y
+  void (*axpy)(Size n, T a, const T* x, T* y);
+  // y := a x + b y
+  void (*axpby)(Size n, T a, const T* x, T b, T* y);
+  // z := x .* y
+  void (*multiply)(Size n, const T* x, const T* y, T* z);
+  // y := a x + y; returns y . y
+  T (*axpy_dot)(Size n, T a, const T* x, T* y);
+  // y := a x + y, z := d .* y; returns y . y
+  T (*axpy_dot_scaled)(Size n, T a, const T* x, T* y, const T* d, T* z);
+  // y := a x + y, w := b v + w
+  void (*axpy_pair)(Size n, T a, const T* x, T* y, T b, const T* v, T* w);
+  // x := x + a p, r := r - a q; sums = {r . r, r . (d .* r)}; d may be null (ones, one sum computed)
+  void (*cg_update)(Size n, T a, const T* p, const T* q, const T* d, T* x, T* r, T* sums);
+  // p := d .* r + b p
+  void (*cg_direction)(Size n, const T* d, const T* r, T b, T* p);
+  // p := r + b (p - w v), and z := d .* p unless d is null
+  void (*bicgstab_direction)(Size n, const T* r, T b, T w, const T* v, const T* d, T* p, T* z);
+  // x := x + a p + w s, r := r - w t; sums = {r . r, r0 . r}
+  void (*bicgstab_update)(Size n, T a, const T* p, T w, const T* s, const T* t, const T* r0, T* x, T* r,
+                          T* sums);
+  // sums[j] += V_j . w for j < columns, column j at V + j * stride
+  void (*block_dot)(Size n, const T* V, Size stride, Size columns, const T* w, T* sums);
+  // w := w + factor * sum_j h[j] V_j; returns w . w
+  T (*block_axpy)(Size n, T factor, const T* V, Size stride, Size columns, const T* h, T* w);
+};
+
+// The table for the processor this runs on.
+template <class T>
+const Blas1Loops<T>& blas1_loops() noexcept;
+
+}  // namespace protean::detail
