@@ -7,6 +7,7 @@
 #include <protean/core/generate/generate.hpp>
 #include <protean/core/io/matrix_market.hpp>
 #include <protean/core/io/pbin.hpp>
+#include <protean/core/memory.hpp>
 #include <protean/core/statistics.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/formats/catalogue.hpp>

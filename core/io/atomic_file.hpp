@@ -7,8 +7,9 @@
 namespace protean {
 
 // Writes to a temporary file beside `path`; commit() flushes it to the disk and renames it over `path`.
-// Without commit() the temporary file is removed. Errors (no folder, no permission, disk full) throw Error
-// with the system's text and what to do.
+// Without commit() the temporary file is removed. The permissions of a file that is replaced are kept; a link
+// is followed. Where `path` is no ordinary file (/dev/stdout, a pipe) it is written to directly. Errors (no
+// folder, no permission, disk full) throw Error with the system's text and what to do.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -16,12 +17,18 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  // Buffered: an error may be thrown by a later write() or by commit().
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // Once, as the last call.
   void commit();
 
  private:
-  std::string path_, temporary_;
+  void write_through(const char* data, std::size_t bytes);
+  void discard() noexcept;
+
+  std::string path_, temporary_;  // temporary_ is empty when path_ is written to directly
+  std::string buffer_;
   int file_ = -1;
 };
 

@@ -1,0 +1,171 @@
+#include "core/generate/generate.hpp"
+
+#include <cmath>
+
+#include "core/generate/row_fill.hpp"
+
+namespace protean {
+namespace {
+
+using namespace generate_detail;
+
+constexpr double most = 2147483647.0, big = 1e300, seeds = 9007199254740992.0;  // seeds up to 2^53 are exact
+constexpr GeneratorParam seed{"seed", "another number gives another matrix", 1, 0, seeds, true};
+constexpr GeneratorParam nx{"nx", "points along x; 0 takes n", 0, 0, most, true};
+constexpr GeneratorParam ny{"ny", "points along y; 0 takes n", 0, 0, most, true};
+constexpr GeneratorParam nz{"nz", "points along z; 0 takes n", 0, 0, most, true};
+
+constexpr GeneratorParam poisson_2d_params[] = {{"n", "points along a side", 100, 1, 46340, true}, nx, ny};
+constexpr GeneratorParam poisson_3d_params[] = {
+    {"n", "points along a side", 60, 1, 1290, true},
+    {"points", "of the stencil: 7 (nearest neighbours) or 27 (also over edges and corners)", 7, 7, 27, true},
+    nx,
+    ny,
+    nz};
+constexpr GeneratorParam convection_params[] = {
+    {"n", "points along a side", 60, 1, 1290, true},
+    {"a1", "diffusion along x", 1.0 / 80, 0, big, false},
+    {"a2", "diffusion along y", 1.0 / 80, 0, big, false},
+    {"a3", "diffusion along z", 1.0 / 80, 0, big, false},
+    {"b1", "velocity along x", 0.57735026918962576, -big, big, false},
+    {"b2", "velocity along y", 0.57735026918962576, -big, big, false},
+    {"b3", "velocity along z", 0.57735026918962576, -big, big, false},
+    {"c", "reaction", 0, -big, big, false},
+    nx,
+    ny,
+    nz};
+constexpr GeneratorParam anisotropic_2d_params[] = {
+    {"n", "points along a side", 100, 1, 46340, true},
+    {"epsilon_x", "conductivity along x", 1, 1e-300, big, false},
+    {"epsilon_y", "conductivity along y", 0.01, 1e-300, big, false},
+    nx,
+    ny};
+constexpr GeneratorParam anisotropic_3d_params[] = {
+    {"n", "points along a side", 60, 1, 1290, true},
+    {"epsilon_x", "conductivity along x", 1, 1e-300, big, false},
+    {"epsilon_y", "conductivity along y", 0.1, 1e-300, big, false},
+    {"epsilon_z", "conductivity along z", 0.01, 1e-300, big, false},
+    nx,
+    ny,
+    nz};
+constexpr GeneratorParam elasticity_params[] = {
+    {"n", "elements along a side of the cube", 20, 1, 893, true},
+    {"young", "Young's modulus", 1, 1e-300, big, false},
+    {"poisson", "Poisson's ratio, below 1/2", 0.3, -0.99, 0.4999999, false}};
+constexpr GeneratorParam laplacian_params[] = {
+    {"n", "nodes", 10000, 1, most, true},
+    {"degree", "mean degree before repeated edges are dropped", 8, 0, 1e6, false},
+    {"exponent", "of the power law of degrees; smaller means larger hubs", 2.5, 2.01, 100, false},
+    {"shift", "added to the diagonal; the smallest eigenvalue", 0.01, 1e-300, big, false},
+    seed};
+constexpr GeneratorParam random_params[] = {
+    {"n", "rows", 10000, 1, most, true},
+    {"degree", "mean entries a row off the diagonal, before repeated ones are dropped", 10, 0, 1e6, false},
+    {"shift", "added to the diagonal; a lower bound of the eigenvalues", 0.01, 1e-300, big, false},
+    seed};
+constexpr GeneratorParam banded_params[] = {{"n", "rows", 10000, 1, most, true},
+                                            {"lower", "diagonals below the main one", 2, 0, most, true},
+                                            {"upper", "diagonals above the main one", 2, 0, most, true},
+                                            seed};
+
+constexpr GeneratorEntry entries[] = {
+    {"poisson-2d", "Poisson's equation on a rectangle, 5 points",
+     "-u_xx - u_yy times h^2, zero outside: 4 on the diagonal, -1 to the 4 neighbours; nx ny rows, "
+     "5 nx ny - 2 nx - 2 ny entries",
+     poisson_2d_params, true, poisson_2d},
+    {"poisson-3d", "Poisson's equation on a box, 7 or 27 points",
+     "-u_xx - u_yy - u_zz times h^2, zero outside: 6 on the diagonal, -1 to the 6 neighbours; nx ny nz rows, "
+     "7 nx ny nz - 2 (nx ny + ny nz + nx nz) entries. With 27 points: 26 and -1 to all 26 neighbours; "
+     "(3 nx - 2)(3 ny - 2)(3 nz - 2) entries",
+     poisson_3d_params, true, poisson_3d},
+    {"convection-diffusion-3d",
+     "Convection and diffusion in the unit cube, the pde family of the SpMV survey",
+     "-a1 u_xx - a2 u_yy - a3 u_zz + b1 u_x + b2 u_y + b3 u_z + c u, centred differences with h = 1 / (n + "
+     "1), "
+     "zero outside: 2 (a1 + a2 + a3) / h^2 + c on the diagonal, -a / h^2 -+ b / (2 h) to the neighbours "
+     "before and "
+     "after; nx ny nz rows, 7 nx ny nz - 2 (nx ny + ny nz + nx nz) entries (n = 60, 80, 100 have the sizes "
+     "of "
+     "pde60, pde80, pde100 in Filippone et al., ACM TOMS 43(4), 2017; the default coefficients are those of "
+     "PSBLAS)",
+     convection_params, false, convection_diffusion_3d},
+    {"anisotropic-2d", "Diffusion with another conductivity along each axis of a rectangle",
+     "-epsilon_x u_xx - epsilon_y u_yy times h^2: 2 (epsilon_x + epsilon_y) on the diagonal, -epsilon to the "
+     "2 "
+     "neighbours along each axis; nx ny rows, 5 nx ny - 2 nx - 2 ny entries",
+     anisotropic_2d_params, true, anisotropic_2d},
+    {"anisotropic-3d", "Diffusion with another conductivity along each axis of a box",
+     "-epsilon_x u_xx - epsilon_y u_yy - epsilon_z u_zz times h^2: twice the sum of the epsilons on the "
+     "diagonal, "
+     "-epsilon to the 2 neighbours along each axis; nx ny nz rows, 7 nx ny nz - 2 (nx ny + ny nz + nx nz) "
+     "entries",
+     anisotropic_3d_params, true, anisotropic_3d},
+    {"elasticity-3d", "Linear elasticity of a cube clamped at one face",
+     "integral of strain' D strain over trilinear hexahedra of side 1 / n, 2 x 2 x 2 Gauss points, 3 x 3 "
+     "blocks all "
+     "of whose entries are stored; the nodes of the face x = 0 are clamped and taken out; 3 n (n + 1)^2 "
+     "rows, "
+     "9 (3 n - 2)(3 n + 1)^2 entries",
+     elasticity_params, true, elasticity_3d},
+    {"graph-laplacian", "Laplacian of a random graph whose degrees follow a power law",
+     "D - A + shift I, where A has 1 for each edge and D the degrees; n degree / 2 edges are drawn whose "
+     "ends are "
+     "node k with probability proportional to k^(-1 / (exponent - 1)) (Chung and Lu), nodes scattered over "
+     "the rows; "
+     "loops and repeated edges are dropped; n rows, at most n (1 + degree) entries",
+     laplacian_params, true, graph_laplacian},
+    {"random-spd", "Random symmetric matrix, diagonally dominant",
+     "n degree / 2 pairs of rows drawn evenly, a_ij = a_ji uniform in [-1, 1); a_ii = shift + the sum of "
+     "|a_ij| over "
+     "the row; n rows, at most n (1 + degree) entries",
+     random_params, true, random_spd},
+    {"banded", "Full band with random values, not symmetric",
+     "a_ij uniform in [-1, 1) for i - lower <= j <= i + upper; a_ii = 1 + the sum of |a_ij| over the row; n "
+     "rows, "
+     "about n (lower + upper + 1) entries",
+     banded_params, false, banded},
+};
+
+const GeneratorEntry& find(std::string_view kind) {
+  std::vector<std::string_view> names;
+  for (const GeneratorEntry& entry : entries) {
+    if (entry.kind == kind) return entry;
+    names.push_back(entry.kind);
+  }
+  throw BadArgument(fmt::format("no generator is called '{}'.{} There are: {}", kind,
+                                did_you_mean(kind, names), fmt::join(names, ", ")));
+}
+
+void check(const GeneratorEntry& entry, const GeneratorParam& param, double value) {
+  if (param.integer && std::isfinite(value) && value != std::floor(value))
+    throw BadArgument(
+        fmt::format("{}: {} = {}; a whole number is needed ({})", entry.kind, param.name, value, param.doc));
+  if (!(value >= param.smallest && value <= param.largest))
+    throw BadArgument(fmt::format("{}: {} = {}; allowed is {} to {} ({})", entry.kind, param.name, value,
+                                  param.smallest, param.largest, param.doc));
+}
+
+}  // namespace
+
+std::span<const GeneratorEntry> generators() noexcept { return entries; }
+
+CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, const GeneratorParams& params) {
+  const GeneratorEntry& entry = find(kind);
+  GeneratorParams complete;
+  std::vector<std::string_view> names;
+  for (const GeneratorParam& param : entry.params) {
+    complete.emplace(param.name, param.default_value);
+    names.push_back(param.name);
+  }
+  for (const auto& [name, value] : params) {
+    const auto found = complete.find(name);
+    if (found == complete.end())
+      throw BadArgument(fmt::format("{}: no parameter is called '{}'.{} There are: {}", entry.kind, name,
+                                    did_you_mean(name, names), fmt::join(names, ", ")));
+    found->second = value;
+  }
+  for (const GeneratorParam& param : entry.params) check(entry, param, complete.find(param.name)->second);
+  return entry.make(context, complete);
+}
+
+}  // namespace protean

@@ -1,0 +1,76 @@
+// Private: what the generators share.
+#pragma once
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/csr.hpp"
+#include "core/generate/generate.hpp"
+#include "core/memory.hpp"
+#include "core/parallel.hpp"
+
+namespace protean::generate_detail {
+
+// 64 well mixed bits of a counter (the finaliser of splitmix64, Steele, Lea, Flood, OOPSLA 2014). Every
+// random number of the generators is this function of (seed, position), so no thread depends on another.
+inline std::uint64_t mix(std::uint64_t x) noexcept {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+inline std::uint64_t mix(std::uint64_t seed, std::uint64_t a, std::uint64_t b) noexcept {
+  return mix(mix(mix(seed) ^ a) ^ b);
+}
+// Uniform in [0, 1).
+inline double uniform(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+inline void check_size(std::string_view kind, double rows) {
+  if (rows > 2147483647.0)
+    throw BadArgument(
+        fmt::format("{}: {:.0f} rows; a matrix has at most 2147483647: make it smaller", kind, rows));
+}
+
+// length(row) entries in each row, written by fill(row, columns, values), both called once or twice a row
+// from any thread, in ascending columns. No triplets: the peak is the matrix itself.
+template <class Length, class Fill>
+CsrMatrix<double> fill_rows(const ContextPtr& context, std::string_view kind, std::int64_t rows,
+                            const Length& length, const Fill& fill) {
+  const int workers = useful_parts(*context, rows);
+  std::vector<std::int64_t> start(static_cast<std::size_t>(workers) + 1, 0);
+  parallel(workers, [&](int part, int parts) {
+    const Range range = even_range(rows, part, parts);
+    std::int64_t sum = 0;
+    for (std::int64_t r = range.begin; r < range.end; ++r) sum += length(r);
+    start[static_cast<std::size_t>(part) + 1] = sum;
+  });
+  for (int part = 0; part < workers; ++part) start[part + 1] += start[part];
+  const std::int64_t nonzeros = start[static_cast<std::size_t>(workers)];
+  require_memory(static_cast<std::size_t>(nonzeros) * 12 + static_cast<std::size_t>(rows) * 8,
+                 fmt::format("{}: a matrix of {} rows and {} entries", kind, rows, nonzeros));
+  CsrBuilder<double> builder(context, rows, rows, nonzeros);
+  parallel(workers, [&](int part, int parts) {
+    const Range range = even_range(rows, part, parts);
+    std::int64_t at = start[part];
+    for (std::int64_t r = range.begin; r < range.end; ++r) {
+      fill(r, builder.col() + at, builder.values() + at);
+      at += length(r);
+      builder.set_row_ptr(r + 1, at);
+    }
+  });
+  return builder.freeze();
+}
+
+// The generators, one function for each kind.
+CsrMatrix<double> poisson_2d(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> poisson_3d(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> convection_diffusion_3d(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> anisotropic_2d(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> anisotropic_3d(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> elasticity_3d(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> graph_laplacian(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> random_spd(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> banded(const ContextPtr&, const GeneratorParams&);
+
+}  // namespace protean::generate_detail

@@ -1,0 +1,163 @@
+#include "core/io/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace protean {
+namespace {
+
+constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
+
+[[noreturn]] void fail(const std::string& path, std::string_view deed, int code) {
+  std::string_view advice;
+  switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+      advice = "; create the folder first, or choose another path";
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      advice = "; choose a folder that may be written to";
+      break;
+    case ENOSPC:
+    case EDQUOT:
+      advice = "; free some space, or choose a path on another disk";
+      break;
+    case EFBIG:
+      advice = "; raise the limit on file sizes (ulimit -f), or choose another file system";
+      break;
+    case EISDIR:
+      advice = "; give the path of a file, not of a folder";
+      break;
+    default:
+      break;
+  }
+  throw Error(fmt::format("cannot {} '{}': {}{}", deed, path, std::strerror(code), advice));
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Where a link points to, so that the link survives; the path itself for anything else.
+std::string follow(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+  return real ? std::string(real.get()) : path;
+}
+
+std::atomic<unsigned> next_number{0};
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  struct stat status {};
+  const bool exists = stat(path_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail(path_, "write", EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) {
+    file_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file_ < 0) fail(path_, "open", errno);
+    return;
+  }
+  // The name is unlike any other of this process; left-overs of another are stepped over.
+  const std::string target = follow(path_);
+  for (int attempt = 0; file_ < 0; ++attempt) {
+    temporary_ = fmt::format("{}.{}.{}.tmp", target, getpid(), next_number++);
+    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ < 0 && (errno != EEXIST || attempt == 100)) {
+      const int code = errno;
+      temporary_.clear();
+      fail(path_, "create", code);
+    }
+  }
+  if (exists) (void)fchmod(file_, status.st_mode & 07777);  // best effort: the content matters more
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() noexcept {
+  if (file_ >= 0) close(file_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  file_ = -1, temporary_.clear();
+}
+
+void AtomicFile::write_through(const char* data, std::size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = ::write(file_, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int code = errno;
+      discard();
+      fail(path_, "write", code);
+    }
+    data += written, bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  if (file_ < 0) throw BadArgument("'" + path_ + "': nothing can be written after commit() or an error");
+  if (buffer_.size() + bytes >= buffer_bytes) {
+    write_through(buffer_.data(), buffer_.size());
+    buffer_.clear();
+  }
+  if (bytes >= buffer_bytes)
+    write_through(static_cast<const char*>(data), bytes);
+  else
+    buffer_.append(static_cast<const char*>(data), bytes);
+}
+
+void AtomicFile::commit() {
+  if (file_ < 0) throw BadArgument("'" + path_ + "': commit() called twice or after an error");
+  write_through(buffer_.data(), buffer_.size());
+  buffer_.clear();
+  const bool direct = temporary_.empty();
+  // Without fsync a crash soon after the rename could leave an empty file under the final name. Pipes and
+  // devices cannot be flushed to a disk, which is no error.
+  if (!direct && fsync(file_) != 0) {
+    const int code = errno;
+    discard();
+    fail(path_, "write", code);
+  }
+  const int closed = close(std::exchange(file_, -1));
+  const int close_error = errno;
+  if (closed != 0 && close_error != EINTR) {
+    discard();
+    fail(path_, "write", close_error);
+  }
+  if (direct) return;
+  const std::string target = follow(path_);
+  if (std::rename(temporary_.c_str(), target.c_str()) != 0) {
+    const int code = errno;
+    discard();
+    fail(path_, "write", code);
+  }
+  temporary_.clear();
+  const int folder = open(folder_of(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    (void)fsync(folder);  // some file systems refuse; the file itself is safe
+    close(folder);
+  }
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace protean
