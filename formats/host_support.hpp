@@ -1,6 +1,9 @@
 // What the host code of several formats has in common. Private to formats/.
 #pragma once
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/blas1.hpp"
@@ -65,5 +68,35 @@ class PartialSums {
   Stack stack_;
   std::vector<Line> heap_;
 };
+
+// CSR from lengths (row -> entries) and write(row, first, builder), both run in parallel over rows.
+template <class T, class Length, class Write>
+CsrMatrix<T> csr_from_rows(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                           std::int64_t nonzeros, Length length, Write write) {
+  CsrBuilder<T> builder(context, rows, cols, nonzeros);
+  const int parts = useful_parts(*context, nonzeros + rows);
+  parallel(parts, [&](int part, int) {
+    const Range range = even_range(rows, part, parts);
+    for (std::int64_t r = range.begin; r < range.end; ++r) builder.set_row_ptr(r + 1, length(r));
+  });
+  for (std::int64_t r = 0; r < rows; ++r)
+    builder.set_row_ptr(r + 1, builder.row_ptr(r) + builder.row_ptr(r + 1));
+  parallel(parts, [&](int part, int) {
+    const Range range = even_range(rows, part, parts);
+    for (std::int64_t r = range.begin; r < range.end; ++r) write(r, builder.row_ptr(r), builder);
+  });
+  return builder.freeze();
+}
+
+// The reason to refuse a format whose slots are more than max_fill times the entries; empty when they are not.
+inline std::string too_much_fill(std::int64_t slots, std::int64_t nonzeros, std::int64_t max_fill,
+                          std::size_t bytes) {
+  if (slots / max_fill < nonzeros || (slots / max_fill == nonzeros && slots % max_fill == 0)) return {};
+  return fmt::format(
+      "{} values would be stored for {} entries, {:.1f} times as many; max_fill allows {} ({} would be "
+      "needed)",
+      slots, nonzeros, static_cast<double>(slots) / static_cast<double>(std::max<std::int64_t>(1, nonzeros)),
+      max_fill, human_bytes(bytes));
+}
 
 }  // namespace protean::formats

@@ -183,8 +183,6 @@ float slot_product_f32(const SlotProduct<float>& job, std::int64_t begin, std::i
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <fmt/format.h>
-
 namespace protean::formats {
 
 HWY_EXPORT(slot_product_f64);
@@ -213,16 +211,6 @@ RowLengths row_lengths(const Context& context, const SparsityPattern& pattern) {
   for (const RowLengths& one : found)
     all.empty += one.empty, all.longest = std::max(all.longest, one.longest);
   return all;
-}
-
-std::string too_much_fill(std::int64_t slots, std::int64_t nonzeros, std::int64_t max_fill,
-                          std::size_t bytes) {
-  if (slots / max_fill < nonzeros || (slots / max_fill == nonzeros && slots % max_fill == 0)) return {};
-  return fmt::format(
-      "{} values would be stored for {} entries, {:.1f} times as many; max_fill allows {} ({} would be "
-      "needed)",
-      slots, nonzeros, static_cast<double>(slots) / static_cast<double>(std::max<std::int64_t>(1, nonzeros)),
-      max_fill, human_bytes(bytes));
 }
 
 }  // namespace protean::formats

@@ -73,25 +73,6 @@ inline std::int64_t used_slots(const SlotRow& row, const std::int32_t* col) {
   return k;
 }
 
-// CSR from lengths (row -> entries) and write(row, first, builder), both run in parallel over rows.
-template <class T, class Length, class Write>
-CsrMatrix<T> csr_from_rows(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
-                           std::int64_t nonzeros, Length length, Write write) {
-  CsrBuilder<T> builder(context, rows, cols, nonzeros);
-  const int parts = useful_parts(*context, nonzeros + rows);
-  parallel(parts, [&](int part, int) {
-    const Range range = even_range(rows, part, parts);
-    for (std::int64_t r = range.begin; r < range.end; ++r) builder.set_row_ptr(r + 1, length(r));
-  });
-  for (std::int64_t r = 0; r < rows; ++r)
-    builder.set_row_ptr(r + 1, builder.row_ptr(r) + builder.row_ptr(r + 1));
-  parallel(parts, [&](int part, int) {
-    const Range range = even_range(rows, part, parts);
-    for (std::int64_t r = range.begin; r < range.end; ++r) write(r, builder.row_ptr(r), builder);
-  });
-  return builder.freeze();
-}
-
 // Positions of rows without entries, ascending; row_of maps a position to a row.
 template <class RowOf>
 std::vector<std::int32_t> empty_positions(const SparsityPattern& pattern, RowOf row_of) {
@@ -106,11 +87,6 @@ struct RowLengths {
   std::int64_t empty = 0, longest = 0;
 };
 RowLengths row_lengths(const Context& context, const SparsityPattern& pattern);
-
-// The reason to refuse a format whose slots are more than max_fill times the entries; empty when they are
-// not.
-std::string too_much_fill(std::int64_t slots, std::int64_t nonzeros, std::int64_t max_fill,
-                          std::size_t bytes);
 
 // A matrix of padded rows. Geometry says where rows lie: SlotRow at(position), positions() with those past
 // the last row, rows() of the product that a thread must not cut (its grain), borders(parts).

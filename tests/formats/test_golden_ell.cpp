@@ -22,6 +22,36 @@ std::int64_t stored(std::string_view format, const CsrMatrix<double>& csr, const
   return admission.stored_values;
 }
 
+TEST(Ell, ArraysOnT8) {
+  EXPECT_EQ(stored("ell", t8(), {{"align", "1"}}), 64);
+  const auto matrix = build("ell", t8());
+  EXPECT_EQ(layout_numbers(*matrix, "values"),
+            (Numbers{11, 22, 34, 0,  51, 61, 77, 84, 12, 23, 0, 0,  55, 62, 78, 87, 0, 24, 0, 0, 58, 63,
+                     0,  88, 0,  25, 0,  0,  0,  64, 0,  0,  0, 26, 0,  0,  0,  65, 0, 0,  0, 0, 0,  0,
+                     0,  66, 0,  0,  0,  0,  0,  0,  0,  67, 0, 0,  0,  0,  0,  0,  0, 68, 0, 0}));
+  const Numbers col = layout_numbers(*matrix, "col");
+  EXPECT_EQ(Numbers(col.begin(), col.begin() + 24),
+            (Numbers{0, 1, 3, 0, 0, 0, 6, 3, 1, 2, 3, 0, 4, 1, 7, 6, 1, 3, 3, 0, 7, 2, 7, 7}));
+  EXPECT_EQ(layout_numbers(*matrix, "empty"), Numbers{3});
+}
+
+TEST(Ell, ClSpmvB) {
+  const auto matrix = build("ell", clspmv_b(), {{"align", "4"}});
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{3, 4, 1, 2, 7, 8, 5, 6, 0, 0, 9, 0}));
+  // The figure pads with column 0; here padding repeats a row's last column.
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 0, 1, 1, 2, 2, 3, 1, 2, 3, 3}));
+}
+
+TEST(Ell, OneFullRowIsRefusedWithTheSizeItWouldHave) {
+  try {
+    build("ell", battery_matrix("one_full_row_300"));
+    FAIL();
+  } catch (const FormatRefused& error) {
+    EXPECT_EQ(error.bytes(), 304u * 300u * 12u);
+    EXPECT_NE(error.reason().find("max_fill"), std::string::npos);
+  }
+}
+
 TEST(SellCSigma, StoresAsManyValuesAsTheCatalogueSays) {
   const auto count = [](const char* C, const char* sigma) {
     return stored("sell-c-sigma", t8(), {{"C", C}, {"sigma", sigma}});
@@ -92,9 +122,12 @@ TEST(SellCSigma, WindowsAreMultiplesOfSlices) {
 }
 
 // Row 3 is empty and shares a slice with a long one; x[0] is used by rows 0, 4 and 5 only.
-TEST(SellCSigma, NanReachesOnlyRowsThatUseIt) {
-  for (const char* sigma : {"1", "8"}) {
-    const auto matrix = build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", sigma}});
+TEST(PaddedRows, NanReachesOnlyRowsThatUseIt) {
+  std::vector<std::unique_ptr<AssembledMatrix<double>>> matrices;
+  matrices.push_back(build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", "1"}}));
+  matrices.push_back(build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", "8"}}));
+  matrices.push_back(build("ell", t8()));
+  for (const auto& matrix : matrices) {
     std::vector<double> x(8, 1.0), y(8);
     x[0] = std::numeric_limits<double>::quiet_NaN();
     matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});

@@ -23,6 +23,10 @@ std::vector<Case> cases() {
   for (const std::string C : {"1", "2", "4", "8", "16", "32", "64"})
     for (const std::string sigma : {"1", "64", "1048576"})
       list.push_back({"sell-c-sigma", {{"C", C}, {"sigma", sigma}, {"max_fill", all}}});
+  for (const std::string align : {"1", "64"}) list.push_back({"ell", {{"align", align}, {"max_fill", all}}});
+  list.push_back({"dia", {{"max_fill", all}}});
+  for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
+    list.push_back({"hdi", {{"hack", hack}, {"max_fill", all}}});
   return list;
 }
 
