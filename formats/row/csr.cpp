@@ -249,6 +249,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Csr>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode csr;  // csr.cu
+}
+
 extern const FormatEntry csr;
 constinit const FormatEntry csr{
     .family = "row",
@@ -258,7 +262,8 @@ constinit const FormatEntry csr{
     .traits = {},
     .params = params,
     .kernels = kernels,
-    .admit = admit};
+    .admit = admit,
+    .device = PROTEAN_DEVICE_CODE(csr)};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE
