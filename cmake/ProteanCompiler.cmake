@@ -12,7 +12,7 @@ target_compile_options(protean_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_
 if(PROTEAN_HAVE_CUDA)
   # C++20 by hand: CMake 3.25 does not know it for nvcc.
   target_compile_options(protean_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--extended-lambda;--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-Wall>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--extended-lambda;--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-Wall;-diag-suppress=554>")
   target_compile_definitions(protean_flags INTERFACE PROTEAN_HAVE_CUDA)
 endif()
 foreach(sanitizer IN LISTS PROTEAN_SANITIZE)

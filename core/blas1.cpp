@@ -11,6 +11,9 @@
 #include "core/blas1_simd.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/blas1.hpp"
+#endif
 
 namespace protean {
 namespace {
@@ -18,17 +21,18 @@ namespace {
 using Size = std::int64_t;
 using detail::blas1_loops;
 
-void require_host(const Context& context) {
-  if (context.space() != Space::host)
-    throw WrongSpace(
-        fmt::format("vector operations run on host memory in this build; the context is of {} memory",
-                    to_string(context.space())));
-}
+// Leaves the function by the device's way where the context is a device. A macro, since it returns, and since
+// there is no device code to name in a build without CUDA (where there are no device contexts).
+#if defined(PROTEAN_HAVE_CUDA)
+#define PROTEAN_ON_DEVICE(call) \
+  if (context.space() == Space::device) return device::call
+#else
+#define PROTEAN_ON_DEVICE(call) static_cast<void>(0)
+#endif
 
 // All views have n entries in the context's space.
 template <class... Views>
 void check(const Context& context, Size n, const Views&... views) {
-  require_host(context);
   const auto check_one = [&](const auto& view) {
     if (view.size != n)
       throw ShapeMismatch(
@@ -89,6 +93,9 @@ T* offset(VectorView<T> view, Size begin) {
 
 template <class T>
 void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device && from.size == to.size) return device::copy<T>(context, from, to);
+#endif
   check(context, from.size, from, to);
   for_parts(context, from.size, [&](Size begin, Size size) {
     if (size > 0) std::memcpy(to.data + begin, from.data + begin, static_cast<std::size_t>(size) * sizeof(T));
@@ -98,6 +105,7 @@ void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
 template <class T>
 void fill(const Context& context, T value, VectorView<T> x) {
   check(context, x.size, x);
+  PROTEAN_ON_DEVICE(fill<T>(context, value, x));
   for_parts(context, x.size, [&](Size begin, Size size) { std::fill_n(x.data + begin, size, value); });
 }
 
@@ -105,6 +113,7 @@ template <class T>
 void scale(const Context& context, Coefficient<T> a, VectorView<T> x) {
   if (is_plain_zero(a)) return fill(context, T(0), x);
   check(context, x.size, x);
+  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(0), false, x));
   const T av = a.value();
   for_parts(context, x.size,
             [&](Size begin, Size size) { blas1_loops<T>().scale(size, av, x.data + begin, x.data + begin); });
@@ -113,6 +122,7 @@ void scale(const Context& context, Coefficient<T> a, VectorView<T> x) {
 template <class T>
 void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y) {
   check(context, x.size, x, y);
+  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(1), true, y));
   const T av = a.value();
   for_parts(context, x.size,
             [&](Size begin, Size size) { blas1_loops<T>().axpy(size, av, x.data + begin, y.data + begin); });
@@ -122,6 +132,7 @@ template <class T>
 void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b,
            VectorView<T> y) {
   check(context, x.size, x, y);
+  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, b, !is_plain_zero(b), y));
   const T av = a.value(), bv = b.value();
   const bool overwrite = is_plain_zero(b);
   for_parts(context, x.size, [&](Size begin, Size size) {
@@ -135,6 +146,7 @@ void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coef
 template <class T>
 void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z) {
   check(context, x.size, x, y, z);
+  PROTEAN_ON_DEVICE(multiply<T>(context, x, y, z));
   for_parts(context, x.size, [&](Size begin, Size size) {
     blas1_loops<T>().multiply(size, x.data + begin, y.data + begin, z.data + begin);
   });
@@ -143,6 +155,7 @@ void multiply(const Context& context, VectorView<const T> x, VectorView<const T>
 template <class T>
 void max_abs(const Context& context, VectorView<const T> x, T* result) {
   check(context, x.size, x);
+  PROTEAN_ON_DEVICE(max_abs<T>(context, x, result));
   const int parts = useful_parts(context, x.size);
   std::vector<T> largest(static_cast<std::size_t>(parts), T(0));
   parallel(parts, [&](int part, int count) {
@@ -161,14 +174,15 @@ T dot_serial(const T* x, const T* y, std::int64_t n) noexcept {
 }
 
 template <class T>
-void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
-  require_host(context);
+void scalar_product([[maybe_unused]] const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
+  PROTEAN_ON_DEVICE(scalar_product<T>(context, a, b, result));
   *result = a.value() * b.value();
 }
 
 template <class T>
 void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
   check(context, x.size, x, y);
+  PROTEAN_ON_DEVICE(dot<T>(context, x, y, result));
   sum_parts<1>(context, x.size, result, [&](Size begin, Size size, T* sums) {
     sums[0] = blas1_loops<T>().dot(size, x.data + begin, y.data + begin);
   });
@@ -178,6 +192,7 @@ template <class T>
 void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
               T* result) {
   check(context, x.size, x, y, z);
+  PROTEAN_ON_DEVICE(dot_pair<T>(context, x, y, z, result));
   sum_parts<2>(context, x.size, result, [&](Size begin, Size size, T* sums) {
     blas1_loops<T>().dot_pair(size, x.data + begin, y.data + begin, z.data + begin, sums);
   });
@@ -186,6 +201,7 @@ void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T>
 template <class T>
 void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result) {
   check(context, x.size, x, y);
+  PROTEAN_ON_DEVICE(axpy_dot<T>(context, a, x, y, result));
   const T av = a.value();
   sum_parts<1>(context, x.size, result, [&](Size begin, Size size, T* sums) {
     sums[0] = blas1_loops<T>().axpy_dot(size, av, x.data + begin, y.data + begin);
@@ -196,6 +212,7 @@ template <class T>
 void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
                Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
   check(context, x.size, x, y, v, w);
+  PROTEAN_ON_DEVICE(axpy_pair<T>(context, a, x, y, b, v, w));
   const T av = a.value(), bv = b.value();
   for_parts(context, x.size, [&](Size i, Size size) {
     blas1_loops<T>().axpy_pair(size, av, x.data + i, y.data + i, bv, v.data + i, w.data + i);
@@ -207,6 +224,7 @@ void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, 
                VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result) {
   check(context, x.size, p, q, x, r);
   if (d.size > 0) check(context, x.size, d);
+  PROTEAN_ON_DEVICE(cg_update<T>(context, a, p, q, d, x, r, result));
   const T av = a.value();
   sum_parts<2>(context, x.size, result, [&](Size i, Size size, T* sums) {
     blas1_loops<T>().cg_update(size, av, p.data + i, q.data + i, offset(d, i), x.data + i, r.data + i, sums);
@@ -219,6 +237,7 @@ void cg_direction(const Context& context, VectorView<const T> d, VectorView<cons
   if (d.size == 0) return axpby<T>(context, T(1), r, b, p);
   if (is_plain_zero(b)) return multiply<T>(context, d, r, p);
   check(context, p.size, d, r, p);
+  PROTEAN_ON_DEVICE(cg_direction<T>(context, d, r, b, p));
   const T bv = b.value();
   for_parts(context, p.size, [&](Size i, Size size) {
     blas1_loops<T>().cg_direction(size, d.data + i, r.data + i, bv, p.data + i);
@@ -235,6 +254,7 @@ void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficie
     if (d.size > 0) multiply<T>(context, d, r, z);
     return;
   }
+  PROTEAN_ON_DEVICE(bicgstab_direction<T>(context, r, b, w, v, d, p, z));
   const T bv = b.value(), wv = w.value();
   for_parts(context, r.size, [&](Size i, Size size) {
     blas1_loops<T>().bicgstab_direction(size, r.data + i, bv, wv, v.data + i, offset(d, i), p.data + i,
@@ -247,6 +267,7 @@ void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T>
                    VectorView<T> r, VectorView<T> z, T* result) {
   if (d.size == 0) return axpy_dot<T>(context, a, v, r, result);
   check(context, r.size, v, d, r, z);
+  PROTEAN_ON_DEVICE(bicgstab_half<T>(context, a, v, d, r, z, result));
   const T av = a.value();
   sum_parts<1>(context, r.size, result, [&](Size i, Size size, T* sums) {
     sums[0] = blas1_loops<T>().axpy_dot_scaled(size, av, v.data + i, r.data + i, d.data + i, z.data + i);
@@ -258,6 +279,7 @@ void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const 
                      VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
                      VectorView<T> r, T* result) {
   check(context, x.size, p, s, t, r0, x, r);
+  PROTEAN_ON_DEVICE(bicgstab_update<T>(context, a, p, w, s, t, r0, x, r, result));
   const T av = a.value(), wv = w.value();
   sum_parts<2>(context, x.size, result, [&](Size i, Size size, T* sums) {
     blas1_loops<T>().bicgstab_update(size, av, p.data + i, wv, s.data + i, t.data + i, r0.data + i,
@@ -271,6 +293,7 @@ constexpr int block_columns = 32;
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
   check(context, w.size, w, V);
+  PROTEAN_ON_DEVICE(block_dot<T>(context, V, w, result));
   for (Size first = 0; first < V.count; first += block_columns) {
     const Size columns = std::min<Size>(block_columns, V.count - first);
     const T* const data = V.data + first * V.stride;
@@ -287,6 +310,7 @@ template <class T>
 void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
                 T* result) {
   check(context, w.size, w, V);
+  PROTEAN_ON_DEVICE(block_axpy<T>(context, factor, V, h, w, result));
   T unused;
   sum_parts<1>(context, w.size, result ? result : &unused, [&](Size i, Size size, T* sums) {
     sums[0] = blas1_loops<T>().block_axpy(size, factor, V.data + i, V.stride, V.count, h, w.data + i);

@@ -39,7 +39,8 @@ struct Coefficient {
   }
 };
 
-// Copies between spaces and within one, by name only. to and from do not overlap.
+// Copies within the context's space and, for a device context, between host and device, by name only; back on
+// the host memory's side when it returns. to and from do not overlap.
 template <class T>
 void copy(const Context& context, VectorView<const T> from, VectorView<T> to);
 template <class T>

@@ -11,7 +11,8 @@
 #include "operators/assembled_matrix.hpp"
 #include "operators/layout.hpp"
 
-// The address of a format's device code, or null in a build without CUDA (a macro, since then there is no object).
+// The address of a format's device code, or null in a build without CUDA (a macro, since then there is no
+// object).
 #if defined(PROTEAN_HAVE_CUDA)
 #define PROTEAN_DEVICE_CODE(name) &device_code::name
 #else

@@ -9,12 +9,13 @@ namespace protean::device {
 
 constexpr int block_size = 256;
 
+// Coefficient::value() on the device.
 template <class T>
 __device__ inline T evaluate(const Coefficient<T>& c) {
-  T value = c.factor;
-  if (c.numerator) value *= *c.numerator;
-  if (c.denominator) value /= *c.denominator;
-  return value;
+  const T top = c.numerator ? *c.numerator : T(1), bottom = c.denominator ? *c.denominator : T(1);
+  if (c.demand == Demand::positive && !(bottom > T(0))) return T(0);
+  if (c.demand == Demand::nonzero && (bottom == T(0) || bottom != bottom)) return T(0);
+  return c.factor * top / bottom;
 }
 
 // True when the solve this launch belongs to has ended (see DeviceState::stop).

@@ -1,9 +1,9 @@
-// CSR on the device: the layout is that of csr.cpp. A group of `lanes` neighbouring threads works on a row: they
-// read neighbouring entries, and their sums are added by shuffles in a fixed order.
-// Parameters: balance as on the host; `auto` and `rows` take the fewest lanes (a power of two) not below a third of the
-// mean row length, so that a group's first step covers most of its row.
-// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors,
-// SC 2009, doi 10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on
+// CSR on the device: the layout is that of csr.cpp. A group of `lanes` neighbouring threads works on a row:
+// they read neighbouring entries, and their sums are added by shuffles in a fixed order. Parameters: balance
+// as on the host; `auto` and `rows` take the fewest lanes (a power of two) not below a third of the mean row
+// length, so that a group's first step covers most of its row. Source: N. Bell, M. Garland, Implementing
+// sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
+// doi 10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on
 // cache-based GPUs, InPar 2012, doi 10.1109/InPar.2012.6339602 (threads a row).
 #include "formats/device_support.cuh"
 
@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(device::block_size)
   if (device::stopped(stop)) return;
   constexpr int rows_a_block = device::block_size / lanes;
   const std::int64_t row = std::int64_t{blockIdx.x} * rows_a_block + threadIdx.x / lanes;
-  // Lanes of a warp stay together for the shuffles; rows past the end compute row 0 again and do not write it.
+  // Lanes of a warp stay together for the shuffles; rows past the end compute row 0 again and do not write
+  // it.
   const T sum = row_sum<lanes>(a, row < a.rows ? row : 0, x);
   if (row < a.rows && threadIdx.x % lanes == 0) store(alpha, sum, beta, y + row);
 }
@@ -77,12 +78,18 @@ __global__ void csr_diagonal(CsrArrays<T, P> a, std::int64_t size, T* diagonal) 
 template <class F>
 void with_lanes(int lanes, F&& f) {
   switch (lanes) {
-    case 1: return f(std::integral_constant<int, 1>());
-    case 2: return f(std::integral_constant<int, 2>());
-    case 4: return f(std::integral_constant<int, 4>());
-    case 8: return f(std::integral_constant<int, 8>());
-    case 16: return f(std::integral_constant<int, 16>());
-    default: return f(std::integral_constant<int, 32>());
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    case 8:
+      return f(std::integral_constant<int, 8>());
+    case 16:
+      return f(std::integral_constant<int, 16>());
+    default:
+      return f(std::integral_constant<int, 32>());
   }
 }
 
@@ -90,7 +97,8 @@ template <class T>
 class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
  public:
   explicit CsrDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {
-    const double mean = static_cast<double>(csr_.nonzeros()) / static_cast<double>(std::max<std::int64_t>(1, csr_.rows()));
+    const double mean =
+        static_cast<double>(csr_.nonzeros()) / static_cast<double>(std::max<std::int64_t>(1, csr_.rows()));
     while (lanes_ < 32 && lanes_ * 3 < mean) lanes_ *= 2;
   }
 
@@ -111,9 +119,9 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
       const std::int64_t rows_a_block = device::block_size / lanes();
       const std::int64_t wanted = (this->rows() + rows_a_block - 1) / rows_a_block;
       const std::int64_t most = std::int64_t{state.processors} * 8;
-      csr_product_dot<lanes()><<<static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most))),
-                                 device::block_size, 0, state.stream>>>(arrays, x.data, y.data, state.partials,
-                                                                        state.arrived, result, state.stop);
+      csr_product_dot<lanes()>
+          <<<static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most))), device::block_size, 0,
+             state.stream>>>(arrays, x.data, y.data, state.partials, state.arrived, result, state.stop);
     });
   }
 
@@ -127,8 +135,9 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     const DeviceState& state = this->context()->device_state();
     launch([&](auto lanes, auto arrays) {
       const std::int64_t rows_a_block = device::block_size / lanes();
-      csr_product<lanes()><<<static_cast<unsigned>((this->rows() + rows_a_block - 1) / rows_a_block),
-                             device::block_size, 0, state.stream>>>(arrays, alpha, x.data, beta, y.data, state.stop);
+      csr_product<lanes()>
+          <<<static_cast<unsigned>((this->rows() + rows_a_block - 1) / rows_a_block), device::block_size, 0,
+             state.stream>>>(arrays, alpha, x.data, beta, y.data, state.stop);
     });
   }
 
@@ -147,7 +156,8 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   int lanes_ = 1;
 };
 
-Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&, std::size_t value_bytes) {
+Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,
+                std::size_t value_bytes) {
   return Admission::accept(pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes,
                            pattern.nonzeros);
 }

@@ -1,0 +1,302 @@
+#include "core/device/blas1.hpp"
+
+#include "core/device/copy.hpp"
+#include "core/device/kernel_tools.cuh"
+#include "core/error.hpp"
+
+namespace protean::device {
+
+// Each operation is one launch: a body that reads the scalars once a thread and gives the step for element i.
+
+template <class T>
+void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
+  const auto bytes = static_cast<std::size_t>(from.size) * sizeof(T);
+  if (bytes == 0) return;
+  if (from.space == Space::host)
+    copy_in(context, to.data, from.data, bytes);
+  else if (to.space == Space::host)
+    copy_out(context, to.data, from.data, bytes);
+  else
+    copy_within(context, to.data, from.data, bytes);
+}
+
+template <class T>
+void fill(const Context& context, T value, VectorView<T> x) {
+  T* const xs = x.data;
+  each(context, x.size, [=] __device__() { return [=](std::int64_t i) { xs[i] = value; }; });
+}
+
+template <class T>
+void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b, bool read_y,
+           VectorView<T> y) {
+  const T* const xs = x.data;
+  T* const ys = y.data;
+  if (!read_y) {
+    each(context, x.size, [=] __device__() {
+      const T av = evaluate(a);
+      return [=](std::int64_t i) { ys[i] = av * xs[i]; };
+    });
+    return;
+  }
+  each(context, x.size, [=] __device__() {
+    const T av = evaluate(a), bv = evaluate(b);
+    return [=](std::int64_t i) { ys[i] = av * xs[i] + bv * ys[i]; };
+  });
+}
+
+template <class T>
+void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z) {
+  const T *const xs = x.data, *const ys = y.data;
+  T* const zs = z.data;
+  each(context, x.size, [=] __device__() { return [=](std::int64_t i) { zs[i] = xs[i] * ys[i]; }; });
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    max_abs_kernel(std::int64_t n, const T* x, T* result, const int* stop) {
+  // One block: used once a solve, not in its loop.
+  if (stopped(stop)) return;
+  T largest = 0;
+  const auto larger = [](T a, T b) { return a != a || !(b <= a) ? (a != a ? a : b) : a; };  // NaN stays
+  for (std::int64_t i = threadIdx.x; i < n; i += block_size)
+    largest = larger(largest, x[i] < 0 ? -x[i] : x[i]);
+  __shared__ T all[block_size];
+  all[threadIdx.x] = largest;
+  __syncthreads();
+  for (int half = block_size / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) all[threadIdx.x] = larger(all[threadIdx.x], all[threadIdx.x + half]);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) *result = all[0];
+}
+
+template <class T>
+void max_abs(const Context& context, VectorView<const T> x, T* result) {
+  const DeviceState& state = context.device_state();
+  max_abs_kernel<<<1, block_size, 0, state.stream>>>(x.size, x.data, result, state.stop);
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+
+template <class T>
+void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
+  each(context, 1, [=] __device__() { return [=](std::int64_t) { *result = evaluate(a) * evaluate(b); }; });
+}
+
+template <class T>
+void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
+  const T *const xs = x.data, *const ys = y.data;
+  reduce<1, T>(
+      context, x.size,
+      [=] __device__() { return [=](std::int64_t i, T(&sums)[1]) { sums[0] += xs[i] * ys[i]; }; }, result);
+}
+
+template <class T>
+void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
+              T* result) {
+  const T *const xs = x.data, *const ys = y.data, *const zs = z.data;
+  reduce<2, T>(
+      context, x.size,
+      [=] __device__() {
+        return [=](std::int64_t i, T(&sums)[2]) {
+          const T xi = xs[i];
+          sums[0] += xi * ys[i], sums[1] += xi * zs[i];
+        };
+      },
+      result);
+}
+
+template <class T>
+void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result) {
+  const T* const xs = x.data;
+  T* const ys = y.data;
+  reduce<1, T>(
+      context, x.size,
+      [=] __device__() {
+        const T av = evaluate(a);
+        return [=](std::int64_t i, T(&sums)[1]) {
+          const T yi = ys[i] + av * xs[i];
+          ys[i] = yi;
+          sums[0] += yi * yi;
+        };
+      },
+      result);
+}
+
+template <class T>
+void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
+               Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
+  const T *const xs = x.data, *const vs = v.data;
+  T *const ys = y.data, *const ws = w.data;
+  each(context, x.size, [=] __device__() {
+    const T av = evaluate(a), bv = evaluate(b);
+    return [=](std::int64_t i) { ys[i] += av * xs[i], ws[i] += bv * vs[i]; };
+  });
+}
+
+template <class T>
+void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
+               VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result) {
+  const T *const ps = p.data, *const qs = q.data, *const ds = d.size > 0 ? d.data : nullptr;
+  T *const xs = x.data, *const rs = r.data;
+  reduce<2, T>(
+      context, x.size,
+      [=] __device__() {
+        const T av = evaluate(a);
+        return [=](std::int64_t i, T(&sums)[2]) {
+          xs[i] += av * ps[i];
+          const T ri = rs[i] - av * qs[i], rr = ri * ri;
+          rs[i] = ri;
+          sums[0] += rr, sums[1] += ds ? ds[i] * rr : rr;
+        };
+      },
+      result);
+}
+
+template <class T>
+void cg_direction(const Context& context, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
+                  VectorView<T> p) {
+  const T *const ds = d.data, *const rs = r.data;
+  T* const ps = p.data;
+  each(context, p.size, [=] __device__() {
+    const T bv = evaluate(b);
+    return [=](std::int64_t i) { ps[i] = ds[i] * rs[i] + bv * ps[i]; };
+  });
+}
+
+template <class T>
+void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficient<T> b, Coefficient<T> w,
+                        VectorView<const T> v, VectorView<const T> d, VectorView<T> p, VectorView<T> z) {
+  const T *const rs = r.data, *const vs = v.data, *const ds = d.size > 0 ? d.data : nullptr;
+  T *const ps = p.data, *const zs = z.data;
+  each(context, r.size, [=] __device__() {
+    const T bv = evaluate(b), wv = evaluate(w);
+    return [=](std::int64_t i) {
+      const T pi = rs[i] + bv * (ps[i] - wv * vs[i]);
+      ps[i] = pi;
+      if (ds) zs[i] = ds[i] * pi;
+    };
+  });
+}
+
+template <class T>
+void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T> v, VectorView<const T> d,
+                   VectorView<T> r, VectorView<T> z, T* result) {
+  const T *const vs = v.data, *const ds = d.data;
+  T *const rs = r.data, *const zs = z.data;
+  reduce<1, T>(
+      context, r.size,
+      [=] __device__() {
+        const T av = evaluate(a);
+        return [=](std::int64_t i, T(&sums)[1]) {
+          const T ri = rs[i] + av * vs[i];
+          rs[i] = ri, zs[i] = ds[i] * ri;
+          sums[0] += ri * ri;
+        };
+      },
+      result);
+}
+
+template <class T>
+void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const T> p, Coefficient<T> w,
+                     VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
+                     VectorView<T> r, T* result) {
+  const T *const ps = p.data, *const ss = s.data, *const ts = t.data, *const r0s = r0.data;
+  T *const xs = x.data, *const rs = r.data;
+  reduce<2, T>(
+      context, x.size,
+      [=] __device__() {
+        const T av = evaluate(a), wv = evaluate(w);
+        return [=](std::int64_t i, T(&sums)[2]) {
+          xs[i] += av * ps[i] + wv * ss[i];
+          const T ri = rs[i] - wv * ts[i];
+          rs[i] = ri;
+          sums[0] += ri * ri, sums[1] += r0s[i] * ri;
+        };
+      },
+      result);
+}
+
+namespace {
+
+// Scalars given by value, for the calls inside.
+class HostScalars {
+ public:
+  explicit HostScalars(cublasHandle_t handle) : handle_(handle) {
+    PROTEAN_CUDA_CHECK(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_HOST));
+  }
+  ~HostScalars() { (void)cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_DEVICE); }
+  HostScalars(const HostScalars&) = delete;
+  HostScalars& operator=(const HostScalars&) = delete;
+
+ private:
+  cublasHandle_t handle_;
+};
+
+cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, double a, const double* A,
+                    int lda, const double* x, double b, double* y) {
+  return cublasDgemv(handle, op, m, n, &a, A, lda, x, 1, &b, y, 1);
+}
+cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, float a, const float* A,
+                    int lda, const float* x, float b, float* y) {
+  return cublasSgemv(handle, op, m, n, &a, A, lda, x, 1, &b, y, 1);
+}
+
+}  // namespace
+
+template <class T>
+void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
+  if (V.count == 0) return;
+  if (w.size == 0) return device::fill<T>(context, T(0), {result, V.count, Space::device});
+  const DeviceState& state = context.device_state();
+  const HostScalars scalars(state.cublas);
+  PROTEAN_CUDA_CHECK(gemv(state.cublas, CUBLAS_OP_T, narrow<int>(V.size, "vector length"),
+                          narrow<int>(V.count, "columns"), T(1), V.data, narrow<int>(V.stride, "stride"),
+                          w.data, T(0), result));
+}
+
+template <class T>
+void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
+                T* result) {
+  if (V.count > 0 && w.size > 0) {
+    const DeviceState& state = context.device_state();
+    const HostScalars scalars(state.cublas);
+    PROTEAN_CUDA_CHECK(gemv(state.cublas, CUBLAS_OP_N, narrow<int>(V.size, "vector length"),
+                            narrow<int>(V.count, "columns"), factor, V.data, narrow<int>(V.stride, "stride"),
+                            h, T(1), w.data));
+  }
+  if (result) device::dot<T>(context, w, w, result);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void copy<T>(const Context&, VectorView<const T>, VectorView<T>);                               \
+  template void fill<T>(const Context&, T, VectorView<T>);                                                 \
+  template void axpby<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>, bool,        \
+                         VectorView<T>);                                                                   \
+  template void multiply<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<T>);      \
+  template void max_abs<T>(const Context&, VectorView<const T>, T*);                                       \
+  template void scalar_product<T>(const Context&, Coefficient<T>, Coefficient<T>, T*);                     \
+  template void dot<T>(const Context&, VectorView<const T>, VectorView<const T>, T*);                      \
+  template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \
+                            T*);                                                                           \
+  template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
+  template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
+                             Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
+  template void cg_update<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,     \
+                             VectorView<const T>, VectorView<T>, VectorView<T>, T*);                       \
+  template void cg_direction<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
+                                VectorView<T>);                                                            \
+  template void bicgstab_direction<T>(const Context&, VectorView<const T>, Coefficient<T>, Coefficient<T>, \
+                                      VectorView<const T>, VectorView<const T>, VectorView<T>,             \
+                                      VectorView<T>);                                                      \
+  template void bicgstab_half<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>, \
+                                 VectorView<T>, VectorView<T>, T*);                                        \
+  template void bicgstab_update<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>,    \
+                                   VectorView<const T>, VectorView<const T>, VectorView<const T>,          \
+                                   VectorView<T>, VectorView<T>, T*);                                      \
+  template void block_dot<T>(const Context&, VectorBlock<const T>, VectorView<const T>, T*);               \
+  template void block_axpy<T>(const Context&, T, VectorBlock<const T>, const T*, VectorView<T>, T*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::device
