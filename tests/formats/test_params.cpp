@@ -27,6 +27,7 @@ std::vector<Case> cases() {
   list.push_back({"dia", {{"max_fill", all}}});
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
     list.push_back({"hdi", {{"hack", hack}, {"max_fill", all}}});
+  for (const std::string order : {"natural", "sorted"}) list.push_back({"sell-packed", {{"order", order}}});
   return list;
 }
 

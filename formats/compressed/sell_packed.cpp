@@ -1,0 +1,276 @@
+// sell-packed: slices of 8 rows, stored slot by slot, in which each slot says the columns of its 8 entries in
+// the narrowest way that can.
+//
+//        | 1 2 . . |     one slice, lanes 0..3 (4..7 hold no row: live = 00001111), two slots by rank:
+//    A = | . 3 4 . |     slot 0: columns 0 1 0 3 -> near, base 0, offsets 0 1 0 3 - - - -, values 1 3 5 7 0 0
+//    0 0
+//        | 5 . 6 . |     slot 1: columns 1 2 2 . -> near, base 1, offsets 0 1 1 2 - - - -, values 2 4 6 0 0 0
+//        0 0 | . . . 7 |     (lane 3 of slot 1 is padding: it meets column 3, which row 3 uses anyway)
+//
+// Kinds of slot, base and all offsets being columns:
+//   contiguous  base                              column of lane l = base + l: one load of eight neighbours
+//   pair        base, 8 x 4 bits, step, mask, run all columns in two stretches of 8, at base and base + step
+//                                                 (16 bits): two loads and one permute; lanes out of mask are
+//                                                 0
+//   quad        base, 8 x 4 bits, 3 steps, masks, run  the same with four stretches and two permutes
+//   near        base, 8 x 8 bits                  column of lane l = base + offset l
+//   far         base, 8 x 16 bits                 the same
+//   wide        8 x 32 bits                       the columns themselves
+// `run` slots that follow each other share the code of a pair or quad, each with all columns one higher than
+// the one before: the entries of small dense blocks.
+//
+// code    [words] uint32, read in order: for each window of 256 rows a word that is 0, or 1 and 256 bytes
+// that
+//         name the window's rows in the order of the lanes; for each slice of it one or more chunks: two
+//         words with the number of groups of each kind (8 bits each), the lanes that are rows with entries,
+//         and a mark at the slice's last chunk; then the groups by kind, of 1, 3, 5, 3, 5 and 8 words.
+// values  [8 slots]: in the order of code, 0 in padding.
+// Bytes: 8 v slots + 4 words, v bytes a value. A slot without padding costs 8.5 bytes an entry (double) when
+// it is contiguous, 9.5 as a single pair, less in a run, 9.5 near, 10.5 quad or far, 12 wide; a slice 8 bytes
+// more. Parameters: order = auto | natural | sorted: whether the rows of a window are sorted by length, which
+// saves padding and loses neighbourhood; auto takes the cheaper for each window.
+//
+// Of a slice in natural order, diagonals that all eight rows share go first, each a contiguous slot. What is
+// left is taken by diagonal where that costs no padding, else by rank.
+//
+// An infinite or NaN x_j reaches exactly the rows that store an entry in column j (a stored 0 counts): padded
+// lanes of pair and quad are masked, of near, far and wide read an x that their row stores, contiguous slots
+// have none, and sums of rows without entries are not used. Nothing outside x is read.
+//
+// Wins on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
+// and similar lengths. Refuses when more than 4 values are stored for an entry (a few rows much longer than
+// others). Source: our own; sliced ELLPACK with sorting in windows is SELL-C-sigma of M. Kreutzer, G. Hager,
+// G. Wellein, H. Fehske, A. R. Bishop, SIAM J. Sci. Comput. 36(5), 2014, DOI 10.1137/130930352.
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "formats/compressed/sell_packed_layout.hpp"
+#include "formats/host_support.hpp"
+
+namespace protean::formats {
+namespace {
+
+using packed::Encoder;
+using packed::Extent;
+
+packed::Order order_of(const FormatParams& params) {
+  const std::string& word = params.word("order");
+  return word == "natural"  ? packed::Order::natural
+         : word == "sorted" ? packed::Order::sorted
+                            : packed::Order::automatic;
+}
+
+// Rows of each part: whole windows.
+std::vector<std::int64_t> part_borders(const Context& context, const SparsityPattern& pattern) {
+  return balanced_row_borders(pattern, useful_parts(context, pattern.nonzeros + pattern.rows),
+                              packed::window);
+}
+
+std::vector<Extent> part_extents(const SparsityPattern& pattern, packed::Order order,
+                                 const std::vector<std::int64_t>& borders) {
+  const int parts = static_cast<int>(borders.size()) - 1;
+  std::vector<Extent> extents(static_cast<std::size_t>(parts));
+  parallel(parts, [&](int part, int) {
+    Encoder encoder(pattern, order);
+    Extent sum;
+    for (std::int64_t first = borders[part]; first < borders[part + 1]; first += packed::window) {
+      encoder.encode(first);
+      sum += encoder.extent();
+    }
+    extents[part] = sum;
+  });
+  return extents;
+}
+
+Extent total(const std::vector<Extent>& extents) {
+  Extent sum;
+  for (const Extent& e : extents) sum += e;
+  return sum;
+}
+
+template <class T>
+class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
+ public:
+  explicit SellPacked(const BuildRequest<T>& request)
+      : AssembledMatrix<T>(request),
+        order_(order_of(request.params)),
+        borders_(part_borders(*request.context, request.csr.pattern)) {
+    const auto extents = part_extents(request.csr.pattern, order_, borders_);
+    for (const Extent& e : extents) starts_.push_back(starts_.back()), starts_.back() += e;
+    code_ = Buffer<std::uint32_t>(request.context, starts_.back().words);
+    values_ = Buffer<T>(request.context, starts_.back().slots * packed::height);
+    encode(request.csr, [&](std::int64_t at, const std::vector<std::uint32_t>& code) {
+      std::copy(code.begin(), code.end(), code_.data() + at);
+    });
+  }
+
+  std::size_t bytes() const noexcept override { return code_.bytes() + values_.bytes(); }
+
+  CsrMatrix<T> to_csr() const override {
+    CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), this->nonzeros());
+    Buffer<std::int64_t> length(this->context(), this->rows());
+    for_each_row([&](std::int64_t row, const std::vector<Entry>& entries) {
+      length[row] = static_cast<std::int64_t>(entries.size());
+    });
+    for (std::int64_t r = 0, sum = 0; r < this->rows(); ++r) builder.set_row_ptr(r + 1, sum += length[r]);
+    for_each_row([&](std::int64_t row, const std::vector<Entry>& entries) {
+      std::int64_t k = builder.row_ptr(row);
+      for (const Entry& e : entries) builder.col()[k] = e.col, builder.values()[k++] = e.value;
+    });
+    return builder.freeze();
+  }
+
+  void diagonal(VectorView<T> d) const override {
+    for_each_row([&](std::int64_t row, const std::vector<Entry>& entries) {
+      const auto found = std::lower_bound(entries.begin(), entries.end(), row,
+                                          [](const Entry& e, std::int64_t column) { return e.col < column; });
+      if (row < d.size) d.data[row] = found != entries.end() && found->col == row ? found->value : T(0);
+    });
+  }
+
+  std::vector<LayoutArray> layout() const override {
+    return {layout_array("code", code_), layout_array("values", values_)};
+  }
+
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    PartialSums<T> sums(parts());
+    parallel(parts(), [&](int part, int) {
+      sums[part] = packed::product(this->part(part), T(1), x.data, T(0), y.data, true);
+    });
+    *result = sums.total();
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    parallel(parts(),
+             [&](int part, int) { packed::product(this->part(part), alpha, x.data, beta, y.data, false); });
+  }
+
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    encode(csr, [&](std::int64_t at, const std::vector<std::uint32_t>& code) {
+      if (!std::equal(code.begin(), code.end(), code_.data() + at))
+        throw BadArgument(
+            "new values for a sell-packed matrix come with columns other than those it was built from; "
+            "build a new matrix");
+    });
+  }
+
+ private:
+  struct Entry {
+    std::int32_t col;
+    T value;
+  };
+
+  int parts() const noexcept { return static_cast<int>(borders_.size()) - 1; }
+  packed::Part<T> part(int p) const noexcept {
+    return {code_.data() + starts_[p].words, values_.data() + starts_[p].slots * packed::height, borders_[p],
+            borders_[p + 1]};
+  }
+
+  // take_code(position, code of a window) for each window, then its values are stored.
+  template <class TakeCode>
+  void encode(const CsrMatrix<T>& csr, TakeCode take_code) {
+    parallel(parts(), [&](int part, int) {
+      Encoder encoder(csr.pattern, order_);
+      Extent at = starts_[part];
+      for (std::int64_t first = borders_[part]; first < borders_[part + 1]; first += packed::window) {
+        encoder.encode(first);
+        Extent next = at;
+        next += encoder.extent();
+        if (next.words > starts_[part + 1].words || next.slots > starts_[part + 1].slots)
+          throw BadArgument(
+              "the pattern of a sell-packed matrix changed while it was read; build a new matrix");
+        take_code(at.words, encoder.code());
+        const T* from = csr.values + csr.pattern.row_ptr[first];
+        T* to = values_.data() + at.slots * packed::height;
+        for (std::int64_t source : encoder.source()) *to++ = source < 0 ? T(0) : from[source];
+        at = next;
+      }
+    });
+  }
+
+  // act(row, entries by column) for every row, in parallel.
+  template <class Act>
+  void for_each_row(Act act) const {
+    parallel(parts(), [&](int p, int) {
+      const auto part = this->part(p);
+      std::array<std::vector<Entry>, packed::height> lanes;
+      const unsigned char* order = nullptr;
+      std::int64_t first = 0, position = 0;
+      packed::decode(
+          part.code, part.values, part.begin, part.end,
+          [&](std::int64_t row, const unsigned char* bytes) { first = row, order = bytes; },
+          [&](std::int64_t s, unsigned) {
+            position = s;
+            for (auto& lane : lanes) lane.clear();
+          },
+          [&](const auto& columns, unsigned mask, const T* values) {
+            for (int l = 0; l < packed::height; ++l)
+              if (mask >> l & 1) lanes[l].push_back({columns[l], values[l]});
+          },
+          [&] {
+            for (int l = 0; l < packed::height && first + position + l < part.end; ++l) {
+              tidy(lanes[l]);
+              act(first + (order ? order[position + l] : position + l), lanes[l]);
+            }
+          });
+    });
+  }
+
+  // Sorted, without padding. Padding has a column that the row stores, too, and all bits of its value are 0:
+  // of entries with one column the one with other bits is the row's (and if there is none, all are the same).
+  static void tidy(std::vector<Entry>& entries) {
+    static constexpr T zero = 0;
+    const auto padding = [](const Entry& e) { return std::memcmp(&e.value, &zero, sizeof(T)) == 0; };
+    std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
+      return a.col != b.col ? a.col < b.col : padding(a) < padding(b);
+    });
+    const auto end = std::unique(entries.begin(), entries.end(),
+                                 [](const Entry& a, const Entry& b) { return a.col == b.col; });
+    entries.erase(end, entries.end());
+  }
+
+  packed::Order order_;
+  std::vector<std::int64_t> borders_;
+  std::vector<Extent> starts_{Extent{}};  // of each part in code and slots, and the end
+  Buffer<std::uint32_t> code_;
+  Buffer<T> values_;
+};
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  const Extent extent = total(part_extents(pattern, order_of(params), part_borders(context, pattern)));
+  const std::int64_t stored = extent.slots * packed::height;
+  const std::size_t bytes =
+      static_cast<std::size_t>(extent.words) * 4 + static_cast<std::size_t>(stored) * value_bytes;
+  if (stored > 4 * pattern.nonzeros + (1 << 16))
+    return Admission::refuse(
+        fmt::format(
+            "{} values would be stored for {} entries, because rows of very different lengths share slices "
+            "of 8; csr stores no padding",
+            stored, pattern.nonzeros),
+        bytes, stored);
+  return Admission::accept(bytes, stored);
+}
+
+constexpr Kernel kernels[] = {native_host_kernel<SellPacked>()};
+constexpr ParamDoc params[] = {{"order",
+                                "rows of a window of 256: sorted by length, as they are, or what is cheaper",
+                                "auto", 0, 0, "auto|natural|sorted"}};
+
+}  // namespace
+
+extern const FormatEntry sell_packed;
+constinit const FormatEntry sell_packed{.family = "compressed",
+                                        .id = "sell-packed",
+                                        .title = "Sliced ELLPACK with packed columns",
+                                        .source =
+                                            "our own, on SELL-C-sigma: Kreutzer, Hager, Wellein, Fehske, "
+                                            "Bishop, SIAM J. Sci. Comput. 36(5), 2014, "
+                                            "DOI 10.1137/130930352",
+                                        .traits = {},
+                                        .params = params,
+                                        .kernels = kernels,
+                                        .admit = admit};
+
+}  // namespace protean::formats

@@ -1,0 +1,314 @@
+// Choice of slots and of the narrowest code for each. See sell_packed.cpp.
+#include <limits>
+#include <numeric>
+
+#include "formats/compressed/sell_packed_layout.hpp"
+
+namespace protean::formats::packed {
+namespace {
+
+// What a slot costs beside its bytes, in bytes that could have been read in that time. Measured roughly;
+// decides between codes and orders that are close.
+constexpr std::array<double, kinds> work = {0, 4, 8, 24, 24, 24};
+
+constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace
+
+void Encoder::encode(std::int64_t first) {
+  const int rows = static_cast<int>(std::min<std::int64_t>(window, pattern_.rows - first));
+  const std::int64_t entries = pattern_.row_ptr[first + rows] - pattern_.row_ptr[first];
+  Result* best = nullptr;
+  if (order_ != Order::sorted) {
+    encode_rows(first, rows, nullptr, natural_);
+    best = &natural_;
+  }
+  // Rows of one length leave nothing to gain by sorting.
+  if (order_ == Order::sorted || (order_ == Order::automatic && static_cast<double>(natural_.source.size()) >
+                                                                    1.04 * static_cast<double>(entries))) {
+    std::array<unsigned char, window> order{};
+    std::iota(order.begin(), order.begin() + rows, static_cast<unsigned char>(0));
+    std::stable_sort(order.begin(), order.begin() + rows, [&](unsigned char a, unsigned char b) {
+      return pattern_.row_length(first + a) > pattern_.row_length(first + b);
+    });
+    encode_rows(first, rows, order.data(), sorted_);
+    if (!best || sorted_.cost < best->cost) best = &sorted_;
+  }
+  code_ = &best->code, source_ = &best->source;
+}
+
+void Encoder::encode_rows(std::int64_t first, int rows, const unsigned char* order, Result& result) {
+  result.code.clear(), result.source.clear();
+  result.cost = 0;
+  result.code.push_back(order != nullptr);
+  if (order) {
+    result.code.resize(1 + order_words);
+    std::memcpy(&result.code[1], order, window);
+  }
+  std::array<std::int64_t, height> lanes;
+  for (int s = 0; s < rows; s += height) {
+    for (int l = 0; l < height; ++l) lanes[l] = s + l >= rows ? -1 : first + (order ? order[s + l] : s + l);
+    encode_slice(first, lanes, order == nullptr, result);
+  }
+  result.cost +=
+      4.0 * static_cast<double>(result.code.size()) + 8.0 * static_cast<double>(result.source.size());
+}
+
+void Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
+                           Result& result) {
+  unsigned live = 0;
+  for (int l = 0; l < height; ++l) {
+    length_[l] = 0;
+    if (rows[l] >= 0) {
+      columns_[l] = pattern_.col + pattern_.row_ptr[rows[l]];
+      length_[l] = pattern_.row_length(rows[l]);
+      offset_[l] = pattern_.row_ptr[rows[l]] - pattern_.row_ptr[first];
+    }
+    if (length_[l] > 0) live |= 1u << l;
+  }
+  slots_.clear();
+  if (natural && live == 255) {
+    take_full_diagonals();
+    const bool diagonals = !slots_.empty();
+    if (!add_slots_by_diagonal()) add_slots_by_rank();
+    const double cost = group_slots();
+    // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
+    if (diagonals && groups_.back().kind != contiguous) {
+      std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
+      slots_.clear();
+      keep_all_rows();
+      add_slots_by_rank();
+      if (group_slots() >= cost) std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
+    }
+  } else {
+    keep_all_rows();
+    if (!natural || !add_slots_by_diagonal()) add_slots_by_rank();
+    group_slots();
+  }
+  emit(live, result);
+}
+
+void Encoder::keep_all_rows() {
+  for (int l = 0; l < height; ++l) {
+    rest_[l].resize(static_cast<std::size_t>(length_[l]));
+    std::iota(rest_[l].begin(), rest_[l].end(), 0);
+  }
+}
+
+// Entries with the same column - lane in all eight lanes become a slot of their own: eight neighbours of x,
+// and one entry less in every row, so that nothing is padded for it.
+void Encoder::take_full_diagonals() {
+  for (auto& rest : rest_) rest.clear();
+  std::array<std::int64_t, height> at{};
+  for (;;) {
+    std::int32_t wanted = std::numeric_limits<std::int32_t>::min();
+    bool ended = false;
+    for (int l = 0; l < height; ++l) {
+      ended |= at[l] == length_[l];
+      if (!ended) wanted = std::max(wanted, columns_[l][at[l]] - l);
+    }
+    if (ended) break;
+    unsigned found = 0;
+    for (int l = 0; l < height; ++l) {
+      while (at[l] < length_[l] && columns_[l][at[l]] - l < wanted)
+        rest_[l].push_back(static_cast<std::int32_t>(at[l]++));
+      if (at[l] < length_[l] && columns_[l][at[l]] - l == wanted) found |= 1u << l;
+    }
+    if (found != 255) continue;
+    Slot& slot = slots_.emplace_back();
+    slot.mask = 255;
+    for (int l = 0; l < height; ++l) {
+      slot.col[l] = columns_[l][at[l]];
+      slot.source[l] = offset_[l] + at[l]++;
+    }
+  }
+  for (int l = 0; l < height; ++l)
+    for (; at[l] < length_[l]; ++at[l]) rest_[l].push_back(static_cast<std::int32_t>(at[l]));
+}
+
+// What is left, one slot for each diagonal; false, and nothing done, when that would need more slots than the
+// longest rest.
+bool Encoder::add_slots_by_diagonal() {
+  std::size_t longest = 0;
+  for (const auto& rest : rest_) longest = std::max(longest, rest.size());
+  const std::size_t before = slots_.size();
+  std::array<std::size_t, height> at{};
+  for (;;) {
+    std::int32_t diagonal = none;
+    for (int l = 0; l < height; ++l)
+      if (at[l] < rest_[l].size()) diagonal = std::min(diagonal, columns_[l][rest_[l][at[l]]] - l);
+    if (diagonal == none) return true;
+    if (slots_.size() - before == longest) {
+      slots_.resize(before);
+      return false;
+    }
+    Slot& slot = slots_.emplace_back();
+    slot.mask = 0;
+    for (int l = 0; l < height; ++l) {
+      slot.source[l] = -1;
+      if (at[l] == rest_[l].size() || columns_[l][rest_[l][at[l]]] - l != diagonal) continue;
+      slot.mask |= 1u << l;
+      slot.col[l] = columns_[l][rest_[l][at[l]]];
+      slot.source[l] = offset_[l] + rest_[l][at[l]++];
+    }
+  }
+}
+
+// What is left, the k-th of each row in slot k.
+void Encoder::add_slots_by_rank() {
+  std::size_t longest = 0;
+  for (const auto& rest : rest_) longest = std::max(longest, rest.size());
+  for (std::size_t k = 0; k < longest; ++k) {
+    Slot& slot = slots_.emplace_back();
+    slot.mask = 0;
+    for (int l = 0; l < height; ++l) {
+      slot.source[l] = -1;
+      if (k >= rest_[l].size()) continue;
+      slot.mask |= 1u << l;
+      slot.col[l] = columns_[l][rest_[l][k]];
+      slot.source[l] = offset_[l] + rest_[l][k];
+    }
+  }
+}
+
+// Padding multiplies 0 by some x: one that the row uses anyway, and near the other columns of the slot.
+void Encoder::fill_padding(Slot& slot) const {
+  std::int32_t near_to = none;
+  for (int l = 0; l < height; ++l)
+    if (slot.mask >> l & 1) near_to = std::min(near_to, slot.col[l]);
+  for (int l = 0; l < height; ++l) {
+    if (slot.mask >> l & 1) continue;
+    if (length_[l] == 0) {
+      slot.col[l] = near_to;  // the sum of an empty row is thrown away
+      continue;
+    }
+    const std::int32_t* end = columns_[l] + length_[l];
+    const std::int32_t* at = std::lower_bound(columns_[l], end, near_to);
+    slot.col[l] = at == end ? end[-1] : *at;
+  }
+}
+
+Encoder::Group Encoder::classify(int number) {
+  Slot& slot = slots_[number];
+  Group group{contiguous, number, 1, {}};
+  const auto unsign = [](std::int32_t i) { return static_cast<std::uint32_t>(i); };
+  if (slot.mask == 255) {
+    bool all = true;
+    for (int l = 1; l < height; ++l) all &= slot.col[l] == slot.col[0] + l;
+    if (all) {
+      group.words[0] = unsign(slot.col[0]);
+      return group;
+    }
+  }
+  // Stretches of eight columns that hold all lanes; the last may be moved down so that it ends with x.
+  std::array<std::int32_t, 4> start{};
+  std::uint32_t index = 0;
+  unsigned second_pair = 0, open = slot.mask;
+  int stretches = 0;
+  if (pattern_.cols >= height) {
+    for (; open != 0 && stretches < 4; ++stretches) {
+      std::int32_t low = none;
+      for (int l = 0; l < height; ++l)
+        if (open >> l & 1) low = std::min(low, slot.col[l]);
+      low = std::min(low, static_cast<std::int32_t>(pattern_.cols - height));
+      start[stretches] = low;
+      for (int l = 0; l < height; ++l) {
+        if (!(open >> l & 1) || slot.col[l] >= low + height) continue;
+        open &= ~(1u << l);
+        index |= unsign(slot.col[l] - low + stretches % 2 * height) << (4 * l);
+        if (stretches >= 2) second_pair |= 1u << l;
+      }
+    }
+  }
+  const bool covered = pattern_.cols >= height && open == 0;
+  for (int s = std::max(1, stretches); s < 4; ++s) start[s] = start[s - 1];
+  if (covered && start[3] - start[0] < 65536) {
+    group.words[0] = unsign(start[0]), group.words[1] = index;
+    if (stretches <= 2) {
+      group.kind = pair;
+      group.words[2] = unsign(start[1] - start[0]) | slot.mask << 16;
+    } else {
+      group.kind = quad;
+      group.words[2] = unsign(start[1] - start[0]) | unsign(start[2] - start[0]) << 16;
+      group.words[3] = unsign(start[3] - start[0]) | (slot.mask & ~second_pair) << 16 | second_pair << 24;
+    }
+    return group;
+  }
+  fill_padding(slot);
+  const auto [low, high] = std::minmax_element(slot.col.begin(), slot.col.end());
+  const std::int32_t base = *low, spread = *high - *low;
+  group.words[0] = unsign(base);
+  if (spread < 256) {
+    group.kind = near;
+    std::array<std::uint8_t, height> offsets;
+    for (int l = 0; l < height; ++l) offsets[l] = static_cast<std::uint8_t>(slot.col[l] - base);
+    std::memcpy(&group.words[1], offsets.data(), sizeof offsets);
+  } else if (spread < 65536) {
+    group.kind = far;
+    std::array<std::uint16_t, height> offsets;
+    for (int l = 0; l < height; ++l) offsets[l] = static_cast<std::uint16_t>(slot.col[l] - base);
+    std::memcpy(&group.words[1], offsets.data(), sizeof offsets);
+  } else {
+    group.kind = wide;
+    for (int l = 0; l < height; ++l) group.words[l] = unsign(slot.col[l]);
+  }
+  return group;
+}
+
+// True when the slot has the columns of the group's last one plus 1 and its stretches stay inside x.
+bool Encoder::extends(const Group& group, int number) const {
+  if ((group.kind != pair && group.kind != quad) || group.run == most_run) return false;
+  const Slot &last = slots_[number - 1], &slot = slots_[number];
+  if (slot.mask != last.mask) return false;
+  for (int l = 0; l < height; ++l)
+    if ((slot.mask >> l & 1) && slot.col[l] != last.col[l] + 1) return false;
+  const std::int64_t highest = static_cast<std::int64_t>(group.words[0]) +
+                               (group.kind == pair ? group.words[2] & 0xffff : group.words[3] & 0xffff);
+  return highest + group.run + height <= pattern_.cols;
+}
+
+double Encoder::group_slots() {
+  double cost = 8.0 * height * static_cast<double>(slots_.size());
+  groups_.clear();
+  for (int s = 0; s < static_cast<int>(slots_.size()); ++s) {
+    if (!groups_.empty() && extends(groups_.back(), s)) {
+      ++groups_.back().run;
+    } else {
+      groups_.push_back(classify(s));
+      cost += 4.0 * group_words[groups_.back().kind];
+    }
+    cost += work[groups_.back().kind];
+  }
+  return cost;
+}
+
+void Encoder::emit(unsigned live, Result& result) {
+  // Groups of each kind not yet written, in order.
+  std::array<std::vector<int>, kinds>& of_kind = of_kind_;
+  for (auto& list : of_kind) list.clear();
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) of_kind[groups_[g].kind].push_back(g);
+  std::array<std::size_t, kinds> done{};
+  for (;;) {
+    ChunkHeader header{{}, live, true};
+    for (int kind = 0; kind < kinds; ++kind) {
+      const std::size_t left = of_kind[kind].size() - done[kind];
+      header.groups[kind] = static_cast<int>(std::min<std::size_t>(left, most_groups));
+      header.last &= left <= most_groups;
+    }
+    result.code.resize(result.code.size() + header_words);
+    write_header(header, &result.code[result.code.size() - header_words]);
+    for (int kind = 0; kind < kinds; ++kind)
+      for (int i = 0; i < header.groups[kind]; ++i) {
+        Group& group = groups_[of_kind[kind][done[kind]++]];
+        if (kind == pair) group.words[2] |= static_cast<std::uint32_t>(group.run) << 24;
+        if (kind == quad) group.words[4] = static_cast<std::uint32_t>(group.run);
+        result.code.insert(result.code.end(), group.words.begin(), group.words.begin() + group_words[kind]);
+        for (int s = group.first; s < group.first + group.run; ++s)
+          result.source.insert(result.source.end(), slots_[s].source.begin(), slots_[s].source.end());
+        result.cost += work[kind] * group.run;
+      }
+    if (header.last) break;
+  }
+}
+
+}  // namespace protean::formats::packed

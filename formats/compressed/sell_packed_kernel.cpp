@@ -1,0 +1,267 @@
+// The product of sell-packed for the instruction sets Highway knows. See sell_packed.cpp.
+#include "formats/simd.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "formats/compressed/sell_packed_kernel.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "formats/compressed/sell_packed_layout.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace protean::formats::packed {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Eight values of T in as many registers as they need.
+template <class T>
+struct Eight {
+  using D = hn::CappedTag<T, height>;
+  static constexpr int lanes = hn::MaxLanes(D()), registers = height / lanes;
+  using V = hn::Vec<D>;
+  V v[registers];
+
+  static HWY_INLINE Eight zero() {
+    Eight e;
+    for (int i = 0; i < registers; ++i) e.v[i] = hn::Zero(D());
+    return e;
+  }
+  static HWY_INLINE Eight load(const T* from) {
+    Eight e;
+    for (int i = 0; i < registers; ++i) e.v[i] = hn::LoadU(D(), from + i * lanes);
+    return e;
+  }
+  static HWY_INLINE Eight all(T value) {
+    Eight e;
+    for (int i = 0; i < registers; ++i) e.v[i] = hn::Set(D(), value);
+    return e;
+  }
+  HWY_INLINE void store(T* to) const {
+    for (int i = 0; i < registers; ++i) hn::StoreU(v[i], D(), to + i * lanes);
+  }
+  // this += a b
+  HWY_INLINE void add_product(const Eight& a, const Eight& b) {
+    for (int i = 0; i < registers; ++i) v[i] = hn::MulAdd(a.v[i], b.v[i], v[i]);
+  }
+  HWY_INLINE void add(const Eight& a) {
+    for (int i = 0; i < registers; ++i) v[i] = hn::Add(v[i], a.v[i]);
+  }
+  HWY_INLINE void multiply(const Eight& a) {
+    for (int i = 0; i < registers; ++i) v[i] = hn::Mul(v[i], a.v[i]);
+  }
+};
+
+template <class T>
+HWY_INLINE Eight<T> from_scalars(T a, T b, T c, T d, T e, T f, T g, T h) {
+  const T values[height] = {a, b, c, d, e, f, g, h};
+  return Eight<T>::load(values);
+}
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+// Scalar loads and inserts: on several processors twice as fast as a gather.
+HWY_INLINE Eight<double> from_scalars(double a, double b, double c, double d, double e, double f, double g,
+                                      double h) {
+  Eight<double> r;
+  r.v[0].raw = _mm512_set_pd(h, g, f, e, d, c, b, a);
+  return r;
+}
+HWY_INLINE Eight<float> from_scalars(float a, float b, float c, float d, float e, float f, float g, float h) {
+  Eight<float> r;
+  r.v[0].raw = _mm256_set_ps(h, g, f, e, d, c, b, a);
+  return r;
+}
+
+// Lane l: entry (index >> 4l) & 15 of the 8 values at `low` followed by the 8 at `high`, 0 where mask is 0.
+// The permute reads 4 bits of an index and ignores the others.
+struct Indices64 {
+  __m512i at;
+  explicit HWY_INLINE Indices64(std::uint32_t packed)
+      : at(_mm512_srlv_epi64(_mm512_set1_epi64(packed), _mm512_set_epi64(28, 24, 20, 16, 12, 8, 4, 0))) {}
+};
+struct Indices32 {
+  __m256i at;
+  explicit HWY_INLINE Indices32(std::uint32_t packed)
+      : at(_mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(packed)),
+                             _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0))) {}
+};
+HWY_INLINE Indices64 indices(std::uint32_t packed, double) { return Indices64(packed); }
+HWY_INLINE Indices32 indices(std::uint32_t packed, float) { return Indices32(packed); }
+
+HWY_INLINE Eight<double> permute(const Indices64& index, unsigned mask, const double* low,
+                                 const double* high) {
+  Eight<double> r;
+  r.v[0].raw = _mm512_maskz_permutex2var_pd(static_cast<__mmask8>(mask), _mm512_loadu_pd(low), index.at,
+                                            _mm512_loadu_pd(high));
+  return r;
+}
+HWY_INLINE Eight<float> permute(const Indices32& index, unsigned mask, const float* low, const float* high) {
+  Eight<float> r;
+  r.v[0].raw = _mm256_maskz_permutex2var_ps(static_cast<__mmask8>(mask), _mm256_loadu_ps(low), index.at,
+                                            _mm256_loadu_ps(high));
+  return r;
+}
+HWY_INLINE Eight<double> permute(const Indices64& index, unsigned first, unsigned second, const double* a,
+                                 const double* b, const double* c, const double* d) {
+  Eight<double> r;
+  const __m512d low = _mm512_maskz_permutex2var_pd(static_cast<__mmask8>(first), _mm512_loadu_pd(a), index.at,
+                                                   _mm512_loadu_pd(b));
+  const __m512d high = _mm512_permutex2var_pd(_mm512_loadu_pd(c), index.at, _mm512_loadu_pd(d));
+  r.v[0].raw = _mm512_mask_mov_pd(low, static_cast<__mmask8>(second), high);
+  return r;
+}
+HWY_INLINE Eight<float> permute(const Indices32& index, unsigned first, unsigned second, const float* a,
+                                const float* b, const float* c, const float* d) {
+  Eight<float> r;
+  const __m256 low = _mm256_maskz_permutex2var_ps(static_cast<__mmask8>(first), _mm256_loadu_ps(a), index.at,
+                                                  _mm256_loadu_ps(b));
+  const __m256 high = _mm256_permutex2var_ps(_mm256_loadu_ps(c), index.at, _mm256_loadu_ps(d));
+  r.v[0].raw = _mm256_mask_mov_ps(low, static_cast<__mmask8>(second), high);
+  return r;
+}
+#else
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+HWY_INLINE Eight<double> from_scalars(double a, double b, double c, double d, double e, double f, double g,
+                                      double h) {
+  Eight<double> r;
+  r.v[0].raw = _mm256_set_pd(d, c, b, a), r.v[1].raw = _mm256_set_pd(h, g, f, e);
+  return r;
+}
+#endif
+template <class T>
+HWY_INLINE std::uint32_t indices(std::uint32_t packed, T) {
+  return packed;
+}
+
+template <class T>
+HWY_INLINE Eight<T> permute(std::uint32_t index, unsigned first, unsigned second, const T* a, const T* b,
+                            const T* c, const T* d) {
+  const T* const start[4] = {a, b, c, d};
+  const auto lane = [&](int l) {
+    const std::uint32_t i = index >> (4 * l) & 15;
+    return ((first | second) >> l & 1) ? start[(second >> l & 1) * 2 + i / 8][i % 8] : T(0);
+  };
+  return from_scalars(lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7));
+}
+template <class T>
+HWY_INLINE Eight<T> permute(std::uint32_t index, unsigned mask, const T* low, const T* high) {
+  return permute(index, mask, 0u, low, high, low, high);
+}
+#endif
+
+// Values are read once and in order; the hardware's own prefetch stops at each 4 KiB page.
+template <class T>
+HWY_INLINE Eight<T> next_values(const T*& values) {
+  hwy::Prefetch(reinterpret_cast<const char*>(values) + 4096);
+  const auto v = Eight<T>::load(values);
+  values += height;
+  return v;
+}
+
+template <class T, bool with_dot>
+T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HWY_RESTRICT y) {
+  const std::uint32_t* code = part.code;
+  const T* values = part.values;
+  const auto scale = Eight<T>::all(alpha), keep = Eight<T>::all(beta);
+  auto dots = Eight<T>::zero();
+  T dot_of_rest = 0;
+  for (std::int64_t first = part.begin; first < part.end; first += window) {
+    const unsigned char* order = nullptr;
+    if (*code++) order = reinterpret_cast<const unsigned char*>(code), code += order_words;
+    const std::int64_t end = std::min<std::int64_t>(first + window, part.end);
+    for (std::int64_t row = first; row < end; row += height) {
+      auto sum = Eight<T>::zero(), other = Eight<T>::zero();
+      std::uint32_t b;
+      do {
+        const std::uint32_t a = code[0];
+        b = code[1];
+        code += header_words;
+        for (unsigned n = a & 255; n > 0; --n, ++code)
+          sum.add_product(next_values(values), Eight<T>::load(x + code[0]));
+        for (unsigned n = a >> 8 & 255; n > 0; --n, code += group_words[pair]) {
+          const T *p = x + code[0], *q = p + (code[2] & 0xffff);
+          const auto index = indices(code[1], T());
+          const unsigned mask = code[2] >> 16 & 255;
+          for (unsigned run = code[2] >> 24; run > 0; --run, ++p, ++q)
+            other.add_product(next_values(values), permute(index, mask, p, q));
+        }
+        for (unsigned n = a >> 16 & 255; n > 0; --n, code += group_words[quad]) {
+          const T *p = x + code[0], *q = p + (code[2] & 0xffff), *r = p + (code[2] >> 16),
+                  *s = p + (code[3] & 0xffff);
+          const auto index = indices(code[1], T());
+          const unsigned low = code[3] >> 16 & 255, high = code[3] >> 24;
+          for (unsigned run = code[4]; run > 0; --run, ++p, ++q, ++r, ++s)
+            other.add_product(next_values(values), permute(index, low, high, p, q, r, s));
+        }
+        for (unsigned n = a >> 24; n > 0; --n, code += group_words[near]) {
+          const T* p = x + code[0];
+          const auto* o = reinterpret_cast<const unsigned char*>(code + 1);
+          sum.add_product(next_values(values), from_scalars(p[o[0]], p[o[1]], p[o[2]], p[o[3]], p[o[4]],
+                                                            p[o[5]], p[o[6]], p[o[7]]));
+        }
+        for (unsigned n = b & 255; n > 0; --n, code += group_words[far]) {
+          const T* p = x + code[0];
+          const std::uint32_t* o = code + 1;
+          sum.add_product(next_values(values),
+                          from_scalars(p[o[0] & 0xffff], p[o[0] >> 16], p[o[1] & 0xffff], p[o[1] >> 16],
+                                       p[o[2] & 0xffff], p[o[2] >> 16], p[o[3] & 0xffff], p[o[3] >> 16]));
+        }
+        for (unsigned n = b >> 8 & 255; n > 0; --n, code += group_words[wide])
+          sum.add_product(next_values(values), from_scalars(x[code[0]], x[code[1]], x[code[2]], x[code[3]],
+                                                            x[code[4]], x[code[5]], x[code[6]], x[code[7]]));
+      } while ((b >> 24) == 0);
+      sum.add(other);
+      const unsigned live = b >> 16 & 255;
+      if (!order && live == 255) {
+        T* to = y + row;
+        sum.multiply(scale);
+        if (beta != T(0)) sum.add_product(keep, Eight<T>::load(to));
+        sum.store(to);
+        if (with_dot) dots.add_product(sum, Eight<T>::load(x + row));
+        continue;
+      }
+      T sums[height];
+      sum.store(sums);
+      for (std::int64_t l = 0, lanes = std::min<std::int64_t>(height, end - row); l < lanes; ++l) {
+        const std::int64_t r = order ? first + order[row - first + l] : row + l;
+        // A row without entries has met padding only, which may have read any x.
+        const T value = alpha * (live >> l & 1 ? sums[l] : T(0));
+        y[r] = beta == T(0) ? value : value + beta * y[r];
+        if (with_dot) dot_of_rest += x[r] * y[r];
+      }
+    }
+  }
+  T parts[height];
+  dots.store(parts);
+  for (T d : parts) dot_of_rest += d;
+  return dot_of_rest;
+}
+
+double ProductF64(const Part<double>& part, double alpha, const double* x, double beta, double* y,
+                  bool with_dot) {
+  return with_dot ? ProductOf<double, true>(part, alpha, x, beta, y)
+                  : ProductOf<double, false>(part, alpha, x, beta, y);
+}
+float ProductF32(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot) {
+  return with_dot ? ProductOf<float, true>(part, alpha, x, beta, y)
+                  : ProductOf<float, false>(part, alpha, x, beta, y);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace protean::formats::packed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace protean::formats::packed {
+HWY_EXPORT(ProductF64);
+HWY_EXPORT(ProductF32);
+
+double product(const Part<double>& part, double alpha, const double* x, double beta, double* y,
+               bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(ProductF64)(part, alpha, x, beta, y, with_dot);
+}
+float product(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(ProductF32)(part, alpha, x, beta, y, with_dot);
+}
+}  // namespace protean::formats::packed
+#endif

@@ -1,0 +1,215 @@
+// The layout of sell-packed: what the encoder writes, the kernel reads and the decoder takes apart. Private
+// to this folder; sell_packed.cpp opens with the picture.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "core/csr.hpp"
+
+namespace protean::formats::packed {
+
+// Rows of a slice: one 512-bit register of doubles. The code words hold a mask of 8 bits and 8 indices of 4
+// bits.
+constexpr int height = 8;
+// Rows that may change places among themselves; one part of the threads owns whole windows.
+constexpr int window = 256;
+constexpr int most_groups = 255;  // of one kind in one chunk
+constexpr int most_run = 255;
+
+// The kinds of slot in the order in which a chunk stores them.
+enum Kind : int { contiguous, pair, quad, near, far, wide, kinds };
+// Code words of one group of each kind (pair and quad: for a whole run of slots).
+constexpr std::array<int, kinds> group_words = {1, 3, 5, 3, 5, 8};
+
+struct ChunkHeader {
+  std::array<int, kinds> groups;
+  unsigned live;  // bit l: lane l is a row that has entries
+  bool last;      // of its slice
+};
+constexpr int header_words = 2;
+
+inline ChunkHeader read_header(const std::uint32_t* code) {
+  const std::uint32_t a = code[0], b = code[1];
+  return {{static_cast<int>(a & 255), static_cast<int>(a >> 8 & 255), static_cast<int>(a >> 16 & 255),
+           static_cast<int>(a >> 24), static_cast<int>(b & 255), static_cast<int>(b >> 8 & 255)},
+          b >> 16 & 255,
+          (b >> 24) != 0};
+}
+
+inline void write_header(const ChunkHeader& h, std::uint32_t* code) {
+  const auto word = [](int i) { return static_cast<std::uint32_t>(i); };
+  code[0] = word(h.groups[0]) | word(h.groups[1]) << 8 | word(h.groups[2]) << 16 | word(h.groups[3]) << 24;
+  code[1] = word(h.groups[4]) | word(h.groups[5]) << 8 | h.live << 16 | (h.last ? 1u << 24 : 0u);
+}
+
+// Columns of the first slot of a group; lane l is padding that touches no column where bit l of mask is 0.
+struct Decoded {
+  std::array<std::int32_t, height> col;
+  unsigned mask;
+  int run;
+};
+
+inline Decoded read_group(Kind kind, const std::uint32_t* code) {
+  Decoded d{{}, 255, 1};
+  const auto base = static_cast<std::int32_t>(code[0]);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(code + 1);
+  std::array<std::int32_t, 4> start{base, 0, 0, 0};
+  unsigned second_pair = 0;
+  if (kind == pair) {
+    start[1] = base + static_cast<std::int32_t>(code[2] & 0xffff);
+    d.mask = code[2] >> 16 & 255, d.run = static_cast<int>(code[2] >> 24);
+  } else if (kind == quad) {
+    start[1] = base + static_cast<std::int32_t>(code[2] & 0xffff);
+    start[2] = base + static_cast<std::int32_t>(code[2] >> 16);
+    start[3] = base + static_cast<std::int32_t>(code[3] & 0xffff);
+    second_pair = code[3] >> 24;
+    d.mask = (code[3] >> 16 & 255) | second_pair, d.run = static_cast<int>(code[4]);
+  }
+  for (int l = 0; l < height; ++l) {
+    std::uint16_t offset = 0;
+    switch (kind) {
+      case contiguous:
+        d.col[l] = base + l;
+        break;
+      case pair:
+      case quad: {
+        const std::uint32_t index = code[1] >> (4 * l) & 15;
+        d.col[l] = start[(second_pair >> l & 1) * 2 + index / 8] + static_cast<std::int32_t>(index % 8);
+        break;
+      }
+      case near:
+        d.col[l] = base + bytes[l];
+        break;
+      case far:
+        std::memcpy(&offset, bytes + 2 * l, 2);
+        d.col[l] = base + offset;
+        break;
+      default:
+        d.col[l] = static_cast<std::int32_t>(code[l]);
+    }
+  }
+  return d;
+}
+
+// Words in front of a window's slices: 0, or 1 and the 256 rows of the window in the order of the lanes.
+constexpr int order_words = window / 4;
+
+// Calls slice(first_position, live) and then slot(columns, mask, values) for all slots, window by window, and
+// window_begins(first_row, order) before: order is null where rows keep their places, else a byte a row.
+template <class T, class WindowBegins, class SliceBegins, class Slot, class SliceEnds>
+void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std::int64_t end,
+            WindowBegins window_begins, SliceBegins slice_begins, Slot slot, SliceEnds slice_ends) {
+  for (std::int64_t first = begin; first < end; first += window) {
+    const bool permuted = *code++ != 0;
+    window_begins(first, permuted ? reinterpret_cast<const unsigned char*>(code) : nullptr);
+    if (permuted) code += order_words;
+    const std::int64_t rows = std::min<std::int64_t>(window, end - first);
+    for (std::int64_t s = 0; s < rows; s += height) {
+      ChunkHeader header;
+      bool first_chunk = true;
+      do {
+        header = read_header(code);
+        code += header_words;
+        if (first_chunk) slice_begins(s, header.live);
+        first_chunk = false;
+        for (int kind = 0; kind < kinds; ++kind)
+          for (int g = 0; g < header.groups[kind]; ++g) {
+            Decoded d = read_group(static_cast<Kind>(kind), code);
+            code += group_words[kind];
+            for (int j = 0; j < d.run; ++j) {
+              slot(d.col, d.mask & header.live, values);
+              values += height;
+              for (auto& c : d.col) ++c;
+            }
+          }
+      } while (!header.last);
+      slice_ends();
+    }
+  }
+}
+
+// Words of code and slots of a stretch of windows.
+struct Extent {
+  std::int64_t words = 0, slots = 0;
+  Extent& operator+=(const Extent& other) { return words += other.words, slots += other.slots, *this; }
+  bool operator==(const Extent&) const = default;
+};
+
+enum class Order : unsigned char { automatic, natural, sorted };
+
+// Encodes one window after the other. Depends on the pattern alone, so that the same windows come out when
+// sizes are predicted, when the matrix is built and when it gets new values. One for each thread.
+class Encoder {
+ public:
+  Encoder(const SparsityPattern& pattern, Order order) : pattern_(pattern), order_(order) {}
+
+  // Rows first .. min(first + 256, rows) - 1. What the members below return lives until the next call.
+  void encode(std::int64_t first);
+  Extent extent() const {
+    return {static_cast<std::int64_t>(code_->size()), static_cast<std::int64_t>(source_->size()) / height};
+  }
+  const std::vector<std::uint32_t>& code() const { return *code_; }
+  // For each stored value the entry of the matrix it is, counted from the window's first; -1 for padding.
+  const std::vector<std::int64_t>& source() const { return *source_; }
+
+ private:
+  struct Slot {
+    std::array<std::int32_t, height> col;  // of padding too: a column of the same row
+    std::array<std::int64_t, height> source;
+    unsigned mask;
+  };
+  struct Result {
+    std::vector<std::uint32_t> code;
+    std::vector<std::int64_t> source;
+    double cost = 0;
+  };
+  struct Group {
+    Kind kind;
+    int first, run;  // slots
+    std::array<std::uint32_t, 8> words;
+  };
+
+  void encode_rows(std::int64_t first, int rows, const unsigned char* order, Result& result);
+  void encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
+                    Result& result);
+  void keep_all_rows();
+  void take_full_diagonals();
+  bool add_slots_by_diagonal();
+  void add_slots_by_rank();
+  void fill_padding(Slot& slot) const;
+  double group_slots();  // returns the cost
+  Group classify(int slot);
+  bool extends(const Group& group, int slot) const;
+  void emit(unsigned live, Result& result);
+
+  const SparsityPattern pattern_;
+  Order order_;
+  Result natural_, sorted_;
+  const std::vector<std::uint32_t>* code_ = nullptr;
+  const std::vector<std::int64_t>* source_ = nullptr;
+  // One slice
+  std::array<const std::int32_t*, height> columns_{};
+  std::array<std::int64_t, height> length_{}, offset_{};
+  std::array<std::vector<std::int32_t>, height> rest_;  // positions in the row not yet in a slot
+  std::vector<Slot> slots_, other_slots_;
+  std::vector<Group> groups_, other_groups_;
+  std::array<std::vector<int>, kinds> of_kind_;
+};
+
+// One part of a product: whole windows, rows begin .. end - 1.
+template <class T>
+struct Part {
+  const std::uint32_t* code;
+  const T* values;
+  std::int64_t begin, end;
+};
+
+// y := alpha A x + beta y for the rows of a part; returns x . y of those rows when `with_dot`, else 0.
+double product(const Part<double>& part, double alpha, const double* x, double beta, double* y,
+               bool with_dot);
+float product(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot);
+
+}  // namespace protean::formats::packed
