@@ -36,6 +36,15 @@ constexpr Kernel native_host_kernel() {
           }};
 }
 
+// Copies an array, each thread an even part. The arrays do not overlap.
+template <class T>
+void copy_array(const Context& context, const T* from, std::int64_t size, T* to) {
+  parallel(useful_parts(context, size, 65536), [&](int part, int parts) {
+    const Range range = even_range(size, part, parts);
+    std::copy(from + range.begin, from + range.end, to + range.begin);
+  });
+}
+
 // y := alpha * sum + beta * y without reading y when beta is 0.
 template <class T>
 inline void store(T alpha, T sum, T beta, T& y) {

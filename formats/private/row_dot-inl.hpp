@@ -71,18 +71,21 @@ HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTR
   return sum;
 }
 
-// Asks for the values and columns a few KiB ahead of entry `wanted`; `asked` remembers how far. The
-// hardware's own prefetcher stops at the end of every page and starts late: worth up to 2x on large matrices.
-// The address may lie past the end of an array, which a prefetch may.
-template <class T, class P>
-HWY_INLINE void prefetch_entries(const T* values, const std::int32_t* col, P wanted, P& asked) {
+// Asks for the values and indices (one or two arrays of them) a few KiB ahead of entry `wanted`; `asked`
+// remembers how far. The hardware's own prefetcher stops at the end of every page and starts late: worth up
+// to 2x on large matrices. The address may lie past the end of an array, which a prefetch may.
+template <class T, class P, class... Index>
+HWY_INLINE void prefetch_entries(P wanted, P& asked, const T* values, const Index*... index) {
   constexpr std::size_t ahead = 512, step = 64 / sizeof(std::int32_t);
+  const auto ask = [](const auto* array, std::size_t at) {
+    hwy::Prefetch(
+        reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(array) + at * sizeof(*array)));
+  };
   for (; asked < wanted; asked += static_cast<P>(step)) {
-    const auto at = static_cast<std::uintptr_t>(asked) + ahead;
-    const auto value = reinterpret_cast<std::uintptr_t>(values) + at * sizeof(T);
-    hwy::Prefetch(reinterpret_cast<const char*>(value));
-    if constexpr (sizeof(T) == 8) hwy::Prefetch(reinterpret_cast<const char*>(value + 64));
-    hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(col) + at * 4));
+    const auto at = static_cast<std::size_t>(asked) + ahead;
+    ask(values, at);
+    if constexpr (sizeof(T) == 8) ask(values, at + step / 2);
+    (ask(index, at), ...);
   }
 }
 

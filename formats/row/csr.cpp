@@ -18,6 +18,7 @@
 // Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
 // doi 10.1137/1.9780898718003; merge: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
 // multiplication, SC 2016, doi 10.1109/SC.2016.57.
+
 // Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
@@ -72,7 +73,7 @@ CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
   CsrCarry<T> carry;
   for (std::int64_t r = piece.row_begin; r < piece.row_end; ++r) {
     const P end = row_ptr[r + 1];
-    prefetch_entries(w.values, w.col, end, asked);
+    prefetch_entries(end, asked, w.values, w.col);
     const T sum = row_dot(w.values, w.col, x, k, end);
     if constexpr (plain)
       y[r] = sum;

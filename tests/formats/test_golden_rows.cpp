@@ -1,7 +1,14 @@
-// Golden arrays of the row, column, coordinate and hybrid formats.
+// Golden arrays of the row, coordinate, column and hybrid formats: T8 and the example B of clSpMV, and the
+// ways the work is dealt to threads.
+#include <cmath>
+#include <limits>
+
+#include "core/blas1.hpp"
+#include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/layout.hpp"
+#include "support/oracle.hpp"
 
 namespace protean::test {
 namespace {
@@ -14,6 +21,128 @@ TEST(GoldenRows, CsrIsTheInput) {
   EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 1, 2, 0, 2, 3, 1, 3}));
   EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{3, 7, 4, 8, 1, 5, 9, 2, 6}));
   EXPECT_EQ(layout_numbers(*build("csr", t8()), "row_ptr"), (Numbers{0, 2, 7, 8, 8, 11, 19, 21, 24}));
+}
+
+TEST(GoldenRows, CsrUsesTheCallersArraysInPlace) {
+  const CsrMatrix<double> csr = t8();
+  const std::size_t before = allocated_bytes();
+  const auto matrix = build("csr", csr);
+  EXPECT_EQ(allocated_bytes(), before);
+  EXPECT_EQ(matrix->to_csr().values, csr.values);
+  EXPECT_EQ(matrix->to_csr().pattern.col, csr.pattern.col);
+  EXPECT_EQ(matrix->bytes(), 24u * 12 + 9 * 4);
+}
+
+TEST(GoldenRows, Coo) {
+  const auto matrix = build("coo", clspmv_b());
+  EXPECT_EQ(layout_numbers(*matrix, "row"), (Numbers{0, 0, 1, 1, 2, 2, 2, 3, 3}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 1, 2, 0, 2, 3, 1, 3}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{3, 7, 4, 8, 1, 5, 9, 2, 6}));
+  EXPECT_EQ(build("coo", t8())->bytes(), 24u * 16);
+}
+
+TEST(GoldenRows, Csc) {
+  const auto matrix = build("csc", t8());
+  EXPECT_EQ(layout_numbers(*matrix, "col_ptr"), (Numbers{0, 3, 6, 8, 12, 15, 17, 20, 24}));
+  EXPECT_EQ(layout_numbers(*matrix, "row"),
+            (Numbers{0, 4, 5, 0, 1, 5, 1, 5, 1, 2, 5, 7, 1, 4, 5, 1, 5, 5, 6, 7, 4, 5, 6, 7}));
+  EXPECT_EQ(matrix->bytes(), 24u * 12 + 9 * 4);
+  const auto b = build("csc", clspmv_b());
+  EXPECT_EQ(layout_numbers(*b, "col_ptr"), (Numbers{0, 2, 5, 7, 9}));
+  EXPECT_EQ(layout_numbers(*b, "values"), (Numbers{3, 1, 7, 4, 2, 8, 5, 9, 6}));
+}
+
+TEST(GoldenRows, CscGivesEachThreadItsRows) {
+  const CsrMatrix<double>& csr = battery_matrix("stencil_7point_12");
+  const auto matrix = build("csc", csr);
+  const Numbers col_ptr = layout_numbers(*matrix, "col_ptr"), row = layout_numbers(*matrix, "row"),
+                split = layout_numbers(*matrix, "split");
+  ASSERT_EQ(split.size(), static_cast<std::size_t>(csr.cols()));
+  double above = -1, below = std::numeric_limits<double>::max();
+  for (std::size_t j = 0; j < split.size(); ++j)
+    for (double k = col_ptr[j]; k < col_ptr[j + 1]; ++k) {
+      double& border = k < split[j] ? above : below;
+      border = k < split[j] ? std::max(border, row[k]) : std::min(border, row[k]);
+    }
+  EXPECT_LT(above, below);
+  EXPECT_NEAR(below, csr.rows() / 2.0, 2.0);
+}
+
+TEST(GoldenRows, HybOnT8) {
+  const auto matrix = build("hyb", t8());
+  const Numbers ell = layout_numbers(*matrix, "ell_values");
+  EXPECT_EQ(ell, (Numbers{11, 22, 34, 0, 51, 61, 77, 84,  //
+                          12, 23, 0,  0, 55, 62, 78, 87,  //
+                          0,  24, 0,  0, 58, 63, 0,  88}));
+  EXPECT_EQ(layout_numbers(*matrix, "ell_col"), (Numbers{0, 1, 3, 0, 0, 0, 6, 3,  //
+                                                         1, 2, 3, 0, 4, 1, 7, 6,  //
+                                                         1, 3, 3, 0, 7, 2, 7, 7}));
+  EXPECT_EQ(layout_numbers(*matrix, "empty_row"), (Numbers{3}));
+  EXPECT_EQ(layout_numbers(*matrix, "coo_row"), (Numbers{1, 1, 5, 5, 5, 5, 5}));
+  EXPECT_EQ(layout_numbers(*matrix, "coo_col"), (Numbers{4, 5, 3, 4, 5, 6, 7}));
+}
+
+TEST(GoldenRows, HybCountsForEachK) {
+  const std::size_t ell[] = {0, 8, 16, 24, 32}, coo[] = {24, 17, 11, 7, 5};
+  for (int k = 0; k <= 4; ++k) {
+    const auto matrix = build("hyb", t8(), {{"K", std::to_string(k)}});
+    EXPECT_EQ(layout_numbers(*matrix, "ell_values").size(), ell[k]) << k;
+    EXPECT_EQ(layout_numbers(*matrix, "coo_values").size(), coo[k]) << k;
+    EXPECT_TRUE(identical(t8(), matrix->to_csr())) << k;
+  }
+  const auto small = build("hyb", t8(), {{"break_even", "4096"}});
+  EXPECT_EQ(layout_numbers(*small, "coo_values").size(), 24u);
+}
+
+TEST(GoldenRows, PaddingOfHybCarriesNoNaN) {
+  const auto matrix = build("hyb", t8(), {{"K", "4"}});
+  Numbers x(8, 1.0), y(8);
+  x[0] = std::numeric_limits<double>::quiet_NaN();
+  matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});
+  for (int r : {1, 2, 3, 6, 7}) EXPECT_TRUE(std::isfinite(y[r])) << r;
+  for (int r : {0, 4, 5}) EXPECT_TRUE(std::isnan(y[r])) << r;
+}
+
+// One row of 20000 entries among 2000 short ones.
+CsrMatrix<double> one_giant_row() {
+  std::vector<Triplet<double>> triplets;
+  for (std::int32_t r = 0; r < 2000; ++r) {
+    if (r % 5 != 2) triplets.push_back({r, r, 1 + r % 3 * 0.25});
+    if (r == 700)
+      for (std::int32_t c = 0; c < 20000; ++c)
+        if (c != 700) triplets.push_back({r, c, 0.5 - c % 7 * 0.125});
+  }
+  return csr_from_triplets<double>(test_context(), 2000, 20000, triplets);
+}
+
+TEST(BalanceOfCsr, RowsThatAreCutAreStillRight) {
+  const CsrMatrix<double> csr = one_giant_row();
+  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+  for (int threads : {1, 2, 3, 7, 12})
+    for (const char* balance : {"auto", "rows", "merge"}) {
+      const auto matrix =
+          make_matrix(find_format("csr"), csr, Context::host(threads), FormatParams{{"balance", balance}});
+      auto y = y0;
+      matrix->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
+      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y)) << threads << balance;
+    }
+}
+
+TEST(BalanceOfCsr, WholeRowsGiveTheSameBitsForAnyNumberOfThreads) {
+  const CsrMatrix<double> csr = one_giant_row();
+  const auto x = sample_vector<double>(csr.cols(), 1);
+  std::vector<Numbers> results;
+  for (int threads : {1, 2, 3, 7}) {
+    Numbers y(csr.rows());
+    make_matrix(find_format("csr"), csr, Context::host(threads), {{"balance", "rows"}})
+        ->apply(VectorView<const double>{x.data(), csr.cols()}, {y.data(), csr.rows()});
+    results.push_back(y);
+  }
+  for (const Numbers& y : results) EXPECT_EQ(y, results.front());
+}
+
+TEST(BalanceOfCsr, UnknownRuleIsRefused) {
+  EXPECT_THROW(build("csr", t8(), {{"balance", "row"}}), BadArgument);
 }
 
 }  // namespace
