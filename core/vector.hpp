@@ -30,6 +30,7 @@ class Vector {
 
   std::int64_t size() const noexcept { return buffer_.size(); }
   Space space() const noexcept { return buffer_.context() ? buffer_.context()->space() : Space::host; }
+  const ContextPtr& context() const noexcept { return buffer_.context(); }
   T* data() noexcept { return buffer_.data(); }
   const T* data() const noexcept { return buffer_.data(); }
   VectorView<T> view() noexcept { return {data(), size(), space()}; }

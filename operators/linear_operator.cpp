@@ -19,6 +19,12 @@ void require(VectorView<const T> view, std::int64_t size, Space space, std::stri
 }
 
 template <class T>
+std::uint64_t LinearOperator<T>::next_serial() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+template <class T>
 void LinearOperator<T>::check(VectorView<const T> x, VectorView<T> y) const {
   require<T>(x, shape_.cols, context_->space(), "x");
   require<T>(y, shape_.rows, context_->space(), "y");

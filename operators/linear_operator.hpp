@@ -26,7 +26,8 @@ struct Revision {
 template <class T>
 class LinearOperator {
  public:
-  LinearOperator(ContextPtr context, Shape shape) : context_(std::move(context)), shape_(shape) {}
+  LinearOperator(ContextPtr context, Shape shape)
+      : context_(std::move(context)), shape_(shape), serial_(next_serial()) {}
   virtual ~LinearOperator() = default;
   LinearOperator(const LinearOperator&) = delete;
   LinearOperator& operator=(const LinearOperator&) = delete;
@@ -42,6 +43,8 @@ class LinearOperator {
   std::int64_t rows() const noexcept { return shape_.rows; }
   std::int64_t cols() const noexcept { return shape_.cols; }
   const ContextPtr& context() const noexcept { return context_; }
+  // Different for every operator this process has made, also where one lies at the address of a former one.
+  std::uint64_t serial() const noexcept { return serial_; }
   // Products computed so far, of all threads.
   std::int64_t products() const noexcept { return products_.load(std::memory_order_relaxed); }
 
@@ -56,6 +59,8 @@ class LinearOperator {
  private:
   ContextPtr context_;
   Shape shape_;
+  std::uint64_t serial_;
+  static std::uint64_t next_serial() noexcept;
   mutable std::atomic<std::int64_t> products_{0};
   template <class U>
   friend void apply_dot(const LinearOperator<U>&, VectorView<const U>, VectorView<U>, U*);

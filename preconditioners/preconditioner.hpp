@@ -1,5 +1,6 @@
 // Preconditioners: operators that apply M^-1.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -25,7 +26,7 @@ class Preconditioner : public LinearOperator<T> {
   virtual void setup(const LinearOperator<T>& A, bool pattern_changed) = 0;
 
  private:
-  const LinearOperator<T>* built_for_ = nullptr;
+  std::uint64_t built_for_ = 0;  // serial of the operator, 0 for none
   Revision built_from_;
 };
 

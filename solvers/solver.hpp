@@ -1,5 +1,6 @@
 // Krylov solvers of A x = b against an abstract operator.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,10 +30,16 @@ class SolveObserver {
   virtual bool on_iteration(const IterationInfo& info) = 0;
 };
 
+namespace detail {
+template <class T>
+class Method;
+}
+
 struct SolveReport {
   StopReason reason = StopReason::running;
   std::int64_t iterations = 0;
-  std::int64_t restarts = 0;  // the recurrence said converged, b - A x did not; or the method's own restarts
+  std::int64_t restarts =
+      0;  // from b - A x: the recurrence had lied or broken down, or the method's own cycle ended
   double rhs_norm = 0, initial_residual = 0;
   double recurrence_residual = 0, true_residual = 0;  // 2-norms; true_residual is of the x returned
   double recurrence_relative = 0, true_relative = 0;  // divided by the baseline norm
@@ -48,14 +55,18 @@ struct SolverOptions {
 };
 
 // A solver keeps its workspace between solves and reuses it while size and context stay. Not for use from two
-// threads at once (BadArgument); two solvers in two threads are fine.
+// threads at once, nor from its own observer (BadArgument); two solvers in two threads are fine.
 template <class T>
 class Solver {
  public:
   virtual ~Solver() = default;
+  Solver(const Solver&) = delete;
+  Solver& operator=(const Solver&) = delete;
+
   // x: initial guess on entry, solution on return. Both vectors in A's space, not overlapping. M is set up by
   // the caller (Preconditioner::ensure) or null for none. Numerical trouble is a reason in the report; bad
-  // arguments throw ShapeMismatch, WrongSpace, BadArgument.
+  // arguments throw ShapeMismatch, WrongSpace, BadArgument. What A, M or the observer throw passes through; x
+  // is some iterate then.
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                     const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
 
@@ -64,7 +75,13 @@ class Solver {
 
  protected:
   explicit Solver(SolverOptions options) : options_(std::move(options)) {}
+
+ private:
+  // The recurrence itself; see solvers/method.hpp.
+  virtual detail::Method<T>& method() noexcept = 0;
+
   SolverOptions options_;
+  std::atomic<bool> busy_{false};
 };
 
 struct SolverEntry {

@@ -1,0 +1,88 @@
+// Preconditioned conjugate gradients: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003,
+// algorithm 9.1 (algorithm 6.18 without preconditioner). A and M symmetric positive definite.
+//
+// Memory traffic of one iteration in vectors of n, read + written, beside the product's matrix:
+//
+//   operation                        no M      diagonal M   general M
+//   q := A p with p . q              1 + 1     1 + 1        1 + 1
+//   x, r, r.r, r.z                   4 + 2     5 + 2        4 + 2
+//   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 where M cannot fuse the dot)
+//   p := z + beta p                  2 + 1     3 + 1        2 + 1
+//   sum                              11        13           13 and more
+#include "solvers/method.hpp"
+#include "solvers/methods.hpp"
+
+namespace protean::detail {
+namespace {
+
+template <class T>
+class Cg final : public Method<T> {
+ public:
+  static constexpr std::string_view id = "cg";
+  explicit Cg(const SolverOptions&) {}
+
+  void prepare(const System<T>& s) override {
+    for (Vector<T>* v : {&r_, &p_, &q_}) fit(*v, s.A.context(), s.x.size);
+    if (s.general_preconditioner()) fit(z_, s.A.context(), s.x.size);
+    fit(scalars_, s.A.context(), 5);
+  }
+  VectorView<T> scratch() noexcept override { return q_; }
+
+  void begin(const System<T>& s, VectorView<const T> r) override {
+    // r := b - A x
+    copy<T>(s.context(), r, r_);
+    // p := z = M^-1 r
+    s.precondition(r_, p_);
+    // r . r, r . z
+    dot_pair<T>(s.context(), r_, r_, p_, now());
+    guards_[0] = {&now()[1], Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
+    guard_count_ = 1;
+  }
+
+  void step(const System<T>& s) override {
+    T* const pq = scalars_.data();
+    const T* const rz = &now()[1];
+    turn_ = 1 - turn_;
+    T* const rz_next = &now()[1];
+    // q := A p, p . q
+    apply_dot<T>(s.A, p_, q_, pq);
+    // alpha = r.z / p.q;  x := x + alpha p;  r := r - alpha q;  r . r, r . z
+    const Coefficient<T> alpha{1, rz, pq, Demand::positive};
+    cg_update<T>(s.context(), alpha, p_, q_, s.d, s.x, r_, now());
+    const Coefficient<T> beta{1, rz_next, rz, Demand::positive};
+    if (s.general_preconditioner()) {
+      // z := M^-1 r, r . z
+      apply_dot<T>(*s.M, r_, z_, rz_next);
+      // p := z + beta p
+      axpby<T>(s.context(), T(1), z_, beta, p_);
+    } else {
+      // p := d .* r + beta p
+      cg_direction<T>(s.context(), s.d, r_, beta, p_);
+    }
+    guards_[0] = {pq, Test::positive, StopReason::indefinite_operator, "p . A p"};
+    guards_[1] = {rz_next, Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
+    guard_count_ = 2;
+  }
+
+  Signals<T> signals() const noexcept override {
+    return {.residual_squared = scalars_.data() + 1 + 2 * turn_, .guards = {guards_, guard_count_}};
+  }
+
+ private:
+  // {r . r, r . z}: two places in turn, since alpha and beta need r . z of the step before.
+  T* now() noexcept { return scalars_.data() + 1 + 2 * turn_; }
+
+  Vector<T> r_, p_, q_, z_, scalars_;
+  int turn_ = 0;
+  Guard<T> guards_[2];
+  std::size_t guard_count_ = 0;
+};
+
+}  // namespace
+
+constinit const SolverEntry cg{Cg<double>::id,
+                               "Conjugate gradients, for symmetric positive definite matrices",
+                               "Hestenes and Stiefel, J. Res. NBS 49 (1952) 409; Saad 2003, algorithm 9.1",
+                               make_solver_of<double, Cg>, make_solver_of<float, Cg>};
+
+}  // namespace protean::detail

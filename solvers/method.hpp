@@ -1,0 +1,109 @@
+// What a Krylov method is to the driver in solver.cpp: begin(), step(), finish(), and scalars to be judged.
+// Private to solvers/.
+//
+// begin() and step() call vector operations, the operator and the preconditioner only; scalars stay in the
+// context's space and are read there by the next operation (Coefficient). Nothing in them decides whether to
+// go on: that is judged from signals(), in IterationControl alone.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "core/blas1.hpp"
+#include "core/vector.hpp"
+#include "operators/linear_operator.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+
+namespace protean::detail {
+
+// A x = b with what belongs to one solve.
+template <class T>
+struct System {
+  const LinearOperator<T>& A;
+  VectorView<const T> b;
+  VectorView<T> x;
+  const Preconditioner<T>* M;
+  VectorView<const T> d;  // the diagonal of M^-1 where it is one, else empty
+
+  const Context& context() const noexcept { return *A.context(); }
+  bool general_preconditioner() const noexcept { return M && d.size == 0; }
+
+  // z := M^-1 r
+  void precondition(VectorView<const T> r, VectorView<T> z) const {
+    if (d.size > 0)
+      multiply<T>(context(), d, r, z);
+    else if (M)
+      M->apply(r, z);
+    else
+      copy<T>(context(), r, z);
+  }
+};
+
+// A scalar that must not have happened. `scale`, where given, is two squared norms a, b in the context's
+// space and the value counts as zero up to factor * sqrt(a b).
+enum class Test : unsigned char { nonzero, positive };
+template <class T>
+struct Guard {
+  const T* value;
+  Test test;
+  StopReason reason;
+  const char* meaning;  // for a person: "p . A p"
+  T factor = 0;
+  const T* scale_a = nullptr;
+  const T* scale_b = nullptr;
+};
+
+template <class T>
+struct Signals {
+  const T* residual_squared;  // in the context's space
+  std::span<const Guard<T>> guards;
+  bool cycle_ended = false;  // no room for another step: finish() and begin() again
+  bool resumable = true;     // step() may follow finish() at once
+};
+
+// At most one solve at a time.
+template <class T>
+class Method {
+ public:
+  Method() = default;
+  Method(const Method&) = delete;
+  Method& operator=(const Method&) = delete;
+  virtual ~Method() = default;
+
+  // Allocates what is not yet there. begin(), step() and finish() allocate nothing.
+  virtual void prepare(const System<T>& system) = 0;
+  // A vector that nothing between two calls depends on; the driver computes b - A x in it.
+  virtual VectorView<T> scratch() noexcept = 0;
+  // Starts from r = b - A x, which may be scratch().
+  virtual void begin(const System<T>& system, VectorView<const T> r) = 0;
+  virtual void step(const System<T>& system) = 0;
+  // Makes x the current iterate.
+  virtual void finish(const System<T>&) {}
+  // After begin() and after each step().
+  virtual Signals<T> signals() const noexcept = 0;
+};
+
+// n entries in this context, kept from the solve before where that fits.
+template <class T>
+void fit(Vector<T>& vector, const ContextPtr& context, std::int64_t n) {
+  if (vector.size() != n || vector.context() != context) vector = Vector<T>(context, n);
+}
+
+template <class T, template <class> class M>
+class SolverOf final : public Solver<T> {
+ public:
+  explicit SolverOf(const SolverOptions& options) : Solver<T>(options), method_(options) {}
+  std::string_view name() const noexcept override { return M<T>::id; }
+
+ private:
+  Method<T>& method() noexcept override { return method_; }
+  M<T> method_;
+};
+
+template <class T, template <class> class M>
+std::unique_ptr<Solver<T>> make_solver_of(const SolverOptions& options) {
+  return std::make_unique<SolverOf<T, M>>(options);
+}
+
+}  // namespace protean::detail

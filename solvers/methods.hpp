@@ -1,0 +1,7 @@
+// The methods there are. Private to solvers/.
+#pragma once
+#include "solvers/solver.hpp"
+
+namespace protean::detail {
+extern const SolverEntry cg, bicgstab, gmres;
+}

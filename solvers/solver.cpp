@@ -1,0 +1,262 @@
+// The driver shared by all methods: checks, norms, the observer, restarts from the true residual, the report.
+#include "solvers/solver.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+#include "solvers/iteration_control.hpp"
+#include "solvers/method.hpp"
+#include "solvers/methods.hpp"
+
+namespace protean {
+namespace detail {
+namespace {
+
+// ||v||, also where the sum of squares leaves the range of T; v is scaled and scaled back then. NaN and
+// infinity only where v holds one.
+template <class T>
+double norm(const Context& context, VectorView<T> v) {
+  T squared = 0, largest = 0;
+  dot<T>(context, v, v, &squared);
+  constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+  if (std::isfinite(squared) && squared > smallest_safe) return std::sqrt(static_cast<double>(squared));
+  max_abs<T>(context, v, &largest);
+  if (largest == 0 || !std::isfinite(largest)) return static_cast<double>(largest);
+  // A power of two, so that scaling is exact both ways.
+  const T factor = std::ldexp(T(1), std::min(-std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1));
+  scale<T>(context, factor, v);
+  dot<T>(context, v, v, &squared);
+  scale<T>(context, T(1) / factor, v);
+  return std::sqrt(static_cast<double>(squared)) / static_cast<double>(factor);
+}
+
+// One solve.
+template <class T>
+class Run {
+ public:
+  Run(const StoppingRule& rule, Method<T>& method, const System<T>& system, SolveObserver* observer)
+      : rule_(rule), method_(method), system_(system), observer_(observer) {}
+
+  SolveReport operator()() {
+    method_.prepare(system_);
+    copy<T>(context(), system_.b, method_.scratch());
+    report_.rhs_norm = norm<T>(context(), method_.scratch());
+    if (report_.rhs_norm == 0) {
+      fill<T>(context(), T(0), system_.x);
+      observe(0);
+      return end(StopReason::zero_right_hand_side);
+    }
+    report_.initial_residual = compute_true_residual();
+    report_.recurrence_residual = report_.initial_residual;
+    control_.emplace(rule_, report_.rhs_norm, report_.initial_residual);
+    if (!std::isfinite(report_.rhs_norm) || !std::isfinite(report_.initial_residual)) {
+      observe(report_.initial_residual);
+      return end(StopReason::not_finite,
+                 fmt::format("||b|| = {}, ||b - A x0|| = {}", report_.rhs_norm, report_.initial_residual));
+    }
+    if (const StopReason good = control_->satisfied(report_.true_residual); converged(good)) {
+      observe(report_.initial_residual);
+      return end(good);
+    }
+    return iterate();
+  }
+
+ private:
+  const Context& context() const noexcept { return system_.context(); }
+
+  SolveReport iterate() {
+    method_.begin(system_, method_.scratch());
+    for (;;) {
+      const Signals<T> signals = method_.signals();
+      const Verdict verdict = control_->read(signals);
+      report_.recurrence_residual = verdict.residual;
+      std::string detail = verdict.detail;
+      StopReason reason = verdict.event;
+      if (!observe(verdict.residual) && reason == StopReason::running) reason = StopReason::interrupted;
+      if (reason == StopReason::running) reason = control_->limit(info_, detail);
+
+      if (reason != StopReason::running || verdict.reached || signals.cycle_ended) {
+        method_.finish(system_);
+        compute_true_residual();
+        if (const StopReason good = control_->satisfied(report_.true_residual); converged(good))
+          return end(good);
+        const bool may_restart =
+            reason == StopReason::running || (reason == StopReason::breakdown && steps_since_begin_ > 1);
+        if (!may_restart) return end(reason, std::move(detail));
+        if (verdict.reached && signals.resumable && report_.true_residual <= 2 * verdict.residual) {
+          control_->aim_lower(verdict.residual, report_.true_residual);
+        } else {
+          const bool needless = signals.cycle_ended && !verdict.reached && reason == StopReason::running;
+          if (!needless && !restart_helps())
+            return end(reason == StopReason::breakdown ? reason : StopReason::stagnation,
+                       restart_detail(verdict, detail));
+          restart();
+        }
+      }
+      method_.step(system_);
+      ++report_.iterations, ++steps_since_begin_;
+    }
+  }
+
+  // scratch := b - A x and its norm
+  double compute_true_residual() {
+    const VectorView<T> r = method_.scratch();
+    copy<T>(context(), system_.b, r);
+    system_.A.apply(T(-1), system_.x, T(1), r);
+    return report_.true_residual = norm<T>(context(), r);
+  }
+
+  void restart() {
+    ++report_.restarts;
+    method_.begin(system_, method_.scratch());
+    control_->restart(report_.true_residual, report_.iterations);
+    steps_since_begin_ = 0;
+  }
+
+  // Restarts that were not planned must bring the true residual down by a tenth, one in two of them at least.
+  bool restart_helps() {
+    const bool fell = report_.true_residual < 0.9 * smallest_restart_;
+    fruitless_ = fell ? 0 : fruitless_ + 1;
+    smallest_restart_ = std::min(smallest_restart_, report_.true_residual);
+    return fruitless_ < 2;
+  }
+  std::string restart_detail(const Verdict& verdict, const std::string& detail) const {
+    return fmt::format(
+        "{}{}the recurrence says {:.3g}, b - A x is {:.3g}, and restarts from it no longer help", detail,
+        detail.empty() ? "" : "; ", verdict.residual, report_.true_residual);
+  }
+
+  bool observe(double residual) {
+    info_ = {.iteration = report_.iterations,
+             .residual = residual,
+             .relative_residual = control_ ? control_->relative(residual) : 0,
+             .seconds = seconds(),
+             .restarts = report_.restarts};
+    return !observer_ || observer_->on_iteration(info_);
+  }
+
+  SolveReport end(StopReason reason, std::string detail = {}) {
+    report_.reason = reason;
+    report_.detail = std::move(detail);
+    if (control_) {
+      report_.recurrence_relative = control_->relative(report_.recurrence_residual);
+      report_.true_relative = control_->relative(report_.true_residual);
+    }
+    report_.seconds = seconds();
+    return std::move(report_);
+  }
+
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  }
+
+  const StoppingRule& rule_;
+  Method<T>& method_;
+  const System<T>& system_;
+  SolveObserver* observer_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::optional<IterationControl> control_;
+  SolveReport report_;
+  IterationInfo info_;
+  std::int64_t steps_since_begin_ = 0;
+  double smallest_restart_ = std::numeric_limits<double>::infinity();
+  int fruitless_ = 0;
+};
+
+void check(const StoppingRule& rule) {
+  const auto not_negative = [](double value, const char* name) {
+    if (!(value >= 0)) throw BadArgument(fmt::format("{} is {}; it must be 0 or more", name, value));
+  };
+  not_negative(rule.relative_tolerance, "relative_tolerance");
+  not_negative(rule.absolute_tolerance, "absolute_tolerance");
+  not_negative(rule.max_seconds, "max_seconds");
+  if (!(rule.divergence >= 1))
+    throw BadArgument(fmt::format("divergence is {}; it must be 1 or more", rule.divergence));
+  if (rule.max_iterations < 0)
+    throw BadArgument(fmt::format("max_iterations is {}; it must be 0 or more", rule.max_iterations));
+  if (rule.stagnation_window < 0)
+    throw BadArgument(
+        fmt::format("stagnation_window is {}; it must be 0 (off) or more", rule.stagnation_window));
+}
+
+void check(const SolverOptions& options) {
+  check(options.stopping);
+  if (options.restart < 1)
+    throw BadArgument(fmt::format("restart is {}; gmres needs a basis of 1 vector or more", options.restart));
+  constexpr std::string_view known[] = {"cgs2", "mgs"};
+  if (std::find(std::begin(known), std::end(known), options.orthogonalization) == std::end(known))
+    throw BadArgument(fmt::format("there is no orthogonalization '{}'; there are cgs2 and mgs.{}",
+                                  options.orthogonalization, did_you_mean(options.orthogonalization, known)));
+}
+
+}  // namespace
+}  // namespace detail
+
+template <class T>
+SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
+                             const Preconditioner<T>* M, SolveObserver* observer) {
+  const std::int64_t n = A.rows();
+  const Space space = A.context()->space();
+  if (A.cols() != n)
+    throw ShapeMismatch(fmt::format("the operator is {} x {}; {} needs a square one", n, A.cols(), name()));
+  require<T>(b, n, space, "b");
+  require<T>(x, n, space, "x");
+  const std::less<const T*> before;
+  if (n > 0 && before(b.data, x.data + n) && before(x.data, b.data + n))
+    throw BadArgument("b and x of a solve overlap; give two vectors");
+  VectorView<const T> d;
+  if (M) {
+    if (M->rows() != n || M->cols() != n)
+      throw ShapeMismatch(
+          fmt::format("the preconditioner is {} x {}; the operator is {} x {}", M->rows(), M->cols(), n, n));
+    if (M->context()->space() != space)
+      throw WrongSpace(fmt::format("the preconditioner works on {} memory, the operator on {} memory",
+                                   to_string(M->context()->space()), to_string(space)));
+    d = M->inverse_diagonal();
+    if (d.size > 0) require<T>(d, n, space, "the preconditioner's diagonal");
+  }
+  if (busy_.exchange(true))
+    throw BadArgument(
+        fmt::format("this {} solver is solving already; give each thread its own solver", name()));
+  struct Release {
+    std::atomic<bool>& flag;
+    ~Release() { flag.store(false); }
+  } release{busy_};
+  const detail::System<T> system{A, b, x, M, d};
+  return detail::Run<T>(options_.stopping, method(), system, observer)();
+}
+
+std::span<const SolverEntry> solvers() noexcept {
+  static const SolverEntry entries[] = {detail::cg};
+  return entries;
+}
+
+template <class T>
+std::unique_ptr<Solver<T>> make_solver(std::string_view method, const SolverOptions& options) {
+  std::vector<std::string_view> ids;
+  for (const SolverEntry& entry : solvers()) {
+    ids.push_back(entry.id);
+    if (entry.id != method) continue;
+    detail::check(options);
+    if constexpr (sizeof(T) == 8)
+      return entry.make_f64(options);
+    else
+      return entry.make_f32(options);
+  }
+  throw BadArgument(fmt::format("there is no method '{}'; there are {}.{}", method, fmt::join(ids, ", "),
+                                did_you_mean(method, ids)));
+}
+
+template class Solver<float>;
+template class Solver<double>;
+template std::unique_ptr<Solver<float>> make_solver<float>(std::string_view, const SolverOptions&);
+template std::unique_ptr<Solver<double>> make_solver<double>(std::string_view, const SolverOptions&);
+
+}  // namespace protean

@@ -1,0 +1,101 @@
+#include <limits>
+
+#include "core/error.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/systems.hpp"
+
+namespace protean::test {
+namespace {
+
+template <class Exception, class F>
+std::string message(F f) {
+  try {
+    f();
+  } catch (const Exception& e) { return e.what(); }
+  return "nothing was thrown";
+}
+
+TEST(Jacobi, AppliesTheInverseDiagonal) {
+  const DenseOperator<double> A(diagonal_matrix({2, 4, -8}));
+  const auto M = make_preconditioner<double>("jacobi", A);
+  M->ensure(A);
+  const std::vector<double> x = {1, 1, 1};
+  std::vector<double> y(3, std::numeric_limits<double>::quiet_NaN());
+  M->apply(view(x), view(y));
+  EXPECT_EQ(y, (std::vector<double>{0.5, 0.25, -0.125}));
+  M->apply(2.0, view(x), 1.0, view(y));
+  EXPECT_EQ(y, (std::vector<double>{1.5, 0.75, -0.375}));
+  ASSERT_EQ(M->inverse_diagonal().size, 3);
+  EXPECT_EQ(M->inverse_diagonal()[2], -0.125);
+}
+
+TEST(Jacobi, BadEntriesAreNamedByRow) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const DenseOperator<double> A(diagonal_matrix({2, 0, 1, nan, 1e-320L}));
+  const auto M = make_preconditioner<double>("jacobi", A);
+  const std::string text = message<BadMatrix>([&] { M->ensure(A); });
+  EXPECT_NE(text.find("3 of 5"), std::string::npos) << text;
+  EXPECT_NE(text.find("row 1 (0), row 3 (nan), row 4"), std::string::npos) << text;
+  EXPECT_EQ(M->inverse_diagonal().size, 0) << "a failed setup must leave nothing behind";
+
+  const auto ones = make_preconditioner<double>("jacobi", A, {.zero_diagonal = ZeroDiagonal::one});
+  ones->ensure(A);
+  EXPECT_EQ(ones->inverse_diagonal()[0], 0.5);
+  for (int i : {1, 3, 4}) EXPECT_EQ(ones->inverse_diagonal()[i], 1.0);
+}
+
+TEST(Jacobi, ManyBadRowsAreCountedAndTheFirstShown) {
+  const DenseOperator<float> A(Dense(9));
+  const auto M = make_preconditioner<float>("jacobi", A);
+  const std::string text = message<BadMatrix>([&] { M->ensure(A); });
+  EXPECT_NE(text.find("9 of 9"), std::string::npos) << text;
+  EXPECT_NE(text.find("row 4 (0), ..."), std::string::npos) << text;
+  EXPECT_EQ(text.find("row 5"), std::string::npos) << text;
+}
+
+class Counting final : public DenseOperator<double> {
+ public:
+  using DenseOperator<double>::DenseOperator;
+  void diagonal(VectorView<double> d) const override { ++asked, DenseOperator<double>::diagonal(d); }
+  mutable int asked = 0;
+};
+
+TEST(Jacobi, RebuiltOnlyWhenTheOperatorChanged) {
+  Counting A(diagonal_matrix({2, 4}));
+  const auto M = make_preconditioner<double>("jacobi", A);
+  M->ensure(A), M->ensure(A);
+  EXPECT_EQ(A.asked, 1);
+  ++A.revision_.values;
+  M->ensure(A), M->ensure(A);
+  EXPECT_EQ(A.asked, 2);
+  Counting other(diagonal_matrix({8, 8}));
+  M->ensure(other);
+  EXPECT_EQ(other.asked, 1);
+  EXPECT_EQ(M->inverse_diagonal()[0], 0.125);
+}
+
+TEST(Jacobi, AFailedRebuildKeepsTheOldOne) {
+  const DenseOperator<double> good(diagonal_matrix({2, 4})), bad(diagonal_matrix({0, 4}));
+  const auto M = make_preconditioner<double>("jacobi", good);
+  M->ensure(good);
+  EXPECT_THROW(M->ensure(bad), BadMatrix);
+  EXPECT_EQ(M->inverse_diagonal()[0], 0.5);
+}
+
+TEST(Preconditioners, NamesAndShapes) {
+  const DenseOperator<double> A(diagonal_matrix({2, 4})), three(diagonal_matrix({1, 2, 3}));
+  EXPECT_EQ(make_preconditioner<double>("none", A), nullptr);
+  const std::string text = message<BadArgument>([&] { make_preconditioner<double>("jakobi", A); });
+  EXPECT_NE(text.find("Did you mean 'jacobi'?"), std::string::npos) << text;
+  const auto M = make_preconditioner<double>("jacobi", A);
+  EXPECT_THROW(M->ensure(three), ShapeMismatch);
+  const CallbackOperator<double> unknown(2, [](const double* x, double* y) { y[0] = x[0], y[1] = x[1]; });
+  const std::string no_diagonal = message<BadArgument>([&] { M->ensure(unknown); });
+  EXPECT_NE(no_diagonal.find("'callback'"), std::string::npos) << no_diagonal;
+  std::vector<double> x(2, 1.0), y(2);
+  EXPECT_THROW(M->apply(view(std::as_const(x)), view(y)), BadArgument) << "not set up";
+}
+
+}  // namespace
+}  // namespace protean::test
