@@ -105,9 +105,10 @@ CsrMatrix<T> csr_from_rows(const ContextPtr& context, std::int64_t rows, std::in
   return builder.freeze();
 }
 
-// The reason to refuse a format whose slots are more than max_fill times the entries; empty when they are not.
+// The reason to refuse a format whose slots are more than max_fill times the entries; empty when they are
+// not.
 inline std::string too_much_fill(std::int64_t slots, std::int64_t nonzeros, std::int64_t max_fill,
-                          std::size_t bytes) {
+                                 std::size_t bytes) {
   if (slots / max_fill < nonzeros || (slots / max_fill == nonzeros && slots % max_fill == 0)) return {};
   return fmt::format(
       "{} values would be stored for {} entries, {:.1f} times as many; max_fill allows {} ({} would be "

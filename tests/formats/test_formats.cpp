@@ -1,5 +1,5 @@
-// The contract of a storage format, for every format x kernel x scalar type on every matrix of the battery. A
-// new line in formats/catalogue.def is tested here without a change.
+// The contract of a storage format, for every format x kernel x space x scalar type on every matrix of the
+// battery. A new line in formats/catalogue.def is tested here without a change.
 #include <cmath>
 #include <limits>
 
@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -14,15 +15,16 @@ namespace {
 struct Case {
   const FormatEntry* format;
   const Kernel* kernel;
+  Space space;
   const BatteryMatrix* matrix;
 };
 
 std::vector<Case> cases() {
   std::vector<Case> list;
   for (const FormatEntry* format : catalogue())
-    for (const Kernel& kernel : format->kernels)
-      if (kernel.host)
-        for (const BatteryMatrix& matrix : battery()) list.push_back({format, &kernel, &matrix});
+    for (const Space space : {Space::host, Space::device})
+      for (const Kernel& kernel : kernels_in(*format, space))
+        for (const BatteryMatrix& matrix : battery()) list.push_back({format, &kernel, space, &matrix});
   return list;
 }
 
@@ -35,20 +37,32 @@ std::string words(std::string_view id) {
 
 class Format : public testing::TestWithParam<Case> {
  protected:
-  // The matrix in this format, or null with the test skipped or passed as a documented refusal.
+  void SetUp() override {
+    if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
+    context_ = test_context(GetParam().space);
+    if (!context_) GTEST_SKIP() << no_device;
+  }
+
+  // The matrix in this format, or null after a documented refusal.
   template <class T>
   std::unique_ptr<AssembledMatrix<T>> make(const CsrMatrix<T>& csr) {
-    const auto& [format, kernel, matrix] = GetParam();
-    if (!kernel->unavailable.empty()) return nullptr;
+    const FormatEntry& format = *GetParam().format;
+    const CsrMatrix<T> source = placed(context_, csr);
     try {
-      return make_matrix(*format, csr, test_context(), {}, kernel->name);
+      return make_matrix(format, source, context_, {}, GetParam().kernel->name);
     } catch (const FormatRefused& refusal) {
       EXPECT_FALSE(refusal.reason().empty());
-      const Admission admission =
-          format->admit(*test_context(), csr.pattern, resolve_params(*format, {}), sizeof(T));
-      EXPECT_TRUE(!admission.ok || format->traits.square_only) << "refused what admit() accepted";
+      const Admission admission = admit(source.pattern, sizeof(T));
+      EXPECT_TRUE(!admission.ok || format.traits.square_only || GetParam().kernel->name != "native")
+          << "refused what admit() accepted: " << refusal.what();
       return nullptr;
     }
+  }
+
+  Admission admit(const SparsityPattern& pattern, std::size_t value_bytes) const {
+    const FormatEntry& format = *GetParam().format;
+    const Admit rule = GetParam().space == Space::host ? format.admit : format.device->admit;
+    return rule(*context_, pattern, resolve_params(format, {}), value_bytes);
   }
 
   template <class T>
@@ -59,27 +73,30 @@ class Format : public testing::TestWithParam<Case> {
     const T nan = std::numeric_limits<T>::quiet_NaN();
     const auto x = sample_vector<T>(csr.cols(), 1);
     const auto y0 = sample_vector<T>(csr.rows(), 2);
+    const std::vector<T> poison(y0.size(), nan);
+    const Placed<T> px(context_, x);
     for (T alpha : {T(1), T(0), T(-0.75)})
       for (T beta : {T(0), T(1), T(2.5)}) {
-        auto y = beta == T(0) ? std::vector<T>(y0.size(), nan) : y0;
-        matrix->apply(alpha, {x.data(), csr.cols()}, beta, {y.data(), csr.rows()});
-        EXPECT_TRUE(product_is_right(csr, alpha, x, beta, y0, y)) << "alpha " << alpha << " beta " << beta;
+        Placed<T> y(context_, beta == T(0) ? poison : y0);
+        matrix->apply(alpha, px.read(), beta, y.view());
+        EXPECT_TRUE(product_is_right(csr, alpha, x, beta, y0, y.fetch()))
+            << "alpha " << alpha << " beta " << beta;
       }
-    std::vector<T> first(y0.size(), nan), second(y0.size(), nan);
-    matrix->apply(VectorView<const T>{x.data(), csr.cols()}, {first.data(), csr.rows()});
-    matrix->apply(VectorView<const T>{x.data(), csr.cols()}, {second.data(), csr.rows()});
-    if (matrix->entry().traits.deterministic) { EXPECT_EQ(first, second); }
+    Placed<T> first(context_, poison), second(context_, poison);
+    matrix->apply(px.read(), first.view());
+    matrix->apply(px.read(), second.view());
+    if (matrix->entry().traits.deterministic) { EXPECT_EQ(first.fetch(), second.fetch()); }
     if (csr.rows() == csr.cols()) {
-      std::vector<T> fused(y0.size(), nan);
-      T product = nan;
-      apply_dot<T>(*matrix, {x.data(), csr.cols()}, {fused.data(), csr.rows()}, &product);
+      Placed<T> y(context_, poison), product(context_, {nan});
+      apply_dot<T>(*matrix, px.read(), y.view(), product.data());
+      const std::vector<T> fused = y.fetch();
       EXPECT_TRUE(product_is_right(csr, T(1), x, T(0), y0, fused)) << "apply_dot";
       long double expected = 0, magnitude = 0;
       for (std::size_t i = 0; i < x.size(); ++i) {
         expected += static_cast<long double>(x[i]) * fused[i];
         magnitude += std::fabs(static_cast<long double>(x[i]) * fused[i]);
       }
-      EXPECT_LE(std::fabs(product - expected),
+      EXPECT_LE(std::fabs(product.fetch()[0] - expected),
                 (csr.rows() + 2) * std::numeric_limits<T>::epsilon() * magnitude)
           << "apply_dot's dot";
     }
@@ -92,46 +109,40 @@ class Format : public testing::TestWithParam<Case> {
     else
       return convert_values<float>(test_context(), GetParam().matrix->matrix);
   }
+
+  ContextPtr context_;
 };
 
-TEST_P(Format, ProductsAreRightInDouble) {
-  if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
-  check_products<double>();
-}
+TEST_P(Format, ProductsAreRightInDouble) { check_products<double>(); }
 
-TEST_P(Format, ProductsAreRightInFloat) {
-  if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
-  check_products<float>();
-}
+TEST_P(Format, ProductsAreRightInFloat) { check_products<float>(); }
 
 TEST_P(Format, ToCsrIsTheInverseAndBytesAreAsAdmitted) {
-  if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
   const CsrMatrix<double>& csr = GetParam().matrix->matrix;
   const auto matrix = make(csr);
   if (!matrix) return;
   const FormatEntry& format = matrix->entry();
-  const CsrMatrix<double> back = matrix->to_csr();
+  const CsrMatrix<double> back = fetched(context_, matrix->to_csr());
   EXPECT_NO_THROW(validate(*test_context(), back.pattern));
   if (format.traits.exact_values) { EXPECT_TRUE(identical(csr, back)); }
   if (GetParam().kernel->name == "native") {
-    EXPECT_EQ(matrix->bytes(), format.admit(*test_context(), csr.pattern, matrix->params(), 8).bytes);
+    EXPECT_EQ(matrix->bytes(), admit(placed(context_, csr).pattern, 8).bytes);
   }
 }
 
 TEST_P(Format, DiagonalIsRight) {
-  if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
   const CsrMatrix<double>& csr = GetParam().matrix->matrix;
   const auto matrix = make(csr);
   if (!matrix) return;
   const std::int64_t n = std::min(csr.rows(), csr.cols());
-  std::vector<double> expected(n), found(n, std::numeric_limits<double>::quiet_NaN());
+  std::vector<double> expected(n);
   extract_diagonal(*test_context(), csr, expected.data());
-  matrix->diagonal({found.data(), n});
-  EXPECT_EQ(expected, found);
+  Placed<double> found(context_, std::vector<double>(n, std::numeric_limits<double>::quiet_NaN()));
+  matrix->diagonal(found.view());
+  EXPECT_EQ(expected, found.fetch());
 }
 
 TEST_P(Format, NewValuesInTheSamePattern) {
-  if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
   const CsrMatrix<double>& csr = GetParam().matrix->matrix;
   const auto matrix = make(csr);
   if (!matrix) return;
@@ -139,19 +150,21 @@ TEST_P(Format, NewValuesInTheSamePattern) {
   for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
     const_cast<double*>(changed.values)[k] = csr.values[k] * 2 + 1;
   const Revision before = matrix->revision();
-  matrix->update_values(changed);
+  matrix->update_values(placed(context_, changed));
   EXPECT_NE(before, matrix->revision());
   EXPECT_EQ(before.pattern, matrix->revision().pattern);
-  EXPECT_TRUE(identical(changed, matrix->to_csr()));
+  EXPECT_TRUE(identical(changed, fetched(context_, matrix->to_csr())));
   const auto x = sample_vector<double>(csr.cols(), 3);
-  std::vector<double> y(csr.rows(), std::numeric_limits<double>::quiet_NaN());
-  matrix->apply(VectorView<const double>{x.data(), csr.cols()}, {y.data(), csr.rows()});
-  EXPECT_TRUE(product_is_right(changed, 1.0, x, 0.0, y, y));
+  const Placed<double> px(context_, x);
+  Placed<double> y(context_, std::vector<double>(csr.rows(), std::numeric_limits<double>::quiet_NaN()));
+  matrix->apply(px.read(), y.view());
+  EXPECT_TRUE(product_is_right(changed, 1.0, x, 0.0, x, y.fetch()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, Format, testing::ValuesIn(cases()), [](const auto& instance) {
   const Case& one = instance.param;
-  return words(one.format->id) + "__" + words(one.kernel->name) + "__" + one.matrix->name;
+  return words(one.format->id) + "__" + std::string(to_string(one.space)) + "_" + words(one.kernel->name) +
+         "__" + one.matrix->name;
 });
 
 TEST(Catalogue, EntriesAreComplete) {
