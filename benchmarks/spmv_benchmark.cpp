@@ -1,0 +1,317 @@
+// Matrix-vector products of all our formats and kernels beside those of other libraries: one process, the
+// same threads, warm, in turns (A B C A B C ...), so that what disturbs the machine disturbs all. Figures are
+// seconds a product: the minimum and the median of all turns. Every product is checked once against a sum in
+// long double.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "benchmarks/clock.hpp"
+#include "benchmarks/peers/peers.hpp"
+#include "benchmarks/report.hpp"
+#include "core/generate/generate.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/statistics.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::bench {
+namespace {
+
+constexpr const char* usage =
+    R"(usage: spmv_benchmark [--matrices FOLDER] [--only NAME,...] [--formats ID,...] [--threads N]
+                      [--seconds S] [--json FILE]
+  --matrices  folder with G2_circuit, bcsstk17, af23560 and wave as .mtx, .mtx.gz or .mtx.xz
+  --only      run these matrices only (names as in the table)
+  --formats   run these of our formats only
+  --threads   2 if not given
+  --seconds   time for each product on each matrix, 1 if not given
+  --json      write all figures there
+)";
+
+struct Options {
+  std::string folder, json;
+  std::vector<std::string> only, formats;
+  int threads = 2;
+  double seconds = 1;
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) return {};
+    const std::string value = argv[i + 1];
+    if (name == "--matrices")
+      options.folder = value;
+    else if (name == "--only")
+      options.only = split(value);
+    else if (name == "--formats")
+      options.formats = split(value);
+    else if (name == "--threads")
+      options.threads = std::atoi(value.c_str());
+    else if (name == "--seconds")
+      options.seconds = std::atof(value.c_str());
+    else if (name == "--json")
+      options.json = value;
+    else
+      return {};
+  }
+  if (options.threads < 1 || !(options.seconds > 0)) return {};
+  return options;
+}
+
+bool wanted(const std::vector<std::string>& list, std::string_view name) {
+  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
+}
+
+struct Source {
+  std::string name;
+  std::string kind;  // of a generator; empty for a file
+  GeneratorParams params;
+};
+
+const std::vector<Source>& sources() {
+  static const std::vector<Source> list = {
+      {"poisson-3d-60", "poisson-3d", {{"n", 60}}},
+      {"poisson-3d-100", "poisson-3d", {{"n", 100}}},
+      {"27-point-64", "poisson-3d", {{"n", 64}, {"points", 27}}},
+      {"elasticity-3d-24", "elasticity-3d", {{"n", 24}}},
+      {"G2_circuit", "", {}},
+      {"bcsstk17", "", {}},
+      {"af23560", "", {}},
+      {"wave", "", {}},
+  };
+  return list;
+}
+
+std::optional<CsrMatrix<double>> load(const ContextPtr& context, const Source& source,
+                                      const std::string& folder) {
+  if (!source.kind.empty()) return generate(context, source.kind, source.params);
+  if (folder.empty()) return {};
+  for (const char* ending : {".mtx", ".mtx.gz", ".mtx.xz"}) {
+    const auto path = std::filesystem::path(folder) / (source.name + ending);
+    if (std::filesystem::exists(path)) return read_matrix_market(context, path.string());
+  }
+  return {};
+}
+
+bool is_symmetric(const ContextPtr& context, const CsrMatrix<double>& matrix) {
+  return matrix.rows() == matrix.cols() && identical(matrix, transpose(context, matrix));
+}
+
+struct Contestant {
+  Product product;
+  bool ours = false;
+  std::size_t bytes = 0;
+  double update_seconds = 0;
+  std::vector<double> samples;
+  int repeat = 1;
+  double least() const { return *std::min_element(samples.begin(), samples.end()); }
+};
+
+class Reference {
+ public:
+  Reference(const CsrMatrix<double>& A, const Vector<double>& x) : sum_(A.rows()), bound_(A.rows()) {
+    for (std::int64_t r = 0; r < A.rows(); ++r) {
+      long double sum = 0, magnitude = 0;
+      for (std::int64_t k = A.pattern.row_ptr[r]; k < A.pattern.row_ptr[r + 1]; ++k) {
+        const long double term = static_cast<long double>(A.values[k]) * x[A.pattern.col[k]];
+        sum += term, magnitude += std::fabs(term);
+      }
+      sum_[r] = static_cast<double>(sum);
+      bound_[r] = static_cast<double>(2 * static_cast<long double>(A.pattern.row_length(r) + 2) *
+                                      std::numeric_limits<double>::epsilon() * magnitude);
+    }
+  }
+  bool agrees(const Vector<double>& y) const {
+    for (std::size_t r = 0; r < sum_.size(); ++r)
+      if (!(std::fabs(y[static_cast<std::int64_t>(r)] - sum_[r]) <= bound_[r])) return false;
+    return true;
+  }
+
+ private:
+  std::vector<double> sum_, bound_;
+};
+
+// Our formats and kernels for this matrix; those refused are printed.
+std::vector<Contestant> our_products(const ContextPtr& context, const CsrMatrix<double>& csr,
+                                     const std::vector<std::string>& formats) {
+  std::vector<Contestant> list;
+  for (const FormatEntry* format : catalogue()) {
+    if (!wanted(formats, format->id)) continue;
+    for (const Kernel& kernel : format->kernels) {
+      if (!kernel.host) continue;
+      const std::string name =
+          kernel.name == "native" ? std::string(format->id) : fmt::format("{} ({})", format->id, kernel.name);
+      if (!kernel.unavailable.empty()) {
+        fmt::print("  {:24} not in this build: {}\n", name, kernel.unavailable);
+        continue;
+      }
+      try {
+        double seconds = std::numeric_limits<double>::infinity(), update = seconds;
+        std::shared_ptr<AssembledMatrix<double>> matrix;
+        for (int i = 0; i < 3; ++i) {
+          matrix.reset();
+          const auto start = Clock::now();
+          matrix = make_matrix(*format, csr, context, {}, kernel.name);
+          seconds = std::min(seconds, seconds_since(start));
+        }
+        for (int i = 0; i < 3; ++i) {
+          const auto start = Clock::now();
+          matrix->update_values(csr);
+          update = std::min(update, seconds_since(start));
+        }
+        const std::int64_t rows = csr.rows(), cols = csr.cols();
+        Contestant contestant;
+        contestant.product = {name,
+                              [matrix, rows, cols](const double* x, double* y) {
+                                matrix->apply(VectorView<const double>{x, cols}, {y, rows});
+                              },
+                              seconds};
+        contestant.ours = true, contestant.bytes = matrix->bytes(), contestant.update_seconds = update;
+        list.push_back(std::move(contestant));
+      } catch (const FormatRefused& refusal) { fmt::print("  {:24} refused: {}\n", name, refusal.reason()); }
+    }
+  }
+  return list;
+}
+
+void race(std::vector<Contestant>& contestants, const Vector<double>& x, Vector<double>& y, double seconds) {
+  constexpr double sample = 2e-4;
+  double longest = 0;
+  for (Contestant& c : contestants) {
+    const auto start = Clock::now();
+    for (int i = 0; i < 3; ++i) c.product.apply(x.data(), y.data());
+    const double one = seconds_since(start) / 3;
+    c.repeat = std::max(1, static_cast<int>(sample / one));
+    longest = std::max(longest, std::max(one, sample));
+  }
+  const int turns = std::clamp(static_cast<int>(seconds / longest), 15, 4000);
+  for (int turn = 0; turn < turns; ++turn)
+    for (Contestant& c : contestants) {
+      c.product.apply(x.data(), y.data());  // brings back what the one before pushed out of the caches
+      const auto start = Clock::now();
+      for (int i = 0; i < c.repeat; ++i) c.product.apply(x.data(), y.data());
+      c.samples.push_back(seconds_since(start) / c.repeat);
+    }
+}
+
+int run(const Options& options) {
+  const auto context = Context::host(options.threads);
+  const std::vector<Peer> peers = {mkl(), eigen(), petsc()};
+  nlohmann::json report = {{"benchmark", "spmv"}, {"machine", machine(options.threads)}};
+  for (const Peer& peer : peers) {
+    report["peers"][peer.library] = peer.version.empty() ? "absent" : peer.version;
+    fmt::print("{} {}\n", peer.library, peer.version.empty() ? "is not in this build" : peer.version);
+  }
+  fmt::print("{}\n", report["machine"].dump());
+  std::vector<double> ratios;
+  bool all_right = true;
+  for (const Source& source : sources()) {
+    if (!wanted(options.only, source.name)) continue;
+    const auto csr = load(context, source, options.folder);
+    if (!csr) {
+      fmt::print("\n{}: no such file (--matrices)\n", source.name);
+      report["absent"].push_back(source.name);
+      continue;
+    }
+    const double nnz = static_cast<double>(csr->nonzeros());
+    fmt::print("\n{}: {} rows, {} entries\n", source.name, csr->rows(), csr->nonzeros());
+    std::vector<Contestant> contestants = our_products(context, *csr, options.formats);
+    const bool symmetric = is_symmetric(context, *csr);
+    for (const Peer& peer : peers)
+      if (peer.products)
+        for (Product& product : peer.products(*csr, symmetric, options.threads)) {
+          Contestant contestant;
+          contestant.product = std::move(product);
+          contestants.push_back(std::move(contestant));
+        }
+    Vector<double> x(context, csr->cols()), y(context, csr->rows());
+    for (std::int64_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i % 1013)) + 1.5;
+    const Reference reference(*csr, x);
+    for (const Contestant& c : contestants) {
+      std::fill(y.data(), y.data() + y.size(), std::numeric_limits<double>::quiet_NaN());
+      c.product.apply(x.data(), y.data());
+      if (reference.agrees(y)) continue;
+      fmt::print("  {} IS WRONG\n", c.product.name);
+      all_right = false;
+    }
+    race(contestants, x, y, options.seconds);
+
+    fmt::print("  {:24} {:>9} {:>9} {:>8} {:>8} {:>9} {:>8}\n", "", "min ms", "median", "GFLOP/s", "B/entry",
+               "convert", "update");
+    nlohmann::json rows = nlohmann::json::array();
+    const Contestant *best_ours = nullptr, *best_peer = nullptr;
+    for (const Contestant& c : contestants) {
+      const Contestant*& best = c.ours ? best_ours : best_peer;
+      if (!best || c.least() < best->least()) best = &c;
+      const double least = c.least(), convert = c.product.setup_seconds / least;
+      fmt::print("  {:24} {:9.4f} {:9.4f} {:8.2f} {:>8} {:7.1f} x {:>8}\n", c.product.name, 1e3 * least,
+                 1e3 * median(c.samples), 2e-9 * nnz / least,
+                 c.ours ? fmt::format("{:.2f}", static_cast<double>(c.bytes) / nnz) : "", convert,
+                 c.ours ? fmt::format("{:.1f} x", c.update_seconds / least) : "");
+      rows.push_back({{"name", c.product.name},
+                      {"ours", c.ours},
+                      {"seconds_min", least},
+                      {"seconds_median", median(c.samples)},
+                      {"turns", c.samples.size()},
+                      {"bytes", c.bytes},
+                      {"convert_seconds", c.product.setup_seconds},
+                      {"convert_products", convert},
+                      {"update_products", c.update_seconds / least}});
+    }
+    nlohmann::json entry = {
+        {"matrix", source.name}, {"rows", csr->rows()}, {"nonzeros", csr->nonzeros()}, {"products", rows}};
+    if (best_ours && best_peer) {
+      const double ratio = best_peer->least() / best_ours->least();
+      ratios.push_back(ratio);
+      fmt::print("  best ours {} / best peer {}: {:.2f} times as fast\n", best_ours->product.name,
+                 best_peer->product.name, ratio);
+      entry["best_ours"] = best_ours->product.name, entry["best_peer"] = best_peer->product.name;
+      entry["ratio"] = ratio,
+      entry["ratio_of_medians"] = median(best_peer->samples) / median(best_ours->samples);
+    }
+    report["matrices"].push_back(entry);
+    std::fflush(stdout);
+  }
+  if (!ratios.empty()) {
+    fmt::print("\ngeometric mean of {} matrices: {:.2f} times as fast as the best peer\n", ratios.size(),
+               geometric_mean(ratios));
+    report["geometric_mean"] = geometric_mean(ratios);
+  }
+  if (!options.json.empty()) write_json(options.json, report);
+  return all_right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace protean::bench
+
+int main(int argc, char** argv) {
+  const auto options = protean::bench::parse(argc, argv);
+  if (!options) {
+    std::fputs(protean::bench::usage, stderr);
+    return 2;
+  }
+  try {
+    return protean::bench::run(*options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 2;
+  }
+}
