@@ -1,4 +1,24 @@
 // .pbin: a CSR matrix as it lies in memory, to be mapped, not read.
+//
+//   byte   0  8 bytes   "\x89PBIN\r\n\x1a"; unlike text, and damaged by transfers that rewrite line ends
+//          8  uint32    version, 1
+//         12  uint32    0x0a0b0c0d in the byte order of everything in the file
+//         16  uint32    bytes of a row pointer: 4 or 8
+//         20  uint32    type of the values: 1 = IEEE double
+//         24  3 int64   rows, columns, entries
+//         48  3 uint64  where row pointers, columns and values begin, multiples of 64
+//         72  uint64    bytes of the file
+//         80  3 uint64  checksums of row pointers, columns and values
+//        104  2 uint64  0
+//        120  uint64    checksum of bytes 0 .. 119
+//        128  rows + 1 row pointers, columns (int32), values, each section padded with zeros to 64 bytes
+//
+// Checksum of a section, all arithmetic modulo 2^64, K = 0x9e3779b97f4a7c15, L = 0xbf58476d1ce4e5b9: cut it
+// into blocks of 1 MiB, a block into 64-bit words w_0, w_1, ... (the last one filled up with zeros). Four
+// lanes start at h_j = (j + 1) K; word i does h_j = rotl((h_j ^ w_i) K, 29) with j = i mod 4. The block's sum
+// is B = its bytes, then B = rotl(B ^ h_j, 27) L for j = 0 .. 3; the section's is S = its bytes, then S =
+// rotl(S ^ B, 27) L for each block, and S ^ (S >> 32) in the end. Each step is a bijection, so a change
+// within one word is always noticed; blocks are independent, so threads can check them.
 #pragma once
 #include <string>
 
@@ -6,12 +26,16 @@
 
 namespace protean {
 
-// Maps the file; the arrays are the file's own pages, shared with other processes, read on first use.
-// verify: check the checksum, which reads every page once. Throws BadFile (wrong magic, version, size,
-// checksum, or arrays that break CSR's invariants when verifying).
+// Maps the file; the arrays are the file's own pages, shared with other processes, read on first use. The
+// file may be replaced meanwhile (writers here rename) but must not be shortened. verify: check the checksums
+// and the invariants of CSR, which reads every page once; without it only the header is checked. Throws
+// BadFile (no such file, wrong magic, version, byte order, sizes, checksum, or arrays that are no matrix).
 CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify = true);
 
 // Atomic, as write_matrix_market.
 void write_pbin(const Context& context, const std::string& path, const CsrMatrix<double>& matrix);
+
+// Whether the file begins as a .pbin does. Throws BadFile when it cannot be opened.
+bool is_pbin(const std::string& path);
 
 }  // namespace protean

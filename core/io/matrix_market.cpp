@@ -1,0 +1,300 @@
+// Reading: threads take pieces of text in turn and parse them; what they found is then put together in the
+// file's order, so neither the matrix nor an error message depends on who parsed what.
+#include "core/io/matrix_market.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "core/io/matrix_market_pieces.hpp"
+#include "core/io/pbin.hpp"
+#include "core/memory.hpp"
+#include "core/parallel.hpp"
+
+namespace protean {
+namespace {
+
+using namespace io_detail;
+
+struct Input {
+  std::string name;
+  std::function<std::unique_ptr<ByteSource>()> open;
+  std::unique_ptr<LineSource> lines() const { return std::make_unique<LineSource>(name, open()); }
+};
+
+// The first thing wrong, by place in the text.
+struct Failure {
+  std::int64_t piece = std::numeric_limits<std::int64_t>::max();
+  Position position;
+  std::string message;
+  std::int64_t entries_before = 0;
+  std::exception_ptr other;  // of the source itself: broken compression
+};
+
+template <class PieceOut>
+struct Parsed {
+  std::vector<PieceOut> pieces;
+  std::optional<Failure> failure;
+};
+
+// parse(piece, scratch) -> PieceOut on every piece of the source, by all threads. Stops after a failure, and
+// when there are more than header.entries; the pieces returned are then the text's first ones.
+template <class PieceOut, class Scratch, class Parse>
+Parsed<PieceOut> parse_pieces(const Context& context, LineSource& source, const Header& header,
+                              const Parse& parse) {
+  const int workers = context.threads();
+  std::vector<Parsed<PieceOut>> parts(static_cast<std::size_t>(workers));
+  std::atomic<bool> stop{false};
+  std::atomic<std::int64_t> entries{0};
+  parallel(workers, [&](int part, int) {
+    Piece piece;
+    PageArray<Scratch> scratch;
+    auto& mine = parts[part];
+    while (!stop.load()) {
+      try {
+        if (!source.next(piece)) break;
+      } catch (const BadFile&) {
+        stop = true;
+        mine.failure.emplace().other = std::current_exception();
+        break;
+      }
+      try {
+        mine.pieces.push_back(parse(piece, scratch));
+        if (entries.fetch_add(mine.pieces.back().result.entries) + mine.pieces.back().result.entries >
+            header.entries)
+          stop = true;
+      } catch (const ParseError& error) {
+        stop = true;
+        mine.failure =
+            Failure{piece.number, position_of(piece, error.at), error.message, error.entries_before, {}};
+        break;
+      }
+    }
+  });
+  Parsed<PieceOut> all;
+  for (auto& part : parts) {
+    std::move(part.pieces.begin(), part.pieces.end(), std::back_inserter(all.pieces));
+    part.pieces.clear();
+    if (part.failure && (!all.failure || part.failure->piece < all.failure->piece))
+      all.failure = part.failure;
+  }
+  std::sort(all.pieces.begin(), all.pieces.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  if (all.failure)
+    while (!all.pieces.empty() && all.pieces.back().number > all.failure->piece) all.pieces.pop_back();
+  return all;
+}
+
+// Where the first entry stands for which wanted(number, item) is true: the text is read once more, which
+// costs nothing unless there is something to complain about. Line 0 when it cannot be read again.
+template <class Item, class Wanted>
+Position find_entry(const Input& input, const Wanted& wanted) {
+  const auto source = input.lines();
+  try {
+    const Header header = read_header(*source, true);
+    Piece piece;
+    std::vector<Item> items;
+    std::int64_t entries = 0, lines = header.lines;
+    while (source->next(piece)) {
+      items.resize(piece.size / 2 + 1);  // "1\n" is the shortest array line
+      PieceResult result;
+      bool broken = false;
+      try {
+        if constexpr (std::is_same_v<Item, double>)
+          result = parse_array(header, piece, items.data());
+        else
+          result = parse_coordinate(header, piece, false, items.data());
+      } catch (const ParseError& error) { result.entries = error.entries_before, broken = true; }
+      for (std::int64_t k = 0; k < result.entries; ++k)
+        if (wanted(entries + k, items[k])) {
+          Position position = position_of(piece, entry_in(piece, k));
+          position.line += lines;
+          return position;
+        }
+      if (broken) break;
+      entries += result.entries, lines += result.lines;
+    }
+  } catch (const BadFile&) {  // broken compression further on, or gone meanwhile
+  }
+  return {};
+}
+
+[[noreturn]] void fail(const Input& input, Position at, const std::string& message) {
+  throw BadFile(input.name, at.line, at.column, message);
+}
+
+// Throws for the first thing wrong with the text as a whole.
+template <class Item, class PieceOut>
+void check(const Input& input, const Header& header, const Parsed<PieceOut>& parsed) {
+  std::int64_t entries = parsed.failure ? parsed.failure->entries_before : 0, lines = header.lines;
+  for (const auto& piece : parsed.pieces) entries += piece.result.entries, lines += piece.result.lines;
+  if (entries > header.entries)
+    fail(input,
+         find_entry<Item>(input, [&](std::int64_t number, const Item&) { return number == header.entries; }),
+         fmt::format("one entry more than the {} that line {} {}", header.entries, header.size_line,
+                     header.coordinate ? "states" : "demands"));
+  if (parsed.failure) {
+    if (parsed.failure->other) std::rethrow_exception(parsed.failure->other);
+    Position position = parsed.failure->position;
+    position.line += lines;
+    fail(input, position, parsed.failure->message);
+  }
+  if (entries < header.entries)
+    fail(input, {lines, 0},
+         fmt::format("the file ends after {} of the {} entries that line {} {}; it may have been cut off",
+                     entries, header.entries, header.size_line, header.coordinate ? "states" : "demands"));
+}
+
+// A symmetric file may give either triangle but not both: the sum of both would be twice the matrix.
+template <class Item>
+void check_triangles(const Input& input, const Header& header, const Parsed<ItemPiece<Item>>& parsed) {
+  std::int64_t lower = -1, upper = -1, entries = 0;
+  for (const auto& piece : parsed.pieces) {
+    if (lower < 0 && piece.result.first_lower >= 0) lower = entries + piece.result.first_lower;
+    if (upper < 0 && piece.result.first_upper >= 0) upper = entries + piece.result.first_upper;
+    entries += piece.result.entries;
+  }
+  if (lower < 0 || upper < 0) return;
+  const std::int64_t later = std::max(lower, upper);
+  fail(input, find_entry<Item>(input, [&](std::int64_t number, const Item&) { return number == later; }),
+       fmt::format(
+           "the first entry {} the diagonal after entries {} it; a {} file gives one triangle only, the "
+           "other follows from it (say 'general' in the banner when both are meant)",
+           later == upper ? "above" : "below", later == upper ? "below" : "above",
+           header.symmetry == Header::Symmetry::skew ? "skew-symmetric" : "symmetric"));
+}
+
+// Throws OutOfMemory when entries of `item_bytes` each and the matrix made of them cannot fit.
+void check_memory(const Input& input, const Header& header, double entries, double item_bytes,
+                  double row_bytes, const ReadOptions& options) {
+  const double bytes = entries * item_bytes + static_cast<double>(header.rows + 1) * row_bytes;
+  const auto most = static_cast<double>(std::numeric_limits<std::int64_t>::max());
+  require_memory(bytes < most ? static_cast<std::size_t>(bytes) : std::numeric_limits<std::size_t>::max(),
+                 fmt::format("{}:{}: a matrix of {} x {} and {} entries", input.name, header.size_line,
+                             header.rows, header.cols, header.entries),
+                 options.memory_limit);
+}
+
+template <class Item>
+CsrMatrix<double> read_coordinate(const ContextPtr& context, const Input& input, LineSource& source,
+                                  const Header& header, const ReadOptions& options) {
+  check_memory(input, header, static_cast<double>(header.entries) * (header.mirrored() ? 2 : 1),
+               sizeof(Item) + 12, 8, options);
+  const Buckets buckets(header.rows);
+  auto parsed = parse_pieces<ItemPiece<Item>, Item>(
+      *context, source, header, [&](const Piece& piece, PageArray<Item>& scratch) {
+        scratch.at_least(most_items(piece, header.mirrored()));
+        ItemPiece<Item> out;
+        out.number = piece.number;
+        out.result = parse_coordinate(header, piece, header.mirrored(), scratch.data());
+        store(out, buckets, scratch.data());
+        return out;
+      });
+  check<Item>(input, header, parsed);
+  if (header.mirrored()) check_triangles(input, header, parsed);
+  Assembled result = assemble(context, header, buckets, std::move(parsed.pieces), options.duplicates);
+  if (result.repeated && options.duplicates == Duplicates::refuse) {
+    int seen = 0;
+    const auto again = [&](std::int64_t, const Item& item) {
+      const bool same = (item.row == result.row && item.col == result.col) ||
+                        (header.mirrored() && item.row == result.col && item.col == result.row);
+      return same && ++seen == 2;
+    };
+    fail(input, find_entry<Item>(input, again),
+         fmt::format(
+             "entry ({}, {}) is given twice; allow repeated entries to be added if that is what is meant",
+             result.row + 1, result.col + 1));
+  }
+  return result.matrix;
+}
+
+Parsed<ValuePiece> parse_values(const ContextPtr& context, const Input& input, LineSource& source,
+                                const Header& header) {
+  auto parsed = parse_pieces<ValuePiece, double>(
+      *context, source, header, [&](const Piece& piece, PageArray<double>& scratch) {
+        scratch.at_least(static_cast<std::int64_t>(piece.size / 2 + 1));
+        ValuePiece out;
+        out.number = piece.number;
+        out.result = parse_array(header, piece, scratch.data());
+        out.items = PageArray<double>(out.result.items);
+        std::copy_n(scratch.data(), out.result.items, out.items.data());
+        return out;
+      });
+  check<double>(input, header, parsed);
+  return parsed;
+}
+
+CsrMatrix<double> read_from(const ContextPtr& context, const Input& input, const ReadOptions& options) {
+  const auto source = input.lines();
+  const Header header = read_header(*source, options.allow_not_finite);
+  if (!header.coordinate) {
+    check_memory(input, header, static_cast<double>(header.entries) * (header.mirrored() ? 2 : 1), 20, 8,
+                 options);
+    auto parsed = parse_values(context, input, *source, header);
+    return assemble_array(context, header, std::move(parsed.pieces));
+  }
+  return header.field == Header::Field::pattern
+             ? read_coordinate<PatternItem>(context, input, *source, header, options)
+             : read_coordinate<ValueItem>(context, input, *source, header, options);
+}
+
+Vector<double> read_vector_from(const ContextPtr& context, const Input& input, const ReadOptions& options) {
+  const auto source = input.lines();
+  const Header header = read_header(*source, options.allow_not_finite);
+  const std::int64_t size = header.cols == 1 ? header.rows : header.cols;
+  if (header.cols != 1 && header.rows != 1)
+    fail(input, {header.size_line, 0},
+         fmt::format("{} x {}: a vector has one column (or one row)", header.rows, header.cols));
+  check_memory(input, header, static_cast<double>(size), 8, 0, options);
+  if (!header.coordinate && header.symmetry != Header::Symmetry::skew) {
+    check_memory(input, header, static_cast<double>(header.entries), 16, 0, options);
+    const auto parsed = parse_values(context, input, *source, header);
+    Vector<double> vector(context, size);
+    std::int64_t at = 0;
+    for (const ValuePiece& piece : parsed.pieces) {
+      std::copy_n(piece.items.data(), piece.items.size(), vector.data() + at);
+      at += piece.items.size();
+    }
+    return vector;
+  }
+  const CsrMatrix<double> matrix = read_from(context, input, options);
+  Vector<double> vector(context, size);
+  std::fill_n(vector.data(), size, 0.0);
+  for (std::int64_t r = 0; r < matrix.rows(); ++r)
+    for (std::int64_t k = matrix.pattern.row_ptr[r]; k < matrix.pattern.row_ptr[r + 1]; ++k)
+      vector[header.cols == 1 ? r : matrix.pattern.col[k]] = matrix.values[k];
+  return vector;
+}
+
+Input file_input(const std::string& path) {
+  return {path, [path] { return open_file(path); }};
+}
+
+}  // namespace
+
+CsrMatrix<double> read_matrix_market(const ContextPtr& context, const std::string& path,
+                                     const ReadOptions& options) {
+  return read_from(context, file_input(path), options);
+}
+
+CsrMatrix<double> read_matrix_market_text(const ContextPtr& context, const std::string& name,
+                                          std::string_view text, const ReadOptions& options) {
+  return read_from(context, {name, [=] { return open_memory(name, text); }}, options);
+}
+
+Vector<double> read_vector_market(const ContextPtr& context, const std::string& path,
+                                  const ReadOptions& options) {
+  return read_vector_from(context, file_input(path), options);
+}
+
+CsrMatrix<double> read_matrix(const ContextPtr& context, const std::string& path,
+                              const ReadOptions& options) {
+  return is_pbin(path) ? read_pbin(context, path) : read_matrix_market(context, path, options);
+}
+
+}  // namespace protean

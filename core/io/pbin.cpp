@@ -1,0 +1,213 @@
+#include "core/io/pbin.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "core/io/atomic_file.hpp"
+#include "core/parallel.hpp"
+
+namespace protean {
+namespace {
+
+constexpr std::array<char, 8> magic = {'\x89', 'P', 'B', 'I', 'N', '\r', '\n', '\x1a'};
+constexpr std::uint32_t this_version = 1, byte_order = 0x0a0b0c0d, type_double = 1;
+
+struct FileHeader {
+  std::array<char, 8> magic{};
+  std::uint32_t version = 0, byte_order = 0, pointer_bytes = 0, value_type = 0;
+  std::int64_t rows = 0, cols = 0, entries = 0;
+  std::array<std::uint64_t, 3> offset{};
+  std::uint64_t file_bytes = 0;
+  std::array<std::uint64_t, 3> checksum{};
+  std::array<std::uint64_t, 2> zero{};
+  std::uint64_t header_checksum = 0;
+};
+static_assert(sizeof(FileHeader) == 128 && std::is_trivially_copyable_v<FileHeader>);
+
+constexpr std::uint64_t K = 0x9e3779b97f4a7c15u, L = 0xbf58476d1ce4e5b9u;
+constexpr std::size_t block_bytes = std::size_t{1} << 20;
+
+std::uint64_t block_checksum(const unsigned char* data, std::size_t bytes) noexcept {
+  std::uint64_t lanes[4] = {K, 2 * K, 3 * K, 4 * K};
+  const auto step = [&](int lane, std::uint64_t word) {
+    lanes[lane] = std::rotl((lanes[lane] ^ word) * K, 29);
+  };
+  std::size_t at = 0;
+  for (; at + 32 <= bytes; at += 32) {
+    std::uint64_t words[4];
+    std::memcpy(words, data + at, 32);
+    for (int lane = 0; lane < 4; ++lane) step(lane, words[lane]);
+  }
+  for (int lane = 0; at < bytes; ++lane, at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + at, std::min<std::size_t>(8, bytes - at));
+    step(lane, word);
+  }
+  std::uint64_t sum = bytes;
+  for (const std::uint64_t lane : lanes) sum = std::rotl(sum ^ lane, 27) * L;
+  return sum;
+}
+
+std::uint64_t checksum(const Context& context, const void* data, std::size_t bytes) {
+  const auto* from = static_cast<const unsigned char*>(data);
+  const auto blocks = static_cast<std::int64_t>((bytes + block_bytes - 1) / block_bytes);
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(blocks));
+  parallel(useful_parts(context, blocks, 4), [&](int part, int parts) {
+    const Range range = even_range(blocks, part, parts);
+    for (std::int64_t b = range.begin; b < range.end; ++b) {
+      const std::size_t begin = static_cast<std::size_t>(b) * block_bytes;
+      sums[b] = block_checksum(from + begin, std::min(block_bytes, bytes - begin));
+    }
+  });
+  std::uint64_t sum = bytes;
+  for (const std::uint64_t block : sums) sum = std::rotl(sum ^ block, 27) * L;
+  return sum ^ (sum >> 32);
+}
+
+std::uint64_t header_checksum(const Context& context, const FileHeader& header) {
+  return checksum(context, &header, offsetof(FileHeader, header_checksum));
+}
+
+std::size_t section_bytes(const FileHeader& header, int section) {
+  const auto entries = static_cast<std::size_t>(header.entries);
+  return section == 0 ? static_cast<std::size_t>(header.rows + 1) * header.pointer_bytes
+                      : entries * (section == 1 ? 4 : 8);
+}
+std::size_t padded(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+class File {
+ public:
+  explicit File(const std::string& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (file_ < 0) throw BadFile(path, 0, 0, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  }
+  ~File() { close(file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const noexcept { return file_; }
+
+ private:
+  int file_;
+};
+
+struct Mapping {
+  const char* data = nullptr;
+  std::size_t bytes = 0;
+  Mapping(const std::string& path, int file, std::size_t size) : bytes(size) {
+    void* mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
+      throw BadFile(path, 0, 0, fmt::format("cannot be mapped: {}", std::strerror(errno)));
+    data = static_cast<const char*>(mapped);
+  }
+  ~Mapping() { munmap(const_cast<char*>(data), bytes); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+};
+
+}  // namespace
+
+bool is_pbin(const std::string& path) {
+  const File file(path);
+  struct stat status {};
+  // Looking into a pipe would take bytes out of it.
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  std::array<char, 8> first{};
+  return pread(file.get(), first.data(), first.size(), 0) == static_cast<ssize_t>(first.size()) &&
+         first == magic;
+}
+
+CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify) {
+  const auto fail = [&](const std::string& message) { throw BadFile(path, 0, 0, message); };
+  const File file(path);
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) fail("is not an ordinary file");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  FileHeader header;
+  const bool whole = size >= sizeof header && pread(file.get(), &header, sizeof header, 0) == sizeof header;
+  if (!whole || header.magic != magic) fail("this is no .pbin file (it does not begin as one)");
+  if (header.byte_order != byte_order)
+    fail(header.byte_order == 0x0d0c0b0a
+             ? "was written on a machine of the other byte order; convert the text file here"
+             : "its byte order mark is damaged");
+  if (header.version != this_version)
+    fail(fmt::format("is of version {}; this program reads version {}: convert the matrix again",
+                     header.version, this_version));
+  if (header.header_checksum != header_checksum(*context, header))
+    fail("its header is damaged (wrong checksum)");
+  constexpr std::int64_t largest = std::numeric_limits<std::int32_t>::max();
+  if (header.value_type != type_double || (header.pointer_bytes != 4 && header.pointer_bytes != 8))
+    fail(fmt::format("has values of type {} and row pointers of {} bytes; known are type 1 and 4 or 8 bytes",
+                     header.value_type, header.pointer_bytes));
+  if (header.rows < 0 || header.rows > largest || header.cols < 0 || header.cols > largest ||
+      header.entries < 0 || header.entries > static_cast<std::int64_t>(size) ||
+      (header.pointer_bytes == 4 && header.entries > largest))
+    fail(fmt::format("has impossible sizes: {} x {}, {} entries", header.rows, header.cols, header.entries));
+  std::size_t end = sizeof header;
+  for (int s = 0; s < 3; ++s) {
+    if (header.offset[s] != end) fail("its sections are not where they belong");
+    end += padded(section_bytes(header, s));
+  }
+  if (header.file_bytes != end) fail("its size does not follow from its header");
+  if (size != end) fail(fmt::format("has {} bytes, {} are stated; it may have been cut off", size, end));
+
+  const auto mapping = std::make_shared<Mapping>(path, file.get(), size);
+  CsrMatrix<double> matrix;
+  SparsityPattern& p = matrix.pattern;
+  p.rows = header.rows, p.cols = header.cols, p.nonzeros = header.entries;
+  if (header.pointer_bytes == 4)
+    p.row_ptr.p32 = reinterpret_cast<const std::int32_t*>(mapping->data + header.offset[0]);
+  else
+    p.row_ptr.p64 = reinterpret_cast<const std::int64_t*>(mapping->data + header.offset[0]);
+  p.col = reinterpret_cast<const std::int32_t*>(mapping->data + header.offset[1]);
+  matrix.values = reinterpret_cast<const double*>(mapping->data + header.offset[2]);
+  p.owner = mapping, matrix.values_owner = mapping;
+  if (p.row_ptr[0] != 0 || p.row_ptr[p.rows] != p.nonzeros) fail("its row pointers do not span its entries");
+  if (!verify) return matrix;
+  constexpr std::string_view names[] = {"row pointers", "columns", "values"};
+  for (int s = 0; s < 3; ++s)
+    if (checksum(*context, mapping->data + header.offset[s], section_bytes(header, s)) != header.checksum[s])
+      fail(fmt::format("its {} are damaged (wrong checksum)", names[s]));
+  try {
+    validate(*context, p);
+  } catch (const BadMatrix& error) { fail(error.what()); }
+  return matrix;
+}
+
+void write_pbin(const Context& context, const std::string& path, const CsrMatrix<double>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  FileHeader header;
+  header.magic = magic, header.version = this_version, header.byte_order = byte_order;
+  header.pointer_bytes = static_cast<std::uint32_t>(p.row_ptr.width()), header.value_type = type_double;
+  header.rows = p.rows, header.cols = p.cols, header.entries = p.nonzeros;
+  const void* sections[3] = {p.row_ptr.p32 ? static_cast<const void*>(p.row_ptr.p32) : p.row_ptr.p64, p.col,
+                             matrix.values};
+  std::size_t end = sizeof header;
+  for (int s = 0; s < 3; ++s) {
+    header.offset[s] = end;
+    header.checksum[s] = checksum(context, sections[s], section_bytes(header, s));
+    end += padded(section_bytes(header, s));
+  }
+  header.file_bytes = end;
+  header.header_checksum = header_checksum(context, header);
+  AtomicFile file(path);
+  file.write(&header, sizeof header);
+  constexpr std::array<char, 64> zeros{};
+  for (int s = 0; s < 3; ++s) {
+    const std::size_t bytes = section_bytes(header, s);
+    if (bytes > 0) file.write(sections[s], bytes);
+    file.write(zeros.data(), padded(bytes) - bytes);
+  }
+  file.commit();
+}
+
+}  // namespace protean

@@ -1,0 +1,97 @@
+#include "core/io/text_sink.hpp"
+
+#include <lzma.h>
+#include <zlib.h>
+
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
+
+namespace protean::io_detail {
+namespace {
+
+class PlainSink final : public TextSink {
+ public:
+  explicit PlainSink(const std::string& path) : file_(path) {}
+  void write(std::string_view text) override { file_.write(text); }
+  void commit() override { file_.commit(); }
+
+ private:
+  AtomicFile file_;
+};
+
+class GzipSink final : public TextSink {
+ public:
+  explicit GzipSink(const std::string& path) : file_(path), window_(std::size_t{64} << 10) {
+    if (deflateInit2(&stream_, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+      throw OutOfMemory("no memory for the gzip encoder", 1 << 18);
+  }
+  ~GzipSink() override { deflateEnd(&stream_); }
+  void write(std::string_view text) override {
+    // zlib counts in 32 bits.
+    for (constexpr std::size_t most = std::size_t{1} << 30; text.size() > most; text.remove_prefix(most))
+      code(text.substr(0, most), Z_NO_FLUSH);
+    code(text, Z_NO_FLUSH);
+  }
+  void commit() override {
+    code({}, Z_FINISH);
+    file_.commit();
+  }
+
+ private:
+  void code(std::string_view text, int flush) {
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream_.avail_in = static_cast<uInt>(text.size());
+    do {
+      stream_.next_out = reinterpret_cast<Bytef*>(window_.data());
+      stream_.avail_out = static_cast<uInt>(window_.size());
+      if (deflate(&stream_, flush) == Z_STREAM_ERROR) throw Error("the gzip encoder failed");
+      file_.write(window_.data(), window_.size() - stream_.avail_out);
+    } while (stream_.avail_out == 0);
+  }
+  AtomicFile file_;
+  std::vector<char> window_;
+  z_stream stream_{};
+};
+
+class XzSink final : public TextSink {
+ public:
+  explicit XzSink(const std::string& path) : file_(path), window_(std::size_t{64} << 10) {
+    if (lzma_easy_encoder(&stream_, 6, LZMA_CHECK_CRC64) != LZMA_OK)
+      throw OutOfMemory("no memory for the xz encoder", std::size_t{94} << 20);
+  }
+  ~XzSink() override { lzma_end(&stream_); }
+  void write(std::string_view text) override { code(text, LZMA_RUN); }
+  void commit() override {
+    code({}, LZMA_FINISH);
+    file_.commit();
+  }
+
+ private:
+  void code(std::string_view text, lzma_action action) {
+    stream_.next_in = reinterpret_cast<const std::uint8_t*>(text.data()), stream_.avail_in = text.size();
+    while (true) {
+      stream_.next_out = reinterpret_cast<std::uint8_t*>(window_.data()), stream_.avail_out = window_.size();
+      const lzma_ret status = lzma_code(&stream_, action);
+      if (status != LZMA_OK && status != LZMA_STREAM_END && status != LZMA_BUF_ERROR)
+        throw Error("the xz encoder failed (code " + std::to_string(status) + ")");
+      file_.write(window_.data(), window_.size() - stream_.avail_out);
+      if (action == LZMA_RUN ? stream_.avail_in == 0 && stream_.avail_out > 0 : status == LZMA_STREAM_END)
+        return;
+    }
+  }
+  AtomicFile file_;
+  std::vector<char> window_;
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+};
+
+}  // namespace
+
+std::unique_ptr<TextSink> open_sink(const std::string& path) {
+  if (path.ends_with(".gz")) return std::make_unique<GzipSink>(path);
+  if (path.ends_with(".xz")) return std::make_unique<XzSink>(path);
+  return std::make_unique<PlainSink>(path);
+}
+
+}  // namespace protean::io_detail

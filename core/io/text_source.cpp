@@ -1,0 +1,235 @@
+#include "core/io/text_source.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <lzma.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace protean::io_detail {
+namespace {
+
+class FileBytes final : public ByteSource {
+ public:
+  explicit FileBytes(const std::string& path) : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (file_ < 0) throw BadFile(path, 0, 0, fmt::format("cannot be opened: {}", std::strerror(errno)));
+    struct stat status {};
+    if (fstat(file_, &status) == 0 && S_ISDIR(status.st_mode)) {
+      close(file_);
+      throw BadFile(path, 0, 0, "is a folder; give the path of a file");
+    }
+  }
+  ~FileBytes() override { close(file_); }
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+
+  std::size_t read(char* to, std::size_t most) override {
+    while (true) {
+      const ssize_t got = ::read(file_, to, most);
+      if (got >= 0) return static_cast<std::size_t>(got);
+      if (errno != EINTR) throw BadFile(path_, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
+    }
+  }
+
+ private:
+  std::string path_;
+  int file_;
+};
+
+class MemoryBytes final : public ByteSource {
+ public:
+  explicit MemoryBytes(std::string_view bytes) : bytes_(bytes) {}
+  std::size_t read(char* to, std::size_t most) override {
+    const std::size_t count = std::min(most, bytes_.size());
+    std::copy_n(bytes_.data(), count, to);
+    bytes_.remove_prefix(count);
+    return count;
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+// Bytes already taken to look at them, then the rest.
+class Prefixed final : public ByteSource {
+ public:
+  Prefixed(std::string taken, std::unique_ptr<ByteSource> rest)
+      : taken_(std::move(taken)), rest_(std::move(rest)) {}
+  std::size_t read(char* to, std::size_t most) override {
+    if (at_ == taken_.size()) return rest_->read(to, most);
+    const std::size_t count = std::min(most, taken_.size() - at_);
+    std::copy_n(taken_.data() + at_, count, to);
+    at_ += count;
+    return count;
+  }
+
+ private:
+  std::string taken_;
+  std::size_t at_ = 0;
+  std::unique_ptr<ByteSource> rest_;
+};
+
+// What decompressors share: a window of compressed bytes.
+class Compressed : public ByteSource {
+ protected:
+  Compressed(std::string name, std::unique_ptr<ByteSource> from)
+      : name_(std::move(name)), from_(std::move(from)), window_(std::size_t{64} << 10) {}
+  std::size_t refill() { return from_->read(window_.data(), window_.size()); }
+  unsigned char* window() noexcept { return reinterpret_cast<unsigned char*>(window_.data()); }
+  [[noreturn]] void broken(std::string_view what) const {
+    throw BadFile(name_, 0, 0, fmt::format("{}; the file is damaged or was not copied to its end", what));
+  }
+
+ private:
+  std::string name_;
+  std::unique_ptr<ByteSource> from_;
+  std::vector<char> window_;
+};
+
+class GzipBytes final : public Compressed {
+ public:
+  GzipBytes(const std::string& name, std::unique_ptr<ByteSource> from) : Compressed(name, std::move(from)) {
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw OutOfMemory("no memory for the gzip decoder", 1 << 16);
+  }
+  ~GzipBytes() override { inflateEnd(&stream_); }
+
+  std::size_t read(char* to, std::size_t most) override {
+    stream_.next_out = reinterpret_cast<Bytef*>(to), stream_.avail_out = static_cast<uInt>(most);
+    while (stream_.avail_out == most && !ended_) {
+      if (stream_.avail_in == 0) {
+        stream_.next_in = window(), stream_.avail_in = static_cast<uInt>(refill());
+        if (stream_.avail_in == 0) {
+          if (!between_) broken("the gzip data end too early");
+          ended_ = true;
+          break;
+        }
+      }
+      if (between_) {  // a file may hold several gzip streams one after the other
+        if (inflateReset(&stream_) != Z_OK) broken("the gzip data cannot be decoded");
+        between_ = false;
+      }
+      const int status = inflate(&stream_, Z_NO_FLUSH);
+      if (status == Z_STREAM_END)
+        between_ = true;
+      else if (status == Z_MEM_ERROR)
+        throw OutOfMemory("no memory for the gzip decoder", 1 << 16);
+      else if (status != Z_OK && status != Z_BUF_ERROR)
+        broken(fmt::format("the gzip data cannot be decoded ({})", stream_.msg ? stream_.msg : "unknown"));
+    }
+    return most - stream_.avail_out;
+  }
+
+ private:
+  z_stream stream_{};
+  bool between_ = false, ended_ = false;
+};
+
+class XzBytes final : public Compressed {
+ public:
+  XzBytes(const std::string& name, std::unique_ptr<ByteSource> from) : Compressed(name, std::move(from)) {
+    if (lzma_stream_decoder(&stream_, UINT64_MAX, LZMA_CONCATENATED) != LZMA_OK)
+      throw OutOfMemory("no memory for the xz decoder", 1 << 16);
+  }
+  ~XzBytes() override { lzma_end(&stream_); }
+
+  std::size_t read(char* to, std::size_t most) override {
+    stream_.next_out = reinterpret_cast<std::uint8_t*>(to), stream_.avail_out = most;
+    while (stream_.avail_out == most && !ended_) {
+      if (stream_.avail_in == 0 && !drained_) {
+        stream_.next_in = window(), stream_.avail_in = refill();
+        drained_ = stream_.avail_in == 0;
+      }
+      switch (lzma_code(&stream_, drained_ ? LZMA_FINISH : LZMA_RUN)) {
+        case LZMA_OK:
+          break;
+        case LZMA_STREAM_END:
+          ended_ = true;
+          break;
+        case LZMA_MEM_ERROR:
+          throw OutOfMemory("no memory for the xz decoder", std::size_t{64} << 20);
+        case LZMA_BUF_ERROR:
+          broken("the xz data end too early");
+        default:
+          broken("the xz data cannot be decoded");
+      }
+    }
+    return most - stream_.avail_out;
+  }
+
+ private:
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+  bool drained_ = false, ended_ = false;
+};
+
+std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<ByteSource> raw) {
+  std::string first(6, '\0');
+  std::size_t have = 0;
+  while (have < first.size()) {
+    const std::size_t got = raw->read(first.data() + have, first.size() - have);
+    if (got == 0) break;
+    have += got;
+  }
+  first.resize(have);
+  const bool gzip = first.starts_with("\x1f\x8b"), xz = first == std::string_view(
+                                                                     "\xfd"
+                                                                     "7zXZ\0",
+                                                                     6);
+  auto whole = std::make_unique<Prefixed>(std::move(first), std::move(raw));
+  if (gzip) return std::make_unique<GzipBytes>(name, std::move(whole));
+  if (xz) return std::make_unique<XzBytes>(name, std::move(whole));
+  return whole;
+}
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_file(const std::string& path) {
+  return decoded(path, std::make_unique<FileBytes>(path));
+}
+std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_view bytes) {
+  return decoded(name, std::make_unique<MemoryBytes>(bytes));
+}
+
+bool LineSource::next(Piece& piece) {
+  const std::lock_guard lock(mutex_);
+  piece.storage.resize(piece_bytes + 2);  // room for a missing last newline and the '\0'
+  char* text = piece.storage.data();
+  std::size_t have = rest_.size();
+  std::copy(rest_.begin(), rest_.end(), text);
+  rest_.clear();
+  while (!ended_ && have < piece_bytes) {
+    const std::size_t got = bytes_->read(text + have, piece_bytes - have);
+    if (got == 0) ended_ = true;
+    have += got;
+  }
+  if (have == 0) return false;
+  std::size_t size = have;
+  if (ended_) {
+    if (text[have - 1] != '\n') text[size++] = '\n';
+  } else {
+    const void* last = memrchr(text, '\n', have);
+    if (!last)
+      throw BadFile(name_, 0, 0,
+                    fmt::format("a line of more than {} bytes; this is no Matrix Market text", piece_bytes));
+    size = static_cast<std::size_t>(static_cast<const char*>(last) - text) + 1;
+    rest_.assign(text + size, text + have);
+  }
+  text[size] = '\0';
+  piece.size = size;
+  piece.number = number_++;
+  return true;
+}
+
+void LineSource::put_back(const Piece& piece, std::size_t offset) {
+  const std::lock_guard lock(mutex_);
+  rest_.insert(rest_.begin(), piece.begin() + offset, piece.end());
+  number_ = 0;
+}
+
+}  // namespace protean::io_detail

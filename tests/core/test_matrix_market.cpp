@@ -1,0 +1,409 @@
+#include "core/io/matrix_market.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "support/battery.hpp"
+
+namespace protean::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+CsrMatrix<double> parse(std::string_view text, const ReadOptions& options = {}) {
+  return read_matrix_market_text(test_context(), "text", text, options);
+}
+
+std::string dense(const CsrMatrix<double>& a) {
+  std::string text;
+  for (std::int64_t r = 0; r < a.rows(); ++r) {
+    std::int64_t k = a.pattern.row_ptr[r];
+    for (std::int64_t c = 0; c < a.cols(); ++c) {
+      const bool stored = k < a.pattern.row_ptr[r + 1] && a.pattern.col[k] == c;
+      text += stored ? fmt::format("{} ", a.values[k++]) : ". ";
+    }
+    text += "/ ";
+  }
+  return text;
+}
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / fmt::format("protean-{}-{}", getpid(), next_++)) {
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ / name; }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  static inline int next_ = 0;
+  fs::path path_;
+};
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+constexpr std::string_view general = "%%MatrixMarket matrix coordinate real general\n";
+
+TEST(MatrixMarket, ReadsCoordinates) {
+  EXPECT_EQ(
+      dense(parse(
+          "%%MatrixMarket matrix coordinate real general\n% c\n\n3 4 4\n3 1 -2.5\n1 1 1e2\n2 4 0\n1 3 .5\n")),
+      "100 . 0.5 . / . . . 0 / -2.5 . . . / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 -7\n2 1 +9\n")),
+            "-7 . / 9 . / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 2\n2 1\n")),
+            ". 1 / 1 . / ");
+  EXPECT_EQ(
+      dense(parse("%%MatrixMarket matrix coordinate real symmetric\n3 3 4\n1 1 1\n2 1 2\n3 3 3\n3 1 4\n")),
+      "1 2 4 / 2 . . / 4 . 3 / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 2 5\n2 2 6\n")),
+            ". 5 / 5 6 / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n")),
+            ". 1 / 1 1 / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 2\n2 1 2\n3 2 -3\n")),
+            ". -2 . / 2 . 3 / . -3 . / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate real general\n0 0 0\n")), "");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate real general\n2 0 0\n")), "/ / ");
+}
+
+TEST(MatrixMarket, ReadsArraysColumnByColumn) {
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n0\n6\n")),
+            "1 3 0 / 2 4 6 / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix array integer symmetric\n3 3\n1\n2\n3\n4\n5\n6\n")),
+            "1 2 3 / 2 4 5 / 3 5 6 / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix array real skew-symmetric\n3 3\n1\n2\n3\n")),
+            ". -1 -2 / 1 . -3 / 2 3 . / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix array real skew-symmetric\n1 1\n")), ". / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix array real general\n0 3\n")), "");
+}
+
+TEST(MatrixMarket, AcceptsWhatOtherProgramsWrite) {
+  // CR LF, leading blanks, tabs, plus signs, Fortran exponents, comments and empty lines between, upper case,
+  // no last line end, leading zeros.
+  EXPECT_EQ(
+      dense(parse(
+          "%%matrixmarket MATRIX Coordinate REAL General\r\n%\r\n  2\t2  3 \r\n  1 1 +1.5D+2\r\n\r\n% x\r\n"
+          "\t002  1  -2.5d-1 \r\n2 +2 1E0")),
+      "150 . / -0.25 1 / ");
+}
+
+TEST(MatrixMarket, AddsRepeatedEntriesInTheirOrderOrRefuses) {
+  const std::string text = std::string(general) + "2 2 5\n1 1 1e16\n2 2 1\n1 1 1\n% \n1 1 -1e16\n1 2 1\n";
+  EXPECT_EQ(dense(parse(text)), fmt::format("{} 1 / . 1 / ", (1e16 + 1) - 1e16));
+  try {
+    parse(text, {.duplicates = Duplicates::refuse});
+    FAIL();
+  } catch (const BadFile& e) {
+    EXPECT_EQ(e.line(), 5);
+    EXPECT_NE(std::string(e.what()).find("entry (1, 1) is given twice"), std::string::npos) << e.what();
+  }
+}
+
+struct Bad {
+  std::string_view text;
+  int line, column;
+  std::string_view message;
+};
+
+TEST(MatrixMarket, SaysWhatIsWrongAndWhere) {
+  const Bad cases[] = {
+      {"", 0, 0, "empty"},
+      {"hello world\n", 1, 1, "begins with '%%MatrixMarket matrix'"},
+      {"%MatrixMarket matrix coordinate real general\n1 1 0\n", 1, 1, "'%MatrixMarket'"},
+      {"%%MatrixMarket vector coordinate real general\n", 1, 16, "the object is 'vector'"},
+      {"%%MatrixMarket matrix sparse real general\n", 1, 23, "the layout is 'sparse'"},
+      {"%%MatrixMarket matrix coordinate complex general\n", 1, 34, "complex"},
+      {"%%MatrixMarket matrix coordinate real hermitian\n", 1, 39, "hermitian"},
+      {"%%MatrixMarket matrix coordinate double general\n", 1, 34, "real, integer or pattern"},
+      {"%%MatrixMarket matrix coordinate real diagonal\n", 1, 39, "general, symmetric"},
+      {"%%MatrixMarket matrix array pattern general\n", 1, 29, "real or integer for an array"},
+      {"%%MatrixMarket matrix coordinate pattern skew-symmetric\n", 1, 42, "for a pattern"},
+      {"%%MatrixMarket matrix coordinate\n", 1, 33, "banner ends before the field"},
+      {"%%MatrixMarket matrix coordinate real general extra\n", 1, 47, "'extra'"},
+      {"%%MatrixMarket matrix coordinate real general\n% only\n", 2, 0,
+       "ends before the line with the sizes"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2\n", 2, 4, "'rows columns entries'"},
+      {"%%MatrixMarket matrix array real general\n2 2 2\n", 2, 5, "'rows columns'"},
+      {"%%MatrixMarket matrix coordinate real general\n2 x 1\n", 2, 3, "number of columns is 'x'"},
+      {"%%MatrixMarket matrix coordinate real general\n-2 2 1\n", 2, 1, "cannot be negative"},
+      {"%%MatrixMarket matrix coordinate real general\n3000000000 2 1\n", 2, 1, "at most 2147483647"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 99999999999999999999\n", 2, 5, "64 bits"},
+      {"%%MatrixMarket matrix coordinate real symmetric\n2 3 1\n1 1 1\n", 2, 1, "symmetric matrix is square"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n0 1 1\n", 3, 1, "indices count from 1"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 000 1\n", 3, 3, "indices count from 1"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 -1 1\n", 3, 3, "cannot be negative"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n", 3, 1, "allowed is 1 to 2"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 18446744073709551617 1\n", 3, 3,
+       "allowed is 1 to 2"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1.0 1 1\n", 3, 1, "not a whole number"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n% c\n\n 1 x 1\n", 6, 4,
+       "the column is 'x'"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 abc\n", 3, 5, "'abc' is not a number"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1.5x\n", 3, 5, "'1.5x' is not a number"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1e\n", 3, 5, "'1e' is not a number"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 +-1\n", 3, 5, "'+-1' is not a number"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 nan\n", 3, 5, "only finite"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 -Inf\n", 3, 5, "only finite"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1e999\n", 3, 5, "too large for double"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 -1D999\n", 3, 5, "too large for double"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 2", 4, 4,
+       "the line ends where a value"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2", 4, 2,
+       "the line ends where the column"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1 1\n", 3, 7,
+       "'1' after row, column and value"},
+      {"%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 1 1\n", 3, 5, "'1' after row and column"},
+      {"%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 1 1.5\n", 3, 5, "not a whole number"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1\n2 2 1\n", 4, 0,
+       "after 2 of the 3 entries"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n% c\n  2 2 1\n1 2 1\n", 5, 3,
+       "one entry more"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n2 2 1\nx\n", 4, 1, "one entry more"},
+      {"%%MatrixMarket matrix coordinate real general\n0 0 1\n1 1 1\n", 3, 1, "there is none in this matrix"},
+      {"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n", 5, 0, "after 3 of the 4 entries"},
+      {"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n5\n", 7, 1, "one entry more than the 4"},
+      {"%%MatrixMarket matrix array real general\n1 2\n1 2\n", 3, 3, "one entry is allowed on a line"},
+      {"%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 1\n2 1 5\n1 3 5\n", 5, 1,
+       "one triangle only"},
+      {"%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n", 3, 1, "on the diagonal"},
+      {std::string_view("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 \0\n", 58), 3, 5,
+       "'?' is not a number"},
+  };
+  for (const Bad& bad : cases) {
+    for (int threads : {1, 3}) try {
+        read_matrix_market_text(Context::host(threads), "text", bad.text);
+        ADD_FAILURE() << "accepted: " << bad.text;
+      } catch (const BadFile& e) {
+        EXPECT_EQ(e.line(), bad.line) << bad.text << e.what();
+        EXPECT_EQ(e.column(), bad.column) << bad.text << e.what();
+        EXPECT_NE(std::string(e.what()).find(bad.message), std::string::npos) << bad.text << e.what();
+      }
+  }
+}
+
+TEST(MatrixMarket, NotFiniteValuesAreReadWhenAllowed) {
+  const auto a = parse(std::string(general) + "2 2 2\n1 1 NaN\n2 2 -inf\n", {.allow_not_finite = true});
+  EXPECT_TRUE(std::isnan(a.values[0]));
+  EXPECT_EQ(a.values[1], -std::numeric_limits<double>::infinity());
+  EXPECT_THROW(parse(std::string(general) + "2 2 1\n1 1 1e999\n", {.allow_not_finite = true}), BadFile);
+}
+
+TEST(MatrixMarket, SizesThatCannotFitAreRefusedBeforeAllocating) {
+  const std::size_t peak = peak_allocated_bytes();
+  EXPECT_THROW(parse(std::string(general) + "2 2 1000000000000000\n1 1 1\n"), OutOfMemory);
+  EXPECT_THROW(parse("%%MatrixMarket matrix array real general\n2000000000 2000000000\n"), OutOfMemory);
+  EXPECT_THROW(parse(std::string(general) + "1000 1000 10000\n", {.memory_limit = 10000}), OutOfMemory);
+  EXPECT_EQ(peak_allocated_bytes(), peak);
+}
+
+TEST(MatrixMarket, ErrorsInLargeFilesNameTheRightLineWhateverTheThreads) {
+  std::string text = std::string(general) + "% second line\n1000 1000 200000\n";
+  for (int k = 0; k < 200000; ++k) text += fmt::format("{} {} {}\n", k % 1000 + 1, k / 200 + 1, k * 0.125);
+  const auto line_of = [&](const std::string& changed, int threads) {
+    try {
+      read_matrix_market_text(Context::host(threads), "text", changed);
+    } catch (const BadFile& e) { return e.line(); }
+    return std::int64_t{-1};
+  };
+  for (int threads : {1, 2, 5}) {
+    EXPECT_EQ(line_of(text, threads), -1);
+    std::string bad = text;
+    const std::size_t late = bad.find("\n1000 800 "), later = bad.find("\n1000 995 ");
+    ASSERT_NE(late, std::string::npos);
+    bad[later + 1] = 'x', bad[late + 1] = 'y';
+    EXPECT_EQ(line_of(bad, threads), 1 + std::count(bad.begin(), bad.begin() + late + 1, '\n')) << threads;
+    EXPECT_EQ(line_of(text + "1 1 1\n", threads), 200004);
+    EXPECT_EQ(line_of(text + "1 1 1\n" + text, threads), 200004);
+    EXPECT_EQ(line_of(text.substr(0, text.size() - 40000), threads) > 190000, true);
+  }
+}
+
+TEST(MatrixMarket, RoundTripOfTheBatteryIsBitForBit) {
+  const Folder folder;
+  for (const std::string suffix : {".mtx", ".mtx.gz", ".mtx.xz"})
+    for (const BatteryMatrix& entry : battery()) {
+      if (entry.matrix.pattern.row_ptr.p64) continue;  // text does not keep the width of row pointers
+      const std::string path = folder / (entry.name + suffix);
+      write_matrix_market(*test_context(), path, entry.matrix, "two\nlines");
+      EXPECT_TRUE(identical(read_matrix_market(test_context(), path), entry.matrix)) << path;
+    }
+  EXPECT_EQ(folder.files(), 3 * battery().size() - 3);  // nothing temporary is left
+  EXPECT_EQ(slurp(folder / "identity_33.mtx")
+                .substr(0, 70)
+                .find("%%MatrixMarket matrix coordinate real general\n% two\n"),
+            0u);
+  EXPECT_EQ(slurp(folder / "identity_33.mtx.gz").substr(0, 2), "\x1f\x8b");
+  EXPECT_EQ(slurp(folder / "identity_33.mtx.xz").substr(1, 4), "7zXZ");
+}
+
+TEST(MatrixMarket, RoundTripKeepsEveryBitOfAValue) {
+  const std::int32_t row_ptr[] = {0, 8}, col[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  const double values[] = {0.1,
+                           -0.0,
+                           5e-324,
+                           1.7976931348623157e308,
+                           2.2250738585072014e-308,
+                           1.0 / 3,
+                           123456789012345678.0,
+                           -9007199254740993.0};
+  const Folder folder;
+  const auto a = csr_view(1, 8, row_ptr, col, values);
+  write_matrix_market(*test_context(), folder / "a.mtx", a);
+  EXPECT_TRUE(identical(a, read_matrix_market(test_context(), folder / "a.mtx")));
+}
+
+TEST(MatrixMarket, LargeFilesDoNotDependOnThreads) {
+  const Folder folder;
+  const auto a = generate(test_context(), "random-spd", {{"n", 30000}});
+  write_matrix_market(*test_context(), folder / "a.mtx.gz", a);  // compressed, misleadingly named below
+  fs::rename(folder / "a.mtx.gz", folder / "a.mtx");
+  for (int threads : {1, 2, 7})
+    EXPECT_TRUE(identical(a, read_matrix_market(Context::host(threads), folder / "a.mtx"))) << threads;
+  // Repeated entries, far apart in the file, summed in its order.
+  std::string text = std::string(general) + "300 300 240000\n";
+  for (int k = 0; k < 240000; ++k)
+    text += fmt::format("{} {} {}\n", k * 7 % 300 + 1, k * 11 % 290 + 1, std::sin(k));
+  const auto one = read_matrix_market_text(Context::host(1), "t", text);
+  EXPECT_LT(one.nonzeros(), 240000);
+  std::vector<double> expected(300 * 300, 0.0);
+  for (int k = 0; k < 240000; ++k) expected[k * 7 % 300 * 300 + k * 11 % 290] += std::sin(k);
+  for (std::int64_t r = 0; r < 300; ++r)
+    for (std::int64_t k = one.pattern.row_ptr[r]; k < one.pattern.row_ptr[r + 1]; ++k)
+      ASSERT_EQ(one.values[k], expected[r * 300 + one.pattern.col[k]]);
+  for (int threads : {2, 5})
+    EXPECT_TRUE(identical(one, read_matrix_market_text(Context::host(threads), "t", text)));
+}
+
+TEST(MatrixMarket, LargeArraysAreReadByPieces) {
+  // More than one piece of text, with column borders inside pieces.
+  const int n = 700;
+  const auto value = [](int r, int c) { return std::max(r, c) * 1000.0 + std::min(r, c) + 0.5; };
+  std::string text = "%%MatrixMarket matrix array real symmetric\n700 700\n";
+  for (int c = 0; c < n; ++c)
+    for (int r = c; r < n; ++r) text += fmt::format("{}\n", value(r, c));
+  ASSERT_GT(text.size(), 1u << 20);
+  const auto a = read_matrix_market_text(Context::host(3), "t", text);
+  ASSERT_EQ(a.nonzeros(), n * n);
+  for (int r = 0; r < n; ++r)
+    for (int c = 0; c < n; ++c) ASSERT_EQ(a.values[r * n + c], value(r, c));
+}
+
+TEST(MatrixMarket, BrokenCompressionIsTold) {
+  const Folder folder;
+  for (const std::string name : {"a.mtx.gz", "a.mtx.xz"}) {
+    write_matrix_market(*test_context(), folder / name, battery_matrix("dense_17x17"));
+    std::string bytes = slurp(folder / name);
+    std::ofstream(folder / ("cut-" + name), std::ios::binary) << bytes.substr(0, bytes.size() - 60);
+    bytes[bytes.size() / 2] ^= 0x55;
+    std::ofstream(folder / ("bent-" + name), std::ios::binary) << bytes;
+    for (const std::string kind : {"cut-", "bent-"}) try {
+        read_matrix_market(test_context(), folder / (kind + name));
+        ADD_FAILURE() << kind << name;
+      } catch (const BadFile& e) {
+        EXPECT_NE(std::string(e.what()).find("damaged"), std::string::npos) << e.what();
+      }
+  }
+  // Two gzip streams one after the other are one text.
+  const std::string text = std::string(general) + "1 1 1\n1 1 3\n";
+  for (const auto& [part, mode] : {std::pair(text.substr(0, 50), "wb"), std::pair(text.substr(50), "ab")}) {
+    const gzFile file = gzopen((folder / "two.mtx.gz").c_str(), mode);
+    gzwrite(file, part.data(), static_cast<unsigned>(part.size()));
+    gzclose(file);
+  }
+  EXPECT_EQ(read_matrix_market(test_context(), folder / "two.mtx.gz").values[0], 3.0);
+}
+
+TEST(MatrixMarket, MissingFilesFoldersAndArchivesAreTold) {
+  const Folder folder;
+  const auto message = [&](const std::string& path) -> std::string {
+    try {
+      read_matrix(test_context(), path);
+    } catch (const BadFile& e) { return e.what(); }
+    return {};
+  };
+  EXPECT_NE(message(folder / "none.mtx").find("No such file or directory"), std::string::npos);
+  EXPECT_NE(message(folder / "").find("folder"), std::string::npos) << message(folder / "");
+  std::string tar(1024, '\0');
+  tar.replace(0, 7, "a/a.mtx"), tar.replace(257, 5, "ustar");
+  std::ofstream(folder / "a.tar", std::ios::binary) << tar;
+  EXPECT_NE(message(folder / "a.tar").find("tar archive"), std::string::npos) << message(folder / "a.tar");
+  std::ofstream(folder / "long.mtx") << general << std::string(1 << 20, '%') << "\n";
+  EXPECT_NE(message(folder / "long.mtx").find("a line of more than"), std::string::npos);
+}
+
+TEST(MatrixMarket, Vectors) {
+  const Folder folder;
+  Vector<double> v(test_context(), 5);
+  for (int i = 0; i < 5; ++i) v[i] = 1.0 / (i + 1);
+  for (const std::string name : {"v.mtx", "v.mtx.gz"}) {
+    write_vector_market(folder / name, v);
+    const auto w = read_vector_market(test_context(), folder / name);
+    ASSERT_EQ(w.size(), 5);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(w[i], v[i]);
+  }
+  const auto read = [&](const std::string& text) {
+    std::ofstream(folder / "t.mtx") << text;
+    return read_vector_market(test_context(), folder / "t.mtx");
+  };
+  const auto sparse = read("%%MatrixMarket matrix coordinate real general\n4 1 2\n4 1 9\n2 1 -1\n");
+  ASSERT_EQ(sparse.size(), 4);
+  EXPECT_EQ(sparse[0], 0.0);
+  EXPECT_EQ(sparse[1], -1.0);
+  EXPECT_EQ(sparse[3], 9.0);
+  EXPECT_EQ(read("%%MatrixMarket matrix array integer general\n1 3\n1\n2\n3\n")[2], 3.0);
+  EXPECT_EQ(read("%%MatrixMarket matrix array real general\n0 1\n").size(), 0);
+  EXPECT_THROW(read("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n"), BadFile);
+  EXPECT_THROW(read("%%MatrixMarket matrix array real general\n3 1\n1\n2\n"), BadFile);
+}
+
+std::string shared_folder() {
+  if (const char* path = std::getenv("PROTEAN_SHARED")) return path;
+  return std::string(PROTEAN_SOURCE_DIR) + "/../shared";
+}
+
+TEST(MatrixMarket, RealMatricesHaveTheIndexedSizes) {
+  std::ifstream index(shared_folder() + "/matrices/INDEX.tsv");
+  if (!index)
+    GTEST_SKIP() << "no collection of real matrices in " << shared_folder() << " (set PROTEAN_SHARED)";
+  std::string line;
+  std::getline(index, line);
+  int count = 0;
+  while (std::getline(index, line)) {
+    std::vector<std::string> fields;
+    std::stringstream words(line);
+    for (std::string word; std::getline(words, word, '\t');) fields.push_back(word);
+    const std::string path = shared_folder() + "/matrices/" + fields[0] + ".mtx.xz";
+    if (!fs::exists(path)) continue;
+    ++count;
+    if (fields[7] == "complex") {
+      EXPECT_THROW(read_matrix_market(test_context(), path), BadFile) << path;
+      continue;
+    }
+    const auto a = read_matrix_market(test_context(), path);
+    EXPECT_EQ(a.rows(), std::stoll(fields[2])) << path;
+    EXPECT_EQ(a.cols(), std::stoll(fields[3])) << path;
+    EXPECT_EQ(a.nonzeros(), std::stoll(fields[5])) << path;
+    EXPECT_NO_THROW(validate(*test_context(), a.pattern)) << path;
+  }
+  EXPECT_GT(count, 0);
+}
+
+}  // namespace
+}  // namespace protean::test
