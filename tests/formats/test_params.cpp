@@ -28,6 +28,11 @@ std::vector<Case> cases() {
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
     list.push_back({"hdi", {{"hack", hack}, {"max_fill", all}}});
   for (const std::string order : {"natural", "sorted"}) list.push_back({"sell-packed", {{"order", order}}});
+  for (const std::string rows : {"1", "2", "3", "4", "8"})
+    for (const std::string cols : {"1", "2", "3", "4", "8"})
+      list.push_back({"bcsr", {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
+  list.push_back({"bcsr", {{"rows", "2"}, {"max_fill", all}}});
+  list.push_back({"bcsr", {{"max_fill", all}}});
   return list;
 }
 

@@ -1,0 +1,150 @@
+// Small dense blocks times x: a block's values are one flat vector, against which x is laid out as often as
+// the block has rows, so that neither the block's width nor its height has to fit a register.
+#include "formats/simd.hpp"
+// (Highway compiles this file once for each instruction set.)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "formats/block/blocks.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "formats/block/blocks.hpp"
+#include "formats/simd_gather-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace protean::formats::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// sum[i] += block row i times x, of which the first `cols` entries exist.
+template <int R, int C, class T>
+HWY_INLINE void one_block(const T* values, const T* x, std::int64_t cols, T* sum) {
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < C; ++j)
+      if (j < cols) sum[i] += values[i * C + j] * x[j];
+}
+
+// Adds blocks [b, end) to sum, all of them inside the columns; returns the first it left over.
+template <int R, int C, class T>
+HWY_INLINE std::int64_t many_blocks(const BlockProduct<T>& job, std::int64_t b, std::int64_t end, T* sum) {
+  constexpr int L = R * C;
+  constexpr std::size_t rounded = L <= 2 ? L : L <= 4 ? 4 : L <= 8 ? 8 : 16;
+  using D = hn::CappedTag<T, rounded>;
+  constexpr int N = static_cast<int>(lanes_of<D>), V = (L + N - 1) / N;
+  if constexpr (N < C || N == 1) {
+    for (; b < end; ++b)
+      one_block<R, C>(job.values + b * L, job.x + std::int64_t{job.block_col[b]} * C, C, sum);
+    return b;
+  } else {
+    // The last vector of a block reads on into the next blocks; what it finds there ends in lanes nobody
+    // uses.
+    end = std::min(end, job.blocks - (V * N - L + L - 1) / L);
+    if (b >= end) return b;
+    const D d;
+    const hn::RebindToSigned<D> di;
+    const auto x_lanes = hn::FirstN(d, C);
+    alignas(64) hwy::MakeSigned<T> lane[V * N];
+    for (int l = 0; l < V * N; ++l) lane[l] = l % C;
+    decltype(hn::SetTableIndices(d, lane)) spread[V];
+    for (int v = 0; v < V; ++v) spread[v] = hn::IndicesFromVec(d, hn::Load(di, lane + v * N));
+    hn::Vec<D> first[V], second[V];
+    for (int v = 0; v < V; ++v) first[v] = second[v] = hn::Zero(d);
+    const auto add = [&](std::int64_t block, hn::Vec<D>* to) HWY_ATTR {
+      const T* values = job.values + block * L;
+      const auto x = hn::MaskedLoad(x_lanes, d, job.x + std::int64_t{job.block_col[block]} * C);
+      hwy::Prefetch(values + 4096 / sizeof(T));
+      for (int v = 0; v < V; ++v)
+        to[v] = hn::MulAdd(hn::LoadU(d, values + v * N), hn::TableLookupLanes(x, spread[v]), to[v]);
+    };
+    for (; b + 2 <= end; b += 2) add(b, first), add(b + 1, second);
+    if (b < end) add(b++, first);
+    alignas(64) T flat[V * N];
+    for (int v = 0; v < V; ++v) hn::Store(hn::Add(first[v], second[v]), d, flat + v * N);
+    for (int i = 0; i < R; ++i)
+      for (int j = 0; j < C; ++j) sum[i] += flat[i * C + j];
+    return b;
+  }
+}
+
+template <int R, int C, class T>
+T run(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  T dot = 0;
+  for (std::int64_t i = begin; i < end; ++i) {
+    T sum[R] = {};
+    const std::int64_t last = job.block_ptr[i + 1];
+    std::int64_t whole = last;
+    // Only the last block of a block row can stick out.
+    if (whole > job.block_ptr[i] && (std::int64_t{job.block_col[last - 1]} + 1) * C > job.cols) --whole;
+    std::int64_t b = many_blocks<R, C>(job, job.block_ptr[i], whole, sum);
+    for (; b < last; ++b) {
+      const std::int64_t col = std::int64_t{job.block_col[b]} * C;
+      one_block<R, C>(job.values + b * R * C, job.x + col, job.cols - col, sum);
+    }
+    for (std::int64_t r = i * R, k = 0; k < R && r < job.rows; ++k, ++r) {
+      formats::store(job.alpha, sum[k], job.beta, job.y[r]);
+      if (job.with_dot) dot += job.x[r] * job.y[r];
+    }
+  }
+  return dot;
+}
+
+template <int R, class T>
+T run_cols(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  switch (job.C) {
+    case 1:
+      return run<R, 1>(job, begin, end);
+    case 2:
+      return run<R, 2>(job, begin, end);
+    case 3:
+      return run<R, 3>(job, begin, end);
+    case 4:
+      return run<R, 4>(job, begin, end);
+    default:
+      return run<R, 8>(job, begin, end);
+  }
+}
+
+template <class T>
+T run_rows(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  switch (job.R) {
+    case 1:
+      return run_cols<1>(job, begin, end);
+    case 2:
+      return run_cols<2>(job, begin, end);
+    case 3:
+      return run_cols<3>(job, begin, end);
+    case 4:
+      return run_cols<4>(job, begin, end);
+    default:
+      return run_cols<8>(job, begin, end);
+  }
+}
+
+double block_product_f64(const BlockProduct<double>& job, std::int64_t begin, std::int64_t end) {
+  return run_rows(job, begin, end);
+}
+float block_product_f32(const BlockProduct<float>& job, std::int64_t begin, std::int64_t end) {
+  return run_rows(job, begin, end);
+}
+
+}  // namespace
+}  // namespace protean::formats::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace protean::formats {
+
+HWY_EXPORT(block_product_f64);
+HWY_EXPORT(block_product_f32);
+
+double block_product(const BlockProduct<double>& product, std::int64_t begin, std::int64_t end) {
+  return HWY_DYNAMIC_DISPATCH(block_product_f64)(product, begin, end);
+}
+float block_product(const BlockProduct<float>& product, std::int64_t begin, std::int64_t end) {
+  return HWY_DYNAMIC_DISPATCH(block_product_f32)(product, begin, end);
+}
+
+}  // namespace protean::formats
+#endif
