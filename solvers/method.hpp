@@ -6,6 +6,7 @@
 // go on: that is judged from signals(), in IterationControl alone.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 

@@ -93,11 +93,11 @@ class Run {
         if (verdict.reached && signals.resumable && report_.true_residual <= 2 * verdict.residual) {
           control_->aim_lower(verdict.residual, report_.true_residual);
         } else {
-          const bool needless = signals.cycle_ended && !verdict.reached && reason == StopReason::running;
-          if (!needless && !restart_helps())
+          const bool planned = signals.cycle_ended && !verdict.reached && reason == StopReason::running;
+          if (!planned && !restart_helps())
             return end(reason == StopReason::breakdown ? reason : StopReason::stagnation,
                        restart_detail(verdict, detail));
-          restart();
+          restart(planned);
         }
       }
       method_.step(system_);
@@ -113,10 +113,10 @@ class Run {
     return report_.true_residual = norm<T>(context(), r);
   }
 
-  void restart() {
+  void restart(bool planned) {
     ++report_.restarts;
     method_.begin(system_, method_.scratch());
-    control_->restart(report_.true_residual, report_.iterations);
+    if (!planned) control_->restart(report_.true_residual, report_.iterations);
     steps_since_begin_ = 0;
   }
 
@@ -206,6 +206,9 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   const Space space = A.context()->space();
   if (A.cols() != n)
     throw ShapeMismatch(fmt::format("the operator is {} x {}; {} needs a square one", n, A.cols(), name()));
+  if (space != Space::host)
+    throw WrongSpace(fmt::format("solvers run on host memory in this version; the operator lies in {} memory",
+                                 to_string(space)));
   require<T>(b, n, space, "b");
   require<T>(x, n, space, "x");
   const std::less<const T*> before;
@@ -234,7 +237,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
 }
 
 std::span<const SolverEntry> solvers() noexcept {
-  static const SolverEntry entries[] = {detail::cg};
+  static const SolverEntry entries[] = {detail::cg, detail::bicgstab, detail::gmres};
   return entries;
 }
 

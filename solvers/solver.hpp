@@ -49,7 +49,7 @@ struct SolveReport {
 };
 
 struct SolverOptions {
-  StoppingRule stopping;
+  StoppingRule stopping = {};
   std::int64_t restart = 30;               // gmres: basis vectors before a restart
   std::string orthogonalization = "cgs2";  // gmres: cgs2 | mgs
 };

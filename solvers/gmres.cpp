@@ -1,0 +1,139 @@
+// GMRES(m) with right preconditioning: Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856; Saad,
+// Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, algorithms 6.11 (restarts) and 9.5 (right
+// preconditioning) with the Givens rotations of section 6.5.3. The residual minimised is that of A x = b
+// itself.
+//
+// Orthogonalisation: cgs2, classical Gram-Schmidt done twice, two passes over the basis each (Giraud, Langou,
+// Rozloznik, van den Eshof, Numer. Math. 101 (2005) 87: orthogonal to rounding); mgs, modified Gram-Schmidt,
+// algorithm 6.2, 2 (j + 1) passes over w.
+//
+// Memory traffic of step j = 0 .. m-1 in vectors of n, read + written, beside the product's matrix:
+//
+//   operation                    cgs2                       mgs
+//   z := M^-1 v_j (if M)         2 + 1 (diagonal)           the same
+//   w := A z                     1 + 1                      1 + 1
+//   orthogonalisation            4 (j + 1) + 4 + 2          4 (j + 1) + (j + 1) + 1
+//   v_j+1 := w / h_j+1,j         1 + 1                      1 + 1
+//
+// Memory: (m + 1) n for the basis, n and, with M, another n.
+#include "solvers/gmres_scalars.hpp"
+#include "solvers/method.hpp"
+#include "solvers/methods.hpp"
+
+namespace protean::detail {
+namespace {
+
+template <class T>
+class Gmres final : public Method<T> {
+ public:
+  static constexpr std::string_view id = "gmres";
+  explicit Gmres(const SolverOptions& options)
+      : restart_(options.restart), twice_(options.orthogonalization == "cgs2") {}
+
+  void prepare(const System<T>& s) override {
+    const std::int64_t n = s.x.size;
+    // In exact arithmetic n steps are enough.
+    scalars_.m = std::min(restart_, std::max<std::int64_t>(n, 1));
+    // Columns begin at whole cache lines.
+    stride_ = (n + 15) / 16 * 16;
+    fit(basis_, s.A.context(), stride_ * (scalars_.m + 1));
+    fit(u_, s.A.context(), n);
+    if (s.M) fit(z_, s.A.context(), n);
+    fit(numbers_, s.A.context(), GmresScalars<T>::size(scalars_.m));
+    scalars_.data = numbers_.data();
+  }
+  VectorView<T> scratch() noexcept override { return u_; }
+
+  void begin(const System<T>& s, VectorView<const T> r) override {
+    const VectorView<T> v = basis(s).column(0);
+    // v_0 := r / ||r||, g := ||r|| e_1
+    copy<T>(s.context(), r, v);
+    dot<T>(s.context(), v, v, scalars_.w_squared());
+    scalars_.begin();
+    scale<T>(s.context(), {1, nullptr, scalars_.next(), Demand::nonzero}, v);
+    j_ = 0;
+  }
+
+  void step(const System<T>& s) override {
+    const VectorBlock<T> V = basis(s).first(j_ + 1);
+    const VectorView<T> w = basis(s).column(j_ + 1);
+    // w := A M^-1 v_j
+    if (s.M) s.precondition(V.column(j_), z_);
+    s.A.apply(s.M ? z_.view() : V.column(j_), w);
+    // h_ij := v_i . w, w := w - sum_i h_ij v_i, w . w
+    if (twice_)
+      classical_twice(s, V, w);
+    else
+      modified(s, V, w);
+    // h_j+1,j := ||w||; rotations; the residual norm is |g_j+1|
+    scalars_.rotate(j_, twice_);
+    // v_j+1 := w / h_j+1,j
+    scale<T>(s.context(), {1, nullptr, scalars_.next(), Demand::nonzero}, w);
+    // No new direction: the Krylov space holds the solution (happy breakdown), or A is singular.
+    guard_ = {scalars_.next(),
+              Test::nonzero,
+              StopReason::breakdown,
+              "h(j+1,j)",
+              16 * std::numeric_limits<T>::epsilon(),
+              scalars_.column_squared(),
+              scalars_.column_squared()};
+    ++j_;
+  }
+
+  void finish(const System<T>& s) override {
+    if (j_ == 0) return;
+    // y := R^-1 g
+    scalars_.solve(j_);
+    // u := V y
+    fill<T>(s.context(), T(0), u_);
+    block_axpy<T>(s.context(), T(1), basis(s).first(j_), scalars_.y(), u_);
+    // x := x + M^-1 u
+    if (s.M) s.precondition(u_, z_);
+    axpy<T>(s.context(), T(1), s.M ? z_.view() : u_.view(), s.x);
+    j_ = 0;
+  }
+
+  Signals<T> signals() const noexcept override {
+    return {.residual_squared = scalars_.residual_squared(),
+            .guards = {&guard_, j_ > 0 ? std::size_t{1} : std::size_t{0}},
+            .cycle_ended = j_ == scalars_.m,
+            .resumable = false};
+  }
+
+ private:
+  VectorBlock<T> basis(const System<T>& s) noexcept {
+    return {basis_.data(), s.x.size, stride_, scalars_.m + 1, basis_.space()};
+  }
+
+  void classical_twice(const System<T>& s, VectorBlock<T> V, VectorView<T> w) {
+    block_dot<T>(s.context(), V, w, scalars_.column(j_));
+    block_axpy<T>(s.context(), T(-1), V, scalars_.column(j_), w);
+    block_dot<T>(s.context(), V, w, scalars_.correction());
+    block_axpy<T>(s.context(), T(-1), V, scalars_.correction(), w, scalars_.w_squared());
+  }
+
+  void modified(const System<T>& s, VectorBlock<T> V, VectorView<T> w) {
+    for (std::int64_t i = 0; i <= j_; ++i) {
+      T* const h = scalars_.column(j_) + i;
+      dot<T>(s.context(), V.column(i), w, h);
+      axpy_dot<T>(s.context(), {-1, h}, V.column(i), w, scalars_.w_squared());
+    }
+  }
+
+  const std::int64_t restart_;
+  const bool twice_;
+  std::int64_t stride_ = 0, j_ = 0;
+  Vector<T> basis_, u_, z_, numbers_;
+  GmresScalars<T> scalars_;
+  Guard<T> guard_{};
+};
+
+}  // namespace
+
+constinit const SolverEntry gmres{
+    Gmres<double>::id,
+    "Generalised minimal residuals, restarted, for any matrix; memory grows with the restart",
+    "Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856; Saad 2003, algorithms 6.11 and 9.5",
+    make_solver_of<double, Gmres>, make_solver_of<float, Gmres>};
+
+}  // namespace protean::detail

@@ -1,0 +1,81 @@
+// The small dense part of GMRES: Hessenberg columns, Givens rotations, the triangular solve. All of it works
+// on scalars in place, so that it can run where the scalars live. Private to solvers/.
+//
+// Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 6.5.3.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/vector.hpp"
+
+namespace protean::detail {
+
+// Where everything lies in one block of scalars, for a basis of m + 1 vectors.
+template <class T>
+struct GmresScalars {
+  T* data = nullptr;
+  std::int64_t m = 0;
+
+  static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
+
+  T* column(std::int64_t j) const { return data + j * (m + 1); }  // h_0j .. h_j+1,j; R after rotation
+  T* g() const { return data + (m + 1) * m; }                     // m + 1: rotated right-hand side
+  T* cosines() const { return g() + (m + 1); }                    // m
+  T* sines() const { return cosines() + (m + 1); }                // m
+  T* correction() const { return sines() + (m + 1); }             // m: second pass of Gram-Schmidt
+  T* y() const { return correction() + (m + 1); }                 // m
+  T* residual_squared() const { return y() + (m + 1); }
+  T* w_squared() const { return residual_squared() + 1; }       // after orthogonalisation
+  T* next() const { return residual_squared() + 2; }            // h_j+1,j
+  T* column_squared() const { return residual_squared() + 3; }  // ||A M^-1 v_j||^2
+
+  // From w_squared = ||r||^2: g = ||r|| e_1; next = ||r||.
+  void begin() const {
+    *next() = g()[0] = std::sqrt(*w_squared());
+    *residual_squared() = *w_squared();
+  }
+
+  // Column j holds h_0j .. h_jj and w_squared h_j+1,j^2: applies the rotations so far, makes the next one,
+  // and turns g.
+  void rotate(std::int64_t j, bool corrected) const {
+    T* const h = column(j);
+    T squares = *w_squared();
+    for (std::int64_t i = 0; i <= j; ++i) {
+      if (corrected) h[i] += correction()[i];
+      squares += h[i] * h[i];
+    }
+    *column_squared() = squares;
+    *next() = h[j + 1] = std::sqrt(*w_squared());
+    for (std::int64_t i = 0; i < j; ++i) {
+      const T upper = cosines()[i] * h[i] + sines()[i] * h[i + 1];
+      h[i + 1] = cosines()[i] * h[i + 1] - sines()[i] * h[i];
+      h[i] = upper;
+    }
+    const T length = std::hypot(h[j], h[j + 1]);
+    const T c = length == T(0) ? T(1) : h[j] / length, s = length == T(0) ? T(0) : h[j + 1] / length;
+    cosines()[j] = c, sines()[j] = s;
+    h[j] = length;
+    g()[j + 1] = -s * g()[j];
+    g()[j] = c * g()[j];
+    *residual_squared() = g()[j + 1] * g()[j + 1];
+  }
+
+  // y := R^-1 g of the leading `columns` that are finite; 0 where R has no pivot (a singular matrix).
+  void solve(std::int64_t columns) const {
+    std::int64_t k = 0;
+    T largest = 0;
+    for (; k < columns && std::isfinite(column(k)[k]) && std::isfinite(g()[k]); ++k)
+      largest = std::max(largest, std::abs(column(k)[k]));
+    std::fill_n(y(), columns, T(0));
+    for (std::int64_t i = k - 1; i >= 0; --i) {
+      T sum = g()[i];
+      for (std::int64_t j = i + 1; j < k; ++j) sum -= column(j)[i] * y()[j];
+      const T pivot = column(i)[i];
+      y()[i] = std::abs(pivot) > 4 * std::numeric_limits<T>::epsilon() * largest ? sum / pivot : T(0);
+    }
+  }
+};
+
+}  // namespace protean::detail
