@@ -1,4 +1,4 @@
-# Kokkos >= 3.4 as target Protean::kokkos, and KOKKOS_VERSION.
+# Kokkos >= 3.4 as target Protean::kokkos, and PROTEAN_KOKKOS_NOTE: version and devices, for users.
 #
 # Debian 12 ships Kokkos 3.4.01 with the Serial device only (libtrilinos-kokkos-dev). Its CMake target names an
 # include folder that does not exist; the headers lie in <prefix>/include/trilinos. That is mended here and
@@ -19,6 +19,23 @@ if(Kokkos_FOUND AND TARGET Kokkos::kokkoscore)
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(ProteanKokkos REQUIRED_VARS PROTEAN_KOKKOS_INCLUDE PROTEAN_KOKKOS_LIBRARY)
+if(ProteanKokkos_FOUND)
+  file(STRINGS ${PROTEAN_KOKKOS_INCLUDE}/KokkosCore_config.h _lines REGEX "^#define KOKKOS_(VERSION|ENABLE_[A-Z]+)")
+  string(REGEX REPLACE ".*KOKKOS_VERSION ([0-9]+)([0-9][0-9])([0-9][0-9]).*" "\\1;\\2;\\3" _version "${_lines}")
+  list(GET _version 0 _major)
+  list(GET _version 1 _minor)
+  list(GET _version 2 _patch)
+  math(EXPR _minor "${_minor}")
+  set(PROTEAN_KOKKOS_NOTE "Kokkos ${_major}.${_minor}.${_patch}")
+  if("${_lines}" MATCHES "KOKKOS_ENABLE_OPENMP(;|$)")
+    string(APPEND PROTEAN_KOKKOS_NOTE ", host device OpenMP")
+  elseif("${_lines}" MATCHES "KOKKOS_ENABLE_THREADS(;|$)")
+    string(APPEND PROTEAN_KOKKOS_NOTE ", host device Threads")
+  else()
+    string(APPEND PROTEAN_KOKKOS_NOTE ", host device Serial only: one thread whatever the context has")
+  endif()
+  set(PROTEAN_KOKKOS_NOTE "${PROTEAN_KOKKOS_NOTE}" CACHE INTERNAL "")
+endif()
 if(ProteanKokkos_FOUND AND NOT TARGET Protean::kokkos)
   if(_healthy AND TARGET Kokkos::kokkos)
     add_library(Protean::kokkos INTERFACE IMPORTED)

@@ -1,11 +1,15 @@
-# Intel MKL through its own CMake config, as target Protean::mkl. PyPI's mkl and mkl-devel in a virtual
-# environment serve: -DMKL_ROOT=<environment> or -DMKL_DIR=<environment>/lib/cmake/mkl.
+# Intel MKL through its own CMake config, as target Protean::mkl, and PROTEAN_MKL_NOTE: its version, for users.
+#
+# Only an MKL that was named is taken: by -DMKL_ROOT=<folder>, -DMKL_DIR=<folder>/lib/cmake/mkl, the environment
+# variable MKLROOT that Intel's own scripts set, or an activated virtual environment (PyPI's mkl and mkl-devel
+# serve). One that happens to lie in a system folder or on PATH is not looked for.
 set(ProteanMKL_FOUND FALSE)
 set(MKL_LINK sdl)
 set(MKL_INTERFACE lp64)
-find_package(MKL QUIET CONFIG HINTS ${MKL_ROOT} $ENV{MKLROOT} $ENV{VIRTUAL_ENV})
+find_package(MKL QUIET CONFIG PATHS ${MKL_ROOT} $ENV{MKLROOT} $ENV{VIRTUAL_ENV} NO_DEFAULT_PATH)
 if(MKL_FOUND AND TARGET MKL::MKL)
   set(ProteanMKL_FOUND TRUE)
+  set(PROTEAN_MKL_NOTE "MKL ${MKL_VERSION}, inspector-executor with a hint of 1000 products" CACHE INTERNAL "")
   if(NOT TARGET Protean::mkl)
     add_library(Protean::mkl INTERFACE IMPORTED)
     target_link_libraries(Protean::mkl INTERFACE MKL::MKL)

@@ -84,6 +84,7 @@ struct Kernel {
   std::string_view unavailable = {};  // why it is not in this build; empty when it is
   MakeMatrix<double> make_f64 = nullptr;
   MakeMatrix<float> make_f32 = nullptr;
+  std::string_view note = {};  // what a user should know: the library's version, its limits in this build
 };
 
 using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,

@@ -9,6 +9,7 @@
 // col    [nnz] int32: ascending within a row.
 // values [nnz].
 // Bytes: (v + 8) nnz, v bytes a value.
+// Kernels: native; kokkos (coo_kokkos.cpp) on the same arrays.
 // Parameters: none. Each thread gets the same number of entries, wherever a row ends.
 // Wins when most rows are empty or one row holds most entries; otherwise the row indices are traffic for
 // nothing. Never refuses.
@@ -117,7 +118,7 @@ CooCarry<float> coo_f32(const CooWork<float>& w, std::int64_t begin, std::int64_
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "formats/host_support.hpp"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -168,72 +169,18 @@ PROTEAN_INSTANTIATE(double)
 namespace {
 
 template <class T>
-class Coo final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
+class Coo final : public CooHolder<T>, public HasApplyDot<T> {
  public:
-  explicit Coo(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request),
-        row_(request.context, request.csr.nonzeros()),
-        col_(request.context, request.csr.nonzeros()),
-        values_(request.context, request.csr.nonzeros()) {
-    const SparsityPattern& pattern = request.csr.pattern;
-    const auto borders =
-        balanced_row_borders(pattern, useful_parts(*request.context, pattern.nonzeros + pattern.rows));
-    pattern.row_ptr.visit([&](auto* row_ptr) {
-      parallel(static_cast<int>(borders.size()) - 1, [&](int part, int) {
-        for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
-          std::fill(row_.data() + row_ptr[r], row_.data() + row_ptr[r + 1], static_cast<std::int32_t>(r));
-      });
-    });
-    copy_array(*request.context, pattern.col, pattern.nonzeros, col_.data());
-    copy_array(*request.context, request.csr.values, pattern.nonzeros, values_.data());
-  }
-
-  CsrMatrix<T> to_csr() const override {
-    const std::int64_t rows = this->rows(), size = values_.size();
-    CsrBuilder<T> builder(this->context(), rows, this->cols(), size);
-    parallel(useful_parts(*this->context(), rows + size), [&](int part, int parts) {
-      const Range range = even_range(rows, part, parts);
-      std::int64_t k =
-          std::lower_bound(row_.begin(), row_.end(), static_cast<std::int32_t>(range.begin)) - row_.begin();
-      for (std::int64_t r = range.begin; r < range.end; ++r) {
-        while (k < size && row_[k] == r) ++k;
-        builder.set_row_ptr(r + 1, k);
-      }
-    });
-    copy_array(*this->context(), col_.data(), size, builder.col());
-    copy_array(*this->context(), values_.data(), size, builder.values());
-    return builder.freeze();
-  }
-  std::size_t bytes() const noexcept override { return row_.bytes() + col_.bytes() + values_.bytes(); }
-  std::vector<LayoutArray> layout() const override {
-    return {layout_array("row", row_), layout_array("col", col_), layout_array("values", values_)};
-  }
-  void diagonal(VectorView<T> d) const override {
-    std::fill(d.data, d.data + d.size, T(0));
-    parallel(useful_parts(*this->context(), values_.size()), [&](int part, int parts) {
-      const Range range = even_range(values_.size(), part, parts);
-      for (std::int64_t k = range.begin; k < range.end; ++k)
-        if (row_[k] == col_[k]) d.data[row_[k]] = values_[k];
-    });
-  }
+  using CooHolder<T>::CooHolder;
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    *result =
-        multiply_triples<T>(*this->context(), triples(), this->rows(), T(1), x.data, T(0), y.data, true);
+    *result = multiply_triples<T>(*this->context(), this->triples(), this->rows(), T(1), x.data, T(0), y.data,
+                                  true);
   }
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override {
-    copy_array(*this->context(), csr.values, csr.nonzeros(), values_.data());
-  }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    multiply_triples<T>(*this->context(), triples(), this->rows(), alpha, x.data, beta, y.data, false);
+    multiply_triples<T>(*this->context(), this->triples(), this->rows(), alpha, x.data, beta, y.data, false);
   }
-
- private:
-  Triples<T> triples() const { return {values_.size(), row_.data(), col_.data(), values_.data()}; }
-
-  Buffer<std::int32_t> row_, col_;
-  Buffer<T> values_;
 };
 
 Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,
@@ -241,7 +188,7 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
   return Admission::accept(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 8), pattern.nonzeros);
 }
 
-constexpr Kernel kernels[] = {native_host_kernel<Coo>()};
+constexpr Kernel kernels[] = {native_host_kernel<Coo>(), PROTEAN_KOKKOS_KERNEL(coo)};
 
 }  // namespace
 

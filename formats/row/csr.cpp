@@ -15,7 +15,8 @@
 //   merge  the same rows + entries a thread; a row may be cut, and its pieces are added in order
 //   auto   rows, unless the heaviest thread would then do more than 1.1 times its fair share
 // Wins when there are few products or no regularity. Never refuses.
-// Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
+// Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp) on the same arrays, where `balance` is not
+// used. Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
 // doi 10.1137/1.9780898718003; merge: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
 // multiplication, SC 2016, doi 10.1109/SC.2016.57.
 
@@ -111,7 +112,8 @@ PROTEAN_CSR_KERNEL(csr_product_f32_p64, float, std::int64_t)
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "formats/host_support.hpp"
+#include "formats/private/csr.hpp"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -181,30 +183,18 @@ std::vector<Piece> deal(const SparsityPattern& pattern, int parts, const std::st
 }
 
 template <class T>
-class Csr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
+class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
  public:
   explicit Csr(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request),
-        csr_(request.csr),
+      : CsrHolder<T>(request),
         pieces_(deal(csr_.pattern, useful_parts(*request.context, csr_.nonzeros() + csr_.rows()),
                      request.params.word("balance"))) {}
 
-  CsrMatrix<T> to_csr() const override { return csr_; }
-  std::size_t bytes() const noexcept override { return csr_.bytes(); }
-  std::vector<LayoutArray> layout() const override {
-    return {csr_.pattern.row_ptr.visit([&](auto* p) { return layout_array("row_ptr", p, csr_.rows() + 1); }),
-            layout_array("col", csr_.pattern.col, csr_.nonzeros()),
-            layout_array("values", csr_.values, csr_.nonzeros())};
-  }
-  void diagonal(VectorView<T> d) const override { extract_diagonal(*this->context(), csr_, d.data); }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     *result = run(T(1), x, T(0), y, true);
   }
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override {
-    csr_.values = csr.values, csr_.values_owner = csr.values_owner;
-  }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     run(alpha, x, beta, y, false);
   }
@@ -229,7 +219,7 @@ class Csr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
     });
   }
 
-  CsrMatrix<T> csr_;
+  using CsrHolder<T>::csr_;
   std::vector<Piece> pieces_;
 };
 
@@ -246,7 +236,7 @@ constexpr ParamDoc params[] = {
      .default_value = "auto",
      .choices = "auto|rows|merge"}};
 
-constexpr Kernel kernels[] = {native_host_kernel<Csr>()};
+constexpr Kernel kernels[] = {native_host_kernel<Csr>(), PROTEAN_KOKKOS_KERNEL(csr), PROTEAN_MKL_KERNEL(csr)};
 
 }  // namespace
 
