@@ -3,7 +3,15 @@
 # Debian 12 ships Kokkos 3.4.01 with the Serial device only (libtrilinos-kokkos-dev). Its CMake target names an
 # include folder that does not exist; the headers lie in <prefix>/include/trilinos. That is mended here and
 # nowhere else.
+# Kokkos' config warns of compiler extensions and turns them off for the whole project; ask without them.
+set(_extensions "${CMAKE_CXX_EXTENSIONS}")
+set(CMAKE_CXX_EXTENSIONS OFF)
 find_package(Kokkos QUIET NO_MODULE)
+if("${_extensions}" STREQUAL "")
+  unset(CMAKE_CXX_EXTENSIONS)
+else()
+  set(CMAKE_CXX_EXTENSIONS "${_extensions}")
+endif()
 set(ProteanKokkos_FOUND FALSE)
 find_path(PROTEAN_KOKKOS_INCLUDE Kokkos_Core.hpp HINTS ${Kokkos_DIR}/../../../include PATH_SUFFIXES trilinos)
 find_library(PROTEAN_KOKKOS_LIBRARY NAMES kokkoscore trilinos_kokkoscore)
