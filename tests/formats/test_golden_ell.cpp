@@ -1,4 +1,4 @@
-// Golden arrays and counts of the ELLPACK formats on the catalogue's T8 and clSpMV's B.
+// Golden arrays and counts of the ELLPACK formats and jagged diagonals on the catalogue's T8 and clSpMV's B.
 #include <cmath>
 #include <limits>
 
@@ -121,12 +121,23 @@ TEST(SellCSigma, WindowsAreMultiplesOfSlices) {
   EXPECT_THROW(build("sell-c-sigma", t8(), {{"C", "3"}}), BadArgument);
 }
 
+TEST(Jad, ArraysOnT8) {
+  const auto matrix = build("jad", t8());
+  EXPECT_EQ(layout_numbers(*matrix, "jag_ptr"), (Numbers{0, 7, 13, 17, 19, 21, 22, 23, 24}));
+  EXPECT_EQ(layout_numbers(*matrix, "perm"), (Numbers{5, 1, 4, 7, 0, 6, 2, 3}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{61, 22, 51, 84, 11, 77, 34, 62, 23, 55, 87, 12,
+                                                        78, 63, 24, 58, 88, 64, 25, 65, 26, 66, 67, 68}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"),
+            (Numbers{0, 1, 0, 3, 0, 6, 3, 1, 2, 4, 6, 1, 7, 2, 3, 7, 7, 3, 4, 4, 5, 5, 6, 7}));
+}
+
 // Row 3 is empty and shares a slice with a long one; x[0] is used by rows 0, 4 and 5 only.
 TEST(PaddedRows, NanReachesOnlyRowsThatUseIt) {
   std::vector<std::unique_ptr<AssembledMatrix<double>>> matrices;
   matrices.push_back(build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", "1"}}));
   matrices.push_back(build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", "8"}}));
   matrices.push_back(build("ell", t8()));
+  matrices.push_back(build("jad", t8()));
   for (const auto& matrix : matrices) {
     std::vector<double> x(8, 1.0), y(8);
     x[0] = std::numeric_limits<double>::quiet_NaN();
