@@ -160,7 +160,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
     throw OutOfMemory(fmt::format("format {} needs {} for this matrix; {} are free", entry.id,
                                   human_bytes(admission.bytes), human_bytes(free)),
                       admission.bytes);
-  const BuildRequest<T> request{csr, complete, context, entry, kernel.name};
+  const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission};
   if constexpr (sizeof(T) == 8)
     return kernel.make_f64(request);
   else

@@ -45,11 +45,13 @@ struct Admission {
   std::size_t bytes = 0;
   std::int64_t stored_values = 0;  // with padding and fill
   std::string reason;              // why it was refused, for a person
+  // What admit() worked out and the same format's maker can use, so that it is not worked out twice. Small.
+  std::shared_ptr<const void> plan = {};
   static Admission accept(std::size_t bytes, std::int64_t stored_values) {
-    return {true, bytes, stored_values, {}};
+    return {true, bytes, stored_values, {}, {}};
   }
   static Admission refuse(std::string reason, std::size_t bytes = 0, std::int64_t stored_values = 0) {
-    return {false, bytes, stored_values, std::move(reason)};
+    return {false, bytes, stored_values, std::move(reason), {}};
   }
 };
 
@@ -72,6 +74,7 @@ struct BuildRequest {
   const ContextPtr& context;
   const FormatEntry& entry;
   std::string_view kernel;
+  const Admission& admission;
 };
 
 template <class T>

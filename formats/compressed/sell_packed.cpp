@@ -82,12 +82,6 @@ std::vector<Extent> part_extents(const SparsityPattern& pattern, packed::Order o
   return extents;
 }
 
-Extent total(const std::vector<Extent>& extents) {
-  Extent sum;
-  for (const Extent& e : extents) sum += e;
-  return sum;
-}
-
 template <class T>
 class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
  public:
@@ -95,8 +89,8 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
       : AssembledMatrix<T>(request),
         order_(order_of(request.params)),
         borders_(part_borders(*request.context, request.csr.pattern)) {
-    const auto extents = part_extents(request.csr.pattern, order_, borders_);
-    for (const Extent& e : extents) starts_.push_back(starts_.back()), starts_.back() += e;
+    for (const Extent& e : *static_cast<const std::vector<Extent>*>(request.admission.plan.get()))
+      starts_.push_back(starts_.back()), starts_.back() += e;
     code_ = Buffer<std::uint32_t>(request.context, starts_.back().words);
     values_ = Buffer<T>(request.context, starts_.back().slots * packed::height);
     encode(request.csr, [&](std::int64_t at, const std::vector<std::uint32_t>& code) {
@@ -183,7 +177,8 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
         take_code(at.words, encoder.code());
         const T* from = csr.values + csr.pattern.row_ptr[first];
         T* to = values_.data() + at.slots * packed::height;
-        for (std::int64_t source : encoder.source()) *to++ = source < 0 ? T(0) : from[source];
+        for (std::uint32_t source : encoder.source())
+          *to++ = source == packed::no_source ? T(0) : from[source];
         at = next;
       }
     });
@@ -239,7 +234,15 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const Extent extent = total(part_extents(pattern, order_of(params), part_borders(context, pattern)));
+  for (std::int64_t first = 0; first < pattern.rows; first += packed::window) {
+    const std::int64_t end = std::min(first + packed::window, pattern.rows);
+    if (pattern.row_ptr[end] - pattern.row_ptr[first] >= packed::no_source)
+      return Admission::refuse(fmt::format("rows {} to {} hold more than 2^32 - 2 entries", first, end - 1));
+  }
+  auto extents = std::make_shared<std::vector<Extent>>(
+      part_extents(pattern, order_of(params), part_borders(context, pattern)));
+  Extent extent;
+  for (const Extent& e : *extents) extent += e;
   const std::int64_t stored = extent.slots * packed::height;
   const std::size_t bytes =
       static_cast<std::size_t>(extent.words) * 4 + static_cast<std::size_t>(stored) * value_bytes;
@@ -250,7 +253,9 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
             "of 8; csr stores no padding",
             stored, pattern.nonzeros),
         bytes, stored);
-  return Admission::accept(bytes, stored);
+  Admission admission = Admission::accept(bytes, stored);
+  admission.plan = std::move(extents);
+  return admission;
 }
 
 constexpr Kernel kernels[] = {native_host_kernel<SellPacked>()};

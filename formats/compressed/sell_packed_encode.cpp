@@ -1,4 +1,5 @@
 // Choice of slots and of the narrowest code for each. See sell_packed.cpp.
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -11,30 +12,39 @@ namespace {
 // decides between codes and orders that are close.
 constexpr std::array<double, kinds> work = {0, 4, 8, 24, 24, 24};
 
+// What a slot costs at least in sorted order, where rows are hardly ever neighbours, in the same unit.
+constexpr double least_cost_of_sorted_slot = 64 + 12 + 4;
+
+// Slices with more entries are not worth remembering.
+constexpr std::int64_t longest_shape = 4096;
+
 constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
 void Encoder::encode(std::int64_t first) {
   const int rows = static_cast<int>(std::min<std::int64_t>(window, pattern_.rows - first));
-  const std::int64_t entries = pattern_.row_ptr[first + rows] - pattern_.row_ptr[first];
-  Result* best = nullptr;
   if (order_ != Order::sorted) {
     encode_rows(first, rows, nullptr, natural_);
-    best = &natural_;
+    best_ = &natural_;
+    if (order_ == Order::natural) return;
   }
-  // Rows of one length leave nothing to gain by sorting.
-  if (order_ == Order::sorted || (order_ == Order::automatic && static_cast<double>(natural_.source.size()) >
-                                                                    1.04 * static_cast<double>(entries))) {
-    std::array<unsigned char, window> order{};
-    std::iota(order.begin(), order.begin() + rows, static_cast<unsigned char>(0));
-    std::stable_sort(order.begin(), order.begin() + rows, [&](unsigned char a, unsigned char b) {
-      return pattern_.row_length(first + a) > pattern_.row_length(first + b);
-    });
-    encode_rows(first, rows, order.data(), sorted_);
-    if (!best || sorted_.cost < best->cost) best = &sorted_;
+  // By counting: the slots of sorted rows, then, only if they can be worth it, the rows in their order.
+  std::array<unsigned char, window> order{};
+  std::iota(order.begin(), order.begin() + rows, static_cast<unsigned char>(0));
+  std::array<std::int64_t, window> length;
+  for (int r = 0; r < rows; ++r) length[r] = pattern_.row_length(first + r);
+  if (order_ == Order::automatic) {
+    auto sorted = length;
+    std::sort(sorted.begin(), sorted.begin() + rows, std::greater<>());
+    std::int64_t slots = 0;
+    for (int r = 0; r < rows; r += height) slots += sorted[r];
+    if (static_cast<double>(slots) * least_cost_of_sorted_slot >= natural_.cost) return;
   }
-  code_ = &best->code, source_ = &best->source;
+  std::stable_sort(order.begin(), order.begin() + rows,
+                   [&](unsigned char a, unsigned char b) { return length[a] > length[b]; });
+  encode_rows(first, rows, order.data(), sorted_);
+  if (order_ == Order::sorted || sorted_.cost < natural_.cost) best_ = &sorted_;
 }
 
 void Encoder::encode_rows(std::int64_t first, int rows, const unsigned char* order, Result& result) {
@@ -47,45 +57,134 @@ void Encoder::encode_rows(std::int64_t first, int rows, const unsigned char* ord
   }
   std::array<std::int64_t, height> lanes;
   for (int s = 0; s < rows; s += height) {
+    if (!order && s + height <= rows) {
+      encode_natural_slice(first, first + s, result);
+      continue;
+    }
     for (int l = 0; l < height; ++l) lanes[l] = s + l >= rows ? -1 : first + (order ? order[s + l] : s + l);
-    encode_slice(first, lanes, order == nullptr, result);
+    result.cost += encode_slice(first, lanes, order == nullptr, result);
   }
-  result.cost +=
-      4.0 * static_cast<double>(result.code.size()) + 8.0 * static_cast<double>(result.source.size());
 }
 
-void Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
-                           Result& result) {
+void Encoder::encode_natural_slice(std::int64_t first, std::int64_t row, Result& result) {
+  const std::int64_t begin = pattern_.row_ptr[row], entries = pattern_.row_ptr[row + height] - begin;
+  const auto offset = static_cast<std::uint32_t>(begin - pattern_.row_ptr[first]);
+  const std::int32_t* col = pattern_.col + begin;
+  const auto base = static_cast<std::int32_t>(row);
+  if (entries == 0 || entries > longest_shape) {
+    std::array<std::int64_t, height> rows;
+    for (int l = 0; l < height; ++l) rows[l] = row + l;
+    result.cost += encode_slice(first, rows, true, result);
+    return;
+  }
+  std::array<std::uint32_t, height> ends;
+  std::uint32_t hash = static_cast<std::uint32_t>(col[0] - base) * 0x9e3779b1u;
+  for (int l = 0; l < height; ++l) {
+    ends[l] = static_cast<std::uint32_t>(pattern_.row_ptr[row + l + 1] - begin);
+    hash = (hash ^ ends[l]) * 0x85ebca6bu;
+  }
+  hash ^= static_cast<std::uint32_t>(col[entries - 1] - base) * 0xc2b2ae35u;
+  hash ^= static_cast<std::uint32_t>(col[entries / 2] - base) * 0x27d4eb2fu;
+  Shape& shape = known_[(hash ^ hash >> 15) % shapes];
+  bool same = shape.ends == ends && row + shape.reach <= pattern_.cols;
+  if (same) {
+    std::int32_t differ = 0;
+    const std::int32_t* known = shape.columns.data();
+    for (std::int64_t k = 0; k < entries; ++k) differ |= (col[k] - base) ^ known[k];
+    same = differ == 0;
+  }
+  const std::size_t code_begin = result.code.size(), source_begin = result.source.size();
+  if (same) {
+    result.code.resize(code_begin + shape.code.size());
+    std::uint32_t* code = &result.code[code_begin];
+    std::copy(shape.code.begin(), shape.code.end(), code);
+    for (std::uint32_t word : shape.bases) code[word] += static_cast<std::uint32_t>(row);
+    const std::size_t values = shape.source.size();
+    result.source.resize(source_begin + values);
+    std::uint32_t* to = result.source.data() + source_begin;
+    const std::uint32_t* from = shape.source.data();
+    for (std::size_t i = 0; i < values; ++i) to[i] = from[i] == no_source ? no_source : from[i] + offset;
+    result.cost += shape.cost;
+    return;
+  }
+  std::array<std::int64_t, height> rows;
+  for (int l = 0; l < height; ++l) rows[l] = row + l;
+  const double cost = encode_slice(first, rows, true, result);
+  result.cost += cost;
+  if (at_the_end_) return;
+  shape.ends = ends;
+  shape.columns.resize(static_cast<std::size_t>(entries));
+  for (std::int64_t k = 0; k < entries; ++k) shape.columns[k] = col[k] - base;
+  learn_shape(shape, row, offset, result, code_begin, source_begin, cost);
+}
+
+void Encoder::learn_shape(Shape& shape, std::int64_t row, std::uint32_t offset, const Result& result,
+                          std::size_t code_begin, std::size_t source_begin, double cost) {
+  shape.cost = cost;
+  shape.code.assign(result.code.begin() + static_cast<std::ptrdiff_t>(code_begin), result.code.end());
+  shape.source.assign(result.source.begin() + static_cast<std::ptrdiff_t>(source_begin), result.source.end());
+  for (std::uint32_t& source : shape.source)
+    if (source != no_source) source -= offset;
+  shape.bases.clear();
+  std::int64_t reach = 0;
+  for (std::uint32_t at = 0; at < shape.code.size();) {
+    const ChunkHeader header = read_header(&shape.code[at]);
+    at += header_words;
+    for (int kind = 0; kind < kinds; ++kind)
+      for (int g = 0; g < header.groups[kind]; ++g, at += static_cast<std::uint32_t>(group_words[kind])) {
+        const Decoded group = read_group(static_cast<Kind>(kind), &shape.code[at]);
+        std::int64_t last = shape.code[at];
+        if (kind == pair) last += shape.code[at + 2] & 0xffff;
+        if (kind == quad) last += shape.code[at + 3] & 0xffff;
+        reach = std::max(reach, last + (kind == pair || kind == quad ? group.run - 1 + height : 0) - row);
+        for (int word = 0; word < (kind == wide ? height : 1); ++word)
+          shape.bases.push_back(at + static_cast<std::uint32_t>(word));
+      }
+  }
+  for (std::uint32_t word : shape.bases) shape.code[word] -= static_cast<std::uint32_t>(row);
+  shape.reach = reach;
+}
+
+// Returns the cost.
+double Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
+                             Result& result) {
   unsigned live = 0;
+  at_the_end_ = false;
   for (int l = 0; l < height; ++l) {
     length_[l] = 0;
     if (rows[l] >= 0) {
       columns_[l] = pattern_.col + pattern_.row_ptr[rows[l]];
       length_[l] = pattern_.row_length(rows[l]);
-      offset_[l] = pattern_.row_ptr[rows[l]] - pattern_.row_ptr[first];
+      offset_[l] = static_cast<std::uint32_t>(pattern_.row_ptr[rows[l]] - pattern_.row_ptr[first]);
     }
     if (length_[l] > 0) live |= 1u << l;
   }
+  double cost = 0;
   slots_.clear();
   if (natural && live == 255) {
     take_full_diagonals();
     const bool diagonals = !slots_.empty();
     if (!add_slots_by_diagonal()) add_slots_by_rank();
-    const double cost = group_slots();
+    cost = group_slots();
     // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
     if (diagonals && groups_.back().kind != contiguous) {
       std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
       slots_.clear();
       keep_all_rows();
       add_slots_by_rank();
-      if (group_slots() >= cost) std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
+      const double cost_by_rank = group_slots();
+      if (cost_by_rank >= cost)
+        std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
+      else
+        cost = cost_by_rank;
     }
   } else {
     keep_all_rows();
     if (!natural || !add_slots_by_diagonal()) add_slots_by_rank();
-    group_slots();
+    cost = group_slots();
   }
   emit(live, result);
+  return cost;
 }
 
 void Encoder::keep_all_rows() {
@@ -119,7 +218,7 @@ void Encoder::take_full_diagonals() {
     slot.mask = 255;
     for (int l = 0; l < height; ++l) {
       slot.col[l] = columns_[l][at[l]];
-      slot.source[l] = offset_[l] + at[l]++;
+      slot.source[l] = offset_[l] + static_cast<std::uint32_t>(at[l]++);
     }
   }
   for (int l = 0; l < height; ++l)
@@ -145,11 +244,11 @@ bool Encoder::add_slots_by_diagonal() {
     Slot& slot = slots_.emplace_back();
     slot.mask = 0;
     for (int l = 0; l < height; ++l) {
-      slot.source[l] = -1;
+      slot.source[l] = no_source;
       if (at[l] == rest_[l].size() || columns_[l][rest_[l][at[l]]] - l != diagonal) continue;
       slot.mask |= 1u << l;
       slot.col[l] = columns_[l][rest_[l][at[l]]];
-      slot.source[l] = offset_[l] + rest_[l][at[l]++];
+      slot.source[l] = offset_[l] + static_cast<std::uint32_t>(rest_[l][at[l]++]);
     }
   }
 }
@@ -162,11 +261,11 @@ void Encoder::add_slots_by_rank() {
     Slot& slot = slots_.emplace_back();
     slot.mask = 0;
     for (int l = 0; l < height; ++l) {
-      slot.source[l] = -1;
+      slot.source[l] = no_source;
       if (k >= rest_[l].size()) continue;
       slot.mask |= 1u << l;
       slot.col[l] = columns_[l][rest_[l][k]];
-      slot.source[l] = offset_[l] + rest_[l][k];
+      slot.source[l] = offset_[l] + static_cast<std::uint32_t>(rest_[l][k]);
     }
   }
 }
@@ -210,7 +309,8 @@ Encoder::Group Encoder::classify(int number) {
       std::int32_t low = none;
       for (int l = 0; l < height; ++l)
         if (open >> l & 1) low = std::min(low, slot.col[l]);
-      low = std::min(low, static_cast<std::int32_t>(pattern_.cols - height));
+      if (low > pattern_.cols - height)
+        low = static_cast<std::int32_t>(pattern_.cols - height), at_the_end_ = true;
       start[stretches] = low;
       for (int l = 0; l < height; ++l) {
         if (!(open >> l & 1) || slot.col[l] >= low + height) continue;
@@ -256,7 +356,7 @@ Encoder::Group Encoder::classify(int number) {
 }
 
 // True when the slot has the columns of the group's last one plus 1 and its stretches stay inside x.
-bool Encoder::extends(const Group& group, int number) const {
+bool Encoder::extends(const Group& group, int number) {
   if ((group.kind != pair && group.kind != quad) || group.run == most_run) return false;
   const Slot &last = slots_[number - 1], &slot = slots_[number];
   if (slot.mask != last.mask) return false;
@@ -264,7 +364,9 @@ bool Encoder::extends(const Group& group, int number) const {
     if ((slot.mask >> l & 1) && slot.col[l] != last.col[l] + 1) return false;
   const std::int64_t highest = static_cast<std::int64_t>(group.words[0]) +
                                (group.kind == pair ? group.words[2] & 0xffff : group.words[3] & 0xffff);
-  return highest + group.run + height <= pattern_.cols;
+  if (highest + group.run + height <= pattern_.cols) return true;
+  at_the_end_ = true;
+  return false;
 }
 
 double Encoder::group_slots() {
@@ -305,7 +407,6 @@ void Encoder::emit(unsigned live, Result& result) {
         result.code.insert(result.code.end(), group.words.begin(), group.words.begin() + group_words[kind]);
         for (int s = group.first; s < group.first + group.run; ++s)
           result.source.insert(result.source.end(), slots_[s].source.begin(), slots_[s].source.end());
-        result.cost += work[kind] * group.run;
       }
     if (header.last) break;
   }

@@ -140,30 +140,33 @@ struct Extent {
 
 enum class Order : unsigned char { automatic, natural, sorted };
 
-// Encodes one window after the other. Depends on the pattern alone, so that the same windows come out when
-// sizes are predicted, when the matrix is built and when it gets new values. One for each thread.
+// Of a stored value: it is padding.
+constexpr std::uint32_t no_source = 0xffffffff;
+
+// Encodes one window after the other. What comes out depends on the pattern alone, so that it is the same
+// when sizes are predicted, when the matrix is built and when it gets new values. One for each thread.
 class Encoder {
  public:
-  Encoder(const SparsityPattern& pattern, Order order) : pattern_(pattern), order_(order) {}
+  Encoder(const SparsityPattern& pattern, Order order) : pattern_(pattern), order_(order), known_(shapes) {}
 
   // Rows first .. min(first + 256, rows) - 1. What the members below return lives until the next call.
   void encode(std::int64_t first);
   Extent extent() const {
-    return {static_cast<std::int64_t>(code_->size()), static_cast<std::int64_t>(source_->size()) / height};
+    return {static_cast<std::int64_t>(best_->code.size()),
+            static_cast<std::int64_t>(best_->source.size()) / height};
   }
-  const std::vector<std::uint32_t>& code() const { return *code_; }
-  // For each stored value the entry of the matrix it is, counted from the window's first; -1 for padding.
-  const std::vector<std::int64_t>& source() const { return *source_; }
+  const std::vector<std::uint32_t>& code() const { return best_->code; }
+  // For each stored value the entry of the matrix it is, counted from the window's first, or no_source.
+  const std::vector<std::uint32_t>& source() const { return best_->source; }
 
  private:
   struct Slot {
     std::array<std::int32_t, height> col;  // of padding too: a column of the same row
-    std::array<std::int64_t, height> source;
+    std::array<std::uint32_t, height> source;
     unsigned mask;
   };
   struct Result {
-    std::vector<std::uint32_t> code;
-    std::vector<std::int64_t> source;
+    std::vector<std::uint32_t> code, source;
     double cost = 0;
   };
   struct Group {
@@ -171,10 +174,23 @@ class Encoder {
     int first, run;  // slots
     std::array<std::uint32_t, 8> words;
   };
+  // A slice in natural order, relative to its first row and entry: a slice that looks the same elsewhere in
+  // the matrix gets the same code with other bases.
+  struct Shape {
+    std::array<std::uint32_t, height> ends{};  // of the rows, counted in entries
+    std::vector<std::int32_t> columns;
+    std::vector<std::uint32_t> code, source, bases;  // bases: which words of code are columns
+    std::int64_t reach = 0;                          // columns needed behind the slice's first row
+    double cost = 0;
+  };
+  static constexpr std::size_t shapes = 512;
 
   void encode_rows(std::int64_t first, int rows, const unsigned char* order, Result& result);
-  void encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
-                    Result& result);
+  void encode_natural_slice(std::int64_t first, std::int64_t row, Result& result);
+  void learn_shape(Shape& shape, std::int64_t row, std::uint32_t offset, const Result& result,
+                   std::size_t code_begin, std::size_t source_begin, double cost);
+  double encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
+                      Result& result);
   void keep_all_rows();
   void take_full_diagonals();
   bool add_slots_by_diagonal();
@@ -182,21 +198,23 @@ class Encoder {
   void fill_padding(Slot& slot) const;
   double group_slots();  // returns the cost
   Group classify(int slot);
-  bool extends(const Group& group, int slot) const;
+  bool extends(const Group& group, int slot);
   void emit(unsigned live, Result& result);
 
   const SparsityPattern pattern_;
   Order order_;
+  std::vector<Shape> known_;
   Result natural_, sorted_;
-  const std::vector<std::uint32_t>* code_ = nullptr;
-  const std::vector<std::int64_t>* source_ = nullptr;
+  const Result* best_ = nullptr;
   // One slice
   std::array<const std::int32_t*, height> columns_{};
-  std::array<std::int64_t, height> length_{}, offset_{};
+  std::array<std::int64_t, height> length_{};
+  std::array<std::uint32_t, height> offset_{};
   std::array<std::vector<std::int32_t>, height> rest_;  // positions in the row not yet in a slot
   std::vector<Slot> slots_, other_slots_;
   std::vector<Group> groups_, other_groups_;
   std::array<std::vector<int>, kinds> of_kind_;
+  bool at_the_end_ = false;  // the last columns of x changed a code of this slice
 };
 
 // One part of a product: whole windows, rows begin .. end - 1.
