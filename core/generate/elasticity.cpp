@@ -83,7 +83,7 @@ CsrMatrix<double> elasticity_3d(const ContextPtr& context, const GeneratorParams
     return {number % n + 1, number / n % nodes_yz, number / (n * nodes_yz)};
   };
   // Inside the cube all nodes have the same 27 blocks.
-  std::array<double, 729> inner{};
+  std::array<double, 243> inner{};
   const bool has_inner = n >= 4;
   if (has_inner)
     for (int at = 0, r = 0; r < 3; ++r)
@@ -105,7 +105,7 @@ CsrMatrix<double> elasticity_3d(const ContextPtr& context, const GeneratorParams
         const int r = static_cast<int>(row % 3);
         const bool is_inner =
             has_inner && at[0] >= 2 && at[0] < n && at[1] >= 1 && at[1] < n && at[2] >= 1 && at[2] < n;
-        const double* block = inner.data() + 243 * r;
+        const double* block = inner.data() + 81 * r;
         for (std::int64_t z = low(at[2], 0); z <= high(at[2]); ++z)
           for (std::int64_t y = low(at[1], 0); y <= high(at[1]); ++y)
             for (std::int64_t x = low(at[0], 1); x <= high(at[0]); ++x)

@@ -30,7 +30,7 @@ bool positive_definite(const CsrMatrix<double>& a) {
 }
 
 GeneratorParams small(std::string_view kind) {
-  if (kind == "elasticity-3d") return {{"n", 3}};
+  if (kind == "elasticity-3d") return {{"n", 5}};
   if (kind == "poisson-3d" || kind == "anisotropic-3d" || kind == "convection-diffusion-3d")
     return {{"n", 6}};
   if (kind == "poisson-2d" || kind == "anisotropic-2d") return {{"n", 15}};
@@ -163,6 +163,24 @@ TEST(Generate, ElasticityIsInEquilibriumUnderLinearDisplacements) {
   EXPECT_EQ(inner, 3 * (n - 2) * (n - 1) * (n - 1));
   EXPECT_GT(free_nodes, inner);
   EXPECT_NE(force(field, a.rows() - 1), 0.0);  // at the free corner a strained cube does pull
+}
+
+TEST(Generate, ElasticityStiffnessGrowsWithEveryStrain) {
+  // Constant strain e gives the energy E e^2 of Hooke's law, here by components: u' A u over the free nodes
+  // of displacements that vanish on the clamped face, for which the energy is exact.
+  const int n = 6;
+  const double young = 3, ratio = 0.25, lambda = young * ratio / ((1 + ratio) * (1 - 2 * ratio)),
+               mu = young / (2 * (1 + ratio));
+  const auto a = generate(test_context(), "elasticity-3d", {{"n", n}, {"young", young}, {"poisson", ratio}});
+  for (int component = 0; component < 3; ++component) {
+    double energy = 0;
+    for (std::int64_t row = component; row < a.rows(); row += 3)
+      for (std::int64_t k = a.pattern.row_ptr[row]; k < a.pattern.row_ptr[row + 1]; ++k)
+        if (a.pattern.col[k] % 3 == component)
+          energy += a.values[k] * static_cast<double>(row / 3 % n + 1) / n *
+                    static_cast<double>(a.pattern.col[k] / 3 % n + 1) / n;
+    EXPECT_NEAR(energy, component == 0 ? lambda + 2 * mu : mu, 1e-12);  // u_component = x
+  }
 }
 
 TEST(Generate, ElasticityHasTheStiffnessOfABar) {

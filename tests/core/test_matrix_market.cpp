@@ -13,6 +13,7 @@
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
+#include "support/folder.hpp"
 
 namespace protean::test {
 namespace {
@@ -34,29 +35,6 @@ std::string dense(const CsrMatrix<double>& a) {
     text += "/ ";
   }
   return text;
-}
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / fmt::format("protean-{}-{}", getpid(), next_++)) {
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ / name; }
-  std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  static inline int next_ = 0;
-  fs::path path_;
-};
-
-std::string slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 constexpr std::string_view general = "%%MatrixMarket matrix coordinate real general\n";

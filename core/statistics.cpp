@@ -1,0 +1,215 @@
+#include "core/statistics.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "core/parallel.hpp"
+
+namespace protean {
+namespace {
+
+// Rows are taken in blocks of this many: a multiple of 2, 3 and 4, so that no block of a blocked format is
+// cut, and sums of doubles are per block, so that they do not depend on the number of threads.
+constexpr std::int64_t block_rows = 4096 / 12 * 12;
+
+// What a stretch of rows adds up to.
+struct Counts {
+  std::int64_t longest = 0, shortest = std::numeric_limits<std::int64_t>::max(), empty = 0;
+  std::int64_t lower_bandwidth = 0, upper_bandwidth = 0;
+  std::int64_t on_diagonal = 0, below = 0, above = 0, above_without_mirror = 0;
+  std::int64_t neighbours = 0, compared_rows = 0;
+  std::array<std::int64_t, 3> blocks{};
+  unsigned __int128 squares = 0;  // of row lengths
+  double similarity = 0;
+
+  void add(const Counts& other) {
+    longest = std::max(longest, other.longest), shortest = std::min(shortest, other.shortest),
+    empty += other.empty;
+    lower_bandwidth = std::max(lower_bandwidth, other.lower_bandwidth);
+    upper_bandwidth = std::max(upper_bandwidth, other.upper_bandwidth);
+    on_diagonal += other.on_diagonal, below += other.below, above += other.above;
+    above_without_mirror += other.above_without_mirror, neighbours += other.neighbours;
+    compared_rows += other.compared_rows, squares += other.squares, similarity += other.similarity;
+    for (std::size_t i = 0; i < 3; ++i) blocks[i] += other.blocks[i];
+  }
+};
+
+bool contains(std::span<const std::int32_t> row, std::int64_t col) {
+  return std::binary_search(row.begin(), row.end(), static_cast<std::int32_t>(col));
+}
+
+// Entries of `row` with an entry of `next` at column distance 0 or 1.
+std::int64_t with_neighbour(std::span<const std::int32_t> row, std::span<const std::int32_t> next) {
+  std::int64_t count = 0;
+  auto other = next.begin();
+  for (const std::int64_t c : row) {
+    while (other != next.end() && *other < c - 1) ++other;
+    if (other == next.end()) break;
+    if (*other <= c + 1) ++count;
+  }
+  return count;
+}
+
+// Distinct values of column / size over `size` rows: a merge, so it needs no memory.
+std::int64_t blocks_of(const SparsityPattern& p, std::int64_t first, std::int64_t size) {
+  std::array<std::int64_t, 4> at{}, end{};
+  for (std::int64_t i = 0; i < size; ++i) {
+    const bool inside = first + i < p.rows;
+    at[i] = inside ? p.row_ptr[first + i] : 0, end[i] = inside ? p.row_ptr[first + i + 1] : 0;
+  }
+  for (std::int64_t count = 0;; ++count) {
+    std::int64_t block = std::numeric_limits<std::int64_t>::max();
+    for (std::int64_t i = 0; i < size; ++i)
+      if (at[i] < end[i]) block = std::min(block, p.col[at[i]] / size);
+    if (block == std::numeric_limits<std::int64_t>::max()) return count;
+    for (std::int64_t i = 0; i < size; ++i)
+      while (at[i] < end[i] && p.col[at[i]] < (block + 1) * size) ++at[i];
+  }
+}
+
+class Pass {
+ public:
+  Pass(const SparsityPattern& pattern, std::vector<unsigned char>& diagonals, bool test_symmetry)
+      : p_(pattern), diagonals_(diagonals), test_symmetry_(test_symmetry) {}
+
+  Counts rows(std::int64_t begin, std::int64_t end) const {
+    Counts counts;
+    for (std::int64_t r = begin; r < end; ++r) row(r, counts);
+    for (std::int64_t size = 2; size <= 4; ++size)
+      for (std::int64_t r = begin; r < end; r += size) counts.blocks[size - 2] += blocks_of(p_, r, size);
+    return counts;
+  }
+
+ private:
+  void row(std::int64_t r, Counts& counts) const {
+    const auto cols = p_.row(r);
+    const auto length = static_cast<std::int64_t>(cols.size());
+    counts.longest = std::max(counts.longest, length), counts.shortest = std::min(counts.shortest, length);
+    counts.squares += static_cast<unsigned __int128>(length) * static_cast<unsigned __int128>(length);
+    if (length == 0) {
+      ++counts.empty;
+      return;
+    }
+    counts.lower_bandwidth = std::max(counts.lower_bandwidth, r - cols.front());
+    counts.upper_bandwidth = std::max(counts.upper_bandwidth, cols.back() - r);
+    for (std::size_t k = 0; k < cols.size(); ++k) {
+      const std::int64_t c = cols[k];
+      mark(c - r + p_.rows - 1);
+      if (k > 0 && cols[k - 1] + 1 == c) counts.neighbours += 2;  // each is the other's
+      if (c < r) {
+        ++counts.below;
+      } else if (c == r) {
+        ++counts.on_diagonal;
+      } else {
+        ++counts.above;
+        if (test_symmetry_ && !contains(p_.row(c), r)) ++counts.above_without_mirror;
+      }
+    }
+    if (r + 1 < p_.rows) {
+      ++counts.compared_rows;
+      counts.similarity +=
+          static_cast<double>(with_neighbour(cols, p_.row(r + 1))) / static_cast<double>(length);
+    }
+  }
+
+  // Threads may mark the same diagonal; it is read first because most are marked already.
+  void mark(std::int64_t diagonal) const {
+    std::atomic_ref<unsigned char> flag(diagonals_[static_cast<std::size_t>(diagonal)]);
+    if (!flag.load(std::memory_order_relaxed)) flag.store(1, std::memory_order_relaxed);
+  }
+
+  const SparsityPattern& p_;
+  std::vector<unsigned char>& diagonals_;
+  bool test_symmetry_;
+};
+
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+}  // namespace
+
+Statistics statistics(const Context& context, const SparsityPattern& pattern) {
+  const SparsityPattern& p = pattern;
+  const bool square = p.rows == p.cols;
+  std::vector<unsigned char> diagonals(p.nonzeros > 0 ? static_cast<std::size_t>(p.rows + p.cols - 1) : 0);
+  const Pass pass(p, diagonals, square);
+  const std::int64_t blocks = (p.rows + block_rows - 1) / block_rows;
+  std::vector<Counts> parts(static_cast<std::size_t>(blocks));
+  std::atomic<std::int64_t> next{0};
+  // Blocks are taken in turn: rows of very different length would make even shares uneven.
+  parallel(useful_parts(context, p.nonzeros + p.rows), [&](int, int) {
+    for (std::int64_t b = next.fetch_add(1); b < blocks; b = next.fetch_add(1))
+      parts[b] = pass.rows(b * block_rows, std::min(p.rows, (b + 1) * block_rows));
+  });
+  Counts all;
+  for (const Counts& part : parts) all.add(part);
+
+  Statistics s;
+  s.rows = p.rows, s.cols = p.cols, s.nonzeros = p.nonzeros;
+  s.longest = all.longest, s.shortest = p.rows > 0 ? all.shortest : 0, s.empty_rows = all.empty;
+  const auto rows = static_cast<double>(p.rows), entries = static_cast<double>(p.nonzeros);
+  s.mean = ratio(entries, rows);
+  // n sum(l^2) - sum(l)^2 without rounding; both terms are below 2^126.
+  const auto sum = static_cast<unsigned __int128>(p.nonzeros);
+  const unsigned __int128 spread = static_cast<unsigned __int128>(p.rows) * all.squares - sum * sum;
+  s.deviation = p.rows > 0 ? std::sqrt(static_cast<double>(spread)) / rows : 0;
+  s.diagonals = std::count(diagonals.begin(), diagonals.end(), 1);
+  s.lower_bandwidth = all.lower_bandwidth, s.upper_bandwidth = all.upper_bandwidth;
+  for (int size = 2; size <= 4; ++size) {
+    s.block_fill[size - 2].blocks = all.blocks[size - 2];
+    s.block_fill[size - 2].fill =
+        ratio(static_cast<double>(size * size) * static_cast<double>(all.blocks[size - 2]), entries);
+  }
+  // Every entry above has its mirror below, and there are no others below.
+  s.structurally_symmetric = square && all.above_without_mirror == 0 && all.above == all.below;
+  s.full_diagonal = all.on_diagonal == std::min(p.rows, p.cols);
+  s.features.memory_footprint_mib = (entries * 12 + (rows + 1) * 4) / 1048576;
+  s.features.mean_row_length = s.mean;
+  s.features.skew = ratio(static_cast<double>(s.longest) - s.mean, s.mean);
+  s.features.cross_row_similarity = ratio(all.similarity, static_cast<double>(all.compared_rows));
+  s.features.neighbours = ratio(static_cast<double>(all.neighbours), entries);
+  return s;
+}
+
+template <class T>
+double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (p.rows != p.cols) return infinity;
+  struct Largest {
+    double difference = 0, value = 0;
+  };
+  const int workers = useful_parts(context, p.nonzeros);
+  const auto borders = balanced_row_borders(p, workers);
+  std::vector<Largest> parts(static_cast<std::size_t>(workers));
+  parallel(workers, [&](int part, int) {
+    Largest mine;
+    for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
+      for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k) {
+        const auto mirror = p.row(p.col[k]);
+        const auto found = std::lower_bound(mirror.begin(), mirror.end(), static_cast<std::int32_t>(r));
+        if (found == mirror.end() || *found != r) {
+          mine.difference = infinity;
+          break;
+        }
+        const auto a = static_cast<double>(matrix.values[k]);
+        const auto b = static_cast<double>(matrix.values[p.row_ptr[p.col[k]] + (found - mirror.begin())]);
+        // Written so that NaN counts as different.
+        const double difference = a == b ? 0 : std::abs(a - b);
+        if (!(difference <= mine.difference))
+          mine.difference = std::isnan(difference) ? infinity : difference;
+        mine.value = std::max(mine.value, std::abs(a));
+      }
+    parts[part] = mine;
+  });
+  Largest all;
+  for (const Largest& part : parts) {
+    all.difference = std::max(all.difference, part.difference), all.value = std::max(all.value, part.value);
+  }
+  return all.difference == 0 ? 0 : all.difference == infinity ? infinity : all.difference / all.value;
+}
+template double asymmetry(const Context&, const CsrMatrix<float>&);
+template double asymmetry(const Context&, const CsrMatrix<double>&);
+
+}  // namespace protean

@@ -1,0 +1,207 @@
+// Atomic files and .pbin.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/generate/generate.hpp"
+#include "core/io/atomic_file.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/io/pbin.hpp"
+#include "gtest/gtest.h"
+#include "support/battery.hpp"
+#include "support/folder.hpp"
+
+namespace protean::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class Action>
+std::string message_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& e) { return e.what(); }
+  return {};
+}
+
+TEST(AtomicFile, IsThereAfterCommitAndNotBefore) {
+  const Folder folder;
+  {
+    AtomicFile file(folder / "a.txt");
+    file.write("one ");
+    file.write(std::string(1 << 20, 'x'));
+    EXPECT_FALSE(fs::exists(folder / "a.txt"));
+    file.commit();
+    EXPECT_TRUE(fs::exists(folder / "a.txt"));
+    EXPECT_THROW(file.write("more"), BadArgument);
+  }
+  EXPECT_EQ(slurp(folder / "a.txt"), "one " + std::string(1 << 20, 'x'));
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(AtomicFile, WithoutCommitTheOldFileStays) {
+  const Folder folder;
+  write_file(folder / "a.txt", "old");
+  { AtomicFile(folder / "a.txt").write("new"); }
+  EXPECT_EQ(slurp(folder / "a.txt"), "old");
+  EXPECT_EQ(folder.files(), 1u);
+  write_file(folder / "a.txt", "new");
+  EXPECT_EQ(slurp(folder / "a.txt"), "new");
+}
+
+TEST(AtomicFile, KeepsPermissionsAndFollowsLinks) {
+  const Folder folder;
+  write_file(folder / "a.txt", "old");
+  chmod((folder / "a.txt").c_str(), 0640);
+  fs::create_symlink("a.txt", folder / "link.txt");
+  write_file(folder / "link.txt", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link.txt"));
+  EXPECT_EQ(slurp(folder / "a.txt"), "new");
+  struct stat status {};
+  ASSERT_EQ(stat((folder / "a.txt").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640u);
+}
+
+TEST(AtomicFile, ErrorsGiveTheSystemsTextAndAdvice) {
+  const Folder folder;
+  EXPECT_NE(message_of([&] {
+              write_file(folder / "none/a.txt", "x");
+            }).find("No such file or directory; create the folder"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { write_file(folder / "", "x"); }).find("Is a directory"), std::string::npos);
+  if (fs::exists("/dev/full")) {
+    EXPECT_NE(
+        message_of([] { write_file("/dev/full", "x"); }).find("No space left on device; free some space"),
+        std::string::npos);
+  }
+  if (geteuid() != 0) {
+    fs::permissions(folder / "", fs::perms::owner_read | fs::perms::owner_exec);
+    EXPECT_NE(message_of([&] { write_file(folder / "a.txt", "x"); }).find("Permission denied"),
+              std::string::npos);
+    fs::permissions(folder / "", fs::perms::owner_all);
+  }
+}
+
+// A disk that fills up in the middle, by a limit on the size of files in a child process.
+TEST(AtomicFile, NothingIsLeftWhenTheDiskIsFull) {
+  const Folder folder;
+  const auto a = generate(Context::host(1), "poisson-2d", {{"n", 60}});
+  write_file(folder / "a.mtx", "old");
+  fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{10000, 10000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto context = Context::host(1);
+    const bool text = message_of([&] {
+                        write_matrix_market(*context, folder / "a.mtx", a);
+                      }).find("File too large") != std::string::npos;
+    const bool binary = message_of([&] {
+                          write_pbin(*context, folder / "a.pbin", a);
+                        }).find("File too large") != std::string::npos;
+    _exit(text && binary ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(slurp(folder / "a.mtx"), "old");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(Pbin, RoundTripOfTheBatteryIsBitForBit) {
+  const Folder folder;
+  for (const BatteryMatrix& entry : battery()) {
+    const std::string path = folder / (entry.name + ".pbin");
+    write_pbin(*test_context(), path, entry.matrix);
+    for (bool verify : {true, false}) {
+      const auto a = read_pbin(test_context(), path, verify);
+      EXPECT_TRUE(identical(a, entry.matrix)) << path;
+      EXPECT_EQ(a.pattern.row_ptr.width(), entry.matrix.pattern.row_ptr.width());
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.values) % 64, 0u);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.pattern.col) % 64, 0u);
+    }
+    EXPECT_TRUE(identical(read_matrix(test_context(), path), entry.matrix));
+  }
+}
+
+TEST(Pbin, IsMappedAndOutlivesItsReplacement) {
+  const Folder folder;
+  const auto a = generate(test_context(), "poisson-3d", {{"n", 30}});
+  write_pbin(*test_context(), folder / "a.pbin", a);
+  const std::size_t before = allocated_bytes();
+  const auto mapped = read_pbin(test_context(), folder / "a.pbin");
+  EXPECT_EQ(allocated_bytes(), before);
+  write_pbin(*test_context(), folder / "a.pbin", t8());
+  fs::remove(folder / "a.pbin");
+  EXPECT_TRUE(identical(mapped, a));
+}
+
+TEST(Pbin, EveryDamagedByteIsNoticed) {
+  const Folder folder;
+  write_pbin(*test_context(), folder / "a.pbin", t8());
+  const std::string good = slurp(folder / "a.pbin");
+  ASSERT_EQ(good.size(), 128u + 64 + 128 + 192);
+  int accepted = 0;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << i % 8));
+    std::ofstream(folder / "bad.pbin", std::ios::binary) << bad;
+    try {
+      EXPECT_TRUE(identical(read_pbin(test_context(), folder / "bad.pbin"), t8())) << i;
+      ++accepted;
+    } catch (const BadFile&) {}
+  }
+  EXPECT_EQ(accepted, 64 - 36 + 128 - 96);  // the padding after 9 row pointers and 24 columns
+}
+
+TEST(Pbin, BadFilesAreTold) {
+  const Folder folder;
+  write_pbin(*test_context(), folder / "a.pbin", battery_matrix("dense_17x17"));
+  const std::string good = slurp(folder / "a.pbin");
+  const auto message = [&](const std::string& bytes) {
+    std::ofstream(folder / "bad.pbin", std::ios::binary) << bytes;
+    return message_of([&] { read_pbin(test_context(), folder / "bad.pbin"); });
+  };
+  const auto with = [&](std::size_t at, char byte) {
+    std::string bytes = good;
+    bytes[at] = byte;
+    return bytes;
+  };
+  EXPECT_NE(message("").find("no .pbin file"), std::string::npos);
+  EXPECT_NE(message("%%MatrixMarket").find("no .pbin file"), std::string::npos);
+  EXPECT_NE(message(with(8, 2)).find("version 2"), std::string::npos);
+  EXPECT_NE(message(with(24, 9)).find("header is damaged"), std::string::npos);
+  EXPECT_NE(message(with(good.size() - 100, 9)).find("values are damaged"), std::string::npos);
+  EXPECT_NE(message(good.substr(0, good.size() - 64)).find("cut off"), std::string::npos);
+  EXPECT_NE(message(good + "x").find("bytes"), std::string::npos);
+  std::string turned = good;
+  std::reverse(turned.begin() + 12, turned.begin() + 16);
+  EXPECT_NE(message(turned).find("byte order"), std::string::npos);
+  EXPECT_NE(message_of([&] { read_pbin(test_context(), folder / "none.pbin"); }).find("No such file"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { read_pbin(test_context(), folder / ""); }).find("ordinary file"),
+            std::string::npos);
+}
+
+// The checksums are right but the arrays are no matrix: written by somebody else.
+TEST(Pbin, ArraysThatAreNoMatrixAreTold) {
+  const Folder folder;
+  const std::int32_t row_ptr[] = {0, 2}, col[] = {1, 0};
+  const double values[] = {1, 2};
+  write_pbin(*test_context(), folder / "a.pbin", csr_view(1, 2, row_ptr, col, values));
+  EXPECT_NE(message_of([&] { read_pbin(test_context(), folder / "a.pbin"); }).find("must ascend"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace protean::test
