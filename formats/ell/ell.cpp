@@ -20,6 +20,7 @@
 // of Texas, 1979;
 //   N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors,
 //   SC 2009, doi:10.1145/1654059.1654078.
+#include "formats/ell/ell.hpp"
 #include "formats/ell/slots.hpp"
 
 namespace protean::formats {
@@ -41,18 +42,13 @@ struct Columns {
   }
 };
 
-Columns columns_of(const SparsityPattern& pattern, const FormatParams& params, std::int64_t longest) {
-  const std::int64_t align = params.integer("align");
-  return {(pattern.rows + align - 1) / align * align, longest};
-}
-
 template <class T>
 class Ell final : public SlotMatrix<T, Columns> {
  public:
   explicit Ell(const BuildRequest<T>& request)
       : SlotMatrix<T, Columns>(request,
-                               columns_of(request.csr.pattern, request.params,
-                                          row_lengths(*request.context, request.csr.pattern).longest),
+                               {column_length(request.csr.pattern, request.params),
+                                row_lengths(*request.context, request.csr.pattern).longest},
                                {}) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes(); }
@@ -63,16 +59,25 @@ class Ell final : public SlotMatrix<T, Columns> {
   }
 };
 
-Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-                std::size_t value_bytes) {
-  const RowLengths lengths = row_lengths(context, pattern);
-  const std::int64_t slots = columns_of(pattern, params, lengths.longest).slots();
+}  // namespace
+
+Admission admit_columns(const SparsityPattern& pattern, std::int64_t longest, std::int64_t empty_rows,
+                        const FormatParams& params, std::size_t value_bytes) {
+  const std::int64_t slots = column_length(pattern, params) * longest;
   const std::size_t bytes =
-      static_cast<std::size_t>(slots) * (value_bytes + 4) + static_cast<std::size_t>(4 * lengths.empty);
+      static_cast<std::size_t>(slots) * (value_bytes + 4) + static_cast<std::size_t>(4 * empty_rows);
   if (auto reason = too_much_fill(slots, pattern.nonzeros, params.integer("max_fill"), bytes);
       !reason.empty())
     return Admission::refuse(std::move(reason), bytes, slots);
   return Admission::accept(bytes, slots);
+}
+
+namespace {
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  const RowLengths lengths = row_lengths(context, pattern);
+  return admit_columns(pattern, lengths.longest, lengths.empty, params, value_bytes);
 }
 
 constexpr ParamDoc params[] = {{.name = "align",
@@ -89,6 +94,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Ell>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode ell;
+}
+
 extern const FormatEntry ell;
 constinit const FormatEntry ell{
     .family = "ell",
@@ -98,6 +107,7 @@ constinit const FormatEntry ell{
     .traits = {},
     .params = params,
     .kernels = kernels,
-    .admit = admit};
+    .admit = admit,
+    .device = PROTEAN_DEVICE_CODE(ell)};
 
 }  // namespace protean::formats

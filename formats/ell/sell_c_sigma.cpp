@@ -19,7 +19,8 @@
 // perm      [rows] int32, only when sigma > 1: row at each position; stable, longest first inside a window.
 // empty     [rows without entries] int32: their positions, ascending. They give 0 whatever x[0] is.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows [sigma > 1] + 4 empty rows, v bytes a value.
-// Parameters: C rows in a slice: 8 doubles fill the widest SIMD register of today's processors. sigma rows in
+// Parameters: C rows in a slice; 0 is 8 on the host, where 8 doubles fill the widest SIMD register of today's
+// processors, and 32, a warp, on the device. sigma rows in
 // a
 //   window: 1 keeps the order, and with it the neighbourhood of columns, which stencils need; a multiple of C
 //   otherwise; 0 takes 1 when that stores at most 1.15 slots an entry and 512 otherwise. max_fill slots an
@@ -32,6 +33,8 @@
 // format for
 //   efficient general sparse matrix-vector multiplication on modern processors with wide SIMD units, SIAM J.
 //   Sci. Comput. 36(5), C401-C423, 2014, doi:10.1137/130930352.
+#include "formats/ell/sell_c_sigma.hpp"
+
 #include <fmt/format.h>
 
 #include "formats/ell/slots.hpp"
@@ -39,7 +42,7 @@
 namespace protean::formats {
 namespace {
 
-constexpr std::int64_t sorted_window = 512;
+constexpr std::int64_t usual_height = 8;
 
 // Rows first .. first+count-1 in stable order of descending length.
 void sort_window(const SparsityPattern& pattern, std::int64_t first, std::int64_t count, std::int32_t* order,
@@ -96,18 +99,14 @@ std::int64_t count_slots(const Context& context, const SparsityPattern& pattern,
   return slots.total();
 }
 
-struct Shape {
-  std::int64_t C, sigma, slots;
-};
-
 // The parameters with sigma = 0 replaced by what it stands for.
-Shape shape_of(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
-  Shape shape{params.integer("C"), params.integer("sigma"), 0};
+SliceShape shape_of(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+  SliceShape shape{slice_height(params, usual_height), params.integer("sigma"), 0};
   if (shape.sigma > 1 && shape.sigma % shape.C != 0) return shape;
   shape.slots = count_slots(context, pattern, shape.C, std::max<std::int64_t>(1, shape.sigma));
   if (shape.sigma != 0) return shape;
   shape.sigma = 1;
-  if (static_cast<double>(shape.slots) <= 1.15 * static_cast<double>(pattern.nonzeros)) return shape;
+  if (pays_unsorted(shape.slots, pattern.nonzeros)) return shape;
   const std::int64_t sorted = count_slots(context, pattern, shape.C, sorted_window);
   if (sorted < shape.slots) shape.sigma = sorted_window, shape.slots = sorted;
   return shape;
@@ -184,24 +183,36 @@ class SellCSigma final : public SlotMatrix<T, Slices> {
       : SlotMatrix<T, Slices>(request, std::move(plan.slices), std::move(plan.perm)) {}
 };
 
+}  // namespace
+
+Admission admit_slices(const SliceShape& shape, const SparsityPattern& pattern, std::int64_t empty_rows,
+                       const FormatParams& params, std::size_t value_bytes) {
+  if (shape.sigma > 1 && shape.sigma % shape.C != 0)
+    return Admission::refuse(fmt::format("sigma = {} is not a multiple of C = {}; slices would cross windows",
+                                         shape.sigma, shape.C));
+  const std::int64_t slices = (pattern.rows + shape.C - 1) / shape.C;
+  const std::size_t bytes =
+      static_cast<std::size_t>(shape.slots) * (value_bytes + 4) +
+      static_cast<std::size_t>(8 * (slices + 1) + (shape.sigma > 1 ? 4 * pattern.rows : 0) + 4 * empty_rows);
+  if (auto reason = too_much_fill(shape.slots, pattern.nonzeros, params.integer("max_fill"), bytes);
+      !reason.empty())
+    return Admission::refuse(std::move(reason), bytes, shape.slots);
+  return Admission::accept(bytes, shape.slots);
+}
+
+namespace {
+
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const auto [C, sigma, slots] = shape_of(context, pattern, params);
-  if (sigma > 1 && sigma % C != 0)
-    return Admission::refuse(
-        fmt::format("sigma = {} is not a multiple of C = {}; slices would cross windows", sigma, C));
-  const std::int64_t slices = (pattern.rows + C - 1) / C;
-  const std::size_t bytes = static_cast<std::size_t>(slots) * (value_bytes + 4) +
-                            static_cast<std::size_t>(8 * (slices + 1) + (sigma > 1 ? 4 * pattern.rows : 0) +
-                                                     4 * row_lengths(context, pattern).empty);
-  if (auto reason = too_much_fill(slots, pattern.nonzeros, params.integer("max_fill"), bytes);
-      !reason.empty())
-    return Admission::refuse(std::move(reason), bytes, slots);
-  return Admission::accept(bytes, slots);
+  const SliceShape shape = shape_of(context, pattern, params);
+  return admit_slices(shape, pattern, row_lengths(context, pattern).empty, params, value_bytes);
 }
 
 constexpr ParamDoc params[] = {
-    {.name = "C", .doc = "rows in a slice", .default_value = "8", .choices = "1|2|4|8|16|32|64"},
+    {.name = "C",
+     .doc = "rows in a slice; 0 is 8 on the host and 32 on the device",
+     .default_value = "0",
+     .choices = "0|1|2|4|8|16|32|64"},
     {.name = "sigma",
      .doc =
          "rows in a window sorted by length, a multiple of C; 1 keeps the order; 0 sorts only when that pays",
@@ -217,6 +228,10 @@ constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode sell_c_sigma;
+}
+
 extern const FormatEntry sell_c_sigma;
 constinit const FormatEntry sell_c_sigma{
     .family = "ell",
@@ -226,6 +241,7 @@ constinit const FormatEntry sell_c_sigma{
     .traits = {},
     .params = params,
     .kernels = kernels,
-    .admit = admit};
+    .admit = admit,
+    .device = PROTEAN_DEVICE_CODE(sell_c_sigma)};
 
 }  // namespace protean::formats

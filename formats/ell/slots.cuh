@@ -1,0 +1,333 @@
+// What ELLPACK, its sliced form and jagged diagonals share on the device: rows lie side by side in positions
+// 0, 1, 2, ..., slot k of neighbouring positions is contiguous, so a thread is a row. In matrices with too
+// few rows to fill the device 2, 4 or 8 warps of a block share the slots of 32 rows and add their sums in a
+// fixed order. Private to formats/.
+#pragma once
+#include "formats/private/device_rows.cuh"
+
+namespace protean::formats {
+
+// Slot k of a position is at(position).slot(k), k < at(position).width.
+struct StridedSlots {
+  std::int64_t base, stride, width;
+  __device__ std::int64_t slot(std::int64_t k) const { return base + k * stride; }
+};
+
+// ELLPACK: columns of ld slots.
+struct ColumnPlace {
+  static constexpr bool pads = true;
+  std::int64_t ld, longest;
+  __host__ __device__ std::int64_t positions() const { return ld; }
+  __device__ StridedSlots at(std::int64_t p) const { return {p, ld, longest}; }
+};
+
+// Slices of 2^shift rows.
+struct SlicePlace {
+  static constexpr bool pads = true;
+  const std::int64_t* slice_ptr;
+  std::int64_t slices;
+  int shift;
+  __host__ __device__ std::int64_t positions() const { return slices << shift; }
+  __device__ StridedSlots at(std::int64_t p) const {
+    const std::int64_t first = __ldg(slice_ptr + (p >> shift)), next = __ldg(slice_ptr + (p >> shift) + 1);
+    return {first + (p & ((1 << shift) - 1)), std::int64_t{1} << shift, (next - first) >> shift};
+  }
+};
+
+// Jagged diagonals: rows by descending length, jag k has the k-th entries of all rows that have one.
+struct JagSlots {
+  const std::int64_t* jag_ptr;
+  std::int64_t position, width;
+  __device__ std::int64_t slot(std::int64_t k) const { return __ldg(jag_ptr + k) + position; }
+};
+struct JagPlace {
+  static constexpr bool pads = false;
+  const std::int64_t* jag_ptr;
+  std::int64_t jags, rows;
+  __host__ __device__ std::int64_t positions() const { return rows; }
+  __device__ JagSlots at(std::int64_t p) const {
+    std::int64_t low = 0, high = jags;
+    while (low < high) {
+      const std::int64_t middle = (low + high) / 2;
+      if (__ldg(jag_ptr + middle + 1) - __ldg(jag_ptr + middle) > p)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return {jag_ptr, p, low};
+  }
+};
+
+template <class T, class Place>
+struct SlotArrays {
+  Place place;
+  std::int64_t rows;
+  const std::int32_t* col;
+  const T* values;
+  const std::int32_t* perm;   // position -> row; null when they are the same
+  const std::int32_t* empty;  // positions of rows without entries, ascending
+  std::int64_t empty_count;
+
+  __host__ __device__ std::int64_t positions() const { return place.positions(); }
+  __device__ std::int64_t row(std::int64_t p) const {
+    if (p >= rows) return -1;
+    return perm ? __ldg(perm + p) : p;
+  }
+  __device__ bool is_empty(std::int64_t p) const {
+    std::int64_t low = 0, high = empty_count;
+    while (low < high) {
+      const std::int64_t middle = (low + high) / 2;
+      if (empty[middle] < p)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low < empty_count && empty[low] == p;
+  }
+  // Padding repeats a column, entries ascend.
+  __device__ std::int64_t length(std::int64_t p) const {
+    const auto slots = place.at(p);
+    if (!Place::pads) return slots.width;
+    if (slots.width == 0 || is_empty(p)) return 0;
+    std::int64_t k = 1;
+    while (k < slots.width && col[slots.slot(k)] > col[slots.slot(k - 1)]) ++k;
+    return k;
+  }
+  __device__ void write(std::int64_t p, std::int32_t* to_col, T* to_values) const {
+    const auto slots = place.at(p);
+    const std::int64_t count = length(p);
+    for (std::int64_t k = 0; k < count; ++k)
+      to_col[k] = col[slots.slot(k)], to_values[k] = values[slots.slot(k)];
+  }
+};
+
+// y[row] := alpha * sum + beta * y[row]; with `dot`, x . y of all rows to *result (then alpha is 1, beta 0).
+template <int split, bool dot, class T, class Place>
+__global__ void __launch_bounds__(device::block_size)
+    slot_product(SlotArrays<T, Place> a, T alpha, const T* x, T beta, T* y, double* partials,
+                 unsigned* arrived, T* result, const int* stop) {
+  if (device::stopped(stop)) return;
+  constexpr int rows_a_block = device::block_size / split;
+  __shared__ T shared[split > 1 ? device::block_size : 1];
+  const int part = threadIdx.x / rows_a_block;
+  T dots[1] = {};
+  for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
+       first += std::int64_t{gridDim.x} * rows_a_block) {
+    const std::int64_t p = first + threadIdx.x % rows_a_block;
+    T sum = 0;
+    if (p < a.rows) {
+      const auto slots = a.place.at(p);
+#pragma unroll 4
+      for (std::int64_t k = part; k < slots.width; k += split) {
+        const std::int64_t slot = slots.slot(k);
+        sum += __ldcs(a.values + slot) * __ldg(x + __ldcs(a.col + slot));
+      }
+    }
+    if (split > 1) {
+      __syncthreads();
+      shared[threadIdx.x] = sum;
+      __syncthreads();
+      if (part == 0)
+        for (int other = 1; other < split; ++other) sum += shared[threadIdx.x + other * rows_a_block];
+    }
+    if (part == 0 && p < a.rows) {
+      // A row without entries meets x[0], which matters where that is NaN or infinite.
+      if (Place::pads && sum != sum && a.empty_count > 0 && a.is_empty(p)) sum = 0;
+      const std::int64_t row = a.row(p);
+      if (dot) {
+        y[row] = sum;
+        dots[0] += x[row] * sum;
+      } else {
+        store(alpha, sum, beta, y + row);
+      }
+    }
+  }
+  if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
+}
+
+// Writes all slots of 32 positions a warp. Entries travel through shared memory: read eight of a row at a
+// time, written 32 rows at a time. Padding has value 0 and the row's last column (0 in a row without
+// entries), so that it reads no x that the row does not use.
+template <class T, class Place>
+__global__ void __launch_bounds__(device::block_size)
+    slot_fill(SlotArrays<T, Place> a, DeviceRows<T> from, std::int32_t* to_col, T* to_values) {
+  constexpr int tile = 8, warps = device::block_size / 32;
+  __shared__ std::int32_t cols[warps][32][tile + 1];
+  __shared__ T vals[warps][32][tile + 1];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const std::int64_t p = std::int64_t{blockIdx.x} * device::block_size + threadIdx.x;
+  if (p - lane >= a.positions()) return;
+  auto slots = a.place.at(p < a.positions() ? p : a.positions() - 1);
+  if (p >= a.positions()) slots.width = 0;
+  std::int64_t begin = 0, length = 0;
+  if (const std::int64_t row = a.row(p); row >= 0) {
+    begin = from.row_ptr[row];
+    length = from.row_ptr[row + 1] - begin;
+  }
+  const std::int32_t last = length > 0 ? from.col[begin + length - 1] : 0;
+  std::int64_t widest = slots.width;
+  for (int step = 16; step > 0; step /= 2) widest = max(widest, __shfl_xor_sync(0xffffffffu, widest, step));
+  for (std::int64_t k0 = 0; k0 < widest; k0 += tile) {
+#pragma unroll
+    for (int i = 0; i < tile; ++i) {
+      const int r = i * (32 / tile) + lane / tile;
+      const std::int64_t k = k0 + lane % tile;
+      const std::int64_t its_begin = __shfl_sync(0xffffffffu, begin, r),
+                         its_length = __shfl_sync(0xffffffffu, length, r);
+      const std::int32_t its_last = __shfl_sync(0xffffffffu, last, r);
+      const bool entry = k < its_length;
+      cols[warp][r][lane % tile] = entry ? from.col[its_begin + k] : its_last;
+      vals[warp][r][lane % tile] = entry ? from.values[its_begin + k] : T(0);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < tile; ++j)
+      if (k0 + j < slots.width) {
+        const std::int64_t slot = slots.slot(k0 + j);
+        to_col[slot] = cols[warp][lane][j];
+        to_values[slot] = vals[warp][lane][j];
+      }
+    __syncwarp();
+  }
+}
+
+template <class T, class Place>
+__global__ void slot_diagonal(SlotArrays<T, Place> a, std::int64_t size, T* diagonal) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= a.rows) return;
+  const std::int64_t row = a.row(p);
+  if (row >= size) return;
+  const auto slots = a.place.at(p);
+  T found = 0;
+  for (std::int64_t k = 0; k < slots.width; ++k) {
+    const std::int64_t slot = slots.slot(k);
+    if (a.col[slot] < row) continue;
+    // The first is the entry, others are padding.
+    if (a.col[slot] == row && !(Place::pads && a.is_empty(p))) found = a.values[slot];
+    break;
+  }
+  diagonal[row] = found;
+}
+
+static __global__ void mark_empty(DevicePattern a, const std::int32_t* perm, std::int64_t* marks) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p < a.rows) marks[p] = a.length(perm ? perm[p] : p) == 0;
+}
+static __global__ void gather_empty(const std::int64_t* before, std::int64_t rows, std::int32_t* empty) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p < rows && before[p + 1] > before[p]) empty[before[p]] = static_cast<std::int32_t>(p);
+}
+
+// Positions of rows without entries, ascending.
+inline Buffer<std::int32_t> empty_positions(const ContextPtr& context, const SparsityPattern& pattern,
+                                            const std::int32_t* perm, std::int64_t count) {
+  Buffer<std::int32_t> empty(context, count);
+  if (count == 0) return empty;
+  const device::Scratch<std::int64_t> before(*context, pattern.rows + 1);
+  const cudaStream_t queue = device::stream(*context);
+  mark_empty<<<blocks_of(pattern.rows), device::block_size, 0, queue>>>(device_pattern(pattern), perm,
+                                                                        before.data());
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(before.data() + pattern.rows, 0, 8, queue));
+  device::exclusive_scan(*context, before.data(), before.size());
+  gather_empty<<<blocks_of(pattern.rows), device::block_size, 0, queue>>>(before.data(), pattern.rows,
+                                                                          empty.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  return empty;
+}
+
+// Warps that share 32 rows: enough to fill half of the device, none with less than two slots.
+inline int slot_split(const DeviceState& state, std::int64_t rows, double mean_width) {
+  int split = 1;
+  while (split < 8 && rows / 32 * split < std::int64_t{state.processors} * 24 && mean_width >= 4 * split)
+    split *= 2;
+  return split;
+}
+
+// A matrix of padded or jagged rows. The derived class makes the place, col, values, perm and empty, and
+// calls fill().
+template <class T, class Place>
+class SlotDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
+ public:
+  CsrMatrix<T> to_csr() const override {
+    return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
+  }
+
+  void diagonal(VectorView<T> d) const override {
+    if (d.size == 0) return;
+    slot_diagonal<<<blocks_of(this->rows()), device::block_size, 0, queue()>>>(arrays(), d.size, d.data);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    launch<true>(T(1), x.data, T(0), y.data, result);
+  }
+
+ protected:
+  SlotDevice(const BuildRequest<T>& request, Place place, std::int64_t slots, Buffer<std::int32_t> perm,
+             std::int64_t empty_rows)
+      : AssembledMatrix<T>(request),
+        place_(place),
+        col_(request.context, slots),
+        values_(request.context, slots),
+        perm_(std::move(perm)),
+        empty_(empty_positions(request.context, request.csr.pattern, perm_.data(), empty_rows)),
+        split_(slot_split(
+            request.context->device_state(), this->rows(),
+            static_cast<double>(slots) / static_cast<double>(std::max<std::int64_t>(1, this->rows())))) {
+    do_update_values(request.csr);
+  }
+
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    if (col_.size() == 0) return;
+    const DeviceRows<T> from{
+        csr.rows(), {csr.pattern.row_ptr.p32, csr.pattern.row_ptr.p64}, csr.pattern.col, csr.values};
+    slot_fill<<<blocks_of(place_.positions()), device::block_size, 0, queue()>>>(arrays(), from, col_.data(),
+                                                                                 values_.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (this->rows() == 0) return;
+    launch<false>(alpha, x.data, beta, y.data, nullptr);
+  }
+
+  std::size_t slot_bytes() const noexcept {
+    return col_.bytes() + values_.bytes() + perm_.bytes() + empty_.bytes();
+  }
+
+ private:
+  cudaStream_t queue() const { return device::stream(*this->context()); }
+  SlotArrays<T, Place> arrays() const {
+    return {place_, this->rows(), col_.data(), values_.data(), perm_.data(), empty_.data(), empty_.size()};
+  }
+
+  template <bool dot, int split>
+  void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
+    const DeviceState& state = this->context()->device_state();
+    const std::int64_t pieces =
+        (this->rows() + device::block_size / split - 1) / (device::block_size / split);
+    const unsigned blocks = dot ? persistent_blocks(state, pieces) : static_cast<unsigned>(pieces);
+    slot_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
+        arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
+  }
+  template <bool dot>
+  void launch(T alpha, const T* x, T beta, T* y, T* result) const {
+    if (split_ == 1)
+      launch_split<dot, 1>(alpha, x, beta, y, result);
+    else if (split_ == 2)
+      launch_split<dot, 2>(alpha, x, beta, y, result);
+    else if (split_ == 4)
+      launch_split<dot, 4>(alpha, x, beta, y, result);
+    else
+      launch_split<dot, 8>(alpha, x, beta, y, result);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  Place place_;
+  Buffer<std::int32_t> col_;
+  Buffer<T> values_;
+  Buffer<std::int32_t> perm_, empty_;
+  int split_;
+};
+
+}  // namespace protean::formats

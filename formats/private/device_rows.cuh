@@ -1,0 +1,126 @@
+// Rows of a CSR matrix in device memory, and a CSR matrix from rows: what conversions on the device share.
+// Private to formats/.
+#pragma once
+#include "core/device/primitives.hpp"
+#include "formats/device_support.cuh"
+
+namespace protean::formats {
+
+// Row pointers of either width in kernels that need not be fast enough for one instance each.
+struct DeviceRowPointers {
+  const std::int32_t* p32;
+  const std::int64_t* p64;
+  __device__ std::int64_t operator[](std::int64_t i) const { return p32 ? p32[i] : p64[i]; }
+};
+
+template <class T>
+struct DeviceRows {
+  std::int64_t rows;
+  DeviceRowPointers row_ptr;
+  const std::int32_t* col;
+  const T* values;
+};
+
+struct DevicePattern {
+  std::int64_t rows;
+  DeviceRowPointers row_ptr;
+  const std::int32_t* col;
+  __device__ std::int64_t length(std::int64_t r) const { return row_ptr[r + 1] - row_ptr[r]; }
+};
+
+inline DevicePattern device_pattern(const SparsityPattern& p) {
+  return {p.rows, {p.row_ptr.p32, p.row_ptr.p64}, p.col};
+}
+
+inline unsigned blocks_of(std::int64_t threads, int block = device::block_size) {
+  return static_cast<unsigned>((threads + block - 1) / block);
+}
+
+// The product with x is done by a grid of blocks that each take several pieces of work: enough to fill the
+// device, and no more than the reduction workspace has room for.
+inline unsigned persistent_blocks(const DeviceState& state, std::int64_t pieces, int a_processor = 8) {
+  const std::int64_t most =
+      std::min<std::int64_t>(std::int64_t{state.processors} * a_processor, DeviceState::max_blocks);
+  return static_cast<unsigned>(std::max<std::int64_t>(1, std::min(pieces, most)));
+}
+
+// How many rows have no entry, and the longest row.
+struct DeviceRowLengths {
+  std::int64_t empty, longest;
+};
+
+static __global__ void row_lengths_kernel(DevicePattern a, unsigned long long* found) {
+  long long longest = 0;
+  int empty = 0;
+  for (std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; r < a.rows;
+       r += std::int64_t{gridDim.x} * blockDim.x) {
+    const long long length = a.length(r);
+    longest = max(longest, length);
+    empty += length == 0;
+  }
+  for (int step = 16; step > 0; step /= 2) {
+    longest = max(longest, __shfl_xor_sync(0xffffffffu, longest, step));
+    empty += __shfl_xor_sync(0xffffffffu, empty, step);
+  }
+  if (threadIdx.x % 32 != 0) return;
+  if (empty > 0) atomicAdd(found, static_cast<unsigned long long>(empty));
+  if (longest > 0) atomicMax(found + 1, static_cast<unsigned long long>(longest));
+}
+
+inline DeviceRowLengths device_row_lengths(const Context& context, const SparsityPattern& pattern) {
+  if (pattern.rows == 0) return {0, 0};
+  const device::Scratch<unsigned long long> found(context, 2);
+  const DeviceState& state = context.device_state();
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, found.bytes(), state.stream));
+  row_lengths_kernel<<<device::blocks_for(state, pattern.rows), device::block_size, 0, state.stream>>>(
+      device_pattern(pattern), found.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  unsigned long long host[2];
+  device::copy_out(context, host, found.data(), sizeof host);
+  return {static_cast<std::int64_t>(host[0]), static_cast<std::int64_t>(host[1])};
+}
+
+// CSR from a view of a matrix with positions() places, each of a row or of none:
+//   std::int64_t positions() const              (host and device)
+//   std::int64_t row(std::int64_t p) const      -1: of none
+//   std::int64_t length(std::int64_t p) const   entries of that row
+//   void write(std::int64_t p, std::int32_t* col, T* values) const
+// Every row has one position. A thread a position.
+template <class View, class N>
+__global__ void rows_count(View view, N* row_ptr) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= view.positions()) return;
+  if (const std::int64_t row = view.row(p); row >= 0) row_ptr[row] = static_cast<N>(view.length(p));
+}
+
+template <class View, class N, class T>
+__global__ void rows_write(View view, const N* row_ptr, std::int32_t* col, T* values) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= view.positions()) return;
+  if (const std::int64_t row = view.row(p); row >= 0)
+    view.write(p, col + row_ptr[row], values + row_ptr[row]);
+}
+
+template <class T, class View>
+CsrMatrix<T> csr_from_positions(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                                std::int64_t nonzeros, const View& view) {
+  CsrBuilder<T> builder(context, rows, cols, nonzeros);
+  const cudaStream_t queue = device::stream(*context);
+  const unsigned blocks = blocks_of(view.positions());
+  const auto build = [&](auto* row_ptr) {
+    if (rows == 0) return;
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(row_ptr + rows, 0, sizeof *row_ptr, queue));
+    rows_count<<<blocks, device::block_size, 0, queue>>>(view, row_ptr);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    device::exclusive_scan(*context, row_ptr, rows + 1);
+    rows_write<<<blocks, device::block_size, 0, queue>>>(view, row_ptr, builder.col(), builder.values());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  };
+  if (builder.row_ptr32())
+    build(builder.row_ptr32());
+  else
+    build(builder.row_ptr64());
+  return builder.freeze();
+}
+
+}  // namespace protean::formats
