@@ -37,7 +37,9 @@
 
 #include <fmt/format.h>
 
+#include "formats/ell/sliced_kokkos.hpp"
 #include "formats/ell/slots.hpp"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -163,7 +165,7 @@ Plan plan(const ContextPtr& context, const SparsityPattern& pattern, const Forma
 }
 
 template <class T>
-class SellCSigma final : public SlotMatrix<T, Slices> {
+class SellCSigma : public SlotMatrix<T, Slices> {
  public:
   explicit SellCSigma(const BuildRequest<T>& request)
       : SellCSigma(request, plan(request.context, request.csr.pattern, request.params)) {}
@@ -224,7 +226,31 @@ constexpr ParamDoc params[] = {
      .default_value = "4",
      .smallest = 1,
      .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>()};
+#if defined(PROTEAN_HAVE_KOKKOS)
+template <class T>
+class SellCSigmaKokkos final : public SellCSigma<T> {
+ public:
+  explicit SellCSigmaKokkos(const BuildRequest<T>& request) : SellCSigma<T>(request) {
+    start_sliced_kokkos(*request.context);
+  }
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    kokkos_sliced_product(this->product(T(1), x, T(0), y, false));
+    dot<T>(*this->context(), x, y, result);
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    kokkos_sliced_product(this->product(alpha, x, beta, y, false));
+  }
+};
+
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_kokkos_sell_c_sigma(const BuildRequest<T>& request) {
+  return std::make_unique<SellCSigmaKokkos<T>>(request);
+}
+#endif
+
+constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>(), PROTEAN_KOKKOS_KERNEL(sell_c_sigma)};
 
 }  // namespace
 

@@ -151,17 +151,6 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
     *result = run_slot_product(product(T(1), x, T(0), y, true), borders_);
   }
 
-  std::size_t slot_bytes() const noexcept {
-    return col_.bytes() + values_.bytes() + perm_.bytes() + empty_.bytes();
-  }
-  std::int64_t row_of(std::int64_t position) const { return perm_.empty() ? position : perm_[position]; }
-
-  Geometry geometry_;
-  Buffer<std::int32_t> col_;
-  Buffer<T> values_;
-  Buffer<std::int32_t> perm_, empty_;
-
- private:
   SlotProduct<T> product(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
     return {Geometry::order,
             values_.data(),
@@ -179,6 +168,17 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
             with_dot};
   }
 
+  std::size_t slot_bytes() const noexcept {
+    return col_.bytes() + values_.bytes() + perm_.bytes() + empty_.bytes();
+  }
+  std::int64_t row_of(std::int64_t position) const { return perm_.empty() ? position : perm_[position]; }
+
+  Geometry geometry_;
+  Buffer<std::int32_t> col_;
+  Buffer<T> values_;
+  Buffer<std::int32_t> perm_, empty_;
+
+ private:
   bool is_empty(std::int64_t position) const {
     return !empty_.empty() &&
            std::binary_search(empty_.begin(), empty_.end(), static_cast<std::int32_t>(position));
