@@ -15,7 +15,7 @@
 // Bytes: blocks (v R C + 4 + ceil(R C / 8)) + 8 (block rows + 1), v bytes a value.
 // Parameters: rows R and cols C of a block: 1, 2, 3, 4, 8, or auto: of 2, 3, 4 the one that takes the fewest
 // bytes, judged
-//   on all rows of a matrix of up to 6144 rows and on 256 groups of 24 rows of a larger one. max_fill, stored
+//   on all rows of a matrix of up to 1536 rows and on 64 groups of 24 rows of a larger one. max_fill, stored
 //   values an entry.
 // NaN or infinity in x also reaches rows of a block that have no entry in that column (0 times it is NaN).
 // Wins where unknowns come in groups (several to a node): one column index serves R C values, and x is loaded
@@ -43,12 +43,13 @@ std::size_t bytes_of(const BlockShape& shape, std::int64_t blocks, std::int64_t 
          8 * static_cast<std::size_t>((rows + shape.R - 1) / shape.R + 1);
 }
 
-// Calls block(first column) for every block of a block row, in order: a merge of its rows. next[i] is left
-// behind the last entry of row i that lies in the block; entry(i, k) is called for entry k of the block's row
-// i.
-template <class Block, class Entry>
+// Calls block(number of its column) for every block of a block row, in order: a merge of its rows; then
+// entries(place, k, count) for the entries k .. k+count-1 of one row that lie side by side in the block from
+// that place on.
+template <class Block, class Entries>
 void for_blocks(const SparsityPattern& pattern, const BlockShape& shape, std::int64_t block_row, Block block,
-                Entry entry) {
+                Entries entries) {
+  const std::int32_t* const cols = pattern.col;
   std::array<std::int64_t, largest_block> next, end;
   const std::int64_t top = block_row * shape.R, height = std::min(shape.R, pattern.rows - top);
   for (std::int64_t i = 0; i < height; ++i)
@@ -56,21 +57,27 @@ void for_blocks(const SparsityPattern& pattern, const BlockShape& shape, std::in
   for (;;) {
     std::int64_t col = pattern.cols;
     for (std::int64_t i = 0; i < height; ++i)
-      if (next[i] < end[i]) col = std::min<std::int64_t>(col, pattern.col[next[i]]);
+      if (next[i] < end[i]) col = std::min<std::int64_t>(col, cols[next[i]]);
     if (col == pattern.cols) return;
     const std::int64_t number = static_cast<std::uint32_t>(col) / static_cast<std::uint32_t>(shape.C);
     const std::int64_t past = (number + 1) * shape.C;
     block(number);
     for (std::int64_t i = 0; i < height; ++i)
-      for (; next[i] < end[i] && pattern.col[next[i]] < past; ++next[i])
-        entry(i * shape.C + pattern.col[next[i]] - number * shape.C, next[i]);
+      if (next[i] + shape.C <= end[i] && cols[next[i] + shape.C - 1] < past) {  // the block's row is full
+        entries(i * shape.C, next[i], shape.C);
+        next[i] += shape.C;
+      } else {
+        for (; next[i] < end[i] && cols[next[i]] < past; ++next[i])
+          entries(i * shape.C + cols[next[i]] - number * shape.C, next[i], 1);
+      }
   }
 }
 
 std::int64_t count_blocks(const SparsityPattern& pattern, const BlockShape& shape, std::int64_t block_row) {
   std::int64_t count = 0;
   for_blocks(
-      pattern, shape, block_row, [&](std::int64_t) { ++count; }, [](std::int64_t, std::int64_t) {});
+      pattern, shape, block_row, [&](std::int64_t) { ++count; },
+      [](std::int64_t, std::int64_t, std::int64_t) {});
   return count;
 }
 
@@ -81,7 +88,7 @@ std::int64_t block_rows(const SparsityPattern& pattern, const BlockShape& shape)
 // Blocks in a part of the rows, or in all of them, where a part is cut at common multiples of all block
 // heights.
 std::int64_t sampled_blocks(const SparsityPattern& pattern, const BlockShape& shape) {
-  constexpr std::int64_t group = 24, most_groups = 256;
+  constexpr std::int64_t group = 24, most_groups = 64;
   const std::int64_t groups = (pattern.rows + group - 1) / group, taken = std::min(groups, most_groups);
   std::int64_t count = 0;
   for (std::int64_t g = 0; g < taken; ++g) {
@@ -100,7 +107,7 @@ BlockShape choose_shape(const SparsityPattern& pattern, const FormatParams& para
   const auto heights = allowed("rows"), widths = allowed("cols");
   BlockShape best{heights[0], widths[0]};
   if (heights.size() == 1 && widths.size() == 1) return best;
-  const std::int64_t sampled_rows = std::min<std::int64_t>(pattern.rows, 256 * 24);
+  const std::int64_t sampled_rows = std::min<std::int64_t>(pattern.rows, 64 * 24);
   std::size_t fewest = ~std::size_t{0};
   for (const std::int64_t R : heights)
     for (const std::int64_t C : widths) {
@@ -224,20 +231,29 @@ class Bcsr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
   }
 
   void write(const CsrMatrix<T>& csr) {
+    // Plain pointers: bytes may alias anything, members would be read again after every store of one.
+    const BlockShape shape = shape_;
+    const std::int64_t size = area(), bits = bit_bytes();
+    const T* const from = csr.values;
+    T* const to = values_.data();
+    std::uint8_t* const entries = entries_.data();
+    std::int32_t* const block_col = block_col_.data();
     parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
       for (std::int64_t i = borders_[part]; i < borders_[part + 1]; ++i) {
         std::int64_t b = block_ptr_[i] - 1;
         for_blocks(
-            csr.pattern, shape_, i,
+            csr.pattern, shape, i,
             [&](std::int64_t number) {
               ++b;
-              block_col_[b] = static_cast<std::int32_t>(number);
-              std::fill_n(values_.data() + b * area(), area(), T(0));
-              std::fill_n(entries_.data() + b * bit_bytes(), bit_bytes(), std::uint8_t{0});
+              block_col[b] = static_cast<std::int32_t>(number);
+              for (std::int64_t e = 0; e < size; ++e) to[b * size + e] = 0;
+              for (std::int64_t e = 0; e < bits; ++e) entries[b * bits + e] = 0;
             },
-            [&](std::int64_t place, std::int64_t k) {
-              values_[b * area() + place] = csr.values[k];
-              entries_[b * bit_bytes() + place / 8] |= static_cast<std::uint8_t>(1u << (place % 8));
+            [&](std::int64_t place, std::int64_t k, std::int64_t count) {
+              for (std::int64_t e = 0; e < count; ++e, ++place) {
+                to[b * size + place] = from[k + e];
+                entries[b * bits + place / 8] |= static_cast<std::uint8_t>(1u << (place % 8));
+              }
             });
       }
     });

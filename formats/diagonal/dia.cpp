@@ -20,6 +20,7 @@
 //   Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
 //   doi:10.1145/1654059.1654078.
 #include <atomic>
+#include <cstring>
 
 #include "formats/diagonal/diagonals.hpp"
 
@@ -29,19 +30,25 @@ namespace {
 // Offsets of all diagonals with an entry, ascending.
 std::vector<std::int32_t> find_offsets(const Context& context, const SparsityPattern& pattern) {
   std::vector<char> used(static_cast<std::size_t>(pattern.rows + pattern.cols));
+  char* const flags = used.data() + pattern.rows;
+  const std::int32_t* const col = pattern.col;
   const auto borders = balanced_row_borders(pattern, useful_parts(context, pattern.nonzeros));
   pattern.row_ptr.visit([&](auto* row_ptr) {
     parallel(static_cast<int>(borders.size()) - 1, [&](int part, int) {
       for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
         for (auto k = row_ptr[r]; k < row_ptr[r + 1]; ++k) {
-          const std::atomic_ref<char> flag(used[pattern.col[k] - r + pattern.rows]);
+          const std::atomic_ref<char> flag(flags[col[k] - r]);
           if (!flag.load(std::memory_order_relaxed)) flag.store(1, std::memory_order_relaxed);
         }
     });
   });
   std::vector<std::int32_t> offsets;
-  for (std::int64_t i = 0; i < pattern.rows + pattern.cols; ++i)
-    if (used[i]) offsets.push_back(static_cast<std::int32_t>(i - pattern.rows));
+  const char *const begin = used.data(), *const end = begin + used.size();
+  for (const char* p = begin;
+       (p = static_cast<const char*>(std::memchr(p, 1, static_cast<std::size_t>(end - p))));) {
+    offsets.push_back(static_cast<std::int32_t>(p - begin - pattern.rows));
+    if (++p == end) break;
+  }
   return offsets;
 }
 

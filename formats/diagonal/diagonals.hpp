@@ -152,31 +152,41 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
     return sums.total();
   }
 
-  // Blocks of rows that fit the cache are cleared and filled at once. Both a row's columns and the offsets
-  // ascend, so one walk over the offsets finds all entries of a row; the limit on fill keeps the walk short.
+  // Eight rows at once, one byte of entry bits for each diagonal. Both a row's columns and the offsets
+  // ascend, so one walk over the offsets meets all entries of a row; the limit on fill keeps the walk short.
   void write(const CsrMatrix<T>& csr) {
+    // Plain pointers: bytes may alias anything, members would be read again after every store of one.
+    const std::int32_t *const off = where_.off.data(), *const col = csr.pattern.col;
+    const T* const from = csr.values;
+    T* const to = values_.data();
+    std::uint8_t* const entries = entries_.data();
+    const std::int64_t stride = height(), bit_stride = bit_bytes_, rows = this->rows();
     parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
-      for (std::int64_t begin = borders_[part]; begin < borders_[part + 1];) {
-        const std::int64_t h = begin / height(), top = h * height();
-        const std::int64_t end = std::min({begin + 512, borders_[part + 1], top + height()});
-        // The rows a last, incomplete hack lacks belong to its last block.
-        const std::int64_t cleared = end == this->rows() ? top + height() : end;
-        for (std::int64_t d = where_.ptr[h]; d < where_.ptr[h + 1]; ++d) {
-          std::fill(values_.data() + d * height() + begin - top,
-                    values_.data() + d * height() + cleared - top, T(0));
-          std::fill(entries_.data() + d * bit_bytes_ + (begin - top) / 8,
-                    entries_.data() + d * bit_bytes_ + (cleared - top + 7) / 8, std::uint8_t{0});
-        }
-        for (std::int64_t r = begin; r < end; ++r) {
-          std::int64_t d = where_.ptr[h];
-          const std::int64_t stop = csr.pattern.row_ptr[r + 1], i = r - top;
-          for (std::int64_t k = csr.pattern.row_ptr[r]; k < stop; ++k) {
-            while (where_.off[d] < csr.pattern.col[k] - r) ++d;
-            values_[d * height() + i] = csr.values[k];
-            entries_[d * bit_bytes_ + i / 8] |= static_cast<std::uint8_t>(1u << (i % 8));
+      std::vector<std::uint8_t> found;
+      for (std::int64_t r = borders_[part]; r < borders_[part + 1];) {
+        const std::int64_t h = r / stride, top = h * stride, first = where_.ptr[h],
+                           count = where_.ptr[h + 1] - first;
+        // Rows that a last, incomplete hack lacks are written as empty ones.
+        for (std::int64_t i = r - top;
+             i < stride && (top + i < borders_[part + 1] || borders_[part + 1] == rows);) {
+          found.assign(static_cast<std::size_t>(count), 0);
+          std::uint8_t* const bits = found.data();
+          const std::int64_t byte = i / 8;
+          for (unsigned bit = 0; bit < 8 && i < stride; ++bit, ++i) {
+            const std::int64_t row = top + i;
+            std::int64_t k = row < rows ? csr.pattern.row_ptr[row] : 0;
+            const std::int64_t stop = row < rows ? csr.pattern.row_ptr[row + 1] : 0;
+            T* const slot = to + first * stride + i;
+            for (std::int64_t d = 0; d < count; ++d) {
+              T value = 0;
+              if (k < stop && col[k] - row == off[first + d])
+                value = from[k++], bits[d] |= static_cast<std::uint8_t>(1u << bit);
+              slot[d * stride] = value;
+            }
           }
+          for (std::int64_t d = 0; d < count; ++d) entries[(first + d) * bit_stride + byte] = bits[d];
         }
-        begin = end;
+        r = std::min(top + stride, borders_[part + 1]);
       }
     });
   }

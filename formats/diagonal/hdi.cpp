@@ -36,15 +36,17 @@ void for_hacks(const Context& context, const SparsityPattern& pattern, std::int6
   parallel(parts, [&](int part, int) {
     const Range range = even_range(hacks, part, parts);
     std::vector<std::int32_t> last_seen(static_cast<std::size_t>(pattern.rows + pattern.cols), -1), offsets;
+    std::int32_t* const seen = last_seen.data() + pattern.rows;
+    const std::int32_t* const col = pattern.col;
     for (std::int64_t h = range.begin; h < range.end; ++h) {
       offsets.clear();
       const std::int64_t end = std::min(pattern.rows, (h + 1) * height);
       for (std::int64_t r = h * height; r < end; ++r)
-        for (const std::int32_t c : pattern.row(r)) {
-          std::int32_t& seen = last_seen[c - r + pattern.rows];
-          if (seen == h) continue;
-          seen = static_cast<std::int32_t>(h);
-          offsets.push_back(static_cast<std::int32_t>(c - r));
+        for (std::int64_t k = pattern.row_ptr[r], stop = pattern.row_ptr[r + 1]; k < stop; ++k) {
+          const std::int64_t offset = col[k] - r;
+          if (seen[offset] == h) continue;
+          seen[offset] = static_cast<std::int32_t>(h);
+          offsets.push_back(static_cast<std::int32_t>(offset));
         }
       std::sort(offsets.begin(), offsets.end());
       found(h, offsets, part);

@@ -2,6 +2,7 @@
 // 0, 1, 2, ..., slot k of neighbouring positions is contiguous, so a SIMD lane is a row. Private to formats/.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -48,22 +49,6 @@ T run_slot_product(const SlotProduct<T>& product, const std::vector<std::int64_t
   parallel(parts,
            [&](int part, int) { sums[part] = slot_product(product, borders[part], borders[part + 1]); });
   return sums.total();
-}
-
-// The entries of a row, then padding: value 0 and the row's last column again (column 0 in an empty row), so
-// that a row's padding reads no x that the row does not use.
-template <class T>
-void write_slots(const CsrMatrix<T>& csr, std::int64_t row, const SlotRow& to, std::int32_t* col, T* values) {
-  const std::int64_t begin = csr.pattern.row_ptr[row], length = csr.pattern.row_ptr[row + 1] - begin;
-  for (std::int64_t k = 0; k < length; ++k) {
-    col[to.base + k * to.stride] = csr.pattern.col[begin + k];
-    values[to.base + k * to.stride] = csr.values[begin + k];
-  }
-  const std::int32_t last = length > 0 ? csr.pattern.col[begin + length - 1] : 0;
-  for (std::int64_t k = length; k < to.width; ++k) {
-    col[to.base + k * to.stride] = last;
-    values[to.base + k * to.stride] = 0;
-  }
 }
 
 // Entries of a row that is not empty: padding repeats a column, entries ascend.
@@ -197,12 +182,39 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
     });
   }
 
+  // The entries of a row, then padding: value 0 and the row's last column again (column 0 in an empty row),
+  // so that a row's padding reads no x that the row does not use. Some rows at once, since their slots lie
+  // side by side.
   void write(const CsrMatrix<T>& csr) {
-    for_positions([&](std::int64_t p) {
-      const SlotRow to = geometry_.at(p);
-      if (p < this->rows()) return write_slots(csr, row_of(p), to, col_.data(), values_.data());
-      for (std::int64_t k = 0; k < to.width; ++k)
-        col_[to.base + k * to.stride] = 0, values_[to.base + k * to.stride] = 0;
+    constexpr std::int64_t group = 16;
+    std::int32_t* const col = col_.data();
+    T* const values = values_.data();
+    const std::int32_t* const from_col = csr.pattern.col;
+    const T* const from_values = csr.values;
+    parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
+      for (std::int64_t p = borders_[part]; p < borders_[part + 1]; p += group) {
+        const std::int64_t count = std::min(group, borders_[part + 1] - p);
+        std::array<SlotRow, group> to;
+        std::array<std::int64_t, group> begin, length;
+        std::array<std::int32_t, group> last;
+        std::int64_t width = 0;
+        for (std::int64_t i = 0; i < count; ++i) {
+          to[i] = geometry_.at(p + i), begin[i] = length[i] = 0, last[i] = 0;
+          width = std::max(width, to[i].width);
+          if (p + i >= this->rows()) continue;
+          const std::int64_t row = row_of(p + i);
+          begin[i] = csr.pattern.row_ptr[row], length[i] = csr.pattern.row_ptr[row + 1] - begin[i];
+          if (length[i] > 0) last[i] = from_col[begin[i] + length[i] - 1];
+        }
+        for (std::int64_t k = 0; k < width; ++k)
+          for (std::int64_t i = 0; i < count; ++i) {
+            if (k >= to[i].width) continue;
+            const std::int64_t slot = to[i].base + k * to[i].stride;
+            const bool entry = k < length[i];
+            col[slot] = entry ? from_col[begin[i] + k] : last[i];
+            values[slot] = entry ? from_values[begin[i] + k] : T(0);
+          }
+      }
     });
   }
 
