@@ -1,5 +1,4 @@
 // Choice of slots and of the narrowest code for each. See sell_packed.cpp.
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -29,20 +28,27 @@ void Encoder::encode(std::int64_t first) {
     best_ = &natural_;
     if (order_ == Order::natural) return;
   }
-  // By counting: the slots of sorted rows, then, only if they can be worth it, the rows in their order.
-  std::array<unsigned char, window> order{};
-  std::iota(order.begin(), order.begin() + rows, static_cast<unsigned char>(0));
+  // The longest rows first, rows of one length in their order.
   std::array<std::int64_t, window> length;
   for (int r = 0; r < rows; ++r) length[r] = pattern_.row_length(first + r);
+  const std::int64_t longest = rows ? *std::max_element(length.begin(), length.begin() + rows) : 0;
+  std::array<unsigned char, window> order{};
+  if (longest < 8 * window) {
+    place_.assign(static_cast<std::size_t>(longest) + 2, 0);
+    for (int r = 0; r < rows; ++r) ++place_[static_cast<std::size_t>(longest - length[r]) + 1];
+    std::partial_sum(place_.begin(), place_.end(), place_.begin());
+    for (int r = 0; r < rows; ++r)
+      order[place_[static_cast<std::size_t>(longest - length[r])]++] = static_cast<unsigned char>(r);
+  } else {
+    std::iota(order.begin(), order.begin() + rows, static_cast<unsigned char>(0));
+    std::stable_sort(order.begin(), order.begin() + rows,
+                     [&](unsigned char a, unsigned char b) { return length[a] > length[b]; });
+  }
   if (order_ == Order::automatic) {
-    auto sorted = length;
-    std::sort(sorted.begin(), sorted.begin() + rows, std::greater<>());
     std::int64_t slots = 0;
-    for (int r = 0; r < rows; r += height) slots += sorted[r];
+    for (int r = 0; r < rows; r += height) slots += length[order[r]];
     if (static_cast<double>(slots) * least_cost_of_sorted_slot >= natural_.cost) return;
   }
-  std::stable_sort(order.begin(), order.begin() + rows,
-                   [&](unsigned char a, unsigned char b) { return length[a] > length[b]; });
   encode_rows(first, rows, order.data(), sorted_);
   if (order_ == Order::sorted || sorted_.cost < natural_.cost) best_ = &sorted_;
 }
@@ -94,6 +100,7 @@ void Encoder::encode_natural_slice(std::int64_t first, std::int64_t row, Result&
     same = differ == 0;
   }
   const std::size_t code_begin = result.code.size(), source_begin = result.source.size();
+  hits_ += same;
   if (same) {
     result.code.resize(code_begin + shape.code.size());
     std::uint32_t* code = &result.code[code_begin];
@@ -111,7 +118,8 @@ void Encoder::encode_natural_slice(std::int64_t first, std::int64_t row, Result&
   for (int l = 0; l < height; ++l) rows[l] = row + l;
   const double cost = encode_slice(first, rows, true, result);
   result.cost += cost;
-  if (at_the_end_) return;
+  // A matrix without regularity would only pay for what it never uses.
+  if (at_the_end_ || (++misses_ > 256 + 2 * hits_ && misses_ % 16 != 0)) return;
   shape.ends = ends;
   shape.columns.resize(static_cast<std::size_t>(entries));
   for (std::int64_t k = 0; k < entries; ++k) shape.columns[k] = col[k] - base;
@@ -161,13 +169,11 @@ double Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, 
   }
   double cost = 0;
   slots_.clear();
-  if (natural && live == 255) {
-    take_full_diagonals();
-    const bool diagonals = !slots_.empty();
+  if (natural && live == 255 && take_full_diagonals()) {
     if (!add_slots_by_diagonal()) add_slots_by_rank();
     cost = group_slots();
     // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
-    if (diagonals && groups_.back().kind != contiguous) {
+    if (groups_.back().kind != contiguous) {
       std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
       slots_.clear();
       keep_all_rows();
@@ -180,7 +186,7 @@ double Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, 
     }
   } else {
     keep_all_rows();
-    if (!natural || !add_slots_by_diagonal()) add_slots_by_rank();
+    if (!natural || live == 255 || !add_slots_by_diagonal()) add_slots_by_rank();
     cost = group_slots();
   }
   emit(live, result);
@@ -195,34 +201,44 @@ void Encoder::keep_all_rows() {
 }
 
 // Entries with the same column - lane in all eight lanes become a slot of their own: eight neighbours of x,
-// and one entry less in every row, so that nothing is padded for it.
-void Encoder::take_full_diagonals() {
-  for (auto& rest : rest_) rest.clear();
+// and one entry less in every row, so that nothing is padded for it. False, and nothing done, when the
+// diagonals are too few to tell that the rows are neighbours on a grid.
+bool Encoder::take_full_diagonals() {
   std::array<std::int64_t, height> at{};
-  for (;;) {
-    std::int32_t wanted = std::numeric_limits<std::int32_t>::min();
-    bool ended = false;
-    for (int l = 0; l < height; ++l) {
-      ended |= at[l] == length_[l];
-      if (!ended) wanted = std::max(wanted, columns_[l][at[l]] - l);
+  full_.clear();
+  const std::int32_t *front = columns_[0], *back = columns_[height - 1];
+  while (at[0] < length_[0] && at[height - 1] < length_[height - 1]) {
+    const std::int32_t diagonal = front[at[0]], other = back[at[height - 1]] - (height - 1);
+    if (diagonal == other) full_.push_back(diagonal);
+    at[0] += diagonal <= other, at[height - 1] += other <= diagonal;
+  }
+  const std::int64_t longest = *std::max_element(length_.begin(), length_.end());
+  const auto too_few = [&] { return static_cast<std::int64_t>(full_.size()) * 3 < longest; };
+  for (int l = 1; l < height - 1 && !too_few(); ++l) {
+    const std::int32_t *col = columns_[l], *end = columns_[l] + length_[l];
+    std::size_t kept = 0;
+    for (const std::int32_t diagonal : full_) {
+      while (col < end && *col - l < diagonal) ++col;
+      if (col < end && *col - l == diagonal) full_[kept++] = diagonal;
     }
-    if (ended) break;
-    unsigned found = 0;
-    for (int l = 0; l < height; ++l) {
-      while (at[l] < length_[l] && columns_[l][at[l]] - l < wanted)
-        rest_[l].push_back(static_cast<std::int32_t>(at[l]++));
-      if (at[l] < length_[l] && columns_[l][at[l]] - l == wanted) found |= 1u << l;
-    }
-    if (found != 255) continue;
-    Slot& slot = slots_.emplace_back();
-    slot.mask = 255;
-    for (int l = 0; l < height; ++l) {
-      slot.col[l] = columns_[l][at[l]];
-      slot.source[l] = offset_[l] + static_cast<std::uint32_t>(at[l]++);
+    full_.resize(kept);
+  }
+  if (too_few()) return false;
+  slots_.resize(full_.size());
+  for (Slot& slot : slots_) slot.mask = 255;
+  for (int l = 0; l < height; ++l) {
+    rest_[l].clear();
+    std::size_t next = 0;
+    for (std::int64_t k = 0; k < length_[l]; ++k) {
+      if (next == full_.size() || columns_[l][k] - l != full_[next]) {
+        rest_[l].push_back(static_cast<std::int32_t>(k));
+        continue;
+      }
+      slots_[next].col[l] = columns_[l][k];
+      slots_[next++].source[l] = offset_[l] + static_cast<std::uint32_t>(k);
     }
   }
-  for (int l = 0; l < height; ++l)
-    for (; at[l] < length_[l]; ++at[l]) rest_[l].push_back(static_cast<std::int32_t>(at[l]));
+  return true;
 }
 
 // What is left, one slot for each diagonal; false, and nothing done, when that would need more slots than the
@@ -305,19 +321,27 @@ Encoder::Group Encoder::classify(int number) {
   unsigned second_pair = 0, open = slot.mask;
   int stretches = 0;
   if (pattern_.cols >= height) {
+    std::array<std::int32_t, height> left;  // none: not in use or done
+    for (int l = 0; l < height; ++l) left[l] = slot.mask >> l & 1 ? slot.col[l] : none;
+    const auto last_start = static_cast<std::int32_t>(pattern_.cols - height);
     for (; open != 0 && stretches < 4; ++stretches) {
       std::int32_t low = none;
-      for (int l = 0; l < height; ++l)
-        if (open >> l & 1) low = std::min(low, slot.col[l]);
-      if (low > pattern_.cols - height)
-        low = static_cast<std::int32_t>(pattern_.cols - height), at_the_end_ = true;
+      for (int l = 0; l < height; ++l) low = std::min(low, left[l]);
+      at_the_end_ |= low > last_start;
+      low = std::min(low, last_start);
       start[stretches] = low;
+      // Without branches, which nothing could predict.
+      unsigned taken = 0;
+      const unsigned high = static_cast<unsigned>(stretches % 2) * height;
       for (int l = 0; l < height; ++l) {
-        if (!(open >> l & 1) || slot.col[l] >= low + height) continue;
-        open &= ~(1u << l);
-        index |= unsign(slot.col[l] - low + stretches % 2 * height) << (4 * l);
-        if (stretches >= 2) second_pair |= 1u << l;
+        const std::uint32_t distance = unsign(left[l]) - unsign(low);
+        const std::uint32_t in = distance < height ? ~0u : 0u;
+        index |= ((distance + high) & in) << (4 * l);
+        taken |= in & 1u << l;
+        left[l] = static_cast<std::int32_t>((unsign(left[l]) & ~in) | (unsign(none) & in));
       }
+      open &= ~taken;
+      if (stretches >= 2) second_pair |= taken;
     }
   }
   const bool covered = pattern_.cols >= height && open == 0;

@@ -192,7 +192,7 @@ class Encoder {
   double encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
                       Result& result);
   void keep_all_rows();
-  void take_full_diagonals();
+  bool take_full_diagonals();
   bool add_slots_by_diagonal();
   void add_slots_by_rank();
   void fill_padding(Slot& slot) const;
@@ -214,6 +214,9 @@ class Encoder {
   std::vector<Slot> slots_, other_slots_;
   std::vector<Group> groups_, other_groups_;
   std::array<std::vector<int>, kinds> of_kind_;
+  std::vector<std::int32_t> full_;
+  std::vector<int> place_;
+  std::int64_t hits_ = 0, misses_ = 0;
   bool at_the_end_ = false;  // the last columns of x changed a code of this slice
 };
 
