@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -149,6 +150,22 @@ void multiply(const Context& context, VectorView<const T> x, VectorView<const T>
   PROTEAN_ON_DEVICE(multiply<T>(context, x, y, z));
   for_parts(context, x.size, [&](Size begin, Size size) {
     blas1_loops<T>().multiply(size, x.data + begin, y.data + begin, z.data + begin);
+  });
+}
+
+template <class T>
+void reciprocal(const Context& context, VectorView<T> d, T* result) {
+  check(context, d.size, d);
+  PROTEAN_ON_DEVICE(reciprocal<T>(context, d, result));
+  sum_parts<1>(context, d.size, result, [&](Size begin, Size size, T* sums) {
+    T bad = 0;
+    for (Size i = begin; i < begin + size; ++i) {
+      const T inverse = T(1) / d.data[i];
+      const bool good = std::isfinite(d.data[i]) && std::isfinite(inverse);
+      bad += !good;
+      d.data[i] = good ? inverse : T(1);
+    }
+    sums[0] = bad;
   });
 }
 
@@ -325,6 +342,7 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void axpby<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>,              \
                          VectorView<T>);                                                                   \
   template void multiply<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<T>);      \
+  template void reciprocal<T>(const Context&, VectorView<T>, T*);                                          \
   template void max_abs<T>(const Context&, VectorView<const T>, T*);                                       \
   template T dot_serial<T>(const T*, const T*, std::int64_t) noexcept;                                     \
   template void scalar_product<T>(const Context&, Coefficient<T>, Coefficient<T>, T*);                     \

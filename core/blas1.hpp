@@ -59,6 +59,10 @@ void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coef
 template <class T>
 void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z);
 
+// d := 1 ./ d, with 1 where an entry or its inverse is zero or not finite; result[0] := how many those were.
+template <class T>
+void reciprocal(const Context& context, VectorView<T> d, T* result);
+
 // result[0] := the largest |x_i|, 0 for an empty x, NaN when an entry is NaN
 template <class T>
 void max_abs(const Context& context, VectorView<const T> x, T* result);

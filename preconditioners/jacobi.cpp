@@ -9,7 +9,6 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
-#include "core/parallel.hpp"
 
 namespace protean::detail {
 namespace {
@@ -33,12 +32,15 @@ class Jacobi final : public Preconditioner<T> {
                       "operator from HasDiagonal",
                       A.name()));
     // Built aside, so that a failure leaves M as it was.
-    Vector<T> inverse(A.context(), A.rows());
+    const ContextPtr& context = A.context();
+    Vector<T> inverse(context, A.rows()), unusable(context, 1);
     known->diagonal(inverse);
-    const std::int64_t bad = invert(inverse);
+    reciprocal<T>(*context, inverse, unusable.data());
+    T bad = 0;
+    copy<T>(*context, unusable.view(), {&bad, 1});
     if (bad > 0 && options_.zero_diagonal == ZeroDiagonal::error) {
       known->diagonal(inverse);
-      refuse(inverse, bad);
+      refuse(*context, inverse.view(), static_cast<std::int64_t>(bad));
     }
     inverse_ = std::move(inverse);
   }
@@ -46,51 +48,31 @@ class Jacobi final : public Preconditioner<T> {
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (inverse_.size() != this->rows())
       throw BadArgument("the jacobi preconditioner is applied before ensure(A) has set it up");
-    parallel(useful_parts(*this->context(), y.size), [&](int part, int parts) {
-      const Range range = even_range(y.size, part, parts, 64);
-      if (beta == T(0))
-        for (std::int64_t i = range.begin; i < range.end; ++i) y.data[i] = alpha * (inverse_[i] * x.data[i]);
-      else
-        for (std::int64_t i = range.begin; i < range.end; ++i)
-          y.data[i] = alpha * (inverse_[i] * x.data[i]) + beta * y.data[i];
-    });
+    const Context& context = *this->context();
+    if (alpha == T(0)) return scale<T>(context, beta, y);
+    // y := d .* x + (beta / alpha) y, then y := alpha y; solvers ask for alpha = 1, beta = 0.
+    if (beta == T(0))
+      multiply<T>(context, inverse_, x, y);
+    else
+      cg_direction<T>(context, inverse_, x, beta / alpha, y);
+    if (alpha != T(1)) scale<T>(context, alpha, y);
   }
 
  private:
-  // An inverse that overflows is as useless as that of a zero.
-  static bool usable(T entry) { return std::isfinite(entry) && std::isfinite(T(1) / entry); }
-
-  // d := 1 ./ d, with 1 where that is not possible; returns how many those were.
-  std::int64_t invert(Vector<T>& d) const {
-    const std::int64_t n = d.size();
-    const int parts = useful_parts(*d.context(), n);
-    std::vector<std::int64_t> bad(static_cast<std::size_t>(parts), 0);
-    parallel(parts, [&](int part, int count) {
-      const Range range = even_range(n, part, count, 64);
-      std::int64_t found = 0;
-      for (std::int64_t i = range.begin; i < range.end; ++i) {
-        const bool good = usable(d[i]);
-        found += !good;
-        d[i] = good ? T(1) / d[i] : T(1);
-      }
-      bad[part] = found;
-    });
-    std::int64_t sum = 0;
-    for (std::int64_t b : bad) sum += b;
-    return sum;
-  }
-
-  [[noreturn]] static void refuse(const Vector<T>& d, std::int64_t bad) {
+  [[noreturn]] static void refuse(const Context& context, VectorView<const T> diagonal, std::int64_t bad) {
+    std::vector<T> d(static_cast<std::size_t>(diagonal.size));
+    copy<T>(context, diagonal, {d.data(), diagonal.size});
     constexpr int shown = 5;
     std::string rows;
     int found = 0;
-    for (std::int64_t i = 0; i < d.size() && found < shown; ++i)
-      if (!usable(d[i])) rows += fmt::format("{}row {} ({})", found++ ? ", " : "", i, d[i]);
+    for (std::int64_t i = 0; i < diagonal.size && found < shown; ++i)
+      if (!std::isfinite(d[i]) || !std::isfinite(T(1) / d[i]))
+        rows += fmt::format("{}row {} ({})", found++ ? ", " : "", i, d[i]);
     throw BadMatrix(fmt::format(
         "jacobi divides by the diagonal, but {} of {} diagonal entries are zero, missing or not finite: {}{} "
         "(rows "
         "count from 0). Reorder the matrix, use preconditioner none, or take 1 for them (zero_diagonal: one)",
-        bad, d.size(), rows, bad > found ? ", ..." : ""));
+        bad, diagonal.size, rows, bad > found ? ", ..." : ""));
   }
 
   PreconditionerOptions options_;

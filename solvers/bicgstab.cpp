@@ -68,6 +68,10 @@ class BiCgStab final : public Method<T> {
     guard_step();
   }
 
+  std::int64_t period() const noexcept override { return 1; }
+  std::int64_t phase() const noexcept override { return 0; }
+  void set_phase(std::int64_t) noexcept override { guard_step(); }
+
   Signals<T> signals() const noexcept override {
     return {.residual_squared = scalars_.data() + RR, .guards = {guards_, guard_count_}};
   }

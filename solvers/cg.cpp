@@ -29,6 +29,7 @@ class Cg final : public Method<T> {
   VectorView<T> scratch() noexcept override { return q_; }
 
   void begin(const System<T>& s, VectorView<const T> r) override {
+    turn_ = 0;
     // r := b - A x
     copy<T>(s.context(), r, r_);
     // p := z = M^-1 r
@@ -59,9 +60,14 @@ class Cg final : public Method<T> {
       // p := d .* r + beta p
       cg_direction<T>(s.context(), s.d, r_, beta, p_);
     }
-    guards_[0] = {pq, Test::positive, StopReason::indefinite_operator, "p . A p"};
-    guards_[1] = {rz_next, Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
-    guard_count_ = 2;
+    guard_step();
+  }
+
+  std::int64_t period() const noexcept override { return 2; }
+  std::int64_t phase() const noexcept override { return turn_; }
+  void set_phase(std::int64_t phase) noexcept override {
+    turn_ = static_cast<int>(phase % 2);
+    guard_step();
   }
 
   Signals<T> signals() const noexcept override {
@@ -71,6 +77,12 @@ class Cg final : public Method<T> {
  private:
   // {r . r, r . z}: two places in turn, since alpha and beta need r . z of the step before.
   T* now() noexcept { return scalars_.data() + 1 + 2 * turn_; }
+
+  void guard_step() noexcept {
+    guards_[0] = {scalars_.data(), Test::positive, StopReason::indefinite_operator, "p . A p"};
+    guards_[1] = {&now()[1], Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
+    guard_count_ = 2;
+  }
 
   Vector<T> r_, p_, q_, z_, scalars_;
   int turn_ = 0;

@@ -49,7 +49,7 @@ class Gmres final : public Method<T> {
     // v_0 := r / ||r||, g := ||r|| e_1
     copy<T>(s.context(), r, v);
     dot<T>(s.context(), v, v, scalars_.w_squared());
-    scalars_.begin();
+    gmres_begin<T>(s.context(), scalars_);
     scale<T>(s.context(), {1, nullptr, scalars_.next(), Demand::nonzero}, v);
     j_ = 0;
   }
@@ -66,24 +66,17 @@ class Gmres final : public Method<T> {
     else
       modified(s, V, w);
     // h_j+1,j := ||w||; rotations; the residual norm is |g_j+1|
-    scalars_.rotate(j_, twice_);
+    gmres_rotate<T>(s.context(), scalars_, j_, twice_);
     // v_j+1 := w / h_j+1,j
     scale<T>(s.context(), {1, nullptr, scalars_.next(), Demand::nonzero}, w);
-    // No new direction: the Krylov space holds the solution (happy breakdown), or A is singular.
-    guard_ = {scalars_.next(),
-              Test::nonzero,
-              StopReason::breakdown,
-              "h(j+1,j)",
-              16 * std::numeric_limits<T>::epsilon(),
-              scalars_.column_squared(),
-              scalars_.column_squared()};
     ++j_;
+    guard_step();
   }
 
   void finish(const System<T>& s) override {
     if (j_ == 0) return;
     // y := R^-1 g
-    scalars_.solve(j_);
+    gmres_solve<T>(s.context(), scalars_, j_);
     // u := V y
     fill<T>(s.context(), T(0), u_);
     block_axpy<T>(s.context(), T(1), basis(s).first(j_), scalars_.y(), u_);
@@ -91,6 +84,14 @@ class Gmres final : public Method<T> {
     if (s.M) s.precondition(u_, z_);
     axpy<T>(s.context(), T(1), s.M ? z_.view() : u_.view(), s.x);
     j_ = 0;
+  }
+
+  std::int64_t period() const noexcept override { return scalars_.m; }
+  bool cycles_end() const noexcept override { return true; }
+  std::int64_t phase() const noexcept override { return j_; }
+  void set_phase(std::int64_t phase) noexcept override {
+    j_ = phase;
+    guard_step();
   }
 
   Signals<T> signals() const noexcept override {
@@ -103,6 +104,17 @@ class Gmres final : public Method<T> {
  private:
   VectorBlock<T> basis(const System<T>& s) noexcept {
     return {basis_.data(), s.x.size, stride_, scalars_.m + 1, basis_.space()};
+  }
+
+  void guard_step() noexcept {
+    // No new direction: the Krylov space holds the solution (happy breakdown), or A is singular.
+    guard_ = {scalars_.next(),
+              Test::nonzero,
+              StopReason::breakdown,
+              "h(j+1,j)",
+              16 * std::numeric_limits<T>::epsilon(),
+              scalars_.column_squared(),
+              scalars_.column_squared()};
   }
 
   void classical_twice(const System<T>& s, VectorBlock<T> V, VectorView<T> w) {

@@ -8,7 +8,15 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/context.hpp"
 #include "core/vector.hpp"
+
+// So that nvcc makes the same functions for the device; nothing to other compilers.
+#if defined(__CUDACC__)
+#define PROTEAN_HOST_DEVICE __host__ __device__
+#else
+#define PROTEAN_HOST_DEVICE
+#endif
 
 namespace protean::detail {
 
@@ -20,26 +28,28 @@ struct GmresScalars {
 
   static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
 
-  T* column(std::int64_t j) const { return data + j * (m + 1); }  // h_0j .. h_j+1,j; R after rotation
-  T* g() const { return data + (m + 1) * m; }                     // m + 1: rotated right-hand side
-  T* cosines() const { return g() + (m + 1); }                    // m
-  T* sines() const { return cosines() + (m + 1); }                // m
-  T* correction() const { return sines() + (m + 1); }             // m: second pass of Gram-Schmidt
-  T* y() const { return correction() + (m + 1); }                 // m
-  T* residual_squared() const { return y() + (m + 1); }
-  T* w_squared() const { return residual_squared() + 1; }       // after orthogonalisation
-  T* next() const { return residual_squared() + 2; }            // h_j+1,j
-  T* column_squared() const { return residual_squared() + 3; }  // ||A M^-1 v_j||^2
+  PROTEAN_HOST_DEVICE T* column(std::int64_t j) const {
+    return data + j * (m + 1);
+  }                                                                     // h_0j .. h_j+1,j; R after rotation
+  PROTEAN_HOST_DEVICE T* g() const { return data + (m + 1) * m; }       // m + 1: rotated right-hand side
+  PROTEAN_HOST_DEVICE T* cosines() const { return g() + (m + 1); }      // m
+  PROTEAN_HOST_DEVICE T* sines() const { return cosines() + (m + 1); }  // m
+  PROTEAN_HOST_DEVICE T* correction() const { return sines() + (m + 1); }  // m: second pass of Gram-Schmidt
+  PROTEAN_HOST_DEVICE T* y() const { return correction() + (m + 1); }      // m
+  PROTEAN_HOST_DEVICE T* residual_squared() const { return y() + (m + 1); }
+  PROTEAN_HOST_DEVICE T* w_squared() const { return residual_squared() + 1; }       // after orthogonalisation
+  PROTEAN_HOST_DEVICE T* next() const { return residual_squared() + 2; }            // h_j+1,j
+  PROTEAN_HOST_DEVICE T* column_squared() const { return residual_squared() + 3; }  // ||A M^-1 v_j||^2
 
   // From w_squared = ||r||^2: g = ||r|| e_1; next = ||r||.
-  void begin() const {
+  PROTEAN_HOST_DEVICE void begin() const {
     *next() = g()[0] = std::sqrt(*w_squared());
     *residual_squared() = *w_squared();
   }
 
   // Column j holds h_0j .. h_jj and w_squared h_j+1,j^2: applies the rotations so far, makes the next one,
   // and turns g.
-  void rotate(std::int64_t j, bool corrected) const {
+  PROTEAN_HOST_DEVICE void rotate(std::int64_t j, bool corrected) const {
     T* const h = column(j);
     T squares = *w_squared();
     for (std::int64_t i = 0; i <= j; ++i) {
@@ -63,7 +73,7 @@ struct GmresScalars {
   }
 
   // y := R^-1 g of the leading `columns` that are finite; 0 where R has no pivot (a singular matrix).
-  void solve(std::int64_t columns) const {
+  PROTEAN_HOST_DEVICE void solve(std::int64_t columns) const {
     std::int64_t k = 0;
     T largest = 0;
     for (; k < columns && std::isfinite(column(k)[k]) && std::isfinite(g()[k]); ++k)
@@ -77,5 +87,13 @@ struct GmresScalars {
     }
   }
 };
+
+// The three of them where the context's scalars live, queued behind its work.
+template <class T>
+void gmres_begin(const Context& context, const GmresScalars<T>& scalars);
+template <class T>
+void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::int64_t j, bool corrected);
+template <class T>
+void gmres_solve(const Context& context, const GmresScalars<T>& scalars, std::int64_t columns);
 
 }  // namespace protean::detail

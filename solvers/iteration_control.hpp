@@ -1,9 +1,6 @@
 // The one place that reads a method's scalars and decides whether to go on. Private to solvers/.
 #pragma once
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 
@@ -31,6 +28,9 @@ class IterationControl {
 
   double baseline() const noexcept { return baseline_; }
   double tolerance() const noexcept { return tolerance_; }
+  // The recurrence residual at which b - A x is computed, and the one above which the solve diverges.
+  double goal() const noexcept { return goal_; }
+  double too_large() const noexcept { return too_large_; }
   double relative(double residual) const noexcept {
     return baseline_ > 0 ? residual / baseline_
                          : (residual > 0 ? std::numeric_limits<double>::infinity() : residual);
@@ -55,58 +55,10 @@ class IterationControl {
   }
 
   template <class T>
-  Verdict read(const Signals<T>& signals) const {
-    Verdict verdict;
-    const double squared = static_cast<double>(*signals.residual_squared);
-    verdict.residual = std::sqrt(squared);
-    if (!std::isfinite(squared) || squared < 0) {
-      verdict.event = StopReason::not_finite;
-      verdict.detail = fmt::format("r . r = {}", squared);
-    }
-    for (const Guard<T>& guard : signals.guards)
-      if (!std::isfinite(*guard.value) && verdict.event != StopReason::not_finite) {
-        verdict.event = StopReason::not_finite;
-        verdict.detail = fmt::format("{} = {}", guard.meaning, *guard.value);
-      }
-    if (verdict.event != StopReason::running) return verdict;
-    verdict.reached = verdict.residual <= goal_;
-    for (const Guard<T>& guard : signals.guards) {
-      const double value = static_cast<double>(*guard.value);
-      const double scale = guard.scale_a ? std::sqrt(static_cast<double>(*guard.scale_a)) *
-                                               std::sqrt(static_cast<double>(*guard.scale_b))
-                                         : 0;
-      const bool good = guard.test == Test::positive ? value > 0 : std::abs(value) > guard.factor * scale;
-      if (good) continue;
-      verdict.event = guard.reason;
-      verdict.detail = fmt::format("{} = {:.3g}", guard.meaning, value);
-      break;
-    }
-    return verdict;
-  }
+  Verdict read(const Signals<T>& signals) const;
 
   // Limits that end a solve whatever its numbers are worth; running when none is reached.
-  StopReason limit(const IterationInfo& info, std::string& detail) {
-    if (info.residual > too_large_) {
-      detail = fmt::format("residual {:.3g}, {:.3g} times the limit's baseline", info.residual,
-                           info.residual / (too_large_ / rule_.divergence));
-      return StopReason::divergence;
-    }
-    if (info.residual < smallest_) smallest_ = info.residual, smallest_at_ = info.iteration;
-    if (rule_.stagnation_window > 0 && info.iteration - smallest_at_ >= rule_.stagnation_window) {
-      detail =
-          fmt::format("no residual below {:.3g} in {} iterations", smallest_, info.iteration - smallest_at_);
-      return StopReason::stagnation;
-    }
-    if (info.iteration >= rule_.max_iterations) {
-      detail = fmt::format("{} iterations", info.iteration);
-      return StopReason::max_iterations;
-    }
-    if (info.seconds >= rule_.max_seconds) {
-      detail = fmt::format("{:.3g} s of {:.3g} s", info.seconds, rule_.max_seconds);
-      return StopReason::time_limit;
-    }
-    return StopReason::running;
-  }
+  StopReason limit(const IterationInfo& info, std::string& detail);
 
  private:
   StoppingRule rule_;

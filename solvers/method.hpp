@@ -81,6 +81,14 @@ class Method {
   virtual void step(const System<T>& system) = 0;
   // Makes x the current iterate.
   virtual void finish(const System<T>&) {}
+
+  // For steps that are recorded once and replayed. step() queues the same work whenever phase() is the same:
+  // phase is 0 after begin() and grows by 1 a step up to period(), which is 0 again unless cycles end there.
+  virtual std::int64_t period() const noexcept = 0;
+  virtual bool cycles_end() const noexcept { return false; }
+  virtual std::int64_t phase() const noexcept = 0;
+  // After steps were replayed: what step() would have left behind on the calling side.
+  virtual void set_phase(std::int64_t phase) noexcept = 0;
   // After begin() and after each step().
   virtual Signals<T> signals() const noexcept = 0;
 };

@@ -14,26 +14,41 @@
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
+#include "solvers/steps.hpp"
 
 namespace protean {
 namespace detail {
 namespace {
 
+// The scalar that reduce(T*) leaves in the context's space. Waits for it.
+template <class T, class Reduce>
+T reduced(const ContextPtr& context, Reduce&& reduce) {
+  T value = 0;
+  if (context->space() == Space::host) {
+    reduce(&value);
+    return value;
+  }
+  Vector<T> there(context, 1);
+  reduce(there.data());
+  copy<T>(*context, there.view(), {&value, 1});
+  return value;
+}
+
 // ||v||, also where the sum of squares leaves the range of T; v is scaled and scaled back then. NaN and
 // infinity only where v holds one.
 template <class T>
-double norm(const Context& context, VectorView<T> v) {
-  T squared = 0, largest = 0;
-  dot<T>(context, v, v, &squared);
+double norm(const ContextPtr& context, VectorView<T> v) {
+  const auto dot_v = [&](T* result) { dot<T>(*context, v, v, result); };
+  T squared = reduced<T>(context, dot_v);
   constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
   if (std::isfinite(squared) && squared > smallest_safe) return std::sqrt(static_cast<double>(squared));
-  max_abs<T>(context, v, &largest);
+  const T largest = reduced<T>(context, [&](T* result) { max_abs<T>(*context, v, result); });
   if (largest == 0 || !std::isfinite(largest)) return static_cast<double>(largest);
   // A power of two, so that scaling is exact both ways.
   const T factor = std::ldexp(T(1), std::min(-std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1));
-  scale<T>(context, factor, v);
-  dot<T>(context, v, v, &squared);
-  scale<T>(context, T(1) / factor, v);
+  scale<T>(*context, factor, v);
+  squared = reduced<T>(context, dot_v);
+  scale<T>(*context, T(1) / factor, v);
   return std::sqrt(static_cast<double>(squared)) / static_cast<double>(factor);
 }
 
@@ -42,12 +57,12 @@ template <class T>
 class Run {
  public:
   Run(const StoppingRule& rule, Method<T>& method, const System<T>& system, SolveObserver* observer)
-      : rule_(rule), method_(method), system_(system), observer_(observer) {}
+      : rule_(rule), method_(method), system_(system), observer_(observer), host_steps_(method, system) {}
 
   SolveReport operator()() {
     method_.prepare(system_);
     copy<T>(context(), system_.b, method_.scratch());
-    report_.rhs_norm = norm<T>(context(), method_.scratch());
+    report_.rhs_norm = norm<T>(system_.A.context(), method_.scratch());
     if (report_.rhs_norm == 0) {
       fill<T>(context(), T(0), system_.x);
       observe(0);
@@ -72,15 +87,21 @@ class Run {
   const Context& context() const noexcept { return system_.context(); }
 
   SolveReport iterate() {
+#if defined(PROTEAN_HAVE_CUDA)
+    if (context().space() == Space::device) {
+      device_steps_ = make_device_steps(method_, system_);
+      steps_ = device_steps_.get();
+    }
+#endif
     method_.begin(system_, method_.scratch());
-    for (;;) {
-      const Signals<T> signals = method_.signals();
-      const Verdict verdict = control_->read(signals);
+    for (Verdict verdict = steps_->first(*control_);;) {
       report_.recurrence_residual = verdict.residual;
       std::string detail = verdict.detail;
       StopReason reason = verdict.event;
       if (!observe(verdict.residual) && reason == StopReason::running) reason = StopReason::interrupted;
       if (reason == StopReason::running) reason = control_->limit(info_, detail);
+      if (reason != StopReason::running) catch_up(verdict);
+      const Signals<T> signals = method_.signals();
 
       if (reason != StopReason::running || verdict.reached || signals.cycle_ended) {
         method_.finish(system_);
@@ -100,9 +121,16 @@ class Run {
           restart(planned);
         }
       }
-      method_.step(system_);
+      verdict = steps_->next(*control_, rule_.max_iterations - report_.iterations);
       ++report_.iterations, ++steps_since_begin_;
     }
+  }
+
+  // Steps a device has done beyond the one that ends the solve are part of x, so they count.
+  void catch_up(Verdict& verdict) {
+    const std::int64_t more = steps_->settle(*control_, verdict);
+    report_.iterations += more, steps_since_begin_ += more;
+    report_.recurrence_residual = verdict.residual;
   }
 
   // scratch := b - A x and its norm
@@ -110,7 +138,7 @@ class Run {
     const VectorView<T> r = method_.scratch();
     copy<T>(context(), system_.b, r);
     system_.A.apply(T(-1), system_.x, T(1), r);
-    return report_.true_residual = norm<T>(context(), r);
+    return report_.true_residual = norm<T>(system_.A.context(), r);
   }
 
   void restart(bool planned) {
@@ -161,6 +189,9 @@ class Run {
   Method<T>& method_;
   const System<T>& system_;
   SolveObserver* observer_;
+  HostSteps<T> host_steps_;
+  std::unique_ptr<Steps<T>> device_steps_;
+  Steps<T>* steps_ = &host_steps_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
   SolveReport report_;
@@ -206,9 +237,6 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   const Space space = A.context()->space();
   if (A.cols() != n)
     throw ShapeMismatch(fmt::format("the operator is {} x {}; {} needs a square one", n, A.cols(), name()));
-  if (space != Space::host)
-    throw WrongSpace(fmt::format("solvers run on host memory in this version; the operator lies in {} memory",
-                                 to_string(space)));
   require<T>(b, n, space, "b");
   require<T>(x, n, space, "x");
   const std::less<const T*> before;

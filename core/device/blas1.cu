@@ -52,6 +52,22 @@ void multiply(const Context& context, VectorView<const T> x, VectorView<const T>
 }
 
 template <class T>
+void reciprocal(const Context& context, VectorView<T> d, T* result) {
+  T* const ds = d.data;
+  reduce<1, T>(
+      context, d.size,
+      [=] __device__() {
+        return [=](std::int64_t i, T(&sums)[1]) {
+          const T inverse = T(1) / ds[i];
+          const bool good = isfinite(ds[i]) && isfinite(inverse);
+          sums[0] += good ? T(0) : T(1);
+          ds[i] = good ? inverse : T(1);
+        };
+      },
+      result);
+}
+
+template <class T>
 __global__ void __launch_bounds__(block_size)
     max_abs_kernel(std::int64_t n, const T* x, T* result, const int* stop) {
   // One block: used once a solve, not in its loop.
@@ -273,6 +289,7 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void axpby<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>, bool,        \
                          VectorView<T>);                                                                   \
   template void multiply<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<T>);      \
+  template void reciprocal<T>(const Context&, VectorView<T>, T*);                                          \
   template void max_abs<T>(const Context&, VectorView<const T>, T*);                                       \
   template void scalar_product<T>(const Context&, Coefficient<T>, Coefficient<T>, T*);                     \
   template void dot<T>(const Context&, VectorView<const T>, VectorView<const T>, T*);                      \

@@ -15,6 +15,8 @@ void axpby(const Context&, Coefficient<T> a, VectorView<const T> x, Coefficient<
 template <class T>
 void multiply(const Context&, VectorView<const T> x, VectorView<const T> y, VectorView<T> z);
 template <class T>
+void reciprocal(const Context&, VectorView<T> d, T* result);
+template <class T>
 void max_abs(const Context&, VectorView<const T> x, T* result);
 template <class T>
 void scalar_product(const Context&, Coefficient<T> a, Coefficient<T> b, T* result);

@@ -1,0 +1,45 @@
+// Where the steps of a method run and how their scalars reach the judge: at once on the host; on a device
+// recorded into a CUDA graph, replayed and judged there, and read some steps behind. Private to solvers/.
+#pragma once
+#include <memory>
+
+#include "solvers/iteration_control.hpp"
+#include "solvers/method.hpp"
+
+namespace protean::detail {
+
+template <class T>
+class Steps {
+ public:
+  virtual ~Steps() = default;
+  // The verdict on the state after begin().
+  virtual Verdict first(const IterationControl& control) = 0;
+  // The verdict on one more step. A device may be further by then, but never past a step whose verdict is not
+  // `running` and not `reached`, nor past max_iterations (`left` steps from here).
+  virtual Verdict next(const IterationControl& control, std::int64_t left) = 0;
+  // Ends work that is ahead of next(); returns how many steps were done that next() has not told of, and
+  // replaces `last` by the verdict on the last of them. Called before anything else is done with the method.
+  virtual std::int64_t settle(const IterationControl& control, Verdict& last) = 0;
+};
+
+template <class T>
+class HostSteps final : public Steps<T> {
+ public:
+  HostSteps(Method<T>& method, const System<T>& system) : method_(method), system_(system) {}
+  Verdict first(const IterationControl& control) override { return control.read(method_.signals()); }
+  Verdict next(const IterationControl& control, std::int64_t) override {
+    method_.step(system_);
+    return control.read(method_.signals());
+  }
+  std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
+
+ private:
+  Method<T>& method_;
+  const System<T>& system_;
+};
+
+// CUDA builds only: device_steps.cu.
+template <class T>
+std::unique_ptr<Steps<T>> make_device_steps(Method<T>& method, const System<T>& system);
+
+}  // namespace protean::detail
