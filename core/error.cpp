@@ -32,11 +32,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 BadFile::BadFile(const std::string& file, std::int64_t line, std::int64_t column, const std::string& message,
-                 std::source_location where)
+                 SourceLocation where)
     : Error(place(file, line, column) + ": " + message, where), file_(file), line_(line), column_(column) {}
 
 FormatRefused::FormatRefused(std::string_view format, std::string_view reason, std::size_t bytes,
-                             std::source_location where)
+                             SourceLocation where)
     : Error(fmt::format("format '{}' refused: {}", format, reason), where),
       format_(format),
       reason_(reason),

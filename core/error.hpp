@@ -3,11 +3,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include <protean/core/source_location.hpp>
 
 namespace protean {
 
@@ -18,58 +19,53 @@ namespace protean {
 // allowed, what to do. where() is the place in the library that noticed it.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message, std::source_location where = std::source_location::current())
+  explicit Error(const std::string& message, SourceLocation where = SourceLocation::current())
       : std::runtime_error(message), where_(where) {}
-  const std::source_location& where() const noexcept { return where_; }
+  const SourceLocation& where() const noexcept { return where_; }
 
  private:
-  std::source_location where_;
+  SourceLocation where_;
 };
 
 // Sizes that do not fit together.
 class ShapeMismatch : public Error {
  public:
-  explicit ShapeMismatch(const std::string& message,
-                         std::source_location where = std::source_location::current())
+  explicit ShapeMismatch(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
 // Data in another memory space than the operation's; the library never copies between spaces unasked.
 class WrongSpace : public Error {
  public:
-  explicit WrongSpace(const std::string& message,
-                      std::source_location where = std::source_location::current())
+  explicit WrongSpace(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
 // A matrix that breaks an invariant (index out of range, unsorted row, duplicate, row pointers decreasing).
 class BadMatrix : public Error {
  public:
-  explicit BadMatrix(const std::string& message, std::source_location where = std::source_location::current())
+  explicit BadMatrix(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
 // A call that is wrong in itself: unknown name, parameter out of range, overlapping vectors.
 class BadArgument : public Error {
  public:
-  explicit BadArgument(const std::string& message,
-                       std::source_location where = std::source_location::current())
+  explicit BadArgument(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
 // Something not compiled into this build, or not available on this machine.
 class NotAvailable : public Error {
  public:
-  explicit NotAvailable(const std::string& message,
-                        std::source_location where = std::source_location::current())
+  explicit NotAvailable(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
 // Not enough memory; thrown before allocating where the need is known beforehand.
 class OutOfMemory : public Error {
  public:
-  OutOfMemory(const std::string& message, std::size_t bytes,
-              std::source_location where = std::source_location::current())
+  OutOfMemory(const std::string& message, std::size_t bytes, SourceLocation where = SourceLocation::current())
       : Error(message, where), bytes_(bytes) {}
   std::size_t bytes() const noexcept { return bytes_; }
 
@@ -80,8 +76,7 @@ class OutOfMemory : public Error {
 // The GPU or one of its libraries failed: what was called, and the text the driver gives.
 class DeviceError : public Error {
  public:
-  explicit DeviceError(const std::string& message,
-                       std::source_location where = std::source_location::current())
+  explicit DeviceError(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
@@ -89,7 +84,7 @@ class DeviceError : public Error {
 class BadFile : public Error {
  public:
   BadFile(const std::string& file, std::int64_t line, std::int64_t column, const std::string& message,
-          std::source_location where = std::source_location::current());
+          SourceLocation where = SourceLocation::current());
   const std::string& file() const noexcept { return file_; }
   std::int64_t line() const noexcept { return line_; }
   std::int64_t column() const noexcept { return column_; }
@@ -103,7 +98,7 @@ class BadFile : public Error {
 class FormatRefused : public Error {
  public:
   FormatRefused(std::string_view format, std::string_view reason, std::size_t bytes = 0,
-                std::source_location where = std::source_location::current());
+                SourceLocation where = SourceLocation::current());
   const std::string& format() const noexcept { return format_; }
   const std::string& reason() const noexcept { return reason_; }
   std::size_t bytes() const noexcept { return bytes_; }
@@ -115,8 +110,7 @@ class FormatRefused : public Error {
 
 // value as Target; throws BadArgument naming `what` when it does not fit.
 template <class Target, class Source>
-Target narrow(Source value, std::string_view what,
-              std::source_location where = std::source_location::current()) {
+Target narrow(Source value, std::string_view what, SourceLocation where = SourceLocation::current()) {
   const auto result = static_cast<Target>(value);
   if (static_cast<Source>(result) != value || ((result < Target{}) != (value < Source{})))
     throw BadArgument(std::string(what) + " = " + std::to_string(value) + " does not fit its integer type",
