@@ -44,6 +44,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "formats/compressed/sell_packed.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "formats/host_support.hpp"
 
@@ -232,6 +233,21 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   Buffer<T> values_;
 };
 
+}  // namespace
+
+Admission admit_stored(const SparsityPattern& pattern, std::int64_t stored, int height, std::size_t bytes) {
+  if (stored > 4 * pattern.nonzeros + (1 << 16))
+    return Admission::refuse(
+        fmt::format(
+            "{} values would be stored for {} entries, because rows of very different lengths share slices "
+            "of {}; csr stores no padding",
+            stored, pattern.nonzeros, height),
+        bytes, stored);
+  return Admission::accept(bytes, stored);
+}
+
+namespace {
+
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
   for (std::int64_t first = 0; first < pattern.rows; first += packed::window) {
@@ -246,24 +262,23 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   const std::int64_t stored = extent.slots * packed::height;
   const std::size_t bytes =
       static_cast<std::size_t>(extent.words) * 4 + static_cast<std::size_t>(stored) * value_bytes;
-  if (stored > 4 * pattern.nonzeros + (1 << 16))
-    return Admission::refuse(
-        fmt::format(
-            "{} values would be stored for {} entries, because rows of very different lengths share slices "
-            "of 8; csr stores no padding",
-            stored, pattern.nonzeros),
-        bytes, stored);
-  Admission admission = Admission::accept(bytes, stored);
+  Admission admission = admit_stored(pattern, stored, packed::height, bytes);
   admission.plan = std::move(extents);
   return admission;
 }
 
 constexpr Kernel kernels[] = {native_host_kernel<SellPacked>()};
-constexpr ParamDoc params[] = {{"order",
-                                "rows of a window of 256: sorted by length, as they are, or what is cheaper",
-                                "auto", 0, 0, "auto|natural|sorted"}};
+constexpr ParamDoc params[] = {
+    {"order",
+     "rows of a window (256 on the host, 1024 on the device): sorted by length, as they are, or what is "
+     "cheaper",
+     "auto", 0, 0, "auto|natural|sorted"}};
 
 }  // namespace
+
+namespace device_code {
+extern const DeviceCode sell_packed;
+}
 
 extern const FormatEntry sell_packed;
 constinit const FormatEntry sell_packed{.family = "compressed",
@@ -276,6 +291,7 @@ constinit const FormatEntry sell_packed{.family = "compressed",
                                         .traits = {},
                                         .params = params,
                                         .kernels = kernels,
-                                        .admit = admit};
+                                        .admit = admit,
+                                        .device = PROTEAN_DEVICE_CODE(sell_packed)};
 
 }  // namespace protean::formats

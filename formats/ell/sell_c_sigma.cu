@@ -9,80 +9,73 @@ namespace {
 
 constexpr std::int64_t usual_height = 32;
 
-// sigma is what the parameter stands for, slots those that it gives; perm only where sigma > 1.
-struct Shape {
-  std::int64_t C, sigma, slots;
+// What the parameters stand for in this matrix, and where its slices begin.
+class Planner {
+ public:
+  Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params)
+      : C(slice_height(params, usual_height)),
+        sigma(params.integer("sigma")),
+        slice_ptr(context, (pattern.rows + C - 1) / C + 1),
+        perm(context, sigma == 1 ? 0 : pattern.rows),
+        shift(std::countr_zero(static_cast<std::uint64_t>(C))) {
+    if (sigma > 1 && sigma % C != 0) return;
+    lengths = device_row_lengths(context, pattern);
+    const auto count = [&](std::int64_t window) {
+      if (window > 1) order_rows(context, pattern, window, lengths.longest, perm.data());
+      count_slice_slots(context, pattern, window > 1 ? perm.data() : nullptr, shift, slice_ptr.data());
+      return read_back(context, slice_ptr.data() + slice_ptr.size() - 1);
+    };
+    const bool choose = sigma == 0;
+    if (choose) sigma = 1;
+    slots = count(sigma);
+    if (!choose || pays_unsorted(slots, pattern.nonzeros)) return;
+    const std::int64_t natural = slots;
+    slots = count(sorted_window), sigma = sorted_window;
+    if (slots >= natural) slots = count(1), sigma = 1;
+  }
+
+  std::int64_t C, sigma, slots = 0;
+  const device::Scratch<std::int64_t> slice_ptr;
+  const device::Scratch<std::int32_t> perm;  // where sigma > 1
   int shift;
-  DeviceRowLengths lengths;
+  DeviceRowLengths lengths{};
 };
 
-// Fills slice_ptr and, when rows are sorted, perm; both have room for it.
-Shape shape_of(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-               const device::Scratch<std::int64_t>& slice_ptr, const device::Scratch<std::int32_t>& perm) {
-  Shape shape{slice_height(params, usual_height), params.integer("sigma"), 0, 0, {}};
-  if (shape.sigma > 1 && shape.sigma % shape.C != 0) return shape;
-  shape.shift = std::countr_zero(static_cast<std::uint64_t>(shape.C));
-  shape.lengths = device_row_lengths(context, pattern);
-  const std::int64_t* last = slice_ptr.data() + (pattern.rows + shape.C - 1) / shape.C;
-  const auto count = [&](std::int64_t sigma) {
-    if (sigma > 1) order_rows(context, pattern, sigma, shape.lengths.longest, perm.data());
-    count_slice_slots(context, pattern, sigma > 1 ? perm.data() : nullptr, shape.shift, slice_ptr.data());
-    return read_back(context, last);
-  };
-  const std::int64_t asked = shape.sigma;
-  shape.sigma = std::max<std::int64_t>(1, asked);
-  shape.slots = count(shape.sigma);
-  if (asked != 0 || pays_unsorted(shape.slots, pattern.nonzeros)) return shape;
-  const std::int64_t natural = shape.slots;
-  shape.slots = count(sorted_window), shape.sigma = sorted_window;
-  if (shape.slots >= natural) shape.slots = count(1), shape.sigma = 1;
-  return shape;
-}
-
-struct Plan {
-  Shape shape;
-  Buffer<std::int64_t> slice_ptr;
-  Buffer<std::int32_t> perm;
-};
-
-Plan plan(const ContextPtr& context, const SparsityPattern& pattern, const FormatParams& params) {
-  const std::int64_t C = slice_height(params, usual_height), slices = (pattern.rows + C - 1) / C;
-  const device::Scratch<std::int64_t> slice_ptr(*context, slices + 1);
-  const device::Scratch<std::int32_t> perm(*context, params.integer("sigma") == 1 ? 0 : pattern.rows);
-  Plan result{
-      shape_of(*context, pattern, params, slice_ptr, perm), Buffer<std::int64_t>(context, slices + 1), {}};
-  if (result.shape.sigma > 1) result.perm = Buffer<std::int32_t>(context, pattern.rows);
-  device::copy_within(*context, result.slice_ptr.data(), slice_ptr.data(), slice_ptr.bytes());
-  if (!result.perm.empty())
-    device::copy_within(*context, result.perm.data(), perm.data(), result.perm.bytes());
-  return result;
+template <class N>
+Buffer<N> copy_of(const ContextPtr& context, const device::Scratch<N>& from) {
+  Buffer<N> to(context, from.size());
+  device::copy_within(*context, to.data(), from.data(), from.bytes());
+  return to;
 }
 
 template <class T>
 class SellDevice final : public SlotDevice<T, SlicePlace> {
  public:
   explicit SellDevice(const BuildRequest<T>& request)
-      : SellDevice(request, plan(request.context, request.csr.pattern, request.params)) {}
+      : SellDevice(request, *static_cast<const Planner*>(request.admission.plan.get())) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes() + slice_ptr_.bytes(); }
 
  private:
-  SellDevice(const BuildRequest<T>& request, Plan plan)
-      : SlotDevice<T, SlicePlace>(request,
-                                  {plan.slice_ptr.data(), plan.slice_ptr.size() - 1, plan.shape.shift},
-                                  plan.shape.slots, std::move(plan.perm), plan.shape.lengths.empty),
-        slice_ptr_(std::move(plan.slice_ptr)) {}
+  SellDevice(const BuildRequest<T>& request, const Planner& plan)
+      : SellDevice(request, plan, copy_of(request.context, plan.slice_ptr)) {}
+  SellDevice(const BuildRequest<T>& request, const Planner& plan, Buffer<std::int64_t> slice_ptr)
+      : SlotDevice<T, SlicePlace>(
+            request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
+            plan.sigma > 1 ? copy_of(request.context, plan.perm) : Buffer<std::int32_t>(),
+            plan.lengths.empty),
+        slice_ptr_(std::move(slice_ptr)) {}
 
   Buffer<std::int64_t> slice_ptr_;
 };
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const std::int64_t C = slice_height(params, usual_height), slices = (pattern.rows + C - 1) / C;
-  const device::Scratch<std::int64_t> slice_ptr(context, slices + 1);
-  const device::Scratch<std::int32_t> perm(context, params.integer("sigma") == 1 ? 0 : pattern.rows);
-  const Shape shape = shape_of(context, pattern, params, slice_ptr, perm);
-  return admit_slices({C, shape.sigma, shape.slots}, pattern, shape.lengths.empty, params, value_bytes);
+  auto plan = std::make_shared<const Planner>(context, pattern, params);
+  Admission admission =
+      admit_slices({plan->C, plan->sigma, plan->slots}, pattern, plan->lengths.empty, params, value_bytes);
+  admission.plan = std::move(plan);
+  return admission;
 }
 
 constexpr Kernel kernels[] = {device_kernel<SellDevice>("native")};

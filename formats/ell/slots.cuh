@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(device::block_size)
     slot_product(SlotArrays<T, Place> a, T alpha, const T* x, T beta, T* y, double* partials,
                  unsigned* arrived, T* result, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / split;
+  constexpr int rows_a_block = device::block_size / split, batch = 8;
   __shared__ T shared[split > 1 ? device::block_size : 1];
   const int part = threadIdx.x / rows_a_block;
   T dots[1] = {};
@@ -117,10 +117,23 @@ __global__ void __launch_bounds__(device::block_size)
     T sum = 0;
     if (p < a.rows) {
       const auto slots = a.place.at(p);
-#pragma unroll 4
-      for (std::int64_t k = part; k < slots.width; k += split) {
-        const std::int64_t slot = slots.slot(k);
-        sum += __ldcs(a.values + slot) * __ldg(x + __ldcs(a.col + slot));
+      // Several slots are loaded at once, the last ones under a condition, so that loads do not wait for each
+      // other.
+      for (std::int64_t k = part; k < slots.width; k += batch * split) {
+        std::int32_t col[batch];
+        T v[batch];
+#pragma unroll
+        for (int u = 0; u < batch; ++u) {
+          col[u] = -1;
+          if (k + u * split < slots.width) {
+            const std::int64_t slot = slots.slot(k + u * split);
+            col[u] = __ldcs(a.col + slot);
+            v[u] = __ldcs(a.values + slot);
+          }
+        }
+#pragma unroll
+        for (int u = 0; u < batch; ++u)
+          if (col[u] >= 0) sum += v[u] * __ldg(x + col[u]);
       }
     }
     if (split > 1) {
@@ -235,10 +248,10 @@ inline Buffer<std::int32_t> empty_positions(const ContextPtr& context, const Spa
   return empty;
 }
 
-// Warps that share 32 rows: enough to fill half of the device, none with less than two slots.
+// Warps that share 32 rows: enough to fill the device, none with less than two slots.
 inline int slot_split(const DeviceState& state, std::int64_t rows, double mean_width) {
   int split = 1;
-  while (split < 8 && rows / 32 * split < std::int64_t{state.processors} * 24 && mean_width >= 4 * split)
+  while (split < 8 && rows / 32 * split < std::int64_t{state.processors} * 48 && mean_width >= 4 * split)
     split *= 2;
   return split;
 }
@@ -306,7 +319,7 @@ class SlotDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
     const DeviceState& state = this->context()->device_state();
     const std::int64_t pieces =
         (this->rows() + device::block_size / split - 1) / (device::block_size / split);
-    const unsigned blocks = dot ? persistent_blocks(state, pieces) : static_cast<unsigned>(pieces);
+    const unsigned blocks = dot ? persistent_blocks(state, pieces, 24) : static_cast<unsigned>(pieces);
     slot_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
   }

@@ -1,0 +1,680 @@
+// sell-packed on the device. The idea is that of sell_packed.cpp (each slot of a slice says its columns in
+// the narrowest way that can), the layout one for warps: slices of 32 rows, one thread a row.
+//
+// A slot holds at most one entry of each of the slice's 32 rows and is of one of four kinds:
+//   diagonal  key, mask        column = key + r - r % b in the rows r of the mask's lanes; 8 bytes for 32
+//                              entries. b is one number for the matrix: 1, or 2, 3, 4 where rows come in
+//                              groups with the same columns (b unknowns to a node)
+//   near      base, 32 x 8 bits    column = base + offset; offset 255: no entry
+//   far       base, 32 x 16 bits   the same; 65535: no entry
+//   wide      32 x 32 bits         the columns; -1: no entry
+// A diagonal slot is made for each diagonal that enough rows of the slice have; what is left goes by rank,
+// the k-th of each row into one slot.
+//
+// slices  [ceil(rows / 32)] 16 bytes each: first slot, first unit of code (uint32); numbers of slots of the
+//         four kinds (uint16).
+// code    [units of 32 bytes] for each slice: key and mask of each diagonal slot, the bases of near and far
+//         slots, zeros up to a whole unit; then offsets of near and far slots and columns of wide ones.
+// values  [32 slots]: 0 where there is no entry.
+// perm    [rows] int32, only when rows are sorted by length in windows of 1024: row at each position.
+// Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], v bytes a value. An entry of a full diagonal
+// slot costs 8.25 bytes (double), of a near one 9.13, far 10.13, wide 12; a slice 16 to 40 bytes more.
+// Parameters: order, as on the host; auto sorts where natural order stores more than 1.15 slots an entry and
+// sorting saves a tenth.
+//
+// No x is read but where an entry is: infinite or NaN x_j reach exactly the rows with an entry in column j.
+// Refuses when more than 4 values would be stored for an entry, and rows of more than 32767 entries.
+#include "formats/compressed/sell_packed.hpp"
+
+#include "formats/ell/row_order.cuh"
+
+namespace protean::formats {
+namespace {
+
+constexpr int height = 32, shift = 5;
+constexpr std::int64_t sorted_rows = 1024;
+constexpr std::int64_t longest_allowed = 32767;  // twice that fits the 16 bits of a count
+constexpr std::int32_t none = 0x7fffffff;
+constexpr int warps = device::block_size / 32;
+
+struct SliceHead {
+  unsigned first_slot, first_unit;
+  unsigned short diagonal, near, far, wide;
+};
+static_assert(sizeof(SliceHead) == 16);
+
+__device__ inline SliceHead read_head(const SliceHead* heads, std::int64_t slice) {
+  const uint4 raw = __ldg(reinterpret_cast<const uint4*>(heads) + slice);
+  SliceHead head;
+  head.first_slot = raw.x, head.first_unit = raw.y;
+  head.diagonal = raw.z & 0xffff, head.near = raw.z >> 16;
+  head.far = raw.w & 0xffff, head.wide = raw.w >> 16;
+  return head;
+}
+
+__host__ __device__ inline unsigned index_units(unsigned diagonal, unsigned near, unsigned far) {
+  return (2 * diagonal + near + far + 7) / 8;
+}
+__host__ __device__ inline unsigned slice_units(unsigned diagonal, unsigned near, unsigned far,
+                                                unsigned wide) {
+  return index_units(diagonal, near, far) + near + 2 * far + 4 * wide;
+}
+
+// Where the parts of a slice's code are.
+struct SliceCode {
+  const int2* diagonal;       // key, mask
+  const std::int32_t* base;   // near, then far
+  const unsigned char* near;  // [slot][lane]
+  const unsigned short* far;
+  const std::int32_t* wide;
+};
+__device__ inline SliceCode slice_code(const SliceHead& head, const std::uint32_t* code) {
+  SliceCode c;
+  const std::uint32_t* words = code + std::int64_t{head.first_unit} * 8;
+  c.diagonal = reinterpret_cast<const int2*>(words);
+  c.base = reinterpret_cast<const std::int32_t*>(words) + 2 * head.diagonal;
+  c.near =
+      reinterpret_cast<const unsigned char*>(words + 8 * index_units(head.diagonal, head.near, head.far));
+  c.far = reinterpret_cast<const unsigned short*>(c.near + head.near * height);
+  c.wide = reinterpret_cast<const std::int32_t*>(c.far + head.far * height);
+  return c;
+}
+
+template <class T>
+struct PackedArrays {
+  std::int64_t rows, slices;
+  int group;  // b
+  const SliceHead* heads;
+  const std::uint32_t* code;
+  const T* values;
+  const std::int32_t* perm;
+
+  __host__ __device__ std::int64_t positions() const { return rows; }
+  __device__ std::int64_t row(std::int64_t p) const { return perm ? __ldg(perm + p) : p; }
+  __device__ std::int32_t group_start(std::int64_t row) const {
+    const auto r = static_cast<std::int32_t>(row);
+    return group == 1 ? r : r - r % group;
+  }
+
+  // found(column, value) for the entries of a position, by kind and, inside a kind, ascending.
+  template <class Found>
+  __device__ void entries(std::int64_t p, Found found) const {
+    const SliceHead head = read_head(heads, p / height);
+    const SliceCode c = slice_code(head, code);
+    const int lane = static_cast<int>(p % height);
+    const std::int32_t start = group_start(row(p));
+    const T* v = values + std::int64_t{head.first_slot} * height + lane;
+    for (int k = 0; k < head.diagonal; ++k, v += height)
+      if (static_cast<unsigned>(c.diagonal[k].y) >> lane & 1) found(0, c.diagonal[k].x + start, *v);
+    for (int k = 0; k < head.near; ++k, v += height)
+      if (const int offset = c.near[k * height + lane]; offset != 255) found(1, c.base[k] + offset, *v);
+    for (int k = 0; k < head.far; ++k, v += height)
+      if (const int offset = c.far[k * height + lane]; offset != 65535)
+        found(2, c.base[head.near + k] + offset, *v);
+    for (int k = 0; k < head.wide; ++k, v += height)
+      if (const std::int32_t col = c.wide[k * height + lane]; col >= 0) found(3, col, *v);
+  }
+
+  __device__ std::int64_t length(std::int64_t p) const {
+    std::int64_t count = 0;
+    entries(p, [&](int, std::int32_t, T) { ++count; });
+    return count;
+  }
+  // By insertion: each kind comes ascending, so little is moved but where kinds interleave.
+  __device__ void write(std::int64_t p, std::int32_t* col, T* out) const {
+    std::int64_t count = 0;
+    entries(p, [&](int, std::int32_t column, T value) {
+      std::int64_t at = count++;
+      for (; at > 0 && col[at - 1] > column; --at) col[at] = col[at - 1], out[at] = out[at - 1];
+      col[at] = column, out[at] = value;
+    });
+  }
+};
+
+template <class T>
+__global__ void packed_diagonal(PackedArrays<T> a, std::int64_t size, T* diagonal) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= a.rows) return;
+  const std::int64_t row = a.row(p);
+  if (row >= size) return;
+  T found = 0;
+  a.entries(p, [&](int, std::int32_t column, T value) {
+    if (column == row) found = value;
+  });
+  diagonal[row] = found;
+}
+
+// Calls slot(k) -> {column or -1, value} for k = first, first + split, ... below count, `batch` at a time, so
+// that as many loads are on their way.
+template <int batch, int split, class T, class Column>
+__device__ inline T slots_sum(T sum, int first, int count, const T* values, const T* x, Column column) {
+  for (int k = first; k < count; k += batch * split) {
+    std::int32_t col[batch];
+    T v[batch];
+#pragma unroll
+    for (int u = 0; u < batch; ++u) {
+      const int at = k + u * split;
+      col[u] = -1;
+      if (at < count) {
+        v[u] = __ldcs(values + std::int64_t{at} * height);
+        col[u] = column(at);
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < batch; ++u)
+      if (col[u] >= 0) sum += v[u] * __ldg(x + col[u]);
+  }
+  return sum;
+}
+
+// y := alpha A x + beta y; with `dot`, x . y to *result (then alpha is 1 and beta 0). `split` warps of a
+// block share the slots of a slice.
+template <int split, bool dot, class T>
+__global__ void __launch_bounds__(device::block_size)
+    packed_product(PackedArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
+                   T* result, const int* stop) {
+  if (device::stopped(stop)) return;
+  constexpr int rows_a_block = device::block_size / split, batch = 8;
+  __shared__ T shared[split > 1 ? device::block_size : 1];
+  const int part = threadIdx.x / rows_a_block, lane = threadIdx.x % 32;
+  T dots[1] = {};
+  for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
+       first += std::int64_t{gridDim.x} * rows_a_block) {
+    const std::int64_t p = first + threadIdx.x % rows_a_block, slice = p >> shift;
+    T sum = 0;
+    std::int64_t row = p;
+    if (slice < a.slices) {
+      const SliceHead head = read_head(a.heads, slice);
+      const SliceCode c = slice_code(head, a.code);
+      if (a.perm && p < a.rows) row = __ldg(a.perm + p);
+      const std::int32_t start = a.group_start(row);
+      const T* v = a.values + std::int64_t{head.first_slot} * height + lane;
+      sum = slots_sum<batch, split>(sum, part, head.diagonal, v, x, [&](int k) {
+        const int2 d = __ldg(c.diagonal + k);
+        return static_cast<unsigned>(d.y) >> lane & 1 ? d.x + start : -1;
+      });
+      v += head.diagonal * height;
+      if (head.near)
+        sum = slots_sum<batch, split>(sum, part, head.near, v, x, [&](int k) {
+          const int offset = __ldcs(c.near + k * height + lane);
+          return offset == 255 ? -1 : __ldg(c.base + k) + offset;
+        });
+      if (head.far) {
+        v += head.near * height;
+        sum = slots_sum<batch, split>(sum, part, head.far, v, x, [&](int k) {
+          const int offset = __ldcs(c.far + k * height + lane);
+          return offset == 65535 ? -1 : __ldg(c.base + head.near + k) + offset;
+        });
+      }
+      if (head.wide) {
+        v = a.values + (std::int64_t{head.first_slot} + head.diagonal + head.near + head.far) * height + lane;
+        sum = slots_sum<batch, split>(sum, part, head.wide, v, x,
+                                      [&](int k) { return __ldcs(c.wide + k * height + lane); });
+      }
+    }
+    if (split > 1) {
+      __syncthreads();
+      shared[threadIdx.x] = sum;
+      __syncthreads();
+      if (part == 0)
+        for (int other = 1; other < split; ++other) sum += shared[threadIdx.x + other * rows_a_block];
+    }
+    if (part == 0 && p < a.rows) {
+      if (dot) {
+        y[row] = sum;
+        dots[0] += x[row] * sum;
+      } else {
+        store(alpha, sum, beta, y + row);
+      }
+    }
+  }
+  if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
+}
+
+// A lane's row while a slice is encoded.
+struct LaneRow {
+  const std::int32_t* col;
+  std::int64_t begin, at, end;
+  std::int32_t start;  // of the row's group
+
+  __device__ std::int32_t key() const { return at < end ? col[at] - start : none; }
+  // Moves to the next entry whose key is not in the list; false when there is none.
+  template <class Keys>
+  __device__ bool next_rest(const Keys& keys, int count, int& list) {
+    for (; at < end; ++at) {
+      const std::int32_t mine = key();
+      while (list < count && keys(list) < mine) ++list;
+      if (list == count || keys(list) != mine) return true;
+    }
+    return false;
+  }
+};
+__device__ inline LaneRow lane_row(const DevicePattern& a, const std::int32_t* perm, int group,
+                                   std::int64_t p) {
+  LaneRow lane{a.col, 0, 0, 0, 0};
+  if (p >= a.rows) return lane;
+  const std::int64_t row = perm ? perm[p] : p;
+  lane.at = lane.begin = a.row_ptr[row], lane.end = a.row_ptr[row + 1];
+  lane.start = static_cast<std::int32_t>(row - row % group);
+  return lane;
+}
+
+__device__ inline std::int32_t warp_min(std::int32_t value) { return __reduce_min_sync(0xffffffffu, value); }
+__device__ inline std::int32_t warp_max(std::int32_t value) { return __reduce_max_sync(0xffffffffu, value); }
+
+enum Kind { near_slot, far_slot, wide_slot };
+// The kind of a slot by rank from its columns (none in lanes without an entry), and its base.
+__device__ inline Kind classify(bool has, std::int32_t col, std::int32_t& base) {
+  base = warp_min(has ? col : none);
+  const std::int32_t spread = warp_max(has ? col : -1) - base;
+  return spread < 255 ? near_slot : spread < 65535 ? far_slot : wide_slot;
+}
+
+struct SliceCounts {
+  unsigned short diagonal, near, far, wide;
+};
+
+struct PlanTask {
+  DevicePattern pattern;
+  const std::int32_t* perm;
+  const std::int64_t* slice_ptr;  // 32 times the width of each slice, summed up
+  int group, value_bytes;
+  std::int64_t slices, step;  // every step-th slice only
+  SliceCounts* counts;
+  std::int32_t* keys;  // of a slice's diagonals from 2 * slice_ptr[s] / 32 on
+  std::int64_t *slots, *units;
+  unsigned long long* cost;  // bytes of the slices, added up
+};
+
+// A warp a slice. First all diagonals of the slice are met in ascending order (a merge of its rows) to see
+// what each of five thresholds on the rows of a diagonal would give; then the best is carried out.
+static __global__ void __launch_bounds__(device::block_size) packed_plan(PlanTask task) {
+  constexpr int tries = 5;
+  constexpr int threshold[tries] = {1, 9, 17, 25, 32};
+  const int lane = threadIdx.x % 32;
+  const std::int64_t slice = (std::int64_t{blockIdx.x} * warps + threadIdx.x / 32) * task.step;
+  if (slice >= task.slices) return;
+  const LaneRow begin = lane_row(task.pattern, task.perm, task.group, slice * height + lane);
+  const auto width = static_cast<int>((task.slice_ptr[slice + 1] - task.slice_ptr[slice]) / height);
+  const int slot_bytes = 32 * task.value_bytes;
+
+  LaneRow row = begin;
+  int diagonals[tries] = {}, rest[tries] = {};
+  // Rows with little in common: not worth looking further.
+  int left = 6 * width + 32;
+  for (std::int32_t key = row.key();; --left) {
+    const std::int32_t lowest = warp_min(key);
+    if (lowest == none || left == 0) break;
+    const bool mine = key == lowest;
+    const int rows = __popc(__ballot_sync(0xffffffffu, mine));
+#pragma unroll
+    for (int i = 0; i < tries; ++i) {
+      if (rows >= threshold[i])
+        ++diagonals[i];
+      else
+        rest[i] += mine;
+    }
+    if (mine) ++row.at, key = row.key();
+  }
+  int best = 33;
+  if (left > 0) {
+    int cost = width * (slot_bytes + 48);
+#pragma unroll
+    for (int i = tries - 1; i >= 0; --i) {
+      const int its = diagonals[i] * (slot_bytes + 8) + warp_max(rest[i]) * (slot_bytes + 48);
+      if (its <= cost) cost = its, best = threshold[i];
+    }
+  }
+
+  int diagonal = 0;
+  std::int32_t* keys = task.keys + task.slice_ptr[slice] / (height / 2);
+  bool all = best == 1;
+  if (best < 33) {
+    row = begin;
+    for (std::int32_t key = row.key();;) {
+      const std::int32_t lowest = warp_min(key);
+      if (lowest == none) break;
+      const bool mine = key == lowest;
+      if (__popc(__ballot_sync(0xffffffffu, mine)) >= best) {
+        if (lane == 0) keys[diagonal] = lowest;
+        ++diagonal;
+      }
+      if (mine) ++row.at, key = row.key();
+    }
+    __syncwarp();
+  }
+  int kinds[3] = {};
+  if (!all) {
+    row = begin;
+    int list = 0;
+    for (;;) {
+      const bool has = row.next_rest([&](int i) { return keys[i]; }, diagonal, list);
+      if (__ballot_sync(0xffffffffu, has) == 0) break;
+      std::int32_t base;
+      const Kind kind = classify(has, has ? row.col[row.at] : 0, base);
+      kinds[near_slot] += kind == near_slot, kinds[far_slot] += kind == far_slot;
+      kinds[wide_slot] += kind == wide_slot;
+      if (has) ++row.at;
+    }
+  }
+  if (lane != 0) return;
+  const unsigned slots = diagonal + kinds[near_slot] + kinds[far_slot] + kinds[wide_slot];
+  const unsigned units = slice_units(diagonal, kinds[near_slot], kinds[far_slot], kinds[wide_slot]);
+  if (task.cost) {
+    atomicAdd(task.cost, static_cast<unsigned long long>(slots) * slot_bytes + units * 32ull);
+    return;
+  }
+  task.counts[slice] = {static_cast<unsigned short>(diagonal), static_cast<unsigned short>(kinds[near_slot]),
+                        static_cast<unsigned short>(kinds[far_slot]),
+                        static_cast<unsigned short>(kinds[wide_slot])};
+  task.slots[slice] = slots;
+  task.units[slice] = units;
+}
+
+static __global__ void packed_heads(std::int64_t slices, const SliceCounts* counts, const std::int64_t* slots,
+                                    const std::int64_t* units, const std::int64_t* slice_ptr,
+                                    const std::int32_t* keys, SliceHead* heads, std::uint32_t* code) {
+  const std::int64_t slice = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  if (slice >= slices) return;
+  const int lane = threadIdx.x % 32;
+  const SliceCounts n = counts[slice];
+  if (lane == 0)
+    heads[slice] = {static_cast<unsigned>(slots[slice]),
+                    static_cast<unsigned>(units[slice]),
+                    n.diagonal,
+                    n.near,
+                    n.far,
+                    n.wide};
+  std::uint32_t* words = code + units[slice] * 8;
+  const std::int32_t* from = keys + slice_ptr[slice] / (height / 2);
+  const int count = static_cast<int>(index_units(n.diagonal, n.near, n.far)) * 8;
+  for (int i = lane; i < count; i += 32)
+    words[i] = i < 2 * n.diagonal && i % 2 == 0 ? static_cast<std::uint32_t>(from[i / 2]) : 0u;
+}
+
+// Writes all but heads and keys, which are there. A warp a slice.
+template <class T>
+__global__ void __launch_bounds__(device::block_size)
+    packed_fill(PackedArrays<T> a, DevicePattern pattern, const T* from, std::uint32_t* code, T* values) {
+  const int lane = threadIdx.x % 32;
+  const std::int64_t slice = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  if (slice >= a.slices) return;
+  const SliceHead head = read_head(a.heads, slice);
+  const SliceCode c = slice_code(head, code);
+  T* v = values + std::int64_t{head.first_slot} * height + lane;
+  const LaneRow begin = lane_row(pattern, a.perm, a.group, slice * height + lane);
+  auto* diagonal = const_cast<int2*>(c.diagonal);
+
+  LaneRow row = begin;
+  std::int32_t mine = row.key();
+  for (int k = 0; k < head.diagonal; ++k) {
+    const std::int32_t key = diagonal[k].x;
+    while (mine < key) ++row.at, mine = row.key();
+    const bool has = mine == key;
+    const unsigned mask = __ballot_sync(0xffffffffu, has);
+    v[k * height] = has ? from[row.at] : T(0);
+    if (lane == 0) diagonal[k].y = static_cast<int>(mask);
+    if (has) ++row.at, mine = row.key();
+  }
+  if (head.near + head.far + head.wide == 0) return;
+
+  row = begin;
+  int list = 0, done[3] = {};
+  v += head.diagonal * height;
+  for (;;) {
+    const bool has = row.next_rest([&](int i) { return diagonal[i].x; }, head.diagonal, list);
+    if (__ballot_sync(0xffffffffu, has) == 0) break;
+    std::int32_t base;
+    const std::int32_t col = has ? row.col[row.at] : 0;
+    const Kind kind = classify(has, col, base);
+    int slot = 0;
+    if (kind == near_slot) {
+      slot = done[near_slot]++;
+      if (lane == 0) const_cast<std::int32_t*>(c.base)[slot] = base;
+      const_cast<unsigned char*>(c.near)[slot * height + lane] =
+          static_cast<unsigned char>(has ? col - base : 255);
+    } else if (kind == far_slot) {
+      slot = done[far_slot]++;
+      if (lane == 0) const_cast<std::int32_t*>(c.base)[head.near + slot] = base;
+      const_cast<unsigned short*>(c.far)[slot * height + lane] =
+          static_cast<unsigned short>(has ? col - base : 65535);
+      slot += head.near;
+    } else {
+      slot = done[wide_slot]++;
+      const_cast<std::int32_t*>(c.wide)[slot * height + lane] = has ? col : -1;
+      slot += head.near + head.far;
+    }
+    v[slot * height] = has ? from[row.at] : T(0);
+    if (has) ++row.at;
+  }
+}
+
+// What is known of a matrix before its arrays are made.
+struct Plan {
+  std::int64_t slices = 0, slots = 0, units = 0;
+  int group = 1;
+  bool sorted = false, too_long = false;
+
+  std::size_t bytes(std::int64_t rows, std::size_t value_bytes) const {
+    return static_cast<std::size_t>(slices) * sizeof(SliceHead) + static_cast<std::size_t>(units) * 32 +
+           static_cast<std::size_t>(slots) * height * value_bytes +
+           (sorted ? static_cast<std::size_t>(rows) * 4 : 0);
+  }
+};
+
+// The plan and the arrays it was made with.
+class Planner {
+ public:
+  Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+          std::size_t value_bytes)
+      : slice_ptr(context, slice_count(pattern) + 1),
+        slots(context, slice_count(pattern) + 1),
+        units(context, slice_count(pattern) + 1),
+        counts(context, slice_count(pattern)),
+        perm(context, params.word("order") == "natural" ? 0 : pattern.rows),
+        context_(context),
+        pattern_(pattern),
+        value_bytes_(static_cast<int>(value_bytes)) {
+    plan.slices = slice_count(pattern);
+    const DeviceRowLengths lengths = device_row_lengths(context, pattern);
+    plan.too_long = lengths.longest > longest_allowed;
+    if (plan.too_long || plan.slices == 0) return;
+    const std::int64_t stored = choose_order(params.word("order"), lengths.longest);
+    keys = std::make_unique<device::Scratch<std::int32_t>>(context, stored / height * 2);
+    choose_group();
+    run(task(plan.group, 1), plan.slices);
+    device::exclusive_scan(context, slots.data(), slots.size());
+    device::exclusive_scan(context, units.data(), units.size());
+    plan.slots = read_back(context, slots.data() + plan.slices);
+    plan.units = read_back(context, units.data() + plan.slices);
+  }
+
+  Plan plan;
+  const device::Scratch<std::int64_t> slice_ptr, slots, units;
+  const device::Scratch<SliceCounts> counts;
+  const device::Scratch<std::int32_t> perm;
+  std::unique_ptr<device::Scratch<std::int32_t>> keys;
+
+ private:
+  static std::int64_t slice_count(const SparsityPattern& pattern) {
+    return (pattern.rows + height - 1) / height;
+  }
+
+  std::int64_t count_widths(bool sorted, std::int64_t longest) const {
+    if (sorted) order_rows(context_, pattern_, sorted_rows, longest, perm.data());
+    count_slice_slots(context_, pattern_, sorted ? perm.data() : nullptr, shift, slice_ptr.data());
+    return read_back(context_, slice_ptr.data() + plan.slices);
+  }
+
+  // Returns what slots by rank alone would store.
+  std::int64_t choose_order(const std::string& order, std::int64_t longest) {
+    plan.sorted = order == "sorted";
+    const std::int64_t stored = count_widths(plan.sorted, longest);
+    if (order != "auto" || static_cast<double>(stored) <= 1.15 * static_cast<double>(pattern_.nonzeros))
+      return stored;
+    const std::int64_t when_sorted = count_widths(true, longest);
+    plan.sorted = static_cast<double>(when_sorted) < 0.9 * static_cast<double>(stored);
+    return plan.sorted ? when_sorted : count_widths(false, longest);
+  }
+
+  PlanTask task(int group, std::int64_t step) const {
+    return {device_pattern(pattern_),
+            plan.sorted ? perm.data() : nullptr,
+            slice_ptr.data(),
+            group,
+            value_bytes_,
+            plan.slices,
+            step,
+            counts.data(),
+            keys->data(),
+            slots.data(),
+            units.data(),
+            nullptr};
+  }
+
+  void run(const PlanTask& task, std::int64_t slices) const {
+    packed_plan<<<blocks_of(slices * 32), device::block_size, 0, device::stream(context_)>>>(task);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  // The group size that stores the fewest bytes in a sample of slices; the smallest of equals.
+  void choose_group() {
+    constexpr int most = 4;
+    const std::int64_t step = (plan.slices + 511) / 512;
+    const device::Scratch<unsigned long long> costs(context_, most);
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(costs.data(), 0, costs.bytes(), device::stream(context_)));
+    for (int group = 1; group <= most; ++group) {
+      PlanTask sample = task(group, step);
+      sample.cost = costs.data() + group - 1;
+      run(sample, (plan.slices + step - 1) / step);
+    }
+    unsigned long long host[most];
+    device::copy_out(context_, host, costs.data(), sizeof host);
+    for (int group = 2; group <= most; ++group)
+      if (host[group - 1] < host[plan.group - 1]) plan.group = group;
+  }
+
+  const Context& context_;
+  const SparsityPattern& pattern_;  // for the length of the constructor
+  int value_bytes_;
+};
+
+template <class T>
+class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
+ public:
+  explicit PackedDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
+    const SparsityPattern& pattern = request.csr.pattern;
+    const Planner& made = *static_cast<const Planner*>(request.admission.plan.get());
+    plan_ = made.plan;
+    heads_ = Buffer<SliceHead>(request.context, plan_.slices);
+    code_ = Buffer<std::uint32_t>(request.context, plan_.units * 8);
+    values_ = Buffer<T>(request.context, plan_.slots * height);
+    if (plan_.sorted) {
+      perm_ = Buffer<std::int32_t>(request.context, pattern.rows);
+      device::copy_within(*request.context, perm_.data(), made.perm.data(), perm_.bytes());
+    }
+    if (plan_.slices == 0) return;
+    packed_heads<<<blocks_of(plan_.slices * 32), device::block_size, 0, queue()>>>(
+        plan_.slices, made.counts.data(), made.slots.data(), made.units.data(), made.slice_ptr.data(),
+        made.keys->data(), heads_.data(), code_.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    fill(request.csr);
+    const DeviceState& state = request.context->device_state();
+    while (split_ < 8 && plan_.slices * split_ < std::int64_t{state.processors} * 48 &&
+           plan_.slots >= plan_.slices * 4 * split_)
+      split_ *= 2;
+  }
+
+  CsrMatrix<T> to_csr() const override {
+    return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
+  }
+
+  std::size_t bytes() const noexcept override {
+    return heads_.bytes() + code_.bytes() + values_.bytes() + perm_.bytes();
+  }
+
+  void diagonal(VectorView<T> d) const override {
+    if (d.size == 0) return;
+    packed_diagonal<<<blocks_of(this->rows()), device::block_size, 0, queue()>>>(arrays(), d.size, d.data);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    launch<true>(T(1), x.data, T(0), y.data, result);
+  }
+
+ protected:
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    if (plan_.slices > 0) fill(csr);
+  }
+
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (this->rows() > 0) launch<false>(alpha, x.data, beta, y.data, nullptr);
+  }
+
+ private:
+  cudaStream_t queue() const { return device::stream(*this->context()); }
+  PackedArrays<T> arrays() const {
+    return {this->rows(), plan_.slices,   plan_.group, heads_.data(),
+            code_.data(), values_.data(), perm_.data()};
+  }
+
+  void fill(const CsrMatrix<T>& csr) {
+    packed_fill<<<blocks_of(plan_.slices * 32), device::block_size, 0, queue()>>>(
+        arrays(), device_pattern(csr.pattern), csr.values, code_.data(), values_.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  template <bool dot, int split>
+  void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
+    const DeviceState& state = this->context()->device_state();
+    const std::int64_t rows_a_block = device::block_size / split;
+    const std::int64_t pieces = (this->rows() + rows_a_block - 1) / rows_a_block;
+    const unsigned blocks = dot ? persistent_blocks(state, pieces, 24) : static_cast<unsigned>(pieces);
+    packed_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
+        arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
+  }
+  template <bool dot>
+  void launch(T alpha, const T* x, T beta, T* y, T* result) const {
+    if (split_ == 1)
+      launch_split<dot, 1>(alpha, x, beta, y, result);
+    else if (split_ == 2)
+      launch_split<dot, 2>(alpha, x, beta, y, result);
+    else if (split_ == 4)
+      launch_split<dot, 4>(alpha, x, beta, y, result);
+    else
+      launch_split<dot, 8>(alpha, x, beta, y, result);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  Plan plan_;
+  int split_ = 1;
+  Buffer<SliceHead> heads_;
+  Buffer<std::uint32_t> code_;
+  Buffer<T> values_;
+  Buffer<std::int32_t> perm_;
+};
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  auto planner = std::make_shared<Planner>(context, pattern, params, value_bytes);
+  const Plan& plan = planner->plan;
+  if (plan.too_long)
+    return Admission::refuse("a row has more than " + std::to_string(longest_allowed) +
+                             " entries; csr has no such limit");
+  Admission admission =
+      admit_stored(pattern, plan.slots * height, height, plan.bytes(pattern.rows, value_bytes));
+  admission.plan = std::move(planner);
+  return admission;
+}
+
+constexpr Kernel kernels[] = {device_kernel<PackedDevice>("native")};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode sell_packed;
+constinit const DeviceCode sell_packed{kernels, admit};
+}  // namespace device_code
+
+}  // namespace protean::formats
