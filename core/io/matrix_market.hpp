@@ -23,8 +23,8 @@ struct ReadOptions {
 // is told by the file's first bytes, not its name.
 //
 // Parsed in parallel on the context's threads; the result does not depend on their number. Peak memory at
-// most 2.5 times the matrix returned (3 for an array). Throws BadFile with line and column, and OutOfMemory,
-// before anything is allocated, when the sizes stated cannot fit.
+// most 2.5 times the matrix before repeated entries are added (3 for an array). Throws BadFile with line and
+// column, and OutOfMemory, before anything is allocated, when the sizes stated cannot fit.
 CsrMatrix<double> read_matrix_market(const ContextPtr& context, const std::string& path,
                                      const ReadOptions& options = {});
 
