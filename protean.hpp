@@ -11,6 +11,7 @@
 #include <protean/core/statistics.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/formats/catalogue.hpp>
+#include <protean/formats/choose.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>

@@ -1,0 +1,30 @@
+// What this build is and which machine it runs on.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace protean::apps {
+
+struct BuildInfo {
+  std::string version, compiler, build_type;
+  std::vector<std::string> simd_targets;  // compiled in, best first
+  std::string simd_chosen;                // used on this machine
+  std::string openmp, kokkos, mkl, cuda;  // a version, "yes", or "no" and why
+};
+BuildInfo build_info();
+
+struct MachineInfo {
+  std::string cpu, system;
+  int cores = 0;                 // processors this process may use
+  std::size_t memory_bytes = 0;  // of the machine
+};
+MachineInfo machine_info();
+
+// Most memory this process ever held, in bytes.
+std::size_t peak_memory();
+
+// What `protean --version` prints.
+std::string version_text();
+
+}  // namespace protean::apps

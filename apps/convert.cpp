@@ -1,0 +1,60 @@
+#include "apps/convert.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/progress.hpp"
+#include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/io/pbin.hpp"
+
+namespace protean::apps {
+namespace {
+
+bool ends_in(const std::string& text, std::string_view end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+void convert(const std::string& from, const std::string& to, int threads, bool quiet) {
+  const bool binary = ends_in(to, ".pbin");
+  if (!binary && !ends_in(to, ".mtx") && !ends_in(to, ".mtx.gz") && !ends_in(to, ".mtx.xz"))
+    throw BadArgument(fmt::format(
+        "'{}': the name must end in .mtx, .mtx.gz, .mtx.xz or .pbin, which says what to write", to));
+  std::error_code code;
+  if (!std::filesystem::exists(from, code)) throw BadFile(from, 0, 0, "there is no such file");
+  if (std::filesystem::is_directory(from, code)) throw BadFile(from, 0, 0, "this is a folder, not a matrix");
+  if (std::filesystem::equivalent(from, to, code))
+    throw BadArgument(fmt::format("'{}' and '{}' are the same file; give another name", from, to));
+  { const AtomicFile probe(to); }  // not writable: say so before reading
+
+  Progress progress(!quiet);
+  const auto begin = std::chrono::steady_clock::now();
+  const ContextPtr context = Context::host(threads);
+  progress.stage("reading " + from);
+  const CsrMatrix<double> matrix = read_matrix(context, from);
+  const auto middle = std::chrono::steady_clock::now();
+  progress.stage("writing " + to);
+  if (binary)
+    write_pbin(*context, to, matrix);
+  else
+    write_matrix_market(*context, to, matrix);
+  progress.clear();
+  if (quiet) return;
+  const auto end = std::chrono::steady_clock::now();
+  const auto bytes = [&](const std::string& path) {
+    const auto size = std::filesystem::file_size(path, code);
+    return human_bytes(code ? 0 : static_cast<std::size_t>(size));
+  };
+  const auto took = [](auto a, auto b) { return duration(std::chrono::duration<double>(b - a).count()); };
+  fmt::print("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, bytes(from), to,
+             bytes(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
+             took(middle, end));
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,295 @@
+#include "apps/problem_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::apps {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double smallest_positive = std::numeric_limits<double>::min();
+constexpr std::int64_t many = std::int64_t{1} << 53;
+
+class ProblemReader {
+ public:
+  explicit ProblemReader(const std::string& file) : folder_(std::filesystem::path(file).parent_path()) {
+    problem_.file = file;
+  }
+
+  Problem read(const Node& root) {
+    if (root.kind == Node::Kind::nothing)
+      fail(root.place, "the problem file is empty; it needs at least `matrix:`");
+    const Section top(root, "",
+                      {"title", "matrix", "rhs", "initial_guess", "solver", "preconditioner", "operator",
+                       "schedule", "output"});
+    if (const Node::Entry* schedule = root.find("schedule"))
+      fail(schedule->place,
+           "schedule is not available in this version: the storage format cannot change during a solve yet. "
+           "Remove "
+           "the key, and choose one format with operator.format.");
+    problem_.title = top.text("title", "");
+    if (!top.has("matrix"))
+      fail(root.place,
+           "the key 'matrix' is missing; write matrix: {file: A.mtx} or matrix: {generate: {kind: ...}}");
+    read_matrix(*top.find("matrix"));
+    if (const Node* node = top.find("rhs")) read_rhs(*node);
+    if (const Node* node = top.find("initial_guess"))
+      problem_.initial_guess = read_vector(*node, "initial_guess", {"zero", 0.0}, false);
+    if (const Node* node = top.find("solver")) read_solver(*node);
+    if (const Node* node = top.find("preconditioner")) read_preconditioner(*node);
+    if (const Node* node = top.find("operator")) read_operator(*node);
+    if (const Node* node = top.find("output")) read_output(*node);
+    return std::move(problem_);
+  }
+
+ private:
+  FilePath read_path(const Node& node, const std::string& path) const {
+    FilePath result{read_text(node, path), {}, node.place};
+    result.path = (folder_ / result.given).lexically_normal().string();
+    return result;
+  }
+  FilePath read_path(const Section& section, std::string_view key) const {
+    const Node* node = section.find(key);
+    return node ? read_path(*node, section.path_of(key)) : FilePath{};
+  }
+
+  // Throws unless exactly one of the keys is there; returns it.
+  static std::string_view exactly_one(const Section& section, const std::string& path,
+                                      std::initializer_list<std::string_view> keys) {
+    std::string_view found;
+    for (std::string_view key : keys) {
+      if (!section.has(key)) continue;
+      if (!found.empty())
+        fail(section.find(key)->place, fmt::format("{} has both '{}' and '{}'; give one of: {}", path, found,
+                                                   key, fmt::join(keys, ", ")));
+      found = key;
+    }
+    if (found.empty())
+      fail(section.place(), fmt::format("{} needs one of the keys: {}", path, fmt::join(keys, ", ")));
+    return found;
+  }
+
+  void read_matrix(const Node& node) {
+    MatrixSpec& matrix = problem_.matrix;
+    const Section section(node, "matrix", {"file", "generate", "duplicates"});
+    matrix.place = node.place;
+    if (exactly_one(section, "matrix", {"file", "generate"}) == "file") {
+      matrix.file = read_path(section, "file");
+      matrix.duplicates = section.word("duplicates", "sum", {"sum", "refuse"}) == "sum" ? Duplicates::sum
+                                                                                        : Duplicates::refuse;
+      return;
+    }
+    if (section.has("duplicates"))
+      fail(section.find("duplicates")->place,
+           "matrix.duplicates belongs to matrix.file; generated matrices have none");
+    read_generate(*section.find("generate"));
+  }
+
+  void read_generate(const Node& node) {
+    std::vector<std::string_view> kinds, names{"kind"};
+    for (const GeneratorEntry& entry : generators()) kinds.push_back(entry.kind);
+    if (node.kind != Node::Kind::map || !node.find("kind"))
+      fail(node.place,
+           fmt::format("matrix.generate needs the key 'kind', one of: {}", fmt::join(kinds, ", ")));
+    // The kind decides which other keys there are.
+    const Node& kind_node = node.find("kind")->value;
+    const std::string kind = read_text(kind_node, "matrix.generate.kind");
+    const auto found = std::find_if(generators().begin(), generators().end(),
+                                    [&](const GeneratorEntry& entry) { return entry.kind == kind; });
+    if (found == generators().end())
+      fail(kind_node.place, fmt::format("no generator is called '{}'. There are: {}.{}", kind,
+                                        fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
+    for (const GeneratorParam& param : found->params) names.push_back(param.name);
+    const Section section(node, fmt::format("matrix.generate ({})", kind), names);
+    problem_.matrix.kind = kind;
+    for (const GeneratorParam& param : found->params) {
+      const Node* value = section.find(param.name);
+      const std::string path = fmt::format("matrix.generate.{}", param.name);
+      double number = param.default_value;
+      if (value && param.integer)
+        number = static_cast<double>(read_integer(*value, path, static_cast<std::int64_t>(param.smallest),
+                                                  static_cast<std::int64_t>(std::min(param.largest, 9e15))));
+      else if (value)
+        number = read_number(*value, path, param.smallest, param.largest);
+      problem_.matrix.params.emplace(param.name, number);
+    }
+  }
+
+  struct Named {
+    std::string_view word;
+    double value;
+  };
+
+  // `word`, {file: ...}, {random: seed} and, where it may be, {value: number}.
+  VectorSpec read_vector(const Node& node, const std::string& path, Named named, bool with_value) const {
+    if (node.kind == Node::Kind::scalar) {
+      if (node.text != named.word)
+        fail(node.place, fmt::format("{} is '{}'; it must be {}, {{file: x.mtx}}{} or {{random: 1}}.{}", path,
+                                     node.text, named.word, with_value ? ", {value: 1.0}" : "",
+                                     did_you_mean(node.text, std::array{named.word})));
+      return {.file = {}, .seed = {}, .value = named.value};
+    }
+    const Section section(node, path,
+                          with_value ? std::vector<std::string_view>{"file", "random", "value"}
+                                     : std::vector<std::string_view>{"file", "random"});
+    const std::string_view key = with_value ? exactly_one(section, path, {"file", "random", "value"})
+                                            : exactly_one(section, path, {"file", "random"});
+    return vector_of(section, key);
+  }
+
+  VectorSpec vector_of(const Section& section, std::string_view key) const {
+    VectorSpec spec;
+    if (key == "file")
+      spec.file = read_path(section, "file");
+    else if (key == "random")
+      spec.seed = section.integer("random", 0, 0, many);
+    else
+      spec.value = section.number("value", 0, -1e300, 1e300);
+    return spec;
+  }
+
+  void read_rhs(const Node& node) {
+    const Section section(node, "rhs", {"solution", "file", "value", "random"});
+    const std::string_view key = exactly_one(section, "rhs", {"solution", "file", "value", "random"});
+    problem_.rhs.from_solution = key == "solution";
+    problem_.rhs.vector = key == "solution"
+                              ? read_vector(*section.find(key), "rhs.solution", {"ones", 1.0}, true)
+                              : vector_of(section, key);
+  }
+
+  void read_solver(const Node& node) {
+    const Section section(
+        node, "solver",
+        {"method", "relative_tolerance", "absolute_tolerance", "max_iterations", "max_seconds", "restart",
+         "orthogonalization", "baseline", "divergence", "stagnation_window"});
+    SolverSpec& solver = problem_.solver;
+    std::vector<std::string_view> methods;
+    for (const SolverEntry& entry : solvers()) methods.push_back(entry.id);
+    solver.method = section.word("method", solver.method, methods);
+    StoppingRule& rule = solver.options.stopping;
+    rule.relative_tolerance = section.number("relative_tolerance", rule.relative_tolerance, 0, 1);
+    rule.absolute_tolerance = section.number("absolute_tolerance", rule.absolute_tolerance, 0, infinity);
+    rule.max_iterations = section.integer("max_iterations", rule.max_iterations, 0, many);
+    rule.max_seconds = section.number("max_seconds", rule.max_seconds, 0, infinity);
+    rule.divergence = section.number("divergence", rule.divergence, smallest_positive, infinity);
+    rule.stagnation_window = section.integer("stagnation_window", rule.stagnation_window, 0, many);
+    rule.baseline = section.word("baseline", "rhs", {"rhs", "initial-residual"}) == "rhs"
+                        ? Baseline::rhs
+                        : Baseline::initial_residual;
+    solver.options.restart = section.integer("restart", solver.options.restart, 1, 100000);
+    solver.options.orthogonalization =
+        section.word("orthogonalization", solver.options.orthogonalization, {"cgs2", "mgs"});
+  }
+
+  void read_preconditioner(const Node& node) {
+    const Section section(node, "preconditioner", {"type", "zero_diagonal"});
+    std::vector<std::string_view> types;
+    for (const PreconditionerEntry& entry : preconditioners()) types.push_back(entry.id);
+    problem_.preconditioner.type = section.word("type", "none", types);
+    problem_.preconditioner.options.zero_diagonal =
+        section.word("zero_diagonal", "error", {"error", "one"}) == "error" ? ZeroDiagonal::error
+                                                                            : ZeroDiagonal::one;
+  }
+
+  void read_operator(const Node& node) {
+    const Section section(node, "operator", {"format", "parameters", "kernel", "space", "threads"});
+    OperatorSpec& op = problem_.op;
+    std::vector<std::string_view> ids{"auto"};
+    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
+    if (const Node* format = section.find("format")) {
+      op.format = read_text(*format, "operator.format");
+      if (std::find(ids.begin(), ids.end(), op.format) == ids.end())
+        fail(format->place,
+             fmt::format("there is no format '{}'.{} Formats: {}. `protean formats` describes them.",
+                         op.format, did_you_mean(op.format, ids), fmt::join(ids, ", ")));
+    }
+    op.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
+    op.threads = static_cast<int>(section.integer("threads", 0, 0, 1024));
+    if (const Node* kernel = section.find("kernel")) read_kernel(*kernel);
+    if (const Node* parameters = section.find("parameters")) read_parameters(*parameters);
+  }
+
+  void read_kernel(const Node& node) {
+    OperatorSpec& op = problem_.op;
+    op.kernel = read_text(node, "operator.kernel");
+    std::vector<std::string_view> names;
+    for (const FormatEntry* entry : catalogue()) {
+      if (op.format != "auto" && entry->id != op.format) continue;
+      for (const Space space : {Space::host, Space::device})
+        for (const Kernel& kernel : kernels_in(*entry, space))
+          if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.push_back(kernel.name);
+    }
+    if (std::find(names.begin(), names.end(), op.kernel) == names.end())
+      fail(node.place, fmt::format("operator.kernel is '{}'; {} has: {}.{}", op.kernel,
+                                   op.format == "auto" ? "this build" : "format " + op.format,
+                                   fmt::join(names, ", "), did_you_mean(op.kernel, names)));
+  }
+
+  void read_parameters(const Node& node) {
+    OperatorSpec& op = problem_.op;
+    if (node.kind == Node::Kind::map && node.entries.empty()) return;
+    if (op.format == "auto")
+      fail(node.place, "operator.parameters belong to one format; name it in operator.format (it is auto)");
+    const FormatEntry& entry = find_format(op.format);
+    if (entry.params.empty())
+      fail(node.place, fmt::format("format {} has no parameters; remove operator.parameters", op.format));
+    std::vector<std::string_view> names;
+    for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
+    const Section section(node, fmt::format("operator.parameters ({})", op.format), names);
+    for (const std::string_view name : names) {
+      const Node* value = section.find(name);
+      if (!value) continue;
+      op.parameters.set(std::string(name), read_text(*value, fmt::format("operator.parameters.{}", name)));
+      try {
+        (void)resolve_params(entry, op.parameters);
+      } catch (const BadArgument& error) { fail(value->place, error.what()); }
+    }
+  }
+
+  void read_output(const Node& node) {
+    const Section section(node, "output", {"solution", "report", "history"});
+    OutputSpec& output = problem_.output;
+    output.solution = read_path(section, "solution");
+    output.report = read_path(section, "report");
+    output.history = read_path(section, "history");
+  }
+
+  std::filesystem::path folder_;
+  Problem problem_;
+};
+
+}  // namespace
+
+Problem parse_problem(std::string_view text, const std::string& file, std::span<const std::string> settings) {
+  Node root = parse_yaml(text, file);
+  for (const std::string& setting : settings) set_value(root, setting);
+  return ProblemReader(file).read(root);
+}
+
+Problem read_problem(const std::string& file, std::span<const std::string> settings) {
+  std::error_code code;
+  if (std::filesystem::is_directory(file, code))
+    throw BadFile(file, 0, 0, "this is a folder; give the path of a problem file (.yaml)");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream)
+    throw BadFile(file, 0, 0, fmt::format("cannot read the problem file: {}", std::strerror(errno)));
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (stream.bad()) throw BadFile(file, 0, 0, "reading the problem file failed");
+  return parse_problem(text.str(), file, settings);
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,226 @@
+#include "apps/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "apps/progress.hpp"
+#include "core/error.hpp"
+
+namespace protean::apps {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no infinity; null stands for "no limit" and "not a number".
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json path(const FilePath& file) { return file ? Json(file.given) : Json(nullptr); }
+
+Json vector_json(const VectorSpec& vector, std::string_view word, double word_value) {
+  if (vector.file) return {{"file", vector.file.given}};
+  if (vector.seed) return {{"random", *vector.seed}};
+  if (vector.value == word_value && !word.empty()) return word;
+  return {{"value", vector.value}};
+}
+
+Json parameters_json(const FormatParams& parameters) {
+  Json json = Json::object();
+  for (const auto& [name, value] : parameters.all()) {
+    const bool integer =
+        !value.empty() && value.find_first_not_of("0123456789", value[0] == '-') == std::string::npos;
+    json[name] = integer ? Json(std::stoll(value)) : Json(value);
+  }
+  return json;
+}
+
+std::string_view baseline_name(Baseline baseline) {
+  return baseline == Baseline::rhs ? "rhs" : "initial-residual";
+}
+
+Json problem_json(const Problem& p) {
+  Json matrix;
+  if (p.matrix.file) {
+    matrix["file"] = p.matrix.file.given;
+    matrix["duplicates"] = p.matrix.duplicates == Duplicates::sum ? "sum" : "refuse";
+  } else {
+    matrix["generate"]["kind"] = p.matrix.kind;
+    for (const auto& [name, value] : p.matrix.params) {
+      if (std::fabs(value) < 9e15 && value == std::floor(value))
+        matrix["generate"][name] = static_cast<std::int64_t>(value);
+      else
+        matrix["generate"][name] = value;
+    }
+  }
+  const StoppingRule& rule = p.solver.options.stopping;
+  Json json;
+  if (!p.title.empty()) json["title"] = p.title;
+  json["matrix"] = std::move(matrix);
+  if (p.rhs.from_solution)
+    json["rhs"]["solution"] = vector_json(p.rhs.vector, "ones", 1);
+  else
+    json["rhs"] = vector_json(p.rhs.vector, "", 0);
+  json["initial_guess"] = vector_json(p.initial_guess, "zero", 0);
+  json["solver"] = {{"method", p.solver.method},
+                    {"relative_tolerance", rule.relative_tolerance},
+                    {"absolute_tolerance", number(rule.absolute_tolerance)},
+                    {"max_iterations", rule.max_iterations},
+                    {"max_seconds", number(rule.max_seconds)},
+                    {"restart", p.solver.options.restart},
+                    {"orthogonalization", p.solver.options.orthogonalization},
+                    {"baseline", baseline_name(rule.baseline)},
+                    {"divergence", number(rule.divergence)},
+                    {"stagnation_window", rule.stagnation_window}};
+  json["preconditioner"] = {
+      {"type", p.preconditioner.type},
+      {"zero_diagonal", p.preconditioner.options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
+  json["operator"] = {{"format", p.op.format},
+                      {"parameters", parameters_json(p.op.parameters)},
+                      {"kernel", p.op.kernel},
+                      {"space", to_string(p.op.space)},
+                      {"threads", p.op.threads}};
+  json["output"] = {{"solution", path(p.output.solution)},
+                    {"report", path(p.output.report)},
+                    {"history", path(p.output.history)}};
+  return json;
+}
+
+// Words broken into lines of at most `width`, each but the first indented.
+std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (column > 0 && column + 1 + end > width) {
+      out += '\n';
+      out.append(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      out += ' ', ++column;
+    }
+    out += text.substr(0, end), column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+// 1234567 as "1 234 567"
+std::string grouped(std::int64_t value) {
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ' ';
+    text += digits[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string report_json(const SolveRecord& r) {
+  const SolveReport& result = r.result;
+  const MachineInfo machine = machine_info();
+  const BuildInfo build = build_info();
+  Json json;
+  json["status"] = result.converged() ? "converged" : "not-converged";
+  json["reason"] = to_string(result.reason);
+  if (!result.detail.empty()) json["detail"] = result.detail;
+  if (!r.advice.empty()) json["advice"] = r.advice;
+  json["iterations"] = result.iterations;
+  json["restarts"] = result.restarts;
+  json["residual"] = {{"norm", "2-norm"},
+                      {"baseline", baseline_name(r.problem.solver.options.stopping.baseline)},
+                      {"true_relative", number(result.true_relative)},
+                      {"recurrence_relative", number(result.recurrence_relative)},
+                      {"true", number(result.true_residual)},
+                      {"recurrence", number(result.recurrence_residual)},
+                      {"initial", number(result.initial_residual)},
+                      {"rhs", number(result.rhs_norm)}};
+  if (r.error) json["error"] = {{"norm", "2-norm"}, {"relative", number(*r.error)}};
+  json["seconds"] = {{"read", r.seconds.read},   {"convert", r.seconds.convert}, {"setup", r.seconds.setup},
+                     {"solve", r.seconds.solve}, {"write", r.seconds.write},     {"total", r.seconds.total}};
+  json["memory"] = {{"matrix_bytes", r.matrix_bytes},
+                    {"peak_bytes", r.peak_bytes},
+                    {"peak_buffer_bytes", r.peak_buffer_bytes}};
+  json["operator"] = {{"format", r.format},
+                      {"kernel", r.kernel},
+                      {"space", to_string(r.problem.op.space)},
+                      {"parameters", parameters_json(r.parameters)},
+                      {"products", r.products}};
+  if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
+  json["switches"] = Json::array();
+  json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
+  json["machine"] = {{"cpu", machine.cpu},
+                     {"system", machine.system},
+                     {"cores", machine.cores},
+                     {"memory_bytes", machine.memory_bytes},
+                     {"threads", r.threads},
+                     {"simd", build.simd_chosen},
+                     {"version", build.version},
+                     {"compiler", build.compiler},
+                     {"build_type", build.build_type}};
+  json["problem"] = problem_json(r.problem);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string history_csv(const std::vector<IterationInfo>& history) {
+  std::string text = "iteration,residual,relative_residual,seconds\n";
+  for (const IterationInfo& info : history)
+    text += fmt::format("{},{:.17g},{:.17g},{:.9f}\n", info.iteration, info.residual, info.relative_residual,
+                        info.seconds);
+  return text;
+}
+
+std::string summary(const SolveRecord& r) {
+  constexpr std::size_t indent = 15, width = 80;
+  const SolveReport& result = r.result;
+  const Problem& p = r.problem;
+  std::string text = "\n";
+  const auto row = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("  {:<11}  {}\n", name, wrap(value, indent, width));
+  };
+  const std::string matrix = p.matrix.file ? p.matrix.file.given : p.matrix.kind;
+  row("problem", p.title.empty() ? matrix : p.title);
+  row("matrix", fmt::format("{}: {} rows, {} nonzeros", matrix, grouped(r.rows), grouped(r.nonzeros)));
+  row("method", fmt::format("{}, preconditioner {}",
+                            p.solver.method == "gmres" ? fmt::format("gmres({})", p.solver.options.restart)
+                                                       : p.solver.method,
+                            p.preconditioner.type));
+  row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
+                            to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
+  if (!r.advice.empty()) row("advice", r.advice);
+  row("iterations", result.restarts > 0 ? fmt::format("{}, restarts {}", result.iterations, result.restarts)
+                                        : std::to_string(result.iterations));
+  row("residual",
+      fmt::format("true {:.3e}, recurrence {:.3e} (2-norm, relative to {})", result.true_relative,
+                  result.recurrence_relative,
+                  p.solver.options.stopping.baseline == Baseline::rhs ? "b" : "the initial residual"));
+  if (r.error) row("error", fmt::format("{:.3e} (2-norm, relative to the known solution)", *r.error));
+  row("time", fmt::format("read {}, convert {}, setup {}, solve {}, total {}", duration(r.seconds.read),
+                          duration(r.seconds.convert), duration(r.seconds.setup), duration(r.seconds.solve),
+                          duration(r.seconds.total)));
+  if (result.iterations > 0)
+    row("",
+        fmt::format("{} an iteration", duration(result.seconds / static_cast<double>(result.iterations))));
+  row("memory",
+      fmt::format(
+          "matrix {} ({:.2f} bytes a nonzero), peak {}", human_bytes(r.matrix_bytes),
+          r.nonzeros > 0 ? static_cast<double>(r.matrix_bytes) / static_cast<double>(r.nonzeros) : 0.0,
+          human_bytes(r.peak_bytes)));
+  std::vector<std::string> parameters;
+  for (const auto& [name, value] : r.parameters.all())
+    parameters.push_back(fmt::format("{} {}", name, value));
+  row("format",
+      fmt::format("{}{}{}, kernel {}, {} {}", r.format, parameters.empty() ? "" : ", ",
+                  fmt::join(parameters, ", "), r.kernel, r.threads, r.threads == 1 ? "thread" : "threads"));
+  if (!r.format_reason.empty()) row("", "auto: " + r.format_reason);
+  for (const auto& [name, file] :
+       {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},
+        std::pair{"report", &p.output.report}})
+    if (*file) row(name, file->path);
+  return text + "\n";
+}
+
+}  // namespace protean::apps

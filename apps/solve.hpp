@@ -1,0 +1,45 @@
+// `protean solve`.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/build_info.hpp"
+#include "apps/problem_file.hpp"
+#include "core/csr.hpp"
+#include "formats/choose.hpp"
+
+namespace protean::apps {
+
+struct SolveArguments {
+  std::string problem;
+  std::vector<std::string> settings;  // key.path=value
+  std::string report;                 // besides or instead of output.report; relative to the working folder
+  int threads = 0;                    // 0: as the problem file says
+  bool quiet = false;
+};
+
+struct Seconds {
+  double read = 0, convert = 0, setup = 0, solve = 0, write = 0, total = 0;
+};
+
+// All that is known after a solve; the report and the summary are made of it.
+struct SolveRecord {
+  Problem problem;
+  std::int64_t rows = 0, nonzeros = 0;
+  int threads = 0;
+  std::string format, kernel, format_reason;  // the reason is empty when the user named the format
+  FormatParams parameters;
+  std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
+  std::int64_t products = 0;
+  SolveReport result;
+  std::string advice;           // empty when converged
+  std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, where x* is known
+  Seconds seconds;
+};
+
+// Reads, solves, writes what the problem's `output` asks for and prints the summary. Returns the exit code, 0
+// converged or 1 not. Bad input and missing resources are exceptions; nothing has been written then.
+int solve(const SolveArguments& arguments);
+
+}  // namespace protean::apps

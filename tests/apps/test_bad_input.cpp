@@ -1,0 +1,225 @@
+// Bad input through the command: exit code, one message with place and hint, nothing written.
+#include "command.hpp"
+
+namespace protean::test {
+namespace {
+
+const std::string banner = "%%MatrixMarket matrix coordinate real general\n";
+const std::string outputs = "output: {solution: x.mtx, report: r.json, history: h.csv}\n";
+const std::string from_file = "matrix: {file: a.mtx}\nsolver: {method: cg}\n" + outputs;
+
+struct Bad {
+  const char* name;
+  std::string problem;                // p.yaml
+  std::string matrix;                 // a.mtx
+  std::vector<std::string> contains;  // of the message
+  int code = 2;
+  std::vector<std::string> arguments = {};
+  std::string vector = {};  // b.mtx
+};
+
+class BadInput : public CommandTest, public ::testing::WithParamInterface<Bad> {};
+
+TEST_P(BadInput, IsRefusedWithOneMessageAndNothingWritten) {
+  const Bad& bad = GetParam();
+  if (!bad.problem.empty()) write("p.yaml", bad.problem);
+  if (!bad.matrix.empty()) write("a.mtx", bad.matrix);
+  if (!bad.vector.empty()) write("b.mtx", bad.vector);
+  const auto before = files();
+  std::vector<std::string> words{"solve", "p.yaml"};
+  words.insert(words.end(), bad.arguments.begin(), bad.arguments.end());
+  const Outcome o = run(words);
+  EXPECT_EQ(o.code, bad.code) << o.err;
+  EXPECT_EQ(o.out, "");
+  EXPECT_EQ(o.err.rfind("protean: error: ", 0), 0u) << o.err;
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  for (const std::string& part : bad.contains)
+    EXPECT_NE(o.err.find(part), std::string::npos) << part << "\n" << o.err;
+  EXPECT_EQ(files(), before);
+}
+
+const std::string good = banner + "2 2 2\n1 1 4\n2 2 5\n";
+std::string generated(const std::string& more) {
+  return "matrix: {generate: {kind: poisson-2d, n: 5}}\n" + more + "\n" + outputs;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, BadInput,
+    ::testing::Values(
+        Bad{"NoProblemFile", "", "", {"p.yaml", "No such file"}},
+        Bad{"MissingMatrix", from_file, "", {"p.yaml:1:16", "a.mtx", "there is no file"}},
+        Bad{"MissingMatrixNearName",
+            "matrix: {file: b.mtx}\n" + outputs,
+            good,
+            {"p.yaml:1:16", "Did you mean 'a.mtx'"}},
+        Bad{"MatrixIsAFolder", "matrix: {file: .}\n" + outputs, "", {"p.yaml:1:16", "folder"}},
+        Bad{"EmptyMatrixFile", from_file, " ", {"a.mtx"}},
+        Bad{"Truncated", from_file, banner + "2 2 3\n1 1 4\n2 2 5\n", {"a.mtx", "3"}},
+        Bad{"TooManyEntries", from_file, banner + "2 2 1\n1 1 4\n2 2 5\n", {"a.mtx:4"}},
+        Bad{"CutInALine", from_file, banner + "2 2 2\n1 1 4\n2 2", {"a.mtx:4"}},
+        Bad{"NotANumber", from_file, banner + "2 2 2\n1 1 4\n2 2 five\n", {"a.mtx:4"}},
+        Bad{"RowOutOfRange", from_file, banner + "2 2 2\n1 1 4\n3 2 5\n", {"a.mtx:4"}},
+        Bad{"ColumnOutOfRange", from_file, banner + "2 2 2\n1 1 4\n2 3 5\n", {"a.mtx:4"}},
+        Bad{"ZeroIndex", from_file, banner + "2 2 2\n0 1 4\n2 2 5\n", {"a.mtx:3"}},
+        Bad{"NegativeIndex", from_file, banner + "2 2 2\n1 1 4\n2 -2 5\n", {"a.mtx:4"}},
+        Bad{"IndexOverflow", from_file, banner + "2 2 2\n1 1 4\n99999999999999999999 2 5\n", {"a.mtx:4"}},
+        Bad{"SizeOverflow", from_file, banner + "99999999999999999999 2 2\n1 1 4\n2 2 5\n", {"a.mtx:2"}},
+        Bad{"MoreThanMemory",
+            from_file,
+            banner + "2000000000 2000000000 4000000000000000\n1 1 4\n",
+            {"a.mtx:2", "memory"},
+            3},
+        Bad{"NegativeSize", from_file, banner + "-2 2 2\n1 1 4\n", {"a.mtx:2"}},
+        Bad{"WrongBanner",
+            from_file,
+            "%%MatrixMarkt matrix coordinate real general\n1 1 1\n1 1 1\n",
+            {"a.mtx:1"}},
+        Bad{"NoBanner", from_file, "1 1 1\n1 1 1\n", {"a.mtx:1"}},
+        Bad{"Complex",
+            from_file,
+            "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1 0\n",
+            {"a.mtx:1", "complex"}},
+        Bad{"Hermitian",
+            from_file,
+            "%%MatrixMarket matrix coordinate real hermitian\n1 1 1\n1 1 1\n",
+            {"a.mtx:1", "hermitian"}},
+        Bad{"NanValue", from_file, banner + "2 2 2\n1 1 nan\n2 2 5\n", {"a.mtx:3"}},
+        Bad{"InfValue", from_file, banner + "2 2 2\n1 1 4\n2 2 inf\n", {"a.mtx:4"}},
+        Bad{"DuplicateEntry",
+            "matrix: {file: a.mtx, duplicates: refuse}\n" + outputs,
+            banner + "2 2 3\n1 1 4\n2 2 5\n1 1 3\n",
+            {"a.mtx"}},
+        Bad{"NotSquare",
+            from_file,
+            banner + "2 3 2\n1 1 4\n2 2 5\n",
+            {"p.yaml:1", "2 rows and 3 columns", "square"}},
+        Bad{"Empty0x0", from_file, banner + "0 0 0\n", {"empty", "0 x 0"}},
+        Bad{"ZeroDiagonalJacobi",
+            from_file + "preconditioner: {type: jacobi}\n",
+            banner + "2 2 2\n1 2 4\n2 1 5\n",
+            {"diagonal"}},
+        Bad{"BrokenXz",
+            from_file,
+            std::string("\xFD"
+                        "7zXZ\0 broken",
+                        13),
+            {"a.mtx"}},
+        Bad{"BrokenGz", from_file, "\x1f\x8b broken", {"a.mtx"}},
+        Bad{"RhsTooShort",
+            generated("rhs: {file: b.mtx}"),
+            "",
+            {"p.yaml:2:13", "2 entries", "25 rows"},
+            2,
+            {},
+            "%%MatrixMarket matrix array real general\n2 1\n1\n2\n"},
+        Bad{"RhsMissing", generated("rhs: {file: b.mtx}"), "", {"p.yaml:2:13", "rhs.file"}},
+        Bad{"GuessTooShort",
+            generated("initial_guess: {file: b.mtx}"),
+            "",
+            {"p.yaml:2:23", "2 entries"},
+            2,
+            {},
+            "%%MatrixMarket matrix array real general\n2 1\n1\n2\n"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Problem, BadInput,
+    ::testing::Values(
+        Bad{"UnknownKey", generated("solver: {metod: cg}"), "", {"p.yaml:2:10", "Did you mean 'method'"}},
+        Bad{"WrongType", generated("solver: {max_iterations: lots}"), "", {"p.yaml:2:26", "whole number"}},
+        Bad{"DuplicateKey", generated("solver: {}\nsolver: {}"), "", {"p.yaml:3:1", "second time"}},
+        Bad{"NegativeTolerance", generated("solver: {relative_tolerance: -1}"), "", {"p.yaml:2:30"}},
+        Bad{"UnknownFormat", generated("operator: {format: scr}"), "", {"p.yaml:2:20", "Did you mean"}},
+        Bad{"UnknownKernel",
+            generated("operator: {format: csr, kernel: natve}"),
+            "",
+            {"p.yaml:2:33", "Did you mean 'native'"}},
+        Bad{"UnknownMethod", generated("solver: {method: gc}"), "", {"p.yaml:2:18", "Did you mean 'cg'"}},
+        Bad{"Schedule",
+            generated("schedule: {policy: auto}"),
+            "",
+            {"p.yaml:2:1", "not available in this version"}},
+        Bad{"Device", generated("operator: {space: device}"), "", {"operator.space", "host"}, 3},
+        Bad{"TooLarge", "matrix: {generate: {kind: poisson-3d, n: 1290}}\n" + outputs, "", {"GiB"}, 3},
+        Bad{"RefusedFormat",
+            "matrix: {generate: {kind: graph-laplacian, n: 3000}}\noperator: {format: dia}\n" + outputs,
+            "",
+            {"format 'dia' refused"}},
+        Bad{"SetUnknown",
+            generated(""),
+            "",
+            {"--set solver.metod=cg", "Did you mean 'method'"},
+            2,
+            {"--set", "solver.metod=cg"}},
+        Bad{"SetMalformed", generated(""), "", {"--set solver", "key.path=value"}, 2, {"--set", "solver"}},
+        Bad{"ReportInMissingFolder",
+            generated(""),
+            "",
+            {"--report", "no/r.json", "folder"},
+            2,
+            {"--report", "no/r.json"}},
+        Bad{"SolutionInMissingFolder",
+            "matrix: {generate: {kind: poisson-2d, n: 5}}\noutput: {solution: no/x.mtx}\n",
+            "",
+            {"p.yaml:2:20", "no/x.mtx"}},
+        Bad{"ReportIsAFolder", generated(""), "", {"folder"}, 2, {"--report", "."}},
+        Bad{"SameOutputTwice",
+            "matrix: {generate: {kind: poisson-2d, n: 5}}\noutput: {solution: x, report: ./x}\n",
+            "",
+            {"p.yaml:2", "the same file"}},
+        Bad{"WouldOverwriteTheMatrix",
+            "matrix: {file: a.mtx}\noutput: {solution: ./a.mtx}\n",
+            good,
+            {"p.yaml:2", "overwrite"}},
+        Bad{"WouldOverwriteTheProblem", generated(""), "", {"overwrite"}, 2, {"--report", "p.yaml"}},
+        Bad{"BadOption", generated(""), "", {"--threads"}, 2, {"--threads", "many"}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+class Outputs : public CommandTest {};
+
+TEST_F(Outputs, FullDiskIsAnError) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  write("p.yaml", generated(""));
+  std::filesystem::remove(work_ / "x.mtx");
+  const Outcome o = run({"solve", "p.yaml", "--report", "/dev/full", "--set", "output.solution=null2/x.mtx"});
+  EXPECT_EQ(o.code, 2);
+  write("q.yaml", "matrix: {generate: {kind: poisson-2d, n: 5}}\noutput: {report: /dev/full}\n");
+  const Outcome full = run({"solve", "q.yaml"});
+  EXPECT_EQ(full.code, 2) << full.err;
+  EXPECT_NE(full.err.find("/dev/full"), std::string::npos) << full.err;
+  EXPECT_EQ(full.out, "");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_F(Outputs, ReadOnlyFolderIsAnError) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  write("p.yaml", generated(""));
+  std::filesystem::permissions(work_,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const Outcome o = run({"solve", "p.yaml"});
+  std::filesystem::permissions(work_, std::filesystem::perms::owner_all);
+  EXPECT_EQ(o.code, 2) << o.err;
+  EXPECT_EQ(files().size(), 1u);
+}
+
+class Conversion : public CommandTest {};
+
+TEST_F(Conversion, RefusalsWriteNothing) {
+  write("a.mtx", good);
+  write("bad.mtx", banner + "2 2 2\n1 1 4\n");
+  const auto before = files();
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"convert", "a.mtx", "b.txt"}, "must end in"}, {{"convert", "no.mtx", "b.pbin"}, "no such file"},
+      {{"convert", "a.mtx", "a.mtx"}, "same file"},   {{"convert", "bad.mtx", "b.pbin"}, "bad.mtx"},
+      {{"convert", "a.mtx", "no/b.pbin"}, "folder"},  {{"convert", "a.mtx"}, "required"},
+      {{"convert", ".", "b.pbin"}, "folder"}};
+  for (const auto& [words, part] : cases) {
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 2) << part;
+    EXPECT_NE(o.err.find(part), std::string::npos) << o.err;
+    EXPECT_EQ(files(), before);
+  }
+}
+
+}  // namespace
+}  // namespace protean::test

@@ -1,0 +1,212 @@
+// The command from outside: exit codes, files, report, Ctrl-C.
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+
+namespace protean::test {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string poisson = R"(matrix: {generate: {kind: poisson-2d, n: 30}}
+solver: {method: cg, relative_tolerance: 1.0e-9}
+preconditioner: {type: jacobi}
+output: {solution: x.mtx, report: r.json, history: h.csv}
+)";
+// Cannot reach its tolerance, so goes on for long.
+const std::string endless = R"(matrix: {generate: {kind: anisotropic-2d, n: 400, epsilon_y: 1.0e-6}}
+solver: {method: cg, relative_tolerance: 1.0e-300, max_iterations: 1e9}
+output: {solution: x.mtx, report: r.json, history: h.csv}
+)";
+
+class Command : public CommandTest {};
+
+TEST_F(Command, SolvesAndReports) {
+  write("p.yaml", poisson);
+  const Outcome o = run({"solve", "p.yaml"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.err, "") << "no progress when piped";
+  EXPECT_NE(o.out.find("converged (relative-tolerance)"), std::string::npos) << o.out;
+  EXPECT_EQ(o.out.find('\x1b'), std::string::npos);
+  const auto left = files();
+  EXPECT_EQ(left.size(), 4u) << "no temporary file stays";
+
+  const Json r = Json::parse(left.at("r.json"));
+  EXPECT_EQ(r["status"], "converged");
+  EXPECT_EQ(r["reason"], "relative-tolerance");
+  EXPECT_GT(r["iterations"].get<int>(), 10);
+  EXPECT_LE(r["residual"]["true_relative"].get<double>(), 1e-9);
+  EXPECT_GT(r["residual"]["true_relative"].get<double>(), 0);
+  EXPECT_LE(r["residual"]["recurrence_relative"].get<double>(), 1e-9);
+  EXPECT_EQ(r["residual"]["norm"], "2-norm");
+  EXPECT_LT(r["error"]["relative"].get<double>(), 1e-6);
+  double sum = 0;
+  for (const char* key : {"read", "convert", "setup", "solve"}) sum += r["seconds"][key].get<double>();
+  EXPECT_GE(r["seconds"]["total"].get<double>(), sum);
+  EXPECT_GT(r["memory"]["matrix_bytes"].get<double>(), 900 * 5 * 8 / 2);
+  EXPECT_GT(r["memory"]["peak_bytes"].get<double>(), r["memory"]["matrix_bytes"].get<double>());
+  EXPECT_EQ(r["operator"]["space"], "host");
+  EXPECT_EQ(r["operator"]["kernel"], "native");
+  EXPECT_TRUE(r["operator"]["parameters"].is_object());
+  EXPECT_TRUE(r["operator"].contains("reason")) << "auto says why";
+  EXPECT_TRUE(r["switches"].is_array());
+  EXPECT_TRUE(r["switches"].empty());
+  for (const char* key : {"cpu", "cores", "memory_bytes", "threads", "version", "compiler"})
+    EXPECT_TRUE(r["machine"].contains(key)) << key;
+  EXPECT_EQ(r["problem"]["matrix"]["generate"]["n"], 30);
+  EXPECT_EQ(r["problem"]["solver"]["max_iterations"], 10000);
+  EXPECT_EQ(r["problem"]["rhs"]["solution"], "ones");
+
+  // One line of history for each iteration, 0 included, and the head.
+  const std::string& history = left.at("h.csv");
+  EXPECT_EQ(std::count(history.begin(), history.end(), '\n'), r["iterations"].get<int>() + 2);
+  EXPECT_EQ(history.rfind("iteration,residual,relative_residual,seconds\n0,", 0), 0u);
+  // x is 900 numbers near 1.
+  std::istringstream x(left.at("x.mtx"));
+  std::string line;
+  do std::getline(x, line);
+  while (line[0] == '%');
+  EXPECT_EQ(line, "900 1");
+  int count = 0;
+  for (double value; x >> value; ++count) EXPECT_NEAR(value, 1, 1e-6);
+  EXPECT_EQ(count, 900);
+}
+
+TEST_F(Command, ReportAndSetFromTheCommandLine) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 30}}\n");
+  const Outcome o = run({"solve", "--set", "solver.relative_tolerance=1e-4", "p.yaml", "--set",
+                         "operator.format=csr", "--report", "out.json", "--quiet", "--threads", "1"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, "");
+  EXPECT_EQ(o.err, "");
+  const Json r = Json::parse(files().at("out.json"));
+  EXPECT_EQ(r["operator"]["format"], "csr");
+  EXPECT_EQ(r["machine"]["threads"], 1);
+  EXPECT_EQ(r["problem"]["solver"]["relative_tolerance"], 1e-4);
+  EXPECT_FALSE(r["operator"].contains("reason"));
+}
+
+TEST_F(Command, NotConvergedIsOne) {
+  write("p.yaml", poisson);
+  const Outcome o = run({"solve", "p.yaml", "--set", "solver.max_iterations=3"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_NE(o.out.find("NOT CONVERGED (max-iterations)"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("advice"), std::string::npos) << o.out;
+  const Json r = Json::parse(files().at("r.json"));
+  EXPECT_EQ(r["status"], "not-converged");
+  EXPECT_EQ(r["reason"], "max-iterations");
+  EXPECT_EQ(r["iterations"], 3);
+  EXPECT_GT(r["residual"]["true_relative"].get<double>(), 1e-9);
+}
+
+TEST_F(Command, ZeroRightHandSide) {
+  write("p.yaml", poisson);
+  const Outcome o = run({"solve", "p.yaml", "--set", "rhs={value: 0}"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(Json::parse(files().at("r.json"))["reason"], "zero-right-hand-side");
+}
+
+TEST_F(Command, CgOnAnUnsymmetricMatrixSaysSo) {
+  write("p.yaml", "matrix: {generate: {kind: banded, n: 500}}\nsolver: {method: cg, max_iterations: 5}\n");
+  const Outcome o = run({"solve", "p.yaml"});
+  EXPECT_EQ(o.code, 1) << o.out;
+  EXPECT_NE(o.out.find("not symmetric"), std::string::npos) << o.out;
+}
+
+TEST_F(Command, TheSameAnswerInEveryRun) {
+  write("p.yaml", poisson);
+  ASSERT_EQ(run({"solve", "p.yaml", "--set", "rhs={random: 3}"}).code, 0);
+  const std::string first = files().at("x.mtx");
+  ASSERT_EQ(run({"solve", "p.yaml", "--set", "rhs={random: 3}"}).code, 0);
+  EXPECT_EQ(files().at("x.mtx"), first);
+  ASSERT_EQ(run({"solve", "p.yaml", "--set", "rhs={random: 4}"}).code, 0);
+  EXPECT_NE(files().at("x.mtx"), first);
+}
+
+TEST_F(Command, StartsFromTheGivenVector) {
+  write("p.yaml", poisson);
+  ASSERT_EQ(run({"solve", "p.yaml", "--set", "solver.relative_tolerance=1e-12"}).code, 0);
+  std::filesystem::rename(work_ / "x.mtx", work_ / "x0.mtx");
+  ASSERT_EQ(run({"solve", "p.yaml", "--set", "initial_guess.file=x0.mtx"}).code, 0);
+  EXPECT_EQ(Json::parse(files().at("r.json"))["iterations"], 0);
+}
+
+TEST_F(Command, InterruptWritesReportAndSolution) {
+  write("p.yaml", endless);
+  const pid_t child = start({"solve", "p.yaml", "--threads", "1"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  kill(child, SIGINT);
+  const Outcome o = finish(child);
+  EXPECT_EQ(o.code, 1) << o.err;
+  const auto left = files();
+  ASSERT_TRUE(left.count("r.json")) << o.out << o.err;
+  const Json r = Json::parse(left.at("r.json"));
+  EXPECT_EQ(r["status"], "not-converged");
+  EXPECT_EQ(r["reason"], "interrupted");
+  EXPECT_GT(r["iterations"].get<int>(), 0);
+  EXPECT_TRUE(left.count("x.mtx"));
+  EXPECT_TRUE(left.count("h.csv"));
+  EXPECT_EQ(left.size(), 4u);
+}
+
+TEST_F(Command, KeepsAnOldReportWhenKilled) {
+  write("p.yaml", endless);
+  write("r.json", "old");
+  const pid_t child = start({"solve", "p.yaml", "--threads", "1"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  kill(child, SIGKILL);
+  EXPECT_EQ(finish(child).code, 128 + SIGKILL);
+  EXPECT_EQ(files().at("r.json"), "old");
+}
+
+TEST_F(Command, ConvertsBothWays) {
+  write("a.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 2.5\n2 1 -1\n2 2 0.1\n");
+  for (const char* to : {"a.pbin", "b.mtx.gz", "b.mtx.xz", "b.mtx"}) {
+    const Outcome o = run({"convert", "a.mtx", to});
+    EXPECT_EQ(o.code, 0) << o.err;
+  }
+  EXPECT_EQ(run({"convert", "a.pbin", "c.mtx"}).code, 0);
+  EXPECT_EQ(run({"convert", "b.mtx.xz", "d.mtx"}).code, 0);
+  EXPECT_EQ(run({"convert", "b.mtx.gz", "e.mtx"}).code, 0);
+  const auto left = files();
+  EXPECT_EQ(left.at("b.mtx"), left.at("c.mtx"));
+  EXPECT_EQ(left.at("b.mtx"), left.at("d.mtx"));
+  EXPECT_EQ(left.at("b.mtx"), left.at("e.mtx"));
+  write("p.yaml", "matrix: {file: a.pbin}\nsolver: {method: bicgstab}\n");
+  EXPECT_EQ(run({"solve", "p.yaml"}).code, 0);
+}
+
+TEST_F(Command, HelpVersionAndUsage) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
+                                                {"solve", "--help"},
+                                                {"formats", "--help"},
+                                                {"convert", "--help"}}) {
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0);
+    EXPECT_NE(o.out.find("Example"), std::string::npos) << o.out;
+    EXPECT_EQ(o.err, "");
+  }
+  const Outcome version = run({"--version"});
+  EXPECT_EQ(version.code, 0);
+  for (const char* word : {"protean ", "compiler", "SIMD", "OpenMP", "Kokkos", "MKL", "CUDA"})
+    EXPECT_NE(version.out.find(word), std::string::npos) << word;
+  const Outcome typo = run({"slove", "p.yaml"});
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_NE(typo.err.find("Did you mean 'solve'"), std::string::npos) << typo.err;
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({"solve"}).code, 2);
+  EXPECT_EQ(run({"solve", "p.yaml", "--quite"}).code, 2);
+  EXPECT_EQ(run({"solve", "p.yaml", "--threads", "-1"}).code, 2);
+}
+
+TEST_F(Command, FormatsAsJsonAndText) {
+  const Outcome json = run({"formats", "--json"});
+  EXPECT_EQ(json.code, 0);
+  EXPECT_TRUE(Json::parse(json.out).is_array());
+  EXPECT_EQ(run({"formats"}).code, 0);
+  EXPECT_EQ(run({"formats", "csr"}).code, 0);
+  EXPECT_EQ(run({"formats", "csrr"}).code, 2);
+}
+
+}  // namespace
+}  // namespace protean::test

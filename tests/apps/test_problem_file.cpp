@@ -1,0 +1,242 @@
+// The problem file: what is read, what is refused, where the error is said to be.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "apps/problem_file.hpp"
+#include "core/error.hpp"
+
+namespace protean::apps {
+namespace {
+
+Problem read(const std::string& text, std::vector<std::string> settings = {}) {
+  return parse_problem(text, "folder/p.yaml", settings);
+}
+
+const std::string minimal = "matrix: {file: A.mtx}\n";
+
+TEST(ProblemFile, DefaultsAreFilledIn) {
+  const Problem p = read(minimal);
+  EXPECT_EQ(p.matrix.file.path, "folder/A.mtx");
+  EXPECT_EQ(p.matrix.file.given, "A.mtx");
+  EXPECT_TRUE(p.rhs.from_solution);
+  EXPECT_EQ(p.rhs.vector.value, 1);
+  EXPECT_EQ(p.initial_guess.value, 0);
+  EXPECT_EQ(p.solver.method, "cg");
+  EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-8);
+  EXPECT_EQ(p.preconditioner.type, "none");
+  EXPECT_EQ(p.op.format, "auto");
+  EXPECT_EQ(p.op.kernel, "native");
+  EXPECT_FALSE(p.output.report);
+}
+
+TEST(ProblemFile, EverythingIsRead) {
+  const Problem p = read(R"(
+title: all of it
+matrix: {file: /abs/A.mtx.xz, duplicates: refuse}
+rhs: {file: sub/b.mtx}
+initial_guess: {random: 7}
+solver: {method: cg, relative_tolerance: 1e-6, absolute_tolerance: 2.5e-3, max_iterations: 1e3, restart: 5,
+         orthogonalization: mgs, max_seconds: 2, baseline: initial-residual, divergence: .inf, stagnation_window: 9}
+preconditioner: {type: jacobi, zero_diagonal: one}
+operator: {format: csr, parameters: {}, kernel: native, space: host, threads: 3}
+output: {solution: x.mtx, report: ../r.json, history: h.csv}
+)");
+  EXPECT_EQ(p.matrix.file.path, "/abs/A.mtx.xz");
+  EXPECT_EQ(p.matrix.duplicates, Duplicates::refuse);
+  EXPECT_FALSE(p.rhs.from_solution);
+  EXPECT_EQ(p.rhs.vector.file.path, "folder/sub/b.mtx");
+  EXPECT_EQ(p.initial_guess.seed, 7);
+  const StoppingRule& rule = p.solver.options.stopping;
+  EXPECT_EQ(rule.relative_tolerance, 1e-6);
+  EXPECT_EQ(rule.absolute_tolerance, 2.5e-3);
+  EXPECT_EQ(rule.max_iterations, 1000);
+  EXPECT_EQ(rule.max_seconds, 2);
+  EXPECT_EQ(rule.baseline, Baseline::initial_residual);
+  EXPECT_TRUE(std::isinf(rule.divergence));
+  EXPECT_EQ(rule.stagnation_window, 9);
+  EXPECT_EQ(p.solver.options.restart, 5);
+  EXPECT_EQ(p.solver.options.orthogonalization, "mgs");
+  EXPECT_EQ(p.preconditioner.options.zero_diagonal, ZeroDiagonal::one);
+  EXPECT_EQ(p.op.threads, 3);
+  EXPECT_EQ(p.output.report.path, "r.json");
+}
+
+TEST(ProblemFile, GeneratorsHaveTheirOwnKeys) {
+  const Problem p = read("matrix: {generate: {kind: poisson-3d, n: 12, points: 27}}");
+  EXPECT_EQ(p.matrix.kind, "poisson-3d");
+  EXPECT_EQ(p.matrix.params.at("n"), 12);
+  EXPECT_EQ(p.matrix.params.at("points"), 27);
+}
+
+TEST(ProblemFile, SettingsOverrideAndCreate) {
+  const Problem p = read(minimal + "solver: {method: cg, restart: 5}\ninitial_guess: zero\n",
+                         {"solver.restart=17", "operator.format=csr", "initial_guess.random=3",
+                          "matrix={generate: {kind: banded, n: 10}}", "solver.relative_tolerance=1e-3"});
+  EXPECT_EQ(p.solver.options.restart, 17);
+  EXPECT_EQ(p.solver.method, "cg");
+  EXPECT_EQ(p.op.format, "csr");
+  EXPECT_EQ(p.initial_guess.seed, 3);
+  EXPECT_EQ(p.matrix.kind, "banded");
+  EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-3);
+}
+
+struct Refusal {
+  const char* name;
+  std::string text;
+  std::vector<std::string> settings;
+  std::string place;                  // how the message begins
+  std::vector<std::string> contains;  // what else is in it
+};
+
+class ProblemFileRefuses : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(ProblemFileRefuses, WithPlaceAndHint) {
+  const Refusal& r = GetParam();
+  try {
+    (void)read(r.text, r.settings);
+    FAIL() << "not refused";
+  } catch (const BadFile& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.rfind(r.place, 0), 0u) << message;
+    for (const std::string& part : r.contains) EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
+const std::string in_line_2 = "folder/p.yaml:2:";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ProblemFileRefuses,
+    ::testing::Values(
+        Refusal{"Empty", "", {}, "folder/p.yaml", {"empty", "matrix"}},
+        Refusal{"NoMatrix", "solver: {method: cg}", {}, "folder/p.yaml:1:1", {"'matrix' is missing"}},
+        Refusal{"NotAMap", "- 1\n- 2\n", {}, "folder/p.yaml:1:1", {"must be a map"}},
+        Refusal{"UnknownTopKey",
+                minimal + "sovler: {}",
+                {},
+                in_line_2 + "1",
+                {"'sovler'", "Did you mean 'solver'", "output"}},
+        Refusal{"UnknownKey",
+                minimal + "solver: {metod: cg}",
+                {},
+                in_line_2 + "10",
+                {"'metod'", "Did you mean 'method'"}},
+        Refusal{"DuplicateKey",
+                "matrix: {file: A.mtx}\nmatrix: {file: B.mtx}\n",
+                {},
+                in_line_2 + "1",
+                {"second time", "line 1"}},
+        Refusal{"DuplicateNested",
+                minimal + "solver: {restart: 3, restart: 4}",
+                {},
+                in_line_2,
+                {"'restart'", "second time"}},
+        Refusal{"WordForNumber",
+                minimal + "solver: {max_iterations: many}",
+                {},
+                in_line_2,
+                {"solver.max_iterations", "'many'", "whole number"}},
+        Refusal{"QuotedNumber", minimal + "solver: {restart: \"5\"}", {}, in_line_2, {"the text \"5\""}},
+        Refusal{"ListForNumber", minimal + "solver: {restart: [5]}", {}, in_line_2, {"a list"}},
+        Refusal{"MapForWord", minimal + "solver: {method: {cg: 1}}", {}, in_line_2, {"a map"}},
+        Refusal{"WordForMap", minimal + "solver: cg", {}, in_line_2, {"solver is 'cg'", "method"}},
+        Refusal{"NothingForMap", minimal + "solver:\n", {}, in_line_2, {"solver is nothing"}},
+        Refusal{"FractionForInteger", minimal + "solver: {restart: 2.5}", {}, in_line_2, {"whole number"}},
+        Refusal{"NegativeTolerance",
+                minimal + "solver: {relative_tolerance: -1e-8}",
+                {},
+                in_line_2,
+                {"relative_tolerance", "from 0 to 1"}},
+        Refusal{"ToleranceNan",
+                minimal + "solver: {absolute_tolerance: .nan}",
+                {},
+                in_line_2,
+                {"absolute_tolerance"}},
+        Refusal{"HugeNumber",
+                minimal + "solver: {absolute_tolerance: 1e999}",
+                {},
+                in_line_2,
+                {"absolute_tolerance"}},
+        Refusal{"ZeroRestart", minimal + "solver: {restart: 0}", {}, in_line_2, {"from 1 to"}},
+        Refusal{"HugeInteger",
+                minimal + "solver: {max_iterations: 99999999999999999999}",
+                {},
+                in_line_2,
+                {"max_iterations"}},
+        Refusal{"UnknownMethod", minimal + "solver: {method: cq}", {}, in_line_2, {"Did you mean 'cg'"}},
+        Refusal{"UnknownPreconditioner",
+                minimal + "preconditioner: {type: jacoby}",
+                {},
+                in_line_2,
+                {"Did you mean 'jacobi'"}},
+        Refusal{
+            "UnknownFormat", minimal + "operator: {format: crs}", {}, in_line_2, {"'crs'", "Did you mean"}},
+        Refusal{"UnknownKernel",
+                minimal + "operator: {format: csr, kernel: nativ}",
+                {},
+                in_line_2,
+                {"Did you mean 'native'"}},
+        Refusal{"UnknownSpace", minimal + "operator: {space: gpu}", {}, in_line_2, {"host, device"}},
+        Refusal{"UnknownParameter",
+                minimal + "operator: {format: sell-c-sigma, parameters: {sigmo: 4}}",
+                {},
+                in_line_2,
+                {"Did you mean 'sigma'"}},
+        Refusal{"ParameterRange",
+                minimal + "operator: {format: sell-c-sigma, parameters: {C: -4}}",
+                {},
+                in_line_2,
+                {"parameter C"}},
+        Refusal{"ParameterOfAuto", minimal + "operator: {parameters: {C: 4}}", {}, in_line_2, {"format"}},
+        Refusal{"UnknownKind",
+                "matrix: {generate: {kind: poison-3d}}",
+                {},
+                "folder/p.yaml:1:",
+                {"Did you mean 'poisson-3d'"}},
+        Refusal{"UnknownGeneratorKey",
+                "matrix: {generate: {kind: banded, m: 4}}",
+                {},
+                "folder/p.yaml:1:",
+                {"'m'", "upper"}},
+        Refusal{"GeneratorRange",
+                "matrix: {generate: {kind: poisson-3d, n: 0}}",
+                {},
+                "folder/p.yaml:1:",
+                {"matrix.generate.n"}},
+        Refusal{"GeneratorWithoutKind", "matrix: {generate: {n: 4}}", {}, "folder/p.yaml:1:", {"kind"}},
+        Refusal{"FileAndGenerate",
+                "matrix: {file: A.mtx, generate: {kind: banded}}",
+                {},
+                "folder/p.yaml:1:",
+                {"both"}},
+        Refusal{"TwoRightHandSides",
+                minimal + "rhs: {value: 1, random: 2}",
+                {},
+                in_line_2,
+                {"both", "give one of"}},
+        Refusal{"NoRightHandSide", minimal + "rhs: {}", {}, in_line_2, {"needs one of"}},
+        Refusal{"UnknownGuess", minimal + "initial_guess: zeros", {}, in_line_2, {"Did you mean 'zero'"}},
+        Refusal{"Schedule", minimal + "schedule: []", {}, in_line_2 + "1", {"not available in this version"}},
+        Refusal{"BrokenYaml", minimal + "solver: {method: cg\n", {}, "folder/p.yaml:", {"not valid YAML"}},
+        Refusal{"Tab", minimal + "solver:\n\tmethod: cg\n", {}, "folder/p.yaml:", {"YAML"}},
+        Refusal{"Alias", "matrix: &m {file: A.mtx}\n", {}, "folder/p.yaml:1:", {"anchors"}},
+        Refusal{"Tag", "matrix: !!str A\n", {}, "folder/p.yaml:1:", {"tags"}},
+        Refusal{
+            "SecondDocument", minimal + "---\nsolver: {}\n", {}, "folder/p.yaml", {"second YAML document"}},
+        Refusal{"ZeroByte", std::string("matrix: {file: A\0.mtx}", 22), {}, "folder/p.yaml:1", {"zero byte"}},
+        Refusal{
+            "SetUnknown", minimal, {"solver.metod=cg"}, "--set solver.metod=cg: ", {"Did you mean 'method'"}},
+        Refusal{"SetType", minimal, {"solver.restart=few"}, "--set solver.restart=few: ", {"whole number"}},
+        Refusal{"SetNoValue", minimal, {"solver.restart"}, "--set solver.restart: ", {"key.path=value"}},
+        Refusal{"SetNoName", minimal, {"solver..restart=1"}, "--set solver..restart=1: ", {"empty name"}},
+        Refusal{"SetBrokenYaml", minimal, {"solver={"}, "--set solver={: ", {"YAML"}},
+        Refusal{"SetSchedule", minimal, {"schedule={policy: auto}"}, "--set ", {"not available"}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(ProblemFile, DeepNestingIsRefused) {
+  EXPECT_THROW((void)read("matrix: " + std::string(100, '[') + std::string(100, ']')), BadFile);
+  EXPECT_THROW((void)read("matrix: " + std::string(100000, '[')), BadFile);
+}
+
+}  // namespace
+}  // namespace protean::apps

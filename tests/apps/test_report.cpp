@@ -1,0 +1,89 @@
+// Progress line, durations, formats as JSON, the choice of `auto`.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/formats.hpp"
+#include "apps/progress.hpp"
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
+
+namespace protean::apps {
+namespace {
+
+TEST(Progress, LineSaysRatesAndTimeLeft) {
+  // From 1 to 1e-4 in 100 iterations and 2 s: another 100 iterations and 2 s to 1e-8.
+  const IterationInfo start{0, 1, 1, 0, 0}, now{100, 1e-4, 1e-4, 2, 0};
+  const std::string line = progress_line(now, start, 1, 1e-8, 10000, 200, false);
+  EXPECT_EQ(line, "============------------  it 100     residual 1.00e-04  50 it/s  x0.912/it  2 s left");
+}
+
+TEST(Progress, LineFitsTheTerminal) {
+  const IterationInfo start{0, 1, 1, 0, 0}, now{100, 1e-4, 1e-4, 2, 0};
+  for (int width : {0, 1, 10, 30, 60, 80})
+    EXPECT_LE(progress_line(now, start, 1, 1e-8, 10000, width, false).size(),
+              static_cast<std::size_t>(width));
+}
+
+TEST(Progress, NoProgressNeverDividesByZero) {
+  const IterationInfo zero{0, 0, 0, 0, 0};
+  EXPECT_NE(progress_line(zero, zero, 0, 0, 0, 80, true), "");
+  const IterationInfo stuck{10, 1, 1, 1, 0};
+  EXPECT_NE(progress_line(stuck, {0, 1, 1, 0, 0}, 1, 1e-8, 20, 120, false).find("(at most)"),
+            std::string::npos);
+}
+
+TEST(Progress, Durations) {
+  EXPECT_EQ(duration(0), "0 us");
+  EXPECT_EQ(duration(0.0123), "12.3 ms");
+  EXPECT_EQ(duration(1.5), "1.5 s");
+  EXPECT_EQ(duration(200), "3 min 20 s");
+  EXPECT_EQ(duration(7500), "2 h 05 min");
+}
+
+TEST(Formats, JsonDescribesTheWholeCatalogue) {
+  const auto list = nlohmann::json::parse(formats_json(""));
+  ASSERT_EQ(list.size(), catalogue().size());
+  for (const auto& entry : list) {
+    for (const char* key :
+         {"id", "family", "title", "source", "kernels", "spaces", "parameters", "deterministic"})
+      EXPECT_TRUE(entry.contains(key)) << key;
+    EXPECT_FALSE(entry["kernels"].empty());
+    EXPECT_EQ(entry["spaces"][0], "host");
+    const FormatEntry& format = find_format(entry["id"].get<std::string>());
+    EXPECT_EQ(entry["parameters"].size(), format.params.size());
+  }
+}
+
+TEST(Formats, OneOrAnErrorWithAHint) {
+  EXPECT_NE(formats_text("csr").find("source"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(formats_json("csr")).size(), 1u);
+  for (auto* call : {formats_text, formats_json}) {
+    try {
+      (void)call("csv");
+      FAIL();
+    } catch (const BadArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("Did you mean 'csr'"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(ChooseFormat, EveryRuleNamesAFormatThereIs) {
+  Statistics small;
+  small.nonzeros = 10;
+  EXPECT_EQ(choose_format(small).id, "csr");
+  Statistics skewed;
+  skewed.nonzeros = 1000000, skewed.longest = 50000, skewed.mean = 10;
+  EXPECT_EQ(choose_format(skewed).id, "csr");
+  Statistics usual;
+  usual.nonzeros = 1000000, usual.longest = 27, usual.mean = 26;
+  EXPECT_EQ(choose_format(usual).id, "sell-packed");
+  for (const Statistics& s : {small, skewed, usual}) {
+    EXPECT_NO_THROW((void)find_format(choose_format(s).id));
+    EXPECT_FALSE(choose_format(s).reason.empty());
+  }
+}
+
+}  // namespace
+}  // namespace protean::apps
