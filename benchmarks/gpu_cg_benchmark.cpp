@@ -1,0 +1,101 @@
+// One Jacobi-CG iteration on the GPU, ours in several formats beside unfused cuSPARSE and cuBLAS in a CUDA
+// graph:
+//   gpu_cg_benchmark [--json FILE] [--sizes 30,60,100,200] [--formats csr,sell-packed]
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+
+#include "benchmarks/clock.hpp"
+#include "benchmarks/peers/cuda_cg.hpp"
+#include "benchmarks/report.hpp"
+#include "core/blas1.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+
+namespace {
+
+using namespace protean;
+using namespace protean::bench;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  std::stringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+// Seconds of a solve of exactly `iterations` iterations.
+double seconds(const LinearOperator<double>& A, const Preconditioner<double>& M, const Vector<double>& b,
+               Vector<double>& x, std::int64_t iterations) {
+  SolverOptions options;
+  options.stopping.relative_tolerance = 0;
+  options.stopping.max_iterations = iterations;
+  const auto solver = make_solver<double>("cg", options);
+  fill<double>(*A.context(), 0.0, x);
+  A.context()->synchronize();
+  const auto start = Clock::now();
+  const SolveReport report = solver->solve(A, b, x, &M);
+  const double time = seconds_since(start);
+  if (report.iterations != iterations)
+    throw std::runtime_error(fmt::format("{} iterations instead of {}", report.iterations, iterations));
+  return time;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string json_file, sizes = "30,60,100,200", formats = "csr,sell-c-sigma,sell-packed";
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string option = argv[i];
+    (option == "--json" ? json_file : option == "--sizes" ? sizes : formats) = argv[i + 1];
+  }
+  const ContextPtr host = Context::host(), context = Context::device();
+  const double copy_rate = copy_bandwidth(*context);
+  nlohmann::json out = {{"machine", machine(host->threads())},
+                        {"copy_bandwidth", copy_rate},
+                        {"results", nlohmann::json::array()}};
+  fmt::print("copy {:.2f} TB/s; microseconds an iteration\n", copy_rate / 1e12);
+  fmt::print("{:8} {:>14} {:>14} {:16} {:>10} {:>9} {:>9}\n", "matrix", "peer, graph", "peer, stream",
+             "format", "ours", "ratio", "of floor");
+  for (const std::string& size : split(sizes)) {
+    const CsrMatrix<double> csr = upload(context, generate(host, "poisson-3d", {{"n", std::stod(size)}}));
+    const std::int64_t n = csr.rows();
+    const int iterations = n < 300000 ? 100 : 50;
+    Vector<double> b(context, n), x(context, n);
+    fill<double>(*context, 1.0, b);
+    // Bytes of an iteration in three passes: matrix, row pointers, 13 vectors (solvers/cg.cpp).
+    const double floor_us = (12.0 * csr.nonzeros() + 4.0 * n + 104.0 * n) / copy_rate * 1e6;
+    CudaCgTimes peer;
+    for (const std::string& id : split(formats)) {
+      const auto A = make_matrix(find_format(id), csr, context);
+      const auto M = make_preconditioner<double>("jacobi", *A);
+      M->ensure(*A);
+      if (peer.graph_us == 0) peer = cuda_cg(*context, csr, M->inverse_diagonal().data, iterations, 7);
+      // The difference of two lengths, so that recording and the first and last residual do not count.
+      std::vector<double> samples;
+      (void)seconds(*A, *M, b, x, 64);
+      for (int k = 0; k < 9; ++k) {
+        const double shorter = seconds(*A, *M, b, x, 64), longer = seconds(*A, *M, b, x, 64 + 16 * 20);
+        samples.push_back((longer - shorter) / (16 * 20) * 1e6);
+      }
+      const double ours = median(samples);
+      fmt::print("pde{:<5} {:14.2f} {:14.2f} {:16} {:10.2f} {:8.2f}x {:8.0f}%\n", size, peer.graph_us,
+                 peer.stream_us, id, ours, peer.graph_us / ours, 100 * floor_us / ours);
+      out["results"].push_back({{"matrix", "pde" + size},
+                                {"rows", n},
+                                {"nonzeros", csr.nonzeros()},
+                                {"format", id},
+                                {"iteration_us", ours},
+                                {"peer_graph_us", peer.graph_us},
+                                {"peer_stream_us", peer.stream_us},
+                                {"ratio", peer.graph_us / ours},
+                                {"floor_us", floor_us},
+                                {"bytes", A->bytes()}});
+    }
+  }
+  if (!json_file.empty()) write_json(json_file, out);
+}
