@@ -237,27 +237,39 @@ void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, 
 }
 
 template <class T>
-void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
-               VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result) {
-  check(context, x.size, p, q, x, r);
-  if (d.size > 0) check(context, x.size, d);
-  PROTEAN_ON_DEVICE(cg_update<T>(context, a, p, q, d, x, r, result));
-  const T av = a.value();
-  sum_parts<2>(context, x.size, result, [&](Size i, Size size, T* sums) {
-    blas1_loops<T>().cg_update(size, av, p.data + i, q.data + i, offset(d, i), x.data + i, r.data + i, sums);
+void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
+                  VectorView<T> y) {
+  if (d.size == 0) return axpby<T>(context, T(1), x, b, y);
+  if (is_plain_zero(b)) return multiply<T>(context, d, x, y);
+  check(context, y.size, d, x, y);
+  PROTEAN_ON_DEVICE(multiply_add<T>(context, d, x, b, y));
+  const T bv = b.value();
+  for_parts(context, y.size, [&](Size i, Size size) {
+    blas1_loops<T>().multiply_add(size, d.data + i, x.data + i, bv, y.data + i);
   });
 }
 
 template <class T>
-void cg_direction(const Context& context, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
-                  VectorView<T> p) {
-  if (d.size == 0) return axpby<T>(context, T(1), r, b, p);
-  if (is_plain_zero(b)) return multiply<T>(context, d, r, p);
-  check(context, p.size, d, r, p);
-  PROTEAN_ON_DEVICE(cg_direction<T>(context, d, r, b, p));
-  const T bv = b.value();
+void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q, VectorView<const T> d,
+                 VectorView<T> r, T* result) {
+  check(context, r.size, q, r);
+  if (d.size > 0) check(context, r.size, d);
+  PROTEAN_ON_DEVICE(cg_residual<T>(context, a, q, d, r, result));
+  const T av = a.value();
+  sum_parts<2>(context, r.size, result, [&](Size i, Size size, T* sums) {
+    blas1_loops<T>().cg_residual(size, av, q.data + i, offset(d, i), r.data + i, sums);
+  });
+}
+
+template <class T>
+void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d, VectorView<const T> z,
+                  Coefficient<T> b, VectorView<T> x, VectorView<T> p) {
+  check(context, p.size, z, x, p);
+  if (d.size > 0) check(context, p.size, d);
+  PROTEAN_ON_DEVICE(cg_direction<T>(context, a, d, z, b, x, p));
+  const T av = a.value(), bv = b.value();
   for_parts(context, p.size, [&](Size i, Size size) {
-    blas1_loops<T>().cg_direction(size, d.data + i, r.data + i, bv, p.data + i);
+    blas1_loops<T>().cg_direction(size, av, offset(d, i), z.data + i, bv, x.data + i, p.data + i);
   });
 }
 
@@ -352,10 +364,12 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
   template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
                              Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
-  template void cg_update<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,     \
-                             VectorView<const T>, VectorView<T>, VectorView<T>, T*);                       \
-  template void cg_direction<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
+  template void multiply_add<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
                                 VectorView<T>);                                                            \
+  template void cg_residual<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,   \
+                               VectorView<T>, T*);                                                         \
+  template void cg_direction<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,  \
+                                Coefficient<T>, VectorView<T>, VectorView<T>);                             \
   template void bicgstab_direction<T>(const Context&, VectorView<const T>, Coefficient<T>, Coefficient<T>, \
                                       VectorView<const T>, VectorView<const T>, VectorView<T>,             \
                                       VectorView<T>);                                                      \

@@ -89,15 +89,20 @@ template <class T>
 void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
                Coefficient<T> b, VectorView<const T> v, VectorView<T> w);
 
-// CG: x := x + a p, r := r - a q, result[0] := r . r, result[1] := r . (d .* r); with an empty d, result[1] =
-// result[0].
+// y := d .* x + b y; an empty d stands for ones. b of exactly Coefficient(0) does not read y.
 template <class T>
-void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
-               VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result);
-// CG: p := d .* r + b p; an empty d stands for ones. b of exactly Coefficient(0) does not read p.
+void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
+                  VectorView<T> y);
+
+// CG: r := r - a q, result[0] := r . r, result[1] := r . (d .* r); with an empty d, result[1] = result[0].
 template <class T>
-void cg_direction(const Context& context, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
-                  VectorView<T> p);
+void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q, VectorView<const T> d,
+                 VectorView<T> r, T* result);
+// CG: x := x + a p, then p := d .* z + b p; an empty d stands for ones. One pass, so that p is read once for
+// both.
+template <class T>
+void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d, VectorView<const T> z,
+                  Coefficient<T> b, VectorView<T> x, VectorView<T> p);
 
 // BiCGStab: p := r + b (p - w v) and, unless d is empty, z := d .* p. b of exactly Coefficient(0) reads
 // neither p nor v.

@@ -156,11 +156,17 @@ void axpy_pair(Size n, T a, const T* x, T* y, T b, const T* v, T* w) {
 }
 
 template <class T>
-void cg_update(Size n, T a, const T* p, const T* q, const T* diagonal, T* x, T* r, T* sums) {
+void multiply_add(Size n, const T* diagonal, const T* x, T b, T* y) {
+  for_each<T>(n, [=](auto d, Size i) HWY_ATTR {
+    const auto by = hn::Mul(hn::Set(d, b), hn::LoadU(d, y + i));
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, diagonal + i), hn::LoadU(d, x + i), by), d, y + i);
+  });
+}
+
+template <class T>
+void cg_residual(Size n, T a, const T* q, const T* diagonal, T* r, T* sums) {
   const auto update = [=](auto d, Size i) HWY_ATTR {
-    const auto av = hn::Set(d, a);
-    hn::StoreU(hn::MulAdd(av, hn::LoadU(d, p + i), hn::LoadU(d, x + i)), d, x + i);
-    const auto ri = hn::NegMulAdd(av, hn::LoadU(d, q + i), hn::LoadU(d, r + i));
+    const auto ri = hn::NegMulAdd(hn::Set(d, a), hn::LoadU(d, q + i), hn::LoadU(d, r + i));
     hn::StoreU(ri, d, r + i);
     return ri;
   };
@@ -179,11 +185,18 @@ void cg_update(Size n, T a, const T* p, const T* q, const T* diagonal, T* x, T* 
 }
 
 template <class T>
-void cg_direction(Size n, const T* diagonal, const T* r, T b, T* p) {
-  for_each<T>(n, [=](auto d, Size i) HWY_ATTR {
-    const auto bp = hn::Mul(hn::Set(d, b), hn::LoadU(d, p + i));
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, diagonal + i), hn::LoadU(d, r + i), bp), d, p + i);
-  });
+void cg_direction(Size n, T a, const T* diagonal, const T* z, T b, T* x, T* p) {
+  const auto step = [=](auto d, Size i, auto zi) HWY_ATTR {
+    const auto pi = hn::LoadU(d, p + i);
+    hn::StoreU(hn::MulAdd(hn::Set(d, a), pi, hn::LoadU(d, x + i)), d, x + i);
+    hn::StoreU(hn::MulAdd(hn::Set(d, b), pi, zi), d, p + i);
+  };
+  if (!diagonal) {
+    for_each<T>(n, [=](auto d, Size i) HWY_ATTR { step(d, i, hn::LoadU(d, z + i)); });
+    return;
+  }
+  for_each<T>(n, [=](auto d, Size i)
+                     HWY_ATTR { step(d, i, hn::Mul(hn::LoadU(d, diagonal + i), hn::LoadU(d, z + i))); });
 }
 
 template <class T>
@@ -289,7 +302,8 @@ constexpr Blas1Loops<T> loops = {
     .axpy_dot = axpy_dot<T>,
     .axpy_dot_scaled = axpy_dot_scaled<T>,
     .axpy_pair = axpy_pair<T>,
-    .cg_update = cg_update<T>,
+    .multiply_add = multiply_add<T>,
+    .cg_residual = cg_residual<T>,
     .cg_direction = cg_direction<T>,
     .bicgstab_direction = bicgstab_direction<T>,
     .bicgstab_update = bicgstab_update<T>,

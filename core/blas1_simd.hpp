@@ -27,10 +27,12 @@ struct Blas1Loops {
   T (*axpy_dot_scaled)(Size n, T a, const T* x, T* y, const T* d, T* z);
   // y := a x + y, w := b v + w
   void (*axpy_pair)(Size n, T a, const T* x, T* y, T b, const T* v, T* w);
-  // x := x + a p, r := r - a q; sums = {r . r, r . (d .* r)}; d may be null (ones, one sum computed)
-  void (*cg_update)(Size n, T a, const T* p, const T* q, const T* d, T* x, T* r, T* sums);
-  // p := d .* r + b p
-  void (*cg_direction)(Size n, const T* d, const T* r, T b, T* p);
+  // y := d .* x + b y
+  void (*multiply_add)(Size n, const T* d, const T* x, T b, T* y);
+  // r := r - a q; sums = {r . r, r . (d .* r)}; d may be null (ones, one sum computed)
+  void (*cg_residual)(Size n, T a, const T* q, const T* d, T* r, T* sums);
+  // x := x + a p, p := d .* z + b p; d may be null (ones)
+  void (*cg_direction)(Size n, T a, const T* d, const T* z, T b, T* x, T* p);
   // p := r + b (p - w v), and z := d .* p unless d is null
   void (*bicgstab_direction)(Size n, const T* r, T b, T w, const T* v, const T* d, T* p, T* z);
   // x := x + a p + w s, r := r - w t; sums = {r . r, r0 . r}

@@ -54,7 +54,7 @@ class Jacobi final : public Preconditioner<T> {
     if (beta == T(0))
       multiply<T>(context, inverse_, x, y);
     else
-      cg_direction<T>(context, inverse_, x, beta / alpha, y);
+      multiply_add<T>(context, inverse_, x, beta / alpha, y);
     if (alpha != T(1)) scale<T>(context, alpha, y);
   }
 

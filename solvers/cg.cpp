@@ -5,10 +5,10 @@
 //
 //   operation                        no M      diagonal M   general M
 //   q := A p with p . q              1 + 1     1 + 1        1 + 1
-//   x, r, r.r, r.z                   4 + 2     5 + 2        4 + 2
+//   r, r.r, r.z                      2 + 1     3 + 1        2 + 1
 //   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 where M cannot fuse the dot)
-//   p := z + beta p                  2 + 1     3 + 1        2 + 1
-//   sum                              11        13           13 and more
+//   x, p := z + beta p               3 + 2     4 + 2        3 + 2
+//   sum                              10        12           12 and more
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
 
@@ -47,19 +47,14 @@ class Cg final : public Method<T> {
     T* const rz_next = &now()[1];
     // q := A p, p . q
     apply_dot<T>(s.A, p_, q_, pq);
-    // alpha = r.z / p.q;  x := x + alpha p;  r := r - alpha q;  r . r, r . z
+    // alpha = r.z / p.q;  r := r - alpha q;  r . r, r . z
     const Coefficient<T> alpha{1, rz, pq, Demand::positive};
-    cg_update<T>(s.context(), alpha, p_, q_, s.d, s.x, r_, now());
+    cg_residual<T>(s.context(), alpha, q_, s.d, r_, now());
+    // z := M^-1 r, r . z where M is no diagonal
+    if (s.general_preconditioner()) apply_dot<T>(*s.M, r_, z_, rz_next);
+    // beta = r.z / old r.z;  x := x + alpha p;  p := z + beta p
     const Coefficient<T> beta{1, rz_next, rz, Demand::positive};
-    if (s.general_preconditioner()) {
-      // z := M^-1 r, r . z
-      apply_dot<T>(*s.M, r_, z_, rz_next);
-      // p := z + beta p
-      axpby<T>(s.context(), T(1), z_, beta, p_);
-    } else {
-      // p := d .* r + beta p
-      cg_direction<T>(s.context(), s.d, r_, beta, p_);
-    }
+    cg_direction<T>(s.context(), alpha, s.d, s.general_preconditioner() ? z_ : r_, beta, s.x, p_);
     guard_step();
   }
 

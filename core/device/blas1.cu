@@ -150,16 +150,26 @@ void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, 
 }
 
 template <class T>
-void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
-               VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result) {
-  const T *const ps = p.data, *const qs = q.data, *const ds = d.size > 0 ? d.data : nullptr;
-  T *const xs = x.data, *const rs = r.data;
+void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
+                  VectorView<T> y) {
+  const T *const ds = d.data, *const xs = x.data;
+  T* const ys = y.data;
+  each(context, y.size, [=] __device__() {
+    const T bv = evaluate(b);
+    return [=](std::int64_t i) { ys[i] = ds[i] * xs[i] + bv * ys[i]; };
+  });
+}
+
+template <class T>
+void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q, VectorView<const T> d,
+                 VectorView<T> r, T* result) {
+  const T *const qs = q.data, *const ds = d.size > 0 ? d.data : nullptr;
+  T* const rs = r.data;
   reduce<2, T>(
-      context, x.size,
+      context, r.size,
       [=] __device__() {
         const T av = evaluate(a);
         return [=](std::int64_t i, T(&sums)[2]) {
-          xs[i] += av * ps[i];
           const T ri = rs[i] - av * qs[i], rr = ri * ri;
           rs[i] = ri;
           sums[0] += rr, sums[1] += ds ? ds[i] * rr : rr;
@@ -169,13 +179,17 @@ void cg_update(const Context& context, Coefficient<T> a, VectorView<const T> p, 
 }
 
 template <class T>
-void cg_direction(const Context& context, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
-                  VectorView<T> p) {
-  const T *const ds = d.data, *const rs = r.data;
-  T* const ps = p.data;
+void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d, VectorView<const T> z,
+                  Coefficient<T> b, VectorView<T> x, VectorView<T> p) {
+  const T *const zs = z.data, *const ds = d.size > 0 ? d.data : nullptr;
+  T *const xs = x.data, *const ps = p.data;
   each(context, p.size, [=] __device__() {
-    const T bv = evaluate(b);
-    return [=](std::int64_t i) { ps[i] = ds[i] * rs[i] + bv * ps[i]; };
+    const T av = evaluate(a), bv = evaluate(b);
+    return [=](std::int64_t i) {
+      const T pi = ps[i], zi = ds ? ds[i] * zs[i] : zs[i];
+      xs[i] += av * pi;
+      ps[i] = zi + bv * pi;
+    };
   });
 }
 
@@ -298,10 +312,12 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
   template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
                              Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
-  template void cg_update<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,     \
-                             VectorView<const T>, VectorView<T>, VectorView<T>, T*);                       \
-  template void cg_direction<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
+  template void multiply_add<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
                                 VectorView<T>);                                                            \
+  template void cg_residual<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,   \
+                               VectorView<T>, T*);                                                         \
+  template void cg_direction<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,  \
+                                Coefficient<T>, VectorView<T>, VectorView<T>);                             \
   template void bicgstab_direction<T>(const Context&, VectorView<const T>, Coefficient<T>, Coefficient<T>, \
                                       VectorView<const T>, VectorView<const T>, VectorView<T>,             \
                                       VectorView<T>);                                                      \

@@ -30,11 +30,14 @@ template <class T>
 void axpy_pair(const Context&, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, Coefficient<T> b,
                VectorView<const T> v, VectorView<T> w);
 template <class T>
-void cg_update(const Context&, Coefficient<T> a, VectorView<const T> p, VectorView<const T> q,
-               VectorView<const T> d, VectorView<T> x, VectorView<T> r, T* result);
+void multiply_add(const Context&, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
+                  VectorView<T> y);
 template <class T>
-void cg_direction(const Context&, VectorView<const T> d, VectorView<const T> r, Coefficient<T> b,
-                  VectorView<T> p);
+void cg_residual(const Context&, Coefficient<T> a, VectorView<const T> q, VectorView<const T> d,
+                 VectorView<T> r, T* result);
+template <class T>
+void cg_direction(const Context&, Coefficient<T> a, VectorView<const T> d, VectorView<const T> z,
+                  Coefficient<T> b, VectorView<T> x, VectorView<T> p);
 template <class T>
 void bicgstab_direction(const Context&, VectorView<const T> r, Coefficient<T> b, Coefficient<T> w,
                         VectorView<const T> v, VectorView<const T> d, VectorView<T> p, VectorView<T> z);

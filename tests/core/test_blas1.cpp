@@ -116,20 +116,26 @@ void check_all(const Context& ctx, std::int64_t n) {
   for (bool scaled : {false, true}) {
     const auto diagonal = scaled ? in(d) : VectorView<const T>{};
     const auto S = [&](auto i) { return scaled ? D(i) : 1.0L; };
-    v = y, w = z;
-    cg_update<T>(ctx, a, in(x), in(u), diagonal, out(v), out(w), r);
+    w = z;
+    cg_residual<T>(ctx, a, in(u), diagonal, out(w), r);
     const auto R = [&](auto i) { return Z(i) - 0.75L * U(i); };
-    expect_entries(v, AXY, "cg_update x");
-    expect_entries(w, R, "cg_update r");
+    expect_entries(w, R, "cg_residual r");
     expect_sum(
         r[0], n, [&](auto i) { return R(i) * R(i); }, "r.r");
     expect_sum(
         r[1], n, [&](auto i) { return R(i) * S(i) * R(i); }, "r.dr");
 
     v = y;
-    cg_direction<T>(ctx, diagonal, in(x), b, out(v));
+    multiply_add<T>(ctx, diagonal, in(x), b, out(v));
     expect_entries(
-        v, [&](auto i) { return S(i) * X(i) - 0.5L * Y(i); }, "cg_direction");
+        v, [&](auto i) { return S(i) * X(i) - 0.5L * Y(i); }, "multiply_add");
+
+    v = y, w = z;
+    cg_direction<T>(ctx, a, diagonal, in(x), b, out(w), out(v));
+    expect_entries(
+        w, [&](auto i) { return Z(i) + 0.75L * Y(i); }, "cg_direction x");
+    expect_entries(
+        v, [&](auto i) { return S(i) * X(i) - 0.5L * Y(i); }, "cg_direction p");
 
     v = y, w = z;
     bicgstab_direction<T>(ctx, in(x), b, a, in(u), diagonal, out(v), scaled ? out(w) : VectorView<T>{});
@@ -230,10 +236,10 @@ TEST(Blas1, ZeroCoefficientDoesNotRead) {
     axpby<double>(*ctx, 2.0, in(ones), 0.0, out(y));
     EXPECT_EQ(y[0] + y[n - 1], 4.0);
     y = bad;
-    cg_direction<double>(*ctx, in(ones), in(ones), 0.0, out(y));
+    multiply_add<double>(*ctx, in(ones), in(ones), 0.0, out(y));
     EXPECT_EQ(y[0] + y[n - 1], 2.0);
     y = bad;
-    cg_direction<double>(*ctx, {}, in(ones), 0.0, out(y));
+    multiply_add<double>(*ctx, {}, in(ones), 0.0, out(y));
     EXPECT_EQ(y[0] + y[n - 1], 2.0);
     y = bad;
     bicgstab_direction<double>(*ctx, in(ones), 0.0, 1.0, in(bad), {}, out(y), {});
@@ -283,7 +289,7 @@ TEST(Blas1, WrongSizesAndSpacesAreRefused) {
   double r[2];
   EXPECT_THROW(dot<double>(*ctx, in(a), in(b), r), ShapeMismatch);
   EXPECT_THROW(axpy<double>(*ctx, 1.0, in(a), out(b)), ShapeMismatch);
-  EXPECT_THROW(cg_update<double>(*ctx, 1.0, in(a), in(a), in(b), out(a), out(a), r), ShapeMismatch);
+  EXPECT_THROW(cg_residual<double>(*ctx, 1.0, in(a), in(b), out(a), r), ShapeMismatch);
   EXPECT_THROW(block_dot<double>(*ctx, {a.data(), 3, 3, 1, Space::host}, in(b), r), ShapeMismatch);
   const VectorView<const double> elsewhere{a.data(), 3, Space::device};
   EXPECT_THROW(dot<double>(*ctx, in(a), elsewhere, r), WrongSpace);
