@@ -11,7 +11,7 @@ namespace protean::formats {
 
 // A device kernel made from a class template Format<T> with a constructor from BuildRequest<T>.
 template <template <class> class Format>
-constexpr Kernel device_kernel(std::string_view name) {
+constexpr Kernel device_kernel(std::string_view name, bool deterministic = true) {
   return {name,
           false,
           true,
@@ -21,7 +21,14 @@ constexpr Kernel device_kernel(std::string_view name) {
           },
           [](const BuildRequest<float>& r) -> std::unique_ptr<AssembledMatrix<float>> {
             return std::make_unique<Format<float>>(r);
-          }};
+          },
+          {},
+          deterministic};
+}
+
+// Blocks of so many threads (or items) that cover all items.
+inline unsigned blocks_of(std::int64_t items, int threads = device::block_size) {
+  return static_cast<unsigned>((items + threads - 1) / threads);
 }
 
 // y := alpha * sum + beta * y without reading y when beta is 0.

@@ -88,6 +88,7 @@ struct Kernel {
   MakeMatrix<double> make_f64 = nullptr;
   MakeMatrix<float> make_f32 = nullptr;
   std::string_view note = {};  // what a user should know: the library's version, its limits in this build
+  bool deterministic = true;   // false: sums may be added in another order in another run
 };
 
 using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,

@@ -223,6 +223,10 @@ constexpr Kernel kernels[] = {{"native", true, false, {}, make<double>, make<flo
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode csc;  // csc.cu
+}
+
 extern const FormatEntry csc;
 constinit const FormatEntry csc{
     .family = "column",
@@ -232,6 +236,7 @@ constinit const FormatEntry csc{
     .traits = {},
     .params = {},
     .kernels = kernels,
-    .admit = admit};
+    .admit = admit,
+    .device = PROTEAN_DEVICE_CODE(csc)};
 
 }  // namespace protean::formats

@@ -192,6 +192,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Coo>(), PROTEAN_KOKKOS_KERNEL(c
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode coo;  // coo.cu
+}
+
 extern const FormatEntry coo;
 constinit const FormatEntry coo{.family = "coordinate",
                                 .id = "coo",
@@ -202,7 +206,8 @@ constinit const FormatEntry coo{.family = "coordinate",
                                 .traits = {},
                                 .params = {},
                                 .kernels = kernels,
-                                .admit = admit};
+                                .admit = admit,
+                                .device = PROTEAN_DEVICE_CODE(coo)};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE

@@ -317,6 +317,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Hyb>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode hyb;  // hyb.cu
+}
+
 extern const FormatEntry hyb;
 constinit const FormatEntry hyb{.family = "hybrid",
                                 .id = "hyb",
@@ -327,7 +331,8 @@ constinit const FormatEntry hyb{.family = "hybrid",
                                 .traits = {},
                                 .params = params,
                                 .kernels = kernels,
-                                .admit = admit};
+                                .admit = admit,
+                                .device = PROTEAN_DEVICE_CODE(hyb)};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE

@@ -32,10 +32,6 @@ inline DevicePattern device_pattern(const SparsityPattern& p) {
   return {p.rows, {p.row_ptr.p32, p.row_ptr.p64}, p.col};
 }
 
-inline unsigned blocks_of(std::int64_t threads, int block = device::block_size) {
-  return static_cast<unsigned>((threads + block - 1) / block);
-}
-
 // The product with x is done by a grid of blocks that each take several pieces of work: enough to fill the
 // device, and no more than the reduction workspace has room for.
 inline unsigned persistent_blocks(const DeviceState& state, std::int64_t pieces, int a_processor = 8) {

@@ -1,11 +1,21 @@
-// CSR on the device: the layout is that of csr.cpp. A group of `lanes` neighbouring threads works on a row:
-// they read neighbouring entries, and their sums are added by shuffles in a fixed order. Parameters: balance
-// as on the host; `auto` and `rows` take the fewest lanes (a power of two) not below a third of the mean row
-// length, so that a group's first step covers most of its row. Source: N. Bell, M. Garland, Implementing
-// sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
-// doi 10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on
-// cache-based GPUs, InPar 2012, doi 10.1109/InPar.2012.6339602 (threads a row).
+// CSR on the device: the layout is that of csr.cpp, and with tiles also what private/row_tiles.cuh needs.
+// Parameters: balance
+//   rows   a group of `lanes` neighbouring threads works on a row: they read neighbouring entries, and their
+//          sums are added by shuffles in a fixed order. The fewest lanes (4 to 32) not below a fifth of the
+//          mean row length
+//   merge  tiles of about the same rows + entries, long rows cut (private/row_tiles.cuh)
+//   auto   merge where the row lengths would leave too many of the lanes idle, or one row takes too long
+// Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (no order of sums) and CSR_ALG2 (a fixed one).
+// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
+// processors, SC 2009, doi 10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector
+// multiplication on cache-based GPUs, InPar 2012, doi 10.1109/InPar.2012.6339602 (threads a row).
+#include <optional>
+
+#include "core/device/primitives.hpp"
+#include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
+#include "formats/private/expand.cuh"
+#include "formats/private/row_tiles.cuh"
 
 namespace protean::formats {
 namespace {
@@ -18,27 +28,54 @@ struct CsrArrays {
   const T* values;
 };
 
-// The sum of one row, in every lane of its group.
+// Rows a group works on side by side: while it waits for one, it asks for the other.
+constexpr int rows_a_group = 2;
+
+// The sums of rows first, first + stride, ..., in every lane of their group; 0 for rows past the end. The
+// loads stay in the first cache, since the next row begins in the sector this one ends in.
 template <int lanes, class T, class P>
-__device__ inline T row_sum(const CsrArrays<T, P>& a, std::int64_t row, const T* x) {
-  T sum = 0;
-  const P end = a.row_ptr[row + 1];
-#pragma unroll 4
-  for (P k = a.row_ptr[row] + threadIdx.x % lanes; k < end; k += lanes)
-    sum += __ldcs(a.values + k) * __ldg(x + __ldcs(a.col + k));
-  return device::sum_lanes<lanes>(sum);
+__device__ inline void row_sums(const CsrArrays<T, P>& a, std::int64_t first, std::int64_t stride, const T* x,
+                                T (&sums)[rows_a_group]) {
+  P k[rows_a_group], end[rows_a_group];
+#pragma unroll
+  for (int i = 0; i < rows_a_group; ++i) {
+    const std::int64_t row = first + i * stride;
+    const bool there = row < a.rows;
+    k[i] = there ? __ldg(a.row_ptr + row) + static_cast<P>(threadIdx.x % lanes) : 0;
+    end[i] = there ? __ldg(a.row_ptr + row + 1) : 0;
+    sums[i] = 0;
+  }
+  for (bool more = true; more;) {
+    more = false;
+    std::int32_t col[rows_a_group];
+    T value[rows_a_group];
+#pragma unroll
+    for (int i = 0; i < rows_a_group; ++i) {
+      col[i] = -1;
+      if (k[i] < end[i]) col[i] = __ldg(a.col + k[i]), value[i] = __ldg(a.values + k[i]);
+      k[i] += lanes;
+      more = more || k[i] < end[i];
+    }
+#pragma unroll
+    for (int i = 0; i < rows_a_group; ++i)
+      if (col[i] >= 0) sums[i] += value[i] * __ldg(x + col[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < rows_a_group; ++i) sums[i] = device::sum_lanes<lanes>(sums[i]);
 }
 
 template <int lanes, class T, class P>
 __global__ void __launch_bounds__(device::block_size)
     csr_product(CsrArrays<T, P> a, T alpha, const T* x, T beta, T* y, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / lanes;
-  const std::int64_t row = std::int64_t{blockIdx.x} * rows_a_block + threadIdx.x / lanes;
-  // Lanes of a warp stay together for the shuffles; rows past the end compute row 0 again and do not write
-  // it.
-  const T sum = row_sum<lanes>(a, row < a.rows ? row : 0, x);
-  if (row < a.rows && threadIdx.x % lanes == 0) store(alpha, sum, beta, y + row);
+  constexpr int stride = device::block_size / lanes;
+  const std::int64_t first = std::int64_t{blockIdx.x} * stride * rows_a_group + threadIdx.x / lanes;
+  T sums[rows_a_group];
+  row_sums<lanes>(a, first, stride, x, sums);
+#pragma unroll
+  for (int i = 0; i < rows_a_group; ++i)
+    if (const std::int64_t row = first + i * stride; row < a.rows && threadIdx.x % lanes == 0)
+      store(alpha, sums[i], beta, y + row);
 }
 
 template <int lanes, class T, class P>
@@ -46,15 +83,19 @@ __global__ void __launch_bounds__(device::block_size)
     csr_product_dot(CsrArrays<T, P> a, const T* x, T* y, double* partials, unsigned* arrived, T* result,
                     const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / lanes;
-  T sums[1] = {};
-  for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
-       first += std::int64_t{gridDim.x} * rows_a_block) {
-    const std::int64_t row = first + threadIdx.x / lanes;
-    const T sum = row_sum<lanes>(a, row < a.rows ? row : 0, x);
-    if (row < a.rows && threadIdx.x % lanes == 0) y[row] = sum, sums[0] += x[row] * sum;
+  constexpr int stride = device::block_size / lanes;
+  T dots[1] = {};
+  for (std::int64_t begin = std::int64_t{blockIdx.x} * stride * rows_a_group; begin < a.rows;
+       begin += std::int64_t{gridDim.x} * stride * rows_a_group) {
+    const std::int64_t first = begin + threadIdx.x / lanes;
+    T sums[rows_a_group];
+    row_sums<lanes>(a, first, stride, x, sums);
+#pragma unroll
+    for (int i = 0; i < rows_a_group; ++i)
+      if (const std::int64_t row = first + i * stride; row < a.rows && threadIdx.x % lanes == 0)
+        y[row] = sums[i], dots[0] += x[row] * sums[i];
   }
-  device::finish_reduction<1>(sums, partials, arrived, result);
+  device::finish_reduction<1>(dots, partials, arrived, result);
 }
 
 // By bisection, a thread a row.
@@ -74,14 +115,84 @@ __global__ void csr_diagonal(CsrArrays<T, P> a, std::int64_t size, T* diagonal) 
   diagonal[row] = low < end && a.col[low] == row ? a.values[low] : T(0);
 }
 
+// The entries of a CSR matrix for private/row_tiles.cuh.
+template <class T, class P>
+struct CsrSource {
+  const P* row_ptr;
+  const std::int32_t* col;
+  const T* values;
+  __device__ void find_rows(const RowTile& tile, std::uint16_t* start) const {
+    for (int r = threadIdx.x; r <= tile.rows; r += tile_threads)
+      start[r] = static_cast<std::uint16_t>(row_ptr[tile.row + r] - tile.entry);
+  }
+  __device__ T more(std::int64_t, int, int, const T*) const { return T(0); }
+};
+
+// What the rule of `balance` looks at.
+struct RowLengths {
+  unsigned long long pieces;   // of rows too long for a tile
+  unsigned long long steps;    // of all warps, when `lanes` work on a row
+  unsigned long long longest;  // row
+};
+
+template <class P>
+__global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, RowLengths* result) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const unsigned long long length = row < rows ? row_ptr[row + 1] - row_ptr[row] : 0;
+  unsigned long long steps = (length + lanes - 1) / lanes, longest = length, pieces = pieces_of_row(length);
+  // The rows of a warp wait for the longest of them.
+  for (int next = 1; next < 32; next *= 2) {
+    const unsigned long long other = __shfl_xor_sync(0xffffffffu, steps, next);
+    if (next < 32 / lanes)
+      steps = steps > other ? steps : other;
+    else
+      steps += other;
+    const unsigned long long another = __shfl_xor_sync(0xffffffffu, longest, next);
+    longest = longest > another ? longest : another;
+    pieces += __shfl_xor_sync(0xffffffffu, pieces, next);
+  }
+  if (threadIdx.x % 32 != 0) return;
+  atomicAdd(&result->steps, steps);
+  if (longest > result->longest) atomicMax(&result->longest, longest);
+  if (pieces > 0) atomicAdd(&result->pieces, pieces);
+}
+
+// How the work is dealt.
+struct CsrPlan {
+  int lanes = 1;
+  bool tiles = false;
+  std::int64_t pieces = 0;
+};
+
+CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+  CsrPlan plan;
+  const auto rows = static_cast<double>(std::max<std::int64_t>(1, pattern.rows));
+  const auto entries = static_cast<double>(pattern.nonzeros);
+  plan.lanes = 4;
+  while (plan.lanes < 32 && plan.lanes * 5 < entries / rows) plan.lanes *= 2;
+  const std::string& balance = params.word("balance");
+  if (balance == "rows" || pattern.rows == 0) return plan;
+  device::Scratch<RowLengths> result(context, 1);
+  const cudaStream_t stream = device::stream(context);
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(result.data(), 0, result.bytes(), stream));
+  pattern.row_ptr.visit([&](auto* row_ptr) {
+    measure_rows<<<blocks_of(pattern.rows, 256), 256, 0, stream>>>(pattern.rows, row_ptr, plan.lanes,
+                                                                   result.data());
+  });
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  const RowLengths lengths = read_back(context, result.data());
+  const double busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
+  const double path = static_cast<double>(lengths.longest) / plan.lanes;
+  plan.tiles = balance == "merge" || busy < 0.4 ||
+               path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8;
+  if (plan.tiles) plan.pieces = static_cast<std::int64_t>(lengths.pieces);
+  return plan;
+}
+
 // f(integral_constant lanes)
 template <class F>
 void with_lanes(int lanes, F&& f) {
   switch (lanes) {
-    case 1:
-      return f(std::integral_constant<int, 1>());
-    case 2:
-      return f(std::integral_constant<int, 2>());
     case 4:
       return f(std::integral_constant<int, 4>());
     case 8:
@@ -94,35 +205,48 @@ void with_lanes(int lanes, F&& f) {
 }
 
 template <class T>
+void diagonal_of(const Context& context, const CsrMatrix<T>& csr, VectorView<T> d) {
+  if (d.size == 0) return;
+  csr.pattern.row_ptr.visit([&](auto* row_ptr) {
+    using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
+    const CsrArrays<T, P> arrays{csr.rows(), row_ptr, csr.pattern.col, csr.values};
+    csr_diagonal<<<blocks_of(d.size, device::block_size), device::block_size, 0, device::stream(context)>>>(
+        arrays, d.size, d.data);
+  });
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+
+template <class T>
 class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
  public:
   explicit CsrDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {
-    const double mean =
-        static_cast<double>(csr_.nonzeros()) / static_cast<double>(std::max<std::int64_t>(1, csr_.rows()));
-    while (lanes_ < 32 && lanes_ * 3 < mean) lanes_ *= 2;
+    const CsrPlan how = plan(*request.context, csr_.pattern, request.params);
+    lanes_ = how.lanes, in_tiles_ = how.tiles;
+    if (in_tiles_)
+      csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+        tiles_ = RowTiles<T>(request.context, csr_.rows(), csr_.nonzeros(), row_ptr, how.pieces);
+      });
   }
 
   CsrMatrix<T> to_csr() const override { return csr_; }
-  std::size_t bytes() const noexcept override { return csr_.bytes(); }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + tiles_.bytes(); }
 
-  void diagonal(VectorView<T> d) const override {
-    if (d.size == 0) return;
-    launch([&](auto, auto arrays) {
-      csr_diagonal<<<static_cast<unsigned>((d.size + device::block_size - 1) / device::block_size),
-                     device::block_size, 0, device::stream(*this->context())>>>(arrays, d.size, d.data);
-    });
-  }
+  void diagonal(VectorView<T> d) const override { diagonal_of(*this->context(), csr_, d); }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     const DeviceState& state = this->context()->device_state();
-    launch([&](auto lanes, auto arrays) {
-      const std::int64_t rows_a_block = device::block_size / lanes();
-      const std::int64_t wanted = (this->rows() + rows_a_block - 1) / rows_a_block;
-      const std::int64_t most = std::int64_t{state.processors} * 8;
-      csr_product_dot<lanes()>
-          <<<static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most))), device::block_size, 0,
-             state.stream>>>(arrays, x.data, y.data, state.partials, state.arrived, result, state.stop);
+    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      if (in_tiles_)
+        return multiply_tiles_dot(*this->context(), source(row_ptr), tiles_.view(), x.data, y.data, result);
+      with_lanes(lanes_, [&](auto lanes) {
+        const std::int64_t wanted = blocks_of(this->rows(), device::block_size / lanes() * rows_a_group);
+        const std::int64_t most = std::int64_t{state.processors} * 8;
+        csr_product_dot<lanes()><<<static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most)),
+                                   device::block_size, 0, state.stream>>>(
+            arrays(row_ptr), x.data, y.data, state.partials, state.arrived, result, state.stop);
+      });
     });
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
  protected:
@@ -133,36 +257,88 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
     const DeviceState& state = this->context()->device_state();
-    launch([&](auto lanes, auto arrays) {
-      const std::int64_t rows_a_block = device::block_size / lanes();
-      csr_product<lanes()>
-          <<<static_cast<unsigned>((this->rows() + rows_a_block - 1) / rows_a_block), device::block_size, 0,
-             state.stream>>>(arrays, alpha, x.data, beta, y.data, state.stop);
-    });
-  }
-
- private:
-  template <class F>
-  void launch(F&& f) const {
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-      const CsrArrays<T, P> arrays{this->rows(), row_ptr, csr_.pattern.col, csr_.values};
-      with_lanes(lanes_, [&](auto lanes) { f(lanes, arrays); });
+      if (in_tiles_)
+        return multiply_tiles(*this->context(), source(row_ptr), tiles_.view(), alpha, x.data, beta, y.data);
+      with_lanes(lanes_, [&](auto lanes) {
+        csr_product<lanes()>
+            <<<blocks_of(this->rows(), device::block_size / lanes() * rows_a_group), device::block_size, 0,
+               state.stream>>>(arrays(row_ptr), alpha, x.data, beta, y.data, state.stop);
+      });
     });
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
+ private:
+  template <class P>
+  CsrArrays<T, P> arrays(const P* row_ptr) const {
+    return {this->rows(), row_ptr, csr_.pattern.col, csr_.values};
+  }
+  template <class P>
+  CsrSource<T, P> source(const P* row_ptr) const {
+    return {row_ptr, csr_.pattern.col, csr_.values};
+  }
+
   CsrMatrix<T> csr_;
+  RowTiles<T> tiles_;
   int lanes_ = 1;
+  bool in_tiles_ = false;
 };
 
-Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,
+// The same arrays through cuSPARSE. Without a dot in the same pass.
+template <class T, cusparseSpMVAlg_t algorithm>
+class CsrCusparse final : public AssembledMatrix<T> {
+ public:
+  explicit CsrCusparse(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {
+    if (csr_.nonzeros() == 0) return;
+    require_narrow(request);
+    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
+      cusparseSpMatDescr_t matrix = nullptr;
+      device::check(cusparseCreateCsr(&matrix, csr_.rows(), csr_.cols(), csr_.nonzeros(),
+                                      const_cast<P*>(row_ptr), const_cast<std::int32_t*>(csr_.pattern.col),
+                                      const_cast<T*>(csr_.values), cusparse_index<P>, CUSPARSE_INDEX_32I,
+                                      CUSPARSE_INDEX_BASE_ZERO, cusparse_type<T>),
+                    "cusparseCreateCsr");
+      product_.emplace(request.context, matrix, algorithm, true);
+    });
+  }
+  CsrMatrix<T> to_csr() const override { return csr_; }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + (product_ ? product_->bytes() : 0); }
+  void diagonal(VectorView<T> d) const override { diagonal_of(*this->context(), csr_, d); }
+
+ protected:
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    csr_.values = csr.values, csr_.values_owner = csr.values_owner;
+    if (product_) product_->set_values(csr_.values);
+  }
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (product_)
+      product_->apply(alpha, x.data, beta, y.data);
+    else
+      scale(*this->context(), this->rows(), beta, y.data);
+  }
+
+ private:
+  CsrMatrix<T> csr_;
+  std::optional<CusparseProduct<T>> product_;
+};
+template <class T>
+using CsrCusparse1 = CsrCusparse<T, CUSPARSE_SPMV_CSR_ALG1>;
+template <class T>
+using CsrCusparse2 = CsrCusparse<T, CUSPARSE_SPMV_CSR_ALG2>;
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  return Admission::accept(pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes,
-                           pattern.nonzeros);
+  const CsrPlan how = plan(context, pattern, params);
+  std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
+  if (how.tiles) bytes += tile_bytes(pattern.rows, pattern.nonzeros, how.pieces, value_bytes);
+  return Admission::accept(bytes, pattern.nonzeros);
 }
 
-constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native")};
+constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native"),
+                              device_kernel<CsrCusparse1>("cusparse", false),
+                              device_kernel<CsrCusparse2>("cusparse-alg2")};
 
 }  // namespace
 

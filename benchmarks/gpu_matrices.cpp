@@ -1,0 +1,193 @@
+#include "benchmarks/gpu_matrices.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "core/generate/generate.hpp"
+#include "core/generate/row_fill.hpp"
+
+namespace protean::bench {
+namespace {
+
+using generate_detail::fill_rows;
+using generate_detail::mix;
+using generate_detail::uniform;
+
+double value_at(std::int64_t row, std::int64_t col) {
+  return 2 * uniform(mix(99, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(col))) - 1;
+}
+
+double random_at(std::int64_t row, std::int64_t k) {
+  return uniform(mix(7, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(k)));
+}
+
+// `count` ascending columns in [first, first + span), one in each of `count` even strata.
+void spread(std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t span, std::int32_t* col) {
+  const double width = static_cast<double>(span) / static_cast<double>(count);
+  std::int64_t least = first;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto at = first + static_cast<std::int64_t>(width * (static_cast<double>(k) + random_at(row, k)));
+    const std::int64_t c = std::min(std::max(at, least), first + span - (count - k));
+    col[k] = static_cast<std::int32_t>(c), least = c + 1;
+  }
+}
+
+void set_values(std::int64_t row, std::int64_t count, const std::int32_t* col, double* value) {
+  for (std::int64_t k = 0; k < count; ++k) value[k] = value_at(row, col[k]);
+}
+
+// A length with P(length >= k) = k^-exponent, at most `most`.
+std::int64_t power_law_length(std::int64_t row, double exponent, std::int64_t most) {
+  const double u = 1 - uniform(mix(3, static_cast<std::uint64_t>(row), 0));
+  return static_cast<std::int64_t>(std::min(static_cast<double>(most), std::pow(u, -1 / exponent)));
+}
+
+// Rows as long as a power law says, at most 4700; three fifths of a row's columns are near the diagonal.
+CsrMatrix<double> webbase(const ContextPtr& context) {
+  constexpr std::int64_t n = 1000000;
+  const auto length = [](std::int64_t row) { return power_law_length(row, 1.38, 4700); };
+  return fill_rows(context, "webbase-like", n, length,
+                   [&](std::int64_t row, std::int32_t* col, double* value) {
+                     const std::int64_t count = length(row), window = std::max<std::int64_t>(100, 2 * count);
+                     const std::int64_t begin = std::clamp<std::int64_t>(row - window / 2, 0, n - window);
+                     std::int64_t near = 0;
+                     for (std::int64_t k = 0; k < count; ++k) near += random_at(row, k + 100000) < 0.6;
+                     if (near > 0) spread(row, near, begin, window, col);
+                     // The others lie before and behind the window.
+                     std::int64_t far = count - near;
+                     if (far > 0) {
+                       spread(row, far, 0, n - window, col + near);
+                       for (std::int64_t k = near; k < count; ++k)
+                         if (col[k] >= begin) col[k] += static_cast<std::int32_t>(window);
+                     }
+                     std::sort(col, col + count);
+                     set_values(row, count, col, value);
+                   });
+}
+
+// 94 % of the rows are empty, the others as long as a power law says, at most 100,000, with columns that
+// follow a power law, too.
+CsrMatrix<double> wiki_talk(const ContextPtr& context) {
+  constexpr std::int64_t n = 2400000;
+  std::int64_t stride = 1483281;
+  while (std::gcd(stride, n) != 1) ++stride;
+  const auto length = [](std::int64_t row) {
+    return random_at(row, 900000) < 0.062 ? power_law_length(row, 0.83, 100000) : std::int64_t{0};
+  };
+  return fill_rows(
+      context, "wiki-Talk-like", n, length, [&](std::int64_t row, std::int32_t* col, double* value) {
+        const std::int64_t count = length(row);
+        if (count == 0) return;
+        std::int64_t least = 0;
+        for (std::int64_t k = 0; k < count; ++k) {
+          const double u = (static_cast<double>(k) + random_at(row, k)) / static_cast<double>(count);
+          const auto rank = static_cast<std::int64_t>(u * u * static_cast<double>(n));
+          const std::int64_t c = std::min(std::max(rank, least), n - (count - k));
+          least = c + 1;
+          col[k] = static_cast<std::int32_t>(c * stride % n);
+        }
+        std::sort(col, col + count);
+        set_values(row, count, col, value);
+      });
+}
+
+// Five entries a row: the first column, the diagonal and three near it; two rows are nearly full.
+CsrMatrix<double> full_rows(const ContextPtr& context, std::int64_t n, std::int64_t full) {
+  const auto is_full = [=](std::int64_t row) { return row == n / 3 || row == n / 3 * 2; };
+  return fill_rows(
+      context, "full-rows", n, [=](std::int64_t row) { return is_full(row) ? full : 5; },
+      [=](std::int64_t row, std::int32_t* col, double* value) {
+        const std::int64_t count = is_full(row) ? full : 5, window = is_full(row) ? n - 1 : n / 100;
+        *col = 0;
+        spread(row, count - 1, std::clamp<std::int64_t>(row - window / 2, 1, n - window), window, col + 1);
+        set_values(row, count, col, value);
+      });
+}
+
+CsrMatrix<double> random_gather(const ContextPtr& context) {
+  constexpr std::int64_t n = 2000000, count = 10;
+  return fill_rows(
+      context, "random-10", n, [](std::int64_t) { return count; },
+      [](std::int64_t row, std::int32_t* col, double* value) {
+        spread(row, count, 0, n, col);
+        set_values(row, count, col, value);
+      });
+}
+
+// The symmetric permutation of a matrix: row r of the result is row order[r].
+CsrMatrix<double> permuted(const ContextPtr& context, const CsrMatrix<double>& A,
+                           const std::vector<std::int32_t>& order) {
+  std::vector<std::int32_t> place(order.size());
+  for (std::size_t r = 0; r < order.size(); ++r) place[order[r]] = static_cast<std::int32_t>(r);
+  return fill_rows(
+      context, "permuted", A.rows(), [&](std::int64_t row) { return A.pattern.row_length(order[row]); },
+      [&](std::int64_t row, std::int32_t* col, double* value) {
+        std::int64_t count = 0;
+        for (const std::int32_t c : A.pattern.row(order[row])) col[count++] = place[c];
+        std::sort(col, col + count);
+        set_values(row, count, col, value);
+      });
+}
+
+CsrMatrix<double> stencil_27(const ContextPtr& context) {
+  return generate(context, "poisson-3d", {{"n", 128}, {"points", 27}});
+}
+
+CsrMatrix<double> shuffled_27(const ContextPtr& context) {
+  const CsrMatrix<double> A = stencil_27(context);
+  std::vector<std::int32_t> order(static_cast<std::size_t>(A.rows()));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size() - 1; i > 0; --i)
+    std::swap(order[i], order[static_cast<std::size_t>(random_at(static_cast<std::int64_t>(i), 1) *
+                                                       static_cast<double>(i + 1))]);
+  return permuted(context, A, order);
+}
+
+// The levels of a breadth-first search from a corner, last level first, as reverse Cuthill-McKee has them;
+// within a level by position.
+CsrMatrix<double> levels_27(const ContextPtr& context) {
+  constexpr std::int32_t n = 128;
+  const CsrMatrix<double> A = stencil_27(context);
+  std::vector<std::int32_t> order(static_cast<std::size_t>(A.rows()));
+  std::array<std::int32_t, n + 1> begin{};
+  const auto level = [](std::int32_t at) { return std::max({at % n, at / n % n, at / (n * n)}); };
+  for (std::int32_t at = 0; at < A.rows(); ++at) ++begin[n - 1 - level(at) + 1];
+  for (int l = 0; l < n; ++l) begin[l + 1] += begin[l];
+  for (std::int32_t at = 0; at < A.rows(); ++at) order[begin[n - 1 - level(at)]++] = at;
+  return permuted(context, A, order);
+}
+
+}  // namespace
+
+const std::vector<GpuMatrix>& gpu_matrices() {
+  const auto pde = [](double n) {
+    return [n](const ContextPtr& context) { return generate(context, "poisson-3d", {{"n", n}}); };
+  };
+  static const std::vector<GpuMatrix> list = {
+      {"pde60", "7-point stencil, 60^3", Group::regular, pde(60)},
+      {"pde100", "7-point stencil, 100^3", Group::regular, pde(100)},
+      {"pde200", "7-point stencil, 200^3", Group::regular, pde(200)},
+      {"hpcg128", "27-point stencil, 128^3", Group::regular, stencil_27},
+      {"elast64", "elasticity, 64^3 elements", Group::regular,
+       [](const ContextPtr& context) {
+         return generate(context, "elasticity-3d", {{"n", 64}});
+       }},
+      {"rcm27", "27-point stencil ordered by levels from a corner, last first", Group::regular, levels_27},
+      {"band64", "64 contiguous entries a row", Group::regular,
+       [](const ContextPtr& context) {
+         return generate(context, "banded", {{"n", 500000}, {"lower", 31}, {"upper", 32}});
+       }},
+      {"webbase", "truncated power law of row lengths", Group::skewed, webbase},
+      {"wikitalk", "94 % empty rows, power law", Group::skewed, wiki_talk},
+      {"dc1", "two full rows among 116,835", Group::skewed,
+       [](const ContextPtr& context) { return full_rows(context, 116835, 114190); }},
+      {"dcbig", "two full rows among 2,000,000", Group::skewed,
+       [](const ContextPtr& context) { return full_rows(context, 2000000, 1900000); }},
+      {"perm27", "27-point stencil, random numbering", Group::gather, shuffled_27},
+      {"rand10", "10 random columns a row", Group::gather, random_gather}};
+  return list;
+}
+
+}  // namespace protean::bench

@@ -1,0 +1,397 @@
+// Matrix-vector products on a GPU: all our device formats and kernels beside cuSPARSE, in one process. The
+// time of a product is the median over replays of a CUDA graph of back-to-back products, divided by their
+// number; nothing empties the caches between them. "copy" is the share of the bandwidth of a 1 GiB copy in
+// device memory, measured in the same run, that the product would reach if it moved 12 bytes an entry, the
+// row pointers, x and y once. Every product is checked once against a sum in long double.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "benchmarks/clock.hpp"
+#include "benchmarks/gpu_matrices.hpp"
+#include "benchmarks/gpu_peers.hpp"
+#include "benchmarks/report.hpp"
+#include "core/device/copy.hpp"
+#include "core/device/state.hpp"
+#include "core/parallel.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::bench {
+namespace {
+
+constexpr const char* usage =
+    R"(usage: gpu_spmv_benchmark [--only MATRIX,...] [--formats SPEC,...] [--peers no] [--seconds S] [--json FILE]
+  --only     run these matrices only (names as in the table)
+  --formats  run these only; SPEC is a format, then parameters, then a kernel: csr:balance=merge@native
+  --peers    no: leave cuSPARSE out
+  --seconds  time for replays of each product, 0.02 if not given
+  --json     write all figures there
+)";
+
+struct Options {
+  std::string json;
+  std::vector<std::string> only, formats;
+  bool peers = true;
+  double seconds = 0.02;
+};
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(at, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) return {};
+    const std::string value = argv[i + 1];
+    if (name == "--only")
+      options.only = split(value, ',');
+    else if (name == "--formats")
+      options.formats = split(value, ',');
+    else if (name == "--peers")
+      options.peers = value != "no";
+    else if (name == "--seconds")
+      options.seconds = std::atof(value.c_str());
+    else if (name == "--json")
+      options.json = value;
+    else
+      return {};
+  }
+  if (!(options.seconds > 0)) return {};
+  return options;
+}
+
+// One of our formats with a kernel and parameters.
+struct Spec {
+  std::string name;
+  const FormatEntry* format;
+  std::string kernel;
+  FormatParams params;
+};
+
+std::vector<Spec> specs(const std::vector<std::string>& asked) {
+  std::vector<Spec> list;
+  for (const std::string& text : asked) {
+    const auto at_kernel = split(text, '@');
+    const auto words = split(at_kernel.front(), ':');
+    Spec spec{text, &find_format(words.front()), at_kernel.size() > 1 ? at_kernel[1] : std::string(), {}};
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const auto pair = split(words[i], '=');
+      if (pair.size() != 2) throw BadArgument("a parameter is name=value, not '" + words[i] + "'");
+      spec.params.set(pair[0], pair[1]);
+    }
+    list.push_back(std::move(spec));
+  }
+  if (!asked.empty()) return list;
+  for (const FormatEntry* format : catalogue())
+    for (const Kernel& kernel : kernels_in(*format, Space::device))
+      if (kernel.unavailable.empty()) {
+        const std::string id(format->id), name(kernel.name);
+        list.push_back({name == "native" ? id : id + "@" + name, format, name, {}});
+      }
+  return list;
+}
+
+std::string gpu_state() {
+  std::string text;
+  if (std::FILE* pipe = popen("nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,"
+                              "temperature.gpu --format=csv,noheader 2>/dev/null",
+                              "r")) {
+    char buffer[256];
+    while (std::fgets(buffer, sizeof buffer, pipe)) text += buffer;
+    pclose(pipe);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+class Event {
+ public:
+  Event() { PROTEAN_CUDA_CHECK(cudaEventCreate(&event_)); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() { (void)cudaEventDestroy(event_); }
+  void record(cudaStream_t stream) { PROTEAN_CUDA_CHECK(cudaEventRecord(event_, stream)); }
+  double seconds_since(const Event& start) const {
+    float milliseconds = 0;
+    PROTEAN_CUDA_CHECK(cudaEventSynchronize(event_));
+    PROTEAN_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start.event_, event_));
+    return 1e-3 * milliseconds;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Seconds of one run of `work`, which queues on the stream.
+template <class Work>
+double time_of(const ContextPtr& context, double seconds, const Work& work) {
+  const cudaStream_t stream = context->device_state().stream;
+  Event start, end;
+  for (int i = 0; i < 2; ++i) work();
+  start.record(stream);
+  work();
+  end.record(stream);
+  const double once = std::max(1e-6, end.seconds_since(start));
+  const int count = std::clamp(static_cast<int>(1e-3 / once), 2, 50);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < count; ++i) work();
+  PROTEAN_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+  PROTEAN_CUDA_CHECK(cudaGraphInstantiate(&ready, graph, 0));
+  std::vector<double> samples;
+  const int replays = std::clamp(static_cast<int>(seconds / (count * once)), 7, 31);
+  for (int i = -2; i < replays; ++i) {
+    start.record(stream);
+    PROTEAN_CUDA_CHECK(cudaGraphLaunch(ready, stream));
+    end.record(stream);
+    const double sample = end.seconds_since(start) / count;
+    if (i >= 0) samples.push_back(sample);
+  }
+  PROTEAN_CUDA_CHECK(cudaGraphExecDestroy(ready));
+  PROTEAN_CUDA_CHECK(cudaGraphDestroy(graph));
+  return median(samples);
+}
+
+// Bytes read and written a second by a copy of 1 GiB. Not in a graph, where copies are slower.
+double copy_bandwidth(const ContextPtr& context) {
+  constexpr std::int64_t size = std::int64_t{1} << 30;
+  constexpr int repeat = 10;
+  const cudaStream_t stream = context->device_state().stream;
+  Buffer<char> from(context, size), to(context, size);
+  Event start, end;
+  std::vector<double> samples;
+  for (int i = 0; i < 5; ++i) {
+    start.record(stream);
+    for (int k = 0; k < repeat; ++k) device::copy_within(*context, to.data(), from.data(), size);
+    end.record(stream);
+    samples.push_back(2.0 * repeat * static_cast<double>(size) / end.seconds_since(start));
+  }
+  return median(samples);
+}
+
+class Reference {
+ public:
+  Reference(const CsrMatrix<double>& A, const std::vector<double>& x)
+      : sum_(static_cast<std::size_t>(A.rows())), bound_(sum_.size()) {
+    const auto borders = balanced_row_borders(A.pattern, 4 * available_threads());
+    parallel(available_threads(), [&](int part, int parts) {
+      for (std::size_t b = static_cast<std::size_t>(part); b + 1 < borders.size();
+           b += static_cast<std::size_t>(parts))
+        for (std::int64_t r = borders[b]; r < borders[b + 1]; ++r) {
+          long double sum = 0, magnitude = 0;
+          for (std::int64_t k = A.pattern.row_ptr[r]; k < A.pattern.row_ptr[r + 1]; ++k) {
+            const long double term = static_cast<long double>(A.values[k]) * x[A.pattern.col[k]];
+            sum += term, magnitude += std::fabs(term);
+          }
+          sum_[r] = static_cast<double>(sum);
+          bound_[r] = static_cast<double>(2 * static_cast<long double>(A.pattern.row_length(r) + 2) *
+                                          std::numeric_limits<double>::epsilon() * magnitude);
+        }
+    });
+  }
+  bool agrees(const std::vector<double>& y) const {
+    for (std::size_t r = 0; r < sum_.size(); ++r)
+      if (!(std::fabs(y[r] - sum_[r]) <= bound_[r])) return false;
+    return true;
+  }
+
+ private:
+  std::vector<double> sum_, bound_;
+};
+
+struct Result {
+  std::string name, format;
+  bool ours = false, from_csr = false, right = false;
+  double seconds = 0, convert_seconds = 0, bytes = 0;
+};
+
+class Race {
+ public:
+  Race(const Options& options, const ContextPtr& context, const CsrMatrix<double>& host)
+      : options_(options), context_(context), host_(host), device_(upload(context, host)) {
+    std::vector<double> x(static_cast<std::size_t>(host.cols()));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i % 1013)) + 1.5;
+    reference_.emplace(host, x);
+    x_ = Buffer<double>(context, host.cols()), y_ = Buffer<double>(context, host.rows());
+    device::copy_in(*context, x_.data(), x.data(), x_.bytes());
+  }
+
+  void run_peers(std::vector<Result>& results) {
+    for (const GpuPeer& peer : cusparse_peers(context_, host_, device_)) {
+      const auto product = peer.make();
+      if (!product) continue;
+      Result result;
+      result.name = peer.name, result.from_csr = peer.from_csr;
+      measure(result, [&] { product(x_.data(), y_.data()); });
+      results.push_back(result);
+    }
+  }
+
+  void run_ours(const Spec& spec, std::vector<Result>& results) {
+    Result result;
+    result.name = spec.name, result.format = spec.format->id, result.ours = true;
+    try {
+      std::unique_ptr<AssembledMatrix<double>> matrix;
+      result.convert_seconds = std::numeric_limits<double>::infinity();
+      for (int i = 0; i < 3; ++i) {
+        matrix.reset();
+        context_->synchronize();
+        const auto start = Clock::now();
+        matrix = make_matrix(*spec.format, device_, context_, spec.params, spec.kernel);
+        context_->synchronize();
+        result.convert_seconds = std::min(result.convert_seconds, seconds_since(start));
+      }
+      result.bytes = static_cast<double>(matrix->bytes());
+      measure(result, [&] {
+        matrix->apply(VectorView<const double>{x_.data(), x_.size(), Space::device},
+                      VectorView<double>{y_.data(), y_.size(), Space::device});
+      });
+      results.push_back(result);
+    } catch (const FormatRefused& refusal) {
+      fmt::print("  {:24} refused: {}\n", spec.name, refusal.reason());
+    }
+  }
+
+ private:
+  template <class Work>
+  void measure(Result& result, const Work& work) {
+    std::vector<double> y(static_cast<std::size_t>(host_.rows()), std::numeric_limits<double>::quiet_NaN());
+    device::copy_in(*context_, y_.data(), y.data(), y_.bytes());
+    work();
+    device::copy_out(*context_, y.data(), y_.data(), y_.bytes());
+    result.right = reference_->agrees(y);
+    result.seconds = time_of(context_, options_.seconds, work);
+  }
+
+  const Options& options_;
+  ContextPtr context_;
+  const CsrMatrix<double>& host_;
+  CsrMatrix<double> device_;
+  std::optional<Reference> reference_;
+  Buffer<double> x_, y_;
+};
+
+// Ratios to be told at the end: (group, our format, against what) -> one a matrix.
+using Ratios = std::map<std::string, std::vector<double>>;
+
+nlohmann::json tell(const GpuMatrix& what, const CsrMatrix<double>& A, const std::vector<Result>& results,
+                    double bandwidth, Ratios& ratios) {
+  const auto n = static_cast<double>(A.nonzeros());
+  const double compulsory =
+      12 * n + 4 * static_cast<double>(A.rows() + 1) + 8 * static_cast<double>(A.rows() + A.cols());
+  const double infinity = std::numeric_limits<double>::infinity();
+  double from_csr = infinity, any = infinity, ours = infinity;
+  std::string best;
+  for (const Result& r : results) {
+    if (r.from_csr) from_csr = std::min(from_csr, r.seconds);
+    if (!r.ours) any = std::min(any, r.seconds);
+    if (r.ours && r.seconds < ours) ours = r.seconds, best = r.name;
+  }
+  const char* group = what.group == Group::regular  ? "regular"
+                      : what.group == Group::skewed ? "skewed"
+                                                    : "gather";
+  nlohmann::json rows = nlohmann::json::array();
+  fmt::print("  {:24} {:>9} {:>6} {:>8} {:>8} {:>8} {:>9}\n", "", "us", "copy", "csr/coo", "any", "B/entry",
+             "convert");
+  for (const Result& r : results) {
+    fmt::print("  {:24} {:9.2f} {:5.0f}% {:8.2f} {:8.2f} {:>8} {:>9}{}\n", r.name, 1e6 * r.seconds,
+               100 * compulsory / r.seconds / bandwidth, from_csr / r.seconds, any / r.seconds,
+               r.ours ? fmt::format("{:.2f}", r.bytes / n) : "",
+               r.ours ? fmt::format("{:.1f} x", r.convert_seconds / r.seconds) : "",
+               r.right ? "" : "  IS WRONG");
+    rows.push_back({{"name", r.name},
+                    {"ours", r.ours},
+                    {"right", r.right},
+                    {"microseconds", 1e6 * r.seconds},
+                    {"share_of_copy", compulsory / r.seconds / bandwidth},
+                    {"best_cusparse_csr_coo_over_this", from_csr / r.seconds},
+                    {"best_cusparse_over_this", any / r.seconds}});
+    if (!r.ours) continue;
+    rows.back()["bytes"] = r.bytes;
+    rows.back()["convert_microseconds"] = 1e6 * r.convert_seconds;
+    rows.back()["convert_products"] = r.convert_seconds / r.seconds;
+    ratios[fmt::format("{:8} {:20} to cuSPARSE CSR/COO", group, r.name)].push_back(from_csr / r.seconds);
+    ratios[fmt::format("{:8} {:20} to cuSPARSE any", group, r.name)].push_back(any / r.seconds);
+  }
+  if (!best.empty()) {
+    fmt::print("  best: {}, {:.2f} times as fast as the best of cuSPARSE\n", best, any / ours);
+    ratios[fmt::format("{:8} {:20} to cuSPARSE any", group, "(best of ours)")].push_back(any / ours);
+  }
+  return {{"matrix", what.name}, {"what", what.what}, {"group", group},
+          {"rows", A.rows()},    {"nonzeros", n},     {"compulsory_bytes", compulsory},
+          {"products", rows},    {"best_ours", best}};
+}
+
+int run(const Options& options) {
+  const auto host = Context::host(), context = Context::device();
+  int driver = 0, runtime = 0;
+  PROTEAN_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  PROTEAN_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  const double bandwidth = copy_bandwidth(context);
+  nlohmann::json report = {{"benchmark", "gpu_spmv"},           {"machine", machine(host->threads())},
+                           {"gpu_before", gpu_state()},         {"cuda_driver", driver},
+                           {"cuda_runtime", runtime},           {"cusparse", cusparse_version(context)},
+                           {"copy_bytes_per_second", bandwidth}};
+  fmt::print("{}\ncopy of 1 GiB: {:.0f} GB/s\n", report.dump(), 1e-9 * bandwidth);
+  const std::vector<Spec> ours = specs(options.formats);
+  Ratios ratios;
+  bool all_right = true;
+  for (const GpuMatrix& what : gpu_matrices()) {
+    if (!options.only.empty() &&
+        std::find(options.only.begin(), options.only.end(), what.name) == options.only.end())
+      continue;
+    const auto start = Clock::now();
+    const CsrMatrix<double> A = what.make(host);
+    fmt::print("\n{}: {}; {} rows, {} entries, made in {:.1f} s\n", what.name, what.what, A.rows(),
+               A.nonzeros(), seconds_since(start));
+    Race race(options, context, A);
+    std::vector<Result> results;
+    if (options.peers) race.run_peers(results);
+    for (const Spec& spec : ours) race.run_ours(spec, results);
+    for (const Result& r : results) all_right &= r.right;
+    report["matrices"].push_back(tell(what, A, results, bandwidth, ratios));
+    std::fflush(stdout);
+  }
+  fmt::print("\ngeometric means of time of cuSPARSE over time of ours\n");
+  for (const auto& [name, values] : ratios) {
+    const double mean = geometric_mean(values), least = *std::min_element(values.begin(), values.end());
+    if (!std::isfinite(mean)) continue;
+    fmt::print("  {:52} {:6.2f} over {} matrices, least {:.2f}\n", name, mean, values.size(), least);
+    report["geometric_means"][name] = {{"mean", mean}, {"matrices", values.size()}, {"least", least}};
+  }
+  report["gpu_after"] = gpu_state();
+  fmt::print("{}\n", report["gpu_after"].dump());
+  if (!options.json.empty()) write_json(options.json, report);
+  return all_right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace protean::bench
+
+int main(int argc, char** argv) {
+  const auto options = protean::bench::parse(argc, argv);
+  if (!options) {
+    std::fputs(protean::bench::usage, stderr);
+    return 2;
+  }
+  try {
+    return protean::bench::run(*options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,202 @@
+// COO on the device: row, col and values as in coo.cpp. Kernels:
+//   native         tiles of about the same rows + entries (private/row_tiles.cuh), for which tiles and pieces
+//   of
+//                  long rows are kept besides; the sum of a row has one order
+//   atomic         a warp adds the runs of rows among 32 entries side by side, and adds what it found to y by
+//                  atomic operations: nothing besides the three arrays, no order of sums
+//   cusparse       cuSPARSE, COO_ALG1: the fastest there; no order of sums
+//   cusparse-alg2  cuSPARSE, COO_ALG2: a fixed order of sums
+// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
+// processors, SC 2009, doi 10.1145/1654059.1654078.
+#include <optional>
+
+#include "core/device/primitives.hpp"
+#include "formats/cusparse_support.hpp"
+#include "formats/device_support.cuh"
+#include "formats/private/coo_tiles.cuh"
+
+namespace protean::formats {
+namespace {
+
+template <class T>
+__global__ void coo_diagonal(std::int64_t size, const std::int32_t* row, const std::int32_t* col,
+                             const T* values, T* diagonal) {
+  const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (k < size && row[k] == col[k]) diagonal[row[k]] = values[k];
+}
+
+// Steps of 32 entries a warp makes, all loads of a step side by side.
+constexpr int atomic_steps = 4;
+
+template <class T>
+__global__ void __launch_bounds__(device::block_size)
+    coo_add(std::int64_t size, const std::int32_t* row, const std::int32_t* col, const T* values, T alpha,
+            const T* x, T* y, const int* stop) {
+  if (device::stopped(stop)) return;
+  const int lane = threadIdx.x % 32;
+  const std::int64_t first =
+      (std::int64_t{blockIdx.x} * device::block_size + threadIdx.x - lane) * atomic_steps + lane;
+  std::int32_t r[atomic_steps];
+  T v[atomic_steps];
+#pragma unroll
+  for (int j = 0; j < atomic_steps; ++j) {
+    const std::int64_t k = first + j * 32;
+    r[j] = k < size ? row[k] : -1;
+    v[j] = k < size ? values[k] * __ldg(x + col[k]) : T(0);
+  }
+#pragma unroll
+  for (int j = 0; j < atomic_steps; ++j) {
+    // Each lane gets the sum from itself to the end of its row's run.
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const T sum = __shfl_down_sync(0xffffffffu, v[j], step);
+      const std::int32_t other = __shfl_down_sync(0xffffffffu, r[j], step);
+      if (lane + step < 32 && other == r[j]) v[j] += sum;
+    }
+    const std::int32_t before = __shfl_up_sync(0xffffffffu, r[j], 1);
+    if (r[j] >= 0 && (lane == 0 || before != r[j])) atomicAdd(y + r[j], alpha * v[j]);
+  }
+}
+
+// The three arrays, and what does not depend on the kernel.
+template <class T>
+class CooArrays : public AssembledMatrix<T> {
+ public:
+  explicit CooArrays(const BuildRequest<T>& request)
+      : AssembledMatrix<T>(request),
+        row_(request.context, request.csr.nonzeros()),
+        col_(request.context, request.csr.nonzeros()),
+        values_(request.context, request.csr.nonzeros()) {
+    const SparsityPattern& pattern = request.csr.pattern;
+    pattern.row_ptr.visit([&](auto* row_ptr) {
+      expand(*request.context, row_ptr, pattern.rows, pattern.nonzeros, row_.data());
+    });
+    device::copy_within(*request.context, col_.data(), pattern.col, col_.bytes());
+    device::copy_within(*request.context, values_.data(), request.csr.values, values_.bytes());
+  }
+
+  CsrMatrix<T> to_csr() const override {
+    CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), values_.size());
+    if (builder.row_ptr32())
+      compress(*this->context(), row_.data(), row_.size(), this->rows(), builder.row_ptr32());
+    else
+      compress(*this->context(), row_.data(), row_.size(), this->rows(), builder.row_ptr64());
+    device::copy_within(*this->context(), builder.col(), col_.data(), col_.bytes());
+    device::copy_within(*this->context(), builder.values(), values_.data(), values_.bytes());
+    return builder.freeze();
+  }
+  std::size_t bytes() const noexcept override { return row_.bytes() + col_.bytes() + values_.bytes(); }
+  void diagonal(VectorView<T> d) const override {
+    if (d.size == 0) return;
+    const cudaStream_t stream = device::stream(*this->context());
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(d.data, 0, static_cast<std::size_t>(d.size) * sizeof(T), stream));
+    if (values_.empty()) return;
+    coo_diagonal<<<blocks_of(values_.size(), 256), 256, 0, stream>>>(values_.size(), row_.data(), col_.data(),
+                                                                     values_.data(), d.data);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+ protected:
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    device::copy_within(*this->context(), values_.data(), csr.values, values_.bytes());
+  }
+
+  Buffer<std::int32_t> row_, col_;
+  Buffer<T> values_;
+};
+
+template <class T>
+class CooNative final : public CooArrays<T>, public HasApplyDot<T> {
+ public:
+  explicit CooNative(const BuildRequest<T>& request) : CooArrays<T>(request) {
+    const SparsityPattern& pattern = request.csr.pattern;
+    pattern.row_ptr.visit([&](auto* row_ptr) {
+      tiles_ = RowTiles<T>(request.context, pattern.rows, pattern.nonzeros, row_ptr,
+                           pieces_of(*request.context, pattern.rows, row_ptr));
+    });
+  }
+  std::size_t bytes() const noexcept override { return CooArrays<T>::bytes() + tiles_.bytes(); }
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    multiply_tiles_dot(*this->context(), source(), tiles_.view(), x.data, y.data, result);
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    multiply_tiles(*this->context(), source(), tiles_.view(), alpha, x.data, beta, y.data);
+  }
+
+ private:
+  CooSource<T> source() const { return {this->row_.data(), this->col_.data(), this->values_.data()}; }
+  RowTiles<T> tiles_;
+};
+
+template <class T>
+class CooAtomic final : public CooArrays<T> {
+ public:
+  using CooArrays<T>::CooArrays;
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    const DeviceState& state = this->context()->device_state();
+    const std::int64_t size = this->values_.size();
+    scale(*this->context(), this->rows(), beta, y.data);
+    if (size == 0) return;
+    coo_add<<<blocks_of(size, device::block_size * atomic_steps), device::block_size, 0, state.stream>>>(
+        size, this->row_.data(), this->col_.data(), this->values_.data(), alpha, x.data, y.data, state.stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+};
+
+template <class T, cusparseSpMVAlg_t algorithm>
+class CooCusparse final : public CooArrays<T> {
+ public:
+  explicit CooCusparse(const BuildRequest<T>& request) : CooArrays<T>(request) {
+    if (this->values_.empty()) return;
+    cusparseSpMatDescr_t matrix = nullptr;
+    device::check(cusparseCreateCoo(&matrix, this->rows(), this->cols(), this->values_.size(),
+                                    this->row_.data(), this->col_.data(), this->values_.data(),
+                                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cusparse_type<T>),
+                  "cusparseCreateCoo");
+    product_.emplace(request.context, matrix, algorithm, false);
+  }
+  std::size_t bytes() const noexcept override {
+    return CooArrays<T>::bytes() + (product_ ? product_->bytes() : 0);
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (product_)
+      product_->apply(alpha, x.data, beta, y.data);
+    else
+      scale(*this->context(), this->rows(), beta, y.data);
+  }
+
+ private:
+  std::optional<CusparseProduct<T>> product_;
+};
+template <class T>
+using CooCusparse1 = CooCusparse<T, CUSPARSE_SPMV_COO_ALG1>;
+template <class T>
+using CooCusparse2 = CooCusparse<T, CUSPARSE_SPMV_COO_ALG2>;
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams&,
+                std::size_t value_bytes) {
+  const std::int64_t pieces =
+      pattern.row_ptr.visit([&](auto* row_ptr) { return pieces_of(context, pattern.rows, row_ptr); });
+  return Admission::accept(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 8) +
+                               tile_bytes(pattern.rows, pattern.nonzeros, pieces, value_bytes),
+                           pattern.nonzeros);
+}
+
+constexpr Kernel kernels[] = {device_kernel<CooNative>("native"), device_kernel<CooAtomic>("atomic", false),
+                              device_kernel<CooCusparse1>("cusparse", false),
+                              device_kernel<CooCusparse2>("cusparse-alg2")};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode coo;
+constinit const DeviceCode coo{kernels, admit};
+}  // namespace device_code
+
+}  // namespace protean::formats

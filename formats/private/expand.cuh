@@ -1,0 +1,96 @@
+// Pointers to indices and back, and sums that meet by chance. For coordinates and columns in device memory.
+#pragma once
+#include "formats/device_support.cuh"
+
+namespace protean::formats {
+
+constexpr int expand_entries = 4;  // a thread
+
+// The last of n slices that begins at or before k; low and high are known to enclose it.
+template <class P>
+__device__ inline std::int64_t slice_of(const P* pointers, std::int64_t low, std::int64_t high,
+                                        std::int64_t k) {
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (pointers[middle] <= k)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+// The slices that the entries of a block lie in, found by its first two threads. All threads call it.
+struct SliceRange {
+  std::int64_t first, last;
+};
+template <class P>
+__device__ inline SliceRange slices_of_block(const P* pointers, std::int64_t n, std::int64_t begin,
+                                             std::int64_t end) {
+  __shared__ std::int64_t found[2];
+  if (threadIdx.x < 2) found[threadIdx.x] = slice_of(pointers, 0, n - 1, threadIdx.x == 0 ? begin : end - 1);
+  __syncthreads();
+  return {found[0], found[1]};
+}
+
+// index[k] := r for pointers[r] <= k < pointers[r + 1]
+template <class P>
+__global__ void expand_pointers(const P* pointers, std::int64_t n, std::int64_t size, std::int32_t* index) {
+  const std::int64_t begin = std::int64_t{blockIdx.x} * blockDim.x * expand_entries;
+  const std::int64_t end = min(size, begin + std::int64_t{blockDim.x} * expand_entries);
+  const SliceRange range = slices_of_block(pointers, n, begin, end);
+  for (std::int64_t k = begin + threadIdx.x; k < end; k += blockDim.x)
+    index[k] = static_cast<std::int32_t>(slice_of(pointers, range.first, range.last, k));
+}
+
+// The first of `size` ascending indices that is not below r.
+template <class I>
+__device__ inline std::int64_t first_not_below(const I* index, std::int64_t size, std::int64_t r) {
+  std::int64_t low = 0, high = size;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (index[middle] < r)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// pointers[r] := number of indices below r, for r = 0 .. n; the indices ascend.
+template <class I, class P>
+__global__ void compress_indices(const I* index, std::int64_t size, std::int64_t n, P* pointers) {
+  const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (r <= n) pointers[r] = static_cast<P>(first_not_below(index, size, r));
+}
+
+// y := beta y, without reading y when beta is 0.
+template <class T>
+__global__ void scale_vector(std::int64_t size, T beta, T* y, const int* stop) {
+  if (device::stopped(stop)) return;
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < size) y[i] = beta == T(0) ? T(0) : beta * y[i];
+}
+template <class T>
+void scale(const Context& context, std::int64_t size, T beta, T* y) {
+  if (size == 0 || beta == T(1)) return;
+  const DeviceState& state = context.device_state();
+  scale_vector<<<blocks_of(size, 256), 256, 0, state.stream>>>(size, beta, y, state.stop);
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+
+template <class P>
+void expand(const Context& context, const P* pointers, std::int64_t n, std::int64_t size,
+            std::int32_t* index) {
+  if (size == 0) return;
+  expand_pointers<<<blocks_of(size, 256 * expand_entries), 256, 0, device::stream(context)>>>(pointers, n,
+                                                                                              size, index);
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+template <class I, class P>
+void compress(const Context& context, const I* index, std::int64_t size, std::int64_t n, P* pointers) {
+  compress_indices<<<blocks_of(n + 1, 256), 256, 0, device::stream(context)>>>(index, size, n, pointers);
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace protean::formats
