@@ -144,74 +144,66 @@ __global__ void packed_diagonal(PackedArrays<T> a, std::int64_t size, T* diagona
   diagonal[row] = found;
 }
 
-// Calls slot(k) -> {column or -1, value} for k = first, first + split, ... below count, `batch` at a time, so
-// that as many loads are on their way.
-template <int batch, int split, class T, class Column>
-__device__ inline T slots_sum(T sum, int first, int count, const T* values, const T* x, Column column) {
-  for (int k = first; k < count; k += batch * split) {
-    std::int32_t col[batch];
-    T v[batch];
-#pragma unroll
-    for (int u = 0; u < batch; ++u) {
-      const int at = k + u * split;
-      col[u] = -1;
-      if (at < count) {
-        v[u] = __ldcs(values + std::int64_t{at} * height);
-        col[u] = column(at);
-      }
+// The part of a row's sum that one of `split` threads of the row has. The registers of a thread are few, so
+// that 64 warps a processor wait for memory at a time: that hides more than several loads a thread do.
+template <int split, bool rest, class T>
+__device__ inline T packed_sum(const PackedArrays<T>& a, std::int64_t slice, int part, int lane,
+                               std::int64_t row, const T* x) {
+  const SliceHead head = read_head(a.heads, slice);
+  const SliceCode c = slice_code(head, a.code);
+  const T* v = a.values + std::int64_t{head.first_slot} * height + lane;
+  T sum = 0;
+  {
+    const T* from = x + a.group_start(row);
+#pragma unroll 4
+    for (int k = part; k < head.diagonal; k += split) {
+      const int2 slot = __ldg(c.diagonal + k);
+      const T value = __ldcs(v + k * height);
+      if (static_cast<unsigned>(slot.y) >> lane & 1) sum += value * __ldg(from + slot.x);
     }
-#pragma unroll
-    for (int u = 0; u < batch; ++u)
-      if (col[u] >= 0) sum += v[u] * __ldg(x + col[u]);
+  }
+  if (!rest) return sum;
+  v += head.diagonal * height;
+#pragma unroll 4
+  for (int k = part; k < head.near; k += split) {
+    const int offset = __ldcs(c.near + k * height + lane);
+    const T value = __ldcs(v + k * height);
+    if (offset != 255) sum += value * __ldg(x + __ldg(c.base + k) + offset);
+  }
+  v += head.near * height;
+#pragma unroll 4
+  for (int k = part; k < head.far; k += split) {
+    const int offset = __ldcs(c.far + k * height + lane);
+    const T value = __ldcs(v + k * height);
+    if (offset != 65535) sum += value * __ldg(x + __ldg(c.base + head.near + k) + offset);
+  }
+  v += head.far * height;
+#pragma unroll 4
+  for (int k = part; k < head.wide; k += split) {
+    const std::int32_t col = __ldcs(c.wide + k * height + lane);
+    const T value = __ldcs(v + k * height);
+    if (col >= 0) sum += value * __ldg(x + col);
   }
   return sum;
 }
 
 // y := alpha A x + beta y; with `dot`, x . y to *result (then alpha is 1 and beta 0). `split` warps of a
-// block share the slots of a slice.
-template <int split, bool dot, class T>
-__global__ void __launch_bounds__(device::block_size)
+// block share the slots of a slice; without `rest` there are diagonal slots only.
+template <int split, bool rest, bool dot, class T>
+__global__ void __launch_bounds__(device::block_size, rest ? 6 : 8)
     packed_product(PackedArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
                    T* result, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / split, batch = 8;
+  constexpr int rows_a_block = device::block_size / split;
   __shared__ T shared[split > 1 ? device::block_size : 1];
-  const int part = threadIdx.x / rows_a_block, lane = threadIdx.x % 32;
+  const int part = threadIdx.x / rows_a_block;
   T dots[1] = {};
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
        first += std::int64_t{gridDim.x} * rows_a_block) {
-    const std::int64_t p = first + threadIdx.x % rows_a_block, slice = p >> shift;
+    const std::int64_t p = first + threadIdx.x % rows_a_block;
+    const std::int64_t row = p < a.rows ? a.row(p) : 0;
     T sum = 0;
-    std::int64_t row = p;
-    if (slice < a.slices) {
-      const SliceHead head = read_head(a.heads, slice);
-      const SliceCode c = slice_code(head, a.code);
-      if (a.perm && p < a.rows) row = __ldg(a.perm + p);
-      const std::int32_t start = a.group_start(row);
-      const T* v = a.values + std::int64_t{head.first_slot} * height + lane;
-      sum = slots_sum<batch, split>(sum, part, head.diagonal, v, x, [&](int k) {
-        const int2 d = __ldg(c.diagonal + k);
-        return static_cast<unsigned>(d.y) >> lane & 1 ? d.x + start : -1;
-      });
-      v += head.diagonal * height;
-      if (head.near)
-        sum = slots_sum<batch, split>(sum, part, head.near, v, x, [&](int k) {
-          const int offset = __ldcs(c.near + k * height + lane);
-          return offset == 255 ? -1 : __ldg(c.base + k) + offset;
-        });
-      if (head.far) {
-        v += head.near * height;
-        sum = slots_sum<batch, split>(sum, part, head.far, v, x, [&](int k) {
-          const int offset = __ldcs(c.far + k * height + lane);
-          return offset == 65535 ? -1 : __ldg(c.base + head.near + k) + offset;
-        });
-      }
-      if (head.wide) {
-        v = a.values + (std::int64_t{head.first_slot} + head.diagonal + head.near + head.far) * height + lane;
-        sum = slots_sum<batch, split>(sum, part, head.wide, v, x,
-                                      [&](int k) { return __ldcs(c.wide + k * height + lane); });
-      }
-    }
+    if (p >> shift < a.slices) sum = packed_sum<split, rest>(a, p >> shift, part, threadIdx.x % 32, row, x);
     if (split > 1) {
       __syncthreads();
       shared[threadIdx.x] = sum;
@@ -227,6 +219,7 @@ __global__ void __launch_bounds__(device::block_size)
         store(alpha, sum, beta, y + row);
       }
     }
+    if (!dot) break;
   }
   if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
 }
@@ -234,29 +227,57 @@ __global__ void __launch_bounds__(device::block_size)
 // A lane's row while a slice is encoded.
 struct LaneRow {
   const std::int32_t* col;
-  std::int64_t begin, at, end;
+  int at, length;
   std::int32_t start;  // of the row's group
+  std::int64_t begin;  // its first entry in the matrix
 
-  __device__ std::int32_t key() const { return at < end ? col[at] - start : none; }
+  __device__ std::int32_t key() const { return at < length ? col[at] - start : none; }
   // Moves to the next entry whose key is not in the list; false when there is none.
-  template <class Keys>
-  __device__ bool next_rest(const Keys& keys, int count, int& list) {
-    for (; at < end; ++at) {
+  __device__ bool next_rest(const int2* diagonals, int count, int& list) {
+    for (; at < length; ++at) {
       const std::int32_t mine = key();
-      while (list < count && keys(list) < mine) ++list;
-      if (list == count || keys(list) != mine) return true;
+      while (list < count && diagonals[list].x < mine) ++list;
+      if (list == count || diagonals[list].x != mine) return true;
     }
     return false;
   }
 };
+
+// Reads the slice's columns to `stage`, which holds `room` numbers for each warp, where they fit: lanes that
+// walk along their rows one number at a time would fetch whole cache lines again and again.
 __device__ inline LaneRow lane_row(const DevicePattern& a, const std::int32_t* perm, int group,
-                                   std::int64_t p) {
-  LaneRow lane{a.col, 0, 0, 0, 0};
-  if (p >= a.rows) return lane;
-  const std::int64_t row = perm ? perm[p] : p;
-  lane.at = lane.begin = a.row_ptr[row], lane.end = a.row_ptr[row + 1];
-  lane.start = static_cast<std::int32_t>(row - row % group);
-  return lane;
+                                   std::int64_t p, std::int32_t* stage, int room) {
+  LaneRow mine{a.col, 0, 0, 0, 0};
+  const int lane = threadIdx.x % 32;
+  if (p < a.rows) {
+    const std::int64_t row = perm ? perm[p] : p;
+    mine.begin = a.row_ptr[row];
+    mine.length = static_cast<int>(a.row_ptr[row + 1] - mine.begin);
+    mine.start = static_cast<std::int32_t>(row) - static_cast<std::int32_t>(row) % group;
+    mine.col += mine.begin;
+  }
+  int before = mine.length;
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(0xffffffffu, before, step);
+    if (lane >= step) before += other;
+  }
+  const int all = __shfl_sync(0xffffffffu, before, 31);
+  before -= mine.length;
+  if (all > room) return mine;
+  stage += threadIdx.x / 32 * room;
+  if (perm) {
+    for (int r = 0; r < 32; ++r) {
+      const int length = __shfl_sync(0xffffffffu, mine.length, r), to = __shfl_sync(0xffffffffu, before, r);
+      const std::int64_t from = __shfl_sync(0xffffffffu, mine.begin, r);
+      for (int i = lane; i < length; i += 32) stage[to + i] = a.col[from + i];
+    }
+  } else {
+    const std::int64_t from = __shfl_sync(0xffffffffu, mine.begin, 0);
+    for (int i = lane; i < all; i += 32) stage[i] = a.col[from + i];
+  }
+  __syncwarp();
+  mine.col = stage + before;
+  return mine;
 }
 
 __device__ inline std::int32_t warp_min(std::int32_t value) { return __reduce_min_sync(0xffffffffu, value); }
@@ -280,33 +301,47 @@ struct PlanTask {
   const std::int64_t* slice_ptr;  // 32 times the width of each slice, summed up
   int group, value_bytes;
   std::int64_t slices, step;  // every step-th slice only
+  int room;                   // of each warp in shared memory
   SliceCounts* counts;
-  std::int32_t* keys;  // of a slice's diagonals from 2 * slice_ptr[s] / 32 on
+  int2* diagonals;  // key and mask of those of slice s, from 2 * slice_ptr[s] / 32 on
   std::int64_t *slots, *units;
-  unsigned long long* cost;  // bytes of the slices, added up
+  unsigned long long* cost;  // bytes of the slices, added up; null when the plan is wanted
 };
 
-// A warp a slice. First all diagonals of the slice are met in ascending order (a merge of its rows) to see
-// what each of five thresholds on the rows of a diagonal would give; then the best is carried out.
-static __global__ void __launch_bounds__(device::block_size) packed_plan(PlanTask task) {
+// Calls met(key, mask) for every diagonal of the slice in ascending order, by merging its rows, until it
+// returns false; true at the end.
+template <class Met>
+__device__ inline bool merge_diagonals(LaneRow row, Met met) {
+  for (std::int32_t key = row.key();;) {
+    const std::int32_t lowest = warp_min(key);
+    if (lowest == none) return true;
+    const bool mine = key == lowest;
+    if (!met(lowest, __ballot_sync(0xffffffffu, mine), mine)) return false;
+    if (mine) ++row.at, key = row.key();
+  }
+}
+
+constexpr int plan_warps = 4;
+
+// A warp a slice. All diagonals of the slice are met in ascending order, to see what each of five thresholds
+// on the rows of a diagonal would give; then the best is carried out.
+static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask task) {
+  extern __shared__ std::int32_t stage[];
   constexpr int tries = 5;
   constexpr int threshold[tries] = {1, 9, 17, 25, 32};
   const int lane = threadIdx.x % 32;
-  const std::int64_t slice = (std::int64_t{blockIdx.x} * warps + threadIdx.x / 32) * task.step;
+  const std::int64_t slice = (std::int64_t{blockIdx.x} * plan_warps + threadIdx.x / 32) * task.step;
   if (slice >= task.slices) return;
-  const LaneRow begin = lane_row(task.pattern, task.perm, task.group, slice * height + lane);
+  const LaneRow begin =
+      lane_row(task.pattern, task.perm, task.group, slice * height + lane, stage, task.room);
   const auto width = static_cast<int>((task.slice_ptr[slice + 1] - task.slice_ptr[slice]) / height);
   const int slot_bytes = 32 * task.value_bytes;
+  int2* list = task.diagonals + task.slice_ptr[slice] / (height / 2);
 
-  LaneRow row = begin;
-  int diagonals[tries] = {}, rest[tries] = {};
-  // Rows with little in common: not worth looking further.
-  int left = 6 * width + 32;
-  for (std::int32_t key = row.key();; --left) {
-    const std::int32_t lowest = warp_min(key);
-    if (lowest == none || left == 0) break;
-    const bool mine = key == lowest;
-    const int rows = __popc(__ballot_sync(0xffffffffu, mine));
+  int diagonals[tries] = {}, rest[tries] = {}, met = 0;
+  const bool whole = merge_diagonals(begin, [&](std::int32_t key, unsigned mask, bool mine) {
+    if (met == 6 * width + 32) return false;  // rows with little in common: not worth looking further
+    const int rows = __popc(mask);
 #pragma unroll
     for (int i = 0; i < tries; ++i) {
       if (rows >= threshold[i])
@@ -314,10 +349,12 @@ static __global__ void __launch_bounds__(device::block_size) packed_plan(PlanTas
       else
         rest[i] += mine;
     }
-    if (mine) ++row.at, key = row.key();
-  }
-  int best = 33;
-  if (left > 0) {
+    if (lane == 0 && met < 2 * width) list[met] = make_int2(key, static_cast<int>(mask));
+    ++met;
+    return true;
+  });
+  int best = 33, diagonal = 0;
+  if (whole) {
     int cost = width * (slot_bytes + 48);
 #pragma unroll
     for (int i = tries - 1; i >= 0; --i) {
@@ -325,30 +362,34 @@ static __global__ void __launch_bounds__(device::block_size) packed_plan(PlanTas
       if (its <= cost) cost = its, best = threshold[i];
     }
   }
-
-  int diagonal = 0;
-  std::int32_t* keys = task.keys + task.slice_ptr[slice] / (height / 2);
-  bool all = best == 1;
-  if (best < 33) {
-    row = begin;
-    for (std::int32_t key = row.key();;) {
-      const std::int32_t lowest = warp_min(key);
-      if (lowest == none) break;
-      const bool mine = key == lowest;
-      if (__popc(__ballot_sync(0xffffffffu, mine)) >= best) {
-        if (lane == 0) keys[diagonal] = lowest;
-        ++diagonal;
-      }
-      if (mine) ++row.at, key = row.key();
+  __syncwarp();
+  // What is taken costs no more than slots by rank alone, so the list has room for it.
+  if (best < 33 && met <= 2 * width) {
+    for (int first = 0; first < met; first += 32) {
+      const bool here = first + lane < met;
+      const int2 item = here ? list[first + lane] : make_int2(0, 0);
+      const bool taken = here && __popc(static_cast<unsigned>(item.y)) >= best;
+      const unsigned all = __ballot_sync(0xffffffffu, taken);
+      if (taken) list[diagonal + __popc(all & ((1u << lane) - 1))] = item;
+      diagonal += __popc(all);
+      __syncwarp();
     }
+  } else if (best < 33) {
+    merge_diagonals(begin, [&](std::int32_t key, unsigned mask, bool) {
+      if (__popc(mask) < best) return true;
+      if (lane == 0) list[diagonal] = make_int2(key, static_cast<int>(mask));
+      ++diagonal;
+      return true;
+    });
     __syncwarp();
   }
+
   int kinds[3] = {};
-  if (!all) {
-    row = begin;
-    int list = 0;
+  if (best > 1) {
+    LaneRow row = begin;
+    int at = 0;
     for (;;) {
-      const bool has = row.next_rest([&](int i) { return keys[i]; }, diagonal, list);
+      const bool has = row.next_rest(list, diagonal, at);
       if (__ballot_sync(0xffffffffu, has) == 0) break;
       std::int32_t base;
       const Kind kind = classify(has, has ? row.col[row.at] : 0, base);
@@ -371,9 +412,14 @@ static __global__ void __launch_bounds__(device::block_size) packed_plan(PlanTas
   task.units[slice] = units;
 }
 
+static __global__ void packed_has_rest(std::int64_t slices, const SliceCounts* counts, int* found) {
+  const std::int64_t slice = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (slice < slices && counts[slice].near + counts[slice].far + counts[slice].wide > 0) *found = 1;
+}
+
 static __global__ void packed_heads(std::int64_t slices, const SliceCounts* counts, const std::int64_t* slots,
                                     const std::int64_t* units, const std::int64_t* slice_ptr,
-                                    const std::int32_t* keys, SliceHead* heads, std::uint32_t* code) {
+                                    const int2* diagonals, SliceHead* heads, std::uint32_t* code) {
   const std::int64_t slice = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
   if (slice >= slices) return;
   const int lane = threadIdx.x % 32;
@@ -385,44 +431,65 @@ static __global__ void packed_heads(std::int64_t slices, const SliceCounts* coun
                     n.near,
                     n.far,
                     n.wide};
-  std::uint32_t* words = code + units[slice] * 8;
-  const std::int32_t* from = keys + slice_ptr[slice] / (height / 2);
-  const int count = static_cast<int>(index_units(n.diagonal, n.near, n.far)) * 8;
-  for (int i = lane; i < count; i += 32)
-    words[i] = i < 2 * n.diagonal && i % 2 == 0 ? static_cast<std::uint32_t>(from[i / 2]) : 0u;
+  auto* to = reinterpret_cast<int2*>(code + units[slice] * 8);
+  const int2* from = diagonals + slice_ptr[slice] / (height / 2);
+  const int count = static_cast<int>(index_units(n.diagonal, n.near, n.far)) * 4;
+  for (int i = lane; i < count; i += 32) to[i] = i < n.diagonal ? from[i] : make_int2(0, 0);
 }
 
-// Writes all but heads and keys, which are there. A warp a slice.
+// The values of diagonal slots. A warp a slice, which reads eight entries of four rows at a time: the slot of
+// an entry is found by its key.
 template <class T>
-__global__ void __launch_bounds__(device::block_size)
-    packed_fill(PackedArrays<T> a, DevicePattern pattern, const T* from, std::uint32_t* code, T* values) {
+__device__ inline void fill_diagonals(const SliceHead& head, const int2* diagonals, const LaneRow& row,
+                                      const DevicePattern& pattern, const T* from, T* values) {
+  constexpr int tile = 8;
+  const int lane = threadIdx.x % 32, count = head.diagonal;
+  const bool rest = head.near + head.far + head.wide > 0;
+  for (int r0 = 0; r0 < 32; r0 += 32 / tile) {
+    const int r = r0 + lane / tile;
+    const int length = __shfl_sync(0xffffffffu, row.length, r);
+    const std::int32_t start = __shfl_sync(0xffffffffu, row.start, r);
+    const std::int64_t begin = __shfl_sync(0xffffffffu, row.begin, r);
+    for (int k = lane % tile; k < length; k += tile) {
+      const std::int32_t key = pattern.col[begin + k] - start;
+      const T value = from[begin + k];
+      // Where all entries lie on the diagonals, the first k and the last length - k of these are not it.
+      int low = rest ? 0 : k, high = rest ? count : k + count - length;
+      while (low < high) {
+        const int middle = (low + high) / 2;
+        if (diagonals[middle].x < key)
+          low = middle + 1;
+        else
+          high = middle;
+      }
+      if (!rest || (low < count && diagonals[low].x == key)) values[low * height + r] = value;
+    }
+  }
+  for (int k = 0; k < count; ++k)
+    if (!(static_cast<unsigned>(diagonals[k].y) >> lane & 1)) values[k * height + lane] = 0;
+}
+
+// Writes all but heads, keys and masks, which are there. A warp a slice.
+template <class T>
+__global__ void __launch_bounds__(plan_warps * 32)
+    packed_fill(PackedArrays<T> a, DevicePattern pattern, const T* from, std::uint32_t* code, T* values,
+                int room) {
+  extern __shared__ std::int32_t stage[];
   const int lane = threadIdx.x % 32;
-  const std::int64_t slice = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  const std::int64_t slice = std::int64_t{blockIdx.x} * plan_warps + threadIdx.x / 32;
   if (slice >= a.slices) return;
   const SliceHead head = read_head(a.heads, slice);
   const SliceCode c = slice_code(head, code);
-  T* v = values + std::int64_t{head.first_slot} * height + lane;
-  const LaneRow begin = lane_row(pattern, a.perm, a.group, slice * height + lane);
-  auto* diagonal = const_cast<int2*>(c.diagonal);
+  T* v = values + std::int64_t{head.first_slot} * height;
+  const bool rest = head.near + head.far + head.wide > 0;
+  LaneRow row = lane_row(pattern, a.perm, a.group, slice * height + lane, stage, rest ? room : -1);
+  if (head.diagonal > 0) fill_diagonals(head, c.diagonal, row, pattern, from, v);
+  if (!rest) return;
 
-  LaneRow row = begin;
-  std::int32_t mine = row.key();
-  for (int k = 0; k < head.diagonal; ++k) {
-    const std::int32_t key = diagonal[k].x;
-    while (mine < key) ++row.at, mine = row.key();
-    const bool has = mine == key;
-    const unsigned mask = __ballot_sync(0xffffffffu, has);
-    v[k * height] = has ? from[row.at] : T(0);
-    if (lane == 0) diagonal[k].y = static_cast<int>(mask);
-    if (has) ++row.at, mine = row.key();
-  }
-  if (head.near + head.far + head.wide == 0) return;
-
-  row = begin;
   int list = 0, done[3] = {};
-  v += head.diagonal * height;
+  v += head.diagonal * height + lane;
   for (;;) {
-    const bool has = row.next_rest([&](int i) { return diagonal[i].x; }, head.diagonal, list);
+    const bool has = row.next_rest(c.diagonal, head.diagonal, list);
     if (__ballot_sync(0xffffffffu, has) == 0) break;
     std::int32_t base;
     const std::int32_t col = has ? row.col[row.at] : 0;
@@ -444,16 +511,21 @@ __global__ void __launch_bounds__(device::block_size)
       const_cast<std::int32_t*>(c.wide)[slot * height + lane] = has ? col : -1;
       slot += head.near + head.far;
     }
-    v[slot * height] = has ? from[row.at] : T(0);
+    v[slot * height] = has ? from[row.begin + row.at] : T(0);
     if (has) ++row.at;
   }
+}
+
+// Columns of a slice that fit the shared memory of a warp.
+inline int stage_room(std::int64_t longest) {
+  return static_cast<int>(std::min<std::int64_t>(longest * 32, 3072));
 }
 
 // What is known of a matrix before its arrays are made.
 struct Plan {
   std::int64_t slices = 0, slots = 0, units = 0;
-  int group = 1;
-  bool sorted = false, too_long = false;
+  int group = 1, room = 0;
+  bool sorted = false, too_long = false, rest = true;
 
   std::size_t bytes(std::int64_t rows, std::size_t value_bytes) const {
     return static_cast<std::size_t>(slices) * sizeof(SliceHead) + static_cast<std::size_t>(units) * 32 +
@@ -479,21 +551,23 @@ class Planner {
     const DeviceRowLengths lengths = device_row_lengths(context, pattern);
     plan.too_long = lengths.longest > longest_allowed;
     if (plan.too_long || plan.slices == 0) return;
+    plan.room = stage_room(lengths.longest);
     const std::int64_t stored = choose_order(params.word("order"), lengths.longest);
-    keys = std::make_unique<device::Scratch<std::int32_t>>(context, stored / height * 2);
+    diagonals = std::make_unique<device::Scratch<int2>>(context, stored / height * 2);
     choose_group();
     run(task(plan.group, 1), plan.slices);
     device::exclusive_scan(context, slots.data(), slots.size());
     device::exclusive_scan(context, units.data(), units.size());
     plan.slots = read_back(context, slots.data() + plan.slices);
     plan.units = read_back(context, units.data() + plan.slices);
+    plan.rest = has_rest();
   }
 
   Plan plan;
   const device::Scratch<std::int64_t> slice_ptr, slots, units;
   const device::Scratch<SliceCounts> counts;
   const device::Scratch<std::int32_t> perm;
-  std::unique_ptr<device::Scratch<std::int32_t>> keys;
+  std::unique_ptr<device::Scratch<int2>> diagonals;
 
  private:
   static std::int64_t slice_count(const SparsityPattern& pattern) {
@@ -525,15 +599,17 @@ class Planner {
             value_bytes_,
             plan.slices,
             step,
+            plan.room,
             counts.data(),
-            keys->data(),
+            diagonals->data(),
             slots.data(),
             units.data(),
             nullptr};
   }
 
   void run(const PlanTask& task, std::int64_t slices) const {
-    packed_plan<<<blocks_of(slices * 32), device::block_size, 0, device::stream(context_)>>>(task);
+    packed_plan<<<blocks_of(slices, plan_warps), plan_warps * 32, plan_warps * 4 * plan.room,
+                  device::stream(context_)>>>(task);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
@@ -552,6 +628,15 @@ class Planner {
     device::copy_out(context_, host, costs.data(), sizeof host);
     for (int group = 2; group <= most; ++group)
       if (host[group - 1] < host[plan.group - 1]) plan.group = group;
+  }
+
+  bool has_rest() const {
+    const device::Scratch<int> found(context_, 1);
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, 4, device::stream(context_)));
+    packed_has_rest<<<blocks_of(plan.slices), device::block_size, 0, device::stream(context_)>>>(
+        plan.slices, counts.data(), found.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    return read_back(context_, found.data()) != 0;
   }
 
   const Context& context_;
@@ -576,7 +661,7 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     if (plan_.slices == 0) return;
     packed_heads<<<blocks_of(plan_.slices * 32), device::block_size, 0, queue()>>>(
         plan_.slices, made.counts.data(), made.slots.data(), made.units.data(), made.slice_ptr.data(),
-        made.keys->data(), heads_.data(), code_.data());
+        made.diagonals->data(), heads_.data(), code_.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     fill(request.csr);
     const DeviceState& state = request.context->device_state();
@@ -620,31 +705,39 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
 
   void fill(const CsrMatrix<T>& csr) {
-    packed_fill<<<blocks_of(plan_.slices * 32), device::block_size, 0, queue()>>>(
-        arrays(), device_pattern(csr.pattern), csr.values, code_.data(), values_.data());
+    packed_fill<<<blocks_of(plan_.slices, plan_warps), plan_warps * 32,
+                  plan_.rest ? plan_warps * 4 * plan_.room : 0, queue()>>>(
+        arrays(), device_pattern(csr.pattern), csr.values, code_.data(), values_.data(), plan_.room);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  template <bool dot, int split>
-  void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
+  template <int split, bool rest, bool dot>
+  void launch_one(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
     const std::int64_t rows_a_block = device::block_size / split;
     const std::int64_t pieces = (this->rows() + rows_a_block - 1) / rows_a_block;
     const unsigned blocks = dot ? persistent_blocks(state, pieces, 24) : static_cast<unsigned>(pieces);
-    packed_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
+    packed_product<split, rest, dot><<<blocks, device::block_size, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+  template <int split, bool dot>
+  void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
+    if (plan_.rest)
+      launch_one<split, true, dot>(alpha, x, beta, y, result);
+    else
+      launch_one<split, false, dot>(alpha, x, beta, y, result);
   }
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
     if (split_ == 1)
-      launch_split<dot, 1>(alpha, x, beta, y, result);
+      launch_split<1, dot>(alpha, x, beta, y, result);
     else if (split_ == 2)
-      launch_split<dot, 2>(alpha, x, beta, y, result);
+      launch_split<2, dot>(alpha, x, beta, y, result);
     else if (split_ == 4)
-      launch_split<dot, 4>(alpha, x, beta, y, result);
+      launch_split<4, dot>(alpha, x, beta, y, result);
     else
-      launch_split<dot, 8>(alpha, x, beta, y, result);
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
+      launch_split<8, dot>(alpha, x, beta, y, result);
   }
 
   Plan plan_;

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(device::block_size)
     slot_product(SlotArrays<T, Place> a, T alpha, const T* x, T beta, T* y, double* partials,
                  unsigned* arrived, T* result, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / split, batch = 8;
+  constexpr int rows_a_block = device::block_size / split;
   __shared__ T shared[split > 1 ? device::block_size : 1];
   const int part = threadIdx.x / rows_a_block;
   T dots[1] = {};
@@ -117,23 +117,10 @@ __global__ void __launch_bounds__(device::block_size)
     T sum = 0;
     if (p < a.rows) {
       const auto slots = a.place.at(p);
-      // Several slots are loaded at once, the last ones under a condition, so that loads do not wait for each
-      // other.
-      for (std::int64_t k = part; k < slots.width; k += batch * split) {
-        std::int32_t col[batch];
-        T v[batch];
-#pragma unroll
-        for (int u = 0; u < batch; ++u) {
-          col[u] = -1;
-          if (k + u * split < slots.width) {
-            const std::int64_t slot = slots.slot(k + u * split);
-            col[u] = __ldcs(a.col + slot);
-            v[u] = __ldcs(a.values + slot);
-          }
-        }
-#pragma unroll
-        for (int u = 0; u < batch; ++u)
-          if (col[u] >= 0) sum += v[u] * __ldg(x + col[u]);
+#pragma unroll 4
+      for (std::int64_t k = part; k < slots.width; k += split) {
+        const std::int64_t slot = slots.slot(k);
+        sum += __ldcs(a.values + slot) * __ldg(x + __ldcs(a.col + slot));
       }
     }
     if (split > 1) {
@@ -154,6 +141,7 @@ __global__ void __launch_bounds__(device::block_size)
         store(alpha, sum, beta, y + row);
       }
     }
+    if (!dot) break;
   }
   if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
 }
