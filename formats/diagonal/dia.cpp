@@ -23,6 +23,7 @@
 #include <cstring>
 
 #include "formats/diagonal/diagonals.hpp"
+#include "formats/diagonal/rules.hpp"
 
 namespace protean::formats {
 namespace {
@@ -75,15 +76,25 @@ class Dia final : public DiagonalMatrix<T> {
   }
 };
 
-Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-                std::size_t value_bytes) {
-  const auto diagonals = static_cast<std::int64_t>(find_offsets(context, pattern).size());
-  const std::int64_t stored = pattern.rows * diagonals;
-  const std::size_t bytes = diagonal_bytes(diagonals, pattern.rows, value_bytes);
+}  // namespace
+
+Admission admit_diagonals(std::int64_t diagonals, std::int64_t height, std::size_t other,
+                          const SparsityPattern& pattern, const FormatParams& params,
+                          std::size_t value_bytes) {
+  const std::int64_t stored = height * diagonals;
+  const std::size_t bytes = diagonal_bytes(diagonals, height, value_bytes) + other;
   if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
       !reason.empty())
     return Admission::refuse(std::move(reason), bytes, stored);
   return Admission::accept(bytes, stored);
+}
+
+namespace {
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  const auto diagonals = static_cast<std::int64_t>(find_offsets(context, pattern).size());
+  return admit_diagonals(diagonals, pattern.rows, 0, pattern, params, value_bytes);
 }
 
 constexpr ParamDoc params[] = {{.name = "max_fill",
@@ -95,6 +106,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Dia>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode dia;
+}
+
 extern const FormatEntry dia;
 constinit const FormatEntry dia{.family = "diagonal",
                                 .id = "dia",
@@ -103,6 +118,7 @@ constinit const FormatEntry dia{.family = "diagonal",
                                 .traits = {},
                                 .params = params,
                                 .kernels = kernels,
-                                .admit = admit};
+                                .admit = admit,
+                                .device = PROTEAN_DEVICE_CODE(dia)};
 
 }  // namespace protean::formats

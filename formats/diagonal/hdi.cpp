@@ -24,6 +24,7 @@
 //   RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo,
 //   Sparse matrix-vector multiplication on GPGPUs, ACM TOMS 43(4), 2017, doi:10.1145/3017994.
 #include "formats/diagonal/diagonals.hpp"
+#include "formats/diagonal/rules.hpp"
 
 namespace protean::formats {
 namespace {
@@ -93,13 +94,9 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   for_hacks(context, pattern, height, [&](std::int64_t, const std::vector<std::int32_t>& found, int part) {
     counts[part] += static_cast<std::int64_t>(found.size());
   });
-  const std::int64_t diagonals = counts.total(), stored = height * diagonals;
-  const std::size_t bytes = diagonal_bytes(diagonals, height, value_bytes) +
-                            8 * static_cast<std::size_t>(hack_count(pattern.rows, height) + 1);
-  if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
-      !reason.empty())
-    return Admission::refuse(std::move(reason), bytes, stored);
-  return Admission::accept(bytes, stored);
+  return admit_diagonals(counts.total(), height,
+                         8 * static_cast<std::size_t>(hack_count(pattern.rows, height) + 1), pattern, params,
+                         value_bytes);
 }
 
 constexpr ParamDoc params[] = {
@@ -113,6 +110,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Hdi>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode hdi;
+}
+
 extern const FormatEntry hdi;
 constinit const FormatEntry hdi{.family = "diagonal",
                                 .id = "hdi",
@@ -121,6 +122,7 @@ constinit const FormatEntry hdi{.family = "diagonal",
                                 .traits = {},
                                 .params = params,
                                 .kernels = kernels,
-                                .admit = admit};
+                                .admit = admit,
+                                .device = PROTEAN_DEVICE_CODE(hdi)};
 
 }  // namespace protean::formats

@@ -172,6 +172,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Jad>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode jad;
+}
+
 extern const FormatEntry jad;
 constinit const FormatEntry jad{
     .family = "jagged",
@@ -181,6 +185,7 @@ constinit const FormatEntry jad{
     .traits = {},
     .params = {},
     .kernels = kernels,
-    .admit = admit};
+    .admit = admit,
+    .device = PROTEAN_DEVICE_CODE(jad)};
 
 }  // namespace protean::formats
