@@ -25,23 +25,11 @@
 //   matrix kernels, Int. J. High Perform. Comput. Appl. 18(1), 2004, doi:10.1177/1094342004041296.
 #include <array>
 
+#include "formats/block/bcsr.hpp"
 #include "formats/block/blocks.hpp"
 
 namespace protean::formats {
 namespace {
-
-constexpr int largest_block = 8;
-
-struct BlockShape {
-  std::int64_t R, C;
-};
-
-std::size_t bytes_of(const BlockShape& shape, std::int64_t blocks, std::int64_t rows,
-                     std::size_t value_bytes) {
-  const auto area = static_cast<std::size_t>(shape.R * shape.C);
-  return static_cast<std::size_t>(blocks) * (area * value_bytes + 4 + (area + 7) / 8) +
-         8 * static_cast<std::size_t>((rows + shape.R - 1) / shape.R + 1);
-}
 
 // Calls block(number of its column) for every block of a block row, in order: a merge of its rows; then
 // entries(place, k, count) for the entries k .. k+count-1 of one row that lie side by side in the block from
@@ -85,37 +73,24 @@ std::int64_t block_rows(const SparsityPattern& pattern, const BlockShape& shape)
   return (pattern.rows + shape.R - 1) / shape.R;
 }
 
-// Blocks in a part of the rows, or in all of them, where a part is cut at common multiples of all block
-// heights.
 std::int64_t sampled_blocks(const SparsityPattern& pattern, const BlockShape& shape) {
-  constexpr std::int64_t group = 24, most_groups = 64;
-  const std::int64_t groups = (pattern.rows + group - 1) / group, taken = std::min(groups, most_groups);
+  const std::int64_t groups = (pattern.rows + group_rows - 1) / group_rows,
+                     taken = std::min(groups, most_groups);
   std::int64_t count = 0;
   for (std::int64_t g = 0; g < taken; ++g) {
-    const std::int64_t first = g * groups / taken * group, last = std::min(pattern.rows, first + group);
+    const std::int64_t first = g * groups / taken * group_rows,
+                       last = std::min(pattern.rows, first + group_rows);
     for (std::int64_t i = first / shape.R; i * shape.R < last; ++i) count += count_blocks(pattern, shape, i);
   }
   return count;
 }
 
-// The block size asked for, or of those allowed the one with the fewest bytes (the first of equals).
 BlockShape choose_shape(const SparsityPattern& pattern, const FormatParams& params, std::size_t value_bytes) {
-  const auto allowed = [&](std::string_view name) -> std::vector<std::int64_t> {
-    if (params.word(name) == "auto") return {2, 3, 4};
-    return {params.integer(name)};
-  };
-  const auto heights = allowed("rows"), widths = allowed("cols");
-  BlockShape best{heights[0], widths[0]};
-  if (heights.size() == 1 && widths.size() == 1) return best;
-  const std::int64_t sampled_rows = std::min<std::int64_t>(pattern.rows, 64 * 24);
-  std::size_t fewest = ~std::size_t{0};
-  for (const std::int64_t R : heights)
-    for (const std::int64_t C : widths) {
-      const BlockShape shape{R, C};
-      const std::size_t bytes = bytes_of(shape, sampled_blocks(pattern, shape), sampled_rows, value_bytes);
-      if (bytes < fewest) fewest = bytes, best = shape;
-    }
-  return best;
+  const std::vector<BlockShape> shapes = allowed_shapes(params);
+  if (shapes.size() == 1) return shapes[0];
+  std::vector<std::int64_t> sampled;
+  for (const BlockShape& shape : shapes) sampled.push_back(sampled_blocks(pattern, shape));
+  return fewest_bytes(shapes, sampled, pattern.rows, value_bytes);
 }
 
 template <class T>
@@ -267,6 +242,49 @@ class Bcsr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
   std::vector<std::int64_t> borders_;  // block rows of each part
 };
 
+}  // namespace
+
+std::size_t block_bytes(const BlockShape& shape, std::int64_t blocks, std::int64_t rows,
+                        std::size_t value_bytes) {
+  const auto area = static_cast<std::size_t>(shape.R * shape.C);
+  return static_cast<std::size_t>(blocks) * (area * value_bytes + 4 + (area + 7) / 8) +
+         8 * static_cast<std::size_t>((rows + shape.R - 1) / shape.R + 1);
+}
+
+std::vector<BlockShape> allowed_shapes(const FormatParams& params) {
+  const auto allowed = [&](std::string_view name) -> std::vector<std::int64_t> {
+    if (params.word(name) == "auto") return {2, 3, 4};
+    return {params.integer(name)};
+  };
+  std::vector<BlockShape> shapes;
+  for (const std::int64_t R : allowed("rows"))
+    for (const std::int64_t C : allowed("cols")) shapes.push_back({R, C});
+  return shapes;
+}
+
+BlockShape fewest_bytes(const std::vector<BlockShape>& shapes, const std::vector<std::int64_t>& sampled,
+                        std::int64_t rows, std::size_t value_bytes) {
+  const std::int64_t sampled_rows = std::min(rows, most_groups * group_rows);
+  std::size_t best = 0, fewest = ~std::size_t{0};
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
+    const std::size_t bytes = block_bytes(shapes[s], sampled[s], sampled_rows, value_bytes);
+    if (bytes < fewest) fewest = bytes, best = s;
+  }
+  return shapes[best];
+}
+
+Admission admit_blocks(const BlockShape& shape, std::int64_t blocks, const SparsityPattern& pattern,
+                       const FormatParams& params, std::size_t value_bytes) {
+  const std::int64_t stored = blocks * shape.R * shape.C;
+  const std::size_t bytes = block_bytes(shape, blocks, pattern.rows, value_bytes);
+  if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
+      !reason.empty())
+    return Admission::refuse(fmt::format("with {} x {} blocks {}", shape.R, shape.C, reason), bytes, stored);
+  return Admission::accept(bytes, stored);
+}
+
+namespace {
+
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
   const BlockShape shape = choose_shape(pattern, params, value_bytes);
@@ -277,12 +295,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
     for (std::int64_t i = borders[part] / shape.R; i * shape.R < borders[part + 1]; ++i)
       counts[part] += count_blocks(pattern, shape, i);
   });
-  const std::int64_t blocks = counts.total(), stored = blocks * shape.R * shape.C;
-  const std::size_t bytes = bytes_of(shape, blocks, pattern.rows, value_bytes);
-  if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
-      !reason.empty())
-    return Admission::refuse(fmt::format("with {} x {} blocks {}", shape.R, shape.C, reason), bytes, stored);
-  return Admission::accept(bytes, stored);
+  return admit_blocks(shape, counts.total(), pattern, params, value_bytes);
 }
 
 constexpr ParamDoc params[] = {
@@ -303,6 +316,10 @@ constexpr Kernel kernels[] = {native_host_kernel<Bcsr>()};
 
 }  // namespace
 
+namespace device_code {
+extern const DeviceCode bcsr;
+}
+
 extern const FormatEntry bcsr;
 constinit const FormatEntry bcsr{.family = "block",
                                  .id = "bcsr",
@@ -311,6 +328,7 @@ constinit const FormatEntry bcsr{.family = "block",
                                  .traits = {},
                                  .params = params,
                                  .kernels = kernels,
-                                 .admit = admit};
+                                 .admit = admit,
+                                 .device = PROTEAN_DEVICE_CODE(bcsr)};
 
 }  // namespace protean::formats

@@ -1,0 +1,33 @@
+// The rules of bcsr that host and device share. Private to this folder; bcsr.cpp opens with the layout.
+#pragma once
+#include <vector>
+
+#include "operators/assembled_matrix.hpp"
+
+namespace protean::formats {
+
+constexpr int largest_block = 8;
+
+struct BlockShape {
+  std::int64_t R, C;
+};
+
+// A large matrix is judged by most_groups groups of group_rows rows (a common multiple of 2, 3, 4 and 8), a
+// matrix of no more rows than that by all of them.
+constexpr std::int64_t group_rows = 24, most_groups = 64;
+
+std::size_t block_bytes(const BlockShape& shape, std::int64_t blocks, std::int64_t rows,
+                        std::size_t value_bytes);
+
+// What the parameters rows and cols allow.
+std::vector<BlockShape> allowed_shapes(const FormatParams& params);
+
+// Of the shapes the one with the fewest bytes, the first of equals, where sampled[i] is the number of blocks
+// of shapes[i] in the sample.
+BlockShape fewest_bytes(const std::vector<BlockShape>& shapes, const std::vector<std::int64_t>& sampled,
+                        std::int64_t rows, std::size_t value_bytes);
+
+Admission admit_blocks(const BlockShape& shape, std::int64_t blocks, const SparsityPattern& pattern,
+                       const FormatParams& params, std::size_t value_bytes);
+
+}  // namespace protean::formats
