@@ -69,6 +69,7 @@ __device__ inline void finish_reduction(T (&sums)[N], double* workspace, unsigne
 #pragma unroll
   for (int s = 0; s < N; ++s) {
     sums[s] = 0;
+#pragma unroll 8
     for (unsigned b = threadIdx.x; b < gridDim.x; b += blockDim.x)
       sums[s] += __ldcg(partials + s * gridDim.x + b);
   }

@@ -49,18 +49,30 @@ __device__ inline T block_row_sum(const BlockArrays<T>& a, std::int64_t i, const
   const int part = area < lanes ? area : lanes;  // values of a block taken at once: whole rows
   const int blocks = lanes / part, rows = part / a.C;
   const int mine = lane / part, place = lane % part, column = place % a.C;
-  std::int64_t begin = 0, end = 0;
-  if (i < a.block_rows) begin = __ldg(a.block_ptr + i), end = __ldg(a.block_ptr + i + 1);
+  std::int64_t begin = 0;
+  int count = 0;
+  if (i < a.block_rows) {
+    begin = __ldg(a.block_ptr + i);
+    count = static_cast<int>(__ldg(a.block_ptr + i + 1) - begin);
+  }
+  // All groups of a warp go round as often as the longest, for the shuffles.
+  const int most = __reduce_max_sync(0xffffffffu, count);
   T total = 0;
   for (int top = 0; top * a.C < area; top += rows) {
     T sum = 0;
-    if (mine < blocks) {
-      const T* v = a.values + top * a.C + place;
+    const T* v = a.values + begin * area + top * a.C + place;
+    const T* from = x + column;
+    const auto limit = static_cast<std::int32_t>(a.cols - column);
+    for (int b0 = 0; b0 < most; b0 += lanes) {
+      // A column index a lane, handed on by shuffles, so that no load of x waits for one of its own.
+      const std::int32_t columns = b0 + lane < count ? __ldcs(a.block_col + begin + b0 + lane) * a.C : 0;
+      const int here = min(lanes, most - b0);
 #pragma unroll 4
-      for (std::int64_t b = begin + mine; b < end; b += blocks) {
-        const std::int64_t col = std::int64_t{__ldg(a.block_col + b)} * a.C + column;
-        const T value = __ldcs(v + b * area);
-        if (col < a.cols) sum += value * __ldg(x + col);
+      for (int b = 0; b < here; b += blocks) {
+        const int at = b + mine;
+        const std::int32_t col = __shfl_sync(0xffffffffu, columns, at & (lanes - 1), lanes);
+        if (mine < blocks && at < lanes && b0 + at < count && col < limit)
+          sum += __ldcs(v + std::int64_t{b0 + at} * area) * __ldg(from + col);
       }
     }
     T whole = 0;
@@ -323,7 +335,7 @@ class BcsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     const DeviceState& state = this->context()->device_state();
     constexpr int groups = device::block_size / lanes;
     const std::int64_t pieces = (arrays().block_rows + groups - 1) / groups;
-    const unsigned blocks = dot ? persistent_blocks(state, pieces, 24) : static_cast<unsigned>(pieces);
+    const unsigned blocks = dot ? persistent_blocks(state, pieces) : static_cast<unsigned>(pieces);
     block_product<lanes, dot><<<blocks, device::block_size, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());

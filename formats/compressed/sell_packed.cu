@@ -189,13 +189,13 @@ __device__ inline T packed_sum(const PackedArrays<T>& a, std::int64_t slice, int
 
 // y := alpha A x + beta y; with `dot`, x . y to *result (then alpha is 1 and beta 0). `split` warps of a
 // block share the slots of a slice; without `rest` there are diagonal slots only.
-template <int split, bool rest, bool dot, class T>
-__global__ void __launch_bounds__(device::block_size, rest ? 6 : 8)
+template <int threads, int split, bool rest, bool dot, class T>
+__global__ void __launch_bounds__(threads, (rest ? 1536 : 2048) / threads)
     packed_product(PackedArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
                    T* result, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / split;
-  __shared__ T shared[split > 1 ? device::block_size : 1];
+  constexpr int rows_a_block = threads / split;
+  __shared__ T shared[split > 1 ? threads : 1];
   const int part = threadIdx.x / rows_a_block;
   T dots[1] = {};
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
@@ -305,7 +305,9 @@ struct PlanTask {
   SliceCounts* counts;
   int2* diagonals;  // key and mask of those of slice s, from 2 * slice_ptr[s] / 32 on
   std::int64_t *slots, *units;
-  unsigned long long* cost;  // bytes of the slices, added up; null when the plan is wanted
+  // Bytes of the slices as estimated, added up for groups of 1 + blockIdx.y rows; null when the plan is
+  // wanted.
+  unsigned long long* cost;
 };
 
 // Calls met(key, mask) for every diagonal of the slice in ascending order, by merging its rows, until it
@@ -332,8 +334,8 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
   const int lane = threadIdx.x % 32;
   const std::int64_t slice = (std::int64_t{blockIdx.x} * plan_warps + threadIdx.x / 32) * task.step;
   if (slice >= task.slices) return;
-  const LaneRow begin =
-      lane_row(task.pattern, task.perm, task.group, slice * height + lane, stage, task.room);
+  const int group = task.cost ? 1 + static_cast<int>(blockIdx.y) : task.group;
+  const LaneRow begin = lane_row(task.pattern, task.perm, group, slice * height + lane, stage, task.room);
   const auto width = static_cast<int>((task.slice_ptr[slice + 1] - task.slice_ptr[slice]) / height);
   const int slot_bytes = 32 * task.value_bytes;
   int2* list = task.diagonals + task.slice_ptr[slice] / (height / 2);
@@ -349,18 +351,21 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
       else
         rest[i] += mine;
     }
-    if (lane == 0 && met < 2 * width) list[met] = make_int2(key, static_cast<int>(mask));
+    if (!task.cost && lane == 0 && met < 2 * width) list[met] = make_int2(key, static_cast<int>(mask));
     ++met;
     return true;
   });
-  int best = 33, diagonal = 0;
+  int best = 33, diagonal = 0, cost = width * (slot_bytes + 48);
   if (whole) {
-    int cost = width * (slot_bytes + 48);
 #pragma unroll
     for (int i = tries - 1; i >= 0; --i) {
       const int its = diagonals[i] * (slot_bytes + 8) + warp_max(rest[i]) * (slot_bytes + 48);
       if (its <= cost) cost = its, best = threshold[i];
     }
+  }
+  if (task.cost) {
+    if (lane == 0) atomicAdd(task.cost + blockIdx.y, static_cast<unsigned long long>(cost));
+    return;
   }
   __syncwarp();
   // What is taken costs no more than slots by rank alone, so the list has room for it.
@@ -401,10 +406,6 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
   if (lane != 0) return;
   const unsigned slots = diagonal + kinds[near_slot] + kinds[far_slot] + kinds[wide_slot];
   const unsigned units = slice_units(diagonal, kinds[near_slot], kinds[far_slot], kinds[wide_slot]);
-  if (task.cost) {
-    atomicAdd(task.cost, static_cast<unsigned long long>(slots) * slot_bytes + units * 32ull);
-    return;
-  }
   task.counts[slice] = {static_cast<unsigned short>(diagonal), static_cast<unsigned short>(kinds[near_slot]),
                         static_cast<unsigned short>(kinds[far_slot]),
                         static_cast<unsigned short>(kinds[wide_slot])};
@@ -412,9 +413,13 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
   task.units[slice] = units;
 }
 
-static __global__ void packed_has_rest(std::int64_t slices, const SliceCounts* counts, int* found) {
+// Slots, units, and whether any slot is not a diagonal.
+static __global__ void packed_totals(std::int64_t slices, const SliceCounts* counts,
+                                     const std::int64_t* slots, const std::int64_t* units,
+                                     std::int64_t* totals) {
   const std::int64_t slice = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (slice < slices && counts[slice].near + counts[slice].far + counts[slice].wide > 0) *found = 1;
+  if (slice == 0) totals[0] = slots[slices], totals[1] = units[slices];
+  if (slice < slices && counts[slice].near + counts[slice].far + counts[slice].wide > 0) totals[2] = 1;
 }
 
 static __global__ void packed_heads(std::int64_t slices, const SliceCounts* counts, const std::int64_t* slots,
@@ -450,6 +455,11 @@ __device__ inline void fill_diagonals(const SliceHead& head, const int2* diagona
     const int length = __shfl_sync(0xffffffffu, row.length, r);
     const std::int32_t start = __shfl_sync(0xffffffffu, row.start, r);
     const std::int64_t begin = __shfl_sync(0xffffffffu, row.begin, r);
+    if (!rest && length == count) {
+#pragma unroll 4
+      for (int k = lane % tile; k < length; k += tile) values[k * height + r] = from[begin + k];
+      continue;
+    }
     for (int k = lane % tile; k < length; k += tile) {
       const std::int32_t key = pattern.col[begin + k] - start;
       const T value = from[begin + k];
@@ -558,9 +568,7 @@ class Planner {
     run(task(plan.group, 1), plan.slices);
     device::exclusive_scan(context, slots.data(), slots.size());
     device::exclusive_scan(context, units.data(), units.size());
-    plan.slots = read_back(context, slots.data() + plan.slices);
-    plan.units = read_back(context, units.data() + plan.slices);
-    plan.rest = has_rest();
+    read_totals();
   }
 
   Plan plan;
@@ -607,8 +615,8 @@ class Planner {
             nullptr};
   }
 
-  void run(const PlanTask& task, std::int64_t slices) const {
-    packed_plan<<<blocks_of(slices, plan_warps), plan_warps * 32, plan_warps * 4 * plan.room,
+  void run(const PlanTask& task, std::int64_t slices, unsigned groups = 1) const {
+    packed_plan<<<dim3(blocks_of(slices, plan_warps), groups), plan_warps * 32, plan_warps * 4 * plan.room,
                   device::stream(context_)>>>(task);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
@@ -619,24 +627,25 @@ class Planner {
     const std::int64_t step = (plan.slices + 511) / 512;
     const device::Scratch<unsigned long long> costs(context_, most);
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(costs.data(), 0, costs.bytes(), device::stream(context_)));
-    for (int group = 1; group <= most; ++group) {
-      PlanTask sample = task(group, step);
-      sample.cost = costs.data() + group - 1;
-      run(sample, (plan.slices + step - 1) / step);
-    }
+    PlanTask sample = task(1, step);
+    sample.cost = costs.data();
+    run(sample, (plan.slices + step - 1) / step, most);
     unsigned long long host[most];
     device::copy_out(context_, host, costs.data(), sizeof host);
     for (int group = 2; group <= most; ++group)
       if (host[group - 1] < host[plan.group - 1]) plan.group = group;
   }
 
-  bool has_rest() const {
-    const device::Scratch<int> found(context_, 1);
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, 4, device::stream(context_)));
-    packed_has_rest<<<blocks_of(plan.slices), device::block_size, 0, device::stream(context_)>>>(
-        plan.slices, counts.data(), found.data());
+  void read_totals() {
+    const cudaStream_t queue = device::stream(context_);
+    const device::Scratch<std::int64_t> totals(context_, 3);
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(totals.data(), 0, totals.bytes(), queue));
+    packed_totals<<<blocks_of(plan.slices), device::block_size, 0, queue>>>(
+        plan.slices, counts.data(), slots.data(), units.data(), totals.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
-    return read_back(context_, found.data()) != 0;
+    std::int64_t host[3];
+    device::copy_out(context_, host, totals.data(), sizeof host);
+    plan.slots = host[0], plan.units = host[1], plan.rest = host[2] != 0;
   }
 
   const Context& context_;
@@ -711,33 +720,36 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  template <int split, bool rest, bool dot>
+  template <int threads, int split, bool rest, bool dot>
   void launch_one(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
-    const std::int64_t rows_a_block = device::block_size / split;
-    const std::int64_t pieces = (this->rows() + rows_a_block - 1) / rows_a_block;
-    const unsigned blocks = dot ? persistent_blocks(state, pieces, 24) : static_cast<unsigned>(pieces);
-    packed_product<split, rest, dot><<<blocks, device::block_size, 0, state.stream>>>(
+    const std::int64_t pieces = (this->rows() + threads / split - 1) / (threads / split);
+    const unsigned blocks =
+        dot ? persistent_blocks(state, pieces, 2048 / threads) : static_cast<unsigned>(pieces);
+    packed_product<threads, split, rest, dot><<<blocks, threads, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
-  template <int split, bool dot>
+  template <int threads, int split, bool dot>
   void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
     if (plan_.rest)
-      launch_one<split, true, dot>(alpha, x, beta, y, result);
+      launch_one<threads == large_block ? 512 : threads, split, true, dot>(alpha, x, beta, y, result);
     else
-      launch_one<split, false, dot>(alpha, x, beta, y, result);
+      launch_one<threads, split, false, dot>(alpha, x, beta, y, result);
   }
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    if (split_ == 1)
-      launch_split<1, dot>(alpha, x, beta, y, result);
+    const DeviceState& state = this->context()->device_state();
+    if (wants_large_blocks(state, this->rows()))
+      launch_split<large_block, 1, dot>(alpha, x, beta, y, result);
+    else if (split_ == 1)
+      launch_split<device::block_size, 1, dot>(alpha, x, beta, y, result);
     else if (split_ == 2)
-      launch_split<2, dot>(alpha, x, beta, y, result);
+      launch_split<device::block_size, 2, dot>(alpha, x, beta, y, result);
     else if (split_ == 4)
-      launch_split<4, dot>(alpha, x, beta, y, result);
+      launch_split<device::block_size, 4, dot>(alpha, x, beta, y, result);
     else
-      launch_split<8, dot>(alpha, x, beta, y, result);
+      launch_split<device::block_size, 8, dot>(alpha, x, beta, y, result);
   }
 
   Plan plan_;

@@ -37,13 +37,13 @@ struct DiagonalArrays {
   }
 };
 
-template <int split, bool dot, class T>
-__global__ void __launch_bounds__(device::block_size)
+template <int threads, int split, bool dot, class T>
+__global__ void __launch_bounds__(threads, 2048 / threads)
     diagonal_product(DiagonalArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials,
                      unsigned* arrived, T* result, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / split;
-  __shared__ T shared[split > 1 ? device::block_size : 1];
+  constexpr int rows_a_block = threads / split;
+  __shared__ T shared[split > 1 ? threads : 1];
   const int part = threadIdx.x / rows_a_block;
   T dots[1] = {};
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
@@ -189,26 +189,28 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
             where_.ptr.data(), where_.off.data(), values_.data(), entries_.data()};
   }
 
-  template <int split, bool dot>
+  template <int threads, int split, bool dot>
   void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
-    const std::int64_t rows_a_block = device::block_size / split;
-    const std::int64_t pieces = (this->rows() + rows_a_block - 1) / rows_a_block;
-    const unsigned blocks = dot ? persistent_blocks(state, pieces, 24) : static_cast<unsigned>(pieces);
-    diagonal_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
+    const std::int64_t pieces = (this->rows() + threads / split - 1) / (threads / split);
+    const unsigned blocks =
+        dot ? persistent_blocks(state, pieces, 2048 / threads) : static_cast<unsigned>(pieces);
+    diagonal_product<threads, split, dot><<<blocks, threads, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    if (split_ == 1)
-      launch_split<1, dot>(alpha, x, beta, y, result);
+    if (wants_large_blocks(this->context()->device_state(), this->rows()))
+      launch_split<large_block, 1, dot>(alpha, x, beta, y, result);
+    else if (split_ == 1)
+      launch_split<device::block_size, 1, dot>(alpha, x, beta, y, result);
     else if (split_ == 2)
-      launch_split<2, dot>(alpha, x, beta, y, result);
+      launch_split<device::block_size, 2, dot>(alpha, x, beta, y, result);
     else if (split_ == 4)
-      launch_split<4, dot>(alpha, x, beta, y, result);
+      launch_split<device::block_size, 4, dot>(alpha, x, beta, y, result);
     else
-      launch_split<8, dot>(alpha, x, beta, y, result);
+      launch_split<device::block_size, 8, dot>(alpha, x, beta, y, result);
   }
 
   std::int64_t bit_bytes_;

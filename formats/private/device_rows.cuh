@@ -40,6 +40,13 @@ inline unsigned persistent_blocks(const DeviceState& state, std::int64_t pieces,
   return static_cast<unsigned>(std::max<std::int64_t>(1, std::min(pieces, most)));
 }
 
+// Where there are rows enough, blocks of many rows: what neighbouring rows read of x then comes from the
+// processor's own cache more often, and the traffic of the second cache is what limits these products.
+constexpr int large_block = 1024;
+inline bool wants_large_blocks(const DeviceState& state, std::int64_t rows) {
+  return rows >= std::int64_t{state.processors} * 2 * large_block;
+}
+
 // How many rows have no entry, and the longest row.
 struct DeviceRowLengths {
   std::int64_t empty, longest;
