@@ -139,8 +139,10 @@ std::string report_json(const SolveRecord& r) {
                       {"initial", number(result.initial_residual)},
                       {"rhs", number(result.rhs_norm)}};
   if (r.error) json["error"] = {{"norm", "2-norm"}, {"relative", number(*r.error)}};
-  json["seconds"] = {{"read", r.seconds.read},   {"convert", r.seconds.convert}, {"setup", r.seconds.setup},
-                     {"solve", r.seconds.solve}, {"write", r.seconds.write},     {"total", r.seconds.total}};
+  json["seconds"] = {{"read", r.seconds.read},       {"upload", r.seconds.upload},
+                     {"convert", r.seconds.convert}, {"setup", r.seconds.setup},
+                     {"solve", r.seconds.solve},     {"download", r.seconds.download},
+                     {"write", r.seconds.write},     {"total", r.seconds.total}};
   json["memory"] = {{"matrix_bytes", r.matrix_bytes},
                     {"peak_bytes", r.peak_bytes},
                     {"peak_buffer_bytes", r.peak_buffer_bytes}};
@@ -198,7 +200,9 @@ std::string summary(const SolveRecord& r) {
                   result.recurrence_relative,
                   p.solver.options.stopping.baseline == Baseline::rhs ? "b" : "the initial residual"));
   if (r.error) row("error", fmt::format("{:.3e} (2-norm, relative to the known solution)", *r.error));
-  row("time", fmt::format("read {}, convert {}, setup {}, solve {}, total {}", duration(r.seconds.read),
+  const bool device = r.problem.op.space == Space::device;
+  row("time", fmt::format("read {}, {}convert {}, setup {}, solve {}, total {}", duration(r.seconds.read),
+                          device ? fmt::format("upload {}, ", duration(r.seconds.upload)) : "",
                           duration(r.seconds.convert), duration(r.seconds.setup), duration(r.seconds.solve),
                           duration(r.seconds.total)));
   if (result.iterations > 0)
@@ -212,9 +216,10 @@ std::string summary(const SolveRecord& r) {
   std::vector<std::string> parameters;
   for (const auto& [name, value] : r.parameters.all())
     parameters.push_back(fmt::format("{} {}", name, value));
-  row("format",
-      fmt::format("{}{}{}, kernel {}, {} {}", r.format, parameters.empty() ? "" : ", ",
-                  fmt::join(parameters, ", "), r.kernel, r.threads, r.threads == 1 ? "thread" : "threads"));
+  row("format", fmt::format("{}{}{}, kernel {}, {}", r.format, parameters.empty() ? "" : ", ",
+                            fmt::join(parameters, ", "), r.kernel,
+                            device ? "on the GPU"
+                                   : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads")));
   if (!r.format_reason.empty()) row("", "auto: " + r.format_reason);
   for (const auto& [name, file] :
        {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},

@@ -168,6 +168,22 @@ Vector<double> make_vector(const ContextPtr& context, const VectorSpec& spec, st
   return vector;
 }
 
+ContextPtr device_context() {
+  try {
+    return Context::device();
+  } catch (const NotAvailable& error) {
+    throw NotAvailable(
+        fmt::format("operator.space is device, but {}. On the CPU: --set operator.space=host", error.what()));
+  }
+}
+
+// The vector in the memory of `target`; the copy is made by `device`.
+Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector) {
+  Vector<double> copied(target, vector.size());
+  copy<double>(device, vector, copied);
+  return copied;
+}
+
 CsrMatrix<double> make_csr(const ContextPtr& context, const MatrixSpec& spec) {
   CsrMatrix<double> csr;
   if (spec.file)
@@ -232,11 +248,6 @@ int solve(const SolveArguments& arguments) {
                              arguments.report,
                              {std::make_shared<const std::string>("--report " + arguments.report), 0, 0}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
-  if (problem.op.space == Space::device)
-    throw NotAvailable(
-        "operator.space is device, and this version solves on the CPU only; set operator.space: host, or "
-        "give "
-        "--set operator.space=host");
   require_input(problem.matrix.file, "matrix.file");
   const std::string_view rhs_key = problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file";
   require_input(problem.rhs.vector.file, rhs_key);
@@ -244,26 +255,36 @@ int solve(const SolveArguments& arguments) {
   require_outputs(problem);
 
   Progress progress(!arguments.quiet);
-  const ContextPtr context = Context::host(problem.op.threads);
-  record.threads = context->threads();
+  const ContextPtr host = Context::host(problem.op.threads);
+  const ContextPtr context = problem.op.space == Space::device ? device_context() : host;
+  record.threads = host->threads();
 
   progress.stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
-  const CsrMatrix<double> csr = make_csr(context, problem.matrix);
+  const CsrMatrix<double> csr = make_csr(host, problem.matrix);
   record.rows = csr.rows(), record.nonzeros = csr.nonzeros();
-  Vector<double> x = make_vector(context, problem.initial_guess, csr.rows(), "initial_guess.file");
-  Vector<double> b = make_vector(context, problem.rhs.vector, csr.rows(), rhs_key);
+  Vector<double> x = make_vector(host, problem.initial_guess, csr.rows(), "initial_guess.file");
+  Vector<double> b = make_vector(host, problem.rhs.vector, csr.rows(), rhs_key);
   Vector<double> exact;
   if (problem.rhs.from_solution) {
     // By csr whatever the format, so that every format gets the same b, bit for bit.
     exact = std::move(b);
-    b = Vector<double>(context, csr.rows());
-    make_matrix(find_format("csr"), csr, context)->apply(exact, b);
+    b = Vector<double>(host, csr.rows());
+    make_matrix(find_format("csr"), csr, host)->apply(exact, b);
   }
   record.seconds.read = clock.lap();
 
+  CsrMatrix<double> source = csr;
+  if (context != host) {
+    progress.stage("copying to the GPU");
+    source = upload(context, csr);
+    b = moved(context, *context, std::move(b)), x = moved(context, *context, std::move(x));
+    record.seconds.upload = clock.lap();
+  }
+
   progress.stage("converting the matrix");
-  const FormatEntry& entry = pick_format(*context, csr, problem.op, record.format_reason);
-  const auto A = make_matrix(entry, csr, context, problem.op.parameters, problem.op.kernel);
+  const FormatEntry& entry = pick_format(*host, csr, problem.op, record.format_reason);
+  const auto A = make_matrix(entry, source, context, problem.op.parameters, problem.op.kernel);
+  context->synchronize();
   record.format = entry.id, record.kernel = A->kernel(), record.parameters = A->params();
   record.matrix_bytes = A->bytes();
   record.seconds.convert = clock.lap();
@@ -271,6 +292,7 @@ int solve(const SolveArguments& arguments) {
   progress.stage("setting up");
   const auto M = make_preconditioner<double>(problem.preconditioner.type, *A, problem.preconditioner.options);
   if (M) M->ensure(*A);
+  context->synchronize();
   const auto solver = make_solver<double>(problem.solver.method, problem.solver.options);
   record.seconds.setup = clock.lap();
 
@@ -278,10 +300,14 @@ int solve(const SolveArguments& arguments) {
   const InterruptGuard guard;
   record.result = solver->solve(*A, b, x, M.get(), &observer);
   record.seconds.solve = clock.lap();
+  if (context != host) {
+    x = moved(host, *context, std::move(x));
+    record.seconds.download = clock.lap();
+  }
   progress.clear();
 
   record.products = A->products();
-  record.advice = advise(*context, csr, record);
+  record.advice = advise(*host, csr, record);
   if (problem.rhs.from_solution) record.error = relative_error(x, exact);
   (void)clock.lap();
   if (problem.output.solution)

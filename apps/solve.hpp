@@ -19,8 +19,9 @@ struct SolveArguments {
   bool quiet = false;
 };
 
+// upload and download are copies to and from a GPU, 0 on the CPU.
 struct Seconds {
-  double read = 0, convert = 0, setup = 0, solve = 0, write = 0, total = 0;
+  double read = 0, upload = 0, convert = 0, setup = 0, solve = 0, download = 0, write = 0, total = 0;
 };
 
 // All that is known after a solve; the report and the summary are made of it.

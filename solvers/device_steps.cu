@@ -18,13 +18,14 @@ constexpr int most_steps = 256, most_guards = 4;
 
 // In device memory, copied to the host after each graph.
 struct Judgement {
-  int stop;            // not 0: the run has ended
-  int steps;           // done in this graph
-  long long left;      // before max_iterations
-  double goal, limit;  // of the residual: reached below, diverged above
-  double residual_squared[most_steps];
+  int ended;                      // not 0: the run has ended
+  int steps;                      // done in this graph
+  long long left;                 // before max_iterations
+  double goal, limit;             // of the residual: reached below, diverged above
   double guards[most_guards][3];  // value and the two scales, at the last step
+  double residual_squared[most_steps];
 };
+// Beside it, read by kernels only: stop[k] is not 0 when step k of the graph is not to be done.
 
 template <class T>
 struct GuardArgs {
@@ -36,29 +37,52 @@ struct GuardArgs {
 template <class T>
 struct JudgeArgs {
   const T* residual_squared;
-  int guards;
+  int guards, step, steps;  // step `step` of a graph of `steps`
   GuardArgs<T> guard[most_guards];
 };
 
-__global__ void open_graph(Judgement* j) { j->steps = 0; }
+__global__ void open_graph(Judgement* j, int* stop, int steps) {
+  const int ended = j->ended;
+  for (int k = threadIdx.x; k < steps; k += blockDim.x) stop[k] = ended;
+  if (threadIdx.x == 0) j->steps = 0;
+}
 
+// One warp.
 template <class T>
-__global__ void judge(JudgeArgs<T> args, Judgement* j) {
-  if (j->stop) return;
-  const double squared = static_cast<double>(*args.residual_squared), residual = sqrt(squared);
-  j->residual_squared[j->steps++] = squared;
-  bool end = !isfinite(squared) || squared < 0 || residual <= j->goal || residual > j->limit;
-  for (int g = 0; g < args.guards; ++g) {
-    const GuardArgs<T>& guard = args.guard[g];
-    const double value = static_cast<double>(*guard.value);
-    const double a = guard.scale_a ? static_cast<double>(*guard.scale_a) : 0;
-    const double b = guard.scale_b ? static_cast<double>(*guard.scale_b) : 0;
-    j->guards[g][0] = value, j->guards[g][1] = a, j->guards[g][2] = b;
-    const double scale = guard.scale_a ? sqrt(a) * sqrt(b) : 0;
-    if (!(guard.positive ? value > 0 : fabs(value) > guard.factor * scale) || !isfinite(value)) end = true;
+__global__ void judge(JudgeArgs<T> args, Judgement* j, int* stop) {
+  // All that is needed is read before anything is decided, so that one wait serves all of it.
+  const int lane = threadIdx.x, guard = lane / 3, part = lane % 3;
+  const int done_already = stop[args.step];
+  const T* where = nullptr;
+  if (guard < args.guards) {
+    const GuardArgs<T>& g = args.guard[guard];
+    where = part == 0 ? g.value : part == 1 ? g.scale_a : g.scale_b;
   }
-  if (--j->left <= 0) end = true;
-  if (end) j->stop = 1;
+  const double number = where ? static_cast<double>(*where) : 0;
+  const double squared = static_cast<double>(*args.residual_squared);
+  const double goal = j->goal, limit = j->limit;
+  const long long left = j->left - 1;
+  if (done_already) return;
+  const double scale = sqrt(__shfl_sync(0xffffffffu, number, 3 * guard + 1)) *
+                       sqrt(__shfl_sync(0xffffffffu, number, 3 * guard + 2));
+  bool end = false;
+  if (guard < args.guards) {
+    j->guards[guard][part] = number;
+    const GuardArgs<T>& g = args.guard[guard];
+    if (part == 0)
+      end =
+          !isfinite(number) || !(g.positive ? number > 0 : fabs(number) > g.factor * (g.scale_a ? scale : 0));
+  }
+  if (lane == 0) {
+    const double residual = sqrt(squared);
+    end |= !isfinite(squared) || squared < 0 || residual <= goal || residual > limit || left <= 0;
+    j->residual_squared[args.step] = squared;
+    j->steps = args.step + 1, j->left = left;
+  }
+  if (__any_sync(0xffffffffu, end)) {
+    if (lane == 0) j->ended = 1;
+    for (int k = args.step + 1 + lane; k < args.steps; k += 32) stop[k] = 1;
+  }
 }
 
 template <class T>
@@ -67,6 +91,7 @@ class DeviceSteps final : public Steps<T> {
   DeviceSteps(Method<T>& method, const System<T>& system)
       : method_(method), system_(system), state_(system.context().device_state()) {
     PROTEAN_CUDA_CHECK(cudaMalloc(&judgement_, sizeof(Judgement)));
+    PROTEAN_CUDA_CHECK(cudaMalloc(&stop_, sizeof(int) * most_steps));
     for (Slot& slot : slots_) {
       PROTEAN_CUDA_CHECK(cudaMallocHost(&slot.copy, sizeof(Judgement)));
       PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
@@ -79,6 +104,7 @@ class DeviceSteps final : public Steps<T> {
       if (slot.done) (void)cudaEventDestroy(slot.done);
       if (slot.copy) (void)cudaFreeHost(slot.copy);
     }
+    if (stop_) (void)cudaFree(stop_);
     if (judgement_) (void)cudaFree(judgement_);
   }
 
@@ -104,12 +130,12 @@ class DeviceSteps final : public Steps<T> {
       if (in_flight_ == 0) start(control, left);
       take();
       // One graph ahead, when this one has neither ended the run nor a cycle.
-      if (!current_.stop && recorded_ > 0 && after_graph() == 0 && method_.phase() == 0 && current_.left > 0)
+      if (!current_.ended && recorded_ > 0 && after_graph() == 0 && method_.phase() == 0 && current_.left > 0)
         launch();
     }
     const int index = told_++;
     method_.set_phase(method_.phase() + 1);
-    const bool last = current_.stop && told_ == current_.steps;
+    const bool last = current_.ended && told_ == current_.steps;
     Read read;
     read.squared = current_.residual_squared[index];
     if (!last) {
@@ -125,12 +151,6 @@ class DeviceSteps final : public Steps<T> {
 
   std::int64_t settle(const IterationControl& control, Verdict& last) override {
     std::int64_t untold = 0;
-    if (in_flight_ > 0) {
-      // From here on, steps that are queued but not begun do nothing.
-      const int one = 1;
-      PROTEAN_CUDA_CHECK(
-          cudaMemcpyAsync(&judgement_->stop, &one, sizeof one, cudaMemcpyHostToDevice, state_.stream));
-    }
     for (;;) {
       untold += current_.steps - told_;
       method_.set_phase(method_.phase() + current_.steps - told_);
@@ -181,9 +201,9 @@ class DeviceSteps final : public Steps<T> {
   // Sets the judge's limits and queues work: a graph where one can begin, else a single step.
   void start(const IterationControl& control, std::int64_t left) {
     Judgement& header = *slots_[0].copy;
-    header.stop = 0, header.steps = 0, header.left = left;
+    header.ended = 0, header.steps = 0, header.left = left;
     header.goal = control.goal(), header.limit = control.too_large();
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, residual_squared),
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, guards),
                                        cudaMemcpyHostToDevice, state_.stream));
     PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
     if (method_.phase() == 0 && method_.period() <= most_steps) {
@@ -194,19 +214,56 @@ class DeviceSteps final : public Steps<T> {
     }
   }
 
-  void queue_judge() {
+  // The step's work and its judge, in this order or, where a graph is being recorded, the judge beside the
+  // last operation of the step.
+  void queue_step(int step, int steps) {
+    {
+      const Stoppable stoppable(state_, stop_ + step);
+      method_.step(system_);
+    }
     const Signals<T> signals = method_.signals();
-    JudgeArgs<T> args{signals.residual_squared, static_cast<int>(signals.guards.size()), {}};
+    JudgeArgs<T> args{signals.residual_squared, static_cast<int>(signals.guards.size()), step, steps, {}};
     for (int g = 0; g < args.guards; ++g) {
       const Guard<T>& guard = signals.guards[g];
       args.guard[g] = {guard.value, guard.scale_a, guard.scale_b, static_cast<double>(guard.factor),
                        guard.test == Test::positive};
     }
-    judge<<<1, 1, 0, state_.stream>>>(args, judgement_);
+    if (!record_judge_beside(args)) judge<<<1, 32, 0, state_.stream>>>(args, judgement_, stop_);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  // Kernels queued while this lives return at once after the end of the run.
+  // False where nothing is being recorded, or the run time is too old to tell.
+  bool record_judge_beside([[maybe_unused]] JudgeArgs<T>& args) {
+#if CUDART_VERSION >= 13000
+    cudaStreamCaptureStatus status;
+    cudaGraph_t graph = nullptr;
+    const cudaGraphNode_t* ends = nullptr;
+    std::size_t end_count = 0;
+    PROTEAN_CUDA_CHECK(
+        cudaStreamGetCaptureInfo(state_.stream, &status, nullptr, &graph, &ends, nullptr, &end_count));
+    if (status != cudaStreamCaptureStatusActive || end_count != 1) return false;
+    const cudaGraphNode_t last = ends[0];
+    cudaGraphNode_t before[4];
+    std::size_t before_count = 4;
+    PROTEAN_CUDA_CHECK(cudaGraphNodeGetDependencies(last, before, nullptr, &before_count));
+    if (before_count == 0 || before_count > 4) return false;
+    void* arguments[] = {&args, &judgement_, &stop_};
+    cudaKernelNodeParams kernel{};
+    kernel.func = reinterpret_cast<void*>(judge<T>);
+    kernel.gridDim = dim3(1), kernel.blockDim = dim3(32);
+    kernel.kernelParams = arguments;
+    cudaGraphNode_t node;
+    PROTEAN_CUDA_CHECK(cudaGraphAddKernelNode(&node, graph, before, before_count, &kernel));
+    // What comes next waits for both.
+    PROTEAN_CUDA_CHECK(cudaStreamUpdateCaptureDependencies(state_.stream, &node, nullptr, 1,
+                                                           cudaStreamAddCaptureDependencies));
+    return true;
+#else
+    return false;
+#endif
+  }
+
+  // Kernels queued while this lives return at once when the step's flag is set.
   struct Stoppable {
     DeviceState& state;
     Stoppable(DeviceState& s, const int* flag) : state(s) { state.stop = flag; }
@@ -220,12 +277,8 @@ class DeviceSteps final : public Steps<T> {
     cudaGraph_t graph = nullptr;
     PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(state_.stream, cudaStreamCaptureModeThreadLocal));
     try {
-      const Stoppable stoppable(state_, &judgement_->stop);
-      open_graph<<<1, 1, 0, state_.stream>>>(judgement_);
-      for (int k = 0; k < recorded_; ++k) {
-        method_.step(system_);
-        queue_judge();
-      }
+      open_graph<<<1, 32, 0, state_.stream>>>(judgement_, stop_, recorded_);
+      for (int k = 0; k < recorded_; ++k) queue_step(k, recorded_);
     } catch (...) {
       (void)cudaStreamEndCapture(state_.stream, &graph);
       if (graph) (void)cudaGraphDestroy(graph);
@@ -245,12 +298,8 @@ class DeviceSteps final : public Steps<T> {
 
   void step_alone() {
     const std::int64_t phase = method_.phase();
-    {
-      const Stoppable stoppable(state_, &judgement_->stop);
-      open_graph<<<1, 1, 0, state_.stream>>>(judgement_);
-      method_.step(system_);
-      queue_judge();
-    }
+    open_graph<<<1, 32, 0, state_.stream>>>(judgement_, stop_, 1);
+    queue_step(0, 1);
     method_.set_phase(phase);
     ask();
   }
@@ -286,6 +335,7 @@ class DeviceSteps final : public Steps<T> {
   const System<T>& system_;
   DeviceState& state_;
   Judgement* judgement_ = nullptr;
+  int* stop_ = nullptr;
   Slot slots_[2];
   int first_slot_ = 0, in_flight_ = 0;
   Judgement current_{};

@@ -78,6 +78,7 @@ class Method {
   virtual VectorView<T> scratch() noexcept = 0;
   // Starts from r = b - A x, which may be scratch().
   virtual void begin(const System<T>& system, VectorView<const T> r) = 0;
+  // What signals() names is final before the last operation that this queues.
   virtual void step(const System<T>& system) = 0;
   // Makes x the current iterate.
   virtual void finish(const System<T>&) {}

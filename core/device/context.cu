@@ -75,7 +75,7 @@ std::shared_ptr<Context> Context::device(int ordinal) {
     (void)cudaGetLastError();
     throw NotAvailable(std::string("no GPU can be used (") +
                        (status == cudaSuccess ? "none found" : cudaGetErrorString(status)) +
-                       "); check nvidia-smi and the driver, or use space: host");
+                       "); check nvidia-smi and the driver");
   }
   if (ordinal < 0 || ordinal >= count)
     throw BadArgument("GPU " + std::to_string(ordinal) + " was asked for; there are " +

@@ -1,6 +1,7 @@
 // What device kernels have in common: lanes, block sums, and reductions finished in the same launch.
 #pragma once
 #include <cstdint>
+#include <cuda/atomic>
 
 #include "core/blas1.hpp"
 #include "core/device/state.hpp"
@@ -60,12 +61,12 @@ __device__ inline void finish_reduction(T (&sums)[N], double* workspace, unsigne
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int s = 0; s < N; ++s) partials[s * gridDim.x + blockIdx.x] = sums[s];
-    __threadfence();
-    last = atomicAdd(arrived, 1u) == gridDim.x - 1;
+    // Releases this block's sums and, in the last block, acquires those of the others.
+    cuda::atomic_ref<unsigned, cuda::thread_scope_device> count(*arrived);
+    last = count.fetch_add(1u, cuda::memory_order_acq_rel) == gridDim.x - 1;
   }
   __syncthreads();
   if (!last) return;
-  __threadfence();
 #pragma unroll
   for (int s = 0; s < N; ++s) {
     sums[s] = 0;
@@ -91,8 +92,10 @@ inline int blocks_for(const DeviceState& state, std::int64_t items, int items_a_
 
 template <class Body>
 __global__ void __launch_bounds__(block_size) each_kernel(std::int64_t n, Body body, const int* stop) {
-  if (stopped(stop)) return;
+  // The flag and the scalars are asked for together: one wait for both.
+  const bool ended = stopped(stop);
   const auto step = body();
+  if (ended) return;
   const std::int64_t stride = std::int64_t{gridDim.x} * block_size;
 #pragma unroll 4
   for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < n; i += stride) step(i);
@@ -110,8 +113,9 @@ void each(const Context& context, std::int64_t n, Body body) {
 template <int N, class T, class Body>
 __global__ void __launch_bounds__(block_size) reduce_kernel(std::int64_t n, Body body, double* partials,
                                                             unsigned* arrived, T* result, const int* stop) {
-  if (stopped(stop)) return;
+  const bool ended = stopped(stop);
   const auto step = body();
+  if (ended) return;
   T sums[N] = {};
   const std::int64_t stride = std::int64_t{gridDim.x} * block_size;
 #pragma unroll 4
