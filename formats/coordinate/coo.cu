@@ -1,7 +1,7 @@
 // COO on the device: row, col and values as in coo.cpp. Kernels:
-//   native         tiles of about the same rows + entries (private/row_tiles.cuh), for which tiles and pieces
-//   of
-//                  long rows are kept besides; the sum of a row has one order
+//   native         warps take about the same number of entries each (private/row_runs.cuh, which keeps more
+//   than
+//                  the three arrays); the sum of a row has one order
 //   atomic         a warp adds the runs of rows among 32 entries side by side, and adds what it found to y by
 //                  atomic operations: nothing besides the three arrays, no order of sums
 //   cusparse       cuSPARSE, COO_ALG1: the fastest there; no order of sums
@@ -13,7 +13,7 @@
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
-#include "formats/private/coo_tiles.cuh"
+#include "formats/private/row_runs.cuh"
 
 namespace protean::formats {
 namespace {
@@ -108,26 +108,22 @@ class CooArrays : public AssembledMatrix<T> {
 template <class T>
 class CooNative final : public CooArrays<T>, public HasApplyDot<T> {
  public:
-  explicit CooNative(const BuildRequest<T>& request) : CooArrays<T>(request) {
-    const SparsityPattern& pattern = request.csr.pattern;
-    pattern.row_ptr.visit([&](auto* row_ptr) {
-      tiles_ = RowTiles<T>(request.context, pattern.rows, pattern.nonzeros, row_ptr,
-                           pieces_of(*request.context, pattern.rows, row_ptr));
-    });
-  }
-  std::size_t bytes() const noexcept override { return CooArrays<T>::bytes() + tiles_.bytes(); }
+  explicit CooNative(const BuildRequest<T>& request)
+      : CooArrays<T>(request),
+        runs_(request.context, request.csr.pattern, run_counts(*request.context, request.csr.pattern)) {}
+  std::size_t bytes() const noexcept override { return CooArrays<T>::bytes() + runs_.bytes(); }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    multiply_tiles_dot(*this->context(), source(), tiles_.view(), x.data, y.data, result);
+    multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
   }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    multiply_tiles(*this->context(), source(), tiles_.view(), alpha, x.data, beta, y.data);
+    multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
   }
 
  private:
-  CooSource<T> source() const { return {this->row_.data(), this->col_.data(), this->values_.data()}; }
-  RowTiles<T> tiles_;
+  RunView<T> runs() const { return runs_.view(this->col_.data(), this->values_.data()); }
+  RowRuns<T> runs_;
 };
 
 template <class T>
@@ -181,11 +177,10 @@ using CooCusparse2 = CooCusparse<T, CUSPARSE_SPMV_COO_ALG2>;
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams&,
                 std::size_t value_bytes) {
-  const std::int64_t pieces =
-      pattern.row_ptr.visit([&](auto* row_ptr) { return pieces_of(context, pattern.rows, row_ptr); });
-  return Admission::accept(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 8) +
-                               tile_bytes(pattern.rows, pattern.nonzeros, pieces, value_bytes),
-                           pattern.nonzeros);
+  return Admission::accept(
+      static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 8) +
+          run_bytes(pattern.rows, pattern.nonzeros, run_counts(context, pattern), value_bytes),
+      pattern.nonzeros);
 }
 
 constexpr Kernel kernels[] = {device_kernel<CooNative>("native"), device_kernel<CooAtomic>("atomic", false),

@@ -1,9 +1,9 @@
-// CSR on the device: the layout is that of csr.cpp, and with tiles also what private/row_tiles.cuh needs.
+// CSR on the device: the layout is that of csr.cpp, and with merge also what private/row_runs.cuh needs.
 // Parameters: balance
 //   rows   a group of `lanes` neighbouring threads works on a row: they read neighbouring entries, and their
 //          sums are added by shuffles in a fixed order. The fewest lanes (4 to 32) not below a fifth of the
 //          mean row length
-//   merge  tiles of about the same rows + entries, long rows cut (private/row_tiles.cuh)
+//   merge  warps take about the same number of entries each, long rows are cut (private/row_runs.cuh)
 //   auto   merge where the row lengths would leave too many of the lanes idle, or one row takes too long
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (no order of sums) and CSR_ALG2 (a fixed one).
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
@@ -15,7 +15,7 @@
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
 #include "formats/private/expand.cuh"
-#include "formats/private/row_tiles.cuh"
+#include "formats/private/row_runs.cuh"
 
 namespace protean::formats {
 namespace {
@@ -115,22 +115,8 @@ __global__ void csr_diagonal(CsrArrays<T, P> a, std::int64_t size, T* diagonal) 
   diagonal[row] = low < end && a.col[low] == row ? a.values[low] : T(0);
 }
 
-// The entries of a CSR matrix for private/row_tiles.cuh.
-template <class T, class P>
-struct CsrSource {
-  const P* row_ptr;
-  const std::int32_t* col;
-  const T* values;
-  __device__ void find_rows(const RowTile& tile, std::uint16_t* start) const {
-    for (int r = threadIdx.x; r <= tile.rows; r += tile_threads)
-      start[r] = static_cast<std::uint16_t>(row_ptr[tile.row + r] - tile.entry);
-  }
-  __device__ T more(std::int64_t, int, int, const T*) const { return T(0); }
-};
-
 // What the rule of `balance` looks at.
 struct RowLengths {
-  unsigned long long pieces;   // of rows too long for a tile
   unsigned long long steps;    // of all warps, when `lanes` work on a row
   unsigned long long longest;  // row
 };
@@ -139,7 +125,7 @@ template <class P>
 __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, RowLengths* result) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const unsigned long long length = row < rows ? row_ptr[row + 1] - row_ptr[row] : 0;
-  unsigned long long steps = (length + lanes - 1) / lanes, longest = length, pieces = pieces_of_row(length);
+  unsigned long long steps = (length + lanes - 1) / lanes, longest = length;
   // The rows of a warp wait for the longest of them.
   for (int next = 1; next < 32; next *= 2) {
     const unsigned long long other = __shfl_xor_sync(0xffffffffu, steps, next);
@@ -149,19 +135,17 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
       steps += other;
     const unsigned long long another = __shfl_xor_sync(0xffffffffu, longest, next);
     longest = longest > another ? longest : another;
-    pieces += __shfl_xor_sync(0xffffffffu, pieces, next);
   }
   if (threadIdx.x % 32 != 0) return;
   atomicAdd(&result->steps, steps);
   if (longest > result->longest) atomicMax(&result->longest, longest);
-  if (pieces > 0) atomicAdd(&result->pieces, pieces);
 }
 
 // How the work is dealt.
 struct CsrPlan {
   int lanes = 1;
-  bool tiles = false;
-  std::int64_t pieces = 0;
+  bool runs = false;
+  RunCounts counts = {};
 };
 
 CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
@@ -183,9 +167,9 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   const RowLengths lengths = read_back(context, result.data());
   const double busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
   const double path = static_cast<double>(lengths.longest) / plan.lanes;
-  plan.tiles = balance == "merge" || busy < 0.4 ||
-               path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8;
-  if (plan.tiles) plan.pieces = static_cast<std::int64_t>(lengths.pieces);
+  plan.runs = balance == "merge" || busy < 0.4 ||
+              path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8;
+  if (plan.runs) plan.counts = run_counts(context, pattern);
   return plan;
 }
 
@@ -221,23 +205,19 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
  public:
   explicit CsrDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {
     const CsrPlan how = plan(*request.context, csr_.pattern, request.params);
-    lanes_ = how.lanes, in_tiles_ = how.tiles;
-    if (in_tiles_)
-      csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-        tiles_ = RowTiles<T>(request.context, csr_.rows(), csr_.nonzeros(), row_ptr, how.pieces);
-      });
+    lanes_ = how.lanes, in_runs_ = how.runs;
+    if (in_runs_) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
   }
 
   CsrMatrix<T> to_csr() const override { return csr_; }
-  std::size_t bytes() const noexcept override { return csr_.bytes() + tiles_.bytes(); }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes(); }
 
   void diagonal(VectorView<T> d) const override { diagonal_of(*this->context(), csr_, d); }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    if (in_runs_) return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      if (in_tiles_)
-        return multiply_tiles_dot(*this->context(), source(row_ptr), tiles_.view(), x.data, y.data, result);
       with_lanes(lanes_, [&](auto lanes) {
         const std::int64_t wanted = blocks_of(this->rows(), device::block_size / lanes() * rows_a_group);
         const std::int64_t most = std::int64_t{state.processors} * 8;
@@ -256,10 +236,9 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
+    if (in_runs_) return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      if (in_tiles_)
-        return multiply_tiles(*this->context(), source(row_ptr), tiles_.view(), alpha, x.data, beta, y.data);
       with_lanes(lanes_, [&](auto lanes) {
         csr_product<lanes()>
             <<<blocks_of(this->rows(), device::block_size / lanes() * rows_a_group), device::block_size, 0,
@@ -274,15 +253,12 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   CsrArrays<T, P> arrays(const P* row_ptr) const {
     return {this->rows(), row_ptr, csr_.pattern.col, csr_.values};
   }
-  template <class P>
-  CsrSource<T, P> source(const P* row_ptr) const {
-    return {row_ptr, csr_.pattern.col, csr_.values};
-  }
+  RunView<T> runs() const { return runs_.view(csr_.pattern.col, csr_.values); }
 
   CsrMatrix<T> csr_;
-  RowTiles<T> tiles_;
+  RowRuns<T> runs_;
   int lanes_ = 1;
-  bool in_tiles_ = false;
+  bool in_runs_ = false;
 };
 
 // The same arrays through cuSPARSE. Without a dot in the same pass.
@@ -332,7 +308,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   const CsrPlan how = plan(context, pattern, params);
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
-  if (how.tiles) bytes += tile_bytes(pattern.rows, pattern.nonzeros, how.pieces, value_bytes);
+  if (how.runs) bytes += run_bytes(pattern.rows, pattern.nonzeros, how.counts, value_bytes);
   return Admission::accept(bytes, pattern.nonzeros);
 }
 
