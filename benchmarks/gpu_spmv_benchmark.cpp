@@ -215,7 +215,8 @@ class Reference {
 
 struct Result {
   std::string name, format;
-  bool ours = false, from_csr = false, right = false;
+  // library: one of our formats, computed by a library's kernel; not counted as ours in the end.
+  bool ours = false, library = false, from_csr = false, right = false;
   double seconds = 0, convert_seconds = 0, bytes = 0;
 };
 
@@ -256,6 +257,7 @@ class Race {
         result.convert_seconds = std::min(result.convert_seconds, seconds_since(start));
       }
       result.bytes = static_cast<double>(matrix->bytes());
+      result.library = matrix->kernel().starts_with("cusparse");
       measure(result, [&] {
         matrix->apply(VectorView<const double>{x_.data(), x_.size(), Space::device},
                       VectorView<double>{y_.data(), y_.size(), Space::device});
@@ -299,7 +301,7 @@ nlohmann::json tell(const GpuMatrix& what, const CsrMatrix<double>& A, const std
   for (const Result& r : results) {
     if (r.from_csr) from_csr = std::min(from_csr, r.seconds);
     if (!r.ours) any = std::min(any, r.seconds);
-    if (r.ours && r.seconds < ours) ours = r.seconds, best = r.name;
+    if (r.ours && !r.library && r.seconds < ours) ours = r.seconds, best = r.name;
   }
   const char* group = what.group == Group::regular  ? "regular"
                       : what.group == Group::skewed ? "skewed"
@@ -328,7 +330,8 @@ nlohmann::json tell(const GpuMatrix& what, const CsrMatrix<double>& A, const std
     ratios[fmt::format("{:8} {:20} to cuSPARSE any", group, r.name)].push_back(any / r.seconds);
   }
   if (!best.empty()) {
-    fmt::print("  best: {}, {:.2f} times as fast as the best of cuSPARSE\n", best, any / ours);
+    fmt::print("  best of our own kernels: {}, {:.2f} times as fast as the best of cuSPARSE\n", best,
+               any / ours);
     ratios[fmt::format("{:8} {:20} to cuSPARSE any", group, "(best of ours)")].push_back(any / ours);
   }
   return {{"matrix", what.name}, {"what", what.what}, {"group", group},
