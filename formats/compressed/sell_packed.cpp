@@ -24,11 +24,14 @@
 //         name the window's rows in the order of the lanes; for each slice of it one or more chunks: two
 //         words with the number of groups of each kind (8 bits each), the lanes that are rows with entries,
 //         and a mark at the slice's last chunk; then the groups by kind, of 1, 3, 5, 3, 5 and 8 words.
+// places  [bytes] uint8: for each slice the rule by which its slots were made, then for each group which slot
+//         it begins with, so that new values need no search (sell_packed_layout.hpp). Products do not read
+//         it.
 // values  [8 slots]: in the order of code, 0 in padding.
-// Bytes: 8 v slots + 4 words, v bytes a value. A slot without padding costs 8.5 bytes an entry (double) when
-// it is contiguous, 9.5 as a single pair, less in a run, 9.5 near, 10.5 quad or far, 12 wide; a slice 8 bytes
-// more. Parameters: order = auto | natural | sorted: whether the rows of a window are sorted by length, which
-// saves padding and loses neighbourhood; auto takes the cheaper for each window.
+// Bytes: 8 v slots + 4 words + places, v bytes a value. A slot without padding costs 8.5 bytes an entry
+// (double) when it is contiguous, 9.5 as a single pair, less in a run, 9.5 near, 10.5 quad or far, 12 wide; a
+// slice 8 bytes more. Parameters: order = auto | natural | sorted: whether the rows of a window are sorted by
+// length, which saves padding and loses neighbourhood; auto takes the cheaper for each window.
 //
 // Of a slice in natural order, diagonals that all eight rows share go first, each a contiguous slot. What is
 // left is taken by diagonal where that costs no padding, else by rank.
@@ -67,39 +70,71 @@ std::vector<std::int64_t> part_borders(const Context& context, const SparsityPat
                               packed::window);
 }
 
-std::vector<Extent> part_extents(const SparsityPattern& pattern, packed::Order order,
-                                 const std::vector<std::int64_t>& borders) {
-  const int parts = static_cast<int>(borders.size()) - 1;
-  std::vector<Extent> extents(static_cast<std::size_t>(parts));
-  parallel(parts, [&](int part, int) {
-    Encoder encoder(pattern, order);
-    Extent sum;
-    for (std::int64_t first = borders[part]; first < borders[part + 1]; first += packed::window) {
-      encoder.encode(first);
-      sum += encoder.extent();
+// What admit() found, for the maker: code and places of each part.
+struct Plan {
+  struct Part {
+    std::vector<std::uint32_t> code;
+    std::vector<unsigned char> places;
+    std::int64_t slots = 0;
+    Extent extent() const {
+      return {static_cast<std::int64_t>(code.size()), slots, static_cast<std::int64_t>(places.size())};
     }
-    extents[part] = sum;
+  };
+  std::vector<Part> parts;
+};
+
+Plan make_plan(const SparsityPattern& pattern, packed::Order order,
+               const std::vector<std::int64_t>& borders) {
+  const int parts = static_cast<int>(borders.size()) - 1;
+  Plan plan{std::vector<Plan::Part>(static_cast<std::size_t>(parts))};
+  parallel(parts, [&](int number, int) {
+    Encoder encoder(pattern, order);
+    Plan::Part part;
+    for (std::int64_t first = borders[number]; first < borders[number + 1]; first += packed::window) {
+      encoder.encode(first);
+      part.code.insert(part.code.end(), encoder.code().begin(), encoder.code().end());
+      part.places.insert(part.places.end(), encoder.places().begin(), encoder.places().end());
+      part.slots += encoder.slots();
+    }
+    plan.parts[number] = std::move(part);
   });
-  return extents;
+  return plan;
+}
+
+// A sum over columns and row lengths that other columns hardly ever have.
+std::uint64_t checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15u;
+  std::uint64_t sum = 0;
+  for (std::int64_t r = begin; r < end; ++r)
+    sum = (sum + static_cast<std::uint64_t>(pattern.row_ptr[r + 1])) * odd;
+  std::uint64_t weight = odd;
+  for (std::int64_t k = pattern.row_ptr[begin], last = pattern.row_ptr[end]; k < last; ++k, weight += 2 * odd)
+    sum += static_cast<std::uint32_t>(pattern.col[k]) * weight;
+  return sum;
 }
 
 template <class T>
 class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
  public:
   explicit SellPacked(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request),
-        order_(order_of(request.params)),
-        borders_(part_borders(*request.context, request.csr.pattern)) {
-    for (const Extent& e : *static_cast<const std::vector<Extent>*>(request.admission.plan.get()))
-      starts_.push_back(starts_.back()), starts_.back() += e;
+      : AssembledMatrix<T>(request), borders_(part_borders(*request.context, request.csr.pattern)) {
+    const Plan& plan = *static_cast<const Plan*>(request.admission.plan.get());
+    for (const Plan::Part& part : plan.parts)
+      starts_.push_back(starts_.back()), starts_.back() += part.extent();
     code_ = Buffer<std::uint32_t>(request.context, starts_.back().words);
+    places_ = Buffer<unsigned char>(request.context, starts_.back().places);
     values_ = Buffer<T>(request.context, starts_.back().slots * packed::height);
-    encode(request.csr, [&](std::int64_t at, const std::vector<std::uint32_t>& code) {
-      std::copy(code.begin(), code.end(), code_.data() + at);
+    checksums_.resize(plan.parts.size());
+    parallel(parts(), [&](int p, int) {
+      const Plan::Part& part = plan.parts[p];
+      std::copy(part.code.begin(), part.code.end(), code_.data() + starts_[p].words);
+      std::copy(part.places.begin(), part.places.end(), places_.data() + starts_[p].places);
+      checksums_[p] = checksum(request.csr.pattern, borders_[p], borders_[p + 1]);
+      fill(p, request.csr);
     });
   }
 
-  std::size_t bytes() const noexcept override { return code_.bytes() + values_.bytes(); }
+  std::size_t bytes() const noexcept override { return code_.bytes() + places_.bytes() + values_.bytes(); }
 
   CsrMatrix<T> to_csr() const override {
     CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), this->nonzeros());
@@ -124,7 +159,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   }
 
   std::vector<LayoutArray> layout() const override {
-    return {layout_array("code", code_), layout_array("values", values_)};
+    return {layout_array("code", code_), layout_array("places", places_), layout_array("values", values_)};
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
@@ -142,12 +177,15 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   }
 
   void do_update_values(const CsrMatrix<T>& csr) override {
-    encode(csr, [&](std::int64_t at, const std::vector<std::uint32_t>& code) {
-      if (!std::equal(code.begin(), code.end(), code_.data() + at))
-        throw BadArgument(
-            "new values for a sell-packed matrix come with columns other than those it was built from; "
-            "build a new matrix");
+    std::vector<char> same(checksums_.size());
+    parallel(parts(), [&](int p, int) {
+      same[p] = checksum(csr.pattern, borders_[p], borders_[p + 1]) == checksums_[p];
     });
+    if (std::find(same.begin(), same.end(), 0) != same.end())
+      throw BadArgument(
+          "new values for a sell-packed matrix come with columns other than those it was built from; "
+          "build a new matrix");
+    parallel(parts(), [&](int p, int) { fill(p, csr); });
   }
 
  private:
@@ -162,27 +200,10 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
             borders_[p + 1]};
   }
 
-  // take_code(position, code of a window) for each window, then its values are stored.
-  template <class TakeCode>
-  void encode(const CsrMatrix<T>& csr, TakeCode take_code) {
-    parallel(parts(), [&](int part, int) {
-      Encoder encoder(csr.pattern, order_);
-      Extent at = starts_[part];
-      for (std::int64_t first = borders_[part]; first < borders_[part + 1]; first += packed::window) {
-        encoder.encode(first);
-        Extent next = at;
-        next += encoder.extent();
-        if (next.words > starts_[part + 1].words || next.slots > starts_[part + 1].slots)
-          throw BadArgument(
-              "the pattern of a sell-packed matrix changed while it was read; build a new matrix");
-        take_code(at.words, encoder.code());
-        const T* from = csr.values + csr.pattern.row_ptr[first];
-        T* to = values_.data() + at.slots * packed::height;
-        for (std::uint32_t source : encoder.source())
-          *to++ = source == packed::no_source ? T(0) : from[source];
-        at = next;
-      }
-    });
+  void fill(int p, const CsrMatrix<T>& csr) {
+    packed::fill_values(code_.data() + starts_[p].words, places_.data() + starts_[p].places, csr.pattern,
+                        csr.values, borders_[p], borders_[p + 1],
+                        values_.data() + starts_[p].slots * packed::height);
   }
 
   // act(row, entries by column) for every row, in parallel.
@@ -226,10 +247,11 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
     entries.erase(end, entries.end());
   }
 
-  packed::Order order_;
   std::vector<std::int64_t> borders_;
-  std::vector<Extent> starts_{Extent{}};  // of each part in code and slots, and the end
+  std::vector<Extent> starts_{Extent{}};  // of each part in code, slots and places, and the end
+  std::vector<std::uint64_t> checksums_;  // of each part's pattern
   Buffer<std::uint32_t> code_;
+  Buffer<unsigned char> places_;
   Buffer<T> values_;
 };
 
@@ -255,15 +277,15 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
     if (pattern.row_ptr[end] - pattern.row_ptr[first] >= packed::no_source)
       return Admission::refuse(fmt::format("rows {} to {} hold more than 2^32 - 2 entries", first, end - 1));
   }
-  auto extents = std::make_shared<std::vector<Extent>>(
-      part_extents(pattern, order_of(params), part_borders(context, pattern)));
+  auto plan = std::make_shared<Plan>(make_plan(pattern, order_of(params), part_borders(context, pattern)));
   Extent extent;
-  for (const Extent& e : *extents) extent += e;
+  for (const Plan::Part& part : plan->parts) extent += part.extent();
   const std::int64_t stored = extent.slots * packed::height;
-  const std::size_t bytes =
-      static_cast<std::size_t>(extent.words) * 4 + static_cast<std::size_t>(stored) * value_bytes;
+  const std::size_t bytes = static_cast<std::size_t>(extent.words) * 4 +
+                            static_cast<std::size_t>(extent.places) +
+                            static_cast<std::size_t>(stored) * value_bytes;
   Admission admission = admit_stored(pattern, stored, packed::height, bytes);
-  admission.plan = std::move(extents);
+  admission.plan = std::move(plan);
   return admission;
 }
 

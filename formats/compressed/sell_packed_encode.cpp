@@ -1,4 +1,5 @@
 // Choice of slots and of the narrowest code for each. See sell_packed.cpp.
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -54,8 +55,8 @@ void Encoder::encode(std::int64_t first) {
 }
 
 void Encoder::encode_rows(std::int64_t first, int rows, const unsigned char* order, Result& result) {
-  result.code.clear(), result.source.clear();
-  result.cost = 0;
+  result.code.clear(), result.places.clear();
+  result.slots = 0, result.cost = 0;
   result.code.push_back(order != nullptr);
   if (order) {
     result.code.resize(1 + order_words);
@@ -64,23 +65,22 @@ void Encoder::encode_rows(std::int64_t first, int rows, const unsigned char* ord
   std::array<std::int64_t, height> lanes;
   for (int s = 0; s < rows; s += height) {
     if (!order && s + height <= rows) {
-      encode_natural_slice(first, first + s, result);
+      encode_natural_slice(first + s, result);
       continue;
     }
     for (int l = 0; l < height; ++l) lanes[l] = s + l >= rows ? -1 : first + (order ? order[s + l] : s + l);
-    result.cost += encode_slice(first, lanes, order == nullptr, result);
+    result.cost += encode_slice(lanes, order == nullptr, result);
   }
 }
 
-void Encoder::encode_natural_slice(std::int64_t first, std::int64_t row, Result& result) {
+void Encoder::encode_natural_slice(std::int64_t row, Result& result) {
   const std::int64_t begin = pattern_.row_ptr[row], entries = pattern_.row_ptr[row + height] - begin;
-  const auto offset = static_cast<std::uint32_t>(begin - pattern_.row_ptr[first]);
   const std::int32_t* col = pattern_.col + begin;
   const auto base = static_cast<std::int32_t>(row);
   if (entries == 0 || entries > longest_shape) {
     std::array<std::int64_t, height> rows;
     for (int l = 0; l < height; ++l) rows[l] = row + l;
-    result.cost += encode_slice(first, rows, true, result);
+    result.cost += encode_slice(rows, true, result);
     return;
   }
   std::array<std::uint32_t, height> ends;
@@ -99,40 +99,37 @@ void Encoder::encode_natural_slice(std::int64_t first, std::int64_t row, Result&
     for (std::int64_t k = 0; k < entries; ++k) differ |= (col[k] - base) ^ known[k];
     same = differ == 0;
   }
-  const std::size_t code_begin = result.code.size(), source_begin = result.source.size();
+  const std::size_t code_begin = result.code.size(), places_begin = result.places.size();
+  const std::int64_t slots_before = result.slots;
   hits_ += same;
   if (same) {
     result.code.resize(code_begin + shape.code.size());
     std::uint32_t* code = &result.code[code_begin];
     std::copy(shape.code.begin(), shape.code.end(), code);
     for (std::uint32_t word : shape.bases) code[word] += static_cast<std::uint32_t>(row);
-    const std::size_t values = shape.source.size();
-    result.source.resize(source_begin + values);
-    std::uint32_t* to = result.source.data() + source_begin;
-    const std::uint32_t* from = shape.source.data();
-    for (std::size_t i = 0; i < values; ++i) to[i] = from[i] == no_source ? no_source : from[i] + offset;
+    result.places.insert(result.places.end(), shape.places.begin(), shape.places.end());
+    result.slots += shape.slots;
     result.cost += shape.cost;
     return;
   }
   std::array<std::int64_t, height> rows;
   for (int l = 0; l < height; ++l) rows[l] = row + l;
-  const double cost = encode_slice(first, rows, true, result);
+  const double cost = encode_slice(rows, true, result);
   result.cost += cost;
   // A matrix without regularity would only pay for what it never uses.
   if (at_the_end_ || (++misses_ > 256 + 2 * hits_ && misses_ % 16 != 0)) return;
   shape.ends = ends;
   shape.columns.resize(static_cast<std::size_t>(entries));
   for (std::int64_t k = 0; k < entries; ++k) shape.columns[k] = col[k] - base;
-  learn_shape(shape, row, offset, result, code_begin, source_begin, cost);
+  shape.cost = cost;
+  shape.slots = result.slots - slots_before;
+  shape.code.assign(result.code.begin() + static_cast<std::ptrdiff_t>(code_begin), result.code.end());
+  shape.places.assign(result.places.begin() + static_cast<std::ptrdiff_t>(places_begin), result.places.end());
+  learn_shape(shape, row);
 }
 
-void Encoder::learn_shape(Shape& shape, std::int64_t row, std::uint32_t offset, const Result& result,
-                          std::size_t code_begin, std::size_t source_begin, double cost) {
-  shape.cost = cost;
-  shape.code.assign(result.code.begin() + static_cast<std::ptrdiff_t>(code_begin), result.code.end());
-  shape.source.assign(result.source.begin() + static_cast<std::ptrdiff_t>(source_begin), result.source.end());
-  for (std::uint32_t& source : shape.source)
-    if (source != no_source) source -= offset;
+// Makes the code relative to the slice's first row.
+void Encoder::learn_shape(Shape& shape, std::int64_t row) {
   shape.bases.clear();
   std::int64_t reach = 0;
   for (std::uint32_t at = 0; at < shape.code.size();) {
@@ -154,8 +151,7 @@ void Encoder::learn_shape(Shape& shape, std::int64_t row, std::uint32_t offset, 
 }
 
 // Returns the cost.
-double Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
-                             Result& result) {
+double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool natural, Result& result) {
   unsigned live = 0;
   at_the_end_ = false;
   for (int l = 0; l < height; ++l) {
@@ -163,14 +159,15 @@ double Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, 
     if (rows[l] >= 0) {
       columns_[l] = pattern_.col + pattern_.row_ptr[rows[l]];
       length_[l] = pattern_.row_length(rows[l]);
-      offset_[l] = static_cast<std::uint32_t>(pattern_.row_ptr[rows[l]] - pattern_.row_ptr[first]);
     }
     if (length_[l] > 0) live |= 1u << l;
   }
   double cost = 0;
+  Rule rule = by_rank;
   slots_.clear();
   if (natural && live == 255 && take_full_diagonals()) {
-    if (!add_slots_by_diagonal()) add_slots_by_rank();
+    rule = by_diagonal;
+    if (!add_slots_by_diagonal()) add_slots_by_rank(), rule = full_then_rank;
     cost = group_slots();
     // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
     if (groups_.back().kind != contiguous) {
@@ -182,14 +179,18 @@ double Encoder::encode_slice(std::int64_t first, const std::array<std::int64_t, 
       if (cost_by_rank >= cost)
         std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
       else
-        cost = cost_by_rank;
+        cost = cost_by_rank, rule = by_rank;
     }
   } else {
     keep_all_rows();
-    if (!natural || live == 255 || !add_slots_by_diagonal()) add_slots_by_rank();
+    full_.clear();
+    if (natural && live != 255 && add_slots_by_diagonal())
+      rule = by_diagonal;
+    else
+      add_slots_by_rank();
     cost = group_slots();
   }
-  emit(live, result);
+  emit(live, rule, result);
   return cost;
 }
 
@@ -234,8 +235,7 @@ bool Encoder::take_full_diagonals() {
         rest_[l].push_back(static_cast<std::int32_t>(k));
         continue;
       }
-      slots_[next].col[l] = columns_[l][k];
-      slots_[next++].source[l] = offset_[l] + static_cast<std::uint32_t>(k);
+      slots_[next++].col[l] = columns_[l][k];
     }
   }
   return true;
@@ -260,11 +260,9 @@ bool Encoder::add_slots_by_diagonal() {
     Slot& slot = slots_.emplace_back();
     slot.mask = 0;
     for (int l = 0; l < height; ++l) {
-      slot.source[l] = no_source;
       if (at[l] == rest_[l].size() || columns_[l][rest_[l][at[l]]] - l != diagonal) continue;
       slot.mask |= 1u << l;
-      slot.col[l] = columns_[l][rest_[l][at[l]]];
-      slot.source[l] = offset_[l] + static_cast<std::uint32_t>(rest_[l][at[l]++]);
+      slot.col[l] = columns_[l][rest_[l][at[l]++]];
     }
   }
 }
@@ -277,11 +275,9 @@ void Encoder::add_slots_by_rank() {
     Slot& slot = slots_.emplace_back();
     slot.mask = 0;
     for (int l = 0; l < height; ++l) {
-      slot.source[l] = no_source;
       if (k >= rest_[l].size()) continue;
       slot.mask |= 1u << l;
       slot.col[l] = columns_[l][rest_[l][k]];
-      slot.source[l] = offset_[l] + static_cast<std::uint32_t>(rest_[l][k]);
     }
   }
 }
@@ -408,7 +404,27 @@ double Encoder::group_slots() {
   return cost;
 }
 
-void Encoder::emit(unsigned live, Result& result) {
+// The numbers of the slots when full diagonals and others are taken together.
+void Encoder::number_by_diagonal() {
+  number_.resize(slots_.size());
+  std::size_t full = 0, other = full_.size();
+  const auto diagonal = [&](std::size_t s) {
+    const int lane = std::countr_zero(slots_[s].mask);
+    return slots_[s].col[lane] - lane;
+  };
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const bool take_full = other == slots_.size() || (full < full_.size() && full_[full] < diagonal(other));
+    number_[take_full ? full++ : other++] = static_cast<std::uint32_t>(i);
+  }
+}
+
+void Encoder::emit(unsigned live, Rule rule, Result& result) {
+  if (rule == by_diagonal) number_by_diagonal();
+  result.slots += static_cast<std::int64_t>(slots_.size());
+  const std::size_t size = slots_.size() <= 256 ? 1 : slots_.size() <= 65536 ? 2 : 4;
+  std::size_t place = result.places.size();
+  result.places.resize(place + 1 + size * groups_.size());
+  result.places[place++] = static_cast<unsigned char>(rule | size << 2);
   // Groups of each kind not yet written, in order.
   std::array<std::vector<int>, kinds>& of_kind = of_kind_;
   for (auto& list : of_kind) list.clear();
@@ -416,21 +432,28 @@ void Encoder::emit(unsigned live, Result& result) {
   std::array<std::size_t, kinds> done{};
   for (;;) {
     ChunkHeader header{{}, live, true};
+    std::size_t words = header_words;
     for (int kind = 0; kind < kinds; ++kind) {
       const std::size_t left = of_kind[kind].size() - done[kind];
       header.groups[kind] = static_cast<int>(std::min<std::size_t>(left, most_groups));
       header.last &= left <= most_groups;
+      words += static_cast<std::size_t>(header.groups[kind] * group_words[kind]);
     }
-    result.code.resize(result.code.size() + header_words);
-    write_header(header, &result.code[result.code.size() - header_words]);
+    const std::size_t begin = result.code.size();
+    result.code.resize(begin + words);
+    std::uint32_t* code = &result.code[begin];
+    write_header(header, code);
+    code += header_words;
     for (int kind = 0; kind < kinds; ++kind)
       for (int i = 0; i < header.groups[kind]; ++i) {
         Group& group = groups_[of_kind[kind][done[kind]++]];
         if (kind == pair) group.words[2] |= static_cast<std::uint32_t>(group.run) << 24;
         if (kind == quad) group.words[4] = static_cast<std::uint32_t>(group.run);
-        result.code.insert(result.code.end(), group.words.begin(), group.words.begin() + group_words[kind]);
-        for (int s = group.first; s < group.first + group.run; ++s)
-          result.source.insert(result.source.end(), slots_[s].source.begin(), slots_[s].source.end());
+        code = std::copy_n(group.words.begin(), group_words[kind], code);
+        const auto slot = static_cast<std::size_t>(group.first);
+        const std::uint32_t number = rule == by_diagonal ? number_[slot] : static_cast<std::uint32_t>(slot);
+        for (std::size_t byte = 0; byte < size; ++byte)
+          result.places[place++] = static_cast<unsigned char>(number >> (8 * byte));
       }
     if (header.last) break;
   }

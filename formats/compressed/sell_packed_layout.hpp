@@ -131,10 +131,21 @@ void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std:
   }
 }
 
-// Words of code and slots of a stretch of windows.
+// How the slots of a slice were filled, which says where their values come from. The slots are numbered in
+// the order in which they were made; the code stores them by kind. For each slice `places` holds a byte
+// rule | size << 2, and for each group of its code, in order, the number of its first slot in `size` bytes
+// (1, 2 or 4). Numbers go up by one within a run.
+//   by_rank         slot k has the k-th entry of each row
+//   full_then_rank  the diagonals that all rows have (the contiguous slots) first, then the rest by rank
+//   by_diagonal     one slot for each diagonal column - lane that some row has, in ascending order
+enum Rule : unsigned char { by_rank, full_then_rank, by_diagonal };
+
+// Words of code, slots and bytes of places of a stretch of windows.
 struct Extent {
-  std::int64_t words = 0, slots = 0;
-  Extent& operator+=(const Extent& other) { return words += other.words, slots += other.slots, *this; }
+  std::int64_t words = 0, slots = 0, places = 0;
+  Extent& operator+=(const Extent& other) {
+    return words += other.words, slots += other.slots, places += other.places, *this;
+  }
   bool operator==(const Extent&) const = default;
 };
 
@@ -143,30 +154,33 @@ enum class Order : unsigned char { automatic, natural, sorted };
 // Of a stored value: it is padding.
 constexpr std::uint32_t no_source = 0xffffffff;
 
-// Encodes one window after the other. What comes out depends on the pattern alone, so that it is the same
-// when sizes are predicted, when the matrix is built and when it gets new values. One for each thread.
+// The values of the windows of rows begin .. end - 1 from those of the matrix: no column is searched for.
+// The pattern is the one that was encoded.
+void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+                 const double* from, std::int64_t begin, std::int64_t end, double* values);
+void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+                 const float* from, std::int64_t begin, std::int64_t end, float* values);
+
+// Encodes one window after the other. What comes out depends on the pattern alone. One for each thread.
 class Encoder {
  public:
   Encoder(const SparsityPattern& pattern, Order order) : pattern_(pattern), order_(order), known_(shapes) {}
 
   // Rows first .. min(first + 256, rows) - 1. What the members below return lives until the next call.
   void encode(std::int64_t first);
-  Extent extent() const {
-    return {static_cast<std::int64_t>(best_->code.size()),
-            static_cast<std::int64_t>(best_->source.size()) / height};
-  }
   const std::vector<std::uint32_t>& code() const { return best_->code; }
-  // For each stored value the entry of the matrix it is, counted from the window's first, or no_source.
-  const std::vector<std::uint32_t>& source() const { return best_->source; }
+  const std::vector<unsigned char>& places() const { return best_->places; }
+  std::int64_t slots() const { return best_->slots; }
 
  private:
   struct Slot {
     std::array<std::int32_t, height> col;  // of padding too: a column of the same row
-    std::array<std::uint32_t, height> source;
     unsigned mask;
   };
   struct Result {
-    std::vector<std::uint32_t> code, source;
+    std::vector<std::uint32_t> code;
+    std::vector<unsigned char> places;
+    std::int64_t slots = 0;
     double cost = 0;
   };
   struct Group {
@@ -179,18 +193,18 @@ class Encoder {
   struct Shape {
     std::array<std::uint32_t, height> ends{};  // of the rows, counted in entries
     std::vector<std::int32_t> columns;
-    std::vector<std::uint32_t> code, source, bases;  // bases: which words of code are columns
-    std::int64_t reach = 0;                          // columns needed behind the slice's first row
+    std::vector<std::uint32_t> code, bases;  // bases: which words of code are columns
+    std::vector<unsigned char> places;
+    std::int64_t slots = 0;
+    std::int64_t reach = 0;  // columns needed behind the slice's first row
     double cost = 0;
   };
   static constexpr std::size_t shapes = 512;
 
   void encode_rows(std::int64_t first, int rows, const unsigned char* order, Result& result);
-  void encode_natural_slice(std::int64_t first, std::int64_t row, Result& result);
-  void learn_shape(Shape& shape, std::int64_t row, std::uint32_t offset, const Result& result,
-                   std::size_t code_begin, std::size_t source_begin, double cost);
-  double encode_slice(std::int64_t first, const std::array<std::int64_t, height>& rows, bool natural,
-                      Result& result);
+  void encode_natural_slice(std::int64_t row, Result& result);
+  static void learn_shape(Shape& shape, std::int64_t row);
+  double encode_slice(const std::array<std::int64_t, height>& rows, bool natural, Result& result);
   void keep_all_rows();
   bool take_full_diagonals();
   bool add_slots_by_diagonal();
@@ -199,7 +213,8 @@ class Encoder {
   double group_slots();  // returns the cost
   Group classify(int slot);
   bool extends(const Group& group, int slot);
-  void emit(unsigned live, Result& result);
+  void number_by_diagonal();
+  void emit(unsigned live, Rule rule, Result& result);
 
   const SparsityPattern pattern_;
   Order order_;
@@ -209,12 +224,12 @@ class Encoder {
   // One slice
   std::array<const std::int32_t*, height> columns_{};
   std::array<std::int64_t, height> length_{};
-  std::array<std::uint32_t, height> offset_{};
   std::array<std::vector<std::int32_t>, height> rest_;  // positions in the row not yet in a slot
   std::vector<Slot> slots_, other_slots_;
   std::vector<Group> groups_, other_groups_;
   std::array<std::vector<int>, kinds> of_kind_;
   std::vector<std::int32_t> full_;
+  std::vector<std::uint32_t> number_;
   std::vector<int> place_;
   std::int64_t hits_ = 0, misses_ = 0;
   bool at_the_end_ = false;  // the last columns of x changed a code of this slice
