@@ -1,9 +1,10 @@
 #!/bin/sh
 # Runs all tests of a build folder and says what passed, failed and was skipped, and why.
 set -u
-build=${1:-build/cpu-release}
+build=$(cd "${1:-build/cpu-release}" && pwd) || exit 1
 rm -rf "$build/test-results"
+mkdir -p "$build/test-results"
 status=0
-ctest --test-dir "$build" --output-on-failure -j "$(nproc)" || status=$?
-python3 "$(dirname "$0")/summary.py" "$build/test-results" "$build/Testing/Temporary/LastTest.log" || status=$?
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" --output-junit "$build/test-results/ctest.junit" || status=$?
+python3 "$(dirname "$0")/summary.py" "$build/test-results" "$build/test-results/ctest.junit" || status=$?
 exit $status

@@ -1,59 +1,65 @@
 #!/usr/bin/env python3
-"""Counts what the tests did, one line for each reason to skip: summary.py RESULTS_FOLDER CTEST_LOG
+"""Counts what the tests did, one line for each reason to skip: summary.py RESULTS_FOLDER CTEST_JUNIT
 
-GoogleTest binaries write XML into RESULTS_FOLDER; other tests are counted from ctest's log, where exit code 77
-means skipped. A skipped test is never counted as passed. Exit status 1 when a test failed or none ran.
+CTEST_JUNIT is what `ctest --output-junit` wrote: one entry for each test of ctest. Where RESULTS_FOLDER has GoogleTest's
+XML for an entry its cases are counted instead. A skipped or disabled test is never counted as passed, and an entry
+that failed counts at least one failure, also when it died before or after its cases. The last line is the counts
+alone. Exit status 1 when a test failed or none passed.
 """
 import collections
 import pathlib
-import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
 
+def reason_of(skip) -> str:
+    lines = (skip.get("message") or skip.text or "no reason given").strip().splitlines()
+    # GoogleTest puts file:line before the message.
+    return lines[-1] if len(lines) > 1 and ":" in lines[0] and lines[0][-1].isdigit() else lines[0]
+
+
 def main() -> int:
-    results, log = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    passed = failed = 0
-    skipped = collections.defaultdict(list)
-    with_xml = set()
-    for file in sorted(results.glob("*.xml")):
-        with_xml.add(file.stem)
-        try:
-            root = ElementTree.parse(file).getroot()
-        except ElementTree.ParseError:
-            failed += 1
-            continue
-        for case in root.iter("testcase"):
-            if case.get("status") != "run":
-                continue
-            if case.find("failure") is not None:
-                failed += 1
-            elif (skip := case.find("skipped")) is not None:
-                reason = (skip.get("message") or skip.text or "no reason given").strip().splitlines()
-                text = reason[-1] if len(reason) > 1 and ":" in reason[0] and reason[0][-1].isdigit() else reason[0]
-                skipped[text].append(f"{case.get('classname')}.{case.get('name')}")
-            else:
-                passed += 1
-    # ctest entries that are not GoogleTest binaries.
-    name, output = None, ""
-    for line in (log.read_text(errors="replace").splitlines() if log.exists() else []):
-        if match := re.match(r"^\d+/\d+ Testing: (.+)$", line):
-            name, output = match.group(1), ""
-        elif name and name not in with_xml:
-            output += line + "\n"
-            if line == "Test Passed.":
-                passed, name = passed + 1, None
-            elif line.startswith("Test Skipped.") or "Test Skipped" in line:
-                reason = next((l for l in output.splitlines() if l.startswith("skipped:")), "skipped: no reason given")
-                skipped[reason.removeprefix("skipped:").strip()].append(name)
-                name = None
-            elif line.startswith("Test Failed") or line.startswith("Test Timeout") or "***Exception" in line:
-                failed, name = failed + 1, None
+    results, junit = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    passed, failed, skipped = 0, [], collections.defaultdict(list)
+    for entry in ElementTree.parse(junit).getroot().iter("testcase"):
+        name, status = entry.get("name"), entry.get("status")
+        failed_before = len(failed)
+        file = results / f"{name}.xml"
+        cases = []
+        if file.exists():
+            try:
+                cases = [case for case in ElementTree.parse(file).getroot().iter("testcase") if case.get("status") == "run"]
+            except ElementTree.ParseError:
+                failed.append(f"{name} (its results are not whole)")
+            for case in cases:
+                full_name = f"{case.get('classname')}.{case.get('name')}"
+                if case.find("failure") is not None:
+                    failed.append(full_name)
+                elif (skip := case.find("skipped")) is not None:
+                    skipped[reason_of(skip)].append(full_name)
+                else:
+                    passed += 1
+            if not cases and len(failed) == failed_before:
+                failed.append(f"{name} (it has no test)")
+            elif status == "fail" and len(failed) == failed_before:
+                failed.append(f"{name} (it failed outside its tests)")
+        elif status == "run":
+            passed += 1
+        elif status == "disabled":
+            skipped["disabled"].append(name)
+        elif status == "notrun" and (entry.find("skipped").get("message") or "").startswith("SKIP_"):
+            output = (entry.findtext("system-out") or "").splitlines()
+            text = next((line for line in output if line.startswith("skipped:")), "skipped: no reason given")
+            skipped[text.removeprefix("skipped:").strip()].append(name)
+        else:  # failed, timed out, or its program is not there
+            failed.append(name)
     for reason, names in sorted(skipped.items()):
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         print(f"skipped ({len(names)}): {reason}\n    {shown}")
+    for name in failed:
+        print(f"failed: {name}")
     count = sum(len(names) for names in skipped.values())
-    print(f"{passed} passed, {failed} failed, {count} skipped")
+    print(f"{passed} passed, {len(failed)} failed, {count} skipped")
     return 1 if failed or not passed else 0
 
 

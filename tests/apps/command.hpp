@@ -77,6 +77,45 @@ class CommandTest : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), slurp(folder_ / "out"),
             slurp(folder_ / "err")};
   }
+  // Waits until the command is iterating: it has taken the interrupt signal over, which it does right before
+  // it solves, and has used this much processor time since. False when it ended before.
+  static bool wait_until_solving(pid_t child, double seconds = 0.2) {
+    const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+    const std::string process = "/proc/" + std::to_string(child);
+    const auto catches_interrupts = [&] {
+      const std::string status = slurp(process + "/status");
+      const std::size_t at = status.find("SigCgt:");
+      if (at == std::string::npos) return false;
+      return (std::stoull(status.substr(at + 7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+    };
+    const auto ended = [&] {
+      siginfo_t info{};
+      return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+             info.si_pid != 0;
+    };
+    const auto processor_seconds =
+        [&] {  // fields 14 and 15 of proc(5) stat, counted behind the name in brackets
+          const std::string stat = slurp(process + "/stat");
+          const std::size_t name_end = stat.rfind(')');
+          if (name_end == std::string::npos) return 0.0;
+          std::istringstream fields(stat.substr(name_end + 1));
+          std::string skipped;
+          for (int field = 3; field < 14; ++field) fields >> skipped;
+          double user = 0, system = 0;
+          fields >> user >> system;
+          return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+        };
+    while (!catches_interrupts()) {
+      if (ended()) return false;
+      wait();
+    }
+    const double begin = processor_seconds();
+    while (processor_seconds() < begin + seconds) {
+      if (ended()) return false;
+      wait();
+    }
+    return true;
+  }
   Outcome run(const std::vector<std::string>& arguments) { return finish(start(arguments)); }
 
   std::filesystem::path folder_, work_;

@@ -134,7 +134,7 @@ TEST_F(Command, StartsFromTheGivenVector) {
 TEST_F(Command, InterruptWritesReportAndSolution) {
   write("p.yaml", endless);
   const pid_t child = start({"solve", "p.yaml", "--threads", "1"});
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_TRUE(wait_until_solving(child));
   kill(child, SIGINT);
   const Outcome o = finish(child);
   EXPECT_EQ(o.code, 1) << o.err;
@@ -153,7 +153,7 @@ TEST_F(Command, KeepsAnOldReportWhenKilled) {
   write("p.yaml", endless);
   write("r.json", "old");
   const pid_t child = start({"solve", "p.yaml", "--threads", "1"});
-  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  EXPECT_TRUE(wait_until_solving(child));
   kill(child, SIGKILL);
   EXPECT_EQ(finish(child).code, 128 + SIGKILL);
   EXPECT_EQ(files().at("r.json"), "old");

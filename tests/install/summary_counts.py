@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Checks that tests/summary.py counts right, also what died, timed out or was skipped: summary_counts.py SUMMARY"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+JUNIT = """<?xml version="1.0"?><testsuite>
+<testcase name="plain" status="run"><system-out>Test Passed.</system-out></testcase>
+<testcase name="bad" status="fail"><failure message=""/></testcase>
+<testcase name="skips" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/><system-out>a
+skipped: no luck
+</system-out></testcase>
+<testcase name="absent" status="notrun"><skipped message="Unable to find executable"/></testcase>
+<testcase name="off" status="disabled"/>
+<testcase name="cases" status="fail"><failure message=""/></testcase>
+<testcase name="died-late" status="fail"><failure message=""/></testcase>
+<testcase name="died-early" status="fail"><failure message=""/></testcase>
+<testcase name="empty" status="run"/>
+</testsuite>"""
+CASES = """<testsuites><testsuite>
+<testcase classname="A" name="passes" status="run"/>
+<testcase classname="A" name="skips" status="run"><skipped message="here.cpp:7&#x0A;no luck"/></testcase>
+<testcase classname="A" name="fails" status="run"><failure message="x"/></testcase>
+<testcase classname="A" name="filtered" status="notrun"/>
+</testsuite></testsuites>"""
+PASSES = '<testsuites><testsuite><testcase classname="B" name="passes" status="run"/></testsuite></testsuites>'
+
+with tempfile.TemporaryDirectory() as temporary:
+    folder = pathlib.Path(temporary)
+    (folder / "ctest.junit").write_text(JUNIT)
+    (folder / "cases.xml").write_text(CASES)
+    (folder / "died-late.xml").write_text(PASSES)
+    (folder / "empty.xml").write_text("<testsuites/>")
+    run = subprocess.run([sys.executable, sys.argv[1], folder, folder / "ctest.junit"], text=True, capture_output=True)
+print(run.stdout, run.stderr)
+lines = run.stdout.splitlines()
+expected = {
+    "the counts": lines[-1] == "3 passed, 6 failed, 3 skipped",
+    "the exit status": run.returncode == 1,
+    "one reason for two": "skipped (2): no luck" in lines and "    skips, A.skips" in lines,
+    "who failed": [line for line in lines if line.startswith("failed: ")] == [
+        "failed: bad", "failed: absent", "failed: A.fails", "failed: died-late (it failed outside its tests)",
+        "failed: died-early", "failed: empty (it has no test)"],
+}
+print(expected)
+sys.exit(0 if all(expected.values()) else 1)
