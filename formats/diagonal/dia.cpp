@@ -45,10 +45,10 @@ std::vector<std::int32_t> find_offsets(const Context& context, const SparsityPat
   });
   std::vector<std::int32_t> offsets;
   const char *const begin = used.data(), *const end = begin + used.size();
-  for (const char* p = begin;
-       (p = static_cast<const char*>(std::memchr(p, 1, static_cast<std::size_t>(end - p))));) {
+  for (const char* p = begin; p != end; ++p) {
+    p = static_cast<const char*>(std::memchr(p, 1, static_cast<std::size_t>(end - p)));
+    if (!p) break;
     offsets.push_back(static_cast<std::int32_t>(p - begin - pattern.rows));
-    if (++p == end) break;
   }
   return offsets;
 }
