@@ -7,5 +7,5 @@ if ! command -v clang++ >/dev/null; then
   exit 1
 fi
 cmake --preset fuzz -DPROTEAN_FUZZ_SECONDS="${1:-10}"
-cmake --build --preset fuzz
+cmake --build --preset fuzz --target fuzz_targets
 ctest --preset fuzz -L fuzz
