@@ -1,6 +1,5 @@
 // Choice of slots and of the narrowest code for each. See sell_packed.cpp.
 #include <bit>
-#include <limits>
 #include <numeric>
 
 #include "formats/compressed/sell_packed_layout.hpp"
@@ -15,19 +14,25 @@ constexpr std::array<double, kinds> work = {0, 4, 8, 24, 24, 24};
 // What a slot costs at least in sorted order, where rows are hardly ever neighbours, in the same unit.
 constexpr double least_cost_of_sorted_slot = 64 + 12 + 4;
 
+// Sorting that saves fewer slots than this is not worth the neighbourhood it loses.
+constexpr double least_gain = 0.97;
+
+// One slice of so many rows is encoded in either order to choose between them.
+constexpr int sample_step = 64;
+
 // Slices with more entries are not worth remembering.
 constexpr std::int64_t longest_shape = 4096;
 
-constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t none = no_column;
 
 }  // namespace
 
 void Encoder::encode(std::int64_t first) {
   const int rows = static_cast<int>(std::min<std::int64_t>(window, pattern_.rows - first));
-  if (order_ != Order::sorted) {
+  if (order_ == Order::natural) {
     encode_rows(first, rows, nullptr, natural_);
     best_ = &natural_;
-    if (order_ == Order::natural) return;
+    return;
   }
   // The longest rows first, rows of one length in their order.
   std::array<std::int64_t, window> length;
@@ -45,13 +50,37 @@ void Encoder::encode(std::int64_t first) {
     std::stable_sort(order.begin(), order.begin() + rows,
                      [&](unsigned char a, unsigned char b) { return length[a] > length[b]; });
   }
-  if (order_ == Order::automatic) {
-    std::int64_t slots = 0;
-    for (int r = 0; r < rows; r += height) slots += length[order[r]];
-    if (static_cast<double>(slots) * least_cost_of_sorted_slot >= natural_.cost) return;
+  const bool sort = order_ == Order::sorted || sorting_pays(first, rows, length, order);
+  Result& result = sort ? sorted_ : natural_;
+  encode_rows(first, rows, sort ? order.data() : nullptr, result);
+  best_ = &result;
+}
+
+// Decides from the number of slots and, where that is not enough, from what a few slices cost in either
+// order: encoding all of them twice would take twice the time.
+bool Encoder::sorting_pays(std::int64_t first, int rows, const std::array<std::int64_t, window>& length,
+                           const std::array<unsigned char, window>& order) {
+  std::int64_t slots = 0, sorted_slots = 0;
+  for (int r = 0; r < rows; r += height) {
+    slots += *std::max_element(length.begin() + r, length.begin() + std::min(r + height, rows));
+    sorted_slots += length[order[r]];
   }
-  encode_rows(first, rows, order.data(), sorted_);
-  if (order_ == Order::sorted || sorted_.cost < natural_.cost) best_ = &sorted_;
+  if (static_cast<double>(sorted_slots) > least_gain * static_cast<double>(slots)) return false;
+  const double a_slot = sampled_cost(first, rows, nullptr);
+  if (static_cast<double>(sorted_slots) * least_cost_of_sorted_slot >= static_cast<double>(slots) * a_slot)
+    return false;
+  return static_cast<double>(sorted_slots) * sampled_cost(first, rows, order.data()) <
+         static_cast<double>(slots) * a_slot;
+}
+
+// Of a slot, from some of the slices.
+double Encoder::sampled_cost(std::int64_t first, int rows, const unsigned char* order) {
+  sample_.code.clear(), sample_.places.clear();
+  sample_.slots = 0, sample_.cost = 0;
+  const int step = rows < window ? height : sample_step;
+  for (int s = rows < window ? 0 : sample_step / 2; s < rows; s += step)
+    encode_rows_of_slice(first, rows, s, order, sample_);
+  return sample_.slots > 0 ? sample_.cost / static_cast<double>(sample_.slots) : 0;
 }
 
 void Encoder::encode_rows(std::int64_t first, int rows, const unsigned char* order, Result& result) {
@@ -62,15 +91,18 @@ void Encoder::encode_rows(std::int64_t first, int rows, const unsigned char* ord
     result.code.resize(1 + order_words);
     std::memcpy(&result.code[1], order, window);
   }
-  std::array<std::int64_t, height> lanes;
-  for (int s = 0; s < rows; s += height) {
-    if (!order && s + height <= rows) {
-      encode_natural_slice(first + s, result);
-      continue;
-    }
-    for (int l = 0; l < height; ++l) lanes[l] = s + l >= rows ? -1 : first + (order ? order[s + l] : s + l);
-    result.cost += encode_slice(lanes, order == nullptr, result);
+  for (int s = 0; s < rows; s += height) encode_rows_of_slice(first, rows, s, order, result);
+}
+
+void Encoder::encode_rows_of_slice(std::int64_t first, int rows, int s, const unsigned char* order,
+                                   Result& result) {
+  if (!order && s + height <= rows) {
+    encode_natural_slice(first + s, result);
+    return;
   }
+  std::array<std::int64_t, height> lanes;
+  for (int l = 0; l < height; ++l) lanes[l] = s + l >= rows ? -1 : first + (order ? order[s + l] : s + l);
+  result.cost += encode_slice(lanes, order == nullptr, result);
 }
 
 void Encoder::encode_natural_slice(std::int64_t row, Result& result) {
@@ -172,9 +204,7 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
     // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
     if (groups_.back().kind != contiguous) {
       std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
-      slots_.clear();
-      keep_all_rows();
-      add_slots_by_rank();
+      add_all_by_rank();
       const double cost_by_rank = group_slots();
       if (cost_by_rank >= cost)
         std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
@@ -182,12 +212,12 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
         cost = cost_by_rank, rule = by_rank;
     }
   } else {
-    keep_all_rows();
     full_.clear();
-    if (natural && live != 255 && add_slots_by_diagonal())
-      rule = by_diagonal;
-    else
-      add_slots_by_rank();
+    if (natural && live != 255) {
+      keep_all_rows();
+      if (add_slots_by_diagonal()) rule = by_diagonal;
+    }
+    if (rule == by_rank) add_all_by_rank();
     cost = group_slots();
   }
   emit(live, rule, result);
@@ -267,6 +297,20 @@ bool Encoder::add_slots_by_diagonal() {
   }
 }
 
+// Of whole rows, the k-th entry of each in slot k.
+void Encoder::add_all_by_rank() {
+  const std::int64_t longest = *std::max_element(length_.begin(), length_.end());
+  std::array<std::int32_t, height> length;
+  std::array<const std::int32_t*, height> columns;
+  static constexpr std::int32_t nothing = 0;
+  for (int l = 0; l < height; ++l) {
+    length[l] = static_cast<std::int32_t>(length_[l]);
+    columns[l] = length_[l] > 0 ? columns_[l] : &nothing + 1;  // entry -1 is read and not used
+  }
+  slots_.resize(static_cast<std::size_t>(longest));
+  slots_by_rank(columns.data(), length.data(), static_cast<std::int32_t>(longest), slots_.data());
+}
+
 // What is left, the k-th of each row in slot k.
 void Encoder::add_slots_by_rank() {
   std::size_t longest = 0;
@@ -303,56 +347,27 @@ Encoder::Group Encoder::classify(int number) {
   Slot& slot = slots_[number];
   Group group{contiguous, number, 1, {}};
   const auto unsign = [](std::int32_t i) { return static_cast<std::uint32_t>(i); };
-  if (slot.mask == 255) {
-    bool all = true;
-    for (int l = 1; l < height; ++l) all &= slot.col[l] == slot.col[0] + l;
-    if (all) {
+  if (pattern_.cols >= height) {
+    const Stretches& found = stretches_[number];
+    const auto& start = found.start;
+    if (found.contiguous) {
       group.words[0] = unsign(slot.col[0]);
       return group;
     }
-  }
-  // Stretches of eight columns that hold all lanes; the last may be moved down so that it ends with x.
-  std::array<std::int32_t, 4> start{};
-  std::uint32_t index = 0;
-  unsigned second_pair = 0, open = slot.mask;
-  int stretches = 0;
-  if (pattern_.cols >= height) {
-    std::array<std::int32_t, height> left;  // none: not in use or done
-    for (int l = 0; l < height; ++l) left[l] = slot.mask >> l & 1 ? slot.col[l] : none;
-    const auto last_start = static_cast<std::int32_t>(pattern_.cols - height);
-    for (; open != 0 && stretches < 4; ++stretches) {
-      std::int32_t low = none;
-      for (int l = 0; l < height; ++l) low = std::min(low, left[l]);
-      at_the_end_ |= low > last_start;
-      low = std::min(low, last_start);
-      start[stretches] = low;
-      // Without branches, which nothing could predict.
-      unsigned taken = 0;
-      const unsigned high = static_cast<unsigned>(stretches % 2) * height;
-      for (int l = 0; l < height; ++l) {
-        const std::uint32_t distance = unsign(left[l]) - unsign(low);
-        const std::uint32_t in = distance < height ? ~0u : 0u;
-        index |= ((distance + high) & in) << (4 * l);
-        taken |= in & 1u << l;
-        left[l] = static_cast<std::int32_t>((unsign(left[l]) & ~in) | (unsign(none) & in));
+    at_the_end_ |= found.at_the_end;
+    if (found.covered && start[3] - start[0] < 65536) {
+      group.words[0] = unsign(start[0]), group.words[1] = found.index;
+      if (found.count <= 2) {
+        group.kind = pair;
+        group.words[2] = unsign(start[1] - start[0]) | slot.mask << 16;
+      } else {
+        group.kind = quad;
+        group.words[2] = unsign(start[1] - start[0]) | unsign(start[2] - start[0]) << 16;
+        group.words[3] =
+            unsign(start[3] - start[0]) | (slot.mask & ~found.second_pair) << 16 | found.second_pair << 24;
       }
-      open &= ~taken;
-      if (stretches >= 2) second_pair |= taken;
+      return group;
     }
-  }
-  const bool covered = pattern_.cols >= height && open == 0;
-  for (int s = std::max(1, stretches); s < 4; ++s) start[s] = start[s - 1];
-  if (covered && start[3] - start[0] < 65536) {
-    group.words[0] = unsign(start[0]), group.words[1] = index;
-    if (stretches <= 2) {
-      group.kind = pair;
-      group.words[2] = unsign(start[1] - start[0]) | slot.mask << 16;
-    } else {
-      group.kind = quad;
-      group.words[2] = unsign(start[1] - start[0]) | unsign(start[2] - start[0]) << 16;
-      group.words[3] = unsign(start[3] - start[0]) | (slot.mask & ~second_pair) << 16 | second_pair << 24;
-    }
-    return group;
   }
   fill_padding(slot);
   const auto [low, high] = std::minmax_element(slot.col.begin(), slot.col.end());
@@ -378,10 +393,7 @@ Encoder::Group Encoder::classify(int number) {
 // True when the slot has the columns of the group's last one plus 1 and its stretches stay inside x.
 bool Encoder::extends(const Group& group, int number) {
   if ((group.kind != pair && group.kind != quad) || group.run == most_run) return false;
-  const Slot &last = slots_[number - 1], &slot = slots_[number];
-  if (slot.mask != last.mask) return false;
-  for (int l = 0; l < height; ++l)
-    if ((slot.mask >> l & 1) && slot.col[l] != last.col[l] + 1) return false;
+  if (!stretches_[number].follows) return false;
   const std::int64_t highest = static_cast<std::int64_t>(group.words[0]) +
                                (group.kind == pair ? group.words[2] & 0xffff : group.words[3] & 0xffff);
   if (highest + group.run + height <= pattern_.cols) return true;
@@ -392,6 +404,10 @@ bool Encoder::extends(const Group& group, int number) {
 double Encoder::group_slots() {
   double cost = 8.0 * height * static_cast<double>(slots_.size());
   groups_.clear();
+  if (pattern_.cols >= height) {
+    stretches_.resize(std::max(stretches_.size(), slots_.size()));
+    find_stretches(slots_.data(), slots_.size(), pattern_.cols, stretches_.data());
+  }
   for (int s = 0; s < static_cast<int>(slots_.size()); ++s) {
     if (!groups_.empty() && extends(groups_.back(), s)) {
       ++groups_.back().run;

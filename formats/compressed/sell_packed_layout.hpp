@@ -161,6 +161,33 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values);
 
+// No column of a matrix: there are fewer.
+constexpr std::int32_t no_column = 0x7fffffff;
+
+struct Slot {
+  std::array<std::int32_t, height> col;  // any number where the mask is 0
+  unsigned mask;
+};
+
+// Up to four stretches of eight columns, ascending, that hold the columns of a slot; the last may be moved
+// down so that it ends with x.
+struct Stretches {
+  std::array<std::int32_t, 4> start;  // those not needed equal the last that is
+  std::uint32_t index;        // 4 bits a lane: 8 for the second of a pair, and the place in the stretch
+  std::uint32_t second_pair;  // lanes of the last two
+  int count;
+  bool covered;     // no lane is left
+  bool at_the_end;  // the end of x had a say
+  bool contiguous;  // all eight lanes, each one higher than the one before
+  bool follows;     // the slot before has the same mask and columns lower by one
+};
+
+// Slot k has the k-th column of each row. Entry -1 of a row without entries is read and not used.
+void slots_by_rank(const std::int32_t* const* columns, const std::int32_t* length, std::int32_t slots,
+                   Slot* out);
+// cols >= 8.
+void find_stretches(const Slot* slots, std::size_t count, std::int64_t cols, Stretches* out);
+
 // Encodes one window after the other. What comes out depends on the pattern alone. One for each thread.
 class Encoder {
  public:
@@ -173,10 +200,6 @@ class Encoder {
   std::int64_t slots() const { return best_->slots; }
 
  private:
-  struct Slot {
-    std::array<std::int32_t, height> col;  // of padding too: a column of the same row
-    unsigned mask;
-  };
   struct Result {
     std::vector<std::uint32_t> code;
     std::vector<unsigned char> places;
@@ -206,6 +229,7 @@ class Encoder {
   static void learn_shape(Shape& shape, std::int64_t row);
   double encode_slice(const std::array<std::int64_t, height>& rows, bool natural, Result& result);
   void keep_all_rows();
+  void add_all_by_rank();
   bool take_full_diagonals();
   bool add_slots_by_diagonal();
   void add_slots_by_rank();
@@ -213,19 +237,24 @@ class Encoder {
   double group_slots();  // returns the cost
   Group classify(int slot);
   bool extends(const Group& group, int slot);
+  bool sorting_pays(std::int64_t first, int rows, const std::array<std::int64_t, window>& length,
+                    const std::array<unsigned char, window>& order);
+  void encode_rows_of_slice(std::int64_t first, int rows, int s, const unsigned char* order, Result& result);
+  double sampled_cost(std::int64_t first, int rows, const unsigned char* order);
   void number_by_diagonal();
   void emit(unsigned live, Rule rule, Result& result);
 
   const SparsityPattern pattern_;
   Order order_;
   std::vector<Shape> known_;
-  Result natural_, sorted_;
+  Result natural_, sorted_, sample_;
   const Result* best_ = nullptr;
   // One slice
   std::array<const std::int32_t*, height> columns_{};
   std::array<std::int64_t, height> length_{};
   std::array<std::vector<std::int32_t>, height> rest_;  // positions in the row not yet in a slot
   std::vector<Slot> slots_, other_slots_;
+  std::vector<Stretches> stretches_;
   std::vector<Group> groups_, other_groups_;
   std::array<std::vector<int>, kinds> of_kind_;
   std::vector<std::int32_t> full_;
