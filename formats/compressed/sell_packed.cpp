@@ -90,6 +90,10 @@ Plan make_plan(const SparsityPattern& pattern, packed::Order order,
   parallel(parts, [&](int number, int) {
     Encoder encoder(pattern, order);
     Plan::Part part;
+    // Room for most matrices; memory that is not used is not touched.
+    const std::int64_t entries = pattern.row_ptr[borders[number + 1]] - pattern.row_ptr[borders[number]];
+    part.code.reserve(static_cast<std::size_t>(entries / 3));
+    part.places.reserve(static_cast<std::size_t>(entries / 6));
     for (std::int64_t first = borders[number]; first < borders[number + 1]; first += packed::window) {
       encoder.encode(first);
       part.code.insert(part.code.end(), encoder.code().begin(), encoder.code().end());
@@ -99,18 +103,6 @@ Plan make_plan(const SparsityPattern& pattern, packed::Order order,
     plan.parts[number] = std::move(part);
   });
   return plan;
-}
-
-// A sum over columns and row lengths that other columns hardly ever have.
-std::uint64_t checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end) {
-  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15u;
-  std::uint64_t sum = 0;
-  for (std::int64_t r = begin; r < end; ++r)
-    sum = (sum + static_cast<std::uint64_t>(pattern.row_ptr[r + 1])) * odd;
-  std::uint64_t weight = odd;
-  for (std::int64_t k = pattern.row_ptr[begin], last = pattern.row_ptr[end]; k < last; ++k, weight += 2 * odd)
-    sum += static_cast<std::uint32_t>(pattern.col[k]) * weight;
-  return sum;
 }
 
 template <class T>
@@ -129,7 +121,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
       const Plan::Part& part = plan.parts[p];
       std::copy(part.code.begin(), part.code.end(), code_.data() + starts_[p].words);
       std::copy(part.places.begin(), part.places.end(), places_.data() + starts_[p].places);
-      checksums_[p] = checksum(request.csr.pattern, borders_[p], borders_[p + 1]);
+      checksums_[p] = packed::checksum(request.csr.pattern, borders_[p], borders_[p + 1]);
       fill(p, request.csr);
     });
   }
@@ -179,7 +171,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   void do_update_values(const CsrMatrix<T>& csr) override {
     std::vector<char> same(checksums_.size());
     parallel(parts(), [&](int p, int) {
-      same[p] = checksum(csr.pattern, borders_[p], borders_[p + 1]) == checksums_[p];
+      same[p] = packed::checksum(csr.pattern, borders_[p], borders_[p + 1]) == checksums_[p];
     });
     if (std::find(same.begin(), same.end(), 0) != same.end())
       throw BadArgument(

@@ -1,27 +1,69 @@
 // The values of sell-packed from those of CSR, by the rules that its slots were made by. See
 // sell_packed_layout.hpp.
-#include <limits>
+#include "formats/simd.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "formats/compressed/sell_packed_fill.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include "formats/compressed/sell_packed_layout.hpp"
 
+HWY_BEFORE_NAMESPACE();
 namespace protean::formats::packed {
+namespace HWY_NAMESPACE {
 namespace {
-
-constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
 
 // The rows of a slice. Entries are counted from the window's first, so that 32 bits hold them.
 struct Rows {
-  const std::int32_t* col;  // of the window's first entry
-  std::array<std::uint32_t, height> begin, length;
+  std::uint32_t begin[height], length[height];
   std::uint32_t any;  // some entry of the slice
 };
 
-// For each slot in the order of its number and each lane its entry, or no_source.
+// For each slot of a slice in natural order and each lane its entry, counted from the slice's first, or
+// no_source. Slices that look like one before have the same.
 class Sources {
  public:
-  const std::uint32_t* slot(std::size_t number) const { return &of_[number * height]; }
+  // col: of the slice's first entry; row: its first.
+  const std::uint32_t* of(int rule, const Rows& rows, const std::int32_t* col, std::int32_t row,
+                          const std::uint32_t* code) {
+    std::uint32_t entries = 0, slots = 0, hash = static_cast<std::uint32_t>(rule);
+    for (int l = 0; l < height; ++l) {
+      entries += rows.length[l], slots = std::max(slots, rows.length[l]);
+      hash = (hash ^ rows.length[l]) * 0x85ebca6bu;
+    }
+    if (entries == 0) return nullptr;
+    hash ^= static_cast<std::uint32_t>(col[0] - row) * 0x9e3779b1u;
+    hash ^= static_cast<std::uint32_t>(col[entries / 2] - row) * 0x27d4eb2fu;
+    Known& known = known_[(hash ^ hash >> 16) % shapes];
+    if (known.rule == rule && std::equal(rows.length, rows.length + height, known.length)) {
+      std::int32_t differ = 0;
+      for (std::uint32_t k = 0; k < entries; ++k) differ |= (col[k] - row) ^ known.col[k];
+      if (differ == 0) return known.of.data();
+    }
+    known.rule = rule;
+    std::copy(rows.length, rows.length + height, known.length);
+    known.col.resize(entries);
+    for (std::uint32_t k = 0; k < entries; ++k) known.col[k] = col[k] - row;
+    known.of.assign(std::size_t{slots} * height, no_source);
+    if (rule == full_then_rank)
+      FullThenRank(known, row, code);
+    else
+      ByDiagonal(known, slots);
+    return known.of.data();
+  }
 
-  void full_then_rank(const Rows& rows, const std::uint32_t* code, std::size_t slots) {
+ private:
+  struct Known {
+    int rule = -1;
+    std::uint32_t length[height] = {};
+    std::vector<std::int32_t> col;  // relative to the slice's first row
+    std::vector<std::uint32_t> of;
+  };
+  static constexpr std::size_t shapes = 64;
+
+  void FullThenRank(Known& known, std::int32_t row, const std::uint32_t* code) {
     full_.clear();
     // The contiguous slots are the full diagonals in ascending order, in as many chunks as they need.
     for (ChunkHeader header{}; !header.last;) {
@@ -29,58 +71,55 @@ class Sources {
       code += header_words;
       for (int kind = 0; kind < kinds; ++kind) {
         if (kind == contiguous)
-          for (int g = 0; g < header.groups[kind]; ++g) full_.push_back(static_cast<std::int32_t>(code[g]));
+          for (int g = 0; g < header.groups[kind]; ++g)
+            full_.push_back(static_cast<std::int32_t>(code[g]) - row);
         code += header.groups[kind] * group_words[kind];
       }
     }
     const auto full = static_cast<std::uint32_t>(full_.size());
-    full_.push_back(none);
-    of_.assign(slots * height, no_source);
-    for (int l = 0; l < height; ++l) {
-      const std::int32_t* col = rows.col + rows.begin[l];
+    full_.push_back(no_column);
+    for (std::uint32_t l = 0, at = 0; l < height; ++l) {
       std::uint32_t next = 0, rest = full;
       // Without branches, which nothing could predict.
-      for (std::uint32_t k = 0; k < rows.length[l]; ++k) {
-        const std::uint32_t is_full = col[k] - l == full_[next];
-        const std::uint32_t number = is_full ? next : rest;
-        of_[number * height + static_cast<std::uint32_t>(l)] = rows.begin[l] + k;
+      for (std::uint32_t k = 0; k < known.length[l]; ++k, ++at) {
+        const std::uint32_t is_full = known.col[at] - static_cast<std::int32_t>(l) == full_[next];
+        known.of[(is_full ? next : rest) * height + l] = at;
         next += is_full, rest += 1 - is_full;
       }
     }
   }
 
-  void by_diagonal(const Rows& rows, std::size_t slots) {
-    of_.resize(slots * height);
-    std::array<std::int32_t, height> diagonal;
-    std::array<std::uint32_t, height> at, last;
-    for (int l = 0; l < height; ++l) {
-      at[l] = last[l] = rows.any;
-      diagonal[l] = none;
-      if (rows.length[l] == 0) continue;
-      at[l] = rows.begin[l], last[l] = rows.begin[l] + rows.length[l] - 1;
-      diagonal[l] = rows.col[at[l]] - l;
+  void ByDiagonal(Known& known, std::uint32_t slots) {
+    std::int32_t diagonal[height];
+    std::uint32_t at[height], last[height];
+    for (std::uint32_t l = 0, begin = 0; l < height; begin += known.length[l++]) {
+      at[l] = last[l] = 0;
+      diagonal[l] = no_column;
+      if (known.length[l] == 0) continue;
+      at[l] = begin, last[l] = begin + known.length[l] - 1;
+      diagonal[l] = known.col[begin] - static_cast<std::int32_t>(l);
     }
-    std::uint32_t* to = of_.data();
-    for (std::size_t s = 0; s < slots; ++s, to += height) {
-      const std::int32_t lowest = *std::min_element(diagonal.begin(), diagonal.end());
+    std::uint32_t* to = known.of.data();
+    for (std::uint32_t s = 0; s < slots; ++s, to += height) {
+      std::int32_t lowest = no_column;
+      for (int l = 0; l < height; ++l) lowest = diagonal[l] < lowest ? diagonal[l] : lowest;
       for (int l = 0; l < height; ++l) {
-        const bool taken = diagonal[l] == lowest, more = at[l] < last[l];
+        const bool taken = diagonal[l] == lowest && lowest != no_column, more = at[l] < last[l];
         to[l] = taken ? at[l] : no_source;
         at[l] += taken && more;
-        const std::int32_t following = more ? rows.col[at[l]] - l : none;
+        const std::int32_t following = more ? known.col[at[l]] - l : no_column;
         diagonal[l] = taken ? following : diagonal[l];
       }
     }
   }
 
- private:
+  Known known_[shapes];
   std::vector<std::int32_t> full_;
-  std::vector<std::uint32_t> of_;
 };
 
 // act(number of the first slot, run) for the groups of a slice, in order; moves code and places behind it.
 template <class Act>
-void for_each_group(const std::uint32_t*& code, const unsigned char*& places, int size, Act act) {
+HWY_INLINE void ForEachGroup(const std::uint32_t*& code, const unsigned char*& places, int size, Act act) {
   ChunkHeader header;
   do {
     header = read_header(code);
@@ -95,34 +134,33 @@ void for_each_group(const std::uint32_t*& code, const unsigned char*& places, in
   } while (!header.last);
 }
 
-std::size_t count_slots(const std::uint32_t* code, const unsigned char* places, int size) {
-  std::size_t slots = 0;
-  for_each_group(code, places, size, [&](std::uint32_t, std::uint32_t run) { slots += run; });
-  return slots;
-}
-
-template <class T>
-void fill(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
-          const T* from, std::int64_t begin, std::int64_t end, T* to) {
+template <class T, class RowPtr>
+void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr* row_ptr,
+            const SparsityPattern& pattern, const T* from, std::int64_t begin, std::int64_t end, T* to) {
+  constexpr std::int64_t line = 64 / sizeof(T);
   Sources sources;
   for (std::int64_t first = begin; first < end; first += window) {
     const unsigned char* order = nullptr;
     if (*code++ != 0) order = reinterpret_cast<const unsigned char*>(code), code += order_words;
-    const std::int64_t entry = pattern.row_ptr[first];
+    const std::int64_t window_end = std::min<std::int64_t>(first + window, end),
+                       next_end = std::min<std::int64_t>(window_end + window, end);
+    // Eight rows at a time in any order are not a stream that the hardware follows.
+    for (std::int64_t k = row_ptr[window_end]; k < row_ptr[next_end]; k += line) hwy::Prefetch(from + k);
+    const std::int64_t entry = row_ptr[first];
     const T* window_from = from + entry;
-    const std::int64_t window_rows = std::min<std::int64_t>(window, end - first);
-    for (std::int64_t s = 0; s < window_rows; s += height) {
-      Rows rows{pattern.col + entry, {}, {}, 0};
-      for (std::int64_t l = 0; l < height && s + l < window_rows; ++l) {
-        const std::int64_t row = first + (order ? order[s + l] : s + l), at = pattern.row_ptr[row];
+    for (std::int64_t s = first; s < window_end; s += height) {
+      Rows rows{};
+      for (std::int64_t l = 0; l < height && s + l < window_end; ++l) {
+        const std::int64_t row = order ? first + order[s - first + l] : s + l;
+        const std::int64_t at = row_ptr[row];
         rows.begin[l] = static_cast<std::uint32_t>(at - entry);
-        rows.length[l] = static_cast<std::uint32_t>(pattern.row_ptr[row + 1] - at);
+        rows.length[l] = static_cast<std::uint32_t>(row_ptr[row + 1] - at);
         if (rows.length[l] > 0) rows.any = rows.begin[l];
       }
       const int rule = *places & 3, size = *places >> 2;
       ++places;
       if (rule == by_rank) {
-        for_each_group(code, places, size, [&](std::uint32_t number, std::uint32_t run) {
+        ForEachGroup(code, places, size, [&](std::uint32_t number, std::uint32_t run) HWY_ATTR {
           for (; run > 0; --run, ++number, to += height)
             for (int l = 0; l < height; ++l) {
               const bool stored = number < rows.length[l];
@@ -132,17 +170,15 @@ void fill(const std::uint32_t* code, const unsigned char* places, const Sparsity
         });
         continue;
       }
-      const std::size_t slots = count_slots(code, places, size);
-      if (rule == full_then_rank)
-        sources.full_then_rank(rows, code, slots);
-      else
-        sources.by_diagonal(rows, slots);
-      for_each_group(code, places, size, [&](std::uint32_t number, std::uint32_t run) {
-        for (const std::uint32_t* source = sources.slot(number); run > 0;
+      const T* slice_from = from + row_ptr[s];
+      const std::uint32_t* source_of =
+          sources.of(rule, rows, pattern.col + row_ptr[s], static_cast<std::int32_t>(s), code);
+      ForEachGroup(code, places, size, [&](std::uint32_t number, std::uint32_t run) HWY_ATTR {
+        for (const std::uint32_t* source = source_of + std::size_t{number} * height; run > 0;
              --run, source += height, to += height)
           for (int l = 0; l < height; ++l) {
             const bool stored = source[l] != no_source;
-            const T value = window_from[stored ? source[l] : rows.any];
+            const T value = slice_from[stored ? source[l] : 0];
             to[l] = stored ? value : T(0);
           }
       });
@@ -150,15 +186,61 @@ void fill(const std::uint32_t* code, const unsigned char* places, const Sparsity
   }
 }
 
+void FillF64(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+             const double* from, std::int64_t begin, std::int64_t end, double* to) {
+  if (pattern.row_ptr.p32)
+    FillOf(code, places, pattern.row_ptr.p32, pattern, from, begin, end, to);
+  else
+    FillOf(code, places, pattern.row_ptr.p64, pattern, from, begin, end, to);
+}
+void FillF32(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+             const float* from, std::int64_t begin, std::int64_t end, float* to) {
+  if (pattern.row_ptr.p32)
+    FillOf(code, places, pattern.row_ptr.p32, pattern, from, begin, end, to);
+  else
+    FillOf(code, places, pattern.row_ptr.p64, pattern, from, begin, end, to);
+}
+
+// The sum over k of (n_k + a k)(n_k xor (b k + c)), modulo 2^64.
+template <class Number>
+std::uint64_t Mix(const Number* n, std::int64_t size) {
+  std::uint64_t sum = 0;
+  for (std::int64_t k = 0; k < size; ++k) {
+    const auto number = static_cast<std::uint32_t>(n[k]), place = static_cast<std::uint32_t>(k);
+    const std::uint32_t a = number + place * 0x9e3779b1u, b = number ^ (place * 0x85ebca6bu + 0x27d4eb2fu);
+    sum += std::uint64_t{a} * b;
+  }
+  return sum;
+}
+
+std::uint64_t Checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end) {
+  const std::int64_t first = pattern.row_ptr[begin], entries = pattern.row_ptr[end] - first;
+  const std::uint64_t lengths = pattern.row_ptr.p32 ? Mix(pattern.row_ptr.p32 + begin, end - begin + 1)
+                                                    : Mix(pattern.row_ptr.p64 + begin, end - begin + 1);
+  return Mix(pattern.col + first, entries) + lengths * 0x9e3779b97f4a7c15u;
+}
+
 }  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace protean::formats::packed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace protean::formats::packed {
+HWY_EXPORT(FillF64);
+HWY_EXPORT(FillF32);
+HWY_EXPORT(Checksum);
 
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, double* values) {
-  fill(code, places, pattern, from, begin, end, values);
+  HWY_DYNAMIC_DISPATCH(FillF64)(code, places, pattern, from, begin, end, values);
 }
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values) {
-  fill(code, places, pattern, from, begin, end, values);
+  HWY_DYNAMIC_DISPATCH(FillF32)(code, places, pattern, from, begin, end, values);
 }
-
+std::uint64_t checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end) {
+  return HWY_DYNAMIC_DISPATCH(Checksum)(pattern, begin, end);
+}
 }  // namespace protean::formats::packed
+#endif

@@ -161,6 +161,9 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values);
 
+// A sum over the columns and row lengths of rows begin .. end - 1 that another pattern hardly ever has.
+std::uint64_t checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end);
+
 // No column of a matrix: there are fewer.
 constexpr std::int32_t no_column = 0x7fffffff;
 

@@ -12,8 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::packed {
 namespace HWY_NAMESPACE {
-
-HWY_INLINE std::uint32_t Unsign(std::int32_t i) { return static_cast<std::uint32_t>(i); }
+namespace hn = hwy::HWY_NAMESPACE;
 
 void SlotsByRank(const std::int32_t* const* columns, const std::int32_t* length, std::int32_t slots,
                  Slot* out) {
@@ -25,44 +24,74 @@ void SlotsByRank(const std::int32_t* const* columns, const std::int32_t* length,
   }
 }
 
+using D = hn::CappedTag<std::int32_t, height>;
+using DU = hn::RebindToUnsigned<D>;
+constexpr int lanes = hn::MaxLanes(D()), registers = height / lanes;
+
+template <class Tag>
+struct Eight {
+  hn::Vec<Tag> v[registers];
+};
+
+HWY_INLINE std::int32_t Lowest(const Eight<D>& e) {
+  auto low = e.v[0];
+  for (int i = 1; i < registers; ++i) low = hn::Min(low, e.v[i]);
+  return hn::GetLane(hn::MinOfLanes(D(), low));
+}
+
+// Of numbers that have no bit in common.
+HWY_INLINE std::uint32_t Together(const Eight<DU>& e) {
+  auto sum = e.v[0];
+  for (int i = 1; i < registers; ++i) sum = hn::Or(sum, e.v[i]);
+  return hn::GetLane(hn::SumOfLanes(DU(), sum));
+}
+
 void FindStretches(const Slot* slots, std::size_t count, std::int64_t cols, Stretches* out) {
+  const D d;
+  const DU du;
   const auto last_start = static_cast<std::int32_t>(cols - height);
+  const auto nothing = hn::Set(d, no_column);
+  Eight<DU> bit, shift;
+  for (int i = 0; i < registers; ++i) {
+    const auto lane = hn::Iota(du, static_cast<std::uint32_t>(i * lanes));
+    bit.v[i] = hn::Shl(hn::Set(du, 1), lane), shift.v[i] = hn::ShiftLeft<2>(lane);
+  }
   for (std::size_t s = 0; s < count; ++s) {
-    const Slot& slot = slots[s];
-    std::int32_t left[height], col[height];  // left: no_column where not in use or done
-    std::uint32_t index[height] = {}, second[height] = {}, apart = 0;
-    for (int l = 0; l < height; ++l) col[l] = slot.col[l];
-    for (int l = 0; l < height; ++l) left[l] = (slot.mask >> l & 1) ? col[l] : no_column;
-    for (int l = 0; l < height; ++l) apart |= Unsign(col[l]) ^ (Unsign(col[0]) + static_cast<unsigned>(l));
-    const Slot& before = slots[s == 0 ? 0 : s - 1];
-    std::uint32_t jumps = before.mask ^ slot.mask;
-    for (int l = 0; l < height; ++l)
-      jumps |= (slot.mask >> l & 1) ? Unsign(col[l]) ^ (Unsign(before.col[l]) + 1) : 0u;
-    Stretches found{};
-    found.contiguous = slot.mask == 255 && apart == 0;
-    found.follows = s > 0 && jumps == 0;
-    for (unsigned t = 0; t < 4; ++t) {
-      std::int32_t low = no_column;
-      for (int l = 0; l < height; ++l) low = left[l] < low ? left[l] : low;
-      const bool open = low != no_column;
-      found.at_the_end |= open && low > last_start;
-      low = low < last_start ? low : last_start;
-      const unsigned high = t % 2 * height;
-      for (int l = 0; l < height; ++l) {
-        const std::uint32_t distance = Unsign(left[l]) - Unsign(low);
-        const bool in = distance < height;
-        index[l] |= in ? distance + high : 0u;
-        second[l] |= in && t >= 2 ? 1u << l : 0u;
-        left[l] = in ? no_column : left[l];
-      }
-      found.start[t] = open || t == 0 ? low : found.start[t - 1];
-      found.count += open;
+    const Slot &slot = slots[s], &before = slots[s == 0 ? 0 : s - 1];
+    Eight<D> left;  // no_column where not in use or done
+    Eight<DU> index, second;
+    bool contiguous = slot.mask == 255, follows = s > 0 && slot.mask == before.mask;
+    for (int i = 0; i < registers; ++i) {
+      const auto col = hn::LoadU(d, slot.col.data() + i * lanes);
+      const auto in_use = hn::RebindMask(d, hn::Ne(hn::And(hn::Set(du, slot.mask), bit.v[i]), hn::Zero(du)));
+      left.v[i] = hn::IfThenElse(in_use, col, nothing);
+      index.v[i] = second.v[i] = hn::Zero(du);
+      contiguous &= hn::AllTrue(d, hn::Eq(col, hn::Iota(d, slot.col[0] + i * lanes)));
+      const auto next = hn::Add(hn::LoadU(d, before.col.data() + i * lanes), hn::Set(d, 1));
+      follows &= hn::AllTrue(d, hn::Eq(left.v[i], hn::IfThenElse(in_use, next, nothing)));
     }
-    std::int32_t low = no_column;
-    for (int l = 0; l < height; ++l) low = left[l] < low ? left[l] : low;
+    Stretches found{};
+    found.contiguous = contiguous, found.follows = follows;
+    std::int32_t low = Lowest(left);
+    for (unsigned t = 0; t < 4; ++t) {
+      const bool open = low != no_column;
+      found.at_the_end |= low > last_start && open;
+      found.start[t] = open || t == 0 ? std::min(low, last_start) : found.start[t - 1];
+      found.count += open;
+      const auto from = hn::Set(d, std::min(low, last_start));
+      for (int i = 0; i < registers; ++i) {
+        const auto distance = hn::BitCast(du, hn::Sub(left.v[i], from));
+        const auto in = hn::Lt(distance, hn::Set(du, height));
+        const auto place = t % 2 == 0 ? distance : hn::Add(distance, hn::Set(du, height));
+        index.v[i] = hn::Or(index.v[i], hn::IfThenElseZero(in, place));
+        if (t >= 2) second.v[i] = hn::Or(second.v[i], hn::IfThenElseZero(in, bit.v[i]));
+        left.v[i] = hn::IfThenElse(hn::RebindMask(d, in), nothing, left.v[i]);
+      }
+      low = Lowest(left);
+    }
     found.covered = low == no_column;
-    for (int l = 0; l < height; ++l) found.index |= index[l] << (4 * l);
-    for (int l = 0; l < height; ++l) found.second_pair |= second[l];
+    for (int i = 0; i < registers; ++i) index.v[i] = hn::Shl(index.v[i], shift.v[i]);
+    found.index = Together(index), found.second_pair = Together(second);
     out[s] = found;
   }
 }
