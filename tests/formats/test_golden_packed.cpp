@@ -3,7 +3,6 @@
 #include <limits>
 #include <map>
 #include <set>
-
 #include "formats/catalogue.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "gtest/gtest.h"
@@ -210,6 +209,37 @@ TEST(GoldenPacked, OtherColumnsAreRefusedAsNewValues) {
   const auto matrix = build("sell-packed", from_rule(40, 40, [](auto r, auto c) { return r == c; }));
   EXPECT_THROW(matrix->update_values(from_rule(40, 40, [](auto r, auto c) { return r + c == 39; })),
                BadArgument);
+}
+
+TEST(GoldenPacked, NewValuesArriveByEveryRuleByWhichSlotsAreMade) {
+  using namespace formats::packed;
+  std::set<int> rules, sizes;
+  const auto check = [&](const CsrMatrix<double>& csr) {
+    CsrMatrix<double> other = deep_copy(test_context(), csr);
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
+      const_cast<double*>(other.values)[k] = 1 / static_cast<double>(k + 3);
+    for (const std::string order : {"auto", "natural", "sorted"}) {
+      const auto matrix = build("sell-packed", csr, {{"order", order}});
+      matrix->update_values(other);
+      EXPECT_TRUE(identical(other, matrix->to_csr()));
+      EXPECT_EQ(layout_numbers(*matrix, "values"),
+                layout_numbers(*build("sell-packed", other, {{"order", order}}), "values"));
+    }
+    const auto places = layout_numbers(*build("sell-packed", csr, {{"order", "natural"}}), "places");
+    rules.insert(static_cast<int>(places[0]) & 3), sizes.insert(static_cast<int>(places[0]) >> 2);
+  };
+  check(from_rule(80, 80, [](auto r, auto c) { return (r * 7 + c * 3) % 11 == 0; }));
+  // Three diagonals in all rows and one that row 4 of 8 lacks.
+  check(from_rule(80, 90, [](auto r, auto c) {
+    return c == r || c == r + 1 || c == r + 3 || (c == r + 9 && r % 8 != 4);
+  }));
+  // Three diagonals, and two entries a row on diagonals of its own between and behind them.
+  check(from_rule(80, 120, [](auto r, auto c) {
+    return c == r || c == r + 1 || c == r + 20 || c == r + 3 + r % 5 || c == r + 22 + r * r % 7;
+  }));
+  check(from_rule(8, 3000, [](auto r, auto c) { return c % 10 == (r * 7) % 10; }));
+  EXPECT_EQ(rules, (std::set<int>{by_rank, full_then_rank, by_diagonal}));
+  EXPECT_EQ(sizes, (std::set<int>{1, 2}));
 }
 
 TEST(GoldenPacked, OneLongRowAmongShortOnesIsRefused) {
