@@ -8,7 +8,8 @@
 
 namespace protean::device {
 
-constexpr int block_size = 256;
+// Threads a block. Reductions have few, large blocks: each of them costs an atomic operation on one counter.
+constexpr int block_size = 256, reduce_size = 1024;
 
 // Coefficient::value() on the device.
 template <class T>
@@ -82,11 +83,11 @@ __device__ inline void finish_reduction(T (&sums)[N], double* workspace, unsigne
   }
 }
 
-// Blocks for n items: enough to fill the device, at most what the reduction workspace holds.
-inline int blocks_for(const DeviceState& state, std::int64_t items, int items_a_thread = 4) {
-  const std::int64_t wanted =
-      (items + std::int64_t{block_size} * items_a_thread - 1) / (block_size * items_a_thread);
-  const std::int64_t most = std::int64_t{state.processors} * 8;
+// Blocks of `threads` for n items, one item a thread where that fits, since a thread's items wait for one
+// another (a store may change what the next load reads); at most what fills the device.
+inline int blocks_for(const DeviceState& state, std::int64_t items, int threads = block_size) {
+  const std::int64_t wanted = (items + threads - 1) / threads;
+  const std::int64_t most = std::int64_t{state.processors} * (2048 / threads);
   return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
@@ -111,15 +112,15 @@ void each(const Context& context, std::int64_t n, Body body) {
 }
 
 template <int N, class T, class Body>
-__global__ void __launch_bounds__(block_size) reduce_kernel(std::int64_t n, Body body, double* partials,
-                                                            unsigned* arrived, T* result, const int* stop) {
+__global__ void __launch_bounds__(reduce_size) reduce_kernel(std::int64_t n, Body body, double* partials,
+                                                             unsigned* arrived, T* result, const int* stop) {
   const bool ended = stopped(stop);
   const auto step = body();
   if (ended) return;
   T sums[N] = {};
-  const std::int64_t stride = std::int64_t{gridDim.x} * block_size;
+  const std::int64_t stride = std::int64_t{gridDim.x} * reduce_size;
 #pragma unroll 4
-  for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < n; i += stride)
+  for (std::int64_t i = std::int64_t{blockIdx.x} * reduce_size + threadIdx.x; i < n; i += stride)
     step(i, sums);
   finish_reduction<N>(sums, partials, arrived, result);
 }
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(block_size) reduce_kernel(std::int64_t n, Body
 template <int N, class T, class Body>
 void reduce(const Context& context, std::int64_t n, Body body, T* result) {
   const DeviceState& state = context.device_state();
-  reduce_kernel<N, T><<<blocks_for(state, n), block_size, 0, state.stream>>>(
+  reduce_kernel<N, T><<<blocks_for(state, n, reduce_size), reduce_size, 0, state.stream>>>(
       n, body, state.partials, state.arrived, result, state.stop);
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
