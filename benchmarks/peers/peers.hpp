@@ -28,4 +28,18 @@ Peer mkl();
 // Sequential AIJ and SELL, and SBAIJ for symmetric matrices; one rank, hence one thread.
 Peer petsc();
 
+// Jacobi-CG of another library (or written by hand on its product) for one matrix. solve() does exactly this
+// many iterations from x = 0 and leaves x; what is made once for a matrix is made in advance.
+struct CgSolve {
+  std::string name;
+  std::function<void(const double* b, double* x, int iterations)> solve;
+};
+// Empty when the library is not in this build.
+std::vector<CgSolve> eigen_cg(const CsrMatrix<double>& matrix, int threads);
+// mkl().products() must work; vector operations are fused OpenMP loops over plain arrays, as a skilled user
+// writes them.
+std::vector<CgSolve> mkl_cg(const CsrMatrix<double>& matrix, int threads);
+// KSPCG with PCJACOBI on AIJ, SELL and SBAIJ; one rank.
+std::vector<CgSolve> petsc_cg(const CsrMatrix<double>& matrix);
+
 }  // namespace protean::bench
