@@ -107,7 +107,6 @@ __global__ void __launch_bounds__(device::block_size)
         store(alpha, sum, beta, y + row);
       }
     }
-    if (!dot) break;
   }
   if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
 }
@@ -335,7 +334,7 @@ class BcsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     const DeviceState& state = this->context()->device_state();
     constexpr int groups = device::block_size / lanes;
     const std::int64_t pieces = (arrays().block_rows + groups - 1) / groups;
-    const unsigned blocks = dot ? persistent_blocks(state, pieces) : static_cast<unsigned>(pieces);
+    const unsigned blocks = product_blocks(state, pieces, dot);
     block_product<lanes, dot><<<blocks, device::block_size, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());

@@ -189,13 +189,13 @@ __device__ inline T packed_sum(const PackedArrays<T>& a, std::int64_t slice, int
 
 // y := alpha A x + beta y; with `dot`, x . y to *result (then alpha is 1 and beta 0). `split` warps of a
 // block share the slots of a slice; without `rest` there are diagonal slots only.
-template <int threads, int split, bool rest, bool dot, class T>
-__global__ void __launch_bounds__(threads, (rest ? 1536 : 2048) / threads)
+template <int split, bool rest, bool dot, class T>
+__global__ void __launch_bounds__(device::block_size, rest ? 6 : 8)
     packed_product(PackedArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
                    T* result, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = threads / split;
-  __shared__ T shared[split > 1 ? threads : 1];
+  constexpr int rows_a_block = device::block_size / split;
+  __shared__ T shared[split > 1 ? device::block_size : 1];
   const int part = threadIdx.x / rows_a_block;
   T dots[1] = {};
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
@@ -219,7 +219,6 @@ __global__ void __launch_bounds__(threads, (rest ? 1536 : 2048) / threads)
         store(alpha, sum, beta, y + row);
       }
     }
-    if (!dot) break;
   }
   if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
 }
@@ -720,36 +719,33 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  template <int threads, int split, bool rest, bool dot>
+  template <int split, bool rest, bool dot>
   void launch_one(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
-    const std::int64_t pieces = (this->rows() + threads / split - 1) / (threads / split);
-    const unsigned blocks =
-        dot ? persistent_blocks(state, pieces, 2048 / threads) : static_cast<unsigned>(pieces);
-    packed_product<threads, split, rest, dot><<<blocks, threads, 0, state.stream>>>(
+    const std::int64_t pieces =
+        (this->rows() + device::block_size / split - 1) / (device::block_size / split);
+    const unsigned blocks = product_blocks(state, pieces, dot);
+    packed_product<split, rest, dot><<<blocks, device::block_size, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
-  template <int threads, int split, bool dot>
+  template <int split, bool dot>
   void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
     if (plan_.rest)
-      launch_one<threads == large_block ? 512 : threads, split, true, dot>(alpha, x, beta, y, result);
+      launch_one<split, true, dot>(alpha, x, beta, y, result);
     else
-      launch_one<threads, split, false, dot>(alpha, x, beta, y, result);
+      launch_one<split, false, dot>(alpha, x, beta, y, result);
   }
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    const DeviceState& state = this->context()->device_state();
-    if (wants_large_blocks(state, this->rows()))
-      launch_split<large_block, 1, dot>(alpha, x, beta, y, result);
-    else if (split_ == 1)
-      launch_split<device::block_size, 1, dot>(alpha, x, beta, y, result);
+    if (split_ == 1)
+      launch_split<1, dot>(alpha, x, beta, y, result);
     else if (split_ == 2)
-      launch_split<device::block_size, 2, dot>(alpha, x, beta, y, result);
+      launch_split<2, dot>(alpha, x, beta, y, result);
     else if (split_ == 4)
-      launch_split<device::block_size, 4, dot>(alpha, x, beta, y, result);
+      launch_split<4, dot>(alpha, x, beta, y, result);
     else
-      launch_split<device::block_size, 8, dot>(alpha, x, beta, y, result);
+      launch_split<8, dot>(alpha, x, beta, y, result);
   }
 
   Plan plan_;

@@ -37,13 +37,13 @@ struct DiagonalArrays {
   }
 };
 
-template <int threads, int split, bool dot, class T>
-__global__ void __launch_bounds__(threads, 2048 / threads)
+template <int split, bool dot, class T>
+__global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
     diagonal_product(DiagonalArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials,
                      unsigned* arrived, T* result, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int rows_a_block = threads / split;
-  __shared__ T shared[split > 1 ? threads : 1];
+  constexpr int rows_a_block = device::block_size / split;
+  __shared__ T shared[split > 1 ? device::block_size : 1];
   const int part = threadIdx.x / rows_a_block;
   T dots[1] = {};
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
@@ -77,7 +77,6 @@ __global__ void __launch_bounds__(threads, 2048 / threads)
         store(alpha, sum, beta, y + r);
       }
     }
-    if (!dot) break;
   }
   if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
 }
@@ -189,28 +188,26 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
             where_.ptr.data(), where_.off.data(), values_.data(), entries_.data()};
   }
 
-  template <int threads, int split, bool dot>
+  template <int split, bool dot>
   void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
-    const std::int64_t pieces = (this->rows() + threads / split - 1) / (threads / split);
-    const unsigned blocks =
-        dot ? persistent_blocks(state, pieces, 2048 / threads) : static_cast<unsigned>(pieces);
-    diagonal_product<threads, split, dot><<<blocks, threads, 0, state.stream>>>(
+    const std::int64_t pieces =
+        (this->rows() + device::block_size / split - 1) / (device::block_size / split);
+    const unsigned blocks = product_blocks(state, pieces, dot);
+    diagonal_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    if (wants_large_blocks(this->context()->device_state(), this->rows()))
-      launch_split<large_block, 1, dot>(alpha, x, beta, y, result);
-    else if (split_ == 1)
-      launch_split<device::block_size, 1, dot>(alpha, x, beta, y, result);
+    if (split_ == 1)
+      launch_split<1, dot>(alpha, x, beta, y, result);
     else if (split_ == 2)
-      launch_split<device::block_size, 2, dot>(alpha, x, beta, y, result);
+      launch_split<2, dot>(alpha, x, beta, y, result);
     else if (split_ == 4)
-      launch_split<device::block_size, 4, dot>(alpha, x, beta, y, result);
+      launch_split<4, dot>(alpha, x, beta, y, result);
     else
-      launch_split<device::block_size, 8, dot>(alpha, x, beta, y, result);
+      launch_split<8, dot>(alpha, x, beta, y, result);
   }
 
   std::int64_t bit_bytes_;

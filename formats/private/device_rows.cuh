@@ -32,19 +32,17 @@ inline DevicePattern device_pattern(const SparsityPattern& p) {
   return {p.rows, {p.row_ptr.p32, p.row_ptr.p64}, p.col};
 }
 
-// The product with x is done by a grid of blocks that each take several pieces of work: enough to fill the
-// device, and no more than the reduction workspace has room for.
-inline unsigned persistent_blocks(const DeviceState& state, std::int64_t pieces, int a_processor = 8) {
-  const std::int64_t most =
-      std::min<std::int64_t>(std::int64_t{state.processors} * a_processor, DeviceState::max_blocks);
-  return static_cast<unsigned>(std::max<std::int64_t>(1, std::min(pieces, most)));
-}
-
-// Where there are rows enough, blocks of many rows: what neighbouring rows read of x then comes from the
-// processor's own cache more often, and the traffic of the second cache is what limits these products.
-constexpr int large_block = 1024;
-inline bool wants_large_blocks(const DeviceState& state, std::int64_t rows) {
-  return rows >= std::int64_t{state.processors} * 2 * large_block;
+// Blocks of a product that has `pieces` of work for a block, of which the device holds eight a processor.
+// Where there is much to do, blocks stay and all go round equally often: a warp that is done with its rows
+// then goes on to the next without waiting for the rest of its block. Otherwise there is one block a piece,
+// so that faster processors do more; a reduction has fewer blocks, since each has to say that it is done.
+inline unsigned product_blocks(const DeviceState& state, std::int64_t pieces, bool reduces) {
+  const std::int64_t resident =
+      std::min<std::int64_t>(std::int64_t{state.processors} * 8, DeviceState::max_blocks / 2);
+  const std::int64_t rounds = (pieces + resident - 1) / resident;
+  if (rounds >= 16) return static_cast<unsigned>((pieces + rounds - 1) / rounds);
+  if (reduces) pieces = std::min(pieces, 2 * resident);
+  return static_cast<unsigned>(std::max<std::int64_t>(1, pieces));
 }
 
 // How many rows have no entry, and the longest row.
@@ -111,8 +109,8 @@ CsrMatrix<T> csr_from_positions(const ContextPtr& context, std::int64_t rows, st
   const cudaStream_t queue = device::stream(*context);
   const unsigned blocks = blocks_of(view.positions());
   const auto build = [&](auto* row_ptr) {
-    if (rows == 0) return;
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(row_ptr + rows, 0, sizeof *row_ptr, queue));
+    if (rows == 0) return;
     rows_count<<<blocks, device::block_size, 0, queue>>>(view, row_ptr);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     device::exclusive_scan(*context, row_ptr, rows + 1);

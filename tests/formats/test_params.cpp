@@ -4,10 +4,12 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -15,6 +17,7 @@ namespace {
 struct Case {
   std::string format;
   FormatParams params;
+  Space space = Space::host;
 };
 
 std::vector<Case> cases() {
@@ -33,49 +36,67 @@ std::vector<Case> cases() {
       list.push_back({"bcsr", {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"rows", "2"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"max_fill", all}}});
+  for (std::size_t i = 0, count = list.size(); i < count; ++i) {
+    list.push_back(list[i]);
+    list.back().space = Space::device;
+    if (kernels_in(find_format(list[i].format), Space::device).empty()) list.pop_back();
+  }
   return list;
 }
 
 class Parameters : public testing::TestWithParam<Case> {
  protected:
+  void SetUp() override {
+    context_ = test_context(GetParam().space);
+    if (!context_) GTEST_SKIP() << no_device;
+  }
+
   template <class T>
-  static void check(const CsrMatrix<T>& csr) {
+  void check(const CsrMatrix<T>& csr) {
     const FormatEntry& format = find_format(GetParam().format);
-    const auto matrix = make_matrix(format, csr, test_context(), GetParam().params);
-    EXPECT_TRUE(identical(csr, matrix->to_csr()));
-    EXPECT_EQ(matrix->bytes(), format.admit(*test_context(), csr.pattern, matrix->params(), sizeof(T)).bytes);
+    const CsrMatrix<T> source = placed(context_, csr);
+    const auto matrix = make_matrix(format, source, context_, GetParam().params);
+    EXPECT_TRUE(identical(csr, fetched(context_, matrix->to_csr())));
+    const Admit admit = GetParam().space == Space::host ? format.admit : format.device->admit;
+    EXPECT_EQ(matrix->bytes(), admit(*context_, source.pattern, matrix->params(), sizeof(T)).bytes);
 
     const auto x = sample_vector<T>(csr.cols(), 1), y0 = sample_vector<T>(csr.rows(), 2);
+    const Placed<T> px(context_, x);
     const T nan = std::numeric_limits<T>::quiet_NaN();
+    const std::vector<T> poison(y0.size(), nan);
     for (const T beta : {T(0), T(2)}) {
-      auto y = beta == T(0) ? std::vector<T>(y0.size(), nan) : y0;
-      matrix->apply(T(-1.5), {x.data(), csr.cols()}, beta, {y.data(), csr.rows()});
-      EXPECT_TRUE(product_is_right(csr, T(-1.5), x, beta, y0, y)) << "beta " << beta;
+      Placed<T> y(context_, beta == T(0) ? poison : y0);
+      matrix->apply(T(-1.5), px.read(), beta, y.view());
+      EXPECT_TRUE(product_is_right(csr, T(-1.5), x, beta, y0, y.fetch())) << "beta " << beta;
     }
 
     const std::int64_t n = std::min(csr.rows(), csr.cols());
-    std::vector<T> expected(n), found(n, nan);
+    std::vector<T> expected(n);
     extract_diagonal(*test_context(), csr, expected.data());
-    matrix->diagonal({found.data(), n});
-    EXPECT_EQ(expected, found);
+    Placed<T> found(context_, std::vector<T>(n, nan));
+    matrix->diagonal(found.view());
+    EXPECT_EQ(expected, found.fetch());
 
     if (csr.rows() == csr.cols()) {
-      std::vector<T> y(y0.size(), nan);
-      T dot = nan;
-      apply_dot<T>(*matrix, {x.data(), csr.cols()}, {y.data(), csr.rows()}, &dot);
+      Placed<T> product(context_, poison), result(context_, {nan});
+      apply_dot<T>(*matrix, px.read(), product.view(), result.data());
+      const std::vector<T> y = product.fetch();
       EXPECT_TRUE(product_is_right(csr, T(1), x, T(0), y0, y)) << "apply_dot";
       long double sum = 0, magnitude = 0;
       for (std::size_t i = 0; i < x.size(); ++i)
         sum += static_cast<long double>(x[i]) * y[i],
             magnitude += std::fabs(static_cast<long double>(x[i]) * y[i]);
-      EXPECT_LE(std::fabs(dot - sum), (csr.rows() + 2) * std::numeric_limits<T>::epsilon() * magnitude);
+      EXPECT_LE(std::fabs(result.fetch()[0] - sum),
+                (csr.rows() + 2) * std::numeric_limits<T>::epsilon() * magnitude);
     }
 
     CsrMatrix<T> changed = deep_copy(test_context(), csr);
     for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<T*>(changed.values)[k] = T(k % 3);
-    matrix->update_values(changed);
-    EXPECT_TRUE(identical(changed, matrix->to_csr()));
+    matrix->update_values(placed(context_, changed));
+    EXPECT_TRUE(identical(changed, fetched(context_, matrix->to_csr())));
   }
+
+  ContextPtr context_;
 };
 
 TEST_P(Parameters, KeepTheContract) {
@@ -86,8 +107,36 @@ TEST_P(Parameters, KeepTheContract) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Parameters, testing::ValuesIn(cases()), [](const auto& instance) {
+// Enough rows that products take the grids of large matrices, which nothing in the battery does.
+class LargeOnDevice : public Parameters {};
+
+TEST_P(LargeOnDevice, KeepsTheContract) {
+  check<double>(generate(test_context(), "poisson-3d", {{"nx", 71}, {"ny", 67}, {"nz", 61}}));
+  check<double>(generate(test_context(), "elasticity-3d", {{"n", 45}}));
+}
+
+std::vector<Case> device_defaults() {
+  std::vector<Case> list;
+  for (const FormatEntry* format : catalogue())
+    if (!kernels_in(*format, Space::device).empty()) {
+      list.push_back({std::string(format->id), {}, Space::device});
+      for (const ParamDoc& param : format->params)
+        if (param.name == "max_fill") list.back().params.set("max_fill", std::string("1000000"));
+    }
+  return list;
+}
+
+const auto case_name = [](const auto& instance) {
   std::string name = instance.param.format;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LargeOnDevice);
+INSTANTIATE_TEST_SUITE_P(Formats, LargeOnDevice, testing::ValuesIn(device_defaults()), case_name);
+
+INSTANTIATE_TEST_SUITE_P(Formats, Parameters, testing::ValuesIn(cases()), [](const auto& instance) {
+  std::string name = instance.param.format + "_" + std::string(to_string(instance.param.space));
   for (const auto& [key, value] : instance.param.params.all()) name += "_" + key + value;
   for (char& c : name)
     if (c == '-') c = '_';
