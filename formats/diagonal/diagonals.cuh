@@ -193,7 +193,9 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
     const DeviceState& state = this->context()->device_state();
     const std::int64_t pieces =
         (this->rows() + device::block_size / split - 1) / (device::block_size / split);
-    const unsigned blocks = product_blocks(state, pieces, dot);
+    // The reducing kernel needs more registers, so that not all blocks of product_blocks() would be resident.
+    const std::int64_t most = DeviceState::max_blocks / 4 * 3;
+    const unsigned blocks = product_blocks(state, dot ? std::min(pieces, most) : pieces, false);
     diagonal_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
         arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());

@@ -103,7 +103,7 @@ struct SlotArrays {
 
 // y[row] := alpha * sum + beta * y[row]; with `dot`, x . y of all rows to *result (then alpha is 1, beta 0).
 template <int split, bool dot, class T, class Place>
-__global__ void __launch_bounds__(device::block_size)
+__global__ void __launch_bounds__(device::block_size, 8)
     slot_product(SlotArrays<T, Place> a, T alpha, const T* x, T beta, T* y, double* partials,
                  unsigned* arrived, T* result, const int* stop) {
   if (device::stopped(stop)) return;
