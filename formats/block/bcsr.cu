@@ -277,6 +277,9 @@ class BcsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     const auto& plan = *static_cast<const Planner*>(request.admission.plan.get());
     const ContextPtr& context = request.context;
     R_ = static_cast<int>(plan.shape.R), C_ = static_cast<int>(plan.shape.C);
+    // Enough lanes for a block and at most what a block row has work for.
+    const std::int64_t mean = plan.blocks * R_ * C_ / std::max<std::int64_t>(1, plan.block_rows);
+    while (lanes_ < 32 && (lanes_ < R_ * C_ || lanes_ < mean)) lanes_ *= 2;
     block_ptr_ = Buffer<std::int64_t>(context, plan.block_ptr.size());
     device::copy_within(*context, block_ptr_.data(), plan.block_ptr.data(), block_ptr_.bytes());
     block_col_ = Buffer<std::int32_t>(context, plan.blocks);
@@ -287,9 +290,6 @@ class BcsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
         device_pattern(request.csr.pattern), R_, C_, plan.block_rows, block_ptr_.data(), block_col_.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     do_update_values(request.csr);
-    // Enough lanes for a block and at most what a block row has work for.
-    const std::int64_t mean = values_.size() / std::max<std::int64_t>(1, plan.block_rows);
-    while (lanes_ < 32 && (lanes_ < R_ * C_ || lanes_ < mean)) lanes_ *= 2;
   }
 
   std::size_t bytes() const noexcept override {
