@@ -15,7 +15,7 @@
 // Bytes: blocks (v R C + 4 + ceil(R C / 8)) + 8 (block rows + 1), v bytes a value.
 // Parameters: rows R and cols C of a block: 1, 2, 3, 4, 8, or auto: of 2, 3, 4 the one that takes the fewest
 // bytes, judged
-//   on all rows of a matrix of up to 1536 rows and on 64 groups of 24 rows of a larger one. max_fill, stored
+//   on all rows of a matrix of up to 768 rows and on 32 groups of 24 rows of a larger one. max_fill, stored
 //   values an entry.
 // NaN or infinity in x also reaches rows of a block that have no entry in that column (0 times it is NaN).
 // Wins where unknowns come in groups (several to a node): one column index serves R C values, and x is loaded
@@ -23,7 +23,9 @@
 // performance of sparse matrix-vector multiplication, SC 1999,
 //   doi:10.1145/331532.331562; E.-J. Im, K. Yelick, R. Vuduc, Sparsity: optimization framework for sparse
 //   matrix kernels, Int. J. High Perform. Comput. Appl. 18(1), 2004, doi:10.1177/1094342004041296.
-#include <array>
+#include <algorithm>
+#include <memory>
+#include <type_traits>
 
 #include "formats/block/bcsr.hpp"
 #include "formats/block/blocks.hpp"
@@ -31,94 +33,158 @@
 namespace protean::formats {
 namespace {
 
-// Calls block(number of its column) for every block of a block row, in order: a merge of its rows; then
-// entries(place, k, count) for the entries k .. k+count-1 of one row that lie side by side in the block from
-// that place on.
-template <class Block, class Entries>
-void for_blocks(const SparsityPattern& pattern, const BlockShape& shape, std::int64_t block_row, Block block,
-                Entries entries) {
-  const std::int32_t* const cols = pattern.col;
-  std::array<std::int64_t, largest_block> next, end;
-  const std::int64_t top = block_row * shape.R, height = std::min(shape.R, pattern.rows - top);
-  for (std::int64_t i = 0; i < height; ++i)
-    next[i] = pattern.row_ptr[top + i], end[i] = pattern.row_ptr[top + i + 1];
-  for (;;) {
-    std::int64_t col = pattern.cols;
-    for (std::int64_t i = 0; i < height; ++i)
-      if (next[i] < end[i]) col = std::min<std::int64_t>(col, cols[next[i]]);
-    if (col == pattern.cols) return;
-    const std::int64_t number = static_cast<std::uint32_t>(col) / static_cast<std::uint32_t>(shape.C);
-    const std::int64_t past = (number + 1) * shape.C;
-    block(number);
-    for (std::int64_t i = 0; i < height; ++i)
-      if (next[i] + shape.C <= end[i] && cols[next[i] + shape.C - 1] < past) {  // the block's row is full
-        entries(i * shape.C, next[i], shape.C);
-        next[i] += shape.C;
-      } else {
-        for (; next[i] < end[i] && cols[next[i]] < past; ++next[i])
-          entries(i * shape.C + cols[next[i]] - number * shape.C, next[i], 1);
-      }
+// f(integral constant) of one of block_sizes, so that loops over a block unroll.
+template <class F>
+void with_size(std::int64_t size, F f) {
+  switch (size) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    case 3:
+      return f(std::integral_constant<int, 3>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    default:
+      return f(std::integral_constant<int, 8>());
   }
 }
 
-std::int64_t count_blocks(const SparsityPattern& pattern, const BlockShape& shape, std::int64_t block_row) {
-  std::int64_t count = 0;
-  for_blocks(
-      pattern, shape, block_row, [&](std::int64_t) { ++count; },
-      [](std::int64_t, std::int64_t, std::int64_t) {});
-  return count;
+// f(R, C, row pointers), the first two as constants.
+template <class F>
+void with_shape(const SparsityPattern& pattern, const BlockShape& shape, F f) {
+  with_size(shape.R, [&](auto R) {
+    with_size(shape.C, [&](auto C) { pattern.row_ptr.visit([&](auto* row_ptr) { f(R, C, row_ptr); }); });
+  });
+}
+
+// Calls block(number of its column, bits of its entries) for every block of a block row, in order: a merge of
+// its rows. Bit i C + j says that there is an entry at i, j.
+template <int R, int C, class P, class Block>
+void for_blocks(const SparsityPattern& pattern, const P* row_ptr, std::int64_t block_row, Block block) {
+  constexpr std::uint32_t none = ~std::uint32_t{0};
+  constexpr std::uint64_t full = C == 8 ? 255 : (1u << C) - 1;
+  const std::int32_t* const cols = pattern.col;
+  std::int64_t next[R], end[R];
+  std::uint32_t head[R];  // number of the block that a row's next entry is in
+  const auto look = [&](int i) {
+    return next[i] < end[i] ? static_cast<std::uint32_t>(cols[next[i]]) / C : none;
+  };
+  for (int i = 0; i < R; ++i) {
+    const std::int64_t row = std::min(block_row * R + i, pattern.rows);
+    next[i] = row_ptr[row], end[i] = row_ptr[std::min(row + 1, pattern.rows)];
+    head[i] = look(i);
+  }
+  for (;;) {
+    std::uint32_t number = head[0];
+    for (int i = 1; i < R; ++i) number = std::min(number, head[i]);
+    if (number == none) return;
+    const std::int64_t left = std::int64_t{number} * C, past = left + C;
+    std::uint64_t bits = 0;
+    for (int i = 0; i < R; ++i) {
+      if (head[i] != number) continue;
+      std::uint64_t row = full;
+      if (next[i] + C <= end[i] && cols[next[i] + C - 1] < past) {
+        next[i] += C;
+      } else {
+        row = 0;
+        for (; next[i] < end[i] && cols[next[i]] < past; ++next[i])
+          row |= std::uint64_t{1} << (cols[next[i]] - left);
+      }
+      bits |= row << (i * C);
+      head[i] = look(i);
+    }
+    block(number, bits);
+  }
 }
 
 std::int64_t block_rows(const SparsityPattern& pattern, const BlockShape& shape) {
   return (pattern.rows + shape.R - 1) / shape.R;
 }
 
+// Blocks in the sample.
 std::int64_t sampled_blocks(const SparsityPattern& pattern, const BlockShape& shape) {
   const std::int64_t groups = (pattern.rows + group_rows - 1) / group_rows,
                      taken = std::min(groups, most_groups);
   std::int64_t count = 0;
-  for (std::int64_t g = 0; g < taken; ++g) {
-    const std::int64_t first = g * groups / taken * group_rows,
-                       last = std::min(pattern.rows, first + group_rows);
-    for (std::int64_t i = first / shape.R; i * shape.R < last; ++i) count += count_blocks(pattern, shape, i);
-  }
+  with_shape(pattern, shape, [&](auto R, auto C, auto* row_ptr) {
+    for (std::int64_t g = 0; g < taken; ++g) {
+      const std::int64_t first = g * groups / taken * group_rows,
+                         last = std::min(pattern.rows, first + group_rows);
+      for (std::int64_t i = first / R; i * R < last; ++i)
+        for_blocks<R, C>(pattern, row_ptr, i, [&](std::uint32_t, std::uint64_t) { ++count; });
+    }
+  });
   return count;
 }
 
-BlockShape choose_shape(const SparsityPattern& pattern, const FormatParams& params, std::size_t value_bytes) {
+BlockShape choose_shape(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                        std::size_t value_bytes) {
   const std::vector<BlockShape> shapes = allowed_shapes(params);
   if (shapes.size() == 1) return shapes[0];
-  std::vector<std::int64_t> sampled;
-  for (const BlockShape& shape : shapes) sampled.push_back(sampled_blocks(pattern, shape));
+  std::vector<std::int64_t> sampled(shapes.size());
+  parallel(useful_parts(context, pattern.nonzeros + pattern.rows), [&](int part, int parts) {
+    for (std::size_t i = static_cast<std::size_t>(part); i < shapes.size();
+         i += static_cast<std::size_t>(parts))
+      sampled[i] = sampled_blocks(pattern, shapes[i]);
+  });
   return fewest_bytes(shapes, sampled, pattern.rows, value_bytes);
 }
+
+// Everything but the values, as admit() finds it: what it takes to count the blocks is nearly all of the
+// work.
+struct BlockPlan {
+  struct Part {
+    std::int64_t blocks = 0;
+    std::unique_ptr<std::int32_t[]> col;      // room for more than there are: untouched memory costs nothing
+    std::unique_ptr<std::uint8_t[]> entries;  // bytes_each a block
+  };
+  BlockShape shape{};
+  std::vector<std::int64_t> block_ptr;
+  std::vector<Part> parts;  // consecutive block rows
+
+  std::int64_t blocks() const { return block_ptr.back(); }
+  std::int64_t bytes_each() const { return (shape.R * shape.C + 7) / 8; }
+
+  BlockPlan(const Context& context, const SparsityPattern& pattern, const BlockShape& chosen)
+      : shape(chosen) {
+    block_ptr.resize(static_cast<std::size_t>(block_rows(pattern, shape)) + 1);
+    parts.resize(static_cast<std::size_t>(useful_parts(context, pattern.nonzeros + pattern.rows)));
+    const int count = static_cast<int>(parts.size());
+    const auto borders = balanced_row_borders(pattern, count, shape.R);
+    parallel(count, [&](int part, int) {
+      const std::int64_t top = borders[part], end = borders[part + 1];
+      const auto most = static_cast<std::size_t>(pattern.row_ptr[end] - pattern.row_ptr[top]);
+      Part mine;
+      mine.col = std::make_unique_for_overwrite<std::int32_t[]>(most);
+      mine.entries =
+          std::make_unique_for_overwrite<std::uint8_t[]>(most * static_cast<std::size_t>(bytes_each()));
+      with_shape(pattern, shape, [&](auto R, auto C, auto* row_ptr) {
+        std::int32_t* col = mine.col.get();
+        std::uint8_t* entries = mine.entries.get();
+        std::int64_t* ptr = block_ptr.data();
+        for (std::int64_t i = top / R; i * R < end; ++i) {
+          const std::int32_t* const first = col;
+          for_blocks<R, C>(pattern, row_ptr, i, [&](std::uint32_t number, std::uint64_t bits) {
+            *col++ = static_cast<std::int32_t>(number);
+            for (int byte = 0; byte < (R * C + 7) / 8; ++byte)
+              *entries++ = static_cast<std::uint8_t>(bits >> (8 * byte));
+          });
+          ptr[i + 1] = col - first;
+        }
+        mine.blocks = col - mine.col.get();
+      });
+      parts[static_cast<std::size_t>(part)] = std::move(mine);
+    });
+    for (std::size_t i = 1; i < block_ptr.size(); ++i) block_ptr[i] += block_ptr[i - 1];
+  }
+};
 
 template <class T>
 class Bcsr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
  public:
   explicit Bcsr(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request), shape_(choose_shape(request.csr.pattern, request.params, sizeof(T))) {
-    const SparsityPattern& pattern = request.csr.pattern;
-    const std::int64_t count = block_rows(pattern, shape_);
-    block_ptr_ = Buffer<std::int64_t>(request.context, count + 1);
-    const int parts = useful_parts(*request.context, pattern.nonzeros + pattern.rows);
-    const auto borders = balanced_row_borders(pattern, parts, shape_.R);
-    parallel(parts, [&](int part, int) {
-      for (std::int64_t i = borders[part] / shape_.R; i * shape_.R < borders[part + 1]; ++i)
-        block_ptr_[i + 1] = count_blocks(pattern, shape_, i);
-    });
-    block_ptr_[0] = 0;
-    for (std::int64_t i = 0; i < count; ++i) block_ptr_[i + 1] += block_ptr_[i];
-    block_col_ = Buffer<std::int32_t>(request.context, block_ptr_[count]);
-    values_ = Buffer<T>(request.context, block_ptr_[count] * area());
-    entries_ = Buffer<std::uint8_t>(request.context, block_ptr_[count] * bit_bytes());
-    for (int part = 0; part <= parts; ++part) {
-      const std::int64_t share = block_ptr_[count] / parts * part;
-      borders_.push_back(std::lower_bound(block_ptr_.begin(), block_ptr_.end(), share) - block_ptr_.begin());
-    }
-    borders_.front() = 0, borders_.back() = count;
-    write(request.csr);
-  }
+      : Bcsr(request, *static_cast<const BlockPlan*>(request.admission.plan.get())) {}
 
   std::size_t bytes() const noexcept override {
     return block_ptr_.bytes() + block_col_.bytes() + values_.bytes() + entries_.bytes();
@@ -168,7 +234,7 @@ class Bcsr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
   }
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override { write(csr); }
+  void do_update_values(const CsrMatrix<T>& csr) override { write_values(csr); }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     run(alpha, x, beta, y, false);
@@ -205,33 +271,67 @@ class Bcsr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
     return sums.total();
   }
 
-  void write(const CsrMatrix<T>& csr) {
-    // Plain pointers: bytes may alias anything, members would be read again after every store of one.
-    const BlockShape shape = shape_;
-    const std::int64_t size = area(), bits = bit_bytes();
-    const T* const from = csr.values;
-    T* const to = values_.data();
-    std::uint8_t* const entries = entries_.data();
-    std::int32_t* const block_col = block_col_.data();
-    parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
-      for (std::int64_t i = borders_[part]; i < borders_[part + 1]; ++i) {
-        std::int64_t b = block_ptr_[i] - 1;
-        for_blocks(
-            csr.pattern, shape, i,
-            [&](std::int64_t number) {
-              ++b;
-              block_col[b] = static_cast<std::int32_t>(number);
-              for (std::int64_t e = 0; e < size; ++e) to[b * size + e] = 0;
-              for (std::int64_t e = 0; e < bits; ++e) entries[b * bits + e] = 0;
-            },
-            [&](std::int64_t place, std::int64_t k, std::int64_t count) {
-              for (std::int64_t e = 0; e < count; ++e, ++place) {
-                to[b * size + place] = from[k + e];
-                entries[b * bits + place / 8] |= static_cast<std::uint8_t>(1u << (place % 8));
-              }
-            });
-      }
+  Bcsr(const BuildRequest<T>& request, const BlockPlan& plan)
+      : AssembledMatrix<T>(request),
+        shape_(plan.shape),
+        block_ptr_(request.context, static_cast<std::int64_t>(plan.block_ptr.size())),
+        block_col_(request.context, plan.blocks()),
+        values_(request.context, plan.blocks() * area()),
+        entries_(request.context, plan.blocks() * bit_bytes()) {
+    std::copy(plan.block_ptr.begin(), plan.block_ptr.end(), block_ptr_.begin());
+    const int parts = static_cast<int>(plan.parts.size());
+    parallel(parts, [&](int part, int) {
+      std::int64_t before = 0;
+      for (int p = 0; p < part; ++p) before += plan.parts[p].blocks;
+      const BlockPlan::Part& mine = plan.parts[part];
+      std::copy_n(mine.col.get(), mine.blocks, block_col_.data() + before);
+      std::copy_n(mine.entries.get(), mine.blocks * bit_bytes(), entries_.data() + before * bit_bytes());
     });
+    for (int part = 0; part <= parts; ++part) {
+      const std::int64_t share = plan.blocks() / parts * part;
+      borders_.push_back(std::lower_bound(block_ptr_.begin(), block_ptr_.end(), share) - block_ptr_.begin());
+    }
+    borders_.front() = 0, borders_.back() = block_ptr_.size() - 1;
+    write_values(request.csr);
+  }
+
+  // Where entries are is known, so that only rows and values are read.
+  void write_values(const CsrMatrix<T>& csr) {
+    with_shape(csr.pattern, shape_, [&](auto R, auto C, auto* row_ptr) {
+      parallel(static_cast<int>(borders_.size()) - 1,
+               [&](int part, int) { expand<R, C>(csr, row_ptr, borders_[part], borders_[part + 1]); });
+    });
+  }
+
+  template <int R, int C, class P>
+  void expand(const CsrMatrix<T>& csr, const P* row_ptr, std::int64_t begin, std::int64_t end) {
+    constexpr int size = R * C, bytes = (size + 7) / 8;
+    constexpr std::uint64_t full = ~std::uint64_t{0} >> (64 - size);
+    const T zero = 0;
+    const std::int64_t* const block_ptr = block_ptr_.data();
+    const std::uint8_t* entries = entries_.data() + block_ptr[begin] * bytes;
+    T* to = values_.data() + block_ptr[begin] * size;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* from[R];
+      for (int k = 0; k < R; ++k) from[k] = csr.values + row_ptr[std::min(i * R + k, csr.rows())];
+      for (std::int64_t b = block_ptr[i]; b < block_ptr[i + 1]; ++b, to += size, entries += bytes) {
+        std::uint64_t bits = 0;
+        for (int byte = 0; byte < bytes; ++byte) bits |= std::uint64_t{entries[byte]} << (8 * byte);
+        if (bits == full) {
+          for (int k = 0; k < R; ++k, from[k - 1] += C)
+            for (int j = 0; j < C; ++j) to[k * C + j] = from[k][j];
+          continue;
+        }
+        // Without branches, which no predictor would guess.
+        for (int k = 0; k < R; ++k)
+          for (int j = 0; j < C; ++j) {
+            const auto bit = static_cast<std::int64_t>(bits >> (k * C + j) & 1);
+            const T* const source = bit ? from[k] : &zero;
+            to[k * C + j] = *source;
+            from[k] += bit;
+          }
+      }
+    }
   }
 
   BlockShape shape_;
@@ -287,15 +387,11 @@ namespace {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const BlockShape shape = choose_shape(pattern, params, value_bytes);
-  const int parts = useful_parts(context, pattern.nonzeros + pattern.rows);
-  const auto borders = balanced_row_borders(pattern, parts, shape.R);
-  PartialSums<std::int64_t> counts(parts);
-  parallel(parts, [&](int part, int) {
-    for (std::int64_t i = borders[part] / shape.R; i * shape.R < borders[part + 1]; ++i)
-      counts[part] += count_blocks(pattern, shape, i);
-  });
-  return admit_blocks(shape, counts.total(), pattern, params, value_bytes);
+  auto plan = std::make_shared<const BlockPlan>(context, pattern,
+                                                choose_shape(context, pattern, params, value_bytes));
+  Admission admission = admit_blocks(plan->shape, plan->blocks(), pattern, params, value_bytes);
+  if (admission.ok) admission.plan = std::move(plan);
+  return admission;
 }
 
 constexpr ParamDoc params[] = {

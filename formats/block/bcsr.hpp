@@ -14,7 +14,7 @@ struct BlockShape {
 
 // A large matrix is judged by most_groups groups of group_rows rows (a common multiple of 2, 3, 4 and 8), a
 // matrix of no more rows than that by all of them.
-constexpr std::int64_t group_rows = 24, most_groups = 64;
+constexpr std::int64_t group_rows = 24, most_groups = 32;
 
 std::size_t block_bytes(const BlockShape& shape, std::int64_t blocks, std::int64_t rows,
                         std::size_t value_bytes);
