@@ -19,59 +19,21 @@
 // Garland,
 //   Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
 //   doi:10.1145/1654059.1654078.
-#include <atomic>
-#include <cstring>
-
 #include "formats/diagonal/diagonals.hpp"
 #include "formats/diagonal/rules.hpp"
 
 namespace protean::formats {
 namespace {
 
-// Offsets of all diagonals with an entry, ascending.
-std::vector<std::int32_t> find_offsets(const Context& context, const SparsityPattern& pattern) {
-  std::vector<char> used(static_cast<std::size_t>(pattern.rows + pattern.cols));
-  char* const flags = used.data() + pattern.rows;
-  const std::int32_t* const col = pattern.col;
-  const auto borders = balanced_row_borders(pattern, useful_parts(context, pattern.nonzeros));
-  pattern.row_ptr.visit([&](auto* row_ptr) {
-    parallel(static_cast<int>(borders.size()) - 1, [&](int part, int) {
-      for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
-        for (auto k = row_ptr[r]; k < row_ptr[r + 1]; ++k) {
-          const std::atomic_ref<char> flag(flags[col[k] - r]);
-          if (!flag.load(std::memory_order_relaxed)) flag.store(1, std::memory_order_relaxed);
-        }
-    });
-  });
-  std::vector<std::int32_t> offsets;
-  const char *const begin = used.data(), *const end = begin + used.size();
-  for (const char* p = begin; p != end; ++p) {
-    p = static_cast<const char*>(std::memchr(p, 1, static_cast<std::size_t>(end - p)));
-    if (!p) break;
-    offsets.push_back(static_cast<std::int32_t>(p - begin - pattern.rows));
-  }
-  return offsets;
-}
-
-Diagonals whole_diagonals(const ContextPtr& context, const SparsityPattern& pattern) {
-  const auto offsets = find_offsets(*context, pattern);
-  const auto count = static_cast<std::int64_t>(offsets.size());
-  Diagonals result{pattern.rows, Buffer<std::int64_t>(context, 2), Buffer<std::int32_t>(context, count)};
-  result.ptr[0] = 0, result.ptr[1] = count;
-  std::copy(offsets.begin(), offsets.end(), result.off.begin());
-  return result;
-}
-
 template <class T>
 class Dia final : public DiagonalMatrix<T> {
  public:
-  explicit Dia(const BuildRequest<T>& request)
-      : DiagonalMatrix<T>(request, whole_diagonals(request.context, request.csr.pattern)) {}
+  explicit Dia(const BuildRequest<T>& request) : DiagonalMatrix<T>(request) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes(); }
 
   std::vector<LayoutArray> layout() const override {
-    return {layout_array("off", this->where_.off), layout_array("values", this->values_),
+    return {layout_array("off", this->off_), layout_array("values", this->values_),
             layout_array("entries", this->entries_)};
   }
 };
@@ -93,8 +55,10 @@ namespace {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const auto diagonals = static_cast<std::int64_t>(find_offsets(context, pattern).size());
-  return admit_diagonals(diagonals, pattern.rows, 0, pattern, params, value_bytes);
+  auto plan = std::make_shared<const Diagonals>(find_diagonals(context, pattern, pattern.rows));
+  Admission admission = admit_diagonals(plan->count(), pattern.rows, 0, pattern, params, value_bytes);
+  if (admission.ok) admission.plan = std::move(plan);
+  return admission;
 }
 
 constexpr ParamDoc params[] = {{.name = "max_fill",

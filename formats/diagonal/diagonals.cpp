@@ -7,6 +7,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <cstring>
+#include <iterator>
+#include <limits>
+
 #include "formats/diagonal/diagonals.hpp"
 #include "formats/simd_gather-inl.hpp"
 
@@ -104,6 +108,111 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace protean::formats {
+namespace {
+
+// The offsets of some rows' entries: a byte for each offset, and one for each 64 of those, so that marking is
+// two stores and nothing has to be sorted.
+class OffsetMarks {
+ public:
+  OffsetMarks(std::int64_t rows, std::int64_t cols)
+      : zero_(rows),
+        offset_(static_cast<std::size_t>((rows + cols) / 64 + 1) * 64),
+        line_((offset_.size() / 64 + 7) / 8 * 8) {}
+
+  template <class P>
+  void add(const P* row_ptr, const std::int32_t* col, std::int64_t begin, std::int64_t end) {
+    std::uint8_t *const offset = offset_.data(), *const line = line_.data();
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t first = row_ptr[r], last = row_ptr[r + 1], shift = zero_ - r;
+      if (first == last || (r > begin && last - first == first - row_ptr[r - 1] &&
+                            moved_by_one(col + row_ptr[r - 1], col + first, last - first)))
+        continue;  // on the diagonals of the row before
+      low_ = std::min(low_, col[first] + shift), high_ = std::max(high_, col[last - 1] + shift);
+      for (std::int64_t k = first; k < last; ++k) {
+        const std::int64_t at = col[k] + shift;
+        offset[at] = 1, line[at / 64] = 1;
+      }
+    }
+  }
+
+  // Appends the offsets, ascending, and forgets them.
+  void take(std::vector<std::int32_t>& to) {
+    if (low_ > high_) return;
+    for (std::int64_t l = low_ / 512 * 8; l <= high_ / 64; l += 8)
+      each_byte(line_.data() + l, [&](std::int64_t i) {
+        for (std::int64_t at = (l + i) * 64, end = at + 64; at < end; at += 8)
+          each_byte(offset_.data() + at,
+                    [&](std::int64_t j) { to.push_back(static_cast<std::int32_t>(at + j - zero_)); });
+      });
+    low_ = std::numeric_limits<std::int64_t>::max(), high_ = -1;
+  }
+
+ private:
+  static bool moved_by_one(const std::int32_t* before, const std::int32_t* now, std::int64_t count) {
+    if (now[0] - before[0] != 1) return false;
+    std::int32_t other = 0;
+    for (std::int64_t k = 1; k < count; ++k) other |= (now[k] - before[k]) ^ 1;
+    return other == 0;
+  }
+
+  // Calls body(i) for those of eight bytes that are set, and clears them.
+  template <class Body>
+  static void each_byte(std::uint8_t* bytes, Body body) {
+    std::uint64_t all;
+    std::memcpy(&all, bytes, 8);
+    if (all == 0) return;
+    for (std::int64_t i = 0; i < 8; ++i)
+      if (bytes[i]) body(i);
+    std::memset(bytes, 0, 8);
+  }
+
+  std::int64_t zero_, low_ = std::numeric_limits<std::int64_t>::max(), high_ = -1;
+  std::vector<std::uint8_t> offset_, line_;
+};
+
+}  // namespace
+
+Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern, std::int64_t height) {
+  const bool whole = height == pattern.rows;
+  const std::int64_t hacks = whole ? 1 : hack_count(pattern.rows, height);
+  const int parts = useful_parts(context, pattern.nonzeros + pattern.rows);
+  const auto borders = balanced_row_borders(pattern, parts, whole ? 1 : height);
+  Diagonals result{height, std::vector<std::int64_t>(static_cast<std::size_t>(hacks) + 1), {}};
+  std::vector<std::vector<std::int32_t>> found(static_cast<std::size_t>(parts));
+  pattern.row_ptr.visit([&](auto* row_ptr) {
+    parallel(parts, [&](int part, int) {
+      OffsetMarks marks(pattern.rows, pattern.cols);
+      std::vector<std::int32_t> mine;
+      const std::int64_t end = borders[part + 1];
+      if (whole) {
+        marks.add(row_ptr, pattern.col, borders[part], end);
+        marks.take(mine);
+      } else {
+        for (std::int64_t r = borders[part]; r < end; r += height) {
+          const std::size_t before = mine.size();
+          marks.add(row_ptr, pattern.col, r, std::min(end, r + height));
+          marks.take(mine);
+          result.ptr[r / height + 1] = static_cast<std::int64_t>(mine.size() - before);
+        }
+      }
+      found[static_cast<std::size_t>(part)] = std::move(mine);
+    });
+  });
+  result.off = std::move(found[0]);
+  for (int part = 1; part < parts; ++part) {
+    if (whole) {
+      std::vector<std::int32_t> both;
+      std::set_union(result.off.begin(), result.off.end(), found[part].begin(), found[part].end(),
+                     std::back_inserter(both));
+      result.off = std::move(both);
+    } else {
+      result.off.insert(result.off.end(), found[part].begin(), found[part].end());
+    }
+  }
+  if (whole) result.ptr[1] = result.count();
+  for (std::int64_t h = 0; h < hacks; ++h) result.ptr[h + 1] += whole ? 0 : result.ptr[h];
+  return result;
+}
 
 HWY_EXPORT(diagonal_product_f64);
 HWY_EXPORT(diagonal_product_f32);

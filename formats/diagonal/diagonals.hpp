@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "formats/host_support.hpp"
@@ -28,12 +29,18 @@ struct DiagonalProduct {
 double diagonal_product(const DiagonalProduct<double>& product, std::int64_t begin, std::int64_t end);
 float diagonal_product(const DiagonalProduct<float>& product, std::int64_t begin, std::int64_t end);
 
-// Where the diagonals are: those of hack h are off[ptr[h]] .. off[ptr[h+1] - 1].
+// Where the diagonals are: those of hack h are off[ptr[h]] .. off[ptr[h+1] - 1]. admit() finds them and hands
+// them over as its plan.
 struct Diagonals {
   std::int64_t height = 0;
-  Buffer<std::int64_t> ptr;
-  Buffer<std::int32_t> off;
+  std::vector<std::int64_t> ptr;
+  std::vector<std::int32_t> off;  // ascending inside a hack
+
+  std::int64_t count() const { return static_cast<std::int64_t>(off.size()); }
 };
+
+// Hacks of `height` rows; a height of all rows gives one hack, also when there are none.
+Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern, std::int64_t height);
 
 inline std::int64_t hack_count(std::int64_t rows, std::int64_t height) {
   return height > 0 ? (rows + height - 1) / height : 0;
@@ -49,13 +56,13 @@ inline std::size_t diagonal_bytes(std::int64_t diagonals, std::int64_t height, s
 // cut into equal pieces.
 inline std::vector<std::int64_t> row_borders(const Diagonals& where, std::int64_t rows, int parts) {
   std::vector<std::int64_t> borders(static_cast<std::size_t>(parts) + 1, rows);
-  const std::int64_t hacks = where.ptr.size() - 1;
+  const std::int64_t hacks = static_cast<std::int64_t>(where.ptr.size()) - 1;
   for (int part = 0; part < parts; ++part) {
     if (hacks <= 1) {
       borders[part] = even_range(rows, part, parts, 512).begin;
       continue;
     }
-    const std::int64_t share = where.ptr[hacks] / parts * part;
+    const std::int64_t share = where.count() / parts * part;
     borders[part] =
         (std::lower_bound(where.ptr.begin(), where.ptr.end(), share) - where.ptr.begin()) * where.height;
   }
@@ -69,9 +76,9 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
   CsrMatrix<T> to_csr() const override {
     const auto visit = [&](std::int64_t r, auto entry) {
       const std::int64_t h = r / height(), i = r % height();
-      for (std::int64_t d = where_.ptr[h]; d < where_.ptr[h + 1]; ++d)
+      for (std::int64_t d = ptr_[h]; d < ptr_[h + 1]; ++d)
         if (entries_[d * bit_bytes_ + i / 8] >> (i % 8) & 1)
-          entry(static_cast<std::int32_t>(r + where_.off[d]), values_[d * height() + i]);
+          entry(static_cast<std::int32_t>(r + off_[d]), values_[d * height() + i]);
     };
     return csr_from_rows<T>(
         this->context(), this->rows(), this->cols(), this->nonzeros(),
@@ -92,29 +99,19 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
       const Range range = even_range(d.size, part, parts);
       for (std::int64_t r = range.begin; r < range.end; ++r) {
         const std::int64_t h = r / height();
-        const std::int32_t *first = where_.off.data() + where_.ptr[h],
-                           *last = where_.off.data() + where_.ptr[h + 1];
+        const std::int32_t *first = off_.data() + ptr_[h], *last = off_.data() + ptr_[h + 1];
         const std::int32_t* found = std::lower_bound(first, last, 0);
-        d.data[r] = found != last && *found == 0
-                        ? values_[(found - where_.off.data()) * height() + r % height()]
-                        : T(0);
+        d.data[r] =
+            found != last && *found == 0 ? values_[(found - off_.data()) * height() + r % height()] : T(0);
       }
     });
   }
 
  protected:
-  DiagonalMatrix(const BuildRequest<T>& request, Diagonals where)
-      : AssembledMatrix<T>(request),
-        where_(std::move(where)),
-        bit_bytes_((where_.height + 7) / 8),
-        values_(request.context, where_.height * where_.off.size()),
-        entries_(request.context, bit_bytes_ * where_.off.size()),
-        borders_(row_borders(where_, this->rows(),
-                             useful_parts(*request.context, this->nonzeros() + this->rows()))) {
-    write(request.csr);
-  }
+  explicit DiagonalMatrix(const BuildRequest<T>& request)
+      : DiagonalMatrix(request, *static_cast<const Diagonals*>(request.admission.plan.get())) {}
 
-  void do_update_values(const CsrMatrix<T>& csr) override { write(csr); }
+  void do_update_values(const CsrMatrix<T>& csr) override { write<false>(csr); }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     run(alpha, x, beta, y, false);
@@ -123,27 +120,35 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
     *result = run(T(1), x, T(0), y, true);
   }
 
-  std::size_t array_bytes() const noexcept { return values_.bytes() + where_.off.bytes() + entries_.bytes(); }
-  std::int64_t height() const noexcept { return where_.height; }
+  std::size_t array_bytes() const noexcept { return values_.bytes() + off_.bytes() + entries_.bytes(); }
+  std::int64_t height() const noexcept { return height_; }
 
-  Diagonals where_;
-  std::int64_t bit_bytes_;
+  std::int64_t height_, bit_bytes_;
+  Buffer<std::int64_t> ptr_;
+  Buffer<std::int32_t> off_;
   Buffer<T> values_;
   Buffer<std::uint8_t> entries_;
 
  private:
+  DiagonalMatrix(const BuildRequest<T>& request, const Diagonals& where)
+      : AssembledMatrix<T>(request),
+        height_(where.height),
+        bit_bytes_((where.height + 7) / 8),
+        ptr_(request.context, static_cast<std::int64_t>(where.ptr.size())),
+        off_(request.context, where.count()),
+        values_(request.context, where.height * where.count()),
+        entries_(request.context, bit_bytes_ * where.count()),
+        borders_(row_borders(where, this->rows(),
+                             useful_parts(*request.context, this->nonzeros() + this->rows()))) {
+    std::copy(where.ptr.begin(), where.ptr.end(), ptr_.begin());
+    copy_array(*request.context, where.off.data(), where.count(), off_.data());
+    write<true>(request.csr);
+  }
+
   T run(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
-    const DiagonalProduct<T> product{values_.data(),
-                                     where_.off.data(),
-                                     where_.ptr.data(),
-                                     height(),
-                                     this->rows(),
-                                     this->cols(),
-                                     alpha,
-                                     beta,
-                                     x.data,
-                                     y.data,
-                                     with_dot};
+    const DiagonalProduct<T> product{values_.data(), off_.data(),  ptr_.data(), height(),
+                                     this->rows(),   this->cols(), alpha,       beta,
+                                     x.data,         y.data,       with_dot};
     const int parts = static_cast<int>(borders_.size()) - 1;
     PartialSums<T> sums(parts);
     parallel(parts, [&](int part, int) {
@@ -152,42 +157,67 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
     return sums.total();
   }
 
-  // Eight rows at once, one byte of entry bits for each diagonal. Both a row's columns and the offsets
-  // ascend, so one walk over the offsets meets all entries of a row; the limit on fill keeps the walk short.
+  // Eight rows at once, one byte of entry bits and a cache line of values for each diagonal. They are laid
+  // out apart and then copied whole: diagonals lie far apart, often at multiples of a page.
+  template <bool structure>
   void write(const CsrMatrix<T>& csr) {
-    // Plain pointers: bytes may alias anything, members would be read again after every store of one.
-    const std::int32_t *const off = where_.off.data(), *const col = csr.pattern.col;
-    const T* const from = csr.values;
-    T* const to = values_.data();
-    std::uint8_t* const entries = entries_.data();
-    const std::int64_t stride = height(), bit_stride = bit_bytes_, rows = this->rows();
-    parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
-      std::vector<std::uint8_t> found;
-      for (std::int64_t r = borders_[part]; r < borders_[part + 1];) {
-        const std::int64_t h = r / stride, top = h * stride, first = where_.ptr[h],
-                           count = where_.ptr[h + 1] - first;
-        // Rows that a last, incomplete hack lacks are written as empty ones.
-        for (std::int64_t i = r - top;
-             i < stride && (top + i < borders_[part + 1] || borders_[part + 1] == rows);) {
-          found.assign(static_cast<std::size_t>(count), 0);
-          std::uint8_t* const bits = found.data();
-          const std::int64_t byte = i / 8;
-          for (unsigned bit = 0; bit < 8 && i < stride; ++bit, ++i) {
-            const std::int64_t row = top + i;
-            std::int64_t k = row < rows ? csr.pattern.row_ptr[row] : 0;
-            const std::int64_t stop = row < rows ? csr.pattern.row_ptr[row + 1] : 0;
-            T* const slot = to + first * stride + i;
-            for (std::int64_t d = 0; d < count; ++d) {
-              T value = 0;
-              if (k < stop && col[k] - row == off[first + d])
-                value = from[k++], bits[d] |= static_cast<std::uint8_t>(1u << bit);
-              slot[d * stride] = value;
+    constexpr std::int64_t group = 8;
+    csr.pattern.row_ptr.visit([&](auto* row_ptr) {
+      parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
+        // Plain pointers: bytes may alias anything, members would be read again after every store of one.
+        const std::int32_t *const off = off_.data(), *const col = csr.pattern.col;
+        const T* const from = csr.values;
+        T* const to = values_.data();
+        std::uint8_t* const entries = entries_.data();
+        const std::int64_t stride = height(), bit_stride = bit_bytes_, rows = this->rows(),
+                           stop = borders_[part + 1];
+        // place[offset]: which of its hack's diagonals that is; written before it is read.
+        const auto places =
+            std::make_unique_for_overwrite<std::int32_t[]>(static_cast<std::size_t>(rows + this->cols()));
+        std::int32_t* const place = places.get() + rows;
+        std::vector<T> lines;
+        std::vector<std::uint8_t> found;
+        for (std::int64_t r = borders_[part]; r < stop;) {
+          const std::int64_t h = r / stride, top = h * stride, first = ptr_[h], count = ptr_[h + 1] - first;
+          for (std::int64_t d = 0; d < count; ++d) place[off[first + d]] = static_cast<std::int32_t>(d);
+          // Rows that a last, incomplete hack lacks are written as empty ones.
+          const std::int64_t last = stop == rows ? stride : std::min(stride, stop - top);
+          for (std::int64_t i = r - top; i < last; i += group) {
+            const std::int64_t height = std::min(group, last - i), filled = std::min(height, rows - top - i);
+            T* target = to + first * stride + i;
+            if (filled == group && row_ptr[top + i + group] - row_ptr[top + i] == group * count) {
+              // Every row is on every diagonal: nothing to look up.
+              const T* const source = from + row_ptr[top + i];
+              for (std::int64_t d = 0; d < count; ++d, target += stride)
+                for (std::int64_t g = 0; g < group; ++g) target[g] = source[g * count + d];
+              if constexpr (structure)
+                for (std::int64_t d = 0; d < count; ++d) entries[(first + d) * bit_stride + i / 8] = 255;
+              continue;
             }
+            lines.assign(static_cast<std::size_t>(count * group), T(0));
+            if constexpr (structure) found.assign(static_cast<std::size_t>(count), 0);
+            T* const line = lines.data();
+            std::uint8_t* const bits = found.data();
+            for (std::int64_t g = 0; g < filled; ++g) {
+              const std::int64_t row = top + i + g;
+              for (std::int64_t k = row_ptr[row], end = row_ptr[row + 1]; k < end; ++k) {
+                const std::int64_t d = place[col[k] - row];
+                line[d * group + g] = from[k];
+                if constexpr (structure) bits[d] |= static_cast<std::uint8_t>(1u << g);
+              }
+            }
+            if (height == group)
+              for (std::int64_t d = 0; d < count; ++d, target += stride)
+                std::copy_n(line + d * group, group, target);
+            else
+              for (std::int64_t d = 0; d < count; ++d, target += stride)
+                std::copy_n(line + d * group, height, target);
+            if constexpr (structure)
+              for (std::int64_t d = 0; d < count; ++d) entries[(first + d) * bit_stride + i / 8] = bits[d];
           }
-          for (std::int64_t d = 0; d < count; ++d) entries[(first + d) * bit_stride + byte] = bits[d];
+          r = std::min(top + stride, stop);
         }
-        r = std::min(top + stride, borders_[part + 1]);
-      }
+      });
     });
   }
 

@@ -29,60 +29,15 @@
 namespace protean::formats {
 namespace {
 
-// Calls found(hack, offsets, part) for every hack; parts are consecutive ranges of hacks in order.
-template <class Found>
-void for_hacks(const Context& context, const SparsityPattern& pattern, std::int64_t height, Found found) {
-  const std::int64_t hacks = hack_count(pattern.rows, height);
-  const int parts = useful_parts(context, pattern.nonzeros + pattern.rows);
-  parallel(parts, [&](int part, int) {
-    const Range range = even_range(hacks, part, parts);
-    std::vector<std::int32_t> last_seen(static_cast<std::size_t>(pattern.rows + pattern.cols), -1), offsets;
-    std::int32_t* const seen = last_seen.data() + pattern.rows;
-    const std::int32_t* const col = pattern.col;
-    for (std::int64_t h = range.begin; h < range.end; ++h) {
-      offsets.clear();
-      const std::int64_t end = std::min(pattern.rows, (h + 1) * height);
-      for (std::int64_t r = h * height; r < end; ++r)
-        for (std::int64_t k = pattern.row_ptr[r], stop = pattern.row_ptr[r + 1]; k < stop; ++k) {
-          const std::int64_t offset = col[k] - r;
-          if (seen[offset] == h) continue;
-          seen[offset] = static_cast<std::int32_t>(h);
-          offsets.push_back(static_cast<std::int32_t>(offset));
-        }
-      std::sort(offsets.begin(), offsets.end());
-      found(h, offsets, part);
-    }
-  });
-}
-
-Diagonals hacked_diagonals(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t height) {
-  const std::int64_t hacks = hack_count(pattern.rows, height);
-  std::vector<std::vector<std::int32_t>> offsets(static_cast<std::size_t>(context->threads()));
-  Diagonals result{height, Buffer<std::int64_t>(context, hacks + 1), {}};
-  for_hacks(*context, pattern, height, [&](std::int64_t h, const std::vector<std::int32_t>& found, int part) {
-    result.ptr[h + 1] = static_cast<std::int64_t>(found.size());
-    offsets[part].insert(offsets[part].end(), found.begin(), found.end());
-  });
-  result.ptr[0] = 0;
-  for (std::int64_t h = 0; h < hacks; ++h) result.ptr[h + 1] += result.ptr[h];
-  result.off = Buffer<std::int32_t>(context, result.ptr[hacks]);
-  std::int32_t* to = result.off.data();
-  for (const auto& part : offsets) to = std::copy(part.begin(), part.end(), to);
-  return result;
-}
-
 template <class T>
 class Hdi final : public DiagonalMatrix<T> {
  public:
-  explicit Hdi(const BuildRequest<T>& request)
-      : DiagonalMatrix<T>(
-            request, hacked_diagonals(request.context, request.csr.pattern, request.params.integer("hack"))) {
-  }
+  explicit Hdi(const BuildRequest<T>& request) : DiagonalMatrix<T>(request) {}
 
-  std::size_t bytes() const noexcept override { return this->array_bytes() + this->where_.ptr.bytes(); }
+  std::size_t bytes() const noexcept override { return this->array_bytes() + this->ptr_.bytes(); }
 
   std::vector<LayoutArray> layout() const override {
-    return {layout_array("hack_ptr", this->where_.ptr), layout_array("off", this->where_.off),
+    return {layout_array("hack_ptr", this->ptr_), layout_array("off", this->off_),
             layout_array("values", this->values_), layout_array("entries", this->entries_)};
   }
 };
@@ -90,13 +45,12 @@ class Hdi final : public DiagonalMatrix<T> {
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
   const std::int64_t height = params.integer("hack");
-  PartialSums<std::int64_t> counts(context.threads());
-  for_hacks(context, pattern, height, [&](std::int64_t, const std::vector<std::int32_t>& found, int part) {
-    counts[part] += static_cast<std::int64_t>(found.size());
-  });
-  return admit_diagonals(counts.total(), height,
-                         8 * static_cast<std::size_t>(hack_count(pattern.rows, height) + 1), pattern, params,
-                         value_bytes);
+  auto plan = std::make_shared<const Diagonals>(find_diagonals(context, pattern, height));
+  Admission admission = admit_diagonals(plan->count(), height,
+                                        8 * static_cast<std::size_t>(hack_count(pattern.rows, height) + 1),
+                                        pattern, params, value_bytes);
+  if (admission.ok) admission.plan = std::move(plan);
+  return admission;
 }
 
 constexpr ParamDoc params[] = {
