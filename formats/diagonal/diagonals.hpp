@@ -157,11 +157,12 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
     return sums.total();
   }
 
-  // Eight rows at once, one byte of entry bits and a cache line of values for each diagonal. They are laid
-  // out apart and then copied whole: diagonals lie far apart, often at multiples of a page.
+  // Some rows at once are laid out apart, a piece of every diagonal, and the pieces then copied whole:
+  // diagonals lie far apart, too many for the hardware to foresee their next lines, and often at multiples of
+  // a page.
   template <bool structure>
   void write(const CsrMatrix<T>& csr) {
-    constexpr std::int64_t group = 8;
+    constexpr std::int64_t byte = 8, piece = 4 * byte;
     csr.pattern.row_ptr.visit([&](auto* row_ptr) {
       parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
         // Plain pointers: bytes may alias anything, members would be read again after every store of one.
@@ -169,51 +170,53 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
         const T* const from = csr.values;
         T* const to = values_.data();
         std::uint8_t* const entries = entries_.data();
-        const std::int64_t stride = height(), bit_stride = bit_bytes_, rows = this->rows(),
+        const std::int64_t stride = height_, bit_stride = bit_bytes_, rows = this->rows(),
                            stop = borders_[part + 1];
         // place[offset]: which of its hack's diagonals that is; written before it is read.
         const auto places =
             std::make_unique_for_overwrite<std::int32_t[]>(static_cast<std::size_t>(rows + this->cols()));
         std::int32_t* const place = places.get() + rows;
-        std::vector<T> lines;
-        std::vector<std::uint8_t> found;
+        std::vector<T> pieces;             // of diagonal d from d * piece on
+        std::vector<std::uint8_t> packed;  // their entry bits
         for (std::int64_t r = borders_[part]; r < stop;) {
           const std::int64_t h = r / stride, top = h * stride, first = ptr_[h], count = ptr_[h + 1] - first;
           for (std::int64_t d = 0; d < count; ++d) place[off[first + d]] = static_cast<std::int32_t>(d);
+          pieces.resize(static_cast<std::size_t>(count * piece));
+          packed.resize(static_cast<std::size_t>(count * piece / byte));
           // Rows that a last, incomplete hack lacks are written as empty ones.
           const std::int64_t last = stop == rows ? stride : std::min(stride, stop - top);
-          for (std::int64_t i = r - top; i < last; i += group) {
-            const std::int64_t height = std::min(group, last - i), filled = std::min(height, rows - top - i);
-            T* target = to + first * stride + i;
-            if (filled == group && row_ptr[top + i + group] - row_ptr[top + i] == group * count) {
-              // Every row is on every diagonal: nothing to look up.
-              const T* const source = from + row_ptr[top + i];
-              for (std::int64_t d = 0; d < count; ++d, target += stride)
-                for (std::int64_t g = 0; g < group; ++g) target[g] = source[g * count + d];
-              if constexpr (structure)
-                for (std::int64_t d = 0; d < count; ++d) entries[(first + d) * bit_stride + i / 8] = 255;
-              continue;
-            }
-            lines.assign(static_cast<std::size_t>(count * group), T(0));
-            if constexpr (structure) found.assign(static_cast<std::size_t>(count), 0);
-            T* const line = lines.data();
-            std::uint8_t* const bits = found.data();
-            for (std::int64_t g = 0; g < filled; ++g) {
-              const std::int64_t row = top + i + g;
-              for (std::int64_t k = row_ptr[row], end = row_ptr[row + 1]; k < end; ++k) {
-                const std::int64_t d = place[col[k] - row];
-                line[d * group + g] = from[k];
-                if constexpr (structure) bits[d] |= static_cast<std::uint8_t>(1u << g);
+          for (std::int64_t i = r - top; i < last; i += piece) {
+            const std::int64_t tall = std::min(piece, last - i);
+            for (std::int64_t j = 0; j < tall; j += byte) {
+              T* const line = pieces.data() + j;
+              std::uint8_t* const bits = packed.data() + j / byte;
+              const std::int64_t row = top + i + j, filled = std::min({byte, tall - j, rows - row});
+              if (filled == byte && row_ptr[row + byte] - row_ptr[row] == byte * count) {
+                // Every row is on every diagonal: nothing to look up.
+                const T* const source = from + row_ptr[row];
+                for (std::int64_t d = 0; d < count; ++d) {
+                  for (std::int64_t g = 0; g < byte; ++g) line[d * piece + g] = source[g * count + d];
+                  if constexpr (structure) bits[d * (piece / byte)] = 255;
+                }
+                continue;
               }
+              for (std::int64_t d = 0; d < count; ++d) {
+                std::fill_n(line + d * piece, byte, T(0));
+                if constexpr (structure) bits[d * (piece / byte)] = 0;
+              }
+              for (std::int64_t g = 0; g < filled; ++g)
+                for (std::int64_t k = row_ptr[row + g], end = row_ptr[row + g + 1]; k < end; ++k) {
+                  const std::int64_t d = place[col[k] - row - g];
+                  line[d * piece + g] = from[k];
+                  if constexpr (structure) bits[d * (piece / byte)] |= static_cast<std::uint8_t>(1u << g);
+                }
             }
-            if (height == group)
-              for (std::int64_t d = 0; d < count; ++d, target += stride)
-                std::copy_n(line + d * group, group, target);
-            else
-              for (std::int64_t d = 0; d < count; ++d, target += stride)
-                std::copy_n(line + d * group, height, target);
-            if constexpr (structure)
-              for (std::int64_t d = 0; d < count; ++d) entries[(first + d) * bit_stride + i / 8] = bits[d];
+            for (std::int64_t d = 0; d < count; ++d) {
+              std::copy_n(pieces.data() + d * piece, tall, to + (first + d) * stride + i);
+              if constexpr (structure)
+                std::copy_n(packed.data() + d * (piece / byte), (tall + byte - 1) / byte,
+                            entries + (first + d) * bit_stride + i / byte);
+            }
           }
           r = std::min(top + stride, stop);
         }

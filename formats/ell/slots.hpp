@@ -119,14 +119,16 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
         col_(request.context, geometry_.slots()),
         values_(request.context, geometry_.slots()),
         perm_(std::move(perm)) {
-    const auto empty = empty_positions(request.csr.pattern, [&](std::int64_t p) { return row_of(p); });
-    empty_ = Buffer<std::int32_t>(request.context, static_cast<std::int64_t>(empty.size()));
-    std::copy(empty.begin(), empty.end(), empty_.begin());
+    if (row_lengths(*request.context, request.csr.pattern).empty > 0) {
+      const auto empty = empty_positions(request.csr.pattern, [&](std::int64_t p) { return row_of(p); });
+      empty_ = Buffer<std::int32_t>(request.context, static_cast<std::int64_t>(empty.size()));
+      std::copy(empty.begin(), empty.end(), empty_.begin());
+    }
     borders_ = geometry_.borders(useful_parts(*request.context, geometry_.slots() + this->rows()));
-    write(request.csr);
+    write<true>(request.csr);
   }
 
-  void do_update_values(const CsrMatrix<T>& csr) override { write(csr); }
+  void do_update_values(const CsrMatrix<T>& csr) override { write<false>(csr); }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     run_slot_product(product(alpha, x, beta, y, false), borders_);
@@ -185,6 +187,7 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
   // The entries of a row, then padding: value 0 and the row's last column again (column 0 in an empty row),
   // so that a row's padding reads no x that the row does not use. Some rows at once, since their slots lie
   // side by side.
+  template <bool columns>
   void write(const CsrMatrix<T>& csr) {
     constexpr std::int64_t group = 16;
     std::int32_t* const col = col_.data();
@@ -204,14 +207,14 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
           if (p + i >= this->rows()) continue;
           const std::int64_t row = row_of(p + i);
           begin[i] = csr.pattern.row_ptr[row], length[i] = csr.pattern.row_ptr[row + 1] - begin[i];
-          if (length[i] > 0) last[i] = from_col[begin[i] + length[i] - 1];
+          if (columns && length[i] > 0) last[i] = from_col[begin[i] + length[i] - 1];
         }
         for (std::int64_t k = 0; k < width; ++k)
           for (std::int64_t i = 0; i < count; ++i) {
             if (k >= to[i].width) continue;
             const std::int64_t slot = to[i].base + k * to[i].stride;
             const bool entry = k < length[i];
-            col[slot] = entry ? from_col[begin[i] + k] : last[i];
+            if constexpr (columns) col[slot] = entry ? from_col[begin[i] + k] : last[i];
             values[slot] = entry ? from_values[begin[i] + k] : T(0);
           }
       }

@@ -147,7 +147,7 @@ template <class T>
 class Hyb final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
  public:
   explicit Hyb(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request), shape_(hyb_shape(request.csr.pattern, request.params)) {
+      : AssembledMatrix<T>(request), shape_(*static_cast<const HybShape*>(request.admission.plan.get())) {
     const ContextPtr& context = request.context;
     const SparsityPattern& pattern = request.csr.pattern;
     const std::int64_t rows = pattern.rows;
@@ -296,9 +296,11 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
   const std::size_t ell = static_cast<std::size_t>(shape.slots) * pattern.rows, tail = shape.tail;
   if (ell > std::numeric_limits<std::int64_t>::max() / 32)
     return Admission::refuse("K times the number of rows is larger than any memory; take a smaller K");
-  return Admission::accept(
+  Admission admission = Admission::accept(
       ell * (value_bytes + 4) + tail * (value_bytes + 8) + 4 * static_cast<std::size_t>(shape.empty),
       static_cast<std::int64_t>(ell + tail));
+  admission.plan = std::make_shared<const HybShape>(shape);
+  return admission;
 }
 
 constexpr ParamDoc params[] = {{.name = "K",
