@@ -45,7 +45,7 @@ struct Admission {
   std::size_t bytes = 0;
   std::int64_t stored_values = 0;  // with padding and fill
   std::string reason;              // why it was refused, for a person
-  // What admit() worked out and the same format's maker can use, so that it is not worked out twice. Small.
+  // What admit() worked out and the same format's maker can use, so that it is not found twice.
   std::shared_ptr<const void> plan = {};
   static Admission accept(std::size_t bytes, std::int64_t stored_values) {
     return {true, bytes, stored_values, {}, {}};
