@@ -85,7 +85,9 @@ class Format : public testing::TestWithParam<Case> {
     Placed<T> first(context_, poison), second(context_, poison);
     matrix->apply(px.read(), first.view());
     matrix->apply(px.read(), second.view());
-    if (matrix->entry().traits.deterministic && GetParam().kernel->deterministic) { EXPECT_EQ(first.fetch(), second.fetch()); }
+    if (matrix->entry().traits.deterministic && GetParam().kernel->deterministic) {
+      EXPECT_EQ(first.fetch(), second.fetch());
+    }
     if (csr.rows() == csr.cols()) {
       Placed<T> y(context_, poison), product(context_, {nan});
       apply_dot<T>(*matrix, px.read(), y.view(), product.data());
