@@ -13,6 +13,7 @@ namespace protean {
 namespace {
 
 std::atomic<std::size_t> allocated{0}, peak{0};  // host memory
+constexpr int populate_write = 23;               // MADV_POPULATE_WRITE, which older headers do not name
 constexpr std::size_t small_alignment = 64, huge_page = std::size_t{2} << 20, page = 4096;
 
 void count(std::size_t bytes) noexcept {
@@ -49,6 +50,9 @@ void* allocate(const Context& context, std::size_t bytes) {
     (void)madvise(data, rounded, MADV_HUGEPAGE);
     parallel(context, [&](int part, int parts) {
       const Range range = even_range(static_cast<std::int64_t>(rounded), part, parts, page);
+      // In one call where the kernel can (Linux 5.14): a fault for each page costs several times as much.
+      char* const begin = static_cast<char*>(data) + range.begin;
+      if (madvise(begin, static_cast<std::size_t>(range.size()), populate_write) == 0) return;
       for (std::int64_t i = range.begin; i < range.end; i += page) static_cast<volatile char*>(data)[i] = 0;
     });
   }

@@ -71,7 +71,7 @@ def shipped_or_shared(folder, name):
 
 
 Run = collections.namedtuple("Run", "method tolerance settings", defaults=([],))
-restart_200 = ["solver.restart=200", "solver.max_iterations=10000"]
+restart_1000 = ["solver.restart=1000", "solver.max_iterations=4000"]
 few_steps = ["solver.restart=200", "solver.max_iterations=200"]
 
 # name, matrix, runs of the test, runs added by --full
@@ -83,14 +83,15 @@ CASES = [
     ("bcsstk16", shipped_or_shared(shipped, "bcsstk16"), [Run("cg", 1e-10)], []),
     ("fv2", shipped_or_shared(shipped, "fv2"), [Run("cg", 1e-10)], []),
     ("orsirr_1", shipped_or_shared(shipped, "orsirr_1"), [Run("gmres", 1e-10)], []),
-    ("sherman4", shipped_or_shared(shipped, "sherman4"), [Run("bicgstab", 1e-10)], []),
+    ("sherman4", shipped_or_shared(shipped, "sherman4"), [Run("bicgstab~", 1e-10)], []),
     ("add20", shipped_or_shared(shipped, "add20"), [Run("gmres", 1e-10), Run("bicgstab~", 1e-10)], []),
     ("G2_circuit", shipped_or_shared(shipped, "G2_circuit"), [Run("cg", 1e-8)],
      [Run("bicgstab~", 1e-8), Run("gmres", 1e-6)]),
     ("bcsstk17", shipped_or_shared(shared, "bcsstk17"), [Run("cg", 1e-8)], [Run("bicgstab~", 1e-6), Run("gmres", 1e-4)]),
-    # Jacobi is too weak for this one. BiCGStab breaks down, GMRES needs long restarts: the test compares 200 steps.
+    # Jacobi is too weak for this one. BiCGStab breaks down, GMRES needs restarts of 1000: the test compares 200
+    # steps, --full goes to the tolerance.
     ("af23560", shipped_or_shared(shared, "af23560"), [Run("gmres", 1e-3, few_steps)],
-     [Run("gmres", 1e-3, restart_200), Run("bicgstab~", 1e-3)]),
+     [Run("gmres", 1e-8, restart_1000), Run("bicgstab~", 1e-3)]),
 ]
 
 

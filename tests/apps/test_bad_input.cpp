@@ -1,4 +1,6 @@
 // Bad input through the command: exit code, one message with place and hint, nothing written.
+#include <cstdlib>
+
 #include "command.hpp"
 
 namespace protean::test {
@@ -21,6 +23,7 @@ struct Bad {
 class BadInput : public CommandTest, public ::testing::WithParamInterface<Bad> {};
 
 TEST_P(BadInput, IsRefusedWithOneMessageAndNothingWritten) {
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // a machine without a GPU, whatever this one has
   const Bad& bad = GetParam();
   if (!bad.problem.empty()) write("p.yaml", bad.problem);
   if (!bad.matrix.empty()) write("a.mtx", bad.matrix);
