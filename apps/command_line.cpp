@@ -1,11 +1,16 @@
 #include "apps/command_line.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/build_info.hpp"
@@ -18,8 +23,6 @@ namespace protean::apps {
 namespace {
 
 enum Exit : int { done = 0, bad_input = 2, no_resources = 3 };
-
-constexpr std::string_view commands[] = {"solve", "formats", "convert"};
 
 int complain(const std::string& message, int code) {
   fmt::print(stderr, "protean: error: {}\n", message);
@@ -38,6 +41,83 @@ void print(const std::string& text) {
     throw Error("cannot write to the standard output: no space, or it was closed");
 }
 
+// What a command does once its options have been read; its exit code.
+using Action = std::function<int()>;
+
+void add_threads(CLI::App& command, int& threads, const std::string& text) {
+  command.add_option("--threads", threads, text)->check(CLI::Range(1, 1024))->type_name("N");
+}
+
+Action add_solve(CLI::App& command) {
+  const auto arguments = std::make_shared<SolveArguments>();
+  command.add_option("problem", arguments->problem, "Problem file (YAML)")->required()->type_name("P.yaml");
+  command
+      .add_option("--set", arguments->settings,
+                  "Override a key of the problem file; may be repeated. The value is YAML.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  command.add_option("--report", arguments->report, "Write a JSON report, besides what `output` asks for")
+      ->type_name("F.json");
+  add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
+  command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no summary");
+  command.footer(
+      "Examples:\n"
+      "  protean solve P.yaml --set solver.relative_tolerance=1e-10 --set preconditioner.type=jacobi\n"
+      "  protean solve P.yaml --set 'matrix={generate: {kind: poisson-3d, n: 100}}' --set 'rhs={value: "
+      "1}'\n\n"
+      "Ctrl-C stops at the next iteration and writes report and solution; a second one kills.\n"
+      "Exit codes: 0 converged, 1 not converged, 2 bad input, 3 out of resources or device failure.");
+  return [arguments] { return solve(*arguments); };
+}
+
+Action add_formats(CLI::App& command) {
+  struct Arguments {
+    std::string id;
+    bool json = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("id", arguments->id, "A format")->type_name("ID");
+  command.add_flag("--json", arguments->json, "As JSON");
+  command.footer("Examples:\n  protean formats\n  protean formats csr\n  protean formats --json");
+  return [arguments] {
+    print(arguments->json ? formats_json(arguments->id) : formats_text(arguments->id));
+    return done;
+  };
+}
+
+Action add_convert(CLI::App& command) {
+  struct Arguments {
+    std::string from, to;
+    int threads = 0;
+    bool quiet = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("from", arguments->from, "Matrix: .mtx, .mtx.gz, .mtx.xz or .pbin")
+      ->required()
+      ->type_name("A");
+  command.add_option("to", arguments->to, "New file; its ending says what to write")
+      ->required()
+      ->type_name("B");
+  add_threads(command, arguments->threads, "Threads");
+  command.add_flag("--quiet", arguments->quiet, "Errors only");
+  command.footer("Example:\n  protean convert A.mtx.xz A.pbin   .pbin is mapped, not parsed");
+  return [arguments] {
+    convert(arguments->from, arguments->to, arguments->threads, arguments->quiet);
+    return done;
+  };
+}
+
+struct Command {
+  std::string_view name, about;
+  Action (*add)(CLI::App&);
+};
+
+constexpr Command commands[] = {
+    {"solve", "Solve the system of a problem file", add_solve},
+    {"formats", "List the storage formats, or describe one", add_formats},
+    {"convert", "Rewrite a matrix in another file format", add_convert},
+};
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"Solves A x = b with Krylov methods over a choice of sparse storage formats.", "protean"};
   app.set_version_flag(
@@ -52,74 +132,31 @@ int parse_and_run(int argc, char** argv) {
       "  protean convert A.mtx.xz A.pbin\n\n"
       "Exit codes: 0 converged or done, 1 not converged, 2 bad input, 3 out of resources or device failure.\n"
       "`protean COMMAND --help` says more about a command.");
-
-  SolveArguments arguments;
-  CLI::App* solve_command = app.add_subcommand("solve", "Solve the system of a problem file");
-  solve_command->add_option("problem", arguments.problem, "Problem file (YAML)")
-      ->required()
-      ->type_name("P.yaml");
-  solve_command
-      ->add_option("--set", arguments.settings,
-                   "Override a key of the problem file; may be repeated. The value is YAML.")
-      ->type_name("key.path=value")
-      ->allow_extra_args(false);
-  solve_command
-      ->add_option("--report", arguments.report, "Write a JSON report, besides what `output` asks for")
-      ->type_name("F.json");
-  solve_command
-      ->add_option("--threads", arguments.threads,
-                   "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
-  solve_command->add_flag("--quiet", arguments.quiet, "Errors only: no progress, no summary");
-  solve_command->footer(
-      "Examples:\n"
-      "  protean solve P.yaml --set solver.relative_tolerance=1e-10 --set preconditioner.type=jacobi\n"
-      "  protean solve P.yaml --set 'matrix={generate: {kind: poisson-3d, n: 100}}' --set 'rhs={value: "
-      "1}'\n\n"
-      "Ctrl-C stops at the next iteration and writes report and solution; a second one kills.\n"
-      "Exit codes: 0 converged, 1 not converged, 2 bad input, 3 out of resources or device failure.");
-
-  std::string format_id;
-  bool json = false;
-  CLI::App* formats_command = app.add_subcommand("formats", "List the storage formats, or describe one");
-  formats_command->add_option("id", format_id, "A format")->type_name("ID");
-  formats_command->add_flag("--json", json, "As JSON");
-  formats_command->footer("Examples:\n  protean formats\n  protean formats csr\n  protean formats --json");
-
-  std::string from, to;
-  int convert_threads = 0;
-  bool convert_quiet = false;
-  CLI::App* convert_command = app.add_subcommand("convert", "Rewrite a matrix in another file format");
-  convert_command->add_option("from", from, "Matrix: .mtx, .mtx.gz, .mtx.xz or .pbin")
-      ->required()
-      ->type_name("A");
-  convert_command->add_option("to", to, "New file; its ending says what to write")
-      ->required()
-      ->type_name("B");
-  convert_command->add_option("--threads", convert_threads, "Threads")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
-  convert_command->add_flag("--quiet", convert_quiet, "Errors only");
-  convert_command->footer("Example:\n  protean convert A.mtx.xz A.pbin   .pbin is mapped, not parsed");
+  std::vector<std::string_view> names;
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Command& command : commands) {
+    CLI::App* const sub = app.add_subcommand(std::string(command.name), std::string(command.about));
+    actions.emplace_back(sub, command.add(*sub));
+    names.push_back(command.name);
+  }
 
   if (argc < 2) {
     print(app.help());
     return bad_input;
   }
   if (const std::string_view first = argv[1];
-      first[0] != '-' && std::find(std::begin(commands), std::end(commands), first) == std::end(commands))
-    return complain_usage(fmt::format("there is no command '{}'; there are solve, formats and convert.{}",
-                                      first, did_you_mean(first, commands)));
+      first[0] != '-' && std::find(names.begin(), names.end(), first) == names.end())
+    return complain_usage(fmt::format("there is no command '{}'; there are {}.{}", first,
+                                      fmt::join(names, ", "), did_you_mean(first, names)));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error) == 0 ? done : bad_input;  // --help, --version
     return complain_usage(error.what());
   }
-  if (*formats_command) return print(json ? formats_json(format_id) : formats_text(format_id)), done;
-  if (*convert_command) return convert(from, to, convert_threads, convert_quiet), done;
-  return solve(arguments);
+  for (const auto& [sub, action] : actions)
+    if (*sub) return action();
+  return bad_input;
 }
 
 }  // namespace

@@ -1,0 +1,179 @@
+#include "apps/system.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/blas1.hpp"
+#include "core/io/atomic_file.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/parallel.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Before anything large is read.
+void require_input(const FilePath& file, std::string_view key) {
+  if (!file) return;
+  std::error_code code;
+  const fs::path path(file.path);
+  if (fs::is_directory(path, code))
+    fail(file.place, fmt::format("{}: '{}' is a folder, not a file", key, file.path));
+  if (fs::exists(path, code)) return;
+  const fs::path folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    names.push_back(entry->path().filename().string());
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string why =
+      fs::is_directory(folder, code) ? "" : fmt::format("; there is no folder '{}' either", folder.string());
+  fail(file.place,
+       fmt::format("{}: there is no file '{}'{} (paths begin at the folder of the problem file).{}", key,
+                   file.path, why, did_you_mean(path.filename().string(), views)));
+}
+
+// Where a path leads, whatever way it is written.
+fs::path canonical(const std::string& path) {
+  std::error_code code;
+  fs::path result = fs::weakly_canonical(path, code);
+  return code ? fs::path(path) : result;
+}
+
+// Uniform in [-1, 1), the same for any number of threads: a hash (splitmix64) of seed and index.
+double random_value(std::uint64_t seed, std::int64_t index) {
+  std::uint64_t z =
+      seed * 0xd1342543de82ef95ULL + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(index) + 1);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-52 - 1;
+}
+
+Vector<double> make_vector(const ContextPtr& context, const VectorSpec& spec, std::int64_t size,
+                           std::string_view key) {
+  if (spec.file) {
+    Vector<double> vector = read_vector_market(context, spec.file.path);
+    if (vector.size() != size)
+      fail(spec.file.place, fmt::format("{}: '{}' has {} entries; the matrix has {} rows", key,
+                                        spec.file.path, vector.size(), size));
+    return vector;
+  }
+  Vector<double> vector(context, size);
+  parallel(*context, [&](int part, int parts) {
+    const Range range = even_range(size, part, parts);
+    for (std::int64_t i = range.begin; i < range.end; ++i)
+      vector[i] = spec.seed ? random_value(static_cast<std::uint64_t>(*spec.seed), i) : spec.value;
+  });
+  return vector;
+}
+
+std::string_view rhs_key(const Problem& problem) {
+  return problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file";
+}
+
+std::string matrix_name(const MatrixSpec& spec) {
+  return spec.file ? fmt::format("the matrix '{}'", spec.file.path) : "the matrix";
+}
+
+}  // namespace
+
+void require_inputs(const Problem& problem) {
+  require_input(problem.matrix.file, "matrix.file");
+  require_input(problem.rhs.vector.file, rhs_key(problem));
+  require_input(problem.initial_guess.file, "initial_guess.file");
+}
+
+void require_outputs(const Problem& problem) {
+  struct Named {
+    std::string_view key;
+    const FilePath& file;
+  };
+  const Named outputs[] = {{"output.solution", problem.output.solution},
+                           {"output.report", problem.output.report},
+                           {"output.history", problem.output.history}};
+  const FilePath self{problem.file, problem.file, {}};
+  const Named inputs[] = {{"the problem file", self},
+                          {"matrix.file", problem.matrix.file},
+                          {"rhs", problem.rhs.vector.file},
+                          {"initial_guess", problem.initial_guess.file}};
+  for (const Named& output : outputs) {
+    if (!output.file) continue;
+    std::error_code code;
+    const bool ordinary = !fs::exists(output.file.path, code) || fs::is_regular_file(output.file.path, code);
+    for (const Named& other : outputs)
+      if (ordinary && &other != &output && other.file &&
+          canonical(other.file.path) == canonical(output.file.path))
+        fail(output.file.place, fmt::format("{} and {} are the same file '{}'; give two", output.key,
+                                            other.key, output.file.path));
+    for (const Named& input : inputs)
+      if (input.file && canonical(input.file.path) == canonical(output.file.path))
+        fail(output.file.place, fmt::format("{} would overwrite {} '{}'; give another path", output.key,
+                                            input.key, output.file.path));
+    try {
+      const AtomicFile probe(output.file.path);  // removed again, since it is not committed
+    } catch (const Error& error) { fail(output.file.place, fmt::format("{}: {}", output.key, error.what())); }
+  }
+}
+
+ContextPtr device_context() {
+  try {
+    return Context::device();
+  } catch (const NotAvailable& error) {
+    throw NotAvailable(
+        fmt::format("operator.space is device, but {}. On the CPU: --set operator.space=host", error.what()));
+  }
+}
+
+// The vector in the memory of `target`; the copy is made by `device`.
+Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector) {
+  Vector<double> copied(target, vector.size());
+  copy<double>(device, vector, copied);
+  return copied;
+}
+
+CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& spec) {
+  CsrMatrix<double> csr;
+  if (spec.file)
+    csr = read_matrix(context, spec.file.path, {.duplicates = spec.duplicates, .allow_not_finite = false});
+  else
+    csr = generate(context, spec.kind, spec.params);
+  if (csr.rows() == 0 || csr.cols() == 0)
+    fail(spec.place, fmt::format("{} is empty ({} x {}); there is nothing to solve", matrix_name(spec),
+                                 csr.rows(), csr.cols()));
+  return csr;
+}
+
+LinearSystem make_system(const ContextPtr& host, const Problem& problem) {
+  LinearSystem system;
+  system.csr = make_matrix_data(host, problem.matrix);
+  const CsrMatrix<double>& csr = system.csr;
+  if (csr.rows() != csr.cols())
+    fail(problem.matrix.place,
+         fmt::format("{} has {} rows and {} columns; a system A x = b needs a square one",
+                     matrix_name(problem.matrix), csr.rows(), csr.cols()));
+  system.x0 = make_vector(host, problem.initial_guess, csr.rows(), "initial_guess.file");
+  system.b = make_vector(host, problem.rhs.vector, csr.rows(), rhs_key(problem));
+  if (problem.rhs.from_solution) {
+    system.exact = std::move(system.b);
+    system.b = Vector<double>(host, csr.rows());
+    make_matrix(find_format("csr"), csr, host)->apply(system.exact, system.b);
+  }
+  return system;
+}
+
+double relative_error(const Vector<double>& x, const Vector<double>& exact) {
+  double difference = 0, norm = 0;
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - exact[i]) * (x[i] - exact[i]);
+    norm += exact[i] * exact[i];
+  }
+  return std::sqrt(difference / (norm > 0 ? norm : 1));
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,40 @@
+// The system a problem file describes, in memory: what `solve`, `compare` and `inspect` begin with.
+#pragma once
+#include <string_view>
+
+#include "apps/clock.hpp"
+#include "apps/problem_file.hpp"
+#include "apps/progress.hpp"
+#include "core/csr.hpp"
+#include "core/vector.hpp"
+
+namespace protean::apps {
+
+// Before anything large is read: BadFile when an input is missing or an output cannot be written or would
+// overwrite an input.
+void require_inputs(const Problem& problem);
+void require_outputs(const Problem& problem);
+
+// Throws NotAvailable with what to do, where there is no device.
+ContextPtr device_context();
+
+// The matrix in host memory. Throws BadFile, OutOfMemory; refuses empty matrices.
+CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spec);
+
+struct LinearSystem {
+  CsrMatrix<double> csr;
+  Vector<double> b, x0;
+  Vector<double> exact;  // empty unless the right-hand side was made from a solution
+};
+
+// Everything in host memory. b is made with format csr whatever the problem's format, so that every format
+// gets the same b, bit for bit. Refuses a matrix that is not square.
+LinearSystem make_system(const ContextPtr& host, const Problem& problem);
+
+// The vector in the memory of `target`; the copy is made by `device`.
+Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);
+
+// ||x - exact|| / ||exact||, 2-norms; of the difference alone where exact is 0.
+double relative_error(const Vector<double>& x, const Vector<double>& exact);
+
+}  // namespace protean::apps
