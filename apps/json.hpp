@@ -1,0 +1,31 @@
+// What all reports of the command share.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "apps/problem_file.hpp"
+
+namespace protean::apps {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no infinity; null stands for "no limit" and "not a number".
+Json number(double value);
+
+Json parameters_json(const FormatParams& parameters);
+// The full effective problem.
+Json problem_json(const Problem& problem);
+Json machine_json(int threads);
+
+// "rhs" or "initial-residual"
+std::string_view baseline_name(Baseline baseline);
+
+// Indented, with an end of line; bytes that are no UTF-8 are replaced.
+std::string text(const Json& json);
+
+// 1234567 as "1 234 567"
+std::string grouped(std::int64_t value);
+
+}  // namespace protean::apps
