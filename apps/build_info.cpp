@@ -28,19 +28,23 @@ std::string compiler_name() {
 #endif
 }
 
-// "yes" with the formats that have this kernel in this build, or "no" and why.
+// "yes" with what has this kernel in this build, or "no" and why.
 std::string kernel_in_build(std::string_view name) {
   std::vector<std::string_view> ids;
+  std::string_view note;
   std::string why = "no format has a kernel of it";
   for (const FormatEntry* entry : catalogue())
     for (const Kernel& kernel : entry->kernels) {
       if (kernel.name != name) continue;
       if (kernel.unavailable.empty())
-        ids.push_back(entry->id);
+        ids.push_back(entry->id), note = kernel.note;
       else
         why = kernel.unavailable;
     }
-  return ids.empty() ? fmt::format("no ({})", why) : fmt::format("yes (formats {})", fmt::join(ids, ", "));
+  if (ids.empty()) return fmt::format("no ({})", why);
+  const bool vectors = name == to_string(VectorKernels::kokkos) && unavailable(VectorKernels::kokkos).empty();
+  return fmt::format("yes ({}formats {}){}{}", vectors ? "vector operations, " : "", fmt::join(ids, ", "),
+                     note.empty() ? "" : ": ", note);
 }
 
 std::string value_in(const char* file, std::string_view key) {

@@ -15,7 +15,7 @@ namespace {
 constexpr Space spaces[] = {Space::host, Space::device};
 
 struct KernelRow {
-  std::string_view name, unavailable;
+  std::string_view name, unavailable, note;
   std::vector<std::string_view> spaces;
 };
 
@@ -26,7 +26,7 @@ std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
     for (const Kernel& kernel : kernels_in(entry, space)) {
       auto row =
           std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == kernel.name; });
-      if (row == rows.end()) row = rows.insert(rows.end(), KernelRow{kernel.name, {}, {}});
+      if (row == rows.end()) row = rows.insert(rows.end(), KernelRow{kernel.name, {}, kernel.note, {}});
       if (kernel.unavailable.empty())
         row->spaces.push_back(to_string(space));
       else
@@ -100,7 +100,8 @@ std::string details(const FormatEntry& entry) {
       yes(entry.traits.exact_values), yes(entry.traits.square_only), yes(entry.traits.symmetric_only));
   for (const KernelRow& row : kernel_rows(entry))
     text += row.spaces.empty() ? fmt::format("    {:<12}  not in this build: {}\n", row.name, row.unavailable)
-                               : fmt::format("    {:<12}  {}\n", row.name, fmt::join(row.spaces, ", "));
+                               : fmt::format("    {:<12}  {}{}{}\n", row.name, fmt::join(row.spaces, ", "),
+                                             row.note.empty() ? "" : "; ", row.note);
   text += entry.params.empty() ? "  parameters      none\n" : "  parameters\n";
   for (const ParamDoc& doc : entry.params)
     text +=
@@ -120,12 +121,14 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
                               {"exact_values", entry.traits.exact_values},
                               {"square_only", entry.traits.square_only},
                               {"symmetric_only", entry.traits.symmetric_only},
-                              {"unavailable_kernels", nlohmann::ordered_json::object()}};
+                              {"unavailable_kernels", nlohmann::ordered_json::object()},
+                              {"kernel_notes", nlohmann::ordered_json::object()}};
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty())
       json["unavailable_kernels"][std::string(row.name)] = row.unavailable;
     else
       json["kernels"].push_back(row.name);
+    if (row.spaces.size() > 0 && !row.note.empty()) json["kernel_notes"][std::string(row.name)] = row.note;
   }
   for (const ParamDoc& doc : entry.params) {
     nlohmann::ordered_json param{{"name", doc.name}, {"doc", doc.doc}, {"default", doc.default_value}};

@@ -58,9 +58,11 @@ std::string report_json(const SolveRecord& r) {
                     {"peak_buffer_bytes", r.peak_buffer_bytes}};
   json["operator"] = {{"format", r.format},
                       {"kernel", r.kernel},
+                      {"vector_kernels", to_string(r.vector_kernels)},
                       {"space", to_string(r.problem.op.space)},
                       {"parameters", parameters_json(r.parameters)},
                       {"products", r.products}};
+  if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
   json["switches"] = Json::array();
   json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
@@ -122,6 +124,9 @@ std::string summary(const SolveRecord& r) {
                             fmt::join(parameters, ", "), r.kernel,
                             device ? "on the GPU"
                                    : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads")));
+  if (r.vector_kernels != VectorKernels::native)
+    row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));
+  if (!r.kernel_note.empty()) row("", fmt::format("{}: {}", r.kernel, r.kernel_note));
   if (!r.format_reason.empty()) row("", "auto: " + r.format_reason);
   for (const auto& [name, file] :
        {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},

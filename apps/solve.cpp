@@ -48,6 +48,12 @@ const FormatEntry& pick_format(const Context& context, const CsrMatrix<double>& 
   return find_format(choice.id);
 }
 
+std::string_view kernel_note(const FormatEntry& entry, Space space, std::string_view name) {
+  for (const Kernel& kernel : kernels_in(entry, space))
+    if (kernel.name == name) return kernel.note;
+  return {};
+}
+
 std::string advise(const Context& context, const CsrMatrix<double>& csr, const SolveRecord& record) {
   const SolveReport& result = record.result;
   if (result.converged()) return {};
@@ -79,7 +85,9 @@ int solve(const SolveArguments& arguments) {
   require_outputs(problem);
 
   Progress progress(!arguments.quiet);
-  const ContextPtr host = Context::host(problem.op.threads);
+  const bool by_kokkos = problem.op.kernel == to_string(VectorKernels::kokkos);
+  const ContextPtr host = Context::host(
+      problem.op.threads, {.vector_kernels = by_kokkos ? VectorKernels::kokkos : VectorKernels::native});
   const ContextPtr context = problem.op.space == Space::device ? device_context() : host;
   record.threads = host->threads();
 
@@ -106,6 +114,8 @@ int solve(const SolveArguments& arguments) {
   const auto A = make_matrix(entry, source, context, problem.op.parameters, problem.op.kernel);
   context->synchronize();
   record.format = entry.id, record.kernel = A->kernel(), record.parameters = A->params();
+  record.kernel_note = kernel_note(entry, context->space(), A->kernel());
+  record.vector_kernels = context->vector_kernels();
   record.matrix_bytes = A->bytes();
   record.seconds.convert = clock.lap();
 

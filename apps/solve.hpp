@@ -30,6 +30,8 @@ struct SolveRecord {
   std::int64_t rows = 0, nonzeros = 0;
   int threads = 0;
   std::string format, kernel, format_reason;  // the reason is empty when the user named the format
+  std::string kernel_note;                    // what a user of the kernel should know
+  VectorKernels vector_kernels = VectorKernels::native;
   FormatParams parameters;
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
   std::int64_t products = 0;

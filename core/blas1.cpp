@@ -1,4 +1,5 @@
-// Checks arguments and deals fixed parts of the vectors to the threads; the loops are in blas1_simd.cpp.
+// Checks arguments and deals fixed parts of the vectors to the threads; the loops are in blas1_simd.cpp and
+// blas1_kokkos.cpp.
 #include "core/blas1.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "core/blas1_simd.hpp"
+#include "core/blas1_loops.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
@@ -49,29 +50,44 @@ void check(const Context& context, Size n, const Views&... views) {
 // Borders at whole cache lines, so that no two threads write the same one.
 constexpr Size grain = 64;
 
-// body(begin, size) for each part of 0 .. n-1
-template <class Body>
+template <class T>
+const detail::Blas1Loops<T>& loops_of([[maybe_unused]] const Context& context) {
+#if defined(PROTEAN_HAVE_KOKKOS)
+  if (context.vector_kernels() == VectorKernels::kokkos) return detail::kokkos_loops<T>();
+#endif
+  return blas1_loops<T>();
+}
+
+// Kokkos gets whole vectors and deals them to its own threads.
+int parts_of(const Context& context, Size n) {
+  return context.vector_kernels() == VectorKernels::native ? useful_parts(context, n) : 1;
+}
+
+// body(loops, begin, size) for each part of 0 .. n-1
+template <class T, class Body>
 void for_parts(const Context& context, Size n, Body&& body) {
-  parallel(useful_parts(context, n), [&](int part, int parts) {
+  const auto& loops = loops_of<T>(context);
+  parallel(parts_of(context, n), [&](int part, int parts) {
     const Range range = even_range(n, part, parts, grain);
-    body(range.begin, range.size());
+    body(loops, range.begin, range.size());
   });
 }
 
-// body(begin, size, sums) leaves K sums of its part, which are then added in the order of the parts. No
-// memory is allocated for up to 64 threads.
+// body(loops, begin, size, sums) leaves K sums of its part, which are then added in the order of the parts.
+// No memory is allocated for up to 64 threads.
 template <int K, class T, class Body>
 void sum_parts(const Context& context, Size n, T* result, Body&& body) {
   struct alignas(64) Line {
     T sums[K];
   };
-  const int parts = useful_parts(context, n);
+  const auto& loops = loops_of<T>(context);
+  const int parts = parts_of(context, n);
   std::array<Line, 64> few;
   std::vector<Line> many(parts > 64 ? static_cast<std::size_t>(parts) : 0);
   Line* const lines = parts > 64 ? many.data() : few.data();
   parallel(parts, [&](int part, int count) {
     const Range range = even_range(n, part, count, grain);
-    body(range.begin, range.size(), lines[part].sums);
+    body(loops, range.begin, range.size(), lines[part].sums);
   });
   for (int k = 0; k < K; ++k) {
     T sum = lines[0].sums[k];
@@ -98,8 +114,8 @@ void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
   if (context.space() == Space::device && from.size == to.size) return device::copy<T>(context, from, to);
 #endif
   check(context, from.size, from, to);
-  for_parts(context, from.size, [&](Size begin, Size size) {
-    if (size > 0) std::memcpy(to.data + begin, from.data + begin, static_cast<std::size_t>(size) * sizeof(T));
+  for_parts<T>(context, from.size, [&](const auto& loops, Size begin, Size size) {
+    loops.copy(size, from.data + begin, to.data + begin);
   });
 }
 
@@ -107,7 +123,8 @@ template <class T>
 void fill(const Context& context, T value, VectorView<T> x) {
   check(context, x.size, x);
   PROTEAN_ON_DEVICE(fill<T>(context, value, x));
-  for_parts(context, x.size, [&](Size begin, Size size) { std::fill_n(x.data + begin, size, value); });
+  for_parts<T>(context, x.size,
+               [&](const auto& loops, Size begin, Size size) { loops.fill(size, value, x.data + begin); });
 }
 
 template <class T>
@@ -116,8 +133,9 @@ void scale(const Context& context, Coefficient<T> a, VectorView<T> x) {
   check(context, x.size, x);
   PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(0), false, x));
   const T av = a.value();
-  for_parts(context, x.size,
-            [&](Size begin, Size size) { blas1_loops<T>().scale(size, av, x.data + begin, x.data + begin); });
+  for_parts<T>(context, x.size, [&](const auto& loops, Size begin, Size size) {
+    loops.scale(size, av, x.data + begin, x.data + begin);
+  });
 }
 
 template <class T>
@@ -125,8 +143,9 @@ void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, Vecto
   check(context, x.size, x, y);
   PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(1), true, y));
   const T av = a.value();
-  for_parts(context, x.size,
-            [&](Size begin, Size size) { blas1_loops<T>().axpy(size, av, x.data + begin, y.data + begin); });
+  for_parts<T>(context, x.size, [&](const auto& loops, Size begin, Size size) {
+    loops.axpy(size, av, x.data + begin, y.data + begin);
+  });
 }
 
 template <class T>
@@ -136,11 +155,11 @@ void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coef
   PROTEAN_ON_DEVICE(axpby<T>(context, a, x, b, !is_plain_zero(b), y));
   const T av = a.value(), bv = b.value();
   const bool overwrite = is_plain_zero(b);
-  for_parts(context, x.size, [&](Size begin, Size size) {
+  for_parts<T>(context, x.size, [&](const auto& loops, Size begin, Size size) {
     if (overwrite)
-      blas1_loops<T>().scale(size, av, x.data + begin, y.data + begin);
+      loops.scale(size, av, x.data + begin, y.data + begin);
     else
-      blas1_loops<T>().axpby(size, av, x.data + begin, bv, y.data + begin);
+      loops.axpby(size, av, x.data + begin, bv, y.data + begin);
   });
 }
 
@@ -148,8 +167,8 @@ template <class T>
 void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z) {
   check(context, x.size, x, y, z);
   PROTEAN_ON_DEVICE(multiply<T>(context, x, y, z));
-  for_parts(context, x.size, [&](Size begin, Size size) {
-    blas1_loops<T>().multiply(size, x.data + begin, y.data + begin, z.data + begin);
+  for_parts<T>(context, x.size, [&](const auto& loops, Size begin, Size size) {
+    loops.multiply(size, x.data + begin, y.data + begin, z.data + begin);
   });
 }
 
@@ -157,15 +176,8 @@ template <class T>
 void reciprocal(const Context& context, VectorView<T> d, T* result) {
   check(context, d.size, d);
   PROTEAN_ON_DEVICE(reciprocal<T>(context, d, result));
-  sum_parts<1>(context, d.size, result, [&](Size begin, Size size, T* sums) {
-    T bad = 0;
-    for (Size i = begin; i < begin + size; ++i) {
-      const T inverse = T(1) / d.data[i];
-      const bool good = std::isfinite(d.data[i]) && std::isfinite(inverse);
-      bad += !good;
-      d.data[i] = good ? inverse : T(1);
-    }
-    sums[0] = bad;
+  sum_parts<1>(context, d.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+    sums[0] = loops.reciprocal(size, d.data + begin);
   });
 }
 
@@ -173,11 +185,12 @@ template <class T>
 void max_abs(const Context& context, VectorView<const T> x, T* result) {
   check(context, x.size, x);
   PROTEAN_ON_DEVICE(max_abs<T>(context, x, result));
-  const int parts = useful_parts(context, x.size);
+  const auto& loops = loops_of<T>(context);
+  const int parts = parts_of(context, x.size);
   std::vector<T> largest(static_cast<std::size_t>(parts), T(0));
   parallel(parts, [&](int part, int count) {
     const Range range = even_range(x.size, part, count, grain);
-    largest[part] = blas1_loops<T>().max_abs(range.size(), x.data + range.begin);
+    largest[part] = loops.max_abs(range.size(), x.data + range.begin);
   });
   *result = 0;
   // Written so that a NaN, once found, stays.
@@ -200,8 +213,8 @@ template <class T>
 void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
   check(context, x.size, x, y);
   PROTEAN_ON_DEVICE(dot<T>(context, x, y, result));
-  sum_parts<1>(context, x.size, result, [&](Size begin, Size size, T* sums) {
-    sums[0] = blas1_loops<T>().dot(size, x.data + begin, y.data + begin);
+  sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+    sums[0] = loops.dot(size, x.data + begin, y.data + begin);
   });
 }
 
@@ -210,8 +223,8 @@ void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T>
               T* result) {
   check(context, x.size, x, y, z);
   PROTEAN_ON_DEVICE(dot_pair<T>(context, x, y, z, result));
-  sum_parts<2>(context, x.size, result, [&](Size begin, Size size, T* sums) {
-    blas1_loops<T>().dot_pair(size, x.data + begin, y.data + begin, z.data + begin, sums);
+  sum_parts<2>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+    loops.dot_pair(size, x.data + begin, y.data + begin, z.data + begin, sums);
   });
 }
 
@@ -220,8 +233,8 @@ void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, V
   check(context, x.size, x, y);
   PROTEAN_ON_DEVICE(axpy_dot<T>(context, a, x, y, result));
   const T av = a.value();
-  sum_parts<1>(context, x.size, result, [&](Size begin, Size size, T* sums) {
-    sums[0] = blas1_loops<T>().axpy_dot(size, av, x.data + begin, y.data + begin);
+  sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+    sums[0] = loops.axpy_dot(size, av, x.data + begin, y.data + begin);
   });
 }
 
@@ -231,8 +244,8 @@ void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, 
   check(context, x.size, x, y, v, w);
   PROTEAN_ON_DEVICE(axpy_pair<T>(context, a, x, y, b, v, w));
   const T av = a.value(), bv = b.value();
-  for_parts(context, x.size, [&](Size i, Size size) {
-    blas1_loops<T>().axpy_pair(size, av, x.data + i, y.data + i, bv, v.data + i, w.data + i);
+  for_parts<T>(context, x.size, [&](const auto& loops, Size i, Size size) {
+    loops.axpy_pair(size, av, x.data + i, y.data + i, bv, v.data + i, w.data + i);
   });
 }
 
@@ -244,8 +257,8 @@ void multiply_add(const Context& context, VectorView<const T> d, VectorView<cons
   check(context, y.size, d, x, y);
   PROTEAN_ON_DEVICE(multiply_add<T>(context, d, x, b, y));
   const T bv = b.value();
-  for_parts(context, y.size, [&](Size i, Size size) {
-    blas1_loops<T>().multiply_add(size, d.data + i, x.data + i, bv, y.data + i);
+  for_parts<T>(context, y.size, [&](const auto& loops, Size i, Size size) {
+    loops.multiply_add(size, d.data + i, x.data + i, bv, y.data + i);
   });
 }
 
@@ -256,8 +269,8 @@ void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q
   if (d.size > 0) check(context, r.size, d);
   PROTEAN_ON_DEVICE(cg_residual<T>(context, a, q, d, r, result));
   const T av = a.value();
-  sum_parts<2>(context, r.size, result, [&](Size i, Size size, T* sums) {
-    blas1_loops<T>().cg_residual(size, av, q.data + i, offset(d, i), r.data + i, sums);
+  sum_parts<2>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
+    loops.cg_residual(size, av, q.data + i, offset(d, i), r.data + i, sums);
   });
 }
 
@@ -268,8 +281,8 @@ void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> 
   if (d.size > 0) check(context, p.size, d);
   PROTEAN_ON_DEVICE(cg_direction<T>(context, a, d, z, b, x, p));
   const T av = a.value(), bv = b.value();
-  for_parts(context, p.size, [&](Size i, Size size) {
-    blas1_loops<T>().cg_direction(size, av, offset(d, i), z.data + i, bv, x.data + i, p.data + i);
+  for_parts<T>(context, p.size, [&](const auto& loops, Size i, Size size) {
+    loops.cg_direction(size, av, offset(d, i), z.data + i, bv, x.data + i, p.data + i);
   });
 }
 
@@ -285,9 +298,9 @@ void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficie
   }
   PROTEAN_ON_DEVICE(bicgstab_direction<T>(context, r, b, w, v, d, p, z));
   const T bv = b.value(), wv = w.value();
-  for_parts(context, r.size, [&](Size i, Size size) {
-    blas1_loops<T>().bicgstab_direction(size, r.data + i, bv, wv, v.data + i, offset(d, i), p.data + i,
-                                        d.size > 0 ? z.data + i : nullptr);
+  for_parts<T>(context, r.size, [&](const auto& loops, Size i, Size size) {
+    loops.bicgstab_direction(size, r.data + i, bv, wv, v.data + i, offset(d, i), p.data + i,
+                             d.size > 0 ? z.data + i : nullptr);
   });
 }
 
@@ -298,8 +311,8 @@ void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T>
   check(context, r.size, v, d, r, z);
   PROTEAN_ON_DEVICE(bicgstab_half<T>(context, a, v, d, r, z, result));
   const T av = a.value();
-  sum_parts<1>(context, r.size, result, [&](Size i, Size size, T* sums) {
-    sums[0] = blas1_loops<T>().axpy_dot_scaled(size, av, v.data + i, r.data + i, d.data + i, z.data + i);
+  sum_parts<1>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
+    sums[0] = loops.axpy_dot_scaled(size, av, v.data + i, r.data + i, d.data + i, z.data + i);
   });
 }
 
@@ -310,9 +323,9 @@ void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const 
   check(context, x.size, p, s, t, r0, x, r);
   PROTEAN_ON_DEVICE(bicgstab_update<T>(context, a, p, w, s, t, r0, x, r, result));
   const T av = a.value(), wv = w.value();
-  sum_parts<2>(context, x.size, result, [&](Size i, Size size, T* sums) {
-    blas1_loops<T>().bicgstab_update(size, av, p.data + i, wv, s.data + i, t.data + i, r0.data + i,
-                                     x.data + i, r.data + i, sums);
+  sum_parts<2>(context, x.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
+    loops.bicgstab_update(size, av, p.data + i, wv, s.data + i, t.data + i, r0.data + i, x.data + i,
+                          r.data + i, sums);
   });
 }
 
@@ -327,10 +340,11 @@ void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const 
     const Size columns = std::min<Size>(block_columns, V.count - first);
     const T* const data = V.data + first * V.stride;
     T sums[block_columns];
-    sum_parts<block_columns>(context, w.size, sums, [&](Size begin, Size size, T* partial) {
-      std::fill_n(partial, block_columns, T(0));
-      blas1_loops<T>().block_dot(size, data + begin, V.stride, columns, w.data + begin, partial);
-    });
+    sum_parts<block_columns>(
+        context, w.size, sums, [&](const auto& loops, Size begin, Size size, T* partial) {
+          std::fill_n(partial, block_columns, T(0));
+          loops.block_dot(size, data + begin, V.stride, columns, w.data + begin, partial);
+        });
     std::copy_n(sums, columns, result + first);
   }
 }
@@ -341,9 +355,10 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   check(context, w.size, w, V);
   PROTEAN_ON_DEVICE(block_axpy<T>(context, factor, V, h, w, result));
   T unused;
-  sum_parts<1>(context, w.size, result ? result : &unused, [&](Size i, Size size, T* sums) {
-    sums[0] = blas1_loops<T>().block_axpy(size, factor, V.data + i, V.stride, V.count, h, w.data + i);
-  });
+  sum_parts<1>(context, w.size, result ? result : &unused,
+               [&](const auto& loops, Size i, Size size, T* sums) {
+                 sums[0] = loops.block_axpy(size, factor, V.data + i, V.stride, V.count, h, w.data + i);
+               });
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                             \

@@ -1,7 +1,9 @@
 // Compiled once for each instruction set by Highway; blas1_loops() picks at run time.
-#include "core/blas1_simd.hpp"
+#include "core/blas1_loops.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/blas1_simd.cpp"
@@ -64,6 +66,28 @@ HWY_INLINE void reduce_pair(Size n, T* sums, Body body) {
   for (; i < n; ++i) body(one, i, tail0, tail1);
   sums[0] = sum_of(d, a0, b0, c0, e0) + hn::GetLane(tail0);
   sums[1] = sum_of(d, a1, b1, c1, e1) + hn::GetLane(tail1);
+}
+
+template <class T>
+void copy(Size n, const T* x, T* y) {
+  if (n > 0) std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
+}
+
+template <class T>
+void fill(Size n, T value, T* x) {
+  std::fill_n(x, n, value);
+}
+
+template <class T>
+T reciprocal(Size n, T* d) {
+  T bad = 0;
+  for (Size i = 0; i < n; ++i) {
+    const T inverse = T(1) / d[i];
+    const bool good = std::isfinite(d[i]) && std::isfinite(inverse);
+    bad += !good;
+    d[i] = good ? inverse : T(1);
+  }
+  return bad;
 }
 
 template <class T>
@@ -292,6 +316,9 @@ T block_axpy(Size n, T factor, const T* V, Size stride, Size columns, const T* h
 
 template <class T>
 constexpr Blas1Loops<T> loops = {
+    .copy = copy<T>,
+    .fill = fill<T>,
+    .reciprocal = reciprocal<T>,
     .dot = dot<T>,
     .dot_pair = dot_pair<T>,
     .max_abs = max_abs<T>,

@@ -10,6 +10,18 @@ namespace protean {
 enum class Space : unsigned char { host, device };
 std::string_view to_string(Space space) noexcept;
 
+// Whose loops the vector operations of blas1.hpp run on a host context: ours, in SIMD on the context's
+// threads, or Kokkos' on its host device. A Kokkos that has the Serial device only uses one thread, whatever
+// the context has.
+enum class VectorKernels : unsigned char { native, kokkos };
+std::string_view to_string(VectorKernels kernels) noexcept;
+// Empty when this build has them, else why not.
+std::string_view unavailable(VectorKernels kernels) noexcept;
+
+struct HostOptions {
+  VectorKernels vector_kernels = VectorKernels::native;
+};
+
 // What a device context owns: stream, library handles, memory pool. Defined in core/device, CUDA builds only.
 struct DeviceState;
 
@@ -19,8 +31,8 @@ struct DeviceState;
 class Context {
  public:
   // Host memory with this many threads; 0 takes OMP_NUM_THREADS or else the processors this process may use.
-  // Throws BadArgument for a negative number.
-  static std::shared_ptr<Context> host(int threads = 0);
+  // Throws BadArgument for a negative number, NotAvailable for vector kernels that are not in this build.
+  static std::shared_ptr<Context> host(int threads = 0, const HostOptions& options = {});
 
   // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its
   // own. Work is queued on the stream in the order of the calls. Use one context from one thread at a time.
@@ -36,6 +48,7 @@ class Context {
 
   Space space() const noexcept { return space_; }
   int threads() const noexcept { return threads_; }
+  VectorKernels vector_kernels() const noexcept { return options_.vector_kernels; }
 
   // Returns when all work given to this context has finished (at once on the host). Throws DeviceError when
   // some of it failed.
@@ -48,6 +61,7 @@ class Context {
   Context(Space space, int threads);
   Space space_;
   int threads_;
+  HostOptions options_;
   std::unique_ptr<DeviceState, void (*)(DeviceState*)> device_;
 };
 

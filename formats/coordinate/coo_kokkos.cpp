@@ -4,7 +4,7 @@
 // same in every run. Source: N. Bell, M. Garland, SC 2009, doi 10.1145/1654059.1654078 (segmented reduction
 // with carries).
 #include "formats/private/coo.hpp"
-#include "formats/private/kokkos.hpp"
+#include "core/kokkos.hpp"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {

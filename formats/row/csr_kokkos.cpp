@@ -2,7 +2,7 @@
 // Source: H. C. Edwards, C. R. Trott, D. Sunderland, Kokkos, J. Parallel Distrib. Comput. 74 (2014),
 // doi 10.1016/j.jpdc.2014.07.003.
 #include "formats/private/csr.hpp"
-#include "formats/private/kokkos.hpp"
+#include "core/kokkos.hpp"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "core/context.hpp"
 
 namespace protean::test {
 namespace {
@@ -84,6 +85,47 @@ TEST_F(Command, ReportAndSetFromTheCommandLine) {
   EXPECT_EQ(r["machine"]["threads"], 1);
   EXPECT_EQ(r["problem"]["solver"]["relative_tolerance"], 1e-4);
   EXPECT_FALSE(r["operator"].contains("reason"));
+}
+
+TEST_F(Command, KernelKokkosRunsProductsAndVectorOperations) {
+#if !defined(PROTEAN_KOKKOS_COUNTER)
+  write("p.yaml", poisson);
+  const Outcome o = run({"solve", "p.yaml", "--set", "operator={format: csr, kernel: kokkos}"});
+  EXPECT_EQ(o.code, 3);
+  EXPECT_NE(o.err.find("Kokkos was not found"), std::string::npos) << o.err;
+  EXPECT_EQ(files().size(), 1u) << "nothing written";
+  GTEST_SKIP() << unavailable(VectorKernels::kokkos);
+#else
+  write("p.yaml", poisson);
+  const auto solve_with = [&](const std::string& kernel) {
+    // What Kokkos loads and asks at its start, in the command's process.
+    setenv("KOKKOS_PROFILE_LIBRARY", PROTEAN_KOKKOS_COUNTER, 1);
+    setenv("PROTEAN_KOKKOS_LOOPS", "loops", 1);
+    const Outcome o =
+        run({"solve", "p.yaml", "--set", "operator={format: csr, kernel: " + kernel + ", threads: 1}"});
+    unsetenv("KOKKOS_PROFILE_LIBRARY");
+    unsetenv("PROTEAN_KOKKOS_LOOPS");
+    EXPECT_EQ(o.code, 0) << o.err;
+    return o;
+  };
+  (void)solve_with("native");
+  EXPECT_FALSE(files().contains("loops")) << "native kernels started Kokkos";
+  EXPECT_EQ(Json::parse(files().at("r.json"))["operator"]["vector_kernels"], "native");
+
+  const Outcome o = solve_with("kokkos");
+  EXPECT_NE(o.out.find("vector operations: kokkos"), std::string::npos) << o.out;
+  const Json r = Json::parse(files().at("r.json"));
+  EXPECT_EQ(r["operator"]["kernel"], "kokkos");
+  EXPECT_EQ(r["operator"]["vector_kernels"], "kokkos");
+  EXPECT_EQ(r["operator"]["note"].get<std::string>().rfind("Kokkos ", 0), 0u);
+  std::map<std::string, int> loops;
+  std::istringstream lines(files().at("loops"));
+  int count = 0;
+  for (std::string name; lines >> count >> name;) loops[name] = count;
+  const int iterations = r["iterations"];
+  for (const char* name : {"protean::csr", "protean::dot", "protean::cg_residual", "protean::cg_direction"})
+    EXPECT_GE(loops[name], iterations) << name;
+#endif
 }
 
 TEST_F(Command, NotConvergedIsOne) {

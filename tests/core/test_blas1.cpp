@@ -195,24 +195,35 @@ void check_blocks(const Context& ctx, std::int64_t n, std::int64_t columns) {
       yy, n, [&](auto i) { return static_cast<long double>(y[i]) * y[i]; }, "block_axpy");
 }
 
-TEST(Blas1, EverythingAgainstLongDouble) {
+// Over the kernels of vector operations; those that are not in this build are skipped by name.
+class Blas1 : public testing::TestWithParam<VectorKernels> {
+ protected:
+  void SetUp() override {
+    if (const auto why = unavailable(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+  static ContextPtr host(int threads) { return Context::host(threads, {.vector_kernels = GetParam()}); }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, Blas1, testing::Values(VectorKernels::native, VectorKernels::kokkos),
+                         [](const auto& one) { return std::string(to_string(one.param)); });
+
+TEST_P(Blas1, EverythingAgainstLongDouble) {
   for (int threads : {1, 2, 3}) {
-    const auto ctx = Context::host(threads);
+    const auto ctx = host(threads);
     for (std::int64_t n : sizes) check_all<double>(*ctx, n), check_all<float>(*ctx, n);
   }
 }
 
-TEST(Blas1, Blocks) {
+TEST_P(Blas1, Blocks) {
   for (int threads : {1, 3}) {
-    const auto ctx = Context::host(threads);
+    const auto ctx = host(threads);
     for (std::int64_t n : {0, 1, 9, 1025, 5001})
       for (std::int64_t columns : {0, 1, 3, 4, 5, 31, 32, 33, 70})
         check_blocks<double>(*ctx, n, columns), check_blocks<float>(*ctx, n, columns);
   }
 }
 
-TEST(Blas1, SumsRepeatBitForBit) {
-  const auto ctx = Context::host(2);
+TEST_P(Blas1, SumsRepeatBitForBit) {
+  const auto ctx = host(2);
   const auto x = values<float>(100003, 1), y = values<float>(100003, 2);
   float first = 0, again = 0;
   dot<float>(*ctx, in(x), in(y), &first);
@@ -222,13 +233,13 @@ TEST(Blas1, SumsRepeatBitForBit) {
   }
 }
 
-TEST(Blas1, MoreThreadsThanTheFixedPlaces) {
-  const auto ctx = Context::host(70);
+TEST_P(Blas1, MoreThreadsThanTheFixedPlaces) {
+  const auto ctx = host(70);
   check_all<double>(*ctx, 20001);
 }
 
-TEST(Blas1, ZeroCoefficientDoesNotRead) {
-  const auto ctx = Context::host(2);
+TEST_P(Blas1, ZeroCoefficientDoesNotRead) {
+  const auto ctx = host(2);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (std::int64_t n : {5, 5000}) {
     const std::vector<double> ones(static_cast<std::size_t>(n), 1.0), bad(static_cast<std::size_t>(n), nan);
@@ -255,7 +266,7 @@ TEST(Blas1, ZeroCoefficientDoesNotRead) {
   }
 }
 
-TEST(Blas1, GuardedCoefficients) {
+TEST_P(Blas1, GuardedCoefficients) {
   const double two = 2, zero = 0, minus = -4, nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ((Coefficient<double>{1.0, &two, &minus}.value()), -0.5);
   EXPECT_EQ((Coefficient<double>{1.0, &two, &minus, Demand::positive}.value()), 0.0);
@@ -264,12 +275,12 @@ TEST(Blas1, GuardedCoefficients) {
   EXPECT_EQ((Coefficient<double>{1.0, &two, &nan, Demand::nonzero}.value()), 0.0);
   EXPECT_EQ((Coefficient<double>{1.0, &two, &nan, Demand::positive}.value()), 0.0);
   double product = 0;
-  scalar_product<double>(*Context::host(1), {3.0, &two}, {1.0, nullptr, &minus}, &product);
+  scalar_product<double>(*host(1), {3.0, &two}, {1.0, nullptr, &minus}, &product);
   EXPECT_EQ(product, -1.5);
 }
 
-TEST(Blas1, LargestEntryKeepsNanAndInfinity) {
-  const auto ctx = Context::host(2);
+TEST_P(Blas1, LargestEntryKeepsNanAndInfinity) {
+  const auto ctx = host(2);
   for (std::int64_t n : {1, 3, 17, 9000})
     for (std::int64_t at : {std::int64_t(0), n / 2, n - 1}) {
       auto x = values<double>(n, 3);
@@ -283,8 +294,8 @@ TEST(Blas1, LargestEntryKeepsNanAndInfinity) {
     }
 }
 
-TEST(Blas1, WrongSizesAndSpacesAreRefused) {
-  const auto ctx = Context::host(1);
+TEST_P(Blas1, WrongSizesAndSpacesAreRefused) {
+  const auto ctx = host(1);
   std::vector<double> a(3), b(4);
   double r[2];
   EXPECT_THROW(dot<double>(*ctx, in(a), in(b), r), ShapeMismatch);
@@ -294,6 +305,38 @@ TEST(Blas1, WrongSizesAndSpacesAreRefused) {
   const VectorView<const double> elsewhere{a.data(), 3, Space::device};
   EXPECT_THROW(dot<double>(*ctx, in(a), elsewhere, r), WrongSpace);
   EXPECT_THROW(copy<double>(*ctx, elsewhere, out(a)), WrongSpace);
+}
+
+TEST_P(Blas1, ReciprocalCountsWhatHasNone) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t n : {6, 6000}) {
+    const auto ctx = host(2);
+    std::vector<double> d(static_cast<std::size_t>(n), 4.0);
+    d[0] = 0, d[1] = inf, d[2] = nan, d[3] = 1e-310, d[n - 1] = -0.5;
+    double bad = -1;
+    reciprocal<double>(*ctx, out(d), &bad);
+    EXPECT_EQ(bad, 4);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(d[i], 1) << i;
+    EXPECT_EQ(d[4], 0.25);
+    EXPECT_EQ(d[n - 1], -2);
+  }
+}
+
+TEST(VectorKernelsOfAContext, AreNativeUnlessAskedForAndNamedWhenMissing) {
+  EXPECT_EQ(Context::host(2)->vector_kernels(), VectorKernels::native);
+  EXPECT_EQ(unavailable(VectorKernels::native), "");
+  if (const auto why = unavailable(VectorKernels::kokkos); why.empty()) {
+    EXPECT_EQ(Context::host(2, {.vector_kernels = VectorKernels::kokkos})->vector_kernels(),
+              VectorKernels::kokkos);
+  } else {
+    try {
+      (void)Context::host(2, {.vector_kernels = VectorKernels::kokkos});
+      ADD_FAILURE() << "nothing thrown";
+    } catch (const NotAvailable& error) {
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+    }
+  }
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-#include "formats/private/kokkos.hpp"
+#include "core/kokkos.hpp"
 
 #include <cstdlib>
 
 #include "core/error.hpp"
 
-namespace protean::formats {
+namespace protean {
 
 void start_kokkos(const Context& context) {
   static bool started = false;
@@ -33,4 +33,4 @@ std::mutex& kokkos_mutex() {
   return mutex;
 }
 
-}  // namespace protean::formats
+}  // namespace protean

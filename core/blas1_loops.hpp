@@ -1,13 +1,18 @@
-// The loops of BLAS-1 over one contiguous range, in SIMD, serial. Private to core/.
+// The loops of BLAS-1 over one contiguous range: ours in SIMD, serial, for a part of the vectors each;
+// Kokkos' for whole vectors, since it has threads of its own. Private to core/.
 #pragma once
 #include <cstdint>
 
 namespace protean::detail {
 
-// One table for each instruction set; n entries everywhere. Sums are written, not added to.
+// One table for each instruction set and one of Kokkos; n entries everywhere. Sums are written, not added to.
 template <class T>
 struct Blas1Loops {
   using Size = std::int64_t;
+  void (*copy)(Size n, const T* x, T* y);
+  void (*fill)(Size n, T value, T* x);
+  // d := 1 ./ d, 1 where that is not finite or d is zero; returns how many those were
+  T (*reciprocal)(Size n, T* d);
   T (*dot)(Size n, const T* x, const T* y);
   // sums = {x . y, x . z}
   void (*dot_pair)(Size n, const T* x, const T* y, const T* z, T* sums);
@@ -47,5 +52,9 @@ struct Blas1Loops {
 // The table for the processor this runs on.
 template <class T>
 const Blas1Loops<T>& blas1_loops() noexcept;
+
+// In builds with Kokkos only, after start_kokkos().
+template <class T>
+const Blas1Loops<T>& kokkos_loops() noexcept;
 
 }  // namespace protean::detail

@@ -7,7 +7,7 @@
 
 #include "core/context.hpp"
 
-namespace protean::formats {
+namespace protean {
 
 using KokkosHost = Kokkos::DefaultHostExecutionSpace;
 using KokkosRows = Kokkos::RangePolicy<KokkosHost, Kokkos::IndexType<std::int64_t>>;
@@ -20,4 +20,4 @@ void start_kokkos(const Context& context);
 // One loop at a time: Kokkos' host devices are not made for several callers.
 std::mutex& kokkos_mutex();
 
-}  // namespace protean::formats
+}  // namespace protean
