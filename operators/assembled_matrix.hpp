@@ -138,6 +138,8 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   std::int64_t nonzeros() const noexcept { return nonzeros_; }
   std::string_view name() const noexcept final { return entry_.id; }
   Revision revision() const noexcept final { return revision_; }
+  // Its arrays stay where they are until update_values().
+  Recording recording() const noexcept final { return {true, 1 + revision_.values}; }
 
  protected:
   virtual void do_update_values(const CsrMatrix<T>& csr) = 0;

@@ -22,6 +22,19 @@ struct Revision {
   bool operator==(const Revision&) const = default;
 };
 
+// What a solver on a device may do with the work that do_apply() queues there. It records some steps into a
+// CUDA graph once and replays that, so do_apply() is not called for each product.
+struct Recording {
+  // False: do_apply() must be called for each product, since it queues other work each time, or needs the
+  // host, or waits. Steps are then queued one by one, which is slower.
+  bool allowed = true;
+  // Another number whenever what do_apply() queues for the same vectors has changed (other kernels, arrays
+  // elsewhere, other numbers passed by value): it is recorded anew then, in a running solve also. 0: not
+  // known, recorded anew in each solve.
+  std::uint64_t version = 0;
+  bool operator==(const Recording&) const = default;
+};
+
 // y = A x for vectors in the space of context(). Const members may be called from several threads at once.
 template <class T>
 class LinearOperator {
@@ -50,6 +63,7 @@ class LinearOperator {
 
   virtual std::string_view name() const noexcept = 0;
   virtual Revision revision() const noexcept { return {}; }
+  virtual Recording recording() const noexcept { return {}; }
 
  protected:
   virtual void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const = 0;

@@ -1,7 +1,8 @@
 // Steps on a device. The steps of one graph are recorded once; each is followed by a small kernel, the judge,
 // which applies the tests of IterationControl in the same arithmetic and, when one of them ends the run, sets
 // a flag at which all later kernels of the graph return at once. So the host needs no answer before it queues
-// more work: it keeps one graph ahead and reads the verdicts of the one before.
+// more work: it keeps one graph ahead and reads the verdicts of the one before. The graph is kept between the
+// solves of a solver as long as it fits.
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -88,10 +89,14 @@ __global__ void judge(JudgeArgs<T> args, Judgement* j, int* stop) {
 template <class T>
 class DeviceSteps final : public Steps<T> {
  public:
-  DeviceSteps(Method<T>& method, const System<T>& system)
-      : method_(method), system_(system), state_(system.context().device_state()) {
-    PROTEAN_CUDA_CHECK(cudaMalloc(&judgement_, sizeof(Judgement)));
-    PROTEAN_CUDA_CHECK(cudaMalloc(&stop_, sizeof(int) * most_steps));
+  DeviceSteps(Method<T>& method, const ContextPtr& context)
+      : method_(method),
+        context_(context),
+        state_(context->device_state()),
+        judgement_buffer_(context, 1),
+        stop_buffer_(context, most_steps),
+        judgement_(judgement_buffer_.data()),
+        stop_(stop_buffer_.data()) {
     for (Slot& slot : slots_) {
       PROTEAN_CUDA_CHECK(cudaMallocHost(&slot.copy, sizeof(Judgement)));
       PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
@@ -100,20 +105,27 @@ class DeviceSteps final : public Steps<T> {
   ~DeviceSteps() override {
     (void)cudaStreamSynchronize(state_.stream);
     if (graph_) (void)cudaGraphExecDestroy(graph_);
-    for (Slot& slot : slots_) {
-      if (slot.done) (void)cudaEventDestroy(slot.done);
-      if (slot.copy) (void)cudaFreeHost(slot.copy);
-    }
-    if (stop_) (void)cudaFree(stop_);
-    if (judgement_) (void)cudaFree(judgement_);
   }
+
+  const ContextPtr& context() const noexcept { return context_; }
+
+  // A new solve begins. What the one before may have left when an exception ended it is forgotten.
+  void attach(const System<T>& system) {
+    if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
+    in_flight_ = 0, current_ = {}, told_ = 0, recordings_ = instantiations_ = 0;
+    system_ = &system;
+    if (!(subject(true) == recorded_subject_)) recorded_ = 0;
+  }
+
+  std::int64_t recorded() const noexcept override { return recordings_; }
+  std::int64_t made() const noexcept override { return instantiations_; }
 
   Verdict first(const IterationControl& control) override {
     const Signals<T> signals = method_.signals();
     Read read;
     const auto fetch = [&](const T* where) {
       T value = 0;
-      if (where) device::copy_out(system_.context(), &value, where, sizeof value);
+      if (where) device::copy_out(*context_, &value, where, sizeof value);
       return static_cast<double>(value);
     };
     read.squared = fetch(signals.residual_squared);
@@ -130,7 +142,7 @@ class DeviceSteps final : public Steps<T> {
       if (in_flight_ == 0) start(control, left);
       take();
       // One graph ahead, when this one has neither ended the run nor a cycle.
-      if (!current_.ended && recorded_ > 0 && after_graph() == 0 && method_.phase() == 0 && current_.left > 0)
+      if (!current_.ended && may_record() && after_graph() == 0 && method_.phase() == 0 && current_.left > 0)
         launch();
     }
     const int index = told_++;
@@ -176,7 +188,35 @@ class DeviceSteps final : public Steps<T> {
   struct Slot {
     Judgement* copy = nullptr;
     cudaEvent_t done = nullptr;
+    Slot() = default;
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+    ~Slot() {
+      if (done) (void)cudaEventDestroy(done);
+      if (copy) (void)cudaFreeHost(copy);
+    }
   };
+
+  // What a recorded graph depends on beside the method's own vectors, which stay while this is the same.
+  struct Subject {
+    std::uint64_t A = 0, M = 0;  // serial numbers; M: of a preconditioner whose work is recorded
+    Recording work, preconditioning;
+    const T *x = nullptr, *diagonal = nullptr;
+    bool operator==(const Subject&) const = default;
+  };
+  // next_solve: what is not known to be the same in two solves is made different from all there was.
+  Subject subject(bool next_solve) const {
+    const bool general = system_->general_preconditioner();
+    Subject s{system_->A.serial(),    general ? system_->M->serial() : 0,
+              system_->A.recording(), general ? system_->M->recording() : Recording{},
+              system_->x.data,        system_->d.data};
+    if (next_solve && (s.work.version == 0 || (general && s.preconditioning.version == 0))) s.A = 0;
+    return s;
+  }
+  bool may_record() const {
+    return method_.period() <= most_steps && system_->A.recording().allowed &&
+           (!system_->general_preconditioner() || system_->M->recording().allowed);
+  }
 
   // IterationControl's reading of numbers that are on the host now.
   static Verdict verdict(const IterationControl& control, const Signals<T>& signals, const Read& read) {
@@ -196,7 +236,7 @@ class DeviceSteps final : public Steps<T> {
   }
 
   // The phase a method is in after a graph that began in phase 0.
-  std::int64_t after_graph() const { return method_.cycles_end() ? recorded_ : 0; }
+  std::int64_t after_graph() const { return method_.cycles_end() ? method_.period() : 0; }
 
   // Sets the judge's limits and queues work: a graph where one can begin, else a single step.
   void start(const IterationControl& control, std::int64_t left) {
@@ -206,8 +246,7 @@ class DeviceSteps final : public Steps<T> {
     PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, guards),
                                        cudaMemcpyHostToDevice, state_.stream));
     PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
-    if (method_.phase() == 0 && method_.period() <= most_steps) {
-      if (!graph_) record();
+    if (method_.phase() == 0 && may_record()) {
       launch();
     } else {
       step_alone();
@@ -219,7 +258,7 @@ class DeviceSteps final : public Steps<T> {
   void queue_step(int step, int steps) {
     {
       const Stoppable stoppable(state_, stop_ + step);
-      method_.step(system_);
+      method_.step(*system_);
     }
     const Signals<T> signals = method_.signals();
     JudgeArgs<T> args{signals.residual_squared, static_cast<int>(signals.guards.size()), step, steps, {}};
@@ -272,26 +311,43 @@ class DeviceSteps final : public Steps<T> {
 
   void record() {
     const std::int64_t period = method_.period();
-    recorded_ = method_.cycles_end() ? static_cast<int>(period)
-                                     : static_cast<int>((16 + period - 1) / period * period);
+    const int steps = method_.cycles_end() ? static_cast<int>(period)
+                                           : static_cast<int>((16 + period - 1) / period * period);
+    recorded_ = 0;
+    recorded_subject_ = subject(false);
     cudaGraph_t graph = nullptr;
     PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(state_.stream, cudaStreamCaptureModeThreadLocal));
     try {
-      open_graph<<<1, 32, 0, state_.stream>>>(judgement_, stop_, recorded_);
-      for (int k = 0; k < recorded_; ++k) queue_step(k, recorded_);
+      open_graph<<<1, 32, 0, state_.stream>>>(judgement_, stop_, steps);
+      for (int k = 0; k < steps; ++k) queue_step(k, steps);
     } catch (...) {
       (void)cudaStreamEndCapture(state_.stream, &graph);
       if (graph) (void)cudaGraphDestroy(graph);
       throw;
     }
     PROTEAN_CUDA_CHECK(cudaStreamEndCapture(state_.stream, &graph));
-    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
+    const cudaError_t status = make_executable(graph);
     (void)cudaGraphDestroy(graph);
     device::check(status, "cudaGraphInstantiate");
     method_.set_phase(0);
+    recorded_ = steps, ++recordings_;
+  }
+
+  // Changes the graph there is, which costs less than a new one, where the kernels are the same.
+  cudaError_t make_executable(cudaGraph_t graph) {
+    if (graph_) {
+      cudaGraphExecUpdateResultInfo result;
+      if (cudaGraphExecUpdate(graph_, graph, &result) == cudaSuccess) return cudaSuccess;
+      (void)cudaGetLastError();
+      (void)cudaGraphExecDestroy(graph_);
+      graph_ = nullptr;
+    }
+    ++instantiations_;
+    return cudaGraphInstantiate(&graph_, graph, 0);
   }
 
   void launch() {
+    if (recorded_ == 0 || !(subject(false) == recorded_subject_)) record();
     PROTEAN_CUDA_CHECK(cudaGraphLaunch(graph_, state_.stream));
     ask();
   }
@@ -332,24 +388,42 @@ class DeviceSteps final : public Steps<T> {
   }
 
   Method<T>& method_;
-  const System<T>& system_;
+  const ContextPtr context_;
   DeviceState& state_;
-  Judgement* judgement_ = nullptr;
-  int* stop_ = nullptr;
+  const System<T>* system_ = nullptr;  // of the present solve
+  Buffer<Judgement> judgement_buffer_;
+  Buffer<int> stop_buffer_;
+  Judgement* judgement_;  // what the kernels are given
+  int* stop_;
   Slot slots_[2];
   int first_slot_ = 0, in_flight_ = 0;
   Judgement current_{};
-  int told_ = 0, recorded_ = 0;
+  int told_ = 0;
+  int recorded_ = 0;  // steps in graph_, 0 where it is not to be used
+  Subject recorded_subject_;
+  std::int64_t recordings_ = 0, instantiations_ = 0;  // in this solve
   cudaGraphExec_t graph_ = nullptr;
 };
 
 }  // namespace
 
 template <class T>
-std::unique_ptr<Steps<T>> make_device_steps(Method<T>& method, const System<T>& system) {
-  return std::make_unique<DeviceSteps<T>>(method, system);
+std::unique_ptr<Steps<T>> device_steps_for(std::unique_ptr<Steps<T>> before, Method<T>& method,
+                                           const System<T>& system) {
+  // Only this function makes what it is given.
+  auto* steps = static_cast<DeviceSteps<T>*>(before.get());
+  if (!steps || steps->context() != system.A.context()) {
+    before = std::make_unique<DeviceSteps<T>>(method, system.A.context());
+    steps = static_cast<DeviceSteps<T>*>(before.get());
+  }
+  steps->attach(system);
+  return before;
 }
-template std::unique_ptr<Steps<float>> make_device_steps<float>(Method<float>&, const System<float>&);
-template std::unique_ptr<Steps<double>> make_device_steps<double>(Method<double>&, const System<double>&);
+#define PROTEAN_INSTANTIATE(T)                                                                  \
+  template std::unique_ptr<Steps<T>> device_steps_for<T>(std::unique_ptr<Steps<T>>, Method<T>&, \
+                                                         const System<T>&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
 
 }  // namespace protean::detail

@@ -20,35 +20,30 @@ namespace protean {
 namespace detail {
 namespace {
 
-// The scalar that reduce(T*) leaves in the context's space. Waits for it.
+// The scalar that reduce(T*) leaves in `there`, in the context's space. Waits for it.
 template <class T, class Reduce>
-T reduced(const ContextPtr& context, Reduce&& reduce) {
+T reduced(const Context& context, Vector<T>& there, Reduce&& reduce) {
   T value = 0;
-  if (context->space() == Space::host) {
-    reduce(&value);
-    return value;
-  }
-  Vector<T> there(context, 1);
   reduce(there.data());
-  copy<T>(*context, there.view(), {&value, 1});
+  copy<T>(context, there.view(), {&value, 1});
   return value;
 }
 
 // ||v||, also where the sum of squares leaves the range of T; v is scaled and scaled back then. NaN and
 // infinity only where v holds one.
 template <class T>
-double norm(const ContextPtr& context, VectorView<T> v) {
-  const auto dot_v = [&](T* result) { dot<T>(*context, v, v, result); };
-  T squared = reduced<T>(context, dot_v);
+double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
+  const auto dot_v = [&](T* result) { dot<T>(context, v, v, result); };
+  T squared = reduced<T>(context, number, dot_v);
   constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
   if (std::isfinite(squared) && squared > smallest_safe) return std::sqrt(static_cast<double>(squared));
-  const T largest = reduced<T>(context, [&](T* result) { max_abs<T>(*context, v, result); });
+  const T largest = reduced<T>(context, number, [&](T* result) { max_abs<T>(context, v, result); });
   if (largest == 0 || !std::isfinite(largest)) return static_cast<double>(largest);
   // A power of two, so that scaling is exact both ways.
   const T factor = std::ldexp(T(1), std::min(-std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1));
-  scale<T>(*context, factor, v);
-  squared = reduced<T>(context, dot_v);
-  scale<T>(*context, T(1) / factor, v);
+  scale<T>(context, factor, v);
+  squared = reduced<T>(context, number, dot_v);
+  scale<T>(context, T(1) / factor, v);
   return std::sqrt(static_cast<double>(squared)) / static_cast<double>(factor);
 }
 
@@ -56,13 +51,26 @@ double norm(const ContextPtr& context, VectorView<T> v) {
 template <class T>
 class Run {
  public:
-  Run(const StoppingRule& rule, Method<T>& method, const System<T>& system, SolveObserver* observer)
-      : rule_(rule), method_(method), system_(system), observer_(observer), host_steps_(method, system) {}
+  Run(const StoppingRule& rule, Method<T>& method, const System<T>& system, SolveObserver* observer,
+      Kept<T>& kept)
+      : rule_(rule),
+        method_(method),
+        system_(system),
+        observer_(observer),
+        kept_(kept),
+        host_steps_(method, system) {}
 
   SolveReport operator()() {
+#if defined(PROTEAN_HAVE_CUDA)
+    if (context().space() == Space::device) {
+      kept_.device_steps = device_steps_for(std::move(kept_.device_steps), method_, system_);
+      steps_ = kept_.device_steps.get();
+    }
+#endif
     method_.prepare(system_);
+    fit(kept_.number, system_.A.context(), 1);
     copy<T>(context(), system_.b, method_.scratch());
-    report_.rhs_norm = norm<T>(system_.A.context(), method_.scratch());
+    report_.rhs_norm = norm<T>(context(), method_.scratch(), kept_.number);
     if (report_.rhs_norm == 0) {
       fill<T>(context(), T(0), system_.x);
       observe(0);
@@ -87,12 +95,6 @@ class Run {
   const Context& context() const noexcept { return system_.context(); }
 
   SolveReport iterate() {
-#if defined(PROTEAN_HAVE_CUDA)
-    if (context().space() == Space::device) {
-      device_steps_ = make_device_steps(method_, system_);
-      steps_ = device_steps_.get();
-    }
-#endif
     method_.begin(system_, method_.scratch());
     for (Verdict verdict = steps_->first(*control_);;) {
       report_.recurrence_residual = verdict.residual;
@@ -138,7 +140,7 @@ class Run {
     const VectorView<T> r = method_.scratch();
     copy<T>(context(), system_.b, r);
     system_.A.apply(T(-1), system_.x, T(1), r);
-    return report_.true_residual = norm<T>(system_.A.context(), r);
+    return report_.true_residual = norm<T>(context(), r, kept_.number);
   }
 
   void restart(bool planned) {
@@ -177,6 +179,7 @@ class Run {
       report_.recurrence_relative = control_->relative(report_.recurrence_residual);
       report_.true_relative = control_->relative(report_.true_residual);
     }
+    report_.graphs_recorded = steps_->recorded(), report_.graphs_made = steps_->made();
     report_.seconds = seconds();
     return std::move(report_);
   }
@@ -189,8 +192,8 @@ class Run {
   Method<T>& method_;
   const System<T>& system_;
   SolveObserver* observer_;
+  Kept<T>& kept_;
   HostSteps<T> host_steps_;
-  std::unique_ptr<Steps<T>> device_steps_;
   Steps<T>* steps_ = &host_steps_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
@@ -231,6 +234,12 @@ void check(const SolverOptions& options) {
 }  // namespace detail
 
 template <class T>
+Solver<T>::Solver(SolverOptions options)
+    : options_(std::move(options)), kept_(std::make_unique<detail::Kept<T>>()) {}
+template <class T>
+Solver<T>::~Solver() = default;
+
+template <class T>
 SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                              const Preconditioner<T>* M, SolveObserver* observer) {
   const std::int64_t n = A.rows();
@@ -261,7 +270,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     ~Release() { flag.store(false); }
   } release{busy_};
   const detail::System<T> system{A, b, x, M, d};
-  return detail::Run<T>(options_.stopping, method(), system, observer)();
+  return detail::Run<T>(options_.stopping, method(), system, observer, *kept_)();
 }
 
 std::span<const SolverEntry> solvers() noexcept {

@@ -33,7 +33,9 @@ class SolveObserver {
 namespace detail {
 template <class T>
 class Method;
-}
+template <class T>
+struct Kept;
+}  // namespace detail
 
 struct SolveReport {
   StopReason reason = StopReason::running;
@@ -44,6 +46,9 @@ struct SolveReport {
   double recurrence_residual = 0, true_residual = 0;  // 2-norms; true_residual is of the x returned
   double recurrence_relative = 0, true_relative = 0;  // divided by the baseline norm
   double seconds = 0;
+  // On a device: how often steps were recorded into a graph, and how often that took a new graph instead of
+  // an update of the one there was. 0 where the graph of the solve before was used as it is.
+  std::int64_t graphs_recorded = 0, graphs_made = 0;
   std::string detail;  // numbers behind the reason, where there are some
   bool converged() const noexcept { return protean::converged(reason); }
 };
@@ -54,12 +59,14 @@ struct SolverOptions {
   std::string orthogonalization = "cgs2";  // gmres: cgs2 | mgs
 };
 
-// A solver keeps its workspace between solves and reuses it while size and context stay. Not for use from two
-// threads at once, nor from its own observer (BadArgument); two solvers in two threads are fine.
+// A solver keeps its workspace between solves and reuses it while size and context stay; on a device also the
+// recorded graph, while operator, preconditioner and x are the same and LinearOperator::recording() tells of
+// no change. Not for use from two threads at once, nor from its own observer (BadArgument); two solvers in
+// two threads are fine.
 template <class T>
 class Solver {
  public:
-  virtual ~Solver() = default;
+  virtual ~Solver();
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
@@ -74,7 +81,7 @@ class Solver {
   virtual std::string_view name() const noexcept = 0;
 
  protected:
-  explicit Solver(SolverOptions options) : options_(std::move(options)) {}
+  explicit Solver(SolverOptions options);
 
  private:
   // The recurrence itself; see solvers/method.hpp.
@@ -82,6 +89,7 @@ class Solver {
 
   SolverOptions options_;
   std::atomic<bool> busy_{false};
+  std::unique_ptr<detail::Kept<T>> kept_;  // between solves
 };
 
 struct SolverEntry {

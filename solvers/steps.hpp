@@ -20,6 +20,9 @@ class Steps {
   // Ends work that is ahead of next(); returns how many steps were done that next() has not told of, and
   // replaces `last` by the verdict on the last of them. Called before anything else is done with the method.
   virtual std::int64_t settle(const IterationControl& control, Verdict& last) = 0;
+  // How often this solve recorded a graph, and how often it made a new one for that.
+  virtual std::int64_t recorded() const noexcept { return 0; }
+  virtual std::int64_t made() const noexcept { return 0; }
 };
 
 template <class T>
@@ -38,8 +41,18 @@ class HostSteps final : public Steps<T> {
   const System<T>& system_;
 };
 
-// CUDA builds only: device_steps.cu.
+// What a solver keeps from one solve to the next, beside the vectors of its method.
 template <class T>
-std::unique_ptr<Steps<T>> make_device_steps(Method<T>& method, const System<T>& system);
+struct Kept {
+  std::unique_ptr<Steps<T>> device_steps;
+  Vector<T> number;  // one, in the space of the solve: norms are left there
+};
+
+// For the solve that begins: the steps of the solve before with what can still be used of them, or new ones.
+// Called before method.prepare(), which may move vectors that a kept graph knows. `system` outlives the
+// solve. CUDA builds only: device_steps.cu.
+template <class T>
+std::unique_ptr<Steps<T>> device_steps_for(std::unique_ptr<Steps<T>> before, Method<T>& method,
+                                           const System<T>& system);
 
 }  // namespace protean::detail

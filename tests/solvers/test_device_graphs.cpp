@@ -1,0 +1,134 @@
+// Graphs that a solver keeps from one solve to the next: used as they are while nothing has changed, recorded
+// anew when something has, with the results of a new solver every time.
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+class DeviceGraphs : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!test_context(Space::device)) GTEST_SKIP() << no_device;
+    context_ = test_context(Space::device);
+    options_.stopping.relative_tolerance = 1e-9;
+    solver_ = make_solver<double>(GetParam(), options_);
+  }
+
+  CsrMatrix<double> matrix(int n) const {
+    return placed(context_, generate(test_context(), "poisson-2d", {{"n", double(n)}}));
+  }
+
+  // Solves from x = 0 with the solver kept and with a new one; both must give the same bits. Returns the
+  // report of the one kept.
+  SolveReport solve(const AssembledMatrix<double>& A, Placed<double>& b, Placed<double>& x,
+                    bool jacobi = true) {
+    const auto M = make_preconditioner<double>(jacobi ? "jacobi" : "none", A);
+    if (M) M->ensure(A);
+    fill<double>(*context_, 0.0, x.view());
+    const SolveReport report = solver_->solve(A, b.read(), x.view(), M.get());
+    Placed<double> again(context_, std::vector<double>(static_cast<std::size_t>(A.rows()), 0.0));
+    const SolveReport fresh =
+        make_solver<double>(GetParam(), options_)->solve(A, b.read(), again.view(), M.get());
+    EXPECT_EQ(report.reason, fresh.reason);
+    EXPECT_EQ(report.iterations, fresh.iterations);
+    EXPECT_EQ(x.fetch(), again.fetch());
+    return report;
+  }
+
+  static std::vector<double> ramp(std::int64_t n, double first) {
+    std::vector<double> v(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < n; ++i) v[i] = first + 0.5 * static_cast<double>(i % 11);
+    return v;
+  }
+
+  ContextPtr context_;
+  SolverOptions options_;
+  std::unique_ptr<Solver<double>> solver_;
+};
+
+TEST_P(DeviceGraphs, SecondSolveRecordsNothing) {
+  const auto csr = matrix(40);
+  for (const char* format : {"csr", "sell-c-sigma", "coo"}) {
+    const auto A = make_matrix(find_format(format), csr, context_);
+    const auto M = make_preconditioner<double>("jacobi", *A);
+    M->ensure(*A);
+    Placed<double> b(context_, ramp(1600, 1)), other_b(context_, ramp(1600, -2)), x(context_, ramp(1600, 0));
+    for (int round = 0; round < 4; ++round) {
+      fill<double>(*context_, 0.0, x.view());
+      const SolveReport report = solver_->solve(*A, (round < 2 ? b : other_b).read(), x.view(), M.get());
+      EXPECT_TRUE(report.converged()) << format << report.detail;
+      EXPECT_EQ(report.graphs_recorded, round == 0) << format << " round " << round;
+      EXPECT_LE(report.graphs_made, report.graphs_recorded) << format;
+    }
+  }
+}
+
+TEST_P(DeviceGraphs, WhatHasChangedIsRecordedAnew) {
+  const auto csr = matrix(30);
+  const auto A = make_matrix(find_format("csr"), csr, context_);
+  const auto B = make_matrix(find_format("ell"), csr, context_);
+  Placed<double> b(context_, ramp(900, 1)), other_b(context_, ramp(900, -2));
+  Placed<double> x(context_, ramp(900, 0)), other_x(context_, ramp(900, 0));
+  EXPECT_EQ(solve(*A, b, x).graphs_made, 1);
+  EXPECT_TRUE(solve(*A, b, other_x).converged());
+  EXPECT_TRUE(solve(*A, other_b, other_x).converged());
+  EXPECT_EQ(solve(*B, b, x).graphs_recorded, 1);  // another format
+  EXPECT_EQ(solve(*A, b, x).graphs_recorded, 1);  // and back
+  EXPECT_EQ(solve(*A, b, x, false).graphs_recorded, 1) << "without a preconditioner";
+  EXPECT_TRUE(solve(*A, b, x, true).converged());
+
+  // New values: csr takes other arrays, which graphs know.
+  auto changed = generate(test_context(), "poisson-2d", {{"n", 30}});
+  std::vector<double> values(changed.values, changed.values + changed.nonzeros());
+  for (double& value : values) value *= value > 0 ? 1.5 : 1.0;
+  changed.values = values.data(), changed.values_owner = nullptr;
+  A->update_values(placed(context_, changed));
+  EXPECT_EQ(solve(*A, b, x).graphs_recorded, 1);
+  B->update_values(placed(context_, changed));
+  EXPECT_TRUE(solve(*B, b, x).converged());
+}
+
+TEST_P(DeviceGraphs, OtherSizesBetween) {
+  const auto small = matrix(12), large = matrix(33);
+  const auto A = make_matrix(find_format("csr"), small, context_);
+  const auto B = make_matrix(find_format("csr"), large, context_);
+  Placed<double> b(context_, ramp(144, 1)), x(context_, ramp(144, 0));
+  Placed<double> B_b(context_, ramp(1089, 1)), zero(context_, std::vector<double>(1089, 0.0)),
+      B_x(context_, ramp(1089, 0));
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(solve(*A, b, x).converged());
+    // Ends before its first step, but the solver's vectors have moved.
+    EXPECT_EQ(solve(*B, zero, B_x).reason, StopReason::zero_right_hand_side);
+    EXPECT_TRUE(solve(*A, b, x).converged());
+    EXPECT_TRUE(solve(*B, B_b, B_x).converged());
+  }
+}
+
+// A solve that an exception ended leaves work behind it; the next one knows nothing of that.
+TEST_P(DeviceGraphs, AfterAnExceptionOfTheObserver) {
+  struct Thrower final : SolveObserver {
+    bool on_iteration(const IterationInfo& info) override {
+      if (info.iteration == 3) throw std::runtime_error("enough");
+      return true;
+    }
+  } thrower;
+  const auto csr = matrix(40);
+  const auto A = make_matrix(find_format("csr"), csr, context_);
+  Placed<double> b(context_, ramp(1600, 1)), x(context_, ramp(1600, 0));
+  for (int round = 0; round < 3; ++round) {
+    fill<double>(*context_, 0.0, x.view());
+    EXPECT_THROW(solver_->solve(*A, b.read(), x.view(), nullptr, &thrower), std::runtime_error);
+    EXPECT_TRUE(solve(*A, b, x).converged());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, DeviceGraphs, testing::Values("cg", "bicgstab", "gmres"),
+                         [](const auto& instance) { return instance.param; });
+
+}  // namespace
+}  // namespace protean::test
