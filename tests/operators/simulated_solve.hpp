@@ -1,0 +1,169 @@
+// A solve without a matrix: times as a world says they are, decisions by decide(), as a live solve asks for
+// them.
+#pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "operators/switch_policy.hpp"
+
+namespace protean::test {
+
+// What is true, and what the policy is told of it before it has measured anything.
+struct SimulatedFormat {
+  double product = 1, convert = 0;                      // true seconds
+  double predicted_product = 1, predicted_convert = 0;  // what the cost model says
+  bool build_fails = false;
+};
+
+struct World {
+  std::vector<SimulatedFormat> formats;  // [0]: the one the solve begins with
+  double rest = 0.3;                     // seconds of an iteration besides its product
+  std::int64_t iterations = 1000;        // when the solve ends
+  std::function<double(std::int64_t)> residual = [](std::int64_t k) { return std::pow(0.99, k); };
+  double goal = 1e-8;
+  double slowdown = 0.3, stretch = 2;  // while a build runs beside the solve
+  double noise = 0;                    // relative, of each measured time
+  std::uint32_t seed = 1;
+};
+
+struct Outcome {
+  double seconds = 0, stay = 0;  // true: with the policy, and without any change
+  double check_and_trial = 0;    // of it, products of checks
+  double beyond_price = 0;       // by how much conversions exceeded what they were said to cost at most
+  double beyond_trial = 0;       // trial products slower than the policy reckons with
+  double slow_kept = 0;          // iterations in formats measured no slower but truly slower (noise)
+  int switches = 0, begun = 0, backs = 0, cancelled = 0;
+  std::size_t last_format = 0;
+  bool forecast_used = false;
+  std::vector<SwitchDecision> decisions;
+};
+
+inline Outcome simulate(const World& world, const PolicyOptions& options) {
+  std::mt19937 random(world.seed);
+  std::normal_distribution<double> normal(0, 1);
+  const auto noisy = [&](double seconds) {
+    return world.noise > 0 ? seconds * std::exp(world.noise * normal(random)) : seconds;
+  };
+
+  std::vector<SwitchCandidate> candidates;
+  for (std::size_t i = 0; i < world.formats.size(); ++i) {
+    SwitchCandidate candidate;
+    candidate.name = fmt::format("format {}", i);
+    candidate.product_seconds = world.formats[i].predicted_product;
+    candidate.convert_seconds = world.formats[i].predicted_convert;
+    candidates.push_back(std::move(candidate));
+  }
+
+  Outcome outcome;
+  PolicyState state;
+  ResidualForecast forecast;
+  double now = 0, build_end = 0;
+  std::int64_t look = 8, in_format = 0;
+  std::vector<double> products;  // measured in the present format, latest last
+  const auto switch_to = [&](std::size_t format, double seconds) {
+    now += seconds;
+    if (format != 0)
+      ++outcome.switches, ++state.switches;
+    else
+      ++outcome.backs;
+    state.current = format, in_format = 0;
+    products.clear();
+    state.build = BuildState::none;
+  };
+
+  for (std::int64_t k = 0; k <= world.iterations; ++k) {
+    forecast.add(k, world.residual(k));
+    if (k == world.iterations) break;
+    // The observer between two iterations.
+    if (state.build == BuildState::running && now >= build_end) {
+      if (world.formats[state.building].build_fails) {
+        candidates[state.building].lost = true;
+        state.build = BuildState::none;
+      } else {
+        state.build = BuildState::ready;
+      }
+    }
+    if (k >= look || state.build != BuildState::none) {
+      if (state.build == BuildState::none) look = next_look(k);
+      SwitchCandidate& current = candidates[state.current];
+      if (in_format >= options.trial_products) {
+        std::vector<double> latest(products.end() - std::min<std::ptrdiff_t>(16, std::ssize(products)),
+                                   products.end());
+        std::nth_element(latest.begin(), latest.begin() + std::ssize(latest) / 2, latest.end());
+        current.product_seconds = latest[latest.size() / 2], current.measured = true;
+      }
+      state.iteration = k, state.seconds = now;
+      state.stay_seconds = static_cast<double>(k) * (world.rest + world.formats[0].product);
+      state.iteration_seconds = world.rest + current.product_seconds;
+      state.remaining = forecast.remaining(world.goal, 1'000'000);
+      state.candidates = candidates;
+      const SwitchDecision decision = decide(options, state);
+      const std::size_t chosen = decision.candidate;
+      const double check = world.formats[state.current].product +
+                           (chosen < candidates.size() ? world.formats[chosen].product : 0);
+      const double slowest = candidates[chosen].product_seconds *
+                             (candidates[chosen].measured ? 1 : 1 + 2 * candidates[chosen].uncertainty);
+      const double too_slow = static_cast<double>(options.trial_products) *
+                              std::max(0.0, world.formats[chosen].product - slowest);
+      if (decision.action != SwitchAction::stay) outcome.decisions.push_back(decision);
+      switch (decision.action) {
+        case SwitchAction::stay:
+          break;
+        case SwitchAction::begin:
+          ++outcome.begun;
+          state.granted = decision.granted;
+          outcome.forecast_used |= decision.granted > options.worst_factor;
+          if (options.overlapped) {
+            state.build = BuildState::running, state.building = chosen;
+            build_end = now + world.formats[chosen].convert * world.stretch;
+          } else {
+            const double convert = world.formats[chosen].convert;
+            outcome.beyond_price +=
+                std::max(0.0, convert - options.convert_margin * candidates[chosen].convert_seconds);
+            if (world.formats[chosen].build_fails) {
+              now += convert;
+              candidates[chosen].lost = true;
+              break;
+            }
+            outcome.beyond_trial += too_slow;
+            outcome.check_and_trial += check;
+            switch_to(chosen, convert + check);
+          }
+          break;
+        case SwitchAction::adopt:
+          outcome.beyond_trial += too_slow;
+          outcome.check_and_trial += check;
+          switch_to(chosen, check);
+          break;
+        case SwitchAction::cancel:
+          ++outcome.cancelled;
+          candidates[chosen].lost = true;
+          state.build = BuildState::none;
+          break;
+        case SwitchAction::go_back:
+          candidates[state.current].lost = true;
+          switch_to(0, world.formats[0].convert);
+          break;
+      }
+      if (decision.action != SwitchAction::stay) look = k + options.trial_products;
+    }
+    // One iteration.
+    const double product = world.formats[state.current].product;
+    const double factor = state.build == BuildState::running ? 1 + world.slowdown : 1;
+    now += (world.rest + product) * factor;
+    outcome.stay += world.rest + world.formats[0].product;
+    if (state.build != BuildState::running) products.push_back(noisy(product));
+    ++in_format;
+    outcome.slow_kept += std::max(0.0, product - world.formats[0].product);
+  }
+  outcome.seconds = now, outcome.last_format = state.current;
+  return outcome;
+}
+
+}  // namespace protean::test
