@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "apps/build_info.hpp"
+#include "apps/compare.hpp"
 #include "apps/convert.hpp"
 #include "apps/formats.hpp"
 #include "apps/solve.hpp"
@@ -107,6 +108,41 @@ Action add_convert(CLI::App& command) {
   };
 }
 
+Action add_compare(CLI::App& command) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  command.add_option("problem", arguments->problem, "Problem file, or a suite: {suite: [P.yaml, ...]}")
+      ->required()
+      ->type_name("P.yaml");
+  command
+      .add_option("--set", arguments->settings,
+                  "Override a key of the problem file; may be repeated. The value is YAML.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  command.add_option("--formats", arguments->formats, "Formats: all, or ids")->type_name("ID,ID");
+  command.add_option("--kernels", arguments->kernels, "Kernels: all, or names")->type_name("K,K");
+  command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise operator.space)")
+      ->type_name("S,S");
+  command.add_option("--report", arguments->report, "Write a JSON report")->type_name("F.json");
+  command.add_option("--csv", arguments->csv, "Write the numbers as CSV")->type_name("F.csv");
+  command.add_option("--html", arguments->html, "Write one page with tables and pictures")
+      ->type_name("F.html");
+  command.add_option("--budget", arguments->budget, "Spend about this many seconds at most")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
+  command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no table");
+  command.footer(
+      "Examples:\n"
+      "  protean compare P.yaml --html compare.html\n"
+      "  protean compare P.yaml --formats csr,sell-packed --kernels native --budget 60\n\n"
+      "Time to solution is conversion from CSR, setup of the preconditioner and solve; medians of several "
+      "runs.\n"
+      "Ctrl-C keeps what is done.\n"
+      "Exit codes: 0 done, 1 interrupted or a problem of a suite was broken, 2 bad input, 3 out of "
+      "resources.");
+  return [arguments] { return compare(*arguments); };
+}
+
 struct Command {
   std::string_view name, about;
   Action (*add)(CLI::App&);
@@ -114,6 +150,7 @@ struct Command {
 
 constexpr Command commands[] = {
     {"solve", "Solve the system of a problem file", add_solve},
+    {"compare", "Solve a system in every format and compare, all costs counted", add_compare},
     {"formats", "List the storage formats, or describe one", add_formats},
     {"convert", "Rewrite a matrix in another file format", add_convert},
 };

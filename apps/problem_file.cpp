@@ -279,7 +279,7 @@ Problem parse_problem(std::string_view text, const std::string& file, std::span<
   return ProblemReader(file).read(root);
 }
 
-Problem read_problem(const std::string& file, std::span<const std::string> settings) {
+std::string read_problem_text(const std::string& file) {
   std::error_code code;
   if (std::filesystem::is_directory(file, code))
     throw BadFile(file, 0, 0, "this is a folder; give the path of a problem file (.yaml)");
@@ -289,7 +289,11 @@ Problem read_problem(const std::string& file, std::span<const std::string> setti
   std::ostringstream text;
   text << stream.rdbuf();
   if (stream.bad()) throw BadFile(file, 0, 0, "reading the problem file failed");
-  return parse_problem(text.str(), file, settings);
+  return std::move(text).str();
+}
+
+Problem read_problem(const std::string& file, std::span<const std::string> settings) {
+  return parse_problem(read_problem_text(file), file, settings);
 }
 
 }  // namespace protean::apps

@@ -82,7 +82,8 @@ struct Problem {
 Problem parse_problem(std::string_view text, const std::string& file,
                       std::span<const std::string> settings = {});
 
-// Throws BadFile when the file cannot be read.
+// Throw BadFile when the file cannot be read.
+std::string read_problem_text(const std::string& file);
 Problem read_problem(const std::string& file, std::span<const std::string> settings = {});
 
 }  // namespace protean::apps

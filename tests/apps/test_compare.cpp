@@ -1,0 +1,218 @@
+// `protean compare` from outside, and its arithmetic.
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+#include "apps/compare_report.hpp"
+#include "command.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::test {
+namespace {
+
+using Json = nlohmann::json;
+using apps::Variant;
+
+class Compare : public CommandTest {
+ protected:
+  static Json parse(const Outcome& outcome, const std::map<std::string, std::string>& files) {
+    EXPECT_TRUE(files.count("r.json")) << outcome.err;
+    return files.count("r.json") ? Json::parse(files.at("r.json")) : Json();
+  }
+};
+
+Variant variant(double convert, double per_iteration, double setup = 0) {
+  Variant v;
+  v.convert = {convert, convert, convert, 1};
+  v.setup = setup;
+  v.iterations = 100;
+  v.solve = {100 * per_iteration, 0, 0, 1};
+  v.status = "converged";
+  return v;
+}
+
+TEST(BreakEven, IsWhereTheLinesCross) {
+  const Variant csr = variant(1, 0.5);
+  EXPECT_DOUBLE_EQ(apps::break_even(variant(11, 0.25), csr).value(), 40);
+  EXPECT_DOUBLE_EQ(apps::break_even(variant(11, 0.25, 5), csr).value(), 60) << "setup counts";
+  EXPECT_DOUBLE_EQ(apps::break_even(variant(0.5, 0.25), csr).value(), 0);
+  EXPECT_FALSE(apps::break_even(variant(11, 0.5), csr).has_value());
+  EXPECT_FALSE(apps::break_even(variant(11, 0.6), csr).has_value());
+  EXPECT_FALSE(apps::break_even(variant(0.5, 0.6), csr).has_value()) << "cheaper at first only";
+  EXPECT_DOUBLE_EQ(apps::break_even(csr, csr).value(), 0);
+}
+
+TEST(Bandwidth, IsThatOfRegulyAndGiles) {
+  // 5 rows, 9 entries of 8 bytes, indices of 4: formulas (2) and (4).
+  EXPECT_DOUBLE_EQ(apps::effective_bytes(5, 9), 9 * (2 * 8 + 4) + 5 * (8 + 4));
+  EXPECT_DOUBLE_EQ(apps::minimum_bytes(5, 9), 9 * (8 + 4) + 5 * (2 * 8 + 4));
+  EXPECT_DOUBLE_EQ(apps::caching_bytes(5, 9, 3), 9 * (8 + 4) + 5 * (8 + 4) + 3 * 128);
+}
+
+TEST_F(Compare, CountsEverything) {
+  write("p.yaml",
+        "matrix: {generate: {kind: poisson-2d, n: 40}}\nsolver: {method: cg, relative_tolerance: 1.0e-8}\n"
+        "preconditioner: {type: jacobi}\n");
+  const Outcome o = run({"compare", "p.yaml", "--report", "r.json", "--csv", "r.csv", "--html", "r.html",
+                         "--threads", "1", "--kernels", "native"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.err, "") << "no progress when piped";
+  const auto left = files();
+  EXPECT_EQ(left.size(), 4u) << "no temporary file stays";
+  const Json r = parse(o, left);
+  EXPECT_GT(r["copy_bandwidth"]["host"].get<double>(), 1e6);
+
+  std::set<std::string> formats;
+  double best = 1e300;
+  const Json* csr = nullptr;
+  for (const Json& v : r["results"])
+    if (v["format"] == "csr") csr = &v;
+  ASSERT_NE(csr, nullptr);
+  for (const Json& v : r["results"]) {
+    const std::string name = v["format"];
+    formats.insert(name);
+    EXPECT_EQ(v["kernel"], "native");
+    if (v["status"] == "refused") {
+      EXPECT_FALSE(v["why"].get<std::string>().empty()) << name;
+      continue;
+    }
+    EXPECT_EQ(v["status"], "converged") << name;
+    EXPECT_EQ(v["predicted_bytes"], v["matrix_bytes"]) << name;
+    EXPECT_GE(v["stored_values"].get<double>(), 40 * 40 * 5 - 4 * 40) << name;
+    EXPECT_LE(v["residual"]["true_relative"].get<double>(), 1e-8) << name;
+    EXPECT_GT(v["residual"]["true_relative"].get<double>(), 0) << name;
+    const Json& s = v["seconds"];
+    const double total = s["convert"].get<double>() + s["setup"].get<double>() + s["solve"].get<double>();
+    EXPECT_NEAR(s["total"].get<double>(), total, 1e-12 + 1e-9 * total) << name;
+    EXPECT_NEAR(s["per_iteration"].get<double>() * v["iterations"].get<double>(), s["solve"].get<double>(),
+                1e-9 * total)
+        << name;
+    EXPECT_NEAR(v["gflops"].get<double>(),
+                2e-9 * r["matrix"]["nonzeros"].get<double>() / s["per_product"].get<double>(),
+                1e-6 * v["gflops"].get<double>())
+        << name;
+    // Break-even from the report's own numbers.
+    const Json& c = (*csr)["seconds"];
+    const double more = s["convert"].get<double>() + s["setup"].get<double>() - c["convert"].get<double>() -
+                        c["setup"].get<double>();
+    const double gain = c["per_iteration"].get<double>() - s["per_iteration"].get<double>();
+    if (name == "csr" || (more <= 0 && gain >= 0))
+      EXPECT_EQ(v["break_even_iterations"], 0) << name;
+    else if (gain <= 0)
+      EXPECT_TRUE(v["break_even_iterations"].is_null()) << name;
+    else
+      EXPECT_NEAR(v["break_even_iterations"].get<double>(), std::max(0.0, more / gain),
+                  1e-6 * std::fabs(more / gain))
+          << name;
+    best = std::min(best, total);
+    EXPECT_NE(o.out.find("  " + name + " "), std::string::npos) << o.out;
+  }
+  for (const FormatEntry* entry : catalogue())
+    EXPECT_TRUE(formats.count(std::string(entry->id))) << entry->id;
+  EXPECT_NEAR(r["best"]["seconds"].get<double>(), best, 1e-12 + 1e-9 * best);
+  EXPECT_TRUE(r["auto"].contains("reason"));
+
+  const std::string& csv = left.at("r.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), static_cast<int>(r["results"].size()) + 1);
+  const std::string& page = left.at("r.html");
+  EXPECT_EQ(page.find("/*data*/null"), std::string::npos);
+  EXPECT_EQ(page.find("https:"), std::string::npos) << "works without a network";
+  EXPECT_EQ(page.find("src="), std::string::npos);
+  EXPECT_LT(page.size(), 200'000u);
+}
+
+TEST_F(Compare, TakesWhatIsNamed) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
+  const Outcome o = run(
+      {"compare", "p.yaml", "--formats", "ell,csr", "--kernels", "native", "--report", "r.json", "--quiet"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, "");
+  const Json r = parse(o, files());
+  ASSERT_EQ(r["results"].size(), 2u);
+  EXPECT_EQ(r["results"][0]["format"], "csr");
+  EXPECT_EQ(r["results"][1]["format"], "ell");
+}
+
+TEST_F(Compare, SaysWhatDidNotConverge) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 30}}\nsolver: {method: cg, max_iterations: 3}\n");
+  const Outcome o =
+      run({"compare", "p.yaml", "--formats", "csr", "--kernels", "native", "--report", "r.json"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const Json r = parse(o, files());
+  EXPECT_EQ(r["results"][0]["status"], "not-converged");
+  EXPECT_NE(r["results"][0]["why"].get<std::string>().find("max-iterations"), std::string::npos);
+  EXPECT_TRUE(r["best"].is_null());
+}
+
+TEST_F(Compare, ASuiteGoesOnPastABrokenProblem) {
+  write("a.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
+  write("b.yaml", "matrix: {file: not-there.mtx}\n");
+  write("suite.yaml",
+        "suite:\n  - a.yaml\n  - b.yaml\n  - {problem: a.yaml, set: {solver.relative_tolerance: 1.0e-4}}\n");
+  const Outcome o =
+      run({"compare", "suite.yaml", "--formats", "csr", "--kernels", "native", "--report", "r.json"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_NE(o.err.find("b.yaml"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("1 of 3 problems"), std::string::npos) << o.err;
+  const Json r = parse(o, files());
+  ASSERT_EQ(r["suite"].size(), 2u);
+  EXPECT_EQ(r["broken"].size(), 1u);
+  EXPECT_EQ(r["suite"][1]["problem"]["solver"]["relative_tolerance"], 1e-4);
+}
+
+TEST_F(Compare, TheBudgetIsKept) {
+  write("p.yaml",
+        "matrix: {generate: {kind: anisotropic-2d, n: 300, epsilon_y: 1.0e-6}}\n"
+        "solver: {method: cg, relative_tolerance: 1.0e-300, max_iterations: 1e9}\n");
+  const Outcome o = run({"compare", "p.yaml", "--budget", "2", "--report", "r.json", "--kernels", "native"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const Json r = parse(o, files());
+  int ran = 0;
+  for (const Json& v : r["results"]) ran += v["status"] == "not-converged";
+  EXPECT_GT(ran, 0);
+  for (const Json& v : r["results"]) {
+    if (v["status"] == "not-converged") {
+      EXPECT_NE(v["why"].get<std::string>().find("time-limit"), std::string::npos);
+    }
+  }
+}
+
+TEST_F(Compare, BadInputWritesNothing) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"compare", "p.yaml", "--formats", "cssr"}, "csr"},
+      {{"compare", "p.yaml", "--kernels", "natve"}, "native"},
+      {{"compare", "p.yaml", "--spaces", "moon"}, "host and device"},
+      {{"compare", "p.yaml", "--report", "no/such/folder.json"}, "--report"},
+      {{"compare", "p.yaml", "--report", "r", "--html", "./r"}, "two files"},
+      {{"compare", "none.yaml", "--report", "r.json"}, "none.yaml"},
+      {{"compare", "p.yaml", "--budget", "-1"}, "budget"}};
+  for (const auto& [arguments, text] : cases) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_NE(o.err.find(text), std::string::npos) << o.err;
+    EXPECT_EQ(files().size(), 1u) << o.err;
+  }
+}
+
+TEST(ComparePage, StaysSmallForALargeSuite) {
+  apps::Comparison one;
+  one.rows = 1000, one.nonzeros = 5000, one.threads = 2;
+  one.problem.title = "a problem </script> of the suite";
+  for (int i = 0; i < 30; ++i) {
+    Variant v = variant(1e-3 * (i + 1), 1.2345678e-5 * (i + 1));
+    v.format = "format-" + std::to_string(i), v.kernel = "native";
+    v.product = {1.2345e-5, 1e-5, 2e-5, 9};
+    v.matrix_bytes = 60'000;
+    for (int k = 0; k < 400; ++k) v.history.push_back({1.23456789e-4 * k, std::exp(-0.0345678 * k)});
+    one.variants.push_back(v);
+  }
+  one.best = 0, one.automatic = 1;
+  const std::vector<apps::Comparison> suite(100, one);
+  const std::string page = apps::compare_html(suite);
+  EXPECT_LT(page.size(), 2'000'000u);
+  EXPECT_EQ(page.find("</script> of the suite"), std::string::npos) << "a title cannot end the script";
+}
+
+}  // namespace
+}  // namespace protean::test
