@@ -13,6 +13,7 @@
 #include <protean/formats/catalogue.hpp>
 #include <protean/formats/choose.hpp>
 #include <protean/operators/assembled_matrix.hpp>
+#include <protean/operators/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
 #include <protean/solvers/solver.hpp>

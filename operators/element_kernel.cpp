@@ -1,0 +1,174 @@
+// Compiled once for each instruction set by Highway; multiply_elements() picks at run time.
+#include "core/simd.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "operators/element_kernel.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/highway.h>
+
+#include <hwy/cache_control.h>
+
+#include <atomic>
+
+#include "operators/element_kernel.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace protean::detail::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One number for each lane of a batch: several registers where a register has fewer lanes.
+template <class T>
+struct Line {
+  static constexpr int lanes = host_lanes<T>;
+  using D = hn::CappedTag<T, lanes>;
+  static constexpr int width = static_cast<int>(hn::MaxLanes(D()));
+  static constexpr int registers = lanes / width;
+  hn::Vec<D> v[registers];
+
+  static HWY_INLINE Line zero() {
+    Line line;
+    for (int r = 0; r < registers; ++r) line.v[r] = hn::Zero(D());
+    return line;
+  }
+  static HWY_INLINE Line load(const T* from) {
+    Line line;
+    for (int r = 0; r < registers; ++r) line.v[r] = hn::Load(D(), from + r * width);
+    return line;
+  }
+  HWY_INLINE void store(T* to) const {
+    for (int r = 0; r < registers; ++r) hn::Store(v[r], D(), to + r * width);
+  }
+  // this += a b
+  HWY_INLINE void add(const Line& a, const Line& b) {
+    for (int r = 0; r < registers; ++r) v[r] = hn::MulAdd(a.v[r], b.v[r], v[r]);
+  }
+  HWY_INLINE void add(const Line& a) {
+    for (int r = 0; r < registers; ++r) v[r] = hn::Add(v[r], a.v[r]);
+  }
+  HWY_INLINE T sum() const {
+    auto total = v[0];
+    for (int r = 1; r < registers; ++r) total = hn::Add(total, v[r]);
+    return hn::GetLane(hn::SumOfLanes(D(), total));
+  }
+};
+
+// How far ahead of the entries in use the next ones are asked for.
+constexpr int prefetch_lines = 24;
+
+// y_e := K_e x_e of a batch; two sums a row hide the latency of the multiply-add.
+template <class T>
+HWY_INLINE void multiply_full(std::int64_t m, const T* k, const T* x, T* y) {
+  constexpr int L = Line<T>::lanes;
+  for (std::int64_t i = 0; i < m; ++i) {
+    Line<T> even = Line<T>::zero(), odd = even;
+    std::int64_t j = 0;
+    for (; j + 2 <= m; j += 2, k += 2 * L) {
+      hwy::Prefetch(k + prefetch_lines * L), hwy::Prefetch(k + (prefetch_lines + 1) * L);
+      even.add(Line<T>::load(k), Line<T>::load(x + j * L));
+      odd.add(Line<T>::load(k + L), Line<T>::load(x + (j + 1) * L));
+    }
+    if (j < m) even.add(Line<T>::load(k), Line<T>::load(x + j * L)), k += L;
+    even.add(odd);
+    even.store(y + i * L);
+  }
+}
+
+// The same from the lower halves: each entry left of the diagonal serves its row and its mirror's.
+template <class T>
+HWY_INLINE void multiply_half(std::int64_t m, const T* k, const T* x, T* y) {
+  constexpr int L = Line<T>::lanes;
+  for (std::int64_t i = 0; i < m; ++i) {
+    const Line<T> here = Line<T>::load(x + i * L);
+    Line<T> even = Line<T>::zero(), odd = even;
+    const auto entry = [&](std::int64_t j, Line<T>& sum) {
+      const Line<T> value = Line<T>::load(k);
+      hwy::Prefetch(k + prefetch_lines * L);
+      k += L;
+      sum.add(value, Line<T>::load(x + j * L));
+      Line<T> mirror = Line<T>::load(y + j * L);
+      mirror.add(value, here);
+      mirror.store(y + j * L);
+    };
+    std::int64_t j = 0;
+    for (; j + 2 <= i; j += 2) entry(j, even), entry(j + 1, odd);
+    if (j < i) entry(j, even);
+    even.add(Line<T>::load(k), here), k += L;
+    even.add(odd);
+    even.store(y + i * L);
+  }
+}
+
+template <class T>
+HWY_INLINE void gather(const ElementBatch& batch, const std::int32_t* map, const T* x, T* to) {
+  const std::int64_t size = std::int64_t{batch.m} * Line<T>::lanes;
+  if (batch.complete) {
+    for (std::int64_t n = 0; n < size; ++n) to[n] = x[map[n]];
+  } else {
+    for (std::int64_t n = 0; n < size; ++n) to[n] = map[n] < 0 ? T(0) : x[map[n]];
+  }
+}
+
+template <class T>
+HWY_INLINE void scatter(const ElementWork<T>& w, const ElementBatch& batch, const std::int32_t* map,
+                        const T* from) {
+  const std::int64_t size = std::int64_t{batch.m} * Line<T>::lanes;
+  if (batch.shared && w.target == ElementTarget::add_shared) {
+    for (std::int64_t n = 0; n < size; ++n)
+      if (map[n] >= 0)
+        std::atomic_ref<T>(w.y[map[n]]).fetch_add(w.alpha * from[n], std::memory_order_relaxed);
+  } else if (batch.complete) {
+    for (std::int64_t n = 0; n < size; ++n) w.y[map[n]] += w.alpha * from[n];
+  } else {
+    for (std::int64_t n = 0; n < size; ++n)
+      if (map[n] >= 0) w.y[map[n]] += w.alpha * from[n];
+  }
+}
+
+template <class T>
+T multiply_batches(const ElementWork<T>& w, const Range& range) {
+  constexpr int L = Line<T>::lanes;
+  alignas(64) T x[largest_element * L];
+  alignas(64) T own[largest_element * L];
+  Line<T> dot = Line<T>::zero();
+  for (std::int64_t b = range.begin; b < range.end; ++b) {
+    const ElementBatch& batch = w.batches[b];
+    const std::int32_t* map = w.map + batch.map;
+    T* y = w.target == ElementTarget::store ? w.y + batch.map : own;
+    gather(batch, map, w.x, x);
+    if (w.symmetric)
+      multiply_half<T>(batch.m, w.values + batch.values, x, y);
+    else
+      multiply_full<T>(batch.m, w.values + batch.values, x, y);
+    for (std::int64_t i = 0; i < batch.m; ++i) dot.add(Line<T>::load(x + i * L), Line<T>::load(y + i * L));
+    if (w.target != ElementTarget::store) scatter(w, batch, map, y);
+  }
+  return dot.sum();
+}
+
+double multiply_f64(const ElementWork<double>& w, const Range& range) { return multiply_batches(w, range); }
+float multiply_f32(const ElementWork<float>& w, const Range& range) { return multiply_batches(w, range); }
+
+}  // namespace
+}  // namespace protean::detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace protean::detail {
+namespace {
+HWY_EXPORT(multiply_f64);
+HWY_EXPORT(multiply_f32);
+}  // namespace
+
+template <>
+double multiply_elements<double>(const ElementWork<double>& work, Range batches) {
+  return HWY_DYNAMIC_DISPATCH(multiply_f64)(work, batches);
+}
+template <>
+float multiply_elements<float>(const ElementWork<float>& work, Range batches) {
+  return HWY_DYNAMIC_DISPATCH(multiply_f32)(work, batches);
+}
+
+}  // namespace protean::detail
+#endif

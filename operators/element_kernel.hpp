@@ -1,0 +1,34 @@
+// The products of a range of batches of elements on the host, a SIMD lane an element. Private to operators/.
+#pragma once
+#include "core/parallel.hpp"
+#include "operators/element_plan.hpp"
+
+namespace protean::detail {
+
+// Elements in a batch on the host: as many as a cache line holds numbers.
+template <class T>
+constexpr int host_lanes = 64 / sizeof(T);
+
+enum class ElementTarget : unsigned char {
+  add,         // y[row] += alpha * result
+  add_shared,  // the same, atomically in batches that are marked shared
+  store        // y[position in the map] := result; alpha is not used
+};
+
+template <class T>
+struct ElementWork {
+  const ElementBatch* batches;
+  const T* values;
+  const std::int32_t* map;
+  bool symmetric;
+  ElementTarget target;
+  T alpha;
+  const T* x;
+  T* y;
+};
+
+// Returns the sum of x_e . K_e x_e over the elements of the batches.
+template <class T>
+T multiply_elements(const ElementWork<T>& work, Range batches);
+
+}  // namespace protean::detail

@@ -1,0 +1,96 @@
+#include "operators/element_operator.hpp"
+
+#include "operators/element_plan.hpp"
+
+namespace protean {
+
+std::string_view to_string(ElementScatter scatter) noexcept {
+  switch (scatter) {
+    case ElementScatter::automatic:
+      return "automatic";
+    case ElementScatter::atomic:
+      return "atomic";
+    case ElementScatter::coloured:
+      return "coloured";
+    case ElementScatter::gather:
+      return "gather";
+  }
+  return "unknown";
+}
+
+template <class T>
+ElementOperator<T>::ElementOperator(ContextPtr context, std::shared_ptr<const detail::ElementPlan> plan,
+                                    ElementScatter scatter)
+    : LinearOperator<T>(std::move(context), {plan->rows, plan->rows}),
+      plan_(std::move(plan)),
+      scatter_(scatter) {}
+
+template <class T>
+bool ElementOperator<T>::symmetric() const noexcept {
+  return plan_->symmetric;
+}
+template <class T>
+std::int64_t ElementOperator<T>::elements() const noexcept {
+  return plan_->elements;
+}
+template <class T>
+std::int64_t ElementOperator<T>::entries() const noexcept {
+  return plan_->entries;
+}
+template <class T>
+std::span<const std::int32_t> ElementOperator<T>::free_unknowns() const noexcept {
+  return plan_->free_unknowns;
+}
+
+template <class T>
+std::string_view ElementOperator<T>::name() const noexcept {
+  switch (scatter_) {
+    case ElementScatter::atomic:
+      return "lma-atomic";
+    case ElementScatter::coloured:
+      return "lma-coloured";
+    default:
+      return "lma-gather";
+  }
+}
+
+template <class T>
+std::vector<typename ElementOperator<T>::Coloured> ElementOperator<T>::colours() const {
+  std::vector<Coloured> result;
+  if (scatter_ != ElementScatter::coloured) return result;
+  result.resize(static_cast<std::size_t>(plan_->elements));
+  for (std::size_t c = 0; c + 1 < plan_->colour_ptr.size(); ++c)
+    for (std::int64_t b = plan_->colour_ptr[c]; b < plan_->colour_ptr[c + 1]; ++b)
+      for (std::int64_t slot = b * plan_->lanes; slot < (b + 1) * plan_->lanes; ++slot)
+        if (const std::int32_t element = plan_->element_in[slot]; element >= 0)
+          result[element] = {static_cast<std::int32_t>(c), static_cast<std::int32_t>(b)};
+  return result;
+}
+
+template <class T>
+void ElementOperator<T>::update_values(std::span<const ElementGroup<T>> groups) {
+  detail::check_matrices(*plan_, groups);
+  do_update_values(groups);
+  ++revision_.values;
+}
+
+template <class T>
+std::unique_ptr<ElementOperator<T>> make_element_operator(ContextPtr context, std::int64_t nodes,
+                                                          std::span<const ElementGroup<T>> groups,
+                                                          const ElementOptions& options) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context->space() == Space::device)
+    return detail::make_device_elements<T>(std::move(context), nodes, groups, options);
+#endif
+  return detail::make_host_elements<T>(std::move(context), nodes, groups, options);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                           \
+  template class ElementOperator<T>;                                     \
+  template std::unique_ptr<ElementOperator<T>> make_element_operator<T>( \
+      ContextPtr, std::int64_t, std::span<const ElementGroup<T>>, const ElementOptions&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean
