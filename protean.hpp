@@ -8,6 +8,7 @@
 #include <protean/core/io/matrix_market.hpp>
 #include <protean/core/io/pbin.hpp>
 #include <protean/core/memory.hpp>
+#include <protean/core/ordering.hpp>
 #include <protean/core/statistics.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/formats/catalogue.hpp>

@@ -17,6 +17,7 @@
 #include "apps/compare.hpp"
 #include "apps/convert.hpp"
 #include "apps/formats.hpp"
+#include "apps/inspect.hpp"
 #include "apps/solve.hpp"
 #include "core/error.hpp"
 
@@ -143,6 +144,21 @@ Action add_compare(CLI::App& command) {
   return [arguments] { return compare(*arguments); };
 }
 
+Action add_inspect(CLI::App& command) {
+  const auto arguments = std::make_shared<InspectArguments>();
+  command.add_option("input", arguments->input, "Problem file or matrix")
+      ->required()
+      ->type_name("P.yaml|M.mtx");
+  command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  command.add_flag("--json", arguments->json, "As JSON");
+  command.add_flag("!--no-picture", arguments->picture, "Leave the picture of the pattern out");
+  add_threads(command, arguments->threads, "Threads");
+  command.footer("Examples:\n  protean inspect A.mtx.xz\n  protean inspect problems/poisson.yaml --json");
+  return [arguments] { return inspect(*arguments); };
+}
+
 struct Command {
   std::string_view name, about;
   Action (*add)(CLI::App&);
@@ -152,6 +168,7 @@ constexpr Command commands[] = {
     {"solve", "Solve the system of a problem file", add_solve},
     {"compare", "Solve a system in every format and compare, all costs counted", add_compare},
     {"formats", "List the storage formats, or describe one", add_formats},
+    {"inspect", "Say what a matrix looks like and what each format would make of it", add_inspect},
     {"convert", "Rewrite a matrix in another file format", add_convert},
 };
 

@@ -1,0 +1,18 @@
+// `protean inspect`: what a matrix looks like, and what each format would make of it.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace protean::apps {
+
+struct InspectArguments {
+  std::string input;                  // a problem file or a matrix
+  std::vector<std::string> settings;  // key.path=value, of a problem file
+  bool json = false, picture = true;
+  int threads = 0;
+};
+
+// Prints; returns the exit code 0. Bad input is an exception.
+int inspect(const InspectArguments& arguments);
+
+}  // namespace protean::apps

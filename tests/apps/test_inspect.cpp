@@ -1,0 +1,84 @@
+// `protean inspect` from outside.
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "support/battery.hpp"
+
+namespace protean::test {
+namespace {
+
+using Json = nlohmann::json;
+
+class Inspect : public CommandTest {};
+
+TEST_F(Inspect, SaysWhatThereIs) {
+  // 1 2 . | . . . | . 3 4: a hole in the diagonal, an empty row
+  write("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n1 2 2\n3 2 3\n3 3 4\n");
+  const Outcome o = run({"inspect", "a.mtx", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json r = Json::parse(o.out);
+  EXPECT_EQ(r["rows"], 3);
+  EXPECT_EQ(r["nonzeros"], 4);
+  EXPECT_DOUBLE_EQ(r["features"]["memory_footprint_mib"].get<double>(), (4 * 12 + 4 * 4) / 1048576.0);
+  EXPECT_DOUBLE_EQ(r["features"]["mean_row_length"].get<double>(), 4.0 / 3);
+  EXPECT_DOUBLE_EQ(r["features"]["skew"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(r["features"]["neighbours"].get<double>(), 1);
+  EXPECT_EQ(r["row_length"]["histogram"],
+            Json::parse(R"([{"lengths":"0","rows":1},{"lengths":"1","rows":0},{"lengths":"2-3","rows":2}])"));
+  EXPECT_EQ(r["structure"]["structurally_symmetric"], false);
+  EXPECT_EQ(r["structure"]["full_diagonal"], false);
+  EXPECT_EQ(r["structure"]["diagonals"], 3);
+  EXPECT_EQ(r["structure"]["lower_bandwidth"], 1);
+  EXPECT_EQ(r["picture"]["counts"], Json::parse("[1,1,0,0,0,0,0,1,1]"));
+}
+
+TEST_F(Inspect, PromisesTheBytesThatFormatsAllocate) {
+  const CsrMatrix<double> csr = generate(test_context(), "anisotropic-2d", {{"n", 25}});
+  write("p.yaml", "matrix: {generate: {kind: anisotropic-2d, n: 25}}\n");
+  const Outcome o = run({"inspect", "p.yaml", "--json", "--threads", "1"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json r = Json::parse(o.out);
+  ASSERT_EQ(r["formats"].size(), catalogue().size());
+  const ContextPtr context = Context::host(1);
+  for (const Json& f : r["formats"]) {
+    const FormatEntry& entry = find_format(f["format"].get<std::string>());
+    if (!f["admitted"].get<bool>()) {
+      EXPECT_THROW((void)make_matrix(entry, csr, context), FormatRefused) << entry.id;
+      EXPECT_FALSE(f["why"].get<std::string>().empty());
+      continue;
+    }
+    EXPECT_EQ(f["bytes"].get<std::size_t>(), make_matrix(entry, csr, context)->bytes()) << entry.id;
+  }
+}
+
+TEST_F(Inspect, ShowsAPictureAndTheChoiceOfAuto) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 30}}\n");
+  const Outcome with = run({"inspect", "p.yaml"}), without = run({"inspect", "p.yaml", "--no-picture"});
+  ASSERT_EQ(with.code, 0) << with.err;
+  EXPECT_NE(with.out.find("\xe2\xa3"), std::string::npos);
+  EXPECT_EQ(without.out.find("\xe2\xa3"), std::string::npos);
+  for (const char* text :
+       {"format: auto takes", "reverse Cuthill-McKee", "cross-row similarity", "sell-packed"})
+    EXPECT_NE(without.out.find(text), std::string::npos) << text;
+}
+
+TEST_F(Inspect, LooksAtRectangularAndAtEmptyRows) {
+  write("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n4 2 1\n2 2\n");
+  const Outcome o = run({"inspect", "a.mtx"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("rectangular"), std::string::npos) << o.out;
+}
+
+TEST_F(Inspect, BadInput) {
+  write("a.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n");
+  EXPECT_EQ(run({"inspect", "none.mtx"}).code, 2);
+  const Outcome o = run({"inspect", "a.mtx"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_NE(o.err.find("a.mtx:3"), std::string::npos) << o.err;
+  EXPECT_EQ(run({"inspect", "a.mtx", "--set", "matrix.file=b.mtx"}).code, 2);
+}
+
+}  // namespace
+}  // namespace protean::test
