@@ -28,6 +28,16 @@ HWY_INLINE void for_each(Size n, Body body) {
   for (; i < n; ++i) body(one, i);
 }
 
+// The same from the end to the beginning.
+template <class T, class Body>
+HWY_INLINE void for_each_backwards(Size n, Body body) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const Size lanes = static_cast<Size>(hn::Lanes(d)), whole = n / (2 * lanes) * (2 * lanes);
+  for (Size i = n; i-- > whole;) body(one, i);
+  for (Size i = whole; i > 0; i -= 2 * lanes) body(d, i - lanes), body(d, i - 2 * lanes);
+}
+
 template <class D, class V>
 HWY_INLINE hn::TFromD<D> sum_of(D d, V a, V b, V c, V e) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
@@ -215,12 +225,15 @@ void cg_direction(Size n, T a, const T* diagonal, const T* z, T b, T* x, T* p) {
     hn::StoreU(hn::MulAdd(hn::Set(d, a), pi, hn::LoadU(d, x + i)), d, x + i);
     hn::StoreU(hn::MulAdd(hn::Set(d, b), pi, zi), d, p + i);
   };
+  // Backwards: it begins with what cg_residual used last and ends with the p that the product begins with,
+  // which are still in the cache then.
   if (!diagonal) {
-    for_each<T>(n, [=](auto d, Size i) HWY_ATTR { step(d, i, hn::LoadU(d, z + i)); });
+    for_each_backwards<T>(n, [=](auto d, Size i) HWY_ATTR { step(d, i, hn::LoadU(d, z + i)); });
     return;
   }
-  for_each<T>(n, [=](auto d, Size i)
-                     HWY_ATTR { step(d, i, hn::Mul(hn::LoadU(d, diagonal + i), hn::LoadU(d, z + i))); });
+  for_each_backwards<T>(n, [=](auto d, Size i) HWY_ATTR {
+    step(d, i, hn::Mul(hn::LoadU(d, diagonal + i), hn::LoadU(d, z + i)));
+  });
 }
 
 template <class T>

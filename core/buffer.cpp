@@ -16,6 +16,10 @@ std::atomic<std::size_t> allocated{0}, peak{0};  // host memory
 constexpr int populate_write = 23;               // MADV_POPULATE_WRITE, which older headers do not name
 constexpr std::size_t small_alignment = 64, huge_page = std::size_t{2} << 20, page = 4096;
 
+constexpr std::size_t rounded_up(std::size_t bytes, std::size_t unit) noexcept {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 void count(std::size_t bytes) noexcept {
   const std::size_t now = allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   std::size_t seen = peak.load(std::memory_order_relaxed);
@@ -38,13 +42,16 @@ void* allocate(const Context& context, std::size_t bytes) {
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device) return allocate_device(context, bytes);
 #endif
-  const bool large = bytes >= 2 * huge_page;
+  const bool large = bytes >= huge_page / 4 * 3;
   const std::size_t alignment = large ? huge_page : small_alignment;
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - alignment)
     throw OutOfMemory("a buffer of " + human_bytes(bytes) + " was asked for; no machine has that", bytes);
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* data = std::aligned_alloc(alignment, rounded);
-  if (!data) throw OutOfMemory("no memory for a buffer of " + human_bytes(bytes), bytes);
+  // The last pages are huge, too, where little is wasted on that.
+  const bool all_huge = large && rounded_up(bytes, huge_page) - bytes <= bytes / 3;
+  const std::size_t rounded = rounded_up(bytes, all_huge ? huge_page : large ? page : small_alignment);
+  void* data = nullptr;
+  if (posix_memalign(&data, alignment, rounded) != 0)
+    throw OutOfMemory("no memory for a buffer of " + human_bytes(bytes), bytes);
   if (large) {
     // Refusal is harmless: ordinary pages are used then.
     (void)madvise(data, rounded, MADV_HUGEPAGE);
