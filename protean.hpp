@@ -1,5 +1,6 @@
 // Everything a program that embeds Protean needs: #include <protean/protean.hpp>, link Protean::protean.
 #pragma once
+#include <protean/core/background.hpp>
 #include <protean/core/blas1.hpp>
 #include <protean/core/context.hpp>
 #include <protean/core/csr.hpp>
@@ -13,6 +14,7 @@
 #include <protean/core/vector.hpp>
 #include <protean/formats/catalogue.hpp>
 #include <protean/formats/choose.hpp>
+#include <protean/operators/adaptive_operator.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "core/allocation_hook.hpp"
+#include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 
@@ -39,6 +41,8 @@ void deallocate_device(const Context& context, void* data) noexcept;
 #endif
 
 void* allocate(const Context& context, std::size_t bytes) {
+  about_to_allocate(context.space(), bytes);
+  checkpoint();
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device) return allocate_device(context, bytes);
 #endif
@@ -55,13 +59,19 @@ void* allocate(const Context& context, std::size_t bytes) {
   if (large) {
     // Refusal is harmless: ordinary pages are used then.
     (void)madvise(data, rounded, MADV_HUGEPAGE);
-    parallel(context, [&](int part, int parts) {
+    const auto touch = [&](int part, int parts) {
       const Range range = even_range(static_cast<std::int64_t>(rounded), part, parts, page);
       // In one call where the kernel can (Linux 5.14): a fault for each page costs several times as much.
       char* const begin = static_cast<char*>(data) + range.begin;
       if (madvise(begin, static_cast<std::size_t>(range.size()), populate_write) == 0) return;
       for (std::int64_t i = range.begin; i < range.end; i += page) static_cast<volatile char*>(data)[i] = 0;
-    });
+    };
+    try {
+      parallel(context, touch);
+    } catch (...) {  // background work was asked to end
+      std::free(data);
+      throw;
+    }
   }
   count(bytes);
   return data;

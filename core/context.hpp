@@ -54,8 +54,9 @@ class Context {
   // some of it failed.
   void synchronize() const;
 
-  // Device contexts of a CUDA build only.
-  DeviceState& device_state() const noexcept { return *device_; }
+  // Device contexts of a CUDA build only. Another one inside BackgroundWork (background.hpp): ask at each
+  // call.
+  DeviceState& device_state() const noexcept;
 
  private:
   Context(Space space, int threads);

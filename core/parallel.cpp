@@ -8,6 +8,8 @@
 #include <exception>
 #include <vector>
 
+#include "core/background.hpp"
+
 #if defined(PROTEAN_THREAD_SANITIZER)
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
@@ -23,16 +25,22 @@ int available_threads() noexcept { return std::max(1, omp_get_max_threads()); }
 namespace detail {
 
 void run_parallel(int parts, ParallelBody body, void* closure) {
+  const Background* const behind = background();
+  const int threads = behind ? std::min(parts, behind->workers) : parts;
   // Serial inside a parallel region, so that nested calls neither oversubscribe nor lose parts.
-  if (omp_in_parallel()) {
-    for (int part = 0; part < parts; ++part) body(closure, part, parts);
+  if (threads == 1 || omp_in_parallel()) {
+    for (int part = 0; part < parts; ++part) {
+      checkpoint();
+      body(closure, part, parts);
+    }
     return;
   }
+  checkpoint();
   std::exception_ptr error;
   int error_part = parts;
   char fork = 0, join = 0;
   __tsan_release(&fork);
-#pragma omp parallel num_threads(parts)
+#pragma omp parallel num_threads(threads)
   {
     __tsan_acquire(&fork);
     // The run time may give fewer threads than asked for; every part still runs.

@@ -17,13 +17,16 @@ int available_threads() noexcept;
 namespace detail {
 using ParallelBody = void (*)(void* closure, int part, int parts);
 // Runs body for part 0 .. parts-1 on `parts` threads and waits. An exception in a part is rethrown here (the
-// one of the lowest part); the other parts finish first. Inside another parallel region it runs serially.
+// one of the lowest part); the other parts finish first. Inside another parallel region it runs serially,
+// and inside background work on that work's threads only.
 void run_parallel(int parts, ParallelBody body, void* closure);
+void checkpoint();  // background.hpp
 }  // namespace detail
 
 template <class Body>
 void parallel(int parts, Body&& body) {
   if (parts <= 1) {
+    detail::checkpoint();
     body(0, 1);
     return;
   }

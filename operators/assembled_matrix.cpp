@@ -142,7 +142,7 @@ std::size_t available_bytes([[maybe_unused]] const Context& context) {
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params,
-                                                std::string_view kernel_name) {
+                                                std::string_view kernel_name, std::size_t most_bytes) {
   const FormatParams complete = resolve_params(entry, params);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
   if (entry.traits.square_only && csr.rows() != csr.cols())
@@ -156,10 +156,12 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   const Admit admit = context->space() == Space::device ? entry.device->admit : entry.admit;
   const Admission admission = admit(*context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
-  if (const std::size_t free = available_bytes(*context); admission.bytes > free)
-    throw OutOfMemory(fmt::format("format {} needs {} for this matrix; {} are free", entry.id,
-                                  human_bytes(admission.bytes), human_bytes(free)),
-                      admission.bytes);
+  const std::size_t most = most_bytes > 0 ? most_bytes : available_bytes(*context);
+  if (admission.bytes > most)
+    throw OutOfMemory(
+        fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(admission.bytes),
+                    human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
+        admission.bytes);
   const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission};
   if constexpr (sizeof(T) == 8)
     return kernel.make_f64(request);
@@ -167,10 +169,11 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
     return kernel.make_f32(request);
 }
 
-#define PROTEAN_INSTANTIATE(T)                                 \
-  template class AssembledMatrix<T>;                           \
-  template std::unique_ptr<AssembledMatrix<T>> make_matrix<T>( \
-      const FormatEntry&, const CsrMatrix<T>&, const ContextPtr&, const FormatParams&, std::string_view);
+#define PROTEAN_INSTANTIATE(T)                                                                         \
+  template class AssembledMatrix<T>;                                                                   \
+  template std::unique_ptr<AssembledMatrix<T>> make_matrix<T>(const FormatEntry&, const CsrMatrix<T>&, \
+                                                              const ContextPtr&, const FormatParams&,  \
+                                                              std::string_view, std::size_t);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -159,12 +159,13 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given)
 // not in this build or does not run in this space. An empty name gives the default.
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Space space);
 
-// Builds a matrix: parameters checked, kernel found, admission asked, memory compared with what is free.
-// Throws BadArgument, NotAvailable, FormatRefused, OutOfMemory. Never falls back to another format.
+// Builds a matrix: parameters checked, kernel found, admission asked, memory compared with most_bytes (0:
+// what is free). Throws BadArgument, NotAvailable, FormatRefused, OutOfMemory. Never falls back to another
+// format.
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params = {},
-                                                std::string_view kernel = {});
+                                                std::string_view kernel = {}, std::size_t most_bytes = 0);
 
 // The kernels a format has in a space, in this build or not.
 std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept;

@@ -102,10 +102,12 @@ class Run {
       StopReason reason = verdict.event;
       if (!observe(verdict.residual) && reason == StopReason::running) reason = StopReason::interrupted;
       if (reason == StopReason::running) reason = control_->limit(info_, detail);
-      if (reason != StopReason::running) catch_up(verdict);
+      // The recurrence is one of the old values.
+      const bool new_values = system_.A.revision() != revision_;
+      if (reason != StopReason::running || new_values) catch_up(verdict);
       const Signals<T> signals = method_.signals();
 
-      if (reason != StopReason::running || verdict.reached || signals.cycle_ended) {
+      if (reason != StopReason::running || verdict.reached || signals.cycle_ended || new_values) {
         method_.finish(system_);
         compute_true_residual();
         if (const StopReason good = control_->satisfied(report_.true_residual); converged(good))
@@ -113,7 +115,10 @@ class Run {
         const bool may_restart =
             reason == StopReason::running || (reason == StopReason::breakdown && steps_since_begin_ > 1);
         if (!may_restart) return end(reason, std::move(detail));
-        if (verdict.reached && signals.resumable && report_.true_residual <= 2 * verdict.residual) {
+        if (new_values) {
+          revision_ = system_.A.revision();
+          restart(false);
+        } else if (verdict.reached && signals.resumable && report_.true_residual <= 2 * verdict.residual) {
           control_->aim_lower(verdict.residual, report_.true_residual);
         } else {
           const bool planned = signals.cycle_ended && !verdict.reached && reason == StopReason::running;
@@ -123,9 +128,16 @@ class Run {
           restart(planned);
         }
       }
-      verdict = steps_->next(*control_, rule_.max_iterations - report_.iterations);
+      verdict = steps_->next(*control_, room());
       ++report_.iterations, ++steps_since_begin_;
     }
+  }
+
+  // Steps until the limit, or until the observer wants to be asked before more is done.
+  std::int64_t room() const {
+    const std::int64_t stop = observer_ ? observer_->next_stop() : rule_.max_iterations;
+    return (stop > report_.iterations ? std::min(stop, rule_.max_iterations) : rule_.max_iterations) -
+           report_.iterations;
   }
 
   // Steps a device has done beyond the one that ends the solve are part of x, so they count.
@@ -197,6 +209,7 @@ class Run {
   Steps<T>* steps_ = &host_steps_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
+  Revision revision_ = system_.A.revision();
   SolveReport report_;
   IterationInfo info_;
   std::int64_t steps_since_begin_ = 0;

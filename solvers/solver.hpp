@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,11 +24,16 @@ struct IterationInfo {
 };
 
 // Called between two iterations, iteration 0 included. The one safe point at which an operator may change its
-// storage format. Return false to end the solve with StopReason::interrupted.
+// storage format, or its values: a solver that sees A's revision() changed begins again from b - A x, with A
+// as it is then. Return false to end the solve with StopReason::interrupted.
 class SolveObserver {
  public:
   virtual ~SolveObserver() = default;
   virtual bool on_iteration(const IterationInfo& info) = 0;
+  // A device computes some iterations ahead of what the observer is told. It does not pass this iteration
+  // before on_iteration() has been called with it; asked for whenever work is queued that was not foreseen,
+  // so name the next stop in good time. A stop that has been passed already means nothing.
+  virtual std::int64_t next_stop() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
 };
 
 namespace detail {

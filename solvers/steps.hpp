@@ -15,7 +15,7 @@ class Steps {
   // The verdict on the state after begin().
   virtual Verdict first(const IterationControl& control) = 0;
   // The verdict on one more step. A device may be further by then, but never past a step whose verdict is not
-  // `running` and not `reached`, nor past max_iterations (`left` steps from here).
+  // `running` and not `reached`, nor more than `left` steps from here.
   virtual Verdict next(const IterationControl& control, std::int64_t left) = 0;
   // Ends work that is ahead of next(); returns how many steps were done that next() has not told of, and
   // replaces `last` by the verdict on the last of them. Called before anything else is done with the method.

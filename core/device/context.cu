@@ -1,8 +1,10 @@
 // Device contexts: creation, memory, copies between spaces.
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
 
+#include "core/background.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/state.hpp"
 #include "core/error.hpp"
@@ -42,6 +44,10 @@ namespace {
 
 void destroy(DeviceState* state) {
   if (!state) return;
+  if (state->behind) {
+    state->behind->pool = nullptr;  // it is the one below
+    destroy(state->behind);
+  }
   (void)cudaSetDevice(state->ordinal);
   if (state->stream) (void)cudaStreamSynchronize(state->stream);
   if (state->cusparse) (void)cusparseDestroy(state->cusparse);
@@ -57,8 +63,61 @@ void destroy(DeviceState* state) {
   delete state;
 }
 
+// Stream, handles and workspace of a state whose device and pool are set.
+void complete(DeviceState& state, int priority) {
+  PROTEAN_CUDA_CHECK(cudaStreamCreateWithPriority(&state.stream, cudaStreamNonBlocking, priority));
+  PROTEAN_CUDA_CHECK(
+      cudaMalloc(&state.partials, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums));
+  PROTEAN_CUDA_CHECK(cudaMalloc(&state.arrived, sizeof(unsigned)));
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(state.arrived, 0, sizeof(unsigned), state.stream));
+  PROTEAN_CUDA_CHECK(cublasCreate(&state.cublas));
+  PROTEAN_CUDA_CHECK(cublasSetStream(state.cublas, state.stream));
+  PROTEAN_CUDA_CHECK(cublasSetPointerMode(state.cublas, CUBLAS_POINTER_MODE_DEVICE));
+  PROTEAN_CUDA_CHECK(cusparseCreate(&state.cusparse));
+  PROTEAN_CUDA_CHECK(cusparseSetStream(state.cusparse, state.stream));
+  PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
+}
+
+// Of streams: the solve goes before background work.
+struct Priorities {
+  int lowest = 0, highest = 0;
+  Priorities() { PROTEAN_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest)); }
+};
+
 }  // namespace
 }  // namespace device
+
+namespace detail {
+
+DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel) {
+  DeviceState& ahead = context.device_state();
+  while (!ahead.behind_in_use.try_lock_for(std::chrono::milliseconds(5)))
+    if (cancel.load(std::memory_order_relaxed))
+      throw Cancelled("background work was asked to end while it waited for other background work");
+  try {
+    PROTEAN_CUDA_CHECK(cudaSetDevice(ahead.ordinal));
+    if (!ahead.behind) {
+      std::unique_ptr<DeviceState, void (*)(DeviceState*)> made(new DeviceState, [](DeviceState* state) {
+        state->pool = nullptr;
+        device::destroy(state);
+      });
+      made->ordinal = ahead.ordinal, made->processors = ahead.processors, made->pool = ahead.pool;
+      device::complete(*made, device::Priorities().lowest);
+      ahead.behind = made.release();
+    }
+  } catch (...) {
+    ahead.behind_in_use.unlock();
+    throw;
+  }
+  return ahead.behind;
+}
+
+void leave_background(const Context& context, DeviceState* state) noexcept {
+  (void)cudaStreamSynchronize(state->stream);
+  context.device_state().behind_in_use.unlock();
+}
+
+}  // namespace detail
 
 int Context::device_count() noexcept {
   int count = 0;
@@ -86,7 +145,6 @@ std::shared_ptr<Context> Context::device(int ordinal) {
   state.ordinal = ordinal;
   PROTEAN_CUDA_CHECK(cudaSetDevice(ordinal));
   PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount, ordinal));
-  PROTEAN_CUDA_CHECK(cudaStreamCreateWithFlags(&state.stream, cudaStreamNonBlocking));
   cudaMemPoolProps properties;
   std::memset(&properties, 0, sizeof properties);
   properties.allocType = cudaMemAllocationTypePinned;
@@ -96,21 +154,12 @@ std::shared_ptr<Context> Context::device(int ordinal) {
   // Freed memory is kept for the next buffer instead of being given back at each synchronisation.
   unsigned long long keep = ~0ull;
   PROTEAN_CUDA_CHECK(cudaMemPoolSetAttribute(state.pool, cudaMemPoolAttrReleaseThreshold, &keep));
-  PROTEAN_CUDA_CHECK(
-      cudaMalloc(&state.partials, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums));
-  PROTEAN_CUDA_CHECK(cudaMalloc(&state.arrived, sizeof(unsigned)));
-  PROTEAN_CUDA_CHECK(cudaMemset(state.arrived, 0, sizeof(unsigned)));
-  PROTEAN_CUDA_CHECK(cublasCreate(&state.cublas));
-  PROTEAN_CUDA_CHECK(cublasSetStream(state.cublas, state.stream));
-  PROTEAN_CUDA_CHECK(cublasSetPointerMode(state.cublas, CUBLAS_POINTER_MODE_DEVICE));
-  PROTEAN_CUDA_CHECK(cusparseCreate(&state.cusparse));
-  PROTEAN_CUDA_CHECK(cusparseSetStream(state.cusparse, state.stream));
-  PROTEAN_CUDA_CHECK(cudaDeviceSynchronize());
+  device::complete(state, device::Priorities().highest);
   return context;
 }
 
 void Context::synchronize() const {
-  if (space_ == Space::device) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(device_->stream));
+  if (space_ == Space::device) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(device_state().stream));
 }
 
 namespace device {

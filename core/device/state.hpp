@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <cusparse.h>
 
+#include <mutex>
 #include <source_location>
 #include <string_view>
 
@@ -31,6 +32,10 @@ struct DeviceState {
     void* data = nullptr;
     cudaEvent_t done = nullptr;  // the device has done with it
   } staging[2];
+
+  // The context's other state, for background work, made when first needed (BackgroundWork). Shares the pool.
+  DeviceState* behind = nullptr;
+  std::timed_mutex behind_in_use;
 
   // While this points somewhere, kernels do nothing once the value there is not 0: a solve that has ended
   // inside a graph of several iterations leaves x as it is.

@@ -1,0 +1,59 @@
+#include "core/background.hpp"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace protean {
+namespace detail {
+namespace {
+
+constexpr int background_nice = 10;
+
+constinit thread_local const Background* current = nullptr;
+
+#if !defined(PROTEAN_HAVE_CUDA)
+DeviceState* enter_background(const Context&, const std::atomic<bool>&) { return nullptr; }
+void leave_background(const Context&, DeviceState*) noexcept {}
+#endif
+
+}  // namespace
+
+#if defined(PROTEAN_HAVE_CUDA)
+// core/device/context.cu: wait for and give back a device context's place for background work.
+DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel);
+void leave_background(const Context& context, DeviceState* state) noexcept;
+#endif
+
+const Background* background() noexcept { return current; }
+
+void checkpoint() {
+  if (current && current->cancel->load(std::memory_order_relaxed))
+    throw Cancelled("background work was asked to end");
+}
+
+}  // namespace detail
+
+BackgroundWork::BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers)
+    : context_(std::move(context)), state_{context_.get(), &cancel, workers, nullptr} {
+  if (workers < 1)
+    throw BadArgument("background work was given " + std::to_string(workers) +
+                      " threads; it needs 1 or more");
+  if (detail::current) throw BadArgument("background work was begun inside other background work");
+  // By the kernel's number of the thread: on Linux priorities belong to threads. Refusal is harmless.
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), detail::background_nice);
+  if (context_->space() == Space::device) state_.device = detail::enter_background(*context_, cancel);
+  detail::current = &state_;
+}
+
+BackgroundWork::~BackgroundWork() {
+  detail::current = nullptr;
+  if (state_.device) detail::leave_background(*context_, state_.device);
+}
+
+DeviceState& Context::device_state() const noexcept {
+  const detail::Background* const behind = detail::current;
+  return behind && behind->device && behind->context == this ? *behind->device : *device_;
+}
+
+}  // namespace protean

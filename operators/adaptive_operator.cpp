@@ -1,0 +1,373 @@
+#include "operators/adaptive_operator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include "core/background.hpp"
+#include "core/error.hpp"
+#include "operators/product_check.hpp"
+
+namespace protean {
+namespace {
+
+using Time = std::chrono::steady_clock::time_point;
+Time now() { return std::chrono::steady_clock::now(); }
+double seconds_since(Time begin) { return std::chrono::duration<double>(now() - begin).count(); }
+
+// What rounded values may differ by, relatively: the coarsest number type in use for them has 8 bits.
+constexpr double rounding_of_inexact_values = 0x1p-7;
+// Products below this are measured one time in eight, so that reading the clock costs nothing.
+constexpr float quick_product = 20e-6f;
+
+}  // namespace
+
+std::string FormatSpec::name() const {
+  if (!entry) return "(no format)";
+  return kernel.empty() || kernel == "native" ? std::string(entry->id)
+                                              : fmt::format("{}/{}", entry->id, kernel);
+}
+
+std::string_view to_string(SwitchFailure failure) noexcept {
+  switch (failure) {
+    case SwitchFailure::refused:
+      return "refused";
+    case SwitchFailure::out_of_memory:
+      return "out-of-memory";
+    case SwitchFailure::failed:
+      return "failed";
+    case SwitchFailure::wrong_product:
+      return "wrong-product";
+    case SwitchFailure::cancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+// One matrix being built. What is not atomic belongs to the building thread until `state` says it is done.
+template <class T>
+struct AdaptiveOperator<T>::Build {
+  FormatSpec spec;
+  std::string reason;
+  std::int64_t iteration;  // begun at
+  bool overlapped;
+  bool exact;              // both matrices hold the values of the source
+  std::size_t beside = 0;  // bytes of source and running matrix
+
+  std::thread thread = {};
+  std::atomic<bool> cancel{false};
+  std::atomic<Preparation> state{Preparation::running};
+  Time begun = now();
+
+  std::unique_ptr<AssembledMatrix<T>> matrix = {};
+  std::optional<detail::ProductCheck<T>> check = {};
+  double seconds = 0;
+  SwitchFailure failure = SwitchFailure::failed;
+  std::string why = {};
+
+  ~Build() {
+    cancel.store(true, std::memory_order_relaxed);
+    if (thread.joinable()) thread.join();
+  }
+};
+
+namespace {
+
+// The format csr may be the source itself: its to_csr() is a handle then, so asking costs nothing.
+template <class T>
+std::size_t own_bytes(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& source) {
+  const bool shared = matrix.entry().id == "csr" && matrix.to_csr().values == source.values;
+  return matrix.bytes() - (shared ? std::min(matrix.bytes(), source.bytes()) : 0);
+}
+
+}  // namespace
+
+template <class T>
+AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>> start,
+                                      AdaptiveOptions options)
+    : LinearOperator<T>(start ? start->context() : nullptr, {source.rows(), source.cols()}),
+      source_(std::move(source)),
+      current_(std::move(start)),
+      options_(options) {
+  if (!current_) throw BadArgument("an adaptive operator needs a matrix to begin with; it was given none");
+  if (current_->shape() != this->shape() || current_->nonzeros() != source_.nonzeros())
+    throw ShapeMismatch(fmt::format(
+        "the matrix to begin with is {} x {} with {} entries, its source {} x {} with {}; they must be the "
+        "same",
+        current_->rows(), current_->cols(), current_->nonzeros(), source_.rows(), source_.cols(),
+        source_.nonzeros()));
+  if (source_.pattern.space != this->context()->space())
+    throw WrongSpace(fmt::format("the source lies in {} memory, the matrix to begin with in {} memory",
+                                 to_string(source_.pattern.space), to_string(this->context()->space())));
+  if (options_.background_workers < 1)
+    throw BadArgument(
+        fmt::format("background_workers is {}; it must be 1 or more", options_.background_workers));
+  if (!(options_.memory_fraction > 0 && options_.memory_fraction <= 1))
+    throw BadArgument(
+        fmt::format("memory_fraction is {}; it must be above 0 and at most 1", options_.memory_fraction));
+}
+
+template <class T>
+AdaptiveOperator<T>::~AdaptiveOperator() = default;  // Build's destructor cancels and waits
+
+template <class T>
+bool AdaptiveOperator<T>::runs(const FormatSpec& spec) const {
+  if (!spec.entry) throw BadArgument("a format is asked for without naming one");
+  const Kernel& kernel = find_kernel(*spec.entry, spec.kernel, this->context()->space());
+  return spec.entry == &current_->entry() && kernel.name == current_->kernel() &&
+         resolve_params(*spec.entry, spec.params) == current_->params();
+}
+
+template <class T>
+template <class Product>
+void AdaptiveOperator<T>::timed(Product&& product) const {
+  if (this->context()->space() == Space::device) return product();
+  const std::uint32_t call = timings_.calls.fetch_add(1, std::memory_order_relaxed);
+  const bool quick = timings_.seconds[0].load(std::memory_order_relaxed) < quick_product;
+  if (quick && call % 8 != 0) return product();
+  const Time begin = now();
+  product();
+  const std::uint32_t slot = timings_.count.fetch_add(1, std::memory_order_relaxed) % Timings::kept;
+  timings_.seconds[slot].store(static_cast<float>(seconds_since(begin)), std::memory_order_relaxed);
+}
+
+template <class T>
+void AdaptiveOperator<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  timed([&] { current_->apply(alpha, x, beta, y); });
+}
+
+template <class T>
+void AdaptiveOperator<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
+  timed([&] { apply_dot<T>(*current_, x, y, result); });
+}
+
+template <class T>
+double AdaptiveOperator<T>::seconds_per_product() const noexcept {
+  std::array<float, Timings::kept> sorted;
+  const auto count = static_cast<std::ptrdiff_t>(
+      std::min<std::uint32_t>(timings_.count.load(std::memory_order_relaxed), Timings::kept));
+  if (count == 0) return 0;
+  for (std::ptrdiff_t i = 0; i < count; ++i) sorted[i] = timings_.seconds[i].load(std::memory_order_relaxed);
+  std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
+  return static_cast<double>(sorted[count / 2]);
+}
+
+// Everything it makes is local until all of it has succeeded, so that what a failure leaves is freed by this
+// thread, within its background work.
+template <class T>
+void AdaptiveOperator<T>::build(Build& build) const {
+  const FormatSpec& spec = build.spec;
+  if (!spec.entry) throw BadArgument("a format is asked for without naming one");
+  if (!spec.entry->traits.exact_values && !options_.allow_inexact)
+    throw FormatRefused(spec.entry->id,
+                        "its values are rounded, which would change the system in the middle of its solve "
+                        "(AdaptiveOptions::allow_inexact permits it)");
+  const ContextPtr& context = this->context();
+  const auto vectors = static_cast<std::size_t>(2 * this->rows() + this->cols()) * sizeof(T);
+  const auto less = [](std::size_t a, std::size_t b) { return a > b ? a - b : 0; };
+  std::size_t most = std::min(less(static_cast<std::size_t>(options_.memory_fraction *
+                                                            static_cast<double>(available_bytes(*context))),
+                                   vectors),
+                              less(options_.memory_limit, build.beside));
+  // Of csr the arrays of the source are there already.
+  if (spec.entry->id == "csr") most += std::min(source_.bytes(), ~most);
+  auto matrix =
+      make_matrix(*spec.entry, source_, context, spec.params, spec.kernel, std::max<std::size_t>(most, 1));
+  if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
+  detail::ProductCheck<T> check(context, source_, build.exact ? 0 : rounding_of_inexact_values);
+  // A library's kernel may bring threads of its own, which would not be in the background.
+  if (matrix->kernel() == "native") check.keep(*matrix);
+  context->synchronize();
+  build.matrix = std::move(matrix);
+  build.check.emplace(std::move(check));
+}
+
+template <class T>
+void AdaptiveOperator<T>::run(Build& task) const noexcept {
+  try {
+    try {
+      if (task.overlapped) {
+        const BackgroundWork behind(this->context(), task.cancel, options_.background_workers);
+        build(task);
+      } else {
+        build(task);
+      }
+      task.seconds = seconds_since(task.begun);
+      task.state.store(Preparation::ready, std::memory_order_release);
+      return;
+    } catch (const Cancelled& error) {
+      task.failure = SwitchFailure::cancelled, task.why = error.what();
+    } catch (const FormatRefused& error) {
+      task.failure = SwitchFailure::refused, task.why = error.what();
+    } catch (const BadArgument& error) {
+      task.failure = SwitchFailure::refused, task.why = error.what();
+    } catch (const NotAvailable& error) {
+      task.failure = SwitchFailure::refused, task.why = error.what();
+    } catch (const OutOfMemory& error) {
+      task.failure = SwitchFailure::out_of_memory, task.why = error.what();
+    } catch (const std::bad_alloc&) {
+      task.failure = SwitchFailure::out_of_memory, task.why = "no memory for a small array";
+    } catch (const std::exception& error) { task.why = error.what(); } catch (...) {
+      task.why = "an exception of a type unknown here";
+    }
+  } catch (...) {}  // no memory for the text of the reason: the kind says enough
+  task.seconds = seconds_since(task.begun);
+  task.state.store(Preparation::failed, std::memory_order_release);
+}
+
+template <class T>
+void AdaptiveOperator<T>::record_failure(const Build& task, std::int64_t iteration) {
+  failures_.push_back({.iteration = iteration,
+                       .to = task.spec.entry ? std::string(task.spec.entry->id) : std::string(),
+                       .kernel = task.spec.kernel,
+                       .parameters = task.spec.params,
+                       .overlapped = task.overlapped,
+                       .reason = task.reason,
+                       .failure = task.failure,
+                       .why = task.why});
+}
+
+template <class T>
+bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
+  const Time begin = task.overlapped ? now() : task.begun;
+  std::int64_t differing = 0;
+  try {
+    if (!task.check->has_kept()) task.check->keep(*task.matrix);
+    differing = task.check->differing_rows(*current_);
+    if (differing > 0) {
+      task.failure = SwitchFailure::wrong_product;
+      task.why = fmt::format(
+          "the product of the new matrix differs from that of the running one in {} of {} rows by more than "
+          "rounding can",
+          differing, this->rows());
+    }
+  } catch (const OutOfMemory& error) {
+    task.failure = SwitchFailure::out_of_memory, task.why = error.what(), differing = -1;
+  } catch (const std::exception& error) {
+    task.failure = SwitchFailure::failed, task.why = error.what(), differing = -1;
+  }
+  if (differing != 0) {
+    record_failure(task, iteration);
+    return false;
+  }
+  SwitchRecord record{.iteration = iteration,
+                      .begun_iteration = task.iteration,
+                      .from = std::string(current_->entry().id),
+                      .to = std::string(task.matrix->entry().id),
+                      .from_kernel = std::string(current_->kernel()),
+                      .to_kernel = std::string(task.matrix->kernel()),
+                      .parameters = task.matrix->params(),
+                      .convert_seconds = task.seconds,
+                      .wait_seconds = 0,
+                      .overlapped = task.overlapped,
+                      .reason = task.reason,
+                      .bytes_before = current_->bytes(),
+                      .bytes_after = task.matrix->bytes(),
+                      .bytes_peak = task.beside + own_bytes(*task.matrix, source_)};
+  history_.push_back(std::move(record));
+  // On a device the old arrays are freed in the order of the stream, behind all products that were queued.
+  current_ = std::move(task.matrix);
+  ++form_, ++changes_;
+  if (!task.exact) ++revision_.values;
+  timings_.count.store(0, std::memory_order_relaxed);
+  history_.back().wait_seconds = seconds_since(begin);
+  return true;
+}
+
+template <class T>
+auto AdaptiveOperator<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t iteration,
+                                bool overlapped) -> std::unique_ptr<Build> {
+  cancel(iteration, "another change of format came first");
+  std::unique_ptr<Build> task(new Build{.spec = spec,
+                                        .reason = std::move(reason),
+                                        .iteration = iteration,
+                                        .overlapped = overlapped,
+                                        .exact = true,
+                                        .beside = source_.bytes() + own_bytes(*current_, source_)});
+  task->exact = current_->entry().traits.exact_values && (!spec.entry || spec.entry->traits.exact_values);
+  return task;
+}
+
+template <class T>
+bool AdaptiveOperator<T>::switch_to(const FormatSpec& spec, std::int64_t iteration, std::string reason) {
+  const auto task = begin(spec, std::move(reason), iteration, false);
+  run(*task);
+  if (task->state.load(std::memory_order_acquire) == Preparation::ready) return adopt(*task, iteration);
+  record_failure(*task, iteration);
+  return false;
+}
+
+template <class T>
+void AdaptiveOperator<T>::prepare(const FormatSpec& spec, std::string reason, std::int64_t iteration) {
+  auto task = begin(spec, std::move(reason), iteration, true);
+  if (!source_settled_) {
+    this->context()->synchronize();  // the source is read on another stream
+    source_settled_ = true;
+  }
+  Build& build = *task;
+  try {
+    task->thread = std::thread([this, &build] { run(build); });
+  } catch (const std::exception& error) {
+    task->why = fmt::format("no thread could be started: {}", error.what());
+    task->state.store(Preparation::failed, std::memory_order_release);
+  }
+  next_ = std::move(task);
+}
+
+template <class T>
+Preparation AdaptiveOperator<T>::preparation() const noexcept {
+  return next_ ? next_->state.load(std::memory_order_acquire) : Preparation::none;
+}
+
+template <class T>
+Preparation AdaptiveOperator<T>::wait_prepared() {
+  if (next_ && next_->thread.joinable()) next_->thread.join();
+  return preparation();
+}
+
+template <class T>
+double AdaptiveOperator<T>::preparation_seconds() const noexcept {
+  if (!next_) return 0;
+  return preparation() == Preparation::running ? seconds_since(next_->begun) : next_->seconds;
+}
+
+template <class T>
+bool AdaptiveOperator<T>::adopt_prepared(std::int64_t iteration) {
+  const Preparation state = preparation();
+  if (state == Preparation::none || state == Preparation::running) return false;
+  (void)wait_prepared();
+  const std::unique_ptr<Build> task = std::move(next_);
+  if (state == Preparation::ready) return adopt(*task, iteration);
+  record_failure(*task, iteration);
+  return false;
+}
+
+template <class T>
+void AdaptiveOperator<T>::cancel(std::int64_t iteration, std::string_view why) {
+  if (!next_) return;
+  next_->cancel.store(true, std::memory_order_relaxed);
+  const Preparation state = wait_prepared();
+  const std::unique_ptr<Build> task = std::move(next_);
+  if (state == Preparation::ready || task->failure == SwitchFailure::cancelled)
+    task->failure = SwitchFailure::cancelled, task->why = why;
+  record_failure(*task, iteration);
+}
+
+template <class T>
+void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
+  cancel(0, "the matrix was given new values");
+  current_->update_values(csr);
+  source_.values = csr.values, source_.values_owner = csr.values_owner;
+  source_settled_ = false;
+  ++revision_.values, ++changes_;
+}
+
+template class AdaptiveOperator<float>;
+template class AdaptiveOperator<double>;
+
+}  // namespace protean

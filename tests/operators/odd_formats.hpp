@@ -1,0 +1,35 @@
+// Storage formats that are not in the catalogue, each with a fault, for tests of changes of format.
+#pragma once
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+#include "formats/catalogue.hpp"
+#include "operators/assembled_matrix.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+
+// Refuses every matrix.
+const FormatEntry& refusing_format();
+// Throws std::runtime_error("no luck") when the matrix is made.
+const FormatEntry& throwing_format();
+// Throws 7.
+const FormatEntry& throwing_a_number_format();
+// Returns a csr matrix with one value changed by one part in a million.
+const FormatEntry& wrong_format();
+// Returns a null pointer.
+const FormatEntry& null_format();
+// Copies the matrix and then waits in parallel regions until it is cancelled, or for about ten seconds.
+const FormatEntry& endless_format();
+// Holds values rounded to float (host only). Not exact.
+const FormatEntry& rounded_format();
+
+// Builds of endless_format() that have begun waiting.
+int endless_builds() noexcept;
+
+}  // namespace protean::test

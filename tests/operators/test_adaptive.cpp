@@ -1,0 +1,341 @@
+// The operator that changes its format: what it promises apart from any solver.
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "core/background.hpp"
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "odd_formats.hpp"
+#include "operators/adaptive_operator.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "support/oracle.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+class Adaptive : public testing::TestWithParam<Space> {
+ protected:
+  void SetUp() override {
+    context_ = test_context(GetParam());
+    if (!context_) GTEST_SKIP() << no_device;
+    csr_ = generate(test_context(), "poisson-2d", {{"n", 40}});
+    source_ = placed(context_, csr_);
+  }
+
+  std::unique_ptr<AdaptiveOperator<double>> make(AdaptiveOptions options = {},
+                                                 std::string_view start = "csr") const {
+    return std::make_unique<AdaptiveOperator<double>>(
+        source_, make_matrix(find_format(start), source_, context_), options);
+  }
+  FormatSpec spec(std::string_view id) const {
+    return {.entry = &find_format(id), .params = {}, .kernel = {}};
+  }
+  static FormatSpec spec(const FormatEntry& entry) { return {.entry = &entry, .params = {}, .kernel = {}}; }
+
+  testing::AssertionResult product_is_good(const LinearOperator<double>& A, bool with_dot = false) const {
+    const auto x = sample_vector<double>(A.cols(), 3);
+    const Placed<double> px(context_, x);
+    Placed<double> y(context_, std::vector<double>(x.size(), std::nan(""))), number(context_, {0.0});
+    if (with_dot)
+      apply_dot<double>(A, px.read(), y.view(), number.data());
+    else
+      A.apply(px.read(), y.view());
+    return product_is_right(csr_, 1.0, x, 0.0, x, y.fetch());
+  }
+
+  // What must hold after a change that did not happen.
+  void expect_untouched(const AdaptiveOperator<double>& A, const void* matrix, std::size_t failures,
+                        SwitchFailure why) {
+    EXPECT_EQ(&A.current(), matrix);
+    EXPECT_EQ(A.form(), 0u);
+    EXPECT_TRUE(A.history().empty());
+    EXPECT_EQ(A.preparation(), Preparation::none);
+    ASSERT_EQ(A.failures().size(), failures);
+    EXPECT_EQ(A.failures().back().failure, why)
+        << to_string(A.failures().back().failure) << ": " << A.failures().back().why;
+    EXPECT_FALSE(A.failures().back().why.empty());
+    EXPECT_TRUE(product_is_good(A));
+  }
+
+  ContextPtr context_;
+  CsrMatrix<double> csr_, source_;
+};
+INSTANTIATE_TEST_SUITE_P(All, Adaptive, testing::Values(Space::host, Space::device),
+                         [](const auto& one) { return std::string(to_string(one.param)); });
+
+TEST_P(Adaptive, ComputesInEveryFormatItIsSwitchedTo) {
+  const auto A = make();
+  const Revision revision = A->revision();
+  std::uint64_t form = 0;
+  for (const FormatEntry* entry : catalogue()) {
+    if (kernels_in(*entry, GetParam()).empty()) continue;
+    ASSERT_TRUE(A->switch_to(spec(*entry), 5, "to see")) << entry->id << ": " << A->failures().back().why;
+    EXPECT_EQ(A->current().entry().id, entry->id);
+    EXPECT_EQ(A->name(), entry->id);
+    EXPECT_EQ(A->form(), ++form);
+    EXPECT_TRUE(A->runs(spec(*entry)));
+    EXPECT_TRUE(product_is_good(*A)) << entry->id;
+    EXPECT_TRUE(product_is_good(*A, true)) << entry->id;
+    EXPECT_TRUE(identical(csr_, fetched(context_, A->current().to_csr())));
+    Placed<double> d(context_, std::vector<double>(A->rows(), 0.0));
+    A->diagonal(d.view());
+    EXPECT_EQ(d.fetch(), std::vector<double>(A->rows(), 4.0)) << entry->id;
+  }
+  EXPECT_EQ(A->revision(), revision);
+  ASSERT_EQ(A->history().size(), form);
+  for (std::size_t i = 1; i < A->history().size(); ++i) {
+    const SwitchRecord& record = A->history()[i];
+    EXPECT_EQ(record.from, A->history()[i - 1].to);
+    EXPECT_EQ(record.iteration, 5);
+    EXPECT_EQ(record.reason, "to see");
+    EXPECT_EQ(record.to_kernel, "native");
+    EXPECT_FALSE(record.overlapped);
+    EXPECT_GT(record.convert_seconds, 0);
+    EXPECT_GE(record.wait_seconds, record.convert_seconds);
+    EXPECT_GE(record.bytes_peak, std::max(record.bytes_before, record.bytes_after));
+  }
+}
+
+TEST_P(Adaptive, ComputesInFloat) {
+  const auto csr = convert_values<float>(test_context(), csr_);
+  const auto source = placed(context_, csr);
+  AdaptiveOperator<float> A(source, make_matrix(find_format("csr"), source, context_));
+  ASSERT_TRUE(A.switch_to(spec("sell-c-sigma"), 0)) << A.failures().back().why;
+  const auto x = sample_vector<float>(A.cols(), 3);
+  const Placed<float> px(context_, x);
+  Placed<float> y(context_, x);
+  A.apply(px.read(), y.view());
+  EXPECT_TRUE(product_is_right(csr, 1.0f, x, 0.0f, x, y.fetch()));
+}
+
+TEST_P(Adaptive, AdoptsWhatWasPreparedBeside) {
+  const auto A = make();
+  EXPECT_EQ(A->preparation(), Preparation::none);
+  EXPECT_FALSE(A->adopt_prepared(0)) << "nothing was prepared";
+  A->prepare(spec("sell-c-sigma"), "to see", 3);
+  EXPECT_TRUE(product_is_good(*A));
+  EXPECT_EQ(A->wait_prepared(), Preparation::ready);
+  EXPECT_EQ(A->current().entry().id, "csr") << "not before adopt_prepared()";
+  EXPECT_GT(A->preparation_seconds(), 0);
+  ASSERT_TRUE(A->adopt_prepared(9));
+  EXPECT_EQ(A->preparation(), Preparation::none);
+  EXPECT_EQ(A->current().entry().id, "sell-c-sigma");
+  EXPECT_TRUE(product_is_good(*A));
+  ASSERT_EQ(A->history().size(), 1u);
+  const SwitchRecord& record = A->history()[0];
+  EXPECT_TRUE(record.overlapped);
+  EXPECT_EQ(record.begun_iteration, 3);
+  EXPECT_EQ(record.iteration, 9);
+  EXPECT_EQ(record.from, "csr");
+  EXPECT_EQ(record.to, "sell-c-sigma");
+  EXPECT_EQ(record.parameters, resolve_params(find_format("sell-c-sigma"), {}));
+  EXPECT_FALSE(A->adopt_prepared(10)) << "it has been adopted";
+}
+
+TEST_P(Adaptive, ABuiltMatrixHasThePartsItIsUsedWith) {
+  // Built on one thread, it must compute the same bits as one built on all of them.
+  const auto blocking = make(), beside = make();
+  const auto x = sample_vector<double>(csr_.cols(), 4);
+  const Placed<double> px(context_, x);
+  for (const FormatEntry* entry : catalogue()) {
+    if (kernels_in(*entry, GetParam()).empty()) continue;
+    ASSERT_TRUE(blocking->switch_to(spec(*entry), 0));
+    beside->prepare(spec(*entry));
+    (void)beside->wait_prepared();
+    ASSERT_TRUE(beside->adopt_prepared(0));
+    Placed<double> a(context_, x), b(context_, x), dots(context_, {0.0, 0.0});
+    apply_dot<double>(*blocking, px.read(), a.view(), dots.data());
+    apply_dot<double>(*beside, px.read(), b.view(), dots.data() + 1);
+    if (entry->traits.deterministic) {
+      EXPECT_EQ(a.fetch(), b.fetch()) << entry->id;
+      EXPECT_EQ(dots.fetch()[0], dots.fetch()[1]) << entry->id;
+    }
+  }
+}
+
+TEST_P(Adaptive, FaultsLeaveTheRunningMatrixUntouched) {
+  const auto A = make({.memory_limit = 3 * csr_.bytes()});
+  const void* matrix = &A->current();
+  std::size_t count = 0;
+  struct Fault {
+    FormatSpec spec;
+    SwitchFailure why;
+  };
+  FormatSpec bad_parameter = spec("sell-c-sigma"), bad_kernel = spec("csr"), large = spec("ell");
+  bad_parameter.params.set("C", 7777777);
+  bad_kernel.kernel = "abacus";
+  const Fault faults[] = {{spec(refusing_format()), SwitchFailure::refused},
+                          {bad_parameter, SwitchFailure::refused},
+                          {bad_kernel, SwitchFailure::refused},
+                          {{}, SwitchFailure::refused},
+                          {spec(rounded_format()), SwitchFailure::refused},
+                          {spec(throwing_format()), SwitchFailure::failed},
+                          {spec(throwing_a_number_format()), SwitchFailure::failed},
+                          {spec(null_format()), SwitchFailure::failed},
+                          {spec(wrong_format()), SwitchFailure::wrong_product}};
+  for (const Fault& fault : faults) {
+    SCOPED_TRACE(fault.spec.name());
+    const std::size_t bytes = allocated_bytes();
+    EXPECT_FALSE(A->switch_to(fault.spec, 4, "why not"));
+    expect_untouched(*A, matrix, ++count, fault.why);
+    EXPECT_EQ(A->failures().back().iteration, 4);
+    EXPECT_EQ(A->failures().back().reason, "why not");
+    A->prepare(fault.spec, "why not");
+    (void)A->wait_prepared();
+    EXPECT_FALSE(A->adopt_prepared(6));
+    expect_untouched(*A, matrix, ++count, fault.why);
+    EXPECT_EQ(A->failures().back().iteration, 6);
+    EXPECT_EQ(allocated_bytes(), bytes);
+  }
+}
+
+TEST_P(Adaptive, RefusesWhatDoesNotFitBesideSourceAndRunningMatrix) {
+  const auto fits = make({.memory_limit = csr_.bytes() * 4});
+  EXPECT_TRUE(fits->switch_to(spec("coo"), 0)) << fits->failures().back().why;
+  const auto tight = make({.memory_limit = csr_.bytes() + csr_.bytes() / 2});
+  EXPECT_FALSE(tight->switch_to(spec("coo"), 0));
+  expect_untouched(*tight, &tight->current(), 1, SwitchFailure::out_of_memory);
+  EXPECT_NE(tight->failures()[0].why.find("coo"), std::string::npos) << tight->failures()[0].why;
+  const auto none = make({.memory_limit = 1});
+  EXPECT_FALSE(none->switch_to(spec("coo"), 0));
+  expect_untouched(*none, &none->current(), 1, SwitchFailure::out_of_memory);
+}
+
+TEST_P(Adaptive, GoingBackToTheSourceNeedsNoMemoryOfItsOwn) {
+  const auto A = make({.memory_limit = csr_.bytes() * 3}, "coo");
+  EXPECT_TRUE(A->switch_to(spec("csr"), 0)) << A->failures().back().why;
+  EXPECT_LT(A->history()[0].bytes_peak, csr_.bytes() + A->history()[0].bytes_before + csr_.bytes() / 2);
+}
+
+TEST_P(Adaptive, APreparationEndsWhenItIsCancelled) {
+  const std::size_t bytes = allocated_bytes();
+  {
+    const auto A = make();
+    const void* matrix = &A->current();
+    const int before = endless_builds();
+    A->prepare(spec(endless_format()));
+    while (endless_builds() == before) std::this_thread::yield();
+    EXPECT_EQ(A->preparation(), Preparation::running);
+    EXPECT_FALSE(A->adopt_prepared(1)) << "it is not ready";
+    EXPECT_EQ(A->preparation(), Preparation::running);
+    A->cancel(2, "the weather");
+    expect_untouched(*A, matrix, 1, SwitchFailure::cancelled);
+    EXPECT_EQ(A->failures()[0].why, "the weather");
+    EXPECT_EQ(A->failures()[0].iteration, 2);
+    A->cancel();
+    EXPECT_EQ(A->failures().size(), 1u) << "there was nothing to cancel";
+    // By another change, by new values, and by the end of the operator.
+    A->prepare(spec(endless_format()));
+    A->prepare(spec("coo"));
+    (void)A->wait_prepared();
+    EXPECT_TRUE(A->adopt_prepared(3));
+    A->prepare(spec(endless_format()));
+    A->update_values(source_);
+    EXPECT_EQ(A->preparation(), Preparation::none);
+    EXPECT_EQ(A->failures().size(), 3u);
+    A->prepare(spec("ell"));
+    (void)A->wait_prepared();
+    A->prepare(spec(endless_format()));
+    EXPECT_EQ(A->failures().size(), 4u) << "one that was ready and not adopted";
+  }
+  EXPECT_EQ(allocated_bytes(), bytes);
+}
+
+TEST_P(Adaptive, NewValuesChangeTheRevisionAndTheNextFormat) {
+  const auto A = make();
+  const Revision before = A->revision();
+  auto values = deep_copy(test_context(), csr_);
+  for (std::int64_t k = 0; k < values.nonzeros(); ++k) const_cast<double*>(values.values)[k] *= 3;
+  A->update_values(placed(context_, values));
+  EXPECT_EQ(A->revision().pattern, before.pattern);
+  EXPECT_NE(A->revision().values, before.values);
+  csr_ = values;
+  EXPECT_TRUE(product_is_good(*A));
+  ASSERT_TRUE(A->switch_to(spec("sell-c-sigma"), 0)) << A->failures().back().why;
+  EXPECT_TRUE(product_is_good(*A));
+  A->prepare(spec("ell"));
+  (void)A->wait_prepared();
+  ASSERT_TRUE(A->adopt_prepared(1));
+  EXPECT_TRUE(product_is_good(*A));
+  const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 10}}));
+  EXPECT_THROW(A->update_values(other), ShapeMismatch);
+  EXPECT_TRUE(product_is_good(*A));
+}
+
+TEST_P(Adaptive, AStartThatIsNotMadeFromTheSourceIsFoundOut) {
+  auto values = deep_copy(test_context(), csr_);
+  const_cast<double*>(values.values)[100] += 0.5;
+  const auto other = placed(context_, values);
+  AdaptiveOperator<double> A(source_, make_matrix(find_format("csr"), other, context_));
+  EXPECT_FALSE(A.switch_to(spec("ell"), 0));
+  EXPECT_EQ(A.failures()[0].failure, SwitchFailure::wrong_product);
+  EXPECT_NE(A.failures()[0].why.find("1 of 1600 rows"), std::string::npos) << A.failures()[0].why;
+}
+
+TEST_P(Adaptive, AJacobiPreconditionerStaysThroughAChangeOfFormat) {
+  const auto A = make();
+  const auto M = make_preconditioner<double>("jacobi", *A);
+  M->ensure(*A);
+  const double* d = M->inverse_diagonal().data;
+  ASSERT_TRUE(A->switch_to(spec("sell-c-sigma"), 0));
+  M->ensure(*A);
+  EXPECT_EQ(M->inverse_diagonal().data, d);
+}
+
+TEST_P(Adaptive, BrokenArgumentsAreErrors) {
+  EXPECT_THROW(AdaptiveOperator<double>(source_, nullptr), BadArgument);
+  EXPECT_THROW(make({.background_workers = 0}), BadArgument);
+  EXPECT_THROW(make({.memory_fraction = 0}), BadArgument);
+  EXPECT_THROW(make({.memory_fraction = 1.5}), BadArgument);
+  const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 10}}));
+  EXPECT_THROW(AdaptiveOperator<double>(other, make_matrix(find_format("csr"), source_, context_)),
+               ShapeMismatch);
+}
+
+class AdaptiveHost : public Adaptive {};
+INSTANTIATE_TEST_SUITE_P(All, AdaptiveHost, testing::Values(Space::host),
+                         [](const auto&) { return std::string("host"); });
+
+TEST_P(AdaptiveHost, MeasuresItsProducts) {
+  const auto A = make();
+  EXPECT_EQ(A->seconds_per_product(), 0);
+  for (int k = 0; k < 40; ++k) EXPECT_TRUE(product_is_good(*A));
+  EXPECT_GT(A->seconds_per_product(), 0);
+  EXPECT_LT(A->seconds_per_product(), 10);
+  ASSERT_TRUE(A->switch_to(spec("ell"), 0));
+  EXPECT_EQ(A->seconds_per_product(), 0) << "those of the old format";
+}
+
+TEST_P(AdaptiveHost, ProductsOfSeveralThreadsWhileAFormatIsPrepared) {
+  const auto A = make();
+  for (const char* next : {"sell-c-sigma", "ell", "coo", "csc", "csr", "sell-packed"}) {
+    A->prepare(spec(next));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t)
+      threads.emplace_back([&] {
+        do {
+          EXPECT_TRUE(product_is_good(*A));
+          EXPECT_TRUE(product_is_good(*A, true));
+        } while (A->preparation() == Preparation::running);
+      });
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_TRUE(A->wait_prepared() == Preparation::ready && A->adopt_prepared(0));
+  }
+  EXPECT_TRUE(product_is_good(*A));
+}
+
+TEST_P(AdaptiveHost, InexactValuesOnlyWherePermittedAndAsNewValues) {
+  const auto A = make({.allow_inexact = true});
+  const Revision before = A->revision();
+  ASSERT_TRUE(A->switch_to(spec(rounded_format()), 0)) << A->failures().back().why;
+  EXPECT_NE(A->revision().values, before.values);
+  EXPECT_EQ(A->revision().pattern, before.pattern);
+  const Revision rounded = A->revision();
+  ASSERT_TRUE(A->switch_to(spec("csr"), 0)) << A->failures().back().why;
+  EXPECT_NE(A->revision().values, rounded.values) << "back to the exact ones";
+}
+
+}  // namespace
+}  // namespace protean::test

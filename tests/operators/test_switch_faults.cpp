@@ -1,0 +1,161 @@
+// Random schedules of changes of format with faults thrown in: every solve converges to the right answer, no
+// byte is lost, nothing hangs.
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "core/allocation_hook.hpp"
+#include "core/background.hpp"
+#include "gtest/gtest.h"
+#include "odd_formats.hpp"
+#include "solving.hpp"
+
+namespace protean::test {
+namespace {
+
+constexpr int schedules = 500;
+
+// Makes one allocation of a build fail: the one that `countdown` says, in this thread while `armed`, or in
+// background work.
+std::atomic<int> countdown{-1};
+std::atomic<int> failed_allocations{0};
+thread_local bool armed = false;
+
+void fail_when_due(Space, std::size_t bytes) {
+  if (!armed && !detail::background()) return;
+  if (countdown.fetch_sub(1) == 0) {
+    ++failed_allocations;
+    throw OutOfMemory("a test let this allocation fail", bytes);
+  }
+}
+
+struct FailingAllocations {
+  FailingAllocations() { detail::allocation_hook = fail_when_due; }
+  ~FailingAllocations() {
+    detail::allocation_hook = nullptr;
+    countdown = -1;
+  }
+};
+
+struct Action {
+  enum class Kind { switch_to, prepare, cancel, new_values } kind;
+  std::int64_t iteration;
+  const FormatEntry* to;
+  int failing_allocation;  // -1: none
+};
+
+std::vector<Action> random_schedule(std::mt19937& random, Space space, std::int64_t iterations) {
+  static const FormatEntry* const odd[] = {
+      &refusing_format(), &throwing_format(), &throwing_a_number_format(),
+      &null_format(),     &wrong_format(),    &endless_format()};
+  std::vector<Action> actions;
+  const auto below = [&](std::uint32_t n) { return static_cast<std::int64_t>(random() % n); };
+  for (std::int64_t count = 1 + below(6); count > 0; --count) {
+    Action action{Action::Kind::switch_to, below(static_cast<std::uint32_t>(iterations)), nullptr, -1};
+    const std::int64_t kind = below(20);
+    action.kind = kind < 9    ? Action::Kind::switch_to
+                  : kind < 18 ? Action::Kind::prepare
+                  : kind < 19 ? Action::Kind::cancel
+                              : Action::Kind::new_values;
+    do action.to = catalogue()[below(static_cast<std::uint32_t>(catalogue().size()))];
+    while (kernels_in(*action.to, space).empty());
+    if (below(4) == 0) action.to = odd[below(std::size(odd))];
+    if (action.to == &endless_format()) action.kind = Action::Kind::prepare;
+    if (below(4) == 0) action.failing_allocation = static_cast<int>(below(12));
+    actions.push_back(action);
+  }
+  return actions;
+}
+
+void run_schedules(Space space) {
+  const ContextPtr context = test_context(space);
+  if (!context) GTEST_SKIP() << no_device;
+  std::vector<CsrMatrix<double>> matrices, sources;
+  std::vector<std::int64_t> iterations;
+  for (const SwitchedSystem& system : switched_systems) {
+    matrices.push_back(generate(test_context(), system.kind, {{"n", system.n}}));
+    sources.push_back(placed(context, matrices.back()));
+    iterations.push_back(solve_with(*make_matrix(find_format("csr"), sources.back(), context),
+                                    matrices.back(), system, nullptr)
+                             .report.iterations);
+  }
+  const FailingAllocations hook;
+  int switches = 0, failures = 0, overlapped = 0;
+  std::map<SwitchFailure, int> kinds;
+  context->synchronize();
+  const std::size_t before = allocated_bytes();
+  for (int seed = 0; seed < schedules; ++seed) {
+    SCOPED_TRACE(testing::Message() << "schedule " << seed);
+    std::mt19937 random(seed);
+    const std::size_t s = random() % std::size(switched_systems);
+    const SwitchedSystem& system = switched_systems[s];
+    const std::vector<Action> actions = random_schedule(random, space, iterations[s]);
+    const bool waits = random() % 2 == 0;
+    {
+      AdaptiveOperator<double> A(sources[s], make_matrix(find_format("csr"), sources[s], context));
+      bool new_values = false;
+      Between observer([&](const IterationInfo& info) {
+        for (const Action& action : actions) {
+          if (action.iteration != info.iteration) continue;
+          armed = true;
+          countdown = action.failing_allocation;
+          switch (action.kind) {
+            case Action::Kind::switch_to:
+              A.switch_to(spec_of(*action.to), info.iteration);
+              break;
+            case Action::Kind::prepare:
+              A.prepare(spec_of(*action.to), "", info.iteration);
+              break;
+            case Action::Kind::cancel:
+              A.cancel(info.iteration);
+              break;
+            case Action::Kind::new_values:
+              countdown = -1;  // of these a failure is the caller's
+              A.update_values(sources[s]);
+              new_values = true;
+              break;
+          }
+          armed = false;
+        }
+        if (waits && info.iteration % 7 == 0 && A.preparation() == Preparation::running) {
+          // An endless one is let go on, to be cancelled by the next change or the end.
+          std::this_thread::sleep_for(std::chrono::microseconds(300));
+        }
+        armed = true;
+        (void)A.adopt_prepared(info.iteration);
+        armed = false;
+      });
+      const Solved solved = solve_with(A, matrices[s], system, &observer);
+      EXPECT_TRUE(solved.report.converged()) << to_string(solved.report.reason) << solved.report.detail;
+      EXPECT_LE(solved.residual, 1e-9 * 1.001);
+      if (!new_values) {
+        EXPECT_LE(std::abs(solved.report.iterations - iterations[s]),
+                  0.02 * static_cast<double>(iterations[s]) + 3);
+      }
+      switches += static_cast<int>(A.history().size()), failures += static_cast<int>(A.failures().size());
+      for (const SwitchRecord& record : A.history()) overlapped += record.overlapped;
+      for (const FailedSwitch& failed : A.failures()) ++kinds[failed.failure];
+    }
+    countdown = -1;
+    context->synchronize();
+    EXPECT_EQ(allocated_bytes(), before);
+  }
+  // The schedules must have done what they are for.
+  EXPECT_GT(switches, schedules / 2);
+  EXPECT_GT(overlapped, schedules / 10);
+  EXPECT_GT(failures, schedules / 4);
+  EXPECT_GT(failed_allocations.load(), schedules / 50);
+  for (const SwitchFailure failure :
+       {SwitchFailure::refused, SwitchFailure::out_of_memory, SwitchFailure::failed,
+        SwitchFailure::wrong_product, SwitchFailure::cancelled})
+    EXPECT_GT(kinds[failure], 0) << to_string(failure);
+}
+
+TEST(SwitchFaults, RandomSchedulesOnTheHost) { run_schedules(Space::host); }
+TEST(SwitchFaults, RandomSchedulesOnADevice) { run_schedules(Space::device); }
+
+}  // namespace
+}  // namespace protean::test

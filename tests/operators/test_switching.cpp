@@ -1,0 +1,207 @@
+// A solve whose format changes ends where the unchanged one does: all ordered pairs of formats, several
+// places, all methods, blocking and beside the solve.
+#include <cmath>
+#include <map>
+
+#include "gtest/gtest.h"
+#include "odd_formats.hpp"
+#include "solving.hpp"
+
+namespace protean::test {
+namespace {
+
+struct Case {
+  const SwitchedSystem* system;
+  const FormatEntry* from;
+  Space space;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> list;
+  for (const Space space : {Space::host, Space::device})
+    for (const SwitchedSystem& system : switched_systems)
+      for (const FormatEntry* from : catalogue())
+        if (space == Space::host || from->device || Context::device_count() == 0)
+          list.push_back({&system, from, space});
+  return list;
+}
+
+class Switching : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    context_ = test_context(GetParam().space);
+    if (!context_) GTEST_SKIP() << no_device;
+    csr_ = generate(test_context(), GetParam().system->kind, {{"n", GetParam().system->n}});
+    source_ = placed(context_, csr_);
+  }
+  AdaptiveOperator<double> make() const {
+    return {source_, make_matrix(*GetParam().from, source_, context_, spec_of(*GetParam().from).params)};
+  }
+  Solved solve(AdaptiveOperator<double>& A, SolveObserver* observer) const {
+    return solve_with(A, csr_, *GetParam().system, observer);
+  }
+  void expect_as_unswitched(const Solved& solved, const Solved& plain) const {
+    EXPECT_TRUE(solved.report.converged()) << solved.report.detail;
+    EXPECT_LE(solved.residual, 1e-9 * 1.001);
+    EXPECT_LE(std::abs(solved.report.iterations - plain.report.iterations),
+              0.02 * static_cast<double>(plain.report.iterations) + 3);
+  }
+
+  ContextPtr context_;
+  CsrMatrix<double> csr_, source_;
+};
+
+TEST_P(Switching, ToEveryFormatAnywhereInTheSolve) {
+  AdaptiveOperator<double> unchanged = make();
+  const Solved plain = solve(unchanged, nullptr);
+  ASSERT_TRUE(plain.report.converged());
+  ASSERT_GT(plain.report.iterations, 20);
+  const std::int64_t last = plain.report.iterations - 1;
+  for (const FormatEntry* to : catalogue()) {
+    if (to == GetParam().from || kernels_in(*to, GetParam().space).empty()) continue;
+    for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{7}, last})
+      for (const bool overlapped : {false, true}) {
+        SCOPED_TRACE(testing::Message() << to->id << " at " << k << (overlapped ? " overlapped" : ""));
+        AdaptiveOperator<double> A = make();
+        Between observer([&](const IterationInfo& info) {
+          if (info.iteration == k && !overlapped) { EXPECT_TRUE(A.switch_to(spec_of(*to), k)); }
+          if (info.iteration == std::max<std::int64_t>(k - 1, 0) && overlapped && A.form() == 0)
+            A.prepare(spec_of(*to), "", info.iteration);
+          if (info.iteration == k && overlapped) {
+            (void)A.wait_prepared();
+            EXPECT_TRUE(A.adopt_prepared(k));
+          }
+        });
+        observer.stop = k;
+        const Solved solved = solve(A, &observer);
+        expect_as_unswitched(solved, plain);
+        ASSERT_EQ(A.history().size(), 1u) << (A.failures().empty() ? "" : A.failures().back().why);
+        EXPECT_EQ(A.history()[0].from, GetParam().from->id);
+        EXPECT_EQ(A.history()[0].to, to->id);
+        EXPECT_EQ(A.history()[0].iteration, k);
+        EXPECT_EQ(A.history()[0].overlapped, overlapped);
+        EXPECT_EQ(A.revision(), Revision{});
+        EXPECT_EQ(A.current().entry().id, to->id);
+      }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, Switching, testing::ValuesIn(cases()), [](const auto& one) {
+  return std::string(one.param.system->label) + "_" + identifier(one.param.from->id) + "_" +
+         std::string(to_string(one.param.space));
+});
+
+class SwitchingFar : public Switching {};
+TEST_P(SwitchingFar, ThroughAllFormatsInOneSolve) {
+  AdaptiveOperator<double> unchanged = make(), A = make();
+  const Solved plain = solve(unchanged, nullptr);
+  std::size_t next = 0;
+  Between observer([&](const IterationInfo& info) {
+    if (info.iteration % 2 == 0 && next < catalogue().size()) {
+      const FormatEntry& to = *catalogue()[next++];
+      if (!kernels_in(to, GetParam().space).empty()) {
+        EXPECT_TRUE(A.switch_to(spec_of(to), info.iteration));
+      }
+    }
+  });
+  expect_as_unswitched(solve(A, &observer), plain);
+}
+
+// Adopted when it is ready, wherever that is.
+TEST_P(SwitchingFar, OverlappedWithoutWaiting) {
+  for (const FormatEntry* to : catalogue()) {
+    if (kernels_in(*to, GetParam().space).empty()) continue;
+    AdaptiveOperator<double> A = make();
+    const Solved plain = solve(A, nullptr);
+    Between observer([&](const IterationInfo& info) {
+      if (info.iteration == 2) A.prepare(spec_of(*to), "", 2);
+      if (A.preparation() == Preparation::ready) { EXPECT_TRUE(A.adopt_prepared(info.iteration)); }
+    });
+    expect_as_unswitched(solve(A, &observer), plain);
+  }
+}
+
+// Solve after solve with the same operator and solver, the format changed in and between them.
+TEST_P(SwitchingFar, FromSolveToSolve) {
+  AdaptiveOperator<double> A = make();
+  const Solved plain = solve(A, nullptr);
+  SolverOptions options;
+  options.stopping.relative_tolerance = 1e-9, options.restart = GetParam().system->restart;
+  const auto solver = make_solver<double>(GetParam().system->method, options);
+  const Placed<double> b(context_, rhs_of(csr_));
+  Placed<double> x(context_, std::vector<double>(csr_.rows(), 0.0));
+  for (const char* id : {"sell-c-sigma", "csr", "ell", "coo"}) {
+    fill<double>(*context_, 0.0, x.view());
+    Between observer([&](const IterationInfo& info) {
+      if (info.iteration == 5) { EXPECT_TRUE(A.switch_to(spec_of(find_format(id)), 5)); }
+    });
+    const SolveReport report = solver->solve(A, b.read(), x.view(), nullptr, &observer);
+    EXPECT_TRUE(report.converged());
+    EXPECT_NEAR(static_cast<double>(report.iterations), static_cast<double>(plain.report.iterations),
+                0.02 * static_cast<double>(plain.report.iterations) + 3);
+    ASSERT_TRUE(A.switch_to(spec_of(find_format("csc")), 0));
+  }
+}
+
+std::vector<Case> from_csr() {
+  std::vector<Case> list;
+  for (const Space space : {Space::host, Space::device})
+    for (const SwitchedSystem& system : switched_systems)
+      list.push_back({&system, &find_format("csr"), space});
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(All, SwitchingFar, testing::ValuesIn(from_csr()), [](const auto& one) {
+  return std::string(one.param.system->label) + "_" + std::string(to_string(one.param.space));
+});
+
+// Rounded values are another system: the solver notices and begins again from b - A x.
+TEST(SwitchingInexact, RestartsFromTheTrueResidual) {
+  for (const SwitchedSystem& system : switched_systems) {
+    SCOPED_TRACE(system.label);
+    auto csr = deep_copy(test_context(), generate(test_context(), system.kind, {{"n", system.n}}));
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(csr.values)[k] *= 1.1;
+    AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, test_context()),
+                               {.allow_inexact = true});
+    Between observer([&](const IterationInfo& info) {
+      if (info.iteration == 6 && info.restarts == 0) {
+        EXPECT_TRUE(A.switch_to(spec_of(rounded_format()), 6)) << A.failures().back().why;
+      }
+      if (info.iteration == 12 && A.form() == 1) {
+        EXPECT_TRUE(A.switch_to(spec_of(find_format("csr")), 12));
+      }
+    });
+    const Solved solved = solve_with(A, csr, system, &observer);
+    EXPECT_TRUE(solved.report.converged());
+    EXPECT_EQ(A.form(), 2u);
+    EXPECT_GE(solved.report.restarts, 2);
+    EXPECT_LE(solved.residual, 1e-9 * 1.001) << "of the matrix it was given, to which it went back";
+  }
+}
+
+// A stop that the observer names is kept: nothing is computed beyond it before the observer has been asked.
+TEST_P(SwitchingFar, NothingRunsPastTheNextStop) {
+  AdaptiveOperator<double> A = make();
+  std::int64_t seen = -1;
+  std::vector<std::int64_t> products;
+  Between observer([&](const IterationInfo& info) {
+    EXPECT_EQ(info.iteration, ++seen);
+    if (info.iteration == 3) { EXPECT_TRUE(A.switch_to(spec_of(find_format("sell-c-sigma")), 3)); }
+    if (info.iteration == 5) { EXPECT_TRUE(A.switch_to(spec_of(find_format("coo")), 5)); }
+  });
+  struct Stops final : SolveObserver {
+    Between& inner;
+    std::int64_t at = 0;
+    explicit Stops(Between& b) : inner(b) {}
+    bool on_iteration(const IterationInfo& info) override {
+      at = info.iteration;
+      return inner.on_iteration(info);
+    }
+    std::int64_t next_stop() const noexcept override { return at < 3 ? 3 : at < 5 ? 5 : at + 1; }
+  } stops(observer);
+  const Solved solved = solve(A, &stops);
+  EXPECT_TRUE(solved.report.converged());
+  EXPECT_EQ(seen, solved.report.iterations);
+  EXPECT_EQ(A.form(), 2u);
+}
+
+}  // namespace
+}  // namespace protean::test
