@@ -1,9 +1,20 @@
-// BCSR on the device: the layout is that of bcsr.cpp. A group of 4 to 32 lanes works on a block row: each
-// lane keeps its place in the block, so that the lanes read neighbouring values of as many whole blocks as
-// fit the group, and their sums are added by shuffles in a fixed order.
+// BCSR on the device: the layout is that of bcsr.cpp. Kernels:
+//   native    a group of 4 to 32 lanes works on a block row, a lane on a row of a block: as many blocks side
+//   by
+//             side as fit the group. The sums of a row's lanes are added by shuffles in a fixed order.
+//   cusparse  cuSPARSE's blocks, BSR_ALG1, on the same arrays, with block_ptr kept as 32-bit numbers, too: 4
+//             (block rows + 1) bytes more. Its blocks are square and must fill the matrix: it is refused
+//             where rows and cols of a block differ, where they do not divide the matrix's, or where there
+//             are 2^31 blocks or more.
 #include "formats/block/bcsr.hpp"
 
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "formats/cusparse_support.hpp"
 #include "formats/private/device_rows.cuh"
+#include "formats/private/expand.cuh"
 
 namespace protean::formats {
 namespace {
@@ -12,12 +23,15 @@ template <class T>
 struct BlockArrays {
   std::int64_t rows, cols, block_rows;
   int R, C;
+  bool by_columns;  // a block's values one column after the other, not row by row
   const std::int64_t* block_ptr;
   const std::int32_t* block_col;
   const T* values;
   const std::uint8_t* entries;
 
   __host__ __device__ int area() const { return R * C; }
+  // Where value i of a block, counted row by row, lies in it.
+  __device__ int place(int i) const { return by_columns ? i % C * R + i / C : i; }
   __host__ __device__ int bit_bytes() const { return (R * C + 7) / 8; }
   template <class Found>
   __device__ void each(std::int64_t r, Found found) const {
@@ -26,7 +40,7 @@ struct BlockArrays {
     for (std::int64_t b = block_ptr[i]; b < block_ptr[i + 1]; ++b)
       for (int j = first; j < first + C; ++j)
         if (entries[b * bit_bytes() + j / 8] >> (j % 8) & 1)
-          found(block_col[b] * C + j - first, values[b * area() + j]);
+          found(block_col[b] * C + j - first, values[b * area() + place(j)]);
   }
 
   __host__ __device__ std::int64_t positions() const { return rows; }
@@ -41,74 +55,63 @@ struct BlockArrays {
   }
 };
 
-// The sum of row `lane` of block row i, in lane `lane` < R of the group; 0 in a group past the last block
-// row. A block of more values than lanes is taken in parts of whole rows.
-template <int lanes, class T>
-__device__ inline T block_row_sum(const BlockArrays<T>& a, std::int64_t i, const T* x) {
-  const int lane = threadIdx.x % lanes, area = a.area();
-  const int part = area < lanes ? area : lanes;  // values of a block taken at once: whole rows
-  const int blocks = lanes / part, rows = part / a.C;
-  const int mine = lane / part, place = lane % part, column = place % a.C;
-  std::int64_t begin = 0;
-  int count = 0;
-  if (i < a.block_rows) {
-    begin = __ldg(a.block_ptr + i);
-    count = static_cast<int>(__ldg(a.block_ptr + i + 1) - begin);
-  }
-  // All groups of a warp go round as often as the longest, for the shuffles.
-  const int most = __reduce_max_sync(0xffffffffu, count);
-  T total = 0;
-  for (int top = 0; top * a.C < area; top += rows) {
-    T sum = 0;
-    const T* v = a.values + begin * area + top * a.C + place;
-    const T* from = x + column;
-    const auto limit = static_cast<std::int32_t>(a.cols - column);
-    for (int b0 = 0; b0 < most; b0 += lanes) {
-      // A column index a lane, handed on by shuffles, so that no load of x waits for one of its own.
-      const std::int32_t columns = b0 + lane < count ? __ldcs(a.block_col + begin + b0 + lane) * a.C : 0;
-      const int here = min(lanes, most - b0);
-#pragma unroll 4
-      for (int b = 0; b < here; b += blocks) {
-        const int at = b + mine;
-        const std::int32_t col = __shfl_sync(0xffffffffu, columns, at & (lanes - 1), lanes);
-        if (mine < blocks && at < lanes && b0 + at < count && col < limit)
-          sum += __ldcs(v + std::int64_t{b0 + at} * area) * __ldg(from + col);
+// The sum of row `lane` of block row i, in lane `lane` < R of the group; i is below block_rows, or `there` is
+// false. All lanes of the warp call it.
+template <int C, class T>
+__device__ inline T block_row_sum(const BlockArrays<T>& a, std::int64_t i, bool there, int lanes,
+                                  const T* x) {
+  const int lane = threadIdx.x & (lanes - 1), blocks = lanes / a.R;
+  const int mine = lane / a.R, row = lane - mine * a.R;
+  T sum = 0;
+  if (there && mine < blocks) {
+    const std::int64_t begin = __ldg(a.block_ptr + i);
+    const int count = static_cast<int>(__ldg(a.block_ptr + i + 1) - begin);
+    const std::int32_t* block_col = a.block_col + begin;
+    const T* v = a.values + (begin * a.R + row) * C;
+    const int area = a.R * C;
+    prefetch_lines(v - row * C, v - row * C + std::int64_t{count} * area, lane, blocks * a.R);
+#pragma unroll 2
+    for (int b = mine; b < count; b += blocks) {
+      const std::int64_t col = std::int64_t{__ldg(block_col + b)} * C;
+      const T* from = x + col;
+      const T* value = v + std::int64_t{b} * area;
+      T block[C];
+#pragma unroll
+      for (int c = 0; c < C; ++c) block[c] = __ldg(value + c);
+      if (col + C <= a.cols) {
+#pragma unroll
+        for (int c = 0; c < C; ++c) sum += block[c] * __ldg(from + c);
+      } else {
+#pragma unroll
+        for (int c = 0; c < C; ++c)
+          if (col + c < a.cols) sum += block[c] * __ldg(from + c);
       }
     }
-    T whole = 0;
-    for (int b = 0; b < blocks; ++b)
-      for (int c = 0; c < a.C; ++c) {
-        const int from = b * part + (lane - top) * a.C + c;
-        whole += __shfl_sync(0xffffffffu, sum, from & (lanes - 1), lanes);
-      }
-    if (lane >= top && lane < top + rows) total = whole;
   }
-  return total;
+  // Halves are added until one block is left.
+  for (int left = blocks; left > 1;) {
+    const int half = (left + 1) / 2;
+    const T other = __shfl_down_sync(0xffffffffu, sum, half * a.R, lanes);
+    if (mine + half < left) sum += other;
+    left = half;
+  }
+  return sum;
 }
 
-template <int lanes, bool dot, class T>
-__global__ void __launch_bounds__(device::block_size)
-    block_product(BlockArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
-                  T* result, const int* stop) {
-  if (device::stopped(stop)) return;
-  constexpr int groups = device::block_size / lanes;
+template <int C, bool dot, class T>
+__global__ void __launch_bounds__(device::block_size, 6)
+    block_product(BlockArrays<T> a, int lanes, ProductTask<T> task) {
+  if (device::stopped(task.stop)) return;
+  const int groups = device::block_size / lanes, lane = threadIdx.x & (lanes - 1);
   T dots[1] = {};
   for (std::int64_t first = std::int64_t{blockIdx.x} * groups; first < a.block_rows;
        first += std::int64_t{gridDim.x} * groups) {
     const std::int64_t i = first + threadIdx.x / lanes;
-    const T sum = block_row_sum<lanes>(a, i, x);
-    const int lane = threadIdx.x % lanes;
+    const T sum = block_row_sum<C>(a, i, i < a.block_rows, lanes, task.x);
     const std::int64_t row = i * a.R + lane;
-    if (lane < a.R && row < a.rows) {
-      if (dot) {
-        y[row] = sum;
-        dots[0] += x[row] * sum;
-      } else {
-        store(alpha, sum, beta, y + row);
-      }
-    }
+    if (lane < a.R && row < a.rows) task.template finish<dot>(row, sum, dots);
   }
-  if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
+  if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
 }
 
 // Calls block(number) for every block of a block row, in ascending order: a merge of its rows. A thread a
@@ -196,7 +199,7 @@ __global__ void __launch_bounds__(device::block_size)
             high = middle;
         }
         has = row_begin < row_end && pattern.col[row_begin] == col;
-        values[b * area + place] = has ? from[row_begin] : T(0);
+        values[b * area + a.place(place)] = has ? from[row_begin] : T(0);
       }
       const unsigned all = __ballot_sync(0xffffffffu, has) >> (mine * part & 31);
       // The first lanes of each block write its bytes; a part begins at a whole byte.
@@ -223,8 +226,9 @@ __global__ void block_diagonal(BlockArrays<T> a, std::int64_t size, T* diagonal)
     else
       high = middle;
   }
-  diagonal[r] =
-      low < last && a.block_col[low] == wanted ? a.values[low * a.area() + r % a.R * a.C + r % a.C] : T(0);
+  diagonal[r] = low < last && a.block_col[low] == wanted
+                    ? a.values[low * a.area() + a.place(static_cast<int>(r % a.R * a.C + r % a.C))]
+                    : T(0);
 }
 
 struct Planner {
@@ -270,18 +274,33 @@ struct Planner {
   }
 };
 
+// f(integral constant) of one of the widths of a block.
+template <class F>
+void with_width(int C, F&& f) {
+  switch (C) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    case 3:
+      return f(std::integral_constant<int, 3>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    default:
+      return f(std::integral_constant<int, 8>());
+  }
+}
+
+// The arrays, and what does not depend on the kernel.
 template <class T>
-class BcsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
+class BlockStorage : public AssembledMatrix<T> {
  public:
-  explicit BcsrDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
+  explicit BlockStorage(const BuildRequest<T>& request, bool by_columns = false)
+      : AssembledMatrix<T>(request), by_columns_(by_columns) {
     const auto& plan = *static_cast<const Planner*>(request.admission.plan.get());
     const ContextPtr& context = request.context;
     R_ = static_cast<int>(plan.shape.R), C_ = static_cast<int>(plan.shape.C);
-    // Enough lanes for a block and at most what a block row has work for.
-    const std::int64_t mean = plan.blocks * R_ * C_ / std::max<std::int64_t>(1, plan.block_rows);
-    while (lanes_ < 32 && (lanes_ < R_ * C_ || lanes_ < mean)) lanes_ *= 2;
-    block_ptr_ = Buffer<std::int64_t>(context, plan.block_ptr.size());
-    device::copy_within(*context, block_ptr_.data(), plan.block_ptr.data(), block_ptr_.bytes());
+    block_ptr_ = copy_of(context, plan.block_ptr);
     block_col_ = Buffer<std::int32_t>(context, plan.blocks);
     values_ = Buffer<T>(context, plan.blocks * R_ * C_);
     entries_ = Buffer<std::uint8_t>(context, plan.blocks * arrays().bit_bytes());
@@ -289,7 +308,7 @@ class BcsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     write_block_columns<<<blocks_of(plan.block_rows), device::block_size, 0, queue()>>>(
         device_pattern(request.csr.pattern), R_, C_, plan.block_rows, block_ptr_.data(), block_col_.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
-    do_update_values(request.csr);
+    fill(request.csr);
   }
 
   std::size_t bytes() const noexcept override {
@@ -306,56 +325,116 @@ class BcsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    launch<true>(T(1), x.data, T(0), y.data, result);
+ protected:
+  void do_update_values(const CsrMatrix<T>& csr) override { fill(csr); }
+
+  BlockArrays<T> arrays() const {
+    return {this->rows(),      this->cols(),   block_ptr_.size() - 1, R_, C_, by_columns_, block_ptr_.data(),
+            block_col_.data(), values_.data(), entries_.data()};
   }
 
- protected:
-  void do_update_values(const CsrMatrix<T>& csr) override {
+  int R_ = 1, C_ = 1;
+  bool by_columns_;
+  Buffer<std::int64_t> block_ptr_;
+  Buffer<std::int32_t> block_col_;
+  Buffer<T> values_;
+  Buffer<std::uint8_t> entries_;
+
+ private:
+  cudaStream_t queue() const { return device::stream(*this->context()); }
+  void fill(const CsrMatrix<T>& csr) {
     if (block_col_.size() == 0) return;
     block_fill<<<blocks_of(arrays().block_rows * 32), device::block_size, 0, queue()>>>(
         arrays(), device_pattern(csr.pattern), csr.values, values_.data(), entries_.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
+};
 
+template <class T>
+class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T> {
+ public:
+  explicit BcsrDevice(const BuildRequest<T>& request) : BlockStorage<T>(request) {
+    // Enough lanes for a column of blocks, and so many that a lane has about five blocks of the mean row.
+    const std::int64_t mean =
+        this->block_col_.size() * this->R_ / std::max<std::int64_t>(1, this->block_ptr_.size() - 1);
+    while (lanes_ < 32 && (lanes_ < this->R_ || lanes_ * 5 < mean)) lanes_ *= 2;
+  }
+
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    launch<true>(T(1), x.data, T(0), y.data, result);
+  }
+
+ protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() > 0) launch<false>(alpha, x.data, beta, y.data, nullptr);
   }
 
  private:
-  cudaStream_t queue() const { return device::stream(*this->context()); }
-  BlockArrays<T> arrays() const {
-    return {this->rows(),      this->cols(),   block_ptr_.size() - 1, R_, C_, block_ptr_.data(),
-            block_col_.data(), values_.data(), entries_.data()};
-  }
-
-  template <int lanes, bool dot>
-  void launch_lanes(T alpha, const T* x, T beta, T* y, T* result) const {
-    const DeviceState& state = this->context()->device_state();
-    constexpr int groups = device::block_size / lanes;
-    const std::int64_t pieces = (arrays().block_rows + groups - 1) / groups;
-    const unsigned blocks = product_blocks(state, pieces, dot);
-    block_product<lanes, dot><<<blocks, device::block_size, 0, state.stream>>>(
-        arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-  }
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    if (lanes_ == 4)
-      launch_lanes<4, dot>(alpha, x, beta, y, result);
-    else if (lanes_ == 8)
-      launch_lanes<8, dot>(alpha, x, beta, y, result);
-    else if (lanes_ == 16)
-      launch_lanes<16, dot>(alpha, x, beta, y, result);
-    else
-      launch_lanes<32, dot>(alpha, x, beta, y, result);
+    const DeviceState& state = this->context()->device_state();
+    const int groups = device::block_size / lanes_;
+    const unsigned blocks = product_blocks(state, (this->arrays().block_rows + groups - 1) / groups, dot);
+    with_width(this->C_, [&](auto C) {
+      block_product<C(), dot><<<blocks, device::block_size, 0, state.stream>>>(
+          this->arrays(), lanes_, product_task(state, alpha, x, beta, y, result));
+    });
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  int R_ = 1, C_ = 1, lanes_ = 4;
-  Buffer<std::int64_t> block_ptr_;
-  Buffer<std::int32_t> block_col_;
-  Buffer<T> values_;
-  Buffer<std::uint8_t> entries_;
+  int lanes_ = 4;
+};
+
+// The same blocks through cuSPARSE. Without a dot in the same pass.
+template <class T>
+class BcsrCusparse final : public BlockStorage<T> {
+ public:
+  explicit BcsrCusparse(const BuildRequest<T>& request) : BlockStorage<T>(checked(request), true) {
+    if (this->block_col_.size() == 0) return;
+    narrow_ptr_ = narrowed(request.context, this->block_ptr_);
+    cusparseSpMatDescr_t matrix = nullptr;
+    device::check(
+        cusparseCreateBsr(&matrix, this->rows() / this->R_, this->cols() / this->C_, this->block_col_.size(),
+                          this->R_, this->C_, narrow_ptr_.data(), this->block_col_.data(),
+                          this->values_.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
+                          CUSPARSE_INDEX_BASE_ZERO, cusparse_type<T>, CUSPARSE_ORDER_COL),
+        "cusparseCreateBsr");
+    product_.emplace(request.context, matrix, CUSPARSE_SPMV_BSR_ALG1, false);
+  }
+
+  std::size_t bytes() const noexcept override {
+    return BlockStorage<T>::bytes() + narrow_ptr_.bytes() + (product_ ? product_->bytes() : 0);
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (product_)
+      product_->apply(alpha, x.data, beta, y.data);
+    else
+      scale(*this->context(), this->rows(), beta, y.data);
+  }
+
+ private:
+  static const BuildRequest<T>& checked(const BuildRequest<T>& request) {
+    const auto& plan = *static_cast<const Planner*>(request.admission.plan.get());
+    const auto [R, C] = plan.shape;
+    const auto refuse = [](const std::string& reason) {
+      throw FormatRefused("bcsr", reason + "; take kernel native");
+    };
+    const std::string shape = std::to_string(R) + " x " + std::to_string(C) + " blocks";
+    if (R == 1) refuse(shape + " are too small for cuSPARSE, which has 2 x 2 and larger ones");
+    if (R != C) refuse(shape + " are not square, which cuSPARSE asks for: set rows and cols to one number");
+    if (request.csr.rows() % R != 0 || request.csr.cols() % C != 0)
+      refuse(shape + " stick out of a " + std::to_string(request.csr.rows()) + " x " +
+             std::to_string(request.csr.cols()) + " matrix, which cuSPARSE does not allow");
+    if (plan.blocks > std::numeric_limits<std::int32_t>::max())
+      refuse(std::to_string(plan.blocks) +
+             " blocks; cuSPARSE counts them with 32 bits where columns have 32");
+    return request;
+  }
+
+  Buffer<std::int32_t> narrow_ptr_;
+  std::optional<CusparseProduct<T>> product_;
 };
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
@@ -366,7 +445,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<BcsrDevice>("native")};
+constexpr Kernel kernels[] = {device_kernel<BcsrDevice>("native"), device_kernel<BcsrCusparse>("cusparse")};
 
 }  // namespace
 

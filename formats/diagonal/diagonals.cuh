@@ -25,6 +25,23 @@ struct DiagonalArrays {
         found(static_cast<std::int32_t>(r + off[d]), values[d * height + i]);
   }
 
+  template <int split>
+  __device__ T part_sum(std::int64_t r, int part, const T* x) const {
+    T sum = 0;
+    const std::int64_t h = hack(r), begin = __ldg(ptr + h);
+    const int count = static_cast<int>(__ldg(ptr + h + 1) - begin);
+    const T* v = values + begin * height + r - h * height;
+    const std::int32_t* its_off = off + begin;
+#pragma unroll 4
+    for (int d = part; d < count; d += split) {
+      const std::int64_t col = r + __ldg(its_off + d);
+      const T value = __ldcs(v + d * height);
+      if (col >= 0 && col < cols) sum += value * __ldg(x + col);
+    }
+    return sum;
+  }
+  __device__ T whole(std::int64_t, T sum) const { return sum; }
+
   __host__ __device__ std::int64_t positions() const { return rows; }
   __device__ std::int64_t row(std::int64_t p) const { return p; }
   __device__ std::int64_t length(std::int64_t p) const {
@@ -39,46 +56,8 @@ struct DiagonalArrays {
 
 template <int split, bool dot, class T>
 __global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
-    diagonal_product(DiagonalArrays<T> a, T alpha, const T* x, T beta, T* y, double* partials,
-                     unsigned* arrived, T* result, const int* stop) {
-  if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / split;
-  __shared__ T shared[split > 1 ? device::block_size : 1];
-  const int part = threadIdx.x / rows_a_block;
-  T dots[1] = {};
-  for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
-       first += std::int64_t{gridDim.x} * rows_a_block) {
-    const std::int64_t r = first + threadIdx.x % rows_a_block;
-    T sum = 0;
-    if (r < a.rows) {
-      const std::int64_t h = a.hack(r), begin = __ldg(a.ptr + h);
-      const int count = static_cast<int>(__ldg(a.ptr + h + 1) - begin);
-      const T* v = a.values + begin * a.height + r - h * a.height;
-      const std::int32_t* off = a.off + begin;
-#pragma unroll 4
-      for (int d = part; d < count; d += split) {
-        const std::int64_t col = r + __ldg(off + d);
-        const T value = __ldcs(v + d * a.height);
-        if (col >= 0 && col < a.cols) sum += value * __ldg(x + col);
-      }
-    }
-    if (split > 1) {
-      __syncthreads();
-      shared[threadIdx.x] = sum;
-      __syncthreads();
-      if (part == 0)
-        for (int other = 1; other < split; ++other) sum += shared[threadIdx.x + other * rows_a_block];
-    }
-    if (part == 0 && r < a.rows) {
-      if (dot) {
-        y[r] = sum;
-        dots[0] += x[r] * sum;
-      } else {
-        store(alpha, sum, beta, y + r);
-      }
-    }
-  }
-  if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
+    diagonal_product(DiagonalArrays<T> a, ProductTask<T> task) {
+  multiply_rows<split, dot>(a, task);
 }
 
 // All values and bits. A warp takes 32 rows of a hack through its diagonals; both a row's columns and the
@@ -92,21 +71,18 @@ __global__ void __launch_bounds__(device::block_size)
   const std::int64_t piece = std::int64_t{blockIdx.x} * (device::block_size / 32) + threadIdx.x / 32;
   const std::int64_t h = piece / pieces, i = piece % pieces * 32 + lane, r = h * a.height + i;
   if (h >= a.hacks) return;
-  std::int64_t at = 0, end = 0;
-  if (i < a.height && r < a.rows) at = pattern.row_ptr[r], end = pattern.row_ptr[r + 1];
-  constexpr std::int64_t none = std::int64_t{1} << 40;
-  std::int64_t mine = at < end ? pattern.col[at] - r : none;
+  std::int64_t begin = 0, end = 0;
+  if (i < a.height && r < a.rows) begin = pattern.row_ptr[r], end = pattern.row_ptr[r + 1];
+  __shared__ typename RowWalk<T>::Room rooms[device::block_size / 32];
+  RowWalk<T> walk(rooms[threadIdx.x / 32], pattern.col, from, begin, end);
   const std::int64_t byte = i / 8;
   for (std::int64_t d = a.ptr[h]; d < a.ptr[h + 1]; ++d) {
-    const bool has = mine == a.off[d];
+    const bool has = !walk.ended() && walk.col() - r == a.off[d];
     const unsigned all = __ballot_sync(0xffffffffu, has);
-    if (i < a.height) values[d * a.height + i] = has ? from[at] : T(0);
+    if (i < a.height) values[d * a.height + i] = has ? walk.value() : T(0);
     if (lane % 8 == 0 && byte < a.bit_bytes)
       entries[d * a.bit_bytes + byte] = static_cast<std::uint8_t>(all >> lane);
-    if (has) {
-      ++at;
-      mine = at < end ? pattern.col[at] - r : none;
-    }
+    walk.advance(has);
   }
 }
 
@@ -157,11 +133,9 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
         bit_bytes_((where_.height + 7) / 8),
         values_(request.context, where_.height * where_.off.size()),
         entries_(request.context, bit_bytes_ * where_.off.size()) {
-    const DeviceState& state = request.context->device_state();
-    const std::int64_t mean = where_.off.size() / std::max<std::int64_t>(1, where_.ptr.size() - 1);
-    while (split_ < 8 && this->rows() / 32 * split_ < std::int64_t{state.processors} * 48 &&
-           mean >= 4 * split_)
-      split_ *= 2;
+    split_ =
+        row_split(request.context->device_state(), this->rows(),
+                  static_cast<double>(where_.off.size() / std::max<std::int64_t>(1, where_.ptr.size() - 1)));
     do_update_values(request.csr);
   }
 
@@ -188,28 +162,18 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
             where_.ptr.data(), where_.off.data(), values_.data(), entries_.data()};
   }
 
-  template <int split, bool dot>
-  void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
+  template <bool dot>
+  void launch(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
-    const std::int64_t pieces =
-        (this->rows() + device::block_size / split - 1) / (device::block_size / split);
+    const std::int64_t pieces = row_pieces(this->rows(), split_);
     // The reducing kernel needs more registers, so that not all blocks of product_blocks() would be resident.
     const std::int64_t most = DeviceState::max_blocks / 4 * 3;
     const unsigned blocks = product_blocks(state, dot ? std::min(pieces, most) : pieces, false);
-    diagonal_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
-        arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
+    with_split(split_, [&](auto split) {
+      diagonal_product<split(), dot><<<blocks, device::block_size, 0, state.stream>>>(
+          arrays(), product_task(state, alpha, x, beta, y, result));
+    });
     PROTEAN_CUDA_CHECK(cudaGetLastError());
-  }
-  template <bool dot>
-  void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    if (split_ == 1)
-      launch_split<1, dot>(alpha, x, beta, y, result);
-    else if (split_ == 2)
-      launch_split<2, dot>(alpha, x, beta, y, result);
-    else if (split_ == 4)
-      launch_split<4, dot>(alpha, x, beta, y, result);
-    else
-      launch_split<8, dot>(alpha, x, beta, y, result);
   }
 
   std::int64_t bit_bytes_;

@@ -5,19 +5,22 @@
 namespace protean::formats {
 namespace {
 
-// A block a hack, a thread a row: all diagonals in ascending order, by merging the rows. Writes their number,
-// or where `off` is given the diagonals themselves from off[ptr[h]] on.
+// A block a hack, a thread a row: all diagonals in ascending order, by merging the rows. Their number goes to
+// counts[h], they themselves to list, from the number of entries before the hack on.
 static __global__ void merge_hack(DevicePattern a, std::int64_t height, std::int64_t* counts,
-                                  const std::int64_t* ptr, std::int32_t* off) {
+                                  std::int32_t* list) {
   constexpr std::int32_t none = 0x7fffffff;
+  extern __shared__ RowWalk<char>::Room rooms[];
   __shared__ std::int32_t lowest_of[32];
   const std::int64_t h = blockIdx.x, r = h * height + threadIdx.x;
   const int warps = blockDim.x / 32;
-  std::int64_t at = 0, end = 0;
-  if (threadIdx.x < height && r < a.rows) at = a.row_ptr[r], end = a.row_ptr[r + 1];
-  std::int32_t mine = at < end ? static_cast<std::int32_t>(a.col[at] - r) : none;
+  std::int64_t begin = 0, end = 0;
+  if (threadIdx.x < height && r < a.rows) begin = a.row_ptr[r], end = a.row_ptr[r + 1];
+  RowWalk<char> walk(rooms[threadIdx.x / 32], a.col, nullptr, begin, end);
+  std::int32_t* to = list + a.row_ptr[h * height];
   std::int64_t count = 0;
   for (;; ++count) {
+    const std::int32_t mine = walk.ended() ? none : static_cast<std::int32_t>(walk.col() - r);
     std::int32_t lowest = __reduce_min_sync(0xffffffffu, mine);
     if (warps > 1) {
       __syncthreads();
@@ -27,42 +30,51 @@ static __global__ void merge_hack(DevicePattern a, std::int64_t height, std::int
       lowest = __reduce_min_sync(0xffffffffu, lane < warps ? lowest_of[lane] : none);
     }
     if (lowest == none) break;
-    if (off && threadIdx.x == 0) off[ptr[h] + count] = lowest;
-    if (mine == lowest) {
-      ++at;
-      mine = at < end ? static_cast<std::int32_t>(a.col[at] - r) : none;
-    }
+    if (threadIdx.x == 0) to[count] = lowest;
+    walk.advance(mine == lowest);
   }
-  if (!off && threadIdx.x == 0) counts[h] = count;
+  if (threadIdx.x == 0) counts[h] = count;
 }
 
-void merge_hacks(const Context& context, const SparsityPattern& pattern, std::int64_t height,
-                 std::int64_t hacks, std::int64_t* counts, const std::int64_t* ptr, std::int32_t* off) {
-  if (hacks == 0) return;
-  merge_hack<<<static_cast<unsigned>(hacks), static_cast<unsigned>((height + 31) / 32 * 32), 0,
-               device::stream(context)>>>(device_pattern(pattern), height, counts, ptr, off);
-  PROTEAN_CUDA_CHECK(cudaGetLastError());
+// A warp a hack.
+static __global__ void gather_hacks(DevicePattern a, std::int64_t height, std::int64_t hacks,
+                                    const std::int64_t* ptr, const std::int32_t* list, std::int32_t* off) {
+  const std::int64_t h = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (h >= hacks) return;
+  const std::int32_t* from = list + a.row_ptr[h * height];
+  for (std::int64_t i = ptr[h] + threadIdx.x % 32; i < ptr[h + 1]; i += 32) off[i] = from[i - ptr[h]];
 }
 
 struct Planner {
   Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params)
-      : height(params.integer("hack")), hacks((pattern.rows + height - 1) / height), ptr(context, hacks + 1) {
+      : height(params.integer("hack")),
+        hacks((pattern.rows + height - 1) / height),
+        ptr(context, hacks + 1),
+        list(context, pattern.nonzeros) {
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(ptr.data(), 0, ptr.bytes(), device::stream(context)));
-    merge_hacks(context, pattern, height, hacks, ptr.data(), nullptr, nullptr);
+    if (hacks > 0) {
+      const unsigned warps = blocks_of(height, 32);
+      merge_hack<<<static_cast<unsigned>(hacks), warps * 32, warps * sizeof(RowWalk<char>::Room),
+                   device::stream(context)>>>(device_pattern(pattern), height, ptr.data(), list.data());
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    }
     device::exclusive_scan(context, ptr.data(), hacks + 1);
     diagonals = read_back(context, ptr.data() + hacks);
   }
   std::int64_t height, hacks, diagonals = 0;
   const device::Scratch<std::int64_t> ptr;
+  const device::Scratch<std::int32_t> list;
 };
 
 DeviceDiagonals hacked_diagonals(const ContextPtr& context, const SparsityPattern& pattern,
                                  const Planner& plan) {
-  DeviceDiagonals result{plan.height, Buffer<std::int64_t>(context, plan.hacks + 1),
+  DeviceDiagonals result{plan.height, copy_of(context, plan.ptr),
                          Buffer<std::int32_t>(context, plan.diagonals)};
-  device::copy_within(*context, result.ptr.data(), plan.ptr.data(), plan.ptr.bytes());
   if (plan.diagonals > 0)
-    merge_hacks(*context, pattern, plan.height, plan.hacks, nullptr, result.ptr.data(), result.off.data());
+    gather_hacks<<<blocks_of(plan.hacks * 32), device::block_size, 0, device::stream(*context)>>>(
+        device_pattern(pattern), plan.height, plan.hacks, result.ptr.data(), plan.list.data(),
+        result.off.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
   return result;
 }
 

@@ -51,30 +51,54 @@ inline void order_rows(const Context& context, const SparsityPattern& pattern, s
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-// widths[s] = scale times the longest row of slice s of 2^shift positions; perm may be null.
-static __global__ void slice_widths(DevicePattern a, const std::int32_t* perm, int shift, std::int64_t scale,
-                                    unsigned long long* widths) {
+// widths[s] = 2^shift times the longest row of slice s of 2^shift positions; perm may be null. found: how
+// many rows have no entry, the longest row; not asked for where null.
+static __global__ void slice_widths(DevicePattern a, const std::int32_t* perm, int shift,
+                                    unsigned long long* widths, unsigned long long* found) {
   const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  unsigned long long width = 0;
-  if (p < a.rows) width = static_cast<unsigned long long>(scale * a.length(perm ? perm[p] : p));
+  unsigned long long length = 0;
+  if (p < a.rows) length = static_cast<unsigned long long>(a.length(perm ? perm[p] : p));
+  const unsigned empty = __ballot_sync(0xffffffffu, p < a.rows && length == 0);
   const int group = shift < 5 ? 1 << shift : 32;
-  for (int step = group / 2; step > 0; step /= 2)
-    width = max(width, __shfl_xor_sync(0xffffffffu, width, step));
-  if (p < a.rows && threadIdx.x % group == 0 && width > 0) atomicMax(widths + (p >> shift), width);
+  unsigned long long width = length;
+  for (int step = 1; step < 32; step *= 2) {
+    const unsigned long long other = __shfl_xor_sync(0xffffffffu, length, step);
+    length = max(length, other);
+    if (step < group) width = length;
+  }
+  if (p < a.rows && threadIdx.x % group == 0 && width > 0) {
+    if (shift <= 5)
+      widths[p >> shift] = width << shift;
+    else
+      atomicMax(widths + (p >> shift), width << shift);
+  }
+  if (!found || threadIdx.x % 32 != 0) return;
+  if (empty) atomicAdd(found, static_cast<unsigned long long>(__popc(empty)));
+  if (length > found[1]) atomicMax(found + 1, length);
 }
 
-// slice_ptr[0..slices]: slots before each slice of 2^shift positions.
-inline void count_slice_slots(const Context& context, const SparsityPattern& pattern,
-                              const std::int32_t* perm, int shift, std::int64_t* slice_ptr) {
+struct SliceCount {
+  std::int64_t empty, longest, slots;
+};
+
+// slice_ptr[0..slices]: slots before each slice of 2^shift positions. The host waits once.
+inline SliceCount count_slice_slots(const Context& context, const SparsityPattern& pattern,
+                                    const std::int32_t* perm, int shift, std::int64_t* slice_ptr) {
   const cudaStream_t queue = device::stream(context);
   const std::int64_t slices = (pattern.rows + (std::int64_t{1} << shift) - 1) >> shift;
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(slice_ptr, 0, static_cast<std::size_t>(slices + 1) * 8, queue));
-  if (slices == 0) return;
+  if (slices == 0) return {0, 0, 0};
+  const device::Scratch<unsigned long long> found(context, 3);
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, found.bytes(), queue));
   slice_widths<<<blocks_of(pattern.rows), device::block_size, 0, queue>>>(
-      device_pattern(pattern), perm, shift, std::int64_t{1} << shift,
-      reinterpret_cast<unsigned long long*>(slice_ptr));
+      device_pattern(pattern), perm, shift, reinterpret_cast<unsigned long long*>(slice_ptr), found.data());
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   device::exclusive_scan(context, slice_ptr, slices + 1);
+  device::copy_within(context, found.data() + 2, slice_ptr + slices, 8);
+  unsigned long long host[3];
+  device::copy_out(context, host, found.data(), sizeof host);
+  return {static_cast<std::int64_t>(host[0]), static_cast<std::int64_t>(host[1]),
+          static_cast<std::int64_t>(host[2])};
 }
 
 }  // namespace protean::formats

@@ -1,8 +1,19 @@
 // SELL-C-sigma on the device: the layout is that of sell_c_sigma.cpp, with C = 32 unless asked otherwise, so
-// that a slice is a warp and every read of a slot is whole cache lines.
+// that a slice is a warp and every read of a slot is whole cache lines. Kernels:
+//   native    a thread a row
+//   cusparse  cuSPARSE's sliced ELLPACK, SELL_ALG1. Padding has column -1 there, and the beginnings of slices
+//             are kept as 32-bit numbers, too: 4 (slices + 1) bytes more. It knows no order of rows, so it is
+//             refused where rows are sorted (sigma > 1, or 0 where sorting pays); and no matrix of 2^31 slots
+//             or more.
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "formats/cusparse_support.hpp"
 #include "formats/ell/row_order.cuh"
 #include "formats/ell/sell_c_sigma.hpp"
 #include "formats/ell/slots.cuh"
+#include "formats/private/expand.cuh"
 
 namespace protean::formats {
 namespace {
@@ -19,11 +30,14 @@ class Planner {
         perm(context, sigma == 1 ? 0 : pattern.rows),
         shift(std::countr_zero(static_cast<std::uint64_t>(C))) {
     if (sigma > 1 && sigma % C != 0) return;
-    lengths = device_row_lengths(context, pattern);
     const auto count = [&](std::int64_t window) {
+      // Only windows that are sorted by a library need to know the longest row beforehand.
+      if (window > small_window && lengths.longest == 0) lengths = device_row_lengths(context, pattern);
       if (window > 1) order_rows(context, pattern, window, lengths.longest, perm.data());
-      count_slice_slots(context, pattern, window > 1 ? perm.data() : nullptr, shift, slice_ptr.data());
-      return read_back(context, slice_ptr.data() + slice_ptr.size() - 1);
+      const SliceCount found =
+          count_slice_slots(context, pattern, window > 1 ? perm.data() : nullptr, shift, slice_ptr.data());
+      lengths = {found.empty, found.longest};
+      return found.slots;
     };
     const bool choose = sigma == 0;
     if (choose) sigma = 1;
@@ -40,13 +54,6 @@ class Planner {
   int shift;
   DeviceRowLengths lengths{};
 };
-
-template <class N>
-Buffer<N> copy_of(const ContextPtr& context, const device::Scratch<N>& from) {
-  Buffer<N> to(context, from.size());
-  device::copy_within(*context, to.data(), from.data(), from.bytes());
-  return to;
-}
 
 template <class T>
 class SellDevice final : public SlotDevice<T, SlicePlace> {
@@ -69,6 +76,61 @@ class SellDevice final : public SlotDevice<T, SlicePlace> {
   Buffer<std::int64_t> slice_ptr_;
 };
 
+// The same slots through cuSPARSE. Without a dot in the same pass.
+template <class T>
+class SellCusparse final : public SlotStorage<T, SlicePlace> {
+ public:
+  explicit SellCusparse(const BuildRequest<T>& request)
+      : SellCusparse(request, checked(*static_cast<const Planner*>(request.admission.plan.get()))) {}
+
+  std::size_t bytes() const noexcept override {
+    return this->slot_bytes() + slice_ptr_.bytes() + narrow_ptr_.bytes() + (product_ ? product_->bytes() : 0);
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (product_)
+      product_->apply(alpha, x.data, beta, y.data);
+    else
+      scale(*this->context(), this->rows(), beta, y.data);
+  }
+
+ private:
+  static const Planner& checked(const Planner& plan) {
+    if (plan.sigma > 1)
+      throw FormatRefused("sell-c-sigma",
+                          "sorted in windows of " + std::to_string(plan.sigma) +
+                              " rows; cuSPARSE takes rows in their own order: set sigma to 1, or "
+                              "take kernel native");
+    if (plan.slots > std::numeric_limits<std::int32_t>::max())
+      throw FormatRefused("sell-c-sigma",
+                          std::to_string(plan.slots) +
+                              " slots; cuSPARSE counts them with 32 bits where columns have 32: "
+                              "take kernel native");
+    return plan;
+  }
+  SellCusparse(const BuildRequest<T>& request, const Planner& plan)
+      : SellCusparse(request, plan, copy_of(request.context, plan.slice_ptr)) {}
+  SellCusparse(const BuildRequest<T>& request, const Planner& plan, Buffer<std::int64_t> slice_ptr)
+      : SlotStorage<T, SlicePlace>(request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
+                                   {}, plan.lengths.empty, Padding::minus_one),
+        slice_ptr_(std::move(slice_ptr)) {
+    if (plan.slots == 0) return;
+    narrow_ptr_ = narrowed(request.context, slice_ptr_);
+    cusparseSpMatDescr_t matrix = nullptr;
+    device::check(cusparseCreateSlicedEll(&matrix, this->rows(), this->cols(), this->nonzeros(), plan.slots,
+                                          plan.C, narrow_ptr_.data(), this->col_.data(), this->values_.data(),
+                                          CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO,
+                                          cusparse_type<T>),
+                  "cusparseCreateSlicedEll");
+    product_.emplace(request.context, matrix, CUSPARSE_SPMV_SELL_ALG1, false);
+  }
+
+  Buffer<std::int64_t> slice_ptr_;
+  Buffer<std::int32_t> narrow_ptr_;
+  std::optional<CusparseProduct<T>> product_;
+};
+
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
   auto plan = std::make_shared<const Planner>(context, pattern, params);
@@ -78,7 +140,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<SellDevice>("native")};
+constexpr Kernel kernels[] = {device_kernel<SellDevice>("native"), device_kernel<SellCusparse>("cusparse")};
 
 }  // namespace
 

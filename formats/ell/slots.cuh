@@ -73,6 +73,21 @@ struct SlotArrays {
     if (p >= rows) return -1;
     return perm ? __ldg(perm + p) : p;
   }
+  template <int split>
+  __device__ T part_sum(std::int64_t p, int part, const T* x) const {
+    T sum = 0;
+    const auto slots = place.at(p);
+#pragma unroll 4
+    for (std::int64_t k = part; k < slots.width; k += split) {
+      const std::int64_t slot = slots.slot(k);
+      sum += __ldcs(values + slot) * __ldg(x + __ldcs(col + slot));
+    }
+    return sum;
+  }
+  // A row without entries meets x[0], which matters where that is NaN or infinite.
+  __device__ T whole(std::int64_t p, T sum) const {
+    return Place::pads && sum != sum && empty_count > 0 && is_empty(p) ? T(0) : sum;
+  }
   __device__ bool is_empty(std::int64_t p) const {
     std::int64_t low = 0, high = empty_count;
     while (low < high) {
@@ -101,56 +116,22 @@ struct SlotArrays {
   }
 };
 
-// y[row] := alpha * sum + beta * y[row]; with `dot`, x . y of all rows to *result (then alpha is 1, beta 0).
 template <int split, bool dot, class T, class Place>
 __global__ void __launch_bounds__(device::block_size, 8)
-    slot_product(SlotArrays<T, Place> a, T alpha, const T* x, T beta, T* y, double* partials,
-                 unsigned* arrived, T* result, const int* stop) {
-  if (device::stopped(stop)) return;
-  constexpr int rows_a_block = device::block_size / split;
-  __shared__ T shared[split > 1 ? device::block_size : 1];
-  const int part = threadIdx.x / rows_a_block;
-  T dots[1] = {};
-  for (std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block; first < a.rows;
-       first += std::int64_t{gridDim.x} * rows_a_block) {
-    const std::int64_t p = first + threadIdx.x % rows_a_block;
-    T sum = 0;
-    if (p < a.rows) {
-      const auto slots = a.place.at(p);
-#pragma unroll 4
-      for (std::int64_t k = part; k < slots.width; k += split) {
-        const std::int64_t slot = slots.slot(k);
-        sum += __ldcs(a.values + slot) * __ldg(x + __ldcs(a.col + slot));
-      }
-    }
-    if (split > 1) {
-      __syncthreads();
-      shared[threadIdx.x] = sum;
-      __syncthreads();
-      if (part == 0)
-        for (int other = 1; other < split; ++other) sum += shared[threadIdx.x + other * rows_a_block];
-    }
-    if (part == 0 && p < a.rows) {
-      // A row without entries meets x[0], which matters where that is NaN or infinite.
-      if (Place::pads && sum != sum && a.empty_count > 0 && a.is_empty(p)) sum = 0;
-      const std::int64_t row = a.row(p);
-      if (dot) {
-        y[row] = sum;
-        dots[0] += x[row] * sum;
-      } else {
-        store(alpha, sum, beta, y + row);
-      }
-    }
-  }
-  if (dot) device::finish_reduction<1>(dots, partials, arrived, result);
+    slot_product(SlotArrays<T, Place> a, ProductTask<T> task) {
+  multiply_rows<split, dot>(a, task);
 }
 
+// The column of padding, whose value is 0: the row's last again (0 in a row without entries), so that it
+// reads no x that the row does not use; or -1, as cuSPARSE wants it.
+enum class Padding : unsigned char { last_column, minus_one };
+
 // Writes all slots of 32 positions a warp. Entries travel through shared memory: read eight of a row at a
-// time, written 32 rows at a time. Padding has value 0 and the row's last column (0 in a row without
-// entries), so that it reads no x that the row does not use.
+// time, written 32 rows at a time.
 template <class T, class Place>
 __global__ void __launch_bounds__(device::block_size)
-    slot_fill(SlotArrays<T, Place> a, DeviceRows<T> from, std::int32_t* to_col, T* to_values) {
+    slot_fill(SlotArrays<T, Place> a, DeviceRows<T> from, Padding padding, std::int32_t* to_col,
+              T* to_values) {
   constexpr int tile = 8, warps = device::block_size / 32;
   __shared__ std::int32_t cols[warps][32][tile + 1];
   __shared__ T vals[warps][32][tile + 1];
@@ -164,7 +145,8 @@ __global__ void __launch_bounds__(device::block_size)
     begin = from.row_ptr[row];
     length = from.row_ptr[row + 1] - begin;
   }
-  const std::int32_t last = length > 0 ? from.col[begin + length - 1] : 0;
+  std::int32_t last = length > 0 ? from.col[begin + length - 1] : 0;
+  if (padding == Padding::minus_one) last = -1;
   std::int64_t widest = slots.width;
   for (int step = 16; step > 0; step /= 2) widest = max(widest, __shfl_xor_sync(0xffffffffu, widest, step));
   for (std::int64_t k0 = 0; k0 < widest; k0 += tile) {
@@ -235,18 +217,10 @@ inline Buffer<std::int32_t> empty_positions(const ContextPtr& context, const Spa
   return empty;
 }
 
-// Warps that share 32 rows: enough to fill the device, none with less than two slots.
-inline int slot_split(const DeviceState& state, std::int64_t rows, double mean_width) {
-  int split = 1;
-  while (split < 8 && rows / 32 * split < std::int64_t{state.processors} * 48 && mean_width >= 4 * split)
-    split *= 2;
-  return split;
-}
-
-// A matrix of padded or jagged rows. The derived class makes the place, col, values, perm and empty, and
-// calls fill().
+// A matrix of padded or jagged rows, without a product. The derived class makes the place, which says where
+// the slots are.
 template <class T, class Place>
-class SlotDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
+class SlotStorage : public AssembledMatrix<T> {
  public:
   CsrMatrix<T> to_csr() const override {
     return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
@@ -258,6 +232,51 @@ class SlotDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
+ protected:
+  SlotStorage(const BuildRequest<T>& request, Place place, std::int64_t slots, Buffer<std::int32_t> perm,
+              std::int64_t empty_rows, Padding padding = Padding::last_column)
+      : AssembledMatrix<T>(request),
+        place_(place),
+        col_(request.context, slots),
+        values_(request.context, slots),
+        perm_(std::move(perm)),
+        empty_(empty_positions(request.context, request.csr.pattern, perm_.data(), empty_rows)),
+        padding_(padding) {
+    fill(request.csr);
+  }
+
+  void do_update_values(const CsrMatrix<T>& csr) override { fill(csr); }
+
+  std::size_t slot_bytes() const noexcept {
+    return col_.bytes() + values_.bytes() + perm_.bytes() + empty_.bytes();
+  }
+  SlotArrays<T, Place> arrays() const {
+    return {place_, this->rows(), col_.data(), values_.data(), perm_.data(), empty_.data(), empty_.size()};
+  }
+
+  Place place_;
+  Buffer<std::int32_t> col_;
+  Buffer<T> values_;
+
+ private:
+  cudaStream_t queue() const { return device::stream(*this->context()); }
+  void fill(const CsrMatrix<T>& csr) {
+    if (col_.size() == 0) return;
+    const DeviceRows<T> from{
+        csr.rows(), {csr.pattern.row_ptr.p32, csr.pattern.row_ptr.p64}, csr.pattern.col, csr.values};
+    slot_fill<<<blocks_of(place_.positions()), device::block_size, 0, queue()>>>(arrays(), from, padding_,
+                                                                                 col_.data(), values_.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  Buffer<std::int32_t> perm_, empty_;
+  Padding padding_;
+};
+
+// With our product.
+template <class T, class Place>
+class SlotDevice : public SlotStorage<T, Place>, public HasApplyDot<T> {
+ public:
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     launch<true>(T(1), x.data, T(0), y.data, result);
   }
@@ -265,68 +284,27 @@ class SlotDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
  protected:
   SlotDevice(const BuildRequest<T>& request, Place place, std::int64_t slots, Buffer<std::int32_t> perm,
              std::int64_t empty_rows)
-      : AssembledMatrix<T>(request),
-        place_(place),
-        col_(request.context, slots),
-        values_(request.context, slots),
-        perm_(std::move(perm)),
-        empty_(empty_positions(request.context, request.csr.pattern, perm_.data(), empty_rows)),
-        split_(slot_split(
+      : SlotStorage<T, Place>(request, place, slots, std::move(perm), empty_rows),
+        split_(row_split(
             request.context->device_state(), this->rows(),
-            static_cast<double>(slots) / static_cast<double>(std::max<std::int64_t>(1, this->rows())))) {
-    do_update_values(request.csr);
-  }
-
-  void do_update_values(const CsrMatrix<T>& csr) override {
-    if (col_.size() == 0) return;
-    const DeviceRows<T> from{
-        csr.rows(), {csr.pattern.row_ptr.p32, csr.pattern.row_ptr.p64}, csr.pattern.col, csr.values};
-    slot_fill<<<blocks_of(place_.positions()), device::block_size, 0, queue()>>>(arrays(), from, col_.data(),
-                                                                                 values_.data());
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-  }
+            static_cast<double>(slots) / static_cast<double>(std::max<std::int64_t>(1, this->rows())))) {}
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    if (this->rows() == 0) return;
-    launch<false>(alpha, x.data, beta, y.data, nullptr);
-  }
-
-  std::size_t slot_bytes() const noexcept {
-    return col_.bytes() + values_.bytes() + perm_.bytes() + empty_.bytes();
+    if (this->rows() > 0) launch<false>(alpha, x.data, beta, y.data, nullptr);
   }
 
  private:
-  cudaStream_t queue() const { return device::stream(*this->context()); }
-  SlotArrays<T, Place> arrays() const {
-    return {place_, this->rows(), col_.data(), values_.data(), perm_.data(), empty_.data(), empty_.size()};
-  }
-
-  template <int split, bool dot>
-  void launch_split(T alpha, const T* x, T beta, T* y, T* result) const {
-    const DeviceState& state = this->context()->device_state();
-    const std::int64_t pieces =
-        (this->rows() + device::block_size / split - 1) / (device::block_size / split);
-    const unsigned blocks = product_blocks(state, pieces, dot);
-    slot_product<split, dot><<<blocks, device::block_size, 0, state.stream>>>(
-        arrays(), alpha, x, beta, y, state.partials, state.arrived, result, state.stop);
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-  }
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    if (split_ == 1)
-      launch_split<1, dot>(alpha, x, beta, y, result);
-    else if (split_ == 2)
-      launch_split<2, dot>(alpha, x, beta, y, result);
-    else if (split_ == 4)
-      launch_split<4, dot>(alpha, x, beta, y, result);
-    else
-      launch_split<8, dot>(alpha, x, beta, y, result);
+    const DeviceState& state = this->context()->device_state();
+    const unsigned blocks = product_blocks(state, row_pieces(this->rows(), split_), dot);
+    with_split(split_, [&](auto split) {
+      slot_product<split(), dot><<<blocks, device::block_size, 0, state.stream>>>(
+          this->arrays(), product_task(state, alpha, x, beta, y, result));
+    });
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  Place place_;
-  Buffer<std::int32_t> col_;
-  Buffer<T> values_;
-  Buffer<std::int32_t> perm_, empty_;
   int split_;
 };
 

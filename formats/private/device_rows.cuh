@@ -32,19 +32,6 @@ inline DevicePattern device_pattern(const SparsityPattern& p) {
   return {p.rows, {p.row_ptr.p32, p.row_ptr.p64}, p.col};
 }
 
-// Blocks of a product that has `pieces` of work for a block, of which the device holds eight a processor.
-// Where there is much to do, blocks stay and all go round equally often: a warp that is done with its rows
-// then goes on to the next without waiting for the rest of its block. Otherwise there is one block a piece,
-// so that faster processors do more; a reduction has fewer blocks, since each has to say that it is done.
-inline unsigned product_blocks(const DeviceState& state, std::int64_t pieces, bool reduces) {
-  const std::int64_t resident =
-      std::min<std::int64_t>(std::int64_t{state.processors} * 8, DeviceState::max_blocks / 2);
-  const std::int64_t rounds = (pieces + resident - 1) / resident;
-  if (rounds >= 16) return static_cast<unsigned>((pieces + rounds - 1) / rounds);
-  if (reduces) pieces = std::min(pieces, 2 * resident);
-  return static_cast<unsigned>(std::max<std::int64_t>(1, pieces));
-}
-
 // How many rows have no entry, and the longest row.
 struct DeviceRowLengths {
   std::int64_t empty, longest;
@@ -80,6 +67,57 @@ inline DeviceRowLengths device_row_lengths(const Context& context, const Sparsit
   device::copy_out(context, host, found.data(), sizeof host);
   return {static_cast<std::int64_t>(host[0]), static_cast<std::int64_t>(host[1])};
 }
+
+// Walks along 32 rows, one a lane, each at its own pace. Eight entries of every row are fetched together and
+// wait in shared memory: lanes that read their rows one number at a time would fetch each cache line again
+// and again. All lanes of the warp call every member.
+template <class T>
+class RowWalk {
+ public:
+  static constexpr int tile = 8;
+  struct Room {
+    std::int32_t cols[32][tile + 1];
+    T values[32][tile + 1];
+  };
+  // [begin, end): the entries of this lane's row. values may be null.
+  __device__ RowWalk(Room& room, const std::int32_t* col, const T* values, std::int64_t begin,
+                     std::int64_t end)
+      : room_(room), col_(col), values_(values), at_(begin), end_(end) {
+    fetch();
+  }
+  __device__ bool ended() const { return next_ == have_; }
+  __device__ std::int32_t col() const { return room_.cols[threadIdx.x % 32][next_]; }
+  __device__ T value() const { return room_.values[threadIdx.x % 32][next_]; }
+  // To the next entry in the lanes where `go`.
+  __device__ void advance(bool go) {
+    next_ += go;
+    if (__any_sync(0xffffffffu, next_ == have_ && at_ + have_ < end_)) fetch();
+  }
+
+ private:
+  __device__ void fetch() {
+    const int lane = threadIdx.x % 32;
+    at_ += next_, next_ = 0;
+    have_ = static_cast<int>(min(std::int64_t{tile}, end_ - at_));
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < tile; ++i) {
+      const int r = i * (32 / tile) + lane / tile;
+      const std::int64_t k = __shfl_sync(0xffffffffu, at_, r) + lane % tile;
+      if (k < __shfl_sync(0xffffffffu, end_, r)) {
+        room_.cols[r][lane % tile] = col_[k];
+        if (values_) room_.values[r][lane % tile] = values_[k];
+      }
+    }
+    __syncwarp();
+  }
+
+  Room& room_;
+  const std::int32_t* col_;
+  const T* values_;
+  std::int64_t at_, end_;
+  int next_ = 0, have_ = 0;
+};
 
 // CSR from a view of a matrix with positions() places, each of a row or of none:
 //   std::int64_t positions() const              (host and device)

@@ -79,6 +79,19 @@ void scale(const Context& context, std::int64_t size, T beta, T* y) {
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
+// The same numbers with 32 bits, which they fit.
+static __global__ void narrow_numbers(std::int64_t size, const std::int64_t* from, std::int32_t* to) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < size) to[i] = static_cast<std::int32_t>(from[i]);
+}
+inline Buffer<std::int32_t> narrowed(const ContextPtr& context, const Buffer<std::int64_t>& wide) {
+  Buffer<std::int32_t> narrow(context, wide.size());
+  narrow_numbers<<<blocks_of(wide.size(), 256), 256, 0, device::stream(*context)>>>(wide.size(), wide.data(),
+                                                                                    narrow.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  return narrow;
+}
+
 template <class P>
 void expand(const Context& context, const P* pointers, std::int64_t n, std::int64_t size,
             std::int32_t* index) {

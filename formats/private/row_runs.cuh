@@ -9,7 +9,8 @@
 //
 // begin: bit k is 1 when entry k is the first of its row; the bit behind the last entry is 1, too.
 //
-// used, unused: rows with and without entries; not there when all have entries.
+// used: the rows with entries, and unused: a bit for each row, 1 where it has none; not there when all have
+// entries.
 //
 // piece: piece_size() entries of a long row each, the pieces of a row one after the other.
 //
@@ -26,7 +27,9 @@
 namespace protean::formats {
 
 constexpr int run_words = 8, run_most = 32 * run_words, run_step = 240;
-constexpr int run_threads = 64, rows_a_warp = 512;  // of the list of rows without entries
+// The registers of a thread are held to what this many blocks a processor allow.
+constexpr int run_blocks_held = 20;
+constexpr int run_threads = 64, rows_a_warp = 1024;  // of those without entries
 
 struct alignas(16) RunTile {
   std::int64_t entry;
@@ -47,10 +50,11 @@ template <class T>
 struct RunView {
   const std::int32_t* col;
   const T* values;
-  std::int64_t pieces, tiles, unused_rows;
+  std::int64_t rows;  // that `unused` is about
+  std::int64_t pieces, tiles;
   const RunTile* tile;
-  const std::uint32_t* begin;
-  const std::int32_t *used, *unused;
+  const std::uint32_t *begin, *unused;
+  const std::int32_t* used;
   const RowPiece* piece;
   T* partial;         // [pieces]
   unsigned* arrived;  // [pieces], 0 between products
@@ -70,7 +74,9 @@ inline std::size_t run_bytes(std::int64_t rows, std::int64_t entries, const RunC
                              std::size_t value_bytes) {
   return static_cast<std::size_t>(run_tiles(entries)) * sizeof(RunTile) +
          static_cast<std::size_t>(entries / 32 + 11) * 4 +
-         (static_cast<std::int64_t>(counts.used) < rows ? static_cast<std::size_t>(rows) * 4 : 0) +
+         (static_cast<std::int64_t>(counts.used) < rows
+              ? static_cast<std::size_t>(counts.used + (rows + 31) / 32) * 4
+              : 0) +
          static_cast<std::size_t>(counts.pieces) * (sizeof(RowPiece) + value_bytes + sizeof(unsigned));
 }
 
@@ -111,13 +117,12 @@ __global__ void mark_rows(std::int64_t rows, const P* row_ptr, std::int32_t* num
 
 template <class P>
 __global__ void list_rows(std::int64_t rows, const P* row_ptr, const std::int32_t* number, std::int32_t* used,
-                          std::int32_t* unused) {
+                          std::uint32_t* unused) {
   const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (r >= rows) return;
-  if (row_ptr[r] < row_ptr[r + 1])
-    used[number[r]] = static_cast<std::int32_t>(r);
-  else
-    unused[r - number[r]] = static_cast<std::int32_t>(r);
+  const bool empty = r < rows && row_ptr[r] == row_ptr[r + 1];
+  if (r < rows && !empty) used[number[r]] = static_cast<std::int32_t>(r);
+  const unsigned word = __ballot_sync(0xffffffffu, empty);
+  if (threadIdx.x % 32 == 0 && r < rows) unused[r / 32] = word;
 }
 
 // Where the pieces of a row lie among all is a matter of chance and of no consequence.
@@ -161,13 +166,14 @@ class RowRuns {
   RowRuns() = default;
   RowRuns(const ContextPtr& context, const SparsityPattern& pattern, const RunCounts& counts)
       : tile_(context, run_tiles(pattern.nonzeros)),
+        rows_(pattern.rows),
         begin_(context, pattern.nonzeros / 32 + 11),
         piece_(context, static_cast<std::int64_t>(counts.pieces)),
         partial_(context, static_cast<std::int64_t>(counts.pieces)),
         arrived_(context, static_cast<std::int64_t>(counts.pieces)) {
     const std::int64_t rows = pattern.rows, tiles = tile_.size();
     if (const auto used = static_cast<std::int64_t>(counts.used); used < rows)
-      used_ = Buffer<std::int32_t>(context, used), unused_ = Buffer<std::int32_t>(context, rows - used);
+      used_ = Buffer<std::int32_t>(context, used), unused_ = Buffer<std::uint32_t>(context, (rows + 31) / 32);
     const cudaStream_t stream = device::stream(*context);
     Buffer<std::int32_t> number(context, rows + 1);
     Buffer<unsigned long long> next(context, 1);
@@ -196,13 +202,13 @@ class RowRuns {
   RunView<T> view(const std::int32_t* col, const T* values) const {
     return {col,
             values,
+            unused_.empty() ? 0 : rows_,
             piece_.size(),
             tile_.size(),
-            unused_.size(),
             tile_.data(),
             begin_.data(),
-            unused_.empty() ? nullptr : used_.data(),
             unused_.data(),
+            unused_.empty() ? nullptr : used_.data(),
             piece_.data(),
             const_cast<T*>(partial_.data()),
             const_cast<unsigned*>(arrived_.data())};
@@ -210,8 +216,9 @@ class RowRuns {
 
  private:
   Buffer<RunTile> tile_;
-  Buffer<std::uint32_t> begin_;
-  Buffer<std::int32_t> used_, unused_;
+  std::int64_t rows_ = 0;
+  Buffer<std::uint32_t> begin_, unused_;
+  Buffer<std::int32_t> used_;
   Buffer<RowPiece> piece_;
   Buffer<T> partial_;
   Buffer<unsigned> arrived_;
@@ -317,12 +324,12 @@ __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T al
 }
 
 template <bool with_dot, class T>
-__global__ void __launch_bounds__(run_threads)
+__global__ void __launch_bounds__(run_threads, run_blocks_held)
     run_product(RunView<T> A, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
                 T* result, const int* stop) {
   if (device::stopped(stop)) return;
   constexpr int warps = run_threads / 32;
-  const std::int64_t lists = (A.unused_rows + rows_a_warp - 1) / rows_a_warp;
+  const std::int64_t lists = (A.rows + rows_a_warp - 1) / rows_a_warp;
   const std::int64_t items = A.pieces + A.tiles + lists;
   const int lane = threadIdx.x % 32;
   T dots[1] = {};
@@ -335,10 +342,12 @@ __global__ void __launch_bounds__(run_threads)
       dots[0] += product_of_tile<with_dot>(A, item - A.pieces, alpha, x, beta, y);
     } else {
       const std::int64_t begin = (item - A.pieces - A.tiles) * rows_a_warp;
-      const std::int64_t end = min(A.unused_rows, begin + rows_a_warp);
+      static_assert(rows_a_warp == 32 * 32);
+      const std::uint32_t mine = begin + 32 * lane < A.rows ? __ldcs(A.unused + begin / 32 + lane) : 0;
 #pragma unroll 4
-      for (std::int64_t i = begin + lane; i < end; i += 32)
-        store(alpha, T(0), beta, y + __ldcs(A.unused + i));
+      for (int w = 0; w < 32; ++w)
+        if (__shfl_sync(0xffffffffu, mine, w) >> lane & 1)
+          store(alpha, T(0), beta, y + begin + 32 * w + lane);
     }
   }
   if constexpr (with_dot) device::finish_reduction<1>(dots, partials, arrived, result);
@@ -346,7 +355,7 @@ __global__ void __launch_bounds__(run_threads)
 
 template <class T>
 std::int64_t run_blocks(const RunView<T>& A) {
-  return (A.pieces + A.tiles + (A.unused_rows + rows_a_warp - 1) / rows_a_warp + run_threads / 32 - 1) /
+  return (A.pieces + A.tiles + (A.rows + rows_a_warp - 1) / rows_a_warp + run_threads / 32 - 1) /
          (run_threads / 32);
 }
 

@@ -4,7 +4,9 @@
 //          sums are added by shuffles in a fixed order. The fewest lanes (4 to 32) not below a fifth of the
 //          mean row length
 //   merge  warps take about the same number of entries each, long rows are cut (private/row_runs.cuh)
-//   auto   merge where the row lengths would leave too many of the lanes idle, or one row takes too long
+//   auto   merge where the row lengths would leave too many of the lanes idle, where one row takes too long,
+//   or
+//          where most entries have no other near them that would share a cache line of x
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (no order of sums) and CSR_ALG2 (a fixed one).
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
 // processors, SC 2009, doi 10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector
@@ -119,7 +121,33 @@ __global__ void csr_diagonal(CsrArrays<T, P> a, std::int64_t size, T* diagonal) 
 struct RowLengths {
   unsigned long long steps;    // of all warps, when `lanes` work on a row
   unsigned long long longest;  // row
+  unsigned long long alone;    // of sample_rows entries: no other entry near enough to share a line of x
 };
+
+// Entries that a sample looks at, and how near columns share a line of 128 bytes more often than not.
+constexpr std::int64_t sample_rows = 4096, near_columns = 8;
+
+// One entry of each of so many rows spread over the matrix: is there another in its row or the next one with
+// a column near it?
+template <class P>
+__global__ void sample_columns(CsrArrays<double, P> a, RowLengths* result) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t row = i * a.rows / sample_rows;
+  const std::int64_t begin = a.row_ptr[row], end = a.row_ptr[row + 1];
+  bool alone = false;
+  if (begin < end) {
+    const std::int64_t k = begin + i * 7919 % (end - begin), col = a.col[k];
+    alone = !(k > begin && col - a.col[k - 1] < near_columns) &&
+            !(k + 1 < end && a.col[k + 1] - col < near_columns);
+    if (alone && row + 1 < a.rows) {
+      const std::int64_t last = a.row_ptr[row + 2];
+      const std::int64_t found = end + first_not_below(a.col + end, last - end, col - near_columns);
+      alone = found == last || a.col[found] >= col + near_columns;
+    }
+  }
+  const unsigned all = __ballot_sync(0xffffffffu, alone);
+  if (threadIdx.x % 32 == 0 && all) atomicAdd(&result->alone, static_cast<unsigned long long>(__popc(all)));
+}
 
 template <class P>
 __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, RowLengths* result) {
@@ -162,12 +190,16 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   pattern.row_ptr.visit([&](auto* row_ptr) {
     measure_rows<<<blocks_of(pattern.rows, 256), 256, 0, stream>>>(pattern.rows, row_ptr, plan.lanes,
                                                                    result.data());
+    using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
+    if (pattern.rows >= 4 * sample_rows)
+      sample_columns<<<blocks_of(sample_rows), device::block_size, 0, stream>>>(
+          CsrArrays<double, P>{pattern.rows, row_ptr, pattern.col, nullptr}, result.data());
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
   const double busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
   const double path = static_cast<double>(lengths.longest) / plan.lanes;
-  plan.runs = balance == "merge" || busy < 0.4 ||
+  plan.runs = balance == "merge" || busy < 0.4 || 2 * lengths.alone > sample_rows ||
               path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8;
   if (plan.runs) plan.counts = run_counts(context, pattern);
   return plan;

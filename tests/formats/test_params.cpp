@@ -1,4 +1,6 @@
-// The contract of test_formats.cpp for parameters that are not the default, on the whole battery.
+// The contract of test_formats.cpp for parameters that are not the default, on the whole battery, and for
+// every kernel on matrices that are large or have wide row pointers.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -18,7 +20,14 @@ struct Case {
   std::string format;
   FormatParams params;
   Space space = Space::host;
+  std::string kernel = "native";
 };
+
+bool has_kernel(const Case& one) {
+  for (const Kernel& kernel : kernels_in(find_format(one.format), one.space))
+    if (kernel.name == one.kernel) return true;
+  return false;
+}
 
 std::vector<Case> cases() {
   std::vector<Case> list;
@@ -39,8 +48,14 @@ std::vector<Case> cases() {
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
-    if (kernels_in(find_format(list[i].format), Space::device).empty()) list.pop_back();
+    if (!has_kernel(list.back())) list.pop_back();
   }
+  for (const std::string C : {"1", "2", "4", "8", "16", "32", "64"})
+    list.push_back(
+        {"sell-c-sigma", {{"C", C}, {"sigma", "1"}, {"max_fill", all}}, Space::device, "cusparse"});
+  for (const std::string R : {"2", "3", "4", "8"})
+    list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, "cusparse"});
+  std::erase_if(list, [](const Case& one) { return !has_kernel(one); });
   return list;
 }
 
@@ -51,14 +66,32 @@ class Parameters : public testing::TestWithParam<Case> {
     if (!context_) GTEST_SKIP() << no_device;
   }
 
+  // Kernels of libraries may refuse a matrix that the format takes, and say why.
+  template <class T>
+  std::unique_ptr<AssembledMatrix<T>> make(const CsrMatrix<T>& source) {
+    const bool native = GetParam().kernel == "native";
+    try {
+      return make_matrix(find_format(GetParam().format), source, context_, GetParam().params,
+                         GetParam().kernel);
+    } catch (const FormatRefused& refusal) {
+      EXPECT_FALSE(native) << refusal.what();
+      EXPECT_NE(refusal.reason().find("cuSPARSE"), std::string::npos) << refusal.what();
+      return nullptr;
+    }
+  }
+
   template <class T>
   void check(const CsrMatrix<T>& csr) {
     const FormatEntry& format = find_format(GetParam().format);
     const CsrMatrix<T> source = placed(context_, csr);
-    const auto matrix = make_matrix(format, source, context_, GetParam().params);
+    const auto matrix = make(source);
+    if (!matrix) return;
+    ++built_;
     EXPECT_TRUE(identical(csr, fetched(context_, matrix->to_csr())));
     const Admit admit = GetParam().space == Space::host ? format.admit : format.device->admit;
-    EXPECT_EQ(matrix->bytes(), admit(*context_, source.pattern, matrix->params(), sizeof(T)).bytes);
+    if (GetParam().kernel == "native") {
+      EXPECT_EQ(matrix->bytes(), admit(*context_, source.pattern, matrix->params(), sizeof(T)).bytes);
+    }
 
     const auto x = sample_vector<T>(csr.cols(), 1), y0 = sample_vector<T>(csr.rows(), 2);
     const Placed<T> px(context_, x);
@@ -97,6 +130,7 @@ class Parameters : public testing::TestWithParam<Case> {
   }
 
   ContextPtr context_;
+  int built_ = 0;
 };
 
 TEST_P(Parameters, KeepTheContract) {
@@ -105,6 +139,7 @@ TEST_P(Parameters, KeepTheContract) {
     check<double>(entry.matrix);
     check<float>(convert_values<float>(test_context(), entry.matrix));
   }
+  EXPECT_GE(built_, 2);
 }
 
 // Enough rows that products take the grids of large matrices, which nothing in the battery does.
@@ -114,11 +149,33 @@ TEST_P(LargeOnDevice, KeepsTheContract) {
   check<double>(generate(test_context(), "banded", {{"n", 4400000}, {"lower", 1}, {"upper", 0}}));
 }
 
+// The same matrix with 64-bit row pointers, as one of 2^31 entries or more has them.
+template <class T>
+CsrMatrix<T> with_wide_pointers(const CsrMatrix<T>& csr) {
+  CsrBuilder<T> builder(test_context(), csr.rows(), csr.cols(), csr.nonzeros(), true);
+  for (std::int64_t r = 0; r <= csr.rows(); ++r) builder.set_row_ptr(r, csr.pattern.row_ptr[r]);
+  std::copy_n(csr.pattern.col, csr.nonzeros(), builder.col());
+  std::copy_n(csr.values, csr.nonzeros(), builder.values());
+  return builder.freeze();
+}
+
+// What is in the battery is too small for blocks to meet.
+TEST_P(LargeOnDevice, TakesWideRowPointersOrSaysWhyNot) {
+  for (const auto& [kind, params] : {std::pair<const char*, GeneratorParams>{"poisson-3d", {{"n", 24}}},
+                                     {"elasticity-3d", {{"n", 9}}},
+                                     {"random-spd", {{"n", 9000}, {"degree", 7}}}}) {
+    SCOPED_TRACE(kind);
+    const CsrMatrix<double> csr = with_wide_pointers(generate(test_context(), kind, params));
+    ASSERT_EQ(csr.pattern.row_ptr.width(), 8);
+    check<double>(csr);
+  }
+}
+
 std::vector<Case> device_defaults() {
   std::vector<Case> list;
   for (const FormatEntry* format : catalogue())
-    if (!kernels_in(*format, Space::device).empty()) {
-      list.push_back({std::string(format->id), {}, Space::device});
+    for (const Kernel& kernel : kernels_in(*format, Space::device)) {
+      list.push_back({std::string(format->id), {}, Space::device, std::string(kernel.name)});
       for (const ParamDoc& param : format->params)
         if (param.name == "max_fill") list.back().params.set("max_fill", std::string("1000000"));
     }
@@ -126,16 +183,41 @@ std::vector<Case> device_defaults() {
 }
 
 const auto case_name = [](const auto& instance) {
-  std::string name = instance.param.format;
+  std::string name = instance.param.format + "_" + instance.param.kernel;
   for (char& c : name)
     if (c == '-') c = '_';
   return name;
 };
+
+// The conditions of cuSPARSE that our formats do not have are refusals that say what to do.
+TEST(CusparseConditions, AreRefusalsThatSayWhatToDo) {
+  const ContextPtr context = test_context(Space::device);
+  if (!context) GTEST_SKIP() << no_device;
+  const auto refusal = [&](const char* format, const FormatParams& params, const CsrMatrix<double>& csr) {
+    try {
+      make_matrix(find_format(format), upload(context, csr), context, params, "cusparse");
+    } catch (const FormatRefused& refused) { return refused.reason(); }
+    return std::string("was built");
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  const CsrMatrix<double> band = generate(test_context(), "banded", {{"n", 64}, {"lower", 2}, {"upper", 2}});
+  has(refusal("sell-c-sigma", {{"sigma", "64"}}, band), "set sigma to 1");
+  has(refusal("sell-c-sigma", {{"sigma", "1"}}, band), "was built");
+  has(refusal("bcsr", {{"rows", "2"}, {"cols", "4"}}, band), "set rows and cols to one number");
+  has(refusal("bcsr", {{"rows", "1"}, {"cols", "1"}}, band), "too small");
+  has(refusal("bcsr", {{"rows", "3"}, {"cols", "3"}}, band), "stick out");
+  has(refusal("bcsr", {{"rows", "2"}, {"cols", "2"}}, band), "was built");
+  for (const char* format : {"csr", "csc"}) has(refusal(format, {}, with_wide_pointers(band)), "64-bit");
+}
+
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LargeOnDevice);
 INSTANTIATE_TEST_SUITE_P(Formats, LargeOnDevice, testing::ValuesIn(device_defaults()), case_name);
 
 INSTANTIATE_TEST_SUITE_P(Formats, Parameters, testing::ValuesIn(cases()), [](const auto& instance) {
   std::string name = instance.param.format + "_" + std::string(to_string(instance.param.space));
+  if (instance.param.kernel != "native") name += "_" + instance.param.kernel;
   for (const auto& [key, value] : instance.param.params.all()) name += "_" + key + value;
   for (char& c : name)
     if (c == '-') c = '_';

@@ -1,0 +1,53 @@
+// From CSR to sell-packed on the device: what every slice is to hold, and the arrays. Private to this folder,
+// CUDA only.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "formats/compressed/sell_packed_layout.cuh"
+
+namespace protean::formats::packed_device {
+
+// What is known of a matrix before its arrays are made.
+struct Plan {
+  std::int64_t slices = 0, slots = 0, units = 0;
+  std::int64_t rest = 0, wide = 0;  // slots that are not diagonals, and those of them that are wide
+  int group = 1, room = 0;
+  bool sorted = false, too_long = false;
+
+  std::size_t bytes(std::int64_t rows, std::size_t value_bytes) const {
+    return static_cast<std::size_t>(slices) * sizeof(SliceHead) + static_cast<std::size_t>(units) * 32 +
+           static_cast<std::size_t>(slots) * height * value_bytes +
+           (sorted ? static_cast<std::size_t>(rows) * 4 : 0);
+  }
+};
+
+struct SliceCounts {
+  unsigned short diagonal, near, far, wide;
+};
+
+// The plan, and the arrays it was made with.
+struct Planner {
+  Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+          std::size_t value_bytes);
+
+  Plan plan;
+  const device::Scratch<std::int64_t> slice_ptr;  // 32 times the widths of the slices before, by rank alone
+  const device::Scratch<std::int64_t> before;     // slots << 32 | units of the slices before
+  const device::Scratch<SliceCounts> counts;
+  const device::Scratch<std::int32_t> perm;
+  std::unique_ptr<device::Scratch<int2>> diagonals;  // key and mask; slice s from 2 * slice_ptr[s] / 32 on
+
+ private:
+  std::int64_t choose_order(const Context& context, const SparsityPattern& pattern, const std::string& order);
+};
+
+// Heads, keys and masks.
+void write_heads(const Context& context, const Planner& planner, SliceHead* heads, std::uint32_t* code);
+
+// All else; `a` are these arrays, of which code and values are written.
+template <class T>
+void fill_packed(const Context& context, const Plan& plan, const PackedArrays<T>& a, const CsrMatrix<T>& csr,
+                 std::uint32_t* code, T* values);
+
+}  // namespace protean::formats::packed_device

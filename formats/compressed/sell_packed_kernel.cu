@@ -1,0 +1,146 @@
+// The products of sell-packed on the device (sell_packed.cu opens with the layout).
+#include "formats/compressed/sell_packed_kernel.cuh"
+
+namespace protean::formats::packed_device {
+namespace {
+
+// The part of a row's sum that one of `split` threads of the row has. The registers of a thread are few, so
+// that 64 warps a processor wait for memory at a time (48 where most slots have offsets): that hides more
+// than several loads a thread do.
+template <Rest rest, class T>
+struct PackedRows : PackedArrays<T> {
+  using PackedArrays<T>::rows;
+
+  template <int split>
+  __device__ T part_sum(std::int64_t p, int part, const T* x) const {
+    const SliceHead head = read_head(this->heads, p >> shift);
+    const SliceCode c = slice_code(head, this->code);
+    const int lane = threadIdx.x % 32;
+    const T* v = this->values + std::int64_t{head.first_slot} * height + lane;
+    // Slots with offsets wait for two loads one after the other; the slice is on its way meanwhile.
+    if (rest == Rest::offsets && split == 1) {
+      const int all = head.diagonal + head.near + head.far + head.wide;
+      prefetch_lines(v - lane, v - lane + all * height, lane, 32);
+      prefetch_lines(c.near, c.wide + head.wide * height, lane, 32);
+    }
+    T sum = 0;
+    {
+      // Two slots at a time: the list is filled up to whole units, so that there is always a second to read.
+      const T* from = x + this->group_start(this->row(p));
+#pragma unroll 2
+      for (int k = 2 * part; k < head.diagonal; k += 2 * split) {
+        const int4 slots = __ldg(reinterpret_cast<const int4*>(c.diagonal + k));
+        const bool two = k + 1 < head.diagonal;
+        const T first = __ldcs(v + k * height), second = two ? __ldcs(v + (k + 1) * height) : T(0);
+        if (static_cast<unsigned>(slots.y) >> lane & 1) sum += first * __ldg(from + slots.x);
+        if (two && static_cast<unsigned>(slots.w) >> lane & 1) sum += second * __ldg(from + slots.z);
+      }
+    }
+    if (rest == Rest::none) return sum;
+    v += head.diagonal * height;
+    if (rest == Rest::few) return sum + few_sum<split>(head, c, v, lane, part, x);
+    const int fours = head.near / 4 * 4;
+    for (int k = 4 * part; k < fours; k += 4 * split) {
+      unsigned offsets = __ldcs(reinterpret_cast<const unsigned*>(c.near + k * height) + lane);
+      T value[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) value[i] = __ldcs(v + (k + i) * height);
+#pragma unroll
+      for (int i = 0; i < 4; ++i, offsets >>= 8)
+        if (const unsigned offset = offsets & 255; offset != 255)
+          sum += value[i] * __ldg(x + __ldg(c.base + k + i) + offset);
+    }
+    for (int k = fours + part; k < head.near; k += split)
+      if (const int offset = __ldcs(c.near + k * height + lane); offset != 255)
+        sum += __ldcs(v + k * height) * __ldg(x + __ldg(c.base + k) + offset);
+    v += head.near * height;
+#pragma unroll 4
+    for (int k = part; k < head.far; k += split) {
+      const int offset = __ldcs(c.far + k * height + lane);
+      const T value = __ldcs(v + k * height);
+      if (offset != 65535) sum += value * __ldg(x + __ldg(c.base + head.near + k) + offset);
+    }
+    v += head.far * height;
+#pragma unroll 4
+    for (int k = part; k < head.wide; k += split) {
+      const std::int32_t col = __ldcs(c.wide + k * height + lane);
+      const T value = __ldcs(v + k * height);
+      if (col >= 0) sum += value * __ldg(x + col);
+    }
+    return sum;
+  }
+
+  // What is not diagonal, one slot after another: nothing of it is held in registers while diagonals are
+  // read.
+  template <int split>
+  __device__ T few_sum(const SliceHead& head, const SliceCode& c, const T* v, int lane, int part,
+                       const T* x) const {
+    T sum = 0;
+    const int based = head.near + head.far, all = based + head.wide;
+#pragma unroll 1
+    for (int k = part; k < all; k += split) {
+      std::int32_t col = -1;
+      if (k < head.near) {
+        if (const int offset = c.near[near_place(head.near, k, lane)]; offset != 255)
+          col = c.base[k] + offset;
+      } else if (k < based) {
+        if (const int offset = c.far[(k - head.near) * height + lane]; offset != 65535)
+          col = c.base[k] + offset;
+      } else {
+        col = c.wide[(k - based) * height + lane];
+      }
+      if (col >= 0) sum += __ldcs(v + k * height) * __ldg(x + col);
+    }
+    return sum;
+  }
+
+  __device__ T whole(std::int64_t, T sum) const { return sum; }
+};
+
+template <int split, Rest rest, bool dot, class T>
+__global__ void __launch_bounds__(device::block_size, rest == Rest::offsets || rest == Rest::many ? 6 : 8)
+    packed_product(PackedRows<rest, T> a, ProductTask<T> task) {
+  multiply_rows<split, dot>(a, task);
+}
+
+template <bool dot, Rest rest, class T>
+void launch(const DeviceState& state, const PackedArrays<T>& a, int split_, const ProductTask<T>& task) {
+  const unsigned blocks = product_blocks(state, row_pieces(a.rows, split_), dot);
+  with_split(split_, [&](auto split) {
+    packed_product<split(), rest, dot>
+        <<<blocks, device::block_size, 0, state.stream>>>(PackedRows<rest, T>{a}, task);
+  });
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+
+template <bool dot, class T>
+void choose(const DeviceState& state, const PackedArrays<T>& a, Dealing dealing, const ProductTask<T>& task) {
+  if (dealing.rest == Rest::none)
+    launch<dot, Rest::none>(state, a, dealing.split, task);
+  else if (dealing.rest == Rest::few)
+    launch<dot, Rest::few>(state, a, dealing.split, task);
+  else if (dealing.rest == Rest::offsets)
+    launch<dot, Rest::offsets>(state, a, dealing.split, task);
+  else
+    launch<dot, Rest::many>(state, a, dealing.split, task);
+}
+
+}  // namespace
+
+template <class T>
+void multiply_packed(const Context& context, const PackedArrays<T>& a, Dealing dealing, T alpha, const T* x,
+                     T beta, T* y, T* result) {
+  const DeviceState& state = context.device_state();
+  const ProductTask<T> task = product_task(state, alpha, x, beta, y, result);
+  if (result)
+    choose<true>(state, a, dealing, task);
+  else
+    choose<false>(state, a, dealing, task);
+}
+
+template void multiply_packed<double>(const Context&, const PackedArrays<double>&, Dealing, double,
+                                      const double*, double, double*, double*);
+template void multiply_packed<float>(const Context&, const PackedArrays<float>&, Dealing, float, const float*,
+                                     float, float*, float*);
+
+}  // namespace protean::formats::packed_device
