@@ -9,7 +9,7 @@ namespace {
 
 // What a slot costs beside its bytes, in bytes that could have been read in that time. Measured roughly;
 // decides between codes and orders that are close.
-constexpr std::array<double, kinds> work = {0, 4, 8, 24, 24, 24};
+constexpr std::array<std::int32_t, kinds> work = {0, 4, 8, 24, 24, 24};
 
 // What a slot costs at least in sorted order, where rows are hardly ever neighbours, in the same unit.
 constexpr double least_cost_of_sorted_slot = 64 + 12 + 4;
@@ -34,10 +34,15 @@ void Encoder::encode(std::int64_t first) {
     best_ = &natural_;
     return;
   }
-  // The longest rows first, rows of one length in their order.
-  std::array<std::int64_t, window> length;
+  std::array<std::int64_t, window> length{};
   for (int r = 0; r < rows; ++r) length[r] = pattern_.row_length(first + r);
   const std::int64_t longest = rows ? *std::max_element(length.begin(), length.begin() + rows) : 0;
+  if (order_ == Order::automatic && !sorting_saves_slots(rows, length, longest)) {
+    encode_rows(first, rows, nullptr, natural_);
+    best_ = &natural_;
+    return;
+  }
+  // The longest rows first, rows of one length in their order.
   std::array<unsigned char, window> order{};
   if (longest < 8 * window) {
     place_.assign(static_cast<std::size_t>(longest) + 2, 0);
@@ -54,6 +59,30 @@ void Encoder::encode(std::int64_t first) {
   Result& result = sort ? sorted_ : natural_;
   encode_rows(first, rows, sort ? order.data() : nullptr, result);
   best_ = &result;
+}
+
+// Whether rows in the order of their lengths need clearly fewer slots.
+bool Encoder::sorting_saves_slots(int rows, const std::array<std::int64_t, window>& length,
+                                  std::int64_t longest) {
+  if (longest >= 8 * window) return true;  // not worth counting
+  std::int64_t slots = 0, sorted_slots = 0;
+  place_.assign(static_cast<std::size_t>(longest) + 1, 0);
+  for (int r = 0; r < rows; r += height) {
+    std::int64_t most = 0;
+    for (int l = r; l < std::min(r + height, rows); ++l) {
+      most = std::max(most, length[l]);
+      ++place_[static_cast<std::size_t>(length[l])];
+    }
+    slots += most;
+  }
+  // The longest row of each slice in that order is every eighth.
+  int before = 0;
+  for (std::int64_t n = longest; n > 0; --n) {
+    const int count = place_[static_cast<std::size_t>(n)];
+    sorted_slots += n * ((before + count + height - 1) / height - (before + height - 1) / height);
+    before += count;
+  }
+  return static_cast<double>(sorted_slots) <= least_gain * static_cast<double>(slots);
 }
 
 // Decides from the number of slots and, where that is not enough, from what a few slices cost in either
@@ -343,16 +372,17 @@ void Encoder::fill_padding(Slot& slot) const {
   }
 }
 
-Encoder::Group Encoder::classify(int number) {
+// Into `group`, which lies where it will stay: a copy would have to wait for its words.
+void Encoder::classify(int number, Group& group) {
   Slot& slot = slots_[number];
-  Group group{contiguous, number, 1, {}};
+  group.kind = contiguous, group.first = number, group.run = 1, group.words = {};
   const auto unsign = [](std::int32_t i) { return static_cast<std::uint32_t>(i); };
   if (pattern_.cols >= height) {
     const Stretches& found = stretches_[number];
     const auto& start = found.start;
     if (found.contiguous) {
       group.words[0] = unsign(slot.col[0]);
-      return group;
+      return;
     }
     at_the_end_ |= found.at_the_end;
     if (found.covered && start[3] - start[0] < 65536) {
@@ -366,7 +396,7 @@ Encoder::Group Encoder::classify(int number) {
         group.words[3] =
             unsign(start[3] - start[0]) | (slot.mask & ~found.second_pair) << 16 | found.second_pair << 24;
       }
-      return group;
+      return;
     }
   }
   fill_padding(slot);
@@ -387,7 +417,6 @@ Encoder::Group Encoder::classify(int number) {
     group.kind = wide;
     for (int l = 0; l < height; ++l) group.words[l] = unsign(slot.col[l]);
   }
-  return group;
 }
 
 // True when the slot has the columns of the group's last one plus 1 and its stretches stay inside x.
@@ -402,7 +431,7 @@ bool Encoder::extends(const Group& group, int number) {
 }
 
 double Encoder::group_slots() {
-  double cost = 8.0 * height * static_cast<double>(slots_.size());
+  std::int64_t cost = 8 * height * static_cast<std::int64_t>(slots_.size());
   groups_.clear();
   if (pattern_.cols >= height) {
     stretches_.resize(std::max(stretches_.size(), slots_.size()));
@@ -412,12 +441,12 @@ double Encoder::group_slots() {
     if (!groups_.empty() && extends(groups_.back(), s)) {
       ++groups_.back().run;
     } else {
-      groups_.push_back(classify(s));
-      cost += 4.0 * group_words[groups_.back().kind];
+      classify(s, groups_.emplace_back());
+      cost += 4 * group_words[groups_.back().kind];
     }
     cost += work[groups_.back().kind];
   }
-  return cost;
+  return static_cast<double>(cost);
 }
 
 // The numbers of the slots when full diagonals and others are taken together.

@@ -238,8 +238,9 @@ class Encoder {
   void add_slots_by_rank();
   void fill_padding(Slot& slot) const;
   double group_slots();  // returns the cost
-  Group classify(int slot);
+  void classify(int slot, Group& group);
   bool extends(const Group& group, int slot);
+  bool sorting_saves_slots(int rows, const std::array<std::int64_t, window>& length, std::int64_t longest);
   bool sorting_pays(std::int64_t first, int rows, const std::array<std::int64_t, window>& length,
                     const std::array<unsigned char, window>& order);
   void encode_rows_of_slice(std::int64_t first, int rows, int s, const unsigned char* order, Result& result);

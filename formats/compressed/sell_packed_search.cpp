@@ -52,8 +52,10 @@ void FindStretches(const Slot* slots, std::size_t count, std::int64_t cols, Stre
   const auto last_start = static_cast<std::int32_t>(cols - height);
   const auto nothing = hn::Set(d, no_column);
   Eight<DU> bit, shift;
+  Eight<D> lane_number;
   for (int i = 0; i < registers; ++i) {
     const auto lane = hn::Iota(du, static_cast<std::uint32_t>(i * lanes));
+    lane_number.v[i] = hn::Iota(d, static_cast<std::int32_t>(i * lanes));
     bit.v[i] = hn::Shl(hn::Set(du, 1), lane), shift.v[i] = hn::ShiftLeft<2>(lane);
   }
   for (std::size_t s = 0; s < count; ++s) {
@@ -66,18 +68,28 @@ void FindStretches(const Slot* slots, std::size_t count, std::int64_t cols, Stre
       const auto in_use = hn::RebindMask(d, hn::Ne(hn::And(hn::Set(du, slot.mask), bit.v[i]), hn::Zero(du)));
       left.v[i] = hn::IfThenElse(in_use, col, nothing);
       index.v[i] = second.v[i] = hn::Zero(du);
-      contiguous &= hn::AllTrue(d, hn::Eq(col, hn::Iota(d, slot.col[0] + i * lanes)));
+      contiguous &= hn::AllTrue(d, hn::Eq(hn::Sub(col, hn::Set(d, slot.col[0])), lane_number.v[i]));
       const auto next = hn::Add(hn::LoadU(d, before.col.data() + i * lanes), hn::Set(d, 1));
       follows &= hn::AllTrue(d, hn::Eq(left.v[i], hn::IfThenElse(in_use, next, nothing)));
+    }
+    if (follows && out[s - 1].start[3] < last_start && !out[s - 1].at_the_end) {
+      // All of the slot before, one column on.
+      out[s] = out[s - 1];
+      for (std::int32_t& start : out[s].start) ++start;
+      out[s].follows = true;
+      continue;
     }
     Stretches found{};
     found.contiguous = contiguous, found.follows = follows;
     std::int32_t low = Lowest(left);
     for (unsigned t = 0; t < 4; ++t) {
-      const bool open = low != no_column;
-      found.at_the_end |= low > last_start && open;
-      found.start[t] = open || t == 0 ? std::min(low, last_start) : found.start[t - 1];
-      found.count += open;
+      if (low == no_column) {
+        found.start[t] = t == 0 ? last_start : found.start[t - 1];
+        continue;
+      }
+      found.at_the_end |= low > last_start;
+      found.start[t] = std::min(low, last_start);
+      ++found.count;
       const auto from = hn::Set(d, std::min(low, last_start));
       for (int i = 0; i < registers; ++i) {
         const auto distance = hn::BitCast(du, hn::Sub(left.v[i], from));
