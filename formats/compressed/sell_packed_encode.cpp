@@ -231,7 +231,7 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
     if (!add_slots_by_diagonal()) add_slots_by_rank(), rule = full_then_rank;
     cost = group_slots();
     // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
-    if (groups_.back().kind != contiguous) {
+    if (groups_.back().kind != contiguous && least_cost_by_rank() < least_gain * cost) {
       std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
       add_all_by_rank();
       const double cost_by_rank = group_slots();
@@ -251,6 +251,16 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
   }
   emit(live, rule, result);
   return cost;
+}
+
+// Of the whole slice, after full diagonals were taken: a slot that neither is one of them nor continues the one
+// before begins a pair at best, as the longest row tells.
+double Encoder::least_cost_by_rank() const {
+  const auto lane = static_cast<std::size_t>(std::max_element(length_.begin(), length_.end()) - length_.begin());
+  const std::int32_t* col = columns_[lane];
+  std::int64_t beginnings = 0;
+  for (const std::int32_t k : rest_[lane]) beginnings += k == 0 || col[k] != col[k - 1] + 1;
+  return static_cast<double>((8 * height + work[pair]) * length_[lane] + 4 * group_words[pair] * beginnings);
 }
 
 void Encoder::keep_all_rows() {

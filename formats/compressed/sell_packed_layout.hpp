@@ -231,6 +231,7 @@ class Encoder {
   void encode_natural_slice(std::int64_t row, Result& result);
   static void learn_shape(Shape& shape, std::int64_t row);
   double encode_slice(const std::array<std::int64_t, height>& rows, bool natural, Result& result);
+  double least_cost_by_rank() const;
   void keep_all_rows();
   void add_all_by_rank();
   bool take_full_diagonals();
