@@ -153,7 +153,9 @@ void Encoder::encode_natural_slice(std::int64_t row, Result& result) {
   hash ^= static_cast<std::uint32_t>(col[entries - 1] - base) * 0xc2b2ae35u;
   hash ^= static_cast<std::uint32_t>(col[entries / 2] - base) * 0x27d4eb2fu;
   Shape& shape = known_[(hash ^ hash >> 15) % shapes];
-  bool same = shape.ends == ends && row + shape.reach <= pattern_.cols;
+  std::uint32_t other_ends = 0;  // one by one: all at once would wait for the stores above
+  for (int l = 0; l < height; ++l) other_ends |= shape.ends[l] ^ ends[l];
+  bool same = other_ends == 0 && row + shape.reach <= pattern_.cols;
   if (same) {
     std::int32_t differ = 0;
     const std::int32_t* known = shape.columns.data();
@@ -253,10 +255,11 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
   return cost;
 }
 
-// Of the whole slice, after full diagonals were taken: a slot that neither is one of them nor continues the one
-// before begins a pair at best, as the longest row tells.
+// Of the whole slice, after full diagonals were taken: a slot that neither is one of them nor continues the
+// one before begins a pair at best, as the longest row tells.
 double Encoder::least_cost_by_rank() const {
-  const auto lane = static_cast<std::size_t>(std::max_element(length_.begin(), length_.end()) - length_.begin());
+  const auto lane =
+      static_cast<std::size_t>(std::max_element(length_.begin(), length_.end()) - length_.begin());
   const std::int32_t* col = columns_[lane];
   std::int64_t beginnings = 0;
   for (const std::int32_t k : rest_[lane]) beginnings += k == 0 || col[k] != col[k - 1] + 1;
@@ -388,8 +391,10 @@ void Encoder::classify(int number, Group& group) {
   group.kind = contiguous, group.first = number, group.run = 1, group.words = {};
   const auto unsign = [](std::int32_t i) { return static_cast<std::uint32_t>(i); };
   if (pattern_.cols >= height) {
-    const Stretches& found = stretches_[number];
-    const auto& start = found.start;
+    const std::int32_t after = stretches_[number].after;
+    const Stretches& found = stretches_[number - after];
+    std::array<std::int32_t, 4> start = found.start;
+    for (std::int32_t& column : start) column += after;
     if (found.contiguous) {
       group.words[0] = unsign(slot.col[0]);
       return;

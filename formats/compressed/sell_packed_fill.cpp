@@ -37,7 +37,9 @@ class Sources {
     hash ^= static_cast<std::uint32_t>(col[0] - row) * 0x9e3779b1u;
     hash ^= static_cast<std::uint32_t>(col[entries / 2] - row) * 0x27d4eb2fu;
     Known& known = known_[(hash ^ hash >> 16) % shapes];
-    if (known.rule == rule && std::equal(rows.length, rows.length + height, known.length)) {
+    std::uint32_t other_lengths = 0;
+    for (int l = 0; l < height; ++l) other_lengths |= rows.length[l] ^ known.length[l];
+    if (known.rule == rule && other_lengths == 0) {
       std::int32_t differ = 0;
       for (std::uint32_t k = 0; k < entries; ++k) differ |= (col[k] - row) ^ known.col[k];
       if (differ == 0) return known.of.data();

@@ -175,6 +175,9 @@ struct Slot {
 // Up to four stretches of eight columns, ascending, that hold the columns of a slot; the last may be moved
 // down so that it ends with x.
 struct Stretches {
+  // 0, or how many slots before the one lies whose stretches this slot has, moved on by as many columns; of
+  // the rest only `follows` is written then.
+  std::int32_t after;
   std::array<std::int32_t, 4> start;  // those not needed equal the last that is
   std::uint32_t index;        // 4 bits a lane: 8 for the second of a pair, and the place in the stretch
   std::uint32_t second_pair;  // lanes of the last two

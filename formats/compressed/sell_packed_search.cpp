@@ -16,7 +16,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 void SlotsByRank(const std::int32_t* const* columns, const std::int32_t* length, std::int32_t slots,
                  Slot* out) {
-  for (std::int32_t k = 0; k < slots; ++k) {
+  const std::int32_t shortest = std::max(0, *std::min_element(length, length + height));
+  for (std::int32_t k = 0; k < shortest; ++k) {
+    for (int l = 0; l < height; ++l) out[k].col[l] = columns[l][k];
+    out[k].mask = 255;
+  }
+  for (std::int32_t k = shortest; k < slots; ++k) {
     std::uint32_t mask = 0;
     for (int l = 0; l < height; ++l) mask |= k < length[l] ? 1u << l : 0u;
     for (int l = 0; l < height; ++l) out[k].col[l] = columns[l][std::min(k, length[l] - 1)];
@@ -58,6 +63,7 @@ void FindStretches(const Slot* slots, std::size_t count, std::int64_t cols, Stre
     lane_number.v[i] = hn::Iota(d, static_cast<std::int32_t>(i * lanes));
     bit.v[i] = hn::Shl(hn::Set(du, 1), lane), shift.v[i] = hn::ShiftLeft<2>(lane);
   }
+  std::int32_t after = 0, most_after = 0;  // of the last slot with stretches of its own
   for (std::size_t s = 0; s < count; ++s) {
     const Slot &slot = slots[s], &before = slots[s == 0 ? 0 : s - 1];
     Eight<D> left;  // no_column where not in use or done
@@ -72,11 +78,8 @@ void FindStretches(const Slot* slots, std::size_t count, std::int64_t cols, Stre
       const auto next = hn::Add(hn::LoadU(d, before.col.data() + i * lanes), hn::Set(d, 1));
       follows &= hn::AllTrue(d, hn::Eq(left.v[i], hn::IfThenElse(in_use, next, nothing)));
     }
-    if (follows && out[s - 1].start[3] < last_start && !out[s - 1].at_the_end) {
-      // All of the slot before, one column on.
-      out[s] = out[s - 1];
-      for (std::int32_t& start : out[s].start) ++start;
-      out[s].follows = true;
+    if (follows && after < most_after) {
+      out[s].after = ++after, out[s].follows = true;
       continue;
     }
     Stretches found{};
@@ -105,6 +108,7 @@ void FindStretches(const Slot* slots, std::size_t count, std::int64_t cols, Stre
     for (int i = 0; i < registers; ++i) index.v[i] = hn::Shl(index.v[i], shift.v[i]);
     found.index = Together(index), found.second_pair = Together(second);
     out[s] = found;
+    after = 0, most_after = found.at_the_end ? 0 : last_start - found.start[3];
   }
 }
 
