@@ -36,6 +36,27 @@ std::string_view baseline_name(Baseline baseline) {
   return baseline == Baseline::rhs ? "rhs" : "initial-residual";
 }
 
+namespace {
+
+Json fem_json(const MatrixSpec& matrix) {
+  const fem::Spec& spec = *matrix.fem;
+  Json json;
+  if (spec.shape == fem::Shape::hexahedron) json["degree"] = spec.degree;
+  if (matrix.mesh) {
+    json["mesh"] = matrix.mesh.given;
+  } else {
+    json["n"] = spec.n;
+    json["distortion"] = spec.distortion;
+  }
+  json["physics"] = fem::to_string(spec.physics);
+  if (spec.physics == fem::Physics::elasticity)
+    json["young"] = spec.material.young, json["poisson"] = spec.material.poisson;
+  json["storage"] = spec.assembled ? "assembled" : "element";
+  return json;
+}
+
+}  // namespace
+
 Json problem_json(const Problem& p) {
   Json matrix;
   if (p.matrix.file) {
@@ -49,6 +70,7 @@ Json problem_json(const Problem& p) {
       else
         matrix["generate"][name] = value;
     }
+    if (p.matrix.fem) matrix["generate"].update(fem_json(p.matrix));
   }
   const StoppingRule& rule = p.solver.options.stopping;
   Json json;
@@ -77,6 +99,9 @@ Json problem_json(const Problem& p) {
                       {"kernel", p.op.kernel},
                       {"space", to_string(p.op.space)},
                       {"threads", p.op.threads}};
+  if (p.matrix.fem && !p.matrix.fem->assembled)
+    json["operator"] = {
+        {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
   json["output"] = {{"solution", path(p.output.solution)},
                     {"report", path(p.output.report)},
                     {"history", path(p.output.history)}};

@@ -101,12 +101,15 @@ class ProblemReader {
   void read_generate(const Node& node) {
     std::vector<std::string_view> kinds, names{"kind"};
     for (const GeneratorEntry& entry : generators()) kinds.push_back(entry.kind);
+    kinds.insert(kinds.end(), {"fem-hex", "fem-tet"});
     if (node.kind != Node::Kind::map || !node.find("kind"))
       fail(node.place,
            fmt::format("matrix.generate needs the key 'kind', one of: {}", fmt::join(kinds, ", ")));
     // The kind decides which other keys there are.
     const Node& kind_node = node.find("kind")->value;
     const std::string kind = read_text(kind_node, "matrix.generate.kind");
+    problem_.matrix.kind = kind;
+    if (kind == "fem-hex" || kind == "fem-tet") return read_fem(node, kind);
     const auto found = std::find_if(generators().begin(), generators().end(),
                                     [&](const GeneratorEntry& entry) { return entry.kind == kind; });
     if (found == generators().end())
@@ -114,7 +117,6 @@ class ProblemReader {
                                         fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
     for (const GeneratorParam& param : found->params) names.push_back(param.name);
     const Section section(node, fmt::format("matrix.generate ({})", kind), names);
-    problem_.matrix.kind = kind;
     for (const GeneratorParam& param : found->params) {
       const Node* value = section.find(param.name);
       const std::string path = fmt::format("matrix.generate.{}", param.name);
@@ -126,6 +128,54 @@ class ProblemReader {
         number = read_number(*value, path, param.smallest, param.largest);
       problem_.matrix.params.emplace(param.name, number);
     }
+  }
+
+  // Finite elements on the unit cube, or on tetrahedra of a file.
+  void read_fem(const Node& node, const std::string& kind) {
+    fem::Spec spec;
+    std::vector<std::string_view> names{"kind", "n", "physics", "storage", "distortion", "young", "poisson"};
+    spec.shape = kind == "fem-hex" ? fem::Shape::hexahedron : fem::Shape::tetrahedron;
+    names.push_back(kind == "fem-hex" ? "degree" : "mesh");
+    const Section section(node, fmt::format("matrix.generate ({})", kind), names);
+    if (kind == "fem-tet" && section.has("mesh")) {
+      for (const std::string_view of_cube : {"n", "distortion"})
+        if (section.has(of_cube))
+          fail(section.find(of_cube)->place,
+               fmt::format("matrix.generate.{} belongs to the cube; a mesh is read from a file here",
+                           of_cube));
+      problem_.matrix.mesh = read_path(section, "mesh");
+      spec.mesh = problem_.matrix.mesh.path;
+    }
+    if (kind == "fem-hex") spec.degree = static_cast<int>(section.integer("degree", 1, 1, 4));
+    spec.n = static_cast<int>(section.integer("n", spec.n, 1, 1000));
+    spec.distortion = section.number("distortion", 0, 0, 0.1);
+    spec.physics = section.word("physics", "poisson", {"poisson", "elasticity"}) == "poisson"
+                       ? fem::Physics::poisson
+                       : fem::Physics::elasticity;
+    for (const std::string_view of_elasticity : {"young", "poisson"})
+      if (section.has(of_elasticity) && spec.physics != fem::Physics::elasticity)
+        fail(section.find(of_elasticity)->place,
+             fmt::format("matrix.generate.{} belongs to physics: elasticity", of_elasticity));
+    spec.material.young = section.number("young", spec.material.young, smallest_positive, 1e300);
+    spec.material.poisson = section.number("poisson", spec.material.poisson, 0, 0.4999);
+    spec.assembled = section.word("storage", "assembled", {"assembled", "element"}) == "assembled";
+    problem_.matrix.fem = spec;
+  }
+
+  // With element matrices there is no storage format to choose.
+  void check_operator_on_elements(const Section& section) {
+    for (const std::string_view key : {"format", "kernel", "parameters"})
+      if (const Node* given = section.find(key))
+        fail(given->place,
+             fmt::format("operator.{} has no meaning here: with matrix.generate.storage: element the "
+                         "solve runs on the element matrices themselves, by our own code. Remove it "
+                         "(operator.variant says how contributions are added), or use storage: "
+                         "assembled",
+                         key));
+    const std::string variant =
+        section.word("variant", "automatic", {"automatic", "atomic", "coloured", "gather"});
+    for (const auto scatter : {ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather})
+      if (to_string(scatter) == variant) problem_.op.variant = scatter;
   }
 
   struct Named {
@@ -205,8 +255,16 @@ class ProblemReader {
   }
 
   void read_operator(const Node& node) {
-    const Section section(node, "operator", {"format", "parameters", "kernel", "space", "threads"});
+    const Section section(node, "operator",
+                          {"format", "parameters", "kernel", "space", "threads", "variant"});
     OperatorSpec& op = problem_.op;
+    const bool on_elements = problem_.matrix.fem && !problem_.matrix.fem->assembled;
+    if (on_elements)
+      check_operator_on_elements(section);
+    else if (const Node* variant = section.find("variant"))
+      fail(variant->place,
+           "operator.variant says how element matrices are applied; it needs matrix.generate.storage: "
+           "element");
     std::vector<std::string_view> ids{"auto"};
     for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
     if (const Node* format = section.find("format")) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/fem/problem.hpp"
 #include "apps/yaml_tree.hpp"
 #include "core/csr.hpp"
 #include "core/generate/generate.hpp"
@@ -27,6 +28,8 @@ struct MatrixSpec {
   FilePath file;     // or, when empty,
   std::string kind;  // of generator
   GeneratorParams params;
+  std::optional<fem::Spec> fem;  // kinds fem-hex and fem-tet, which have no params
+  FilePath mesh;                 // of fem-tet
   Duplicates duplicates = Duplicates::sum;
   Place place;
 };
@@ -57,6 +60,7 @@ struct OperatorSpec {
   std::string format = "auto";
   FormatParams parameters;
   std::string kernel = "native";
+  ElementScatter variant = ElementScatter::automatic;  // storage: element only
   Space space = Space::host;
   int threads = 0;  // 0: what OMP_NUM_THREADS says, or all
 };

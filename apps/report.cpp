@@ -66,6 +66,7 @@ std::string report_json(const SolveRecord& r) {
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
   json["switches"] = Json::array();
   json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
+  if (r.elements > 0) json["matrix"]["elements"] = r.elements;
   json["machine"] = machine_json(r.threads);
   json["problem"] = problem_json(r.problem);
   return text(json);
@@ -89,7 +90,10 @@ std::string summary(const SolveRecord& r) {
   };
   const std::string matrix = p.matrix.file ? p.matrix.file.given : p.matrix.kind;
   row("problem", p.title.empty() ? matrix : p.title);
-  row("matrix", fmt::format("{}: {} rows, {} nonzeros", matrix, grouped(r.rows), grouped(r.nonzeros)));
+  row("matrix", r.elements > 0
+                    ? fmt::format("{}: {} rows, {} element matrices of {} entries", matrix, grouped(r.rows),
+                                  grouped(r.elements), grouped(r.nonzeros))
+                    : fmt::format("{}: {} rows, {} nonzeros", matrix, grouped(r.rows), grouped(r.nonzeros)));
   row("method", fmt::format("{}, preconditioner {}",
                             p.solver.method == "gmres" ? fmt::format("gmres({})", p.solver.options.restart)
                                                        : p.solver.method,

@@ -58,6 +58,8 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   const SolveReport& result = record.result;
   if (result.converged()) return {};
   std::string text(protean::advice(result.reason));
+  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
+    return text;  // element matrices
   if (record.problem.solver.method == "cg" && result.reason != StopReason::interrupted) {
     const double difference = asymmetry(context, csr);
     if (difference > 1e-12)
@@ -92,15 +94,19 @@ int solve(const SolveArguments& arguments) {
   record.threads = host->threads();
 
   progress.stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
-  LinearSystem system = make_system(host, problem);
+  LinearSystem system = make_system(host, problem, context);
   const CsrMatrix<double>& csr = system.csr;
   record.rows = csr.rows(), record.nonzeros = csr.nonzeros();
+  if (system.elements) {
+    record.rows = system.elements->rows(), record.nonzeros = system.elements->entries();
+    record.elements = system.elements->elements();
+  }
   record.seconds.read = clock.lap();
 
   CsrMatrix<double> source = csr;
   if (context != host) {
     progress.stage("copying to the GPU");
-    source = upload(context, csr);
+    if (!system.elements) source = upload(context, csr);
     system.b = moved(context, *context, std::move(system.b));
     system.x0 = moved(context, *context, std::move(system.x0));
     record.seconds.upload = clock.lap();
@@ -110,13 +116,21 @@ int solve(const SolveArguments& arguments) {
   Vector<double>& x = system.x0;
 
   progress.stage("converting the matrix");
-  const FormatEntry& entry = pick_format(*host, csr, problem.op, record.format_reason);
-  const auto A = make_matrix(entry, source, context, problem.op.parameters, problem.op.kernel);
-  context->synchronize();
-  record.format = entry.id, record.kernel = A->kernel(), record.parameters = A->params();
-  record.kernel_note = kernel_note(entry, context->space(), A->kernel());
+  std::unique_ptr<LinearOperator<double>> A;
+  if (system.elements) {
+    record.format = system.elements->name(), record.kernel = "native";
+    record.matrix_bytes = system.elements->bytes();
+    A = std::move(system.elements);
+  } else {
+    const FormatEntry& entry = pick_format(*host, csr, problem.op, record.format_reason);
+    auto matrix = make_matrix(entry, source, context, problem.op.parameters, problem.op.kernel);
+    context->synchronize();
+    record.format = entry.id, record.kernel = matrix->kernel(), record.parameters = matrix->params();
+    record.kernel_note = kernel_note(entry, context->space(), matrix->kernel());
+    record.matrix_bytes = matrix->bytes();
+    A = std::move(matrix);
+  }
   record.vector_kernels = context->vector_kernels();
-  record.matrix_bytes = A->bytes();
   record.seconds.convert = clock.lap();
 
   progress.stage("setting up");

@@ -27,7 +27,8 @@ struct Seconds {
 // All that is known after a solve; the report and the summary are made of it.
 struct SolveRecord {
   Problem problem;
-  std::int64_t rows = 0, nonzeros = 0;
+  std::int64_t rows = 0, nonzeros = 0;  // on element matrices: their entries, and
+  std::int64_t elements = 0;            // how many there are
   int threads = 0;
   std::string format, kernel, format_reason;  // the reason is empty when the user named the format
   std::string kernel_note;                    // what a user of the kernel should know

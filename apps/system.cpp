@@ -81,10 +81,32 @@ std::string matrix_name(const MatrixSpec& spec) {
   return spec.file ? fmt::format("the matrix '{}'", spec.file.path) : "the matrix";
 }
 
+// The solve is on element matrices.
+LinearSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
+  LinearSystem system;
+  const fem::System source = fem::make_system(*host, *problem.matrix.fem);
+  system.elements = source.on(context, problem.op.variant);
+  const std::int64_t rows = system.elements->rows();
+  if (rows == 0)
+    fail(problem.matrix.place, "all nodes of the mesh are on its boundary; there is nothing to solve");
+  system.x0 = make_vector(host, problem.initial_guess, rows, "initial_guess.file");
+  system.b = make_vector(host, problem.rhs.vector, rows, rhs_key(problem));
+  if (problem.rhs.from_solution) {
+    system.exact = std::move(system.b);
+    system.b = Vector<double>(host, rows);
+    Vector<double> x(context, rows), y(context, rows);
+    copy<double>(*context, system.exact, x);
+    system.elements->apply(x, y);
+    copy<double>(*context, y, system.b);
+  }
+  return system;
+}
+
 }  // namespace
 
 void require_inputs(const Problem& problem) {
   require_input(problem.matrix.file, "matrix.file");
+  require_input(problem.matrix.mesh, "matrix.generate.mesh");
   require_input(problem.rhs.vector.file, rhs_key(problem));
   require_input(problem.initial_guess.file, "initial_guess.file");
 }
@@ -100,6 +122,7 @@ void require_outputs(const Problem& problem) {
   const FilePath self{problem.file, problem.file, {}};
   const Named inputs[] = {{"the problem file", self},
                           {"matrix.file", problem.matrix.file},
+                          {"matrix.generate.mesh", problem.matrix.mesh},
                           {"rhs", problem.rhs.vector.file},
                           {"initial_guess", problem.initial_guess.file}};
   for (const Named& output : outputs) {
@@ -139,7 +162,13 @@ Vector<double> moved(const ContextPtr& target, const Context& device, Vector<dou
 
 CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& spec) {
   CsrMatrix<double> csr;
-  if (spec.file)
+  if (spec.fem && !spec.fem->assembled)
+    fail(spec.place,
+         "with storage: element there is no assembled matrix, which this command needs; use storage: "
+         "assembled");
+  if (spec.fem)
+    csr = fem::make_system(*context, *spec.fem).on(context, ElementScatter::automatic)->assemble();
+  else if (spec.file)
     csr = read_matrix(context, spec.file.path, {.duplicates = spec.duplicates, .allow_not_finite = false});
   else
     csr = generate(context, spec.kind, spec.params);
@@ -149,8 +178,10 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   return csr;
 }
 
-LinearSystem make_system(const ContextPtr& host, const Problem& problem) {
+LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
   LinearSystem system;
+  if (problem.matrix.fem && !problem.matrix.fem->assembled && context)
+    return make_element_system(host, problem, context);
   system.csr = make_matrix_data(host, problem.matrix);
   const CsrMatrix<double>& csr = system.csr;
   if (csr.rows() != csr.cols())

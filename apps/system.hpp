@@ -1,5 +1,6 @@
 // The system a problem file describes, in memory: what `solve`, `compare` and `inspect` begin with.
 #pragma once
+#include <memory>
 #include <string_view>
 
 #include "apps/clock.hpp"
@@ -23,13 +24,16 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spe
 
 struct LinearSystem {
   CsrMatrix<double> csr;
+  std::unique_ptr<ElementOperator<double>>
+      elements;  // instead of csr: storage: element, where the solve runs
   Vector<double> b, x0;
   Vector<double> exact;  // empty unless the right-hand side was made from a solution
 };
 
-// Everything in host memory. b is made with format csr whatever the problem's format, so that every format
-// gets the same b, bit for bit. Refuses a matrix that is not square.
-LinearSystem make_system(const ContextPtr& host, const Problem& problem);
+// Everything in host memory, but for element matrices, which are made in `context`. b is made with format csr
+// whatever the problem's format, so that every format gets the same b, bit for bit (of element matrices by
+// themselves). Refuses a matrix that is not square.
+LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr);
 
 // The vector in the memory of `target`; the copy is made by `device`.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);

@@ -255,6 +255,18 @@ class HostElements final : public ElementOperator<T> {
   mutable std::mutex results_in_use_;
 };
 
+// Gathering writes and reads a result for each row of an element, beside (m + 1) / 2 or m entries of its row;
+// colours need one parallel loop each.
+ElementScatter choose_scatter(const Context& context, std::span<const ElementShape> shapes, int components) {
+  if (context.threads() == 1) return ElementScatter::atomic;
+  std::int64_t rows = 0, elements = 0;
+  for (const ElementShape& shape : shapes) {
+    rows += shape.elements * shape.nodes * components;
+    elements += shape.elements;
+  }
+  return rows >= 16 * elements ? ElementScatter::gather : ElementScatter::coloured;
+}
+
 }  // namespace
 
 template <class T>
@@ -268,8 +280,9 @@ std::unique_ptr<ElementOperator<T>> make_host_elements(ContextPtr context, std::
           fmt::format("group {} lies in device memory; an operator on the host needs host memory", g));
     shapes.push_back({groups[g].elements, groups[g].nodes, groups[g].connectivity});
   }
-  const ElementScatter scatter =
-      options.scatter == ElementScatter::automatic ? ElementScatter::coloured : options.scatter;
+  const ElementScatter scatter = options.scatter == ElementScatter::automatic
+                                     ? choose_scatter(*context, shapes, options.components)
+                                     : options.scatter;
   auto plan = std::make_shared<ElementPlan>(
       plan_elements(context, nodes, shapes, options, host_lanes<T>,
                     scatter == ElementScatter::coloured ? Colouring::batches : Colouring::none));

@@ -32,7 +32,8 @@ struct ElementPlan;
 
 // How the contributions of elements that share an unknown come together.
 enum class ElementScatter : unsigned char {
-  // Host: coloured. Device: atomic.
+  // Device: atomic. Host: atomic for one thread (nothing is shared then); for several, gather where elements
+  // have 16 rows or more, coloured where they are smaller and the results would weigh too much.
   automatic,
   // Added to y as they come: the order of sums is that of the run, so the last bits may differ between runs.
   // On the host only elements at the borders between threads need it; one thread always adds in one order.

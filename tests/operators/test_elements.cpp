@@ -441,7 +441,19 @@ TEST(ElementOperators, HalfOfASymmetricStoreIsHalf) {
   const auto half = make_element_operator<double>(test_context(), mesh.nodes, numbers.groups, o);
   EXPECT_EQ(full->bytes() - half->bytes(), std::size_t{8} * 8 * (125 * 125 - 125 * 126 / 2));
   EXPECT_EQ(full->entries(), 8 * 125 * 125);
-  EXPECT_EQ(full->name(), "lma-coloured");
+  EXPECT_EQ(full->name(), "lma-gather");
+}
+
+TEST(ElementOperators, AutomaticIsNamed) {
+  const auto name = [](const char* mesh_name, int threads) {
+    const ElementMesh& mesh = element_mesh(mesh_name);
+    const auto numbers = element_numbers<double>(mesh, true);
+    return std::string(
+        make_element_operator<double>(Context::host(threads), mesh.nodes, numbers.groups)->name());
+  };
+  EXPECT_EQ(name("cubes_1", 1), "lma-atomic");
+  EXPECT_EQ(name("cubes_1", 2), "lma-coloured");
+  EXPECT_EQ(name("cubes_2", 2), "lma-gather");
 }
 
 TEST(ElementOperators, TheSameBitsForAnyNumberOfThreads) {

@@ -84,7 +84,7 @@ std::vector<ElementMesh> build() {
   add("cubes_2", "quadratic elements", 729, {cubes(4, 2)});
   add("cubes_4", "m = 125", 729, {cubes(2, 4)});
   add("cubes_1_vector", "three unknowns a node", 512, {cubes(7, 1)}, 3);
-  add("cubes_4_vector", "m = 375", 729, {cubes(2, 4)}, 3);
+  add("cubes_4_vector", "m = 375", 125, {cubes(1, 4)}, 3);
   add("mixed", "groups of different sizes, an empty one", 512,
       {cubes(7, 1),
        random_elements(512, 4, 77, 3),
