@@ -73,9 +73,12 @@ struct ProductTask {
     }
   }
 };
+// For a launch of so many blocks. Without a dot product where `result` is null.
 template <class T>
-ProductTask<T> product_task(const DeviceState& state, T alpha, const T* x, T beta, T* y, T* result) {
-  return {alpha, x, beta, y, state.partials, state.arrived, result, state.stop};
+ProductTask<T> product_task(const Context& context, std::int64_t blocks, T alpha, const T* x, T beta, T* y,
+                            T* result) {
+  const device::Sums<T> sums = result ? device::sums_into<1>(context, blocks, result) : device::Sums<T>();
+  return {alpha, x, beta, y, sums.parts, sums.arrived, sums.result, context.device_state().stop};
 }
 
 // Blocks of a product that has `pieces` of work for a block, of which the device holds eight a processor.

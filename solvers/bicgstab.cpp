@@ -72,6 +72,11 @@ class BiCgStab final : public Method<T> {
   std::int64_t phase() const noexcept override { return 0; }
   void set_phase(std::int64_t) noexcept override { guard_step(); }
 
+  // An operator that is not ours may store its dot product in any way.
+  bool scalars_in_coefficients(const System<T>& s) const noexcept override {
+    return !s.general_preconditioner();
+  }
+
   Signals<T> signals() const noexcept override {
     return {.residual_squared = scalars_.data() + RR, .guards = {guards_, guard_count_}};
   }

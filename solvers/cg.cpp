@@ -65,6 +65,11 @@ class Cg final : public Method<T> {
     guard_step();
   }
 
+  // An operator that is not ours may store its dot product in any way.
+  bool scalars_in_coefficients(const System<T>& s) const noexcept override {
+    return !s.general_preconditioner();
+  }
+
   Signals<T> signals() const noexcept override {
     return {.residual_squared = scalars_.data() + 1 + 2 * turn_, .guards = {guards_, guard_count_}};
   }

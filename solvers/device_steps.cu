@@ -1,6 +1,6 @@
-// Steps on a device. The steps of one graph are recorded once; each is followed by a small kernel, the judge,
-// which applies the tests of IterationControl in the same arithmetic and, when one of them ends the run, sets
-// a flag at which all later kernels of the graph return at once. So the host needs no answer before it queues
+// Steps on a device. The steps of one graph are recorded once; the judge of a step (core/device/judge.cuh)
+// applies the tests of IterationControl in the same arithmetic and, when one of them ends the run, sets a
+// flag at which all later kernels of the graph return at once. So the host needs no answer before it queues
 // more work: it keeps one graph ahead and reads the verdicts of the one before. The graph is kept between the
 // solves of a solver as long as it fits.
 #include <cmath>
@@ -9,81 +9,36 @@
 #include <limits>
 
 #include "core/device/copy.hpp"
-#include "core/device/state.hpp"
+#include "core/device/kernel_tools.cuh"
 #include "solvers/steps.hpp"
 
 namespace protean::detail {
 namespace {
 
-constexpr int most_steps = 256, most_guards = 4;
+using device::Judge, device::Judgement;
+constexpr int most_steps = Judgement::most_steps, most_guards = Judgement::most_guards;
 
-// In device memory, copied to the host after each graph.
-struct Judgement {
-  int ended;                      // not 0: the run has ended
-  int steps;                      // done in this graph
-  long long left;                 // before max_iterations
-  double goal, limit;             // of the residual: reached below, diverged above
-  double guards[most_guards][3];  // value and the two scales, at the last step
-  double residual_squared[most_steps];
-};
-// Beside it, read by kernels only: stop[k] is not 0 when step k of the graph is not to be done.
-
+// Where no vector operation takes the judge along. One warp.
 template <class T>
-struct GuardArgs {
-  const T *value, *scale_a, *scale_b;
-  double factor;
-  bool positive;
-};
-
-template <class T>
-struct JudgeArgs {
-  const T* residual_squared;
-  int guards, step, steps;  // step `step` of a graph of `steps`
-  GuardArgs<T> guard[most_guards];
-};
-
-__global__ void open_graph(Judgement* j, int* stop, int steps) {
-  const int ended = j->ended;
-  for (int k = threadIdx.x; k < steps; k += blockDim.x) stop[k] = ended;
-  if (threadIdx.x == 0) j->steps = 0;
+__global__ void judge_alone(Judge<T> judge) {
+  const bool ended = device::stopped(judge.stop + judge.step);
+  const auto loaded = judge.load();
+  if (!ended) judge(loaded, [](const T*, T number) { return number; });
 }
 
-// One warp.
-template <class T>
-__global__ void judge(JudgeArgs<T> args, Judgement* j, int* stop) {
-  // All that is needed is read before anything is decided, so that one wait serves all of it.
-  const int lane = threadIdx.x, guard = lane / 3, part = lane % 3;
-  const int done_already = stop[args.step];
-  const T* where = nullptr;
-  if (guard < args.guards) {
-    const GuardArgs<T>& g = args.guard[guard];
-    where = part == 0 ? g.value : part == 1 ? g.scale_a : g.scale_b;
-  }
-  const double number = where ? static_cast<double>(*where) : 0;
-  const double squared = static_cast<double>(*args.residual_squared);
-  const double goal = j->goal, limit = j->limit;
-  const long long left = j->left - 1;
-  if (done_already) return;
-  const double scale = sqrt(__shfl_sync(0xffffffffu, number, 3 * guard + 1)) *
-                       sqrt(__shfl_sync(0xffffffffu, number, 3 * guard + 2));
-  bool end = false;
-  if (guard < args.guards) {
-    j->guards[guard][part] = number;
-    const GuardArgs<T>& g = args.guard[guard];
-    if (part == 0)
-      end =
-          !isfinite(number) || !(g.positive ? number > 0 : fabs(number) > g.factor * (g.scale_a ? scale : 0));
-  }
-  if (lane == 0) {
-    const double residual = sqrt(squared);
-    end |= !isfinite(squared) || squared < 0 || residual <= goal || residual > limit || left <= 0;
-    j->residual_squared[args.step] = squared;
-    j->steps = args.step + 1, j->left = left;
-  }
-  if (__any_sync(0xffffffffu, end)) {
-    if (lane == 0) j->ended = 1;
-    for (int k = args.step + 1 + lane; k < args.steps; k += 32) stop[k] = 1;
-  }
+// Ends a graph: writes the judgement to the host's memory, which is sooner there than by a copy, and makes
+// ready for the next graph. The copies take turns. One block.
+__global__ void close_graph(Judgement* j, int* stop, Judgement* first_copy, Judgement* second_copy) {
+  device::wait_for_stream();
+  Judgement* const copy = j->turn == 0 ? first_copy : second_copy;
+  const int ended = j->ended, steps = j->steps;
+  for (int k = threadIdx.x; k < steps; k += blockDim.x) copy->residual_squared[k] = j->residual_squared[k];
+  for (int k = threadIdx.x; k < most_guards * 3; k += blockDim.x)
+    copy->guards[k / 3][k % 3] = j->guards[k / 3][k % 3];
+  for (int k = threadIdx.x; k < most_steps; k += blockDim.x) stop[k] = ended;
+  if (threadIdx.x == 0) copy->ended = ended, copy->steps = steps, copy->left = j->left;
+  __syncthreads();
+  if (threadIdx.x == 0) j->steps = 0, j->turn = 1 - j->turn;
 }
 
 template <class T>
@@ -240,11 +195,13 @@ class DeviceSteps final : public Steps<T> {
 
   // Sets the judge's limits and queues work: a graph where one can begin, else a single step.
   void start(const IterationControl& control, std::int64_t left) {
+    // Nothing is in flight, so that the slots are free.
     Judgement& header = *slots_[0].copy;
-    header.ended = 0, header.steps = 0, header.left = left;
+    header.turn = first_slot_, header.ended = 0, header.steps = 0, header.left = left;
     header.goal = control.goal(), header.limit = control.too_large();
     PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, guards),
                                        cudaMemcpyHostToDevice, state_.stream));
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(stop_, 0, sizeof(int) * most_steps, state_.stream));
     PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
     if (method_.phase() == 0 && may_record()) {
       launch();
@@ -253,60 +210,49 @@ class DeviceSteps final : public Steps<T> {
     }
   }
 
-  // The step's work and its judge, in this order or, where a graph is being recorded, the judge beside the
-  // last operation of the step.
+  // The step's work and its judge: in the step's last operation where the method allows it, else after it.
   void queue_step(int step, int steps) {
-    {
-      const Stoppable stoppable(state_, stop_ + step);
-      method_.step(*system_);
+    const bool early = method_.scalars_in_coefficients(*system_);
+    const InStep in_step(state_, stop_ + step, early);
+    Judge<T> judge{};
+    if (early) {
+      const std::int64_t phase = method_.phase();
+      method_.set_phase(phase + 1);
+      judge = judge_of(step, steps);
+      method_.set_phase(phase);
+      state_.judge = &judge;
     }
+    method_.step(*system_);
+    device::close_sums<T>(*context_);
+    if (early && !state_.judge) return;
+    device::launch(state_, judge_alone<T>, 1, 32, judge_of(step, steps));
+  }
+
+  Judge<T> judge_of(int step, int steps) const {
     const Signals<T> signals = method_.signals();
-    JudgeArgs<T> args{signals.residual_squared, static_cast<int>(signals.guards.size()), step, steps, {}};
-    for (int g = 0; g < args.guards; ++g) {
+    Judge<T> judge{};
+    judge.residual_squared = signals.residual_squared;
+    judge.guards = static_cast<int>(signals.guards.size());
+    judge.step = step, judge.steps = steps;
+    judge.judgement = judgement_, judge.stop = stop_;
+    for (int g = 0; g < judge.guards; ++g) {
       const Guard<T>& guard = signals.guards[g];
-      args.guard[g] = {guard.value, guard.scale_a, guard.scale_b, static_cast<double>(guard.factor),
-                       guard.test == Test::positive};
+      judge.guard[g] = {guard.value, guard.scale_a, guard.scale_b, static_cast<double>(guard.factor),
+                        guard.test == Test::positive};
     }
-    if (!record_judge_beside(args)) judge<<<1, 32, 0, state_.stream>>>(args, judgement_, stop_);
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    return judge;
   }
 
-  // False where nothing is being recorded, or the run time is too old to tell.
-  bool record_judge_beside([[maybe_unused]] JudgeArgs<T>& args) {
-#if CUDART_VERSION >= 13000
-    cudaStreamCaptureStatus status;
-    cudaGraph_t graph = nullptr;
-    const cudaGraphNode_t* ends = nullptr;
-    std::size_t end_count = 0;
-    PROTEAN_CUDA_CHECK(
-        cudaStreamGetCaptureInfo(state_.stream, &status, nullptr, &graph, &ends, nullptr, &end_count));
-    if (status != cudaStreamCaptureStatusActive || end_count != 1) return false;
-    const cudaGraphNode_t last = ends[0];
-    cudaGraphNode_t before[4];
-    std::size_t before_count = 4;
-    PROTEAN_CUDA_CHECK(cudaGraphNodeGetDependencies(last, before, nullptr, &before_count));
-    if (before_count == 0 || before_count > 4) return false;
-    void* arguments[] = {&args, &judgement_, &stop_};
-    cudaKernelNodeParams kernel{};
-    kernel.func = reinterpret_cast<void*>(judge<T>);
-    kernel.gridDim = dim3(1), kernel.blockDim = dim3(32);
-    kernel.kernelParams = arguments;
-    cudaGraphNode_t node;
-    PROTEAN_CUDA_CHECK(cudaGraphAddKernelNode(&node, graph, before, before_count, &kernel));
-    // What comes next waits for both.
-    PROTEAN_CUDA_CHECK(cudaStreamUpdateCaptureDependencies(state_.stream, &node, nullptr, 1,
-                                                           cudaStreamAddCaptureDependencies));
-    return true;
-#else
-    return false;
-#endif
-  }
-
-  // Kernels queued while this lives return at once when the step's flag is set.
-  struct Stoppable {
+  // Kernels queued while this lives return at once when the step's flag is set, and overlap where they can.
+  struct InStep {
     DeviceState& state;
-    Stoppable(DeviceState& s, const int* flag) : state(s) { state.stop = flag; }
-    ~Stoppable() { state.stop = nullptr; }
+    InStep(DeviceState& s, const int* flag, bool leave_open) : state(s) {
+      state.stop = flag, state.overlap = state.can_overlap, state.leave_open = leave_open;
+    }
+    ~InStep() {
+      state.stop = nullptr, state.overlap = state.leave_open = false, state.open = {};
+      state.judge = nullptr;
+    }
   };
 
   void record() {
@@ -318,8 +264,8 @@ class DeviceSteps final : public Steps<T> {
     cudaGraph_t graph = nullptr;
     PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(state_.stream, cudaStreamCaptureModeThreadLocal));
     try {
-      open_graph<<<1, 32, 0, state_.stream>>>(judgement_, stop_, steps);
       for (int k = 0; k < steps; ++k) queue_step(k, steps);
+      queue_close();
     } catch (...) {
       (void)cudaStreamEndCapture(state_.stream, &graph);
       if (graph) (void)cudaGraphDestroy(graph);
@@ -354,18 +300,20 @@ class DeviceSteps final : public Steps<T> {
 
   void step_alone() {
     const std::int64_t phase = method_.phase();
-    open_graph<<<1, 32, 0, state_.stream>>>(judgement_, stop_, 1);
     queue_step(0, 1);
+    queue_close();
     method_.set_phase(phase);
     ask();
   }
 
-  // Queues the copy of the judgement.
+  void queue_close() {
+    close_graph<<<1, 256, 0, state_.stream>>>(judgement_, stop_, slots_[0].copy, slots_[1].copy);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  // Marks where the judgement is in the slot.
   void ask() {
-    Slot& slot = slots_[(first_slot_ + in_flight_) % 2];
-    PROTEAN_CUDA_CHECK(
-        cudaMemcpyAsync(slot.copy, judgement_, sizeof(Judgement), cudaMemcpyDeviceToHost, state_.stream));
-    PROTEAN_CUDA_CHECK(cudaEventRecord(slot.done, state_.stream));
+    PROTEAN_CUDA_CHECK(cudaEventRecord(slots_[(first_slot_ + in_flight_) % 2].done, state_.stream));
     ++in_flight_;
   }
 

@@ -90,6 +90,10 @@ class Method {
   virtual std::int64_t phase() const noexcept = 0;
   // After steps were replayed: what step() would have left behind on the calling side.
   virtual void set_phase(std::int64_t phase) noexcept = 0;
+  // Whether the scalars that step() computes are read by Coefficients of vector operations and by the judge
+  // only, and what signals() names is final before the step's cg_direction or bicgstab_direction. A device
+  // then need not have a scalar until the next operation, and judges in that one.
+  virtual bool scalars_in_coefficients(const System<T>&) const noexcept { return false; }
   // After begin() and after each step().
   virtual Signals<T> signals() const noexcept = 0;
 };

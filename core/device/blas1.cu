@@ -6,7 +6,7 @@
 
 namespace protean::device {
 
-// Each operation is one launch: a body that reads the scalars once a thread and gives the step for element i.
+// Each operation is one launch: what element i loads and, given the values of the coefficients, stores.
 
 template <class T>
 void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
@@ -23,7 +23,7 @@ void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
 template <class T>
 void fill(const Context& context, T value, VectorView<T> x) {
   T* const xs = x.data;
-  each(context, x.size, [=] __device__() { return [=](std::int64_t i) { xs[i] = value; }; });
+  each<T>(context, x.size, {}, {}, [=] __device__(std::int64_t i) { return [=](T, T) { xs[i] = value; }; });
 }
 
 template <class T>
@@ -31,35 +31,38 @@ void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coef
            VectorView<T> y) {
   const T* const xs = x.data;
   T* const ys = y.data;
-  if (!read_y) {
-    each(context, x.size, [=] __device__() {
-      const T av = evaluate(a);
-      return [=](std::int64_t i) { ys[i] = av * xs[i]; };
+  if (!read_y)
+    each<T>(context, x.size, a, {}, [=] __device__(std::int64_t i) {
+      const T xi = xs[i];
+      return [=](T av, T) { ys[i] = av * xi; };
     });
-    return;
-  }
-  each(context, x.size, [=] __device__() {
-    const T av = evaluate(a), bv = evaluate(b);
-    return [=](std::int64_t i) { ys[i] = av * xs[i] + bv * ys[i]; };
-  });
+  else
+    each<T>(context, x.size, a, b, [=] __device__(std::int64_t i) {
+      const T xi = xs[i], yi = ys[i];
+      return [=](T av, T bv) { ys[i] = av * xi + bv * yi; };
+    });
 }
 
 template <class T>
 void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z) {
   const T *const xs = x.data, *const ys = y.data;
   T* const zs = z.data;
-  each(context, x.size, [=] __device__() { return [=](std::int64_t i) { zs[i] = xs[i] * ys[i]; }; });
+  each<T>(context, x.size, {}, {}, [=] __device__(std::int64_t i) {
+    const T zi = xs[i] * ys[i];
+    return [=](T, T) { zs[i] = zi; };
+  });
 }
 
 template <class T>
 void reciprocal(const Context& context, VectorView<T> d, T* result) {
   T* const ds = d.data;
-  reduce<1, T>(
-      context, d.size,
-      [=] __device__() {
-        return [=](std::int64_t i, T(&sums)[1]) {
-          const T inverse = T(1) / ds[i];
-          const bool good = isfinite(ds[i]) && isfinite(inverse);
+  reduce<1>(
+      context, d.size, Coefficient<T>{}, Coefficient<T>{},
+      [=] __device__(std::int64_t i) {
+        const T di = ds[i];
+        return [=](T, T, T(&sums)[1]) {
+          const T inverse = T(1) / di;
+          const bool good = isfinite(di) && isfinite(inverse);
           sums[0] += good ? T(0) : T(1);
           ds[i] = good ? inverse : T(1);
         };
@@ -95,28 +98,30 @@ void max_abs(const Context& context, VectorView<const T> x, T* result) {
 
 template <class T>
 void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
-  each(context, 1, [=] __device__() { return [=](std::int64_t) { *result = evaluate(a) * evaluate(b); }; });
+  each<T>(context, 1, a, b, [=] __device__(std::int64_t) { return [=](T av, T bv) { *result = av * bv; }; });
 }
 
 template <class T>
 void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
   const T *const xs = x.data, *const ys = y.data;
-  reduce<1, T>(
-      context, x.size,
-      [=] __device__() { return [=](std::int64_t i, T(&sums)[1]) { sums[0] += xs[i] * ys[i]; }; }, result);
+  reduce<1>(
+      context, x.size, Coefficient<T>{}, Coefficient<T>{},
+      [=] __device__(std::int64_t i) {
+        const T xi = xs[i], yi = ys[i];
+        return [=](T, T, T(&sums)[1]) { sums[0] += xi * yi; };
+      },
+      result);
 }
 
 template <class T>
 void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
               T* result) {
   const T *const xs = x.data, *const ys = y.data, *const zs = z.data;
-  reduce<2, T>(
-      context, x.size,
-      [=] __device__() {
-        return [=](std::int64_t i, T(&sums)[2]) {
-          const T xi = xs[i];
-          sums[0] += xi * ys[i], sums[1] += xi * zs[i];
-        };
+  reduce<2>(
+      context, x.size, Coefficient<T>{}, Coefficient<T>{},
+      [=] __device__(std::int64_t i) {
+        const T xi = xs[i], yi = ys[i], zi = zs[i];
+        return [=](T, T, T(&sums)[2]) { sums[0] += xi * yi, sums[1] += xi * zi; };
       },
       result);
 }
@@ -125,12 +130,12 @@ template <class T>
 void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result) {
   const T* const xs = x.data;
   T* const ys = y.data;
-  reduce<1, T>(
-      context, x.size,
-      [=] __device__() {
-        const T av = evaluate(a);
-        return [=](std::int64_t i, T(&sums)[1]) {
-          const T yi = ys[i] + av * xs[i];
+  reduce<1>(
+      context, x.size, a, Coefficient<T>{},
+      [=] __device__(std::int64_t i) {
+        const T xi = xs[i], old = ys[i];
+        return [=](T av, T, T(&sums)[1]) {
+          const T yi = old + av * xi;
           ys[i] = yi;
           sums[0] += yi * yi;
         };
@@ -143,9 +148,9 @@ void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, 
                Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
   const T *const xs = x.data, *const vs = v.data;
   T *const ys = y.data, *const ws = w.data;
-  each(context, x.size, [=] __device__() {
-    const T av = evaluate(a), bv = evaluate(b);
-    return [=](std::int64_t i) { ys[i] += av * xs[i], ws[i] += bv * vs[i]; };
+  each<T>(context, x.size, a, b, [=] __device__(std::int64_t i) {
+    const T xi = xs[i], yi = ys[i], vi = vs[i], wi = ws[i];
+    return [=](T av, T bv) { ys[i] = yi + av * xi, ws[i] = wi + bv * vi; };
   });
 }
 
@@ -154,9 +159,9 @@ void multiply_add(const Context& context, VectorView<const T> d, VectorView<cons
                   VectorView<T> y) {
   const T *const ds = d.data, *const xs = x.data;
   T* const ys = y.data;
-  each(context, y.size, [=] __device__() {
-    const T bv = evaluate(b);
-    return [=](std::int64_t i) { ys[i] = ds[i] * xs[i] + bv * ys[i]; };
+  each<T>(context, y.size, {}, b, [=] __device__(std::int64_t i) {
+    const T zi = ds[i] * xs[i], yi = ys[i];
+    return [=](T, T bv) { ys[i] = zi + bv * yi; };
   });
 }
 
@@ -165,14 +170,14 @@ void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q
                  VectorView<T> r, T* result) {
   const T *const qs = q.data, *const ds = d.size > 0 ? d.data : nullptr;
   T* const rs = r.data;
-  reduce<2, T>(
-      context, r.size,
-      [=] __device__() {
-        const T av = evaluate(a);
-        return [=](std::int64_t i, T(&sums)[2]) {
-          const T ri = rs[i] - av * qs[i], rr = ri * ri;
+  reduce<2>(
+      context, r.size, a, Coefficient<T>{},
+      [=] __device__(std::int64_t i) {
+        const T old = rs[i], qi = qs[i], di = ds ? ds[i] : T(1);
+        return [=](T av, T, T(&sums)[2]) {
+          const T ri = old - av * qi, rr = ri * ri;
           rs[i] = ri;
-          sums[0] += rr, sums[1] += ds ? ds[i] * rr : rr;
+          sums[0] += rr, sums[1] += di * rr;
         };
       },
       result);
@@ -183,13 +188,9 @@ void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> 
                   Coefficient<T> b, VectorView<T> x, VectorView<T> p) {
   const T *const zs = z.data, *const ds = d.size > 0 ? d.data : nullptr;
   T *const xs = x.data, *const ps = p.data;
-  each(context, p.size, [=] __device__() {
-    const T av = evaluate(a), bv = evaluate(b);
-    return [=](std::int64_t i) {
-      const T pi = ps[i], zi = ds ? ds[i] * zs[i] : zs[i];
-      xs[i] += av * pi;
-      ps[i] = zi + bv * pi;
-    };
+  each_and_judge<T>(context, p.size, a, b, [=] __device__(std::int64_t i) {
+    const T xi = xs[i], pi = ps[i], zi = ds ? ds[i] * zs[i] : zs[i];
+    return [=](T av, T bv) { xs[i] = xi + av * pi, ps[i] = zi + bv * pi; };
   });
 }
 
@@ -198,12 +199,12 @@ void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficie
                         VectorView<const T> v, VectorView<const T> d, VectorView<T> p, VectorView<T> z) {
   const T *const rs = r.data, *const vs = v.data, *const ds = d.size > 0 ? d.data : nullptr;
   T *const ps = p.data, *const zs = z.data;
-  each(context, r.size, [=] __device__() {
-    const T bv = evaluate(b), wv = evaluate(w);
-    return [=](std::int64_t i) {
-      const T pi = rs[i] + bv * (ps[i] - wv * vs[i]);
+  each_and_judge<T>(context, r.size, b, w, [=] __device__(std::int64_t i) {
+    const T ri = rs[i], old = ps[i], vi = vs[i], di = ds ? ds[i] : T(0);
+    return [=](T bv, T wv) {
+      const T pi = ri + bv * (old - wv * vi);
       ps[i] = pi;
-      if (ds) zs[i] = ds[i] * pi;
+      if (ds) zs[i] = di * pi;
     };
   });
 }
@@ -213,13 +214,13 @@ void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T>
                    VectorView<T> r, VectorView<T> z, T* result) {
   const T *const vs = v.data, *const ds = d.data;
   T *const rs = r.data, *const zs = z.data;
-  reduce<1, T>(
-      context, r.size,
-      [=] __device__() {
-        const T av = evaluate(a);
-        return [=](std::int64_t i, T(&sums)[1]) {
-          const T ri = rs[i] + av * vs[i];
-          rs[i] = ri, zs[i] = ds[i] * ri;
+  reduce<1>(
+      context, r.size, a, Coefficient<T>{},
+      [=] __device__(std::int64_t i) {
+        const T old = rs[i], vi = vs[i], di = ds[i];
+        return [=](T av, T, T(&sums)[1]) {
+          const T ri = old + av * vi;
+          rs[i] = ri, zs[i] = di * ri;
           sums[0] += ri * ri;
         };
       },
@@ -232,15 +233,15 @@ void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const 
                      VectorView<T> r, T* result) {
   const T *const ps = p.data, *const ss = s.data, *const ts = t.data, *const r0s = r0.data;
   T *const xs = x.data, *const rs = r.data;
-  reduce<2, T>(
-      context, x.size,
-      [=] __device__() {
-        const T av = evaluate(a), wv = evaluate(w);
-        return [=](std::int64_t i, T(&sums)[2]) {
-          xs[i] += av * ps[i] + wv * ss[i];
-          const T ri = rs[i] - wv * ts[i];
+  reduce<2>(
+      context, x.size, a, w,
+      [=] __device__(std::int64_t i) {
+        const T xi = xs[i], pi = ps[i], si = ss[i], ti = ts[i], r0i = r0s[i], old = rs[i];
+        return [=](T av, T wv, T(&sums)[2]) {
+          xs[i] = xi + (av * pi + wv * si);
+          const T ri = old - wv * ti;
           rs[i] = ri;
-          sums[0] += ri * ri, sums[1] += r0s[i] * ri;
+          sums[0] += ri * ri, sums[1] += r0i * ri;
         };
       },
       result);

@@ -53,6 +53,7 @@ void destroy(DeviceState* state) {
   if (state->cusparse) (void)cusparseDestroy(state->cusparse);
   if (state->cublas) (void)cublasDestroy(state->cublas);
   if (state->partials) (void)cudaFree(state->partials);
+  if (state->other_partials) (void)cudaFree(state->other_partials);
   if (state->arrived) (void)cudaFree(state->arrived);
   for (DeviceState::Staging& piece : state->staging) {
     if (piece.done) (void)cudaEventDestroy(piece.done);
@@ -63,11 +64,18 @@ void destroy(DeviceState* state) {
   delete state;
 }
 
+// Only asked about.
+__global__ void compiled_for() {}
+
 // Stream, handles and workspace of a state whose device and pool are set.
 void complete(DeviceState& state, int priority) {
   PROTEAN_CUDA_CHECK(cudaStreamCreateWithPriority(&state.stream, cudaStreamNonBlocking, priority));
-  PROTEAN_CUDA_CHECK(
-      cudaMalloc(&state.partials, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums));
+  for (double** partials : {&state.partials, &state.other_partials})
+    PROTEAN_CUDA_CHECK(
+        cudaMalloc(partials, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums));
+  cudaFuncAttributes compiled;
+  PROTEAN_CUDA_CHECK(cudaFuncGetAttributes(&compiled, compiled_for));
+  state.can_overlap = compiled.ptxVersion >= 90;
   PROTEAN_CUDA_CHECK(cudaMalloc(&state.arrived, sizeof(unsigned)));
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(state.arrived, 0, sizeof(unsigned), state.stream));
   PROTEAN_CUDA_CHECK(cublasCreate(&state.cublas));

@@ -21,10 +21,30 @@ struct DeviceState {
   cusparseHandle_t cusparse = nullptr;
 
   // Workspace of reductions: partial sums of up to max_blocks blocks, and the count of blocks that are done.
-  // One is enough, since the work of a stream runs in order.
+  // One is enough, since the work of a stream runs in order; other_partials takes turns with it while sums
+  // are left open.
   static constexpr int max_blocks = 4096, max_sums = 8;
-  double* partials = nullptr;
+  double *partials = nullptr, *other_partials = nullptr;
   unsigned* arrived = nullptr;
+
+  // The last block of a reduction waits for all others, which costs as much as a small kernel. While
+  // leave_open is set, reductions of up to OpenSums::most sums end with their blocks' parts, and the vector
+  // operation that comes next adds them up in each of its blocks (kernel_tools.cuh). Set it only where
+  // nothing but Coefficients of vector operations reads the results.
+  struct OpenSums {
+    static constexpr int most = 2;
+    const double* parts = nullptr;
+    void* result = nullptr;
+    int count = 0, blocks = 0;
+  } open;
+  bool leave_open = false;
+
+  // A device::Judge<T> that waits for the last operation of a step to take it along (device::each_and_judge).
+  const void* judge = nullptr;
+
+  // Kernels started by device::launch() may come to the device while the one before still runs; they wait
+  // there until it is done. can_overlap: what this program's kernels were compiled for allows it.
+  bool can_overlap = false, overlap = false;
 
   // Pinned host memory through which copies of pageable memory go (copy.cu).
   static constexpr std::size_t staging_bytes = std::size_t{16} << 20;

@@ -376,10 +376,9 @@ class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T> {
     const int groups = device::block_size / lanes_;
     const unsigned blocks = product_blocks(state, (this->arrays().block_rows + groups - 1) / groups, dot);
     with_width(this->C_, [&](auto C) {
-      block_product<C(), dot><<<blocks, device::block_size, 0, state.stream>>>(
-          this->arrays(), lanes_, product_task(state, alpha, x, beta, y, result));
+      device::launch(state, block_product<C(), dot, T>, blocks, device::block_size, this->arrays(), lanes_,
+                     product_task(*this->context(), blocks, alpha, x, beta, y, result));
     });
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
   int lanes_ = 4;

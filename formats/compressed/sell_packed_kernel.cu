@@ -103,26 +103,36 @@ __global__ void __launch_bounds__(device::block_size, rest == Rest::offsets || r
   multiply_rows<split, dot>(a, task);
 }
 
+// What is asked for, before it is known how many blocks do it.
+template <class T>
+struct Asked {
+  T alpha;
+  const T* x;
+  T beta;
+  T *y, *result;
+};
+
 template <bool dot, Rest rest, class T>
-void launch(const DeviceState& state, const PackedArrays<T>& a, int split_, const ProductTask<T>& task) {
+void launch(const Context& context, const PackedArrays<T>& a, int split_, const Asked<T>& q) {
+  const DeviceState& state = context.device_state();
   const unsigned blocks = product_blocks(state, row_pieces(a.rows, split_), dot);
   with_split(split_, [&](auto split) {
-    packed_product<split(), rest, dot>
-        <<<blocks, device::block_size, 0, state.stream>>>(PackedRows<rest, T>{a}, task);
+    device::launch(state, packed_product<split(), rest, dot, T>, blocks, device::block_size,
+                   PackedRows<rest, T>{a},
+                   product_task(context, blocks, q.alpha, q.x, q.beta, q.y, q.result));
   });
-  PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
 template <bool dot, class T>
-void choose(const DeviceState& state, const PackedArrays<T>& a, Dealing dealing, const ProductTask<T>& task) {
+void choose(const Context& context, const PackedArrays<T>& a, Dealing dealing, const Asked<T>& asked) {
   if (dealing.rest == Rest::none)
-    launch<dot, Rest::none>(state, a, dealing.split, task);
+    launch<dot, Rest::none>(context, a, dealing.split, asked);
   else if (dealing.rest == Rest::few)
-    launch<dot, Rest::few>(state, a, dealing.split, task);
+    launch<dot, Rest::few>(context, a, dealing.split, asked);
   else if (dealing.rest == Rest::offsets)
-    launch<dot, Rest::offsets>(state, a, dealing.split, task);
+    launch<dot, Rest::offsets>(context, a, dealing.split, asked);
   else
-    launch<dot, Rest::many>(state, a, dealing.split, task);
+    launch<dot, Rest::many>(context, a, dealing.split, asked);
 }
 
 }  // namespace
@@ -130,12 +140,11 @@ void choose(const DeviceState& state, const PackedArrays<T>& a, Dealing dealing,
 template <class T>
 void multiply_packed(const Context& context, const PackedArrays<T>& a, Dealing dealing, T alpha, const T* x,
                      T beta, T* y, T* result) {
-  const DeviceState& state = context.device_state();
-  const ProductTask<T> task = product_task(state, alpha, x, beta, y, result);
+  const Asked<T> asked{alpha, x, beta, y, result};
   if (result)
-    choose<true>(state, a, dealing, task);
+    choose<true>(context, a, dealing, asked);
   else
-    choose<false>(state, a, dealing, task);
+    choose<false>(context, a, dealing, asked);
 }
 
 template void multiply_packed<double>(const Context&, const PackedArrays<double>&, Dealing, double,

@@ -170,10 +170,9 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
     const std::int64_t most = DeviceState::max_blocks / 4 * 3;
     const unsigned blocks = product_blocks(state, dot ? std::min(pieces, most) : pieces, false);
     with_split(split_, [&](auto split) {
-      diagonal_product<split(), dot><<<blocks, device::block_size, 0, state.stream>>>(
-          arrays(), product_task(state, alpha, x, beta, y, result));
+      device::launch(state, diagonal_product<split(), dot, T>, blocks, device::block_size, arrays(),
+                     product_task(*this->context(), blocks, alpha, x, beta, y, result));
     });
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
   std::int64_t bit_bytes_;

@@ -299,10 +299,9 @@ class SlotDevice : public SlotStorage<T, Place>, public HasApplyDot<T> {
     const DeviceState& state = this->context()->device_state();
     const unsigned blocks = product_blocks(state, row_pieces(this->rows(), split_), dot);
     with_split(split_, [&](auto split) {
-      slot_product<split(), dot><<<blocks, device::block_size, 0, state.stream>>>(
-          this->arrays(), product_task(state, alpha, x, beta, y, result));
+      device::launch(state, slot_product<split(), dot, T, Place>, blocks, device::block_size, this->arrays(),
+                     product_task(*this->context(), blocks, alpha, x, beta, y, result));
     });
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
   int split_;

@@ -376,9 +376,10 @@ void multiply_runs_dot(const Context& context, const RunView<T>& A, const T* x, 
   const DeviceState& state = context.device_state();
   const std::int64_t most =
       std::min<std::int64_t>(std::int64_t{state.processors} * 12, DeviceState::max_blocks);
-  run_product<true><<<static_cast<unsigned>(std::clamp<std::int64_t>(run_blocks(A), 1, most)), run_threads, 0,
-                      state.stream>>>(A, T(1), x, T(0), y, state.partials, state.arrived, result, state.stop);
-  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  const std::int64_t blocks = std::clamp<std::int64_t>(run_blocks(A), 1, most);
+  const auto sums = device::sums_into<1>(context, blocks, result);
+  device::launch(state, run_product<true, T>, blocks, run_threads, A, T(1), x, T(0), y, sums.parts,
+                 sums.arrived, sums.result, state.stop);
 }
 
 }  // namespace protean::formats

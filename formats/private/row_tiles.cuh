@@ -283,9 +283,9 @@ void multiply_tiles_dot(const Context& context, const Source& A, const RowTilesV
   const std::int64_t most =
       std::min<std::int64_t>(std::int64_t{state.processors} * 12, DeviceState::max_blocks);
   const std::int64_t blocks = std::clamp<std::int64_t>(tiles.tiles + tiles.pieces, 1, most);
-  tile_product<true><<<static_cast<unsigned>(blocks), tile_threads, 0, state.stream>>>(
-      A, tiles, T(1), x, T(0), y, state.partials, state.arrived, result, state.stop);
-  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  const auto sums = device::sums_into<1>(context, blocks, result);
+  device::launch(state, tile_product<true, T, Source>, blocks, tile_threads, A, tiles, T(1), x, T(0), y,
+                 sums.parts, sums.arrived, sums.result, state.stop);
 }
 
 }  // namespace protean::formats

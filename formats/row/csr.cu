@@ -250,15 +250,16 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     if (in_runs_) return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
       with_lanes(lanes_, [&](auto lanes) {
         const std::int64_t wanted = blocks_of(this->rows(), device::block_size / lanes() * rows_a_group);
         const std::int64_t most = std::int64_t{state.processors} * 8;
-        csr_product_dot<lanes()><<<static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most)),
-                                   device::block_size, 0, state.stream>>>(
-            arrays(row_ptr), x.data, y.data, state.partials, state.arrived, result, state.stop);
+        const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, most);
+        const auto sums = device::sums_into<1>(*this->context(), blocks, result);
+        device::launch(state, csr_product_dot<lanes(), T, P>, blocks, device::block_size, arrays(row_ptr),
+                       x.data, y.data, sums.parts, sums.arrived, sums.result, state.stop);
       });
     });
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
  protected:
@@ -271,13 +272,13 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     if (in_runs_) return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
       with_lanes(lanes_, [&](auto lanes) {
-        csr_product<lanes()>
-            <<<blocks_of(this->rows(), device::block_size / lanes() * rows_a_group), device::block_size, 0,
-               state.stream>>>(arrays(row_ptr), alpha, x.data, beta, y.data, state.stop);
+        device::launch(state, csr_product<lanes(), T, P>,
+                       blocks_of(this->rows(), device::block_size / lanes() * rows_a_group),
+                       device::block_size, arrays(row_ptr), alpha, x.data, beta, y.data, state.stop);
       });
     });
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
  private:
