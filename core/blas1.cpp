@@ -13,6 +13,8 @@
 #include "core/blas1_loops.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
+#include "core/transfer.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/blas1.hpp"
 #endif
@@ -24,12 +26,14 @@ using Size = std::int64_t;
 using detail::blas1_loops;
 
 // Leaves the function by the device's way where the context is a device. A macro, since it returns, and since
-// there is no device code to name in a build without CUDA (where there are no device contexts).
+// there is no device code to name in a build without CUDA. Named are the addresses of scalars, since views
+// say themselves where they lie.
 #if defined(PROTEAN_HAVE_CUDA)
-#define PROTEAN_ON_DEVICE(call) \
-  if (context.space() == Space::device) return device::call
+#define PROTEAN_ON_DEVICE(call, ...)                            \
+  const detail::DeviceWork device_work(context, {__VA_ARGS__}); \
+  if (context.space() == Space::device && !context.simulated()) return device::call
 #else
-#define PROTEAN_ON_DEVICE(call) static_cast<void>(0)
+#define PROTEAN_ON_DEVICE(call, ...) const detail::DeviceWork device_work(context, {__VA_ARGS__})
 #endif
 
 // All views have n entries in the context's space.
@@ -43,6 +47,7 @@ void check(const Context& context, Size n, const Views&... views) {
       throw WrongSpace(
           fmt::format("a vector lies in {} memory; the operation runs on {} memory (copy it by name)",
                       to_string(view.space), to_string(context.space())));
+    if (n > 0 && context.simulated()) detail::require_simulated_memory(context, view.data, "a vector");
   };
   (check_one(views), ...);
 }
@@ -111,8 +116,12 @@ T* offset(VectorView<T> view, Size begin) {
 template <class T>
 void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device && from.size == to.size) return device::copy<T>(context, from, to);
+  if (context.space() == Space::device && !context.simulated() && from.size == to.size)
+    return device::copy<T>(context, from, to);
 #endif
+  if (context.simulated() && from.size == to.size)
+    return detail::copy_bytes(context, to.data, to.space, from.data, from.space,
+                              static_cast<std::size_t>(from.size) * sizeof(T));
   check(context, from.size, from, to);
   for_parts<T>(context, from.size, [&](const auto& loops, Size begin, Size size) {
     loops.copy(size, from.data + begin, to.data + begin);
@@ -131,7 +140,7 @@ template <class T>
 void scale(const Context& context, Coefficient<T> a, VectorView<T> x) {
   if (is_plain_zero(a)) return fill(context, T(0), x);
   check(context, x.size, x);
-  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(0), false, x));
+  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(0), false, x), a.numerator, a.denominator);
   const T av = a.value();
   for_parts<T>(context, x.size, [&](const auto& loops, Size begin, Size size) {
     loops.scale(size, av, x.data + begin, x.data + begin);
@@ -141,7 +150,7 @@ void scale(const Context& context, Coefficient<T> a, VectorView<T> x) {
 template <class T>
 void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y) {
   check(context, x.size, x, y);
-  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(1), true, y));
+  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, T(1), true, y), a.numerator, a.denominator);
   const T av = a.value();
   for_parts<T>(context, x.size, [&](const auto& loops, Size begin, Size size) {
     loops.axpy(size, av, x.data + begin, y.data + begin);
@@ -152,7 +161,8 @@ template <class T>
 void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b,
            VectorView<T> y) {
   check(context, x.size, x, y);
-  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, b, !is_plain_zero(b), y));
+  PROTEAN_ON_DEVICE(axpby<T>(context, a, x, b, !is_plain_zero(b), y), a.numerator, a.denominator, b.numerator,
+                    b.denominator);
   const T av = a.value(), bv = b.value();
   const bool overwrite = is_plain_zero(b);
   for_parts<T>(context, x.size, [&](const auto& loops, Size begin, Size size) {
@@ -175,7 +185,7 @@ void multiply(const Context& context, VectorView<const T> x, VectorView<const T>
 template <class T>
 void reciprocal(const Context& context, VectorView<T> d, T* result) {
   check(context, d.size, d);
-  PROTEAN_ON_DEVICE(reciprocal<T>(context, d, result));
+  PROTEAN_ON_DEVICE(reciprocal<T>(context, d, result), result);
   sum_parts<1>(context, d.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
     sums[0] = loops.reciprocal(size, d.data + begin);
   });
@@ -184,7 +194,7 @@ void reciprocal(const Context& context, VectorView<T> d, T* result) {
 template <class T>
 void max_abs(const Context& context, VectorView<const T> x, T* result) {
   check(context, x.size, x);
-  PROTEAN_ON_DEVICE(max_abs<T>(context, x, result));
+  PROTEAN_ON_DEVICE(max_abs<T>(context, x, result), result);
   const auto& loops = loops_of<T>(context);
   const int parts = parts_of(context, x.size);
   std::vector<T> largest(static_cast<std::size_t>(parts), T(0));
@@ -205,14 +215,15 @@ T dot_serial(const T* x, const T* y, std::int64_t n) noexcept {
 
 template <class T>
 void scalar_product([[maybe_unused]] const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
-  PROTEAN_ON_DEVICE(scalar_product<T>(context, a, b, result));
+  PROTEAN_ON_DEVICE(scalar_product<T>(context, a, b, result), a.numerator, a.denominator, b.numerator,
+                    b.denominator, result);
   *result = a.value() * b.value();
 }
 
 template <class T>
 void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
   check(context, x.size, x, y);
-  PROTEAN_ON_DEVICE(dot<T>(context, x, y, result));
+  PROTEAN_ON_DEVICE(dot<T>(context, x, y, result), result);
   sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
     sums[0] = loops.dot(size, x.data + begin, y.data + begin);
   });
@@ -222,7 +233,7 @@ template <class T>
 void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
               T* result) {
   check(context, x.size, x, y, z);
-  PROTEAN_ON_DEVICE(dot_pair<T>(context, x, y, z, result));
+  PROTEAN_ON_DEVICE(dot_pair<T>(context, x, y, z, result), result);
   sum_parts<2>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
     loops.dot_pair(size, x.data + begin, y.data + begin, z.data + begin, sums);
   });
@@ -231,7 +242,7 @@ void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T>
 template <class T>
 void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result) {
   check(context, x.size, x, y);
-  PROTEAN_ON_DEVICE(axpy_dot<T>(context, a, x, y, result));
+  PROTEAN_ON_DEVICE(axpy_dot<T>(context, a, x, y, result), a.numerator, a.denominator, result);
   const T av = a.value();
   sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
     sums[0] = loops.axpy_dot(size, av, x.data + begin, y.data + begin);
@@ -242,7 +253,8 @@ template <class T>
 void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
                Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
   check(context, x.size, x, y, v, w);
-  PROTEAN_ON_DEVICE(axpy_pair<T>(context, a, x, y, b, v, w));
+  PROTEAN_ON_DEVICE(axpy_pair<T>(context, a, x, y, b, v, w), a.numerator, a.denominator, b.numerator,
+                    b.denominator);
   const T av = a.value(), bv = b.value();
   for_parts<T>(context, x.size, [&](const auto& loops, Size i, Size size) {
     loops.axpy_pair(size, av, x.data + i, y.data + i, bv, v.data + i, w.data + i);
@@ -255,7 +267,7 @@ void multiply_add(const Context& context, VectorView<const T> d, VectorView<cons
   if (d.size == 0) return axpby<T>(context, T(1), x, b, y);
   if (is_plain_zero(b)) return multiply<T>(context, d, x, y);
   check(context, y.size, d, x, y);
-  PROTEAN_ON_DEVICE(multiply_add<T>(context, d, x, b, y));
+  PROTEAN_ON_DEVICE(multiply_add<T>(context, d, x, b, y), b.numerator, b.denominator);
   const T bv = b.value();
   for_parts<T>(context, y.size, [&](const auto& loops, Size i, Size size) {
     loops.multiply_add(size, d.data + i, x.data + i, bv, y.data + i);
@@ -267,7 +279,7 @@ void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q
                  VectorView<T> r, T* result) {
   check(context, r.size, q, r);
   if (d.size > 0) check(context, r.size, d);
-  PROTEAN_ON_DEVICE(cg_residual<T>(context, a, q, d, r, result));
+  PROTEAN_ON_DEVICE(cg_residual<T>(context, a, q, d, r, result), a.numerator, a.denominator, result);
   const T av = a.value();
   sum_parts<2>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
     loops.cg_residual(size, av, q.data + i, offset(d, i), r.data + i, sums);
@@ -279,7 +291,8 @@ void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> 
                   Coefficient<T> b, VectorView<T> x, VectorView<T> p) {
   check(context, p.size, z, x, p);
   if (d.size > 0) check(context, p.size, d);
-  PROTEAN_ON_DEVICE(cg_direction<T>(context, a, d, z, b, x, p));
+  PROTEAN_ON_DEVICE(cg_direction<T>(context, a, d, z, b, x, p), a.numerator, a.denominator, b.numerator,
+                    b.denominator);
   const T av = a.value(), bv = b.value();
   for_parts<T>(context, p.size, [&](const auto& loops, Size i, Size size) {
     loops.cg_direction(size, av, offset(d, i), z.data + i, bv, x.data + i, p.data + i);
@@ -296,7 +309,8 @@ void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficie
     if (d.size > 0) multiply<T>(context, d, r, z);
     return;
   }
-  PROTEAN_ON_DEVICE(bicgstab_direction<T>(context, r, b, w, v, d, p, z));
+  PROTEAN_ON_DEVICE(bicgstab_direction<T>(context, r, b, w, v, d, p, z), b.numerator, b.denominator,
+                    w.numerator, w.denominator);
   const T bv = b.value(), wv = w.value();
   for_parts<T>(context, r.size, [&](const auto& loops, Size i, Size size) {
     loops.bicgstab_direction(size, r.data + i, bv, wv, v.data + i, offset(d, i), p.data + i,
@@ -309,7 +323,7 @@ void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T>
                    VectorView<T> r, VectorView<T> z, T* result) {
   if (d.size == 0) return axpy_dot<T>(context, a, v, r, result);
   check(context, r.size, v, d, r, z);
-  PROTEAN_ON_DEVICE(bicgstab_half<T>(context, a, v, d, r, z, result));
+  PROTEAN_ON_DEVICE(bicgstab_half<T>(context, a, v, d, r, z, result), a.numerator, a.denominator, result);
   const T av = a.value();
   sum_parts<1>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
     sums[0] = loops.axpy_dot_scaled(size, av, v.data + i, r.data + i, d.data + i, z.data + i);
@@ -321,7 +335,8 @@ void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const 
                      VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
                      VectorView<T> r, T* result) {
   check(context, x.size, p, s, t, r0, x, r);
-  PROTEAN_ON_DEVICE(bicgstab_update<T>(context, a, p, w, s, t, r0, x, r, result));
+  PROTEAN_ON_DEVICE(bicgstab_update<T>(context, a, p, w, s, t, r0, x, r, result), a.numerator, a.denominator,
+                    w.numerator, w.denominator, result);
   const T av = a.value(), wv = w.value();
   sum_parts<2>(context, x.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
     loops.bicgstab_update(size, av, p.data + i, wv, s.data + i, t.data + i, r0.data + i, x.data + i,
@@ -335,7 +350,7 @@ constexpr int block_columns = 32;
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
   check(context, w.size, w, V);
-  PROTEAN_ON_DEVICE(block_dot<T>(context, V, w, result));
+  PROTEAN_ON_DEVICE(block_dot<T>(context, V, w, result), result);
   for (Size first = 0; first < V.count; first += block_columns) {
     const Size columns = std::min<Size>(block_columns, V.count - first);
     const T* const data = V.data + first * V.stride;
@@ -353,7 +368,7 @@ template <class T>
 void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
                 T* result) {
   check(context, w.size, w, V);
-  PROTEAN_ON_DEVICE(block_axpy<T>(context, factor, V, h, w, result));
+  PROTEAN_ON_DEVICE(block_axpy<T>(context, factor, V, h, w, result), h, result);
   T unused;
   sum_parts<1>(context, w.size, result ? result : &unused,
                [&](const auto& loops, Size i, Size size, T* sums) {

@@ -10,6 +10,7 @@
 #include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
 
 namespace protean {
 namespace {
@@ -38,11 +39,13 @@ namespace detail {
 #if defined(PROTEAN_HAVE_CUDA)
 void* allocate_device(const Context& context, std::size_t bytes);  // core/device/context.cu
 void deallocate_device(const Context& context, void* data) noexcept;
+std::size_t allocated_on_device(const Context& context);
 #endif
 
 void* allocate(const Context& context, std::size_t bytes) {
   about_to_allocate(context.space(), bytes);
   checkpoint();
+  if (context.simulated()) return context.simulated()->allocate(bytes);
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device) return allocate_device(context, bytes);
 #endif
@@ -77,7 +80,8 @@ void* allocate(const Context& context, std::size_t bytes) {
   return data;
 }
 
-void deallocate([[maybe_unused]] const Context& context, void* data, std::size_t bytes) noexcept {
+void deallocate(const Context& context, void* data, std::size_t bytes) noexcept {
+  if (context.simulated()) return context.simulated()->deallocate(data, bytes);
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device) return deallocate_device(context, data);
 #endif
@@ -86,4 +90,13 @@ void deallocate([[maybe_unused]] const Context& context, void* data, std::size_t
 }
 
 }  // namespace detail
+
+std::size_t allocated_bytes(const Context& context) {
+  if (context.simulated()) return context.simulated()->held();
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device) return detail::allocated_on_device(context);
+#endif
+  return allocated_bytes();
+}
+
 }  // namespace protean

@@ -19,6 +19,8 @@ void deallocate(const Context& context, void* data, std::size_t bytes) noexcept;
 
 // Bytes all host buffers of this process hold at present, and the most they ever held.
 std::size_t allocated_bytes() noexcept;
+// Bytes that buffers of this context hold, for one of a device; the host's for one of the host.
+std::size_t allocated_bytes(const Context& context);
 std::size_t peak_allocated_bytes() noexcept;
 
 // `size` items of a trivial type. Movable, not copyable. The context lives at least as long as the buffer.

@@ -1,7 +1,9 @@
 #include "core/context.hpp"
 
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
 #if defined(PROTEAN_HAVE_KOKKOS)
 #include "core/kokkos.hpp"
 #endif
@@ -47,6 +49,13 @@ std::shared_ptr<Context> Context::device(int) {
 }
 int Context::device_count() noexcept { return 0; }
 void Context::synchronize() const {}
+
+namespace detail {
+void require_device_memory(const Context& context, const void* data, std::string_view what) {
+  require_simulated_memory(context, data, what);
+}
+void check_queued(const Context&, std::string_view) {}
+}  // namespace detail
 #endif
 
 }  // namespace protean

@@ -25,6 +25,12 @@ struct HostOptions {
 // What a device context owns: stream, library handles, memory pool. Defined in core/device, CUDA builds only.
 struct DeviceState;
 
+class Context;
+namespace detail {
+class SimulatedDevice;
+std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Space);
+}  // namespace detail
+
 // Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Two solves that run
 // at the same time in two threads of the caller should have a context each, so that they do not share
 // workers.
@@ -57,6 +63,8 @@ class Context {
   // Device contexts of a CUDA build only. Another one inside BackgroundWork (background.hpp): ask at each
   // call.
   DeviceState& device_state() const noexcept;
+  // Null but in tests.
+  detail::SimulatedDevice* simulated() const noexcept { return simulated_.get(); }
 
  private:
   Context(Space space, int threads);
@@ -64,6 +72,8 @@ class Context {
   int threads_;
   HostOptions options_;
   std::unique_ptr<DeviceState, void (*)(DeviceState*)> device_;
+  std::shared_ptr<detail::SimulatedDevice> simulated_;
+  friend std::shared_ptr<Context> detail::simulated_context(std::shared_ptr<detail::SimulatedDevice>, Space);
 };
 
 using ContextPtr = std::shared_ptr<Context>;

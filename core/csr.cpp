@@ -304,23 +304,6 @@ std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, i
   return borders;
 }
 
-#if !defined(PROTEAN_HAVE_CUDA)
-template <class T>
-CsrMatrix<T> upload(const ContextPtr&, const CsrMatrix<T>&) {
-  throw NotAvailable("this build has no GPU code, so there is no device memory to copy to");
-}
-template <class T>
-CsrMatrix<T> download(const ContextPtr&, const Context&, const CsrMatrix<T>&) {
-  throw NotAvailable("this build has no GPU code, so there is no device memory to copy from");
-}
-#define PROTEAN_INSTANTIATE(T)                                             \
-  template CsrMatrix<T> upload<T>(const ContextPtr&, const CsrMatrix<T>&); \
-  template CsrMatrix<T> download<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);
-PROTEAN_INSTANTIATE(float)
-PROTEAN_INSTANTIATE(double)
-#undef PROTEAN_INSTANTIATE
-#endif
-
 #define PROTEAN_INSTANTIATE(T)                                                                            \
   template CsrMatrix<T> csr_view<T>(std::int64_t, std::int64_t, const std::int32_t*, const std::int32_t*, \
                                     const T*);                                                            \

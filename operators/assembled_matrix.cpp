@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
@@ -119,13 +120,18 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
                     "pattern must be the "
                     "same (build a new matrix otherwise)",
                     this->rows(), this->cols(), nonzeros_, csr.rows(), csr.cols(), csr.nonzeros()));
+  if (csr.pattern.space != this->context()->space())
+    throw WrongSpace(
+        fmt::format("new values lie in {} memory, the matrix in {} memory; upload() or download() them",
+                    to_string(csr.pattern.space), to_string(this->context()->space())));
+  detail::require_device_memory(*this->context(), csr.values, "the new values");
   do_update_values(csr);
   ++revision_.values;
 }
 
 std::size_t available_bytes([[maybe_unused]] const Context& context) {
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device) return device::free_bytes(context);
+  if (context.space() == Space::device && !context.simulated()) return device::free_bytes(context);
 #endif
   if (std::FILE* file = std::fopen("/proc/meminfo", "r")) {
     char line[256];
@@ -153,6 +159,10 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
         fmt::format("the matrix lies in {} memory, its format {} is to lie in {} memory; upload() or "
                     "download() it first",
                     to_string(csr.pattern.space), entry.id, to_string(context->space())));
+  detail::require_device_memory(*context, csr.pattern.row_ptr.p32, "the matrix' row_ptr");
+  detail::require_device_memory(*context, csr.pattern.row_ptr.p64, "the matrix' row_ptr");
+  detail::require_device_memory(*context, csr.pattern.col, "the matrix' col");
+  detail::require_device_memory(*context, csr.values, "the matrix' values");
   const Admit admit = context->space() == Space::device ? entry.device->admit : entry.admit;
   const Admission admission = admit(*context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);

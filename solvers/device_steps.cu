@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/allocation_hook.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "solvers/steps.hpp"
@@ -53,6 +54,7 @@ class DeviceSteps final : public Steps<T> {
         judgement_(judgement_buffer_.data()),
         stop_(stop_buffer_.data()) {
     for (Slot& slot : slots_) {
+      about_to_allocate(Space::host, sizeof(Judgement));
       PROTEAN_CUDA_CHECK(cudaMallocHost(&slot.copy, sizeof(Judgement)));
       PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
     }
@@ -76,20 +78,7 @@ class DeviceSteps final : public Steps<T> {
   std::int64_t made() const noexcept override { return instantiations_; }
 
   Verdict first(const IterationControl& control) override {
-    const Signals<T> signals = method_.signals();
-    Read read;
-    const auto fetch = [&](const T* where) {
-      T value = 0;
-      if (where) device::copy_out(*context_, &value, where, sizeof value);
-      return static_cast<double>(value);
-    };
-    read.squared = fetch(signals.residual_squared);
-    for (std::size_t g = 0; g < signals.guards.size(); ++g) {
-      const Guard<T>& guard = signals.guards[g];
-      read.guards[g][0] = fetch(guard.value);
-      read.guards[g][1] = fetch(guard.scale_a), read.guards[g][2] = fetch(guard.scale_b);
-    }
-    return verdict(control, signals, read);
+    return fetch_verdict(*context_, control, method_.signals());
   }
 
   Verdict next(const IterationControl& control, std::int64_t left) override {

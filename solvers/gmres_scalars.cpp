@@ -1,5 +1,7 @@
 #include "solvers/gmres_scalars.hpp"
 
+#include "core/simulated_device.hpp"
+
 #if defined(PROTEAN_HAVE_CUDA)
 #include "solvers/gmres_scalars_device.hpp"
 #endif
@@ -7,27 +9,30 @@
 namespace protean::detail {
 
 template <class T>
-void gmres_begin([[maybe_unused]] const Context& context, const GmresScalars<T>& scalars) {
+void gmres_begin(const Context& context, const GmresScalars<T>& scalars) {
+  const DeviceWork work(context, {scalars.data});
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device) return device_gmres_begin(context, scalars);
+  if (context.space() == Space::device && !context.simulated()) return device_gmres_begin(context, scalars);
 #endif
   scalars.begin();
 }
 
 template <class T>
-void gmres_rotate([[maybe_unused]] const Context& context, const GmresScalars<T>& scalars, std::int64_t j,
-                  bool corrected) {
+void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::int64_t j, bool corrected) {
+  const DeviceWork work(context, {scalars.data});
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device) return device_gmres_rotate(context, scalars, j, corrected);
+  if (context.space() == Space::device && !context.simulated())
+    return device_gmres_rotate(context, scalars, j, corrected);
 #endif
   scalars.rotate(j, corrected);
 }
 
 template <class T>
-void gmres_solve([[maybe_unused]] const Context& context, const GmresScalars<T>& scalars,
-                 std::int64_t columns) {
+void gmres_solve(const Context& context, const GmresScalars<T>& scalars, std::int64_t columns) {
+  const DeviceWork work(context, {scalars.data});
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device) return device_gmres_solve(context, scalars, columns);
+  if (context.space() == Space::device && !context.simulated())
+    return device_gmres_solve(context, scalars, columns);
 #endif
   scalars.solve(columns);
 }

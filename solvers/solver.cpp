@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/blas1.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
@@ -58,11 +59,13 @@ class Run {
         system_(system),
         observer_(observer),
         kept_(kept),
-        host_steps_(method, system) {}
+        host_steps_(method, system),
+        fetched_steps_(method, system) {}
 
   SolveReport operator()() {
+    if (context().simulated()) steps_ = &fetched_steps_;
 #if defined(PROTEAN_HAVE_CUDA)
-    if (context().space() == Space::device) {
+    if (context().space() == Space::device && !context().simulated()) {
       kept_.device_steps = device_steps_for(std::move(kept_.device_steps), method_, system_);
       steps_ = kept_.device_steps.get();
     }
@@ -206,6 +209,7 @@ class Run {
   SolveObserver* observer_;
   Kept<T>& kept_;
   HostSteps<T> host_steps_;
+  FetchedSteps<T> fetched_steps_;
   Steps<T>* steps_ = &host_steps_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
@@ -261,6 +265,8 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     throw ShapeMismatch(fmt::format("the operator is {} x {}; {} needs a square one", n, A.cols(), name()));
   require<T>(b, n, space, "b");
   require<T>(x, n, space, "x");
+  detail::require_device_memory(*A.context(), b.data, "b");
+  detail::require_device_memory(*A.context(), x.data, "x");
   const std::less<const T*> before;
   if (n > 0 && before(b.data, x.data + n) && before(x.data, b.data + n))
     throw BadArgument("b and x of a solve overlap; give two vectors");

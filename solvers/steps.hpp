@@ -41,6 +41,47 @@ class HostSteps final : public Steps<T> {
   const System<T>& system_;
 };
 
+// The verdict on scalars in memory that the host cannot read: each is copied by name.
+template <class T>
+Verdict fetch_verdict(const Context& context, const IterationControl& control, const Signals<T>& signals) {
+  constexpr std::size_t most = 8;
+  T squared = 0, numbers[most][3] = {};
+  Guard<T> guards[most] = {};
+  const auto fetch = [&](const T*& where, T& number) {
+    if (!where) return;
+    copy<T>(context, VectorView<const T>{where, 1, context.space()}, {&number, 1});
+    where = &number;
+  };
+  Signals<T> here = signals;
+  fetch(here.residual_squared, squared);
+  for (std::size_t g = 0; g < signals.guards.size(); ++g) {
+    guards[g] = signals.guards[g];
+    fetch(guards[g].value, numbers[g][0]);
+    fetch(guards[g].scale_a, numbers[g][1]), fetch(guards[g].scale_b, numbers[g][2]);
+  }
+  here.guards = {guards, signals.guards.size()};
+  return control.read(here);
+}
+
+// One step at a time on a device that records nothing (a simulated one).
+template <class T>
+class FetchedSteps final : public Steps<T> {
+ public:
+  FetchedSteps(Method<T>& method, const System<T>& system) : method_(method), system_(system) {}
+  Verdict first(const IterationControl& control) override {
+    return fetch_verdict(system_.context(), control, method_.signals());
+  }
+  Verdict next(const IterationControl& control, std::int64_t) override {
+    method_.step(system_);
+    return fetch_verdict(system_.context(), control, method_.signals());
+  }
+  std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
+
+ private:
+  Method<T>& method_;
+  const System<T>& system_;
+};
+
 // What a solver keeps from one solve to the next, beside the vectors of its method.
 template <class T>
 struct Kept {

@@ -4,10 +4,13 @@
 #include <memory>
 #include <string>
 
+#include "core/allocation_hook.hpp"
 #include "core/background.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/state.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/simulated_device.hpp"
 
 namespace protean {
 namespace device {
@@ -70,6 +73,7 @@ __global__ void compiled_for() {}
 // Stream, handles and workspace of a state whose device and pool are set.
 void complete(DeviceState& state, int priority) {
   PROTEAN_CUDA_CHECK(cudaStreamCreateWithPriority(&state.stream, cudaStreamNonBlocking, priority));
+  detail::about_to_allocate(Space::device, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums);
   for (double** partials : {&state.partials, &state.other_partials})
     PROTEAN_CUDA_CHECK(
         cudaMalloc(partials, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums));
@@ -167,7 +171,8 @@ std::shared_ptr<Context> Context::device(int ordinal) {
 }
 
 void Context::synchronize() const {
-  if (space_ == Space::device) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(device_state().stream));
+  if (space_ == Space::device && !simulated_)
+    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(device_state().stream));
 }
 
 namespace device {
@@ -206,6 +211,46 @@ void* allocate_device(const Context& context, std::size_t bytes) {
 
 void deallocate_device(const Context& context, void* data) noexcept {
   (void)cudaFreeAsync(data, context.device_state().stream);
+}
+
+std::size_t allocated_on_device(const Context& context) {
+  const DeviceState& state = context.device_state();
+  PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
+  std::size_t used = 0;
+  PROTEAN_CUDA_CHECK(cudaMemPoolGetAttribute(state.pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  return used;
+}
+
+void require_device_memory(const Context& context, const void* data, std::string_view what) {
+  if (context.space() != Space::device || !data) return;
+  if (context.simulated()) return require_simulated_memory(context, data, what);
+  const int ordinal = context.device_state().ordinal;
+  cudaPointerAttributes attributes;
+  device::check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes");
+  std::string kind;
+  switch (attributes.type) {
+    case cudaMemoryTypeDevice:
+      if (attributes.device == ordinal) return;
+      kind = "memory of GPU " + std::to_string(attributes.device) + "; the context is of GPU " +
+             std::to_string(ordinal);
+      break;
+    case cudaMemoryTypeManaged:
+      kind = "managed memory, which Protean does not use";
+      break;
+    case cudaMemoryTypeHost:
+      kind = "pinned memory of the host";
+      break;
+    default:
+      kind = "memory of the host";
+  }
+  throw WrongSpace(std::string(what) + " is said to lie in device memory, but is " + kind +
+                   " (copy it by name)");
+}
+
+void check_queued(const Context& context, std::string_view what) {
+  if (context.space() != Space::device || context.simulated()) return;
+  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
+    device::check(status, std::string(what).c_str());
 }
 
 }  // namespace detail

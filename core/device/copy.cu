@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/csr.hpp"
+#include "core/allocation_hook.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/state.hpp"
 #include "core/parallel.hpp"
@@ -17,6 +17,7 @@ constexpr std::size_t piece_bytes = DeviceState::staging_bytes;
 // The two pinned pieces of a context, made when first needed.
 DeviceState::Staging* staging(DeviceState& state) {
   for (DeviceState::Staging& piece : state.staging) {
+    if (!piece.data) detail::about_to_allocate(Space::host, piece_bytes);
     if (!piece.data) PROTEAN_CUDA_CHECK(cudaMallocHost(&piece.data, piece_bytes));
     if (!piece.done) PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&piece.done, cudaEventDisableTiming));
   }
@@ -89,49 +90,5 @@ void copy_within(const Context& context, void* to, const void* from, std::size_t
 }
 
 }  // namespace device
-
-template <class T>
-CsrMatrix<T> upload(const ContextPtr& context, const CsrMatrix<T>& matrix) {
-  if (context->space() != Space::device || matrix.pattern.space != Space::host)
-    throw WrongSpace("upload() takes a host matrix and a device context");
-  const SparsityPattern& p = matrix.pattern;
-  if (const std::size_t free = device::free_bytes(*context); matrix.bytes() > free)
-    throw OutOfMemory("the matrix needs " + human_bytes(matrix.bytes()) + " of GPU memory; " +
-                          human_bytes(free) + " are free",
-                      matrix.bytes());
-  CsrBuilder<T> builder(context, p.rows, p.cols, p.nonzeros, p.row_ptr.p64 != nullptr);
-  const auto rows = static_cast<std::size_t>(p.rows + 1), entries = static_cast<std::size_t>(p.nonzeros);
-  if (builder.row_ptr32() && p.row_ptr.p32)
-    device::copy_in(*context, builder.row_ptr32(), p.row_ptr.p32, rows * 4);
-  else
-    device::copy_in(*context, builder.row_ptr64(), p.row_ptr.p64, rows * 8);
-  device::copy_in(*context, builder.col(), p.col, entries * 4);
-  device::copy_in(*context, builder.values(), matrix.values, entries * sizeof(T));
-  return builder.freeze();
-}
-
-template <class T>
-CsrMatrix<T> download(const ContextPtr& host, const Context& context, const CsrMatrix<T>& matrix) {
-  if (host->space() != Space::host || context.space() != Space::device ||
-      matrix.pattern.space != Space::device)
-    throw WrongSpace("download() takes a host context, and a device matrix with its context");
-  const SparsityPattern& p = matrix.pattern;
-  CsrBuilder<T> builder(host, p.rows, p.cols, p.nonzeros, p.row_ptr.p64 != nullptr);
-  const auto rows = static_cast<std::size_t>(p.rows + 1), entries = static_cast<std::size_t>(p.nonzeros);
-  if (p.row_ptr.p32)
-    device::copy_out(context, builder.row_ptr32(), p.row_ptr.p32, rows * 4);
-  else
-    device::copy_out(context, builder.row_ptr64(), p.row_ptr.p64, rows * 8);
-  device::copy_out(context, builder.col(), p.col, entries * 4);
-  device::copy_out(context, builder.values(), matrix.values, entries * sizeof(T));
-  return builder.freeze();
-}
-
-#define PROTEAN_INSTANTIATE(T)                                             \
-  template CsrMatrix<T> upload<T>(const ContextPtr&, const CsrMatrix<T>&); \
-  template CsrMatrix<T> download<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);
-PROTEAN_INSTANTIATE(float)
-PROTEAN_INSTANTIATE(double)
-#undef PROTEAN_INSTANTIATE
 
 }  // namespace protean

@@ -1,0 +1,111 @@
+// Matrices between host and device memory.
+#include "core/transfer.hpp"
+
+#include <cstring>
+#include <limits>
+
+#include "core/csr.hpp"
+#include "core/error.hpp"
+#include "core/simulated_device.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/copy.hpp"
+#endif
+
+namespace protean {
+namespace detail {
+namespace {
+
+void require_simulated(const SimulatedDevice& device, const void* data, Space space) {
+  if (device.owns(data) != (space == Space::device))
+    throw WrongSpace(std::string("memory that is said to be the ") + std::string(to_string(space)) +
+                     "'s is not: a copy was given the wrong address");
+}
+
+std::size_t free_bytes([[maybe_unused]] const Context& context) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (!context.simulated()) return device::free_bytes(context);
+#endif
+  return std::numeric_limits<std::size_t>::max();
+}
+
+void require_device([[maybe_unused]] const Context& context) {
+#if !defined(PROTEAN_HAVE_CUDA)
+  if (!context.simulated())
+    throw NotAvailable("this build has no GPU code, so there is no device memory to copy to or from");
+#endif
+}
+
+}  // namespace
+
+void copy_bytes(const Context& context, void* to, Space to_space, const void* from, Space from_space,
+                std::size_t bytes) {
+  if (bytes == 0) return;
+  if (SimulatedDevice* device = context.simulated()) {
+    require_simulated(*device, to, to_space), require_simulated(*device, from, from_space);
+    const DeviceWork work(context);
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  require_device(context);
+#if defined(PROTEAN_HAVE_CUDA)
+  if (from_space == Space::host)
+    device::copy_in(context, to, from, bytes);
+  else if (to_space == Space::host)
+    device::copy_out(context, to, from, bytes);
+  else
+    device::copy_within(context, to, from, bytes);
+#endif
+}
+
+namespace {
+
+// All arrays of a matrix in memory of `context`; `device` is the context of the two that is a device.
+template <class T>
+CsrMatrix<T> moved(const ContextPtr& context, const Context& device, const CsrMatrix<T>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  CsrBuilder<T> builder(context, p.rows, p.cols, p.nonzeros, p.row_ptr.p64 != nullptr);
+  const auto rows = static_cast<std::size_t>(p.rows + 1), entries = static_cast<std::size_t>(p.nonzeros);
+  const auto move = [&](void* to, const void* from, std::size_t bytes) {
+    copy_bytes(device, to, context->space(), from, p.space, bytes);
+  };
+  if (p.row_ptr.p32)
+    move(builder.row_ptr32(), p.row_ptr.p32, rows * 4);
+  else
+    move(builder.row_ptr64(), p.row_ptr.p64, rows * 8);
+  move(builder.col(), p.col, entries * 4);
+  move(builder.values(), matrix.values, entries * sizeof(T));
+  return builder.freeze();
+}
+
+}  // namespace
+}  // namespace detail
+
+template <class T>
+CsrMatrix<T> upload(const ContextPtr& context, const CsrMatrix<T>& matrix) {
+  detail::require_device(*context);
+  if (context->space() != Space::device || matrix.pattern.space != Space::host)
+    throw WrongSpace("upload() takes a host matrix and a device context");
+  if (const std::size_t free = detail::free_bytes(*context); matrix.bytes() > free)
+    throw OutOfMemory("the matrix needs " + human_bytes(matrix.bytes()) + " of GPU memory; " +
+                          human_bytes(free) + " are free",
+                      matrix.bytes());
+  return detail::moved(context, *context, matrix);
+}
+
+template <class T>
+CsrMatrix<T> download(const ContextPtr& host, const Context& context, const CsrMatrix<T>& matrix) {
+  detail::require_device(context);
+  if (host->space() != Space::host || context.space() != Space::device ||
+      matrix.pattern.space != Space::device)
+    throw WrongSpace("download() takes a host context, and a device matrix with its context");
+  return detail::moved(host, context, matrix);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                             \
+  template CsrMatrix<T> upload<T>(const ContextPtr&, const CsrMatrix<T>&); \
+  template CsrMatrix<T> download<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

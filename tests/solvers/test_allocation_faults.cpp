@@ -1,0 +1,165 @@
+// Memory that runs out, at each allocation of a whole solve in turn: OutOfMemory by name, all memory given
+// back, and the next solve of the same problem as if nothing had been.
+#include <atomic>
+
+#include "core/allocation_hook.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+// The n-th allocation from now on fails; n = 0 counts only.
+class FailingAllocation {
+ public:
+  explicit FailingAllocation(std::int64_t n) {
+    seen_ = 0, fails_at_ = n;
+    detail::allocation_hook = [](Space, std::size_t bytes) {
+      if (++seen_ == fails_at_) throw OutOfMemory("the test's allocation failed", bytes);
+    };
+  }
+  ~FailingAllocation() { detail::allocation_hook = nullptr; }
+  static std::int64_t seen() { return seen_; }
+
+ private:
+  static inline std::atomic<std::int64_t> seen_{0}, fails_at_{0};
+};
+
+struct Case {
+  const char* label;
+  const char* space;
+  const char* method;
+  const char* format;
+};
+
+class AllocationFaults : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const std::string_view space = GetParam().space;
+    context_ = space == "host"   ? test_context()
+               : space == "fake" ? fake_device_context()
+                                 : test_context(Space::device);
+    if (!context_) GTEST_SKIP() << no_device;
+    csr_ = generate(test_context(), "poisson-2d", {{"n", 15}});
+  }
+  const FormatEntry& format() const {
+    return std::string_view(GetParam().space) == "fake" ? fake_format(GetParam().format)
+                                                        : find_format(GetParam().format);
+  }
+
+  // Everything that takes memory, and the answer on the host. With `kept` its solver is used, else a new one.
+  std::vector<double> whole(Solver<double>* kept = nullptr) {
+    const auto A = make_matrix(format(), placed(context_, csr_), context_, most_tolerant(format()));
+    const auto M = make_preconditioner<double>("jacobi", *A);
+    M->ensure(*A);
+    Vector<double> b(context_, csr_.rows()), x(context_, csr_.rows());
+    fill<double>(*context_, 1.0, b), fill<double>(*context_, 0.0, x);
+    std::unique_ptr<Solver<double>> fresh;
+    if (!kept) fresh = make_solver<double>(GetParam().method);
+    const SolveReport report = (kept ? kept : fresh.get())->solve(*A, b, x, M.get());
+    EXPECT_TRUE(report.converged()) << report.detail;
+    std::vector<double> answer(static_cast<std::size_t>(csr_.rows()));
+    copy<double>(*context_, x, {answer.data(), csr_.rows()});
+    return answer;
+  }
+
+  // Runs `body` with each allocation failing in turn, until it passes. Returns how many failed.
+  template <class Body>
+  std::int64_t each_allocation(const Body& body) {
+    const std::size_t host_before = allocated_bytes(), before = allocated_bytes(*context_);
+    for (std::int64_t n = 1;; ++n) {
+      bool passed = false;
+      {
+        const FailingAllocation failing(n);
+        try {
+          body();
+          passed = true;
+        } catch (const OutOfMemory& error) {
+          EXPECT_NE(std::string(error.what()).find("the test's allocation"), std::string::npos)
+              << error.what();
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << "allocation " << n << " failed, and what came out is " << error.what();
+        }
+      }
+      if (passed) return n - 1;
+      EXPECT_EQ(allocated_bytes(), host_before) << "memory is held after allocation " << n << " failed";
+      EXPECT_EQ(allocated_bytes(*context_), before) << "memory is held after allocation " << n << " failed";
+      if (testing::Test::HasFailure() || n > 1000) return n;
+    }
+  }
+
+  ContextPtr context_;
+  CsrMatrix<double> csr_;
+};
+
+TEST_P(AllocationFaults, OfAWholeSolve) {
+  const std::vector<double> answer = whole();
+  std::vector<double> last;
+  const std::int64_t failed = each_allocation([&] { last = whole(); });
+  EXPECT_GT(failed, 5);
+  EXPECT_EQ(last, answer);
+  EXPECT_EQ(whole(), answer);
+}
+
+// The solver lives through all failures; what it keeps between solves is never half of something.
+TEST_P(AllocationFaults, OfASolverThatIsUsedAgain) {
+  const std::vector<double> answer = whole();
+  std::int64_t failed = 0;
+  for (std::int64_t n = 1; n < 1000; ++n) {
+    const auto solver = make_solver<double>(GetParam().method);
+    bool passed = false;
+    {
+      const FailingAllocation failing(n);
+      try {
+        EXPECT_EQ(whole(solver.get()), answer);
+        passed = true;
+      } catch (const OutOfMemory&) { ++failed; }
+    }
+    EXPECT_EQ(whole(solver.get()), answer) << "after allocation " << n << " failed";
+    if (passed || HasFailure()) break;
+  }
+  EXPECT_GT(failed, 5);
+}
+
+// A second solve with the same operator takes no memory at all.
+TEST_P(AllocationFaults, NoneInASecondSolve) {
+  const auto A = make_matrix(format(), placed(context_, csr_), context_, most_tolerant(format()));
+  const auto M = make_preconditioner<double>("jacobi", *A);
+  M->ensure(*A);
+  Vector<double> b(context_, csr_.rows()), x(context_, csr_.rows());
+  fill<double>(*context_, 1.0, b);
+  const auto solver = make_solver<double>(GetParam().method);
+  for (int round = 0; round < 3; ++round) {
+    fill<double>(*context_, 0.0, x);
+    const FailingAllocation counting(0);
+    EXPECT_TRUE(solver->solve(*A, b, x, M.get()).converged());
+    if (round > 0)
+      EXPECT_EQ(FailingAllocation::seen(), 0);
+    else
+      EXPECT_GT(FailingAllocation::seen(), 0);
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* space : {"host", "fake", "device"}) {
+    for (const FormatEntry* entry : catalogue()) all.push_back({"", space, "cg", entry->id.data()});
+    for (const char* method : {"bicgstab", "gmres"}) all.push_back({"", space, method, "csr"});
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, AllocationFaults, testing::ValuesIn(cases()), [](const auto& instance) {
+  std::string name =
+      std::string(instance.param.space) + "_" + instance.param.method + "_" + instance.param.format;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+});
+
+}  // namespace
+}  // namespace protean::test

@@ -1,0 +1,204 @@
+// Whole solves on a fake device, whose memory faults when the host touches it: nothing but copies by name and
+// the device's own work may read or write it. And proof that it does find a missing copy.
+#include <cmath>
+#include <limits>
+
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/systems.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+constexpr const char* touched = "fake device: device memory was touched";
+
+template <class T>
+std::vector<T> ones(std::int64_t n) {
+  return std::vector<T>(static_cast<std::size_t>(n), T(1));
+}
+
+template <class T>
+struct Solved {
+  SolveReport report;
+  std::vector<T> x;
+};
+
+template <class T>
+Solved<T> solve(const ContextPtr& context, const FormatEntry& format, const CsrMatrix<T>& csr,
+                const char* method, bool jacobi, SolverOptions options = {}) {
+  const auto A = make_matrix(format, placed(context, csr), context, most_tolerant(format));
+  const auto M = make_preconditioner<T>(jacobi ? "jacobi" : "none", *A);
+  if (M) M->ensure(*A);
+  const Placed<T> b(context, ones<T>(csr.rows()));
+  Placed<T> x(context, std::vector<T>(static_cast<std::size_t>(csr.rows()), T(0)));
+  const auto solver = make_solver<T>(method, options);
+  Solved<T> result;
+  result.report = solver->solve(*A, b.read(), x.view(), M.get());
+  result.x = x.fetch();
+  return result;
+}
+
+TEST(FakeDevice, FindsAMissingCopy) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const ContextPtr device = fake_device_context();
+  Placed<double> x(device, {1, 2, 3});
+  EXPECT_DEATH(std::printf("%g", x.data()[1]), touched) << "the host reads";
+  EXPECT_DEATH(x.view()[2] = 1, touched) << "the host writes";
+  const auto csr = upload(device, clspmv_b());
+  EXPECT_DEATH(std::printf("%d", csr.pattern.col[0]), touched);
+  EXPECT_DEATH(validate(*test_context(), csr.pattern), touched)
+      << "an algorithm of the host on a device matrix";
+  // An operator of the host that says it works on the device.
+  const DenseOperator<double> A(poisson_1d(3), device);
+  Placed<double> y(device, {0, 0, 0});
+  EXPECT_DEATH(A.apply(x.read(), y.view()), touched);
+}
+
+TEST(FakeDevice, FindsMemoryThatIsFreedOrTooShort) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const ContextPtr device = fake_device_context();
+  VectorView<double> freed;
+  {
+    Vector<double> x(device, 100);
+    fill<double>(*device, 1.0, x);
+    freed = x.view();
+  }
+  EXPECT_THROW(fill<double>(*device, 1.0, freed), WrongSpace);
+  EXPECT_DEATH(
+      {
+        const detail::DeviceWork work(*device);
+        freed[0] = 1;
+      },
+      touched);
+  Vector<double> x(device, 64);
+  EXPECT_DEATH(
+      {
+        const detail::DeviceWork work(*device);
+        x[64] = 1;
+      },
+      touched);
+  const detail::DeviceWork work(*device);
+  x[63] = 1;
+}
+
+TEST(FakeDevice, FindsHostMemoryGivenToTheDevice) {
+  const ContextPtr device = fake_device_context();
+  const Placed<double> x(device, {1, 2, 3});
+  std::vector<double> host(3);
+  double number = 0;
+  const auto as_device = [&] { return VectorView<double>{host.data(), 3, Space::device}; };
+  EXPECT_THROW(dot<double>(*device, x.read(), x.read(), &number), WrongSpace);
+  EXPECT_THROW(fill<double>(*device, 1.0, as_device()), WrongSpace);
+  EXPECT_THROW(copy<double>(*device, x.read(), as_device()), WrongSpace);
+  Vector<double> y(device, 3);
+  EXPECT_THROW(axpy<double>(*device, {1.0, &number}, x.read(), y.view()), WrongSpace);
+  EXPECT_THROW((void)fill<double>(*device, 1.0, VectorView<double>{host.data(), 3}), WrongSpace);
+}
+
+TEST(FakeDevice, RefusesWhatAUserMixesUp) {
+  const ContextPtr device = fake_device_context();
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 6}});
+  const auto A = make_matrix(fake_format("csr"), upload(device, csr), device);
+  std::vector<double> host(36);
+  const VectorView<double> wrong{host.data(), 36, Space::device};
+  Vector<double> x(device, 36);
+  const auto message = [](auto&& call) {
+    try {
+      call();
+    } catch (const WrongSpace& error) { return std::string(error.what()); }
+    return std::string("nothing was thrown");
+  };
+  const auto solver = make_solver<double>("cg");
+  EXPECT_EQ(message([&] { (void)solver->solve(*A, wrong, x.view()); }).substr(0, 2), "b ");
+  EXPECT_EQ(message([&] { (void)solver->solve(*A, x.view(), wrong); }).substr(0, 2), "x ");
+  CsrMatrix<double> pretended = csr;
+  pretended.pattern.space = Space::device;
+  EXPECT_NE(message([&] { (void)make_matrix(fake_format("csr"), pretended, device); }).find("row_ptr"),
+            std::string::npos);
+  EXPECT_NE(message([&] { A->update_values(pretended); }).find("new values"), std::string::npos);
+  EXPECT_NE(message([&] { A->update_values(csr); }).find("upload()"), std::string::npos);
+  // No format of the library has kernels for it.
+  if (Context::device_count() == 0) {
+    EXPECT_THROW((void)Context::device(), NotAvailable);
+    EXPECT_THROW((void)make_matrix(find_format("csr"), upload(device, csr), device), NotAvailable);
+  }
+}
+
+TEST(FakeDevice, UploadAndDownloadAreExact) {
+  const ContextPtr device = fake_device_context();
+  for (const BatteryMatrix& one : battery()) {
+    const auto there = upload(device, one.matrix);
+    EXPECT_EQ(there.pattern.space, Space::device);
+    EXPECT_TRUE(identical(download(test_context(), *device, there), one.matrix)) << one.name;
+  }
+  EXPECT_EQ(allocated_bytes(*device), 0u);
+}
+
+class FakeDeviceFormats : public testing::TestWithParam<const FormatEntry*> {};
+
+// The same kernels in the same order as on the host: the same bits, for every format and method.
+TEST_P(FakeDeviceFormats, SolveAsTheHostDoes) {
+  const ContextPtr device = fake_device_context();
+  const auto spd = generate(test_context(), "poisson-2d", {{"n", 20}});
+  const auto general = generate(test_context(), "convection-diffusion-3d", {{"n", 7}});
+  for (const char* method : {"cg", "bicgstab", "gmres"})
+    for (const bool jacobi : {false, true}) {
+      const auto& csr = method == std::string("cg") ? spd : general;
+      const auto host = solve<double>(test_context(), *GetParam(), csr, method, jacobi);
+      const auto there = solve<double>(device, fake_format(GetParam()->id), csr, method, jacobi);
+      EXPECT_TRUE(there.report.converged()) << there.report.detail;
+      EXPECT_EQ(there.report.iterations, host.report.iterations) << method;
+      EXPECT_EQ(there.x, host.x) << method;
+    }
+  const auto single = convert_values<float, double>(test_context(), spd);
+  SolverOptions options;
+  options.stopping.relative_tolerance = 1e-4;
+  EXPECT_EQ(solve<float>(device, fake_format(GetParam()->id), single, "cg", true, options).x,
+            solve<float>(test_context(), *GetParam(), single, "cg", true, options).x);
+  EXPECT_EQ(allocated_bytes(*device), 0u) << "memory of the device is still held";
+}
+
+TEST_P(FakeDeviceFormats, NewValuesAndTheWayBack) {
+  const ContextPtr device = fake_device_context();
+  const auto csr = generate(test_context(), "convection-diffusion-3d", {{"n", 5}});
+  const FormatEntry& format = fake_format(GetParam()->id);
+  const auto A = make_matrix(format, upload(device, csr), device, most_tolerant(format));
+  EXPECT_TRUE(identical(download(test_context(), *device, A->to_csr()), csr));
+  std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+  for (double& value : values) value *= 0.5;
+  CsrMatrix<double> halved = csr;
+  halved.values = values.data(), halved.values_owner = nullptr;
+  A->update_values(upload(device, halved));
+  EXPECT_TRUE(identical(download(test_context(), *device, A->to_csr()), halved));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FakeDeviceFormats, testing::ValuesIn(catalogue().begin(), catalogue().end()),
+                         [](const auto& instance) {
+                           std::string name(instance.param->id);
+                           for (char& c : name)
+                             if (c == '-') c = '_';
+                           return name;
+                         });
+
+TEST(FakeDevice, NamesNumericalTrouble) {
+  const ContextPtr device = fake_device_context();
+  auto csr = deep_copy(test_context(), generate(test_context(), "poisson-2d", {{"n", 8}}));
+  const_cast<double*>(csr.values)[40] = std::numeric_limits<double>::quiet_NaN();
+  for (const char* method : {"cg", "bicgstab", "gmres"})
+    EXPECT_EQ(solve<double>(device, fake_format("csr"), csr, method, false).report.reason,
+              StopReason::not_finite);
+  const auto indefinite = csr_from_triplets<double>(
+      test_context(), 3, 3, std::vector<Triplet<double>>{{0, 0, 1.0}, {1, 1, -2.0}, {2, 2, 3.0}});
+  EXPECT_EQ(solve<double>(device, fake_format("csr"), indefinite, "cg", false).report.reason,
+            StopReason::indefinite_operator);
+  const auto zero =
+      csr_from_triplets<double>(test_context(), 2, 2, std::vector<Triplet<double>>{{0, 0, 1.0}});
+  EXPECT_THROW(solve<double>(device, fake_format("csr"), zero, "cg", true), BadMatrix);
+}
+
+}  // namespace
+}  // namespace protean::test

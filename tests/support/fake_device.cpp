@@ -1,0 +1,235 @@
+#include "support/fake_device.hpp"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::test {
+namespace {
+
+constexpr std::size_t page = 4096, reserve = std::size_t{64} << 30, alignment = 64;
+std::array<std::atomic<char*>, 64> devices{};  // where each begins
+
+struct sigaction before;
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+  for (const std::atomic<char*>& begin : devices) {
+    const char* const first = begin.load();
+    if (!first || info->si_addr < first || info->si_addr >= first + reserve) continue;
+    constexpr char text[] =
+        "fake device: device memory was touched outside the device's own work, or after it was freed, or "
+        "past the "
+        "end of a buffer\n";
+    (void)!write(2, text, sizeof text - 1);
+    std::abort();
+  }
+  if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
+  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(signal);
+  sigaction(signal, &before, nullptr);  // faults again, for good
+}
+
+void catch_faults() {
+  static const bool once = [] {
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, &before);
+    return true;
+  }();
+  (void)once;
+}
+
+}  // namespace
+
+FakeDevice::FakeDevice() {
+  catch_faults();
+  void* const memory = mmap(nullptr, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw OutOfMemory("no address space for a fake device", reserve);
+  begin_ = static_cast<char*>(memory);
+  for (std::atomic<char*>& place : devices)
+    if (char* none = nullptr; place.compare_exchange_strong(none, begin_)) return;
+}
+
+FakeDevice::~FakeDevice() {
+  for (std::atomic<char*>& place : devices)
+    if (char* mine = begin_; place.compare_exchange_strong(mine, nullptr)) break;
+  munmap(begin_, reserve);
+}
+
+// At the end of its pages, so that the next address but alignment is a page of nobody. Addresses are not used
+// twice.
+void* FakeDevice::allocate(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  const std::size_t mapped = (rounded + page - 1) / page * page;
+  if (mapped < bytes || mapped + 2 * page > reserve - used_)
+    throw OutOfMemory("the fake device has no memory for a buffer of " + human_bytes(bytes), bytes);
+  char* const first = begin_ + used_ + page;
+  used_ += mapped + page;
+  blocks_[first] = {mapped, bytes};
+  held_ += bytes;
+  if (depth_ > 0) mprotect(first, mapped, PROT_READ | PROT_WRITE);
+  return first + (mapped - rounded);
+}
+
+void FakeDevice::deallocate(void* data, std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::prev(blocks_.upper_bound(static_cast<char*>(data)));
+  if (found->second.bytes != bytes) std::abort();
+  madvise(found->first, found->second.mapped, MADV_DONTNEED);
+  mprotect(found->first, found->second.mapped, PROT_NONE);
+  held_ -= bytes;
+  blocks_.erase(found);
+}
+
+std::size_t FakeDevice::held() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return held_;
+}
+
+bool FakeDevice::owns(const void* data) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto* const address = static_cast<const char*>(data);
+  auto next = blocks_.upper_bound(const_cast<char*>(address));
+  if (next == blocks_.begin()) return false;
+  --next;
+  return address < next->first + next->second.mapped;
+}
+
+void FakeDevice::open() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (depth_++ == 0) ++works_, protect(PROT_READ | PROT_WRITE);
+}
+
+void FakeDevice::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (--depth_ == 0) protect(PROT_NONE);
+}
+
+void FakeDevice::protect(int rights) noexcept {
+  for (const auto& [first, block] : blocks_)
+    if (mprotect(first, block.mapped, rights) != 0) std::abort();
+}
+
+ContextPtr fake_device_context() { return detail::simulated_context(std::make_shared<FakeDevice>()); }
+
+namespace {
+
+SparsityPattern tagged(SparsityPattern pattern, Space space) {
+  pattern.space = space;
+  return pattern;
+}
+template <class T>
+CsrMatrix<T> tagged(CsrMatrix<T> matrix, Space space) {
+  matrix.pattern.space = space;
+  return matrix;
+}
+
+// What computes inside the device: its memory, seen as the host's.
+struct Inside {
+  explicit Inside(const Context& context) : work(context), context_(inner(context)) {}
+  static ContextPtr inner(const Context& context) {
+    return detail::simulated_context(static_cast<FakeDevice*>(context.simulated())->shared_from_this(),
+                                     Space::host);
+  }
+  detail::DeviceWork work;
+  ContextPtr context_;
+};
+
+// A matrix of the host in the device's memory.
+template <class T>
+class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T> {
+ public:
+  explicit FakeMatrix(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
+    const Inside inside(*request.context);
+    inner_ = make_matrix(find_format(request.entry.id), tagged(request.csr, Space::host), inside.context_,
+                         request.params);
+  }
+  CsrMatrix<T> to_csr() const override {
+    const detail::DeviceWork work(*this->context());
+    return tagged(inner_->to_csr(), Space::device);
+  }
+  std::size_t bytes() const noexcept override { return inner_->bytes(); }
+  void diagonal(VectorView<T> d) const override {
+    require<T>(d, std::min(this->rows(), this->cols()), Space::device, "diagonal");
+    const detail::DeviceWork work(*this->context(), {d.data});
+    inner_->diagonal({d.data, d.size});
+  }
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    const detail::DeviceWork work(*this->context(), {x.data, y.data, result});
+    apply_dot<T>(*inner_, {x.data, x.size}, {y.data, y.size}, result);
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    const detail::DeviceWork work(*this->context(), {x.data, y.data});
+    inner_->apply(alpha, {x.data, x.size}, beta, {y.data, y.size});
+  }
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    const detail::DeviceWork work(*this->context());
+    inner_->update_values(tagged(csr, Space::host));
+  }
+
+ private:
+  std::unique_ptr<AssembledMatrix<T>> inner_;
+};
+
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_fake(const BuildRequest<T>& request) {
+  return std::make_unique<FakeMatrix<T>>(request);
+}
+
+constexpr Kernel kernels[] = {{"native", false, true, {}, make_fake<double>, make_fake<float>}};
+constexpr std::size_t most_formats = 64;
+
+template <std::size_t I>
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  const Inside inside(context);
+  Admission found =
+      catalogue()[I]->admit(*inside.context_, tagged(pattern, Space::host), params, value_bytes);
+  found.plan = nullptr;  // the format's own maker asks again
+  return found;
+}
+
+template <std::size_t... I>
+constexpr std::array<DeviceCode, sizeof...(I)> codes(std::index_sequence<I...>) {
+  return {DeviceCode{kernels, admit<I>}...};
+}
+constexpr auto device_codes = codes(std::make_index_sequence<most_formats>());
+
+}  // namespace
+
+const FormatEntry& fake_format(std::string_view id) {
+  static const std::vector<FormatEntry> entries = [] {
+    std::vector<FormatEntry> made;
+    for (const FormatEntry* entry : catalogue()) {
+      made.push_back(*entry);
+      made.back().device = &device_codes.at(made.size() - 1);
+    }
+    return made;
+  }();
+  for (const FormatEntry& entry : entries)
+    if (entry.id == id) return entry;
+  throw BadArgument("there is no format " + std::string(id));
+}
+
+FormatParams most_tolerant(const FormatEntry& format) {
+  FormatParams params;
+  for (const ParamDoc& doc : format.params)
+    if (doc.name.starts_with("max_fill")) params.set(std::string(doc.name), doc.largest);
+  return params;
+}
+
+}  // namespace protean::test

@@ -1,0 +1,60 @@
+// A device for machines without a GPU. Its memory is pages that nobody may touch but while the device works:
+// vector operations, copies by name, and products of the formats made by fake_format(). So a test that passes
+// on it has no code on the host's side that reads or writes device memory, and none that gives a kernel host
+// memory.
+//
+// What it finds and how:
+//   the host touches device memory          a message on stderr and SIGABRT (a fault of the processor)
+//   a kernel touches memory that is freed, or goes past the end of a buffer into the next page: the same
+//   an operation is given host memory       WrongSpace
+// What it does not find: code of the host that runs in another thread while the device works, and reads
+// within the 63 bytes that align a buffer. It says nothing about CUDA's own rules (streams, graphs).
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "core/simulated_device.hpp"
+#include "operators/assembled_matrix.hpp"
+
+namespace protean::test {
+
+class FakeDevice final : public detail::SimulatedDevice, public std::enable_shared_from_this<FakeDevice> {
+ public:
+  FakeDevice();
+  ~FakeDevice() override;
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* data, std::size_t bytes) noexcept override;
+  std::size_t held() const noexcept override;
+  bool owns(const void* data) const noexcept override;
+  void open() noexcept override;
+  void close() noexcept override;
+  // Times open() was called from outside: how often the device was given work.
+  std::int64_t works() const noexcept { return works_; }
+
+ private:
+  struct Block {
+    std::size_t mapped, bytes;
+  };
+  void protect(int rights) noexcept;
+  char* begin_ = nullptr;
+  std::size_t used_ = 0, held_ = 0;
+  int depth_ = 0;
+  std::int64_t works_ = 0;
+  std::map<char*, Block> blocks_;  // by first page
+  mutable std::recursive_mutex mutex_;
+};
+
+// A context over a new fake device.
+ContextPtr fake_device_context();
+
+// The format with kernels for a fake device: those of the host, run on its memory. Lives as long as the
+// program.
+const FormatEntry& fake_format(std::string_view id);
+
+// Parameters by which a format takes a matrix it would refuse for being too full.
+FormatParams most_tolerant(const FormatEntry& format);
+
+}  // namespace protean::test
