@@ -16,7 +16,9 @@
 #include <protean/formats/choose.hpp>
 #include <protean/operators/adaptive_operator.hpp>
 #include <protean/operators/assembled_matrix.hpp>
+#include <protean/operators/callback_operator.hpp>
 #include <protean/operators/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/preconditioners/callback_preconditioner.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
 #include <protean/solvers/solver.hpp>

@@ -5,11 +5,16 @@
 
 #include "core/context.hpp"
 
+struct CUstream_st;  // CUDA's stream
+
 namespace protean::detail {
 
 // Throws WrongSpace, naming `what` and what it is, unless `data` is null or memory of the context's own
 // device: not pageable, pinned or managed memory, nor that of another GPU.
 void require_device_memory(const Context& context, const void* data, std::string_view what);
+
+// Where work of a device context is queued; null for other contexts.
+CUstream_st* stream_of(const Context& context) noexcept;
 
 // Throws DeviceError, naming `what`, when work that has just been queued by foreign code was refused.
 void check_queued(const Context& context, std::string_view what);

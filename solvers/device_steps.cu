@@ -8,9 +8,12 @@
 #include <cstring>
 #include <limits>
 
+#include <string>
+
 #include "core/allocation_hook.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
+#include "core/error.hpp"
 #include "solvers/steps.hpp"
 
 namespace protean::detail {
@@ -260,7 +263,14 @@ class DeviceSteps final : public Steps<T> {
       if (graph) (void)cudaGraphDestroy(graph);
       throw;
     }
-    PROTEAN_CUDA_CHECK(cudaStreamEndCapture(state_.stream, &graph));
+    if (cudaStreamEndCapture(state_.stream, &graph) != cudaSuccess || !graph) {
+      (void)cudaGetLastError();
+      throw DeviceError(
+          "the steps could not be recorded: operator '" + std::string(system_->A.name()) + "'" +
+          (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
+          " did something else than queue work on the context's stream (it waited for the device, "
+          "say); its recording() should tell that this is not allowed");
+    }
     const cudaError_t status = make_executable(graph);
     (void)cudaGraphDestroy(graph);
     device::check(status, "cudaGraphInstantiate");

@@ -247,6 +247,10 @@ void require_device_memory(const Context& context, const void* data, std::string
                    " (copy it by name)");
 }
 
+CUstream_st* stream_of(const Context& context) noexcept {
+  return context.space() == Space::device && !context.simulated() ? context.device_state().stream : nullptr;
+}
+
 void check_queued(const Context& context, std::string_view what) {
   if (context.space() != Space::device || context.simulated()) return;
   if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "operators/linear_operator.hpp"
+#include "operators/callback_operator.hpp"
 #include "solvers/solver.hpp"
 #include "support/battery.hpp"
 
@@ -73,26 +73,6 @@ class DenseOperator : public LinearOperator<T>, public HasDiagonal<T> {
 
  private:
   Dense matrix_;
-};
-
-// y := f(x), as a program would wrap its own product; it knows no diagonal.
-template <class T>
-class CallbackOperator final : public LinearOperator<T> {
- public:
-  using Function = std::function<void(const T* x, T* y)>;
-  CallbackOperator(std::int64_t n, Function f, ContextPtr context = test_context())
-      : LinearOperator<T>(std::move(context), {n, n}), f_(std::move(f)), y_(static_cast<std::size_t>(n)) {}
-  std::string_view name() const noexcept override { return "callback"; }
-
- protected:
-  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    f_(x.data, y_.data());
-    for (std::int64_t i = 0; i < y.size; ++i) y[i] = alpha * y_[i] + (beta == T(0) ? T(0) : beta * y[i]);
-  }
-
- private:
-  Function f_;
-  mutable std::vector<T> y_;
 };
 
 inline Dense poisson_1d(std::int64_t n) {

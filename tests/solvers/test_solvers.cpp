@@ -121,7 +121,7 @@ TEST_P(Methods, LargeEnoughForThreads) {
   std::vector<double> first;
   std::int64_t iterations = 0;
   for (int threads : {1, 2, 3}) {
-    const CallbackOperator<double> A(n, product, Context::host(threads));
+    const CallbackOperator<double> A(Context::host(threads), {n, n}, product);
     const auto b = right_hand_side<double>(n);
     std::vector<double> x(b.size(), 0.0);
     const auto report = make({.relative_tolerance = 1e-10})->solve(A, view(b), view(x));
@@ -137,7 +137,7 @@ TEST_P(Methods, TheSameCountWithAUsersOperator) {
   const auto b = right_hand_side<double>(matrix.n);
   std::vector<double> x(b.size(), 0.0), y(b.size(), 0.0);
   const DenseOperator<double> A(matrix);
-  const CallbackOperator<double> F(matrix.n, [&](const double* in, double* out) {
+  const CallbackOperator<double> F(test_context(), {matrix.n, matrix.n}, [&](const double* in, double* out) {
     for (std::int64_t i = 0; i < matrix.n; ++i) {
       double sum = 0;
       for (std::int64_t j = 0; j < matrix.n; ++j) sum += static_cast<double>(matrix(i, j)) * in[j];

@@ -1,0 +1,45 @@
+// A preconditioner that is a function of the caller's program.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include <protean/operators/callback_operator.hpp>
+#include <protean/preconditioners/preconditioner.hpp>
+
+namespace protean {
+
+// z := M^-1 r. For the function and its exceptions the same holds as for an operator's
+// (callback_operator.hpp).
+template <class T>
+class CallbackPreconditioner final : public Preconditioner<T> {
+ public:
+  // Called by ensure() when the operator or its revision is another one than before; may be empty.
+  using Setup = std::function<void(const LinearOperator<T>& A, bool pattern_changed)>;
+
+  CallbackPreconditioner(ContextPtr context, Shape shape, ProductFunction<T> solve, Setup setup = {},
+                         CallbackOptions options = {})
+      : Preconditioner<T>(context, shape),
+        callback_(std::move(context), shape.rows, std::move(solve), std::move(options)),
+        setup_(std::move(setup)) {}
+
+  std::string_view name() const noexcept override { return callback_.options().name; }
+  Recording recording() const noexcept override { return {callback_.options().recordable, 1 + setups_}; }
+
+ protected:
+  void setup(const LinearOperator<T>& A, bool pattern_changed) override {
+    if (setup_) setup_(A, pattern_changed);
+    ++setups_;
+  }
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    callback_.apply(alpha, x, beta, y);
+  }
+
+ private:
+  detail::Callback<T> callback_;
+  Setup setup_;
+  std::uint64_t setups_ = 0;
+};
+
+}  // namespace protean

@@ -1,0 +1,24 @@
+// Device code of a user's program, and what it may do wrong. CUDA builds only.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+struct CUstream_st;
+
+namespace protean::test {
+
+// y := A x of poisson-2d on m x m points; d := its diagonal; z := r / 4.
+void queue_stencil(std::int64_t m, const double* x, double* y, CUstream_st* stream);
+void queue_fill(std::int64_t n, double value, double* d, CUstream_st* stream);
+void queue_scaled(std::int64_t n, double factor, const double* r, double* z, CUstream_st* stream);
+// A launch no GPU takes; work that ends the context (an address of nobody); waiting for the stream.
+void queue_impossible(CUstream_st* stream);
+void queue_poison(CUstream_st* stream);
+void wait_for(CUstream_st* stream);
+
+// Memory of other kinds than a buffer's.
+enum class Kind { pinned, managed, plain };  // plain: cudaMalloc's
+void* take(Kind kind, std::size_t bytes);
+void give_back(Kind kind, void* memory);
+
+}  // namespace protean::test

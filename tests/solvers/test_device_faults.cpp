@@ -1,0 +1,151 @@
+// What goes wrong on a real device: memory of the wrong kind, memory that ends, kernels that fail, a GPU that
+// the build has no code for. Each has its name, and the host goes on as before.
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "operators/callback_operator.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+#include "support/space.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/state.hpp"
+#include "solvers/device_kernels.hpp"
+#endif
+
+namespace protean::test {
+namespace {
+
+class DeviceFaults : public testing::Test {
+ protected:
+  void SetUp() override {
+    context_ = test_context(Space::device);
+    if (!context_) GTEST_SKIP() << no_device;
+    csr_ = generate(test_context(), "poisson-2d", {{"n", 20}});
+  }
+  std::vector<double> solve_on(const ContextPtr& context) const {
+    const auto A = make_matrix(find_format("csr"), placed(context, csr_), context);
+    const Placed<double> b(context, std::vector<double>(400, 1.0));
+    Placed<double> x(context, std::vector<double>(400, 0.0));
+    EXPECT_TRUE(make_solver<double>("cg")->solve(*A, b.read(), x.view()).converged());
+    return x.fetch();
+  }
+  template <class Call>
+  static std::string wrong_space(Call&& call) {
+    try {
+      call();
+    } catch (const WrongSpace& error) { return error.what(); }
+    return "no WrongSpace";
+  }
+  ContextPtr context_;
+  CsrMatrix<double> csr_;
+};
+
+TEST_F(DeviceFaults, MoreMemoryThanThereIs) {
+  const std::size_t free = available_bytes(*context_);
+  EXPECT_THROW(Buffer<char>(context_, static_cast<std::int64_t>(free) * 2), OutOfMemory);
+  EXPECT_THROW(Vector<double>(context_, std::int64_t{1} << 50), OutOfMemory);
+  EXPECT_EQ(solve_on(context_).size(), 400u);
+}
+
+// Whatever the loss of a device context was, the host's answer stays.
+TEST_F(DeviceFaults, TheHostIsUnaffected) {
+  const std::vector<double> before = solve_on(test_context());
+  EXPECT_THROW(Buffer<char>(context_, std::int64_t{1} << 50), OutOfMemory);
+  EXPECT_EQ(solve_on(test_context()), before);
+}
+
+#if defined(PROTEAN_HAVE_CUDA)
+TEST_F(DeviceFaults, PointersOfTheWrongKind) {
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr_), context_);
+  const auto solver = make_solver<double>("cg");
+  Placed<double> good(context_, std::vector<double>(400, 1.0));
+  const auto view = [](void* memory) {
+    return VectorView<double>{static_cast<double*>(memory), 400, Space::device};
+  };
+  std::vector<double> host(400, 1.0);
+  EXPECT_NE(wrong_space([&] { (void)solver->solve(*A, view(host.data()), good.view()); }).find("b is said"),
+            std::string::npos);
+  struct {
+    Kind kind;
+    const char* name;
+  } const kinds[] = {{Kind::pinned, "pinned"}, {Kind::managed, "managed"}};
+  for (const auto& [kind, name] : kinds) {
+    void* const memory = take(kind, 400 * sizeof(double));
+    const std::string b = wrong_space([&] { (void)solver->solve(*A, view(memory), good.view()); });
+    const std::string x = wrong_space([&] { (void)solver->solve(*A, good.view(), view(memory)); });
+    give_back(kind, memory);
+    EXPECT_NE(b.find(name), std::string::npos) << b;
+    EXPECT_NE(x.find("x is said"), std::string::npos) << x;
+  }
+  // A user's own device memory is as good as ours.
+  void* const own = take(Kind::plain, 400 * sizeof(double));
+  copy<double>(*context_, {host.data(), 400}, view(own));
+  Placed<double> x(context_, std::vector<double>(400, 0.0));
+  EXPECT_TRUE(solver->solve(*A, view(own), x.view()).converged());
+  EXPECT_EQ(x.fetch(), solve_on(context_));
+  give_back(Kind::plain, own);
+
+  CsrMatrix<double> pretended = csr_;
+  pretended.pattern.space = Space::device;
+  EXPECT_NE(wrong_space([&] { (void)make_matrix(find_format("csr"), pretended, context_); }).find("row_ptr"),
+            std::string::npos);
+  EXPECT_NE(wrong_space([&] { A->update_values(pretended); }).find("new values"), std::string::npos);
+}
+
+TEST_F(DeviceFaults, MemoryOfAnotherGpu) {
+  if (Context::device_count() < 2) GTEST_SKIP() << "one GPU only";
+  const ContextPtr other = Context::device(1);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr_), context_);
+  Placed<double> there(other, std::vector<double>(400, 1.0)), x(context_, std::vector<double>(400, 0.0));
+  EXPECT_NE(
+      wrong_space([&] { (void)make_solver<double>("cg")->solve(*A, there.read(), x.view()); }).find("GPU 1"),
+      std::string::npos);
+}
+
+// An address of nobody ends the CUDA context of the process, so this happens in one of its own. The host
+// still solves there.
+TEST_F(DeviceFaults, AKernelThatFails) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [&] {
+    const std::vector<double> before = solve_on(test_context());
+    int calls = 0;
+    const CallbackOperator<double> A(context_, {400, 400},
+                                     [&](const double* x, double* y, CUstream_st* stream) {
+                                       queue_stencil(20, x, y, stream);
+                                       if (++calls == 4) queue_poison(stream);
+                                     });
+    bool named = false;
+    {
+      Vector<double> b(context_, 400), x(context_, 400);
+      fill<double>(*context_, 1.0, b), fill<double>(*context_, 0.0, x);
+      try {
+        (void)make_solver<double>("cg")->solve(A, b, x);
+      } catch (const DeviceError& error) {
+        named = true;
+        std::fprintf(stderr, "DeviceError: %s\n", error.what());
+      }
+      try {
+        fill<double>(*context_, 1.0, b);
+        context_->synchronize();
+        named = false;  // a context that has failed does not work again
+      } catch (const DeviceError&) {}
+    }
+    std::_Exit(named && solve_on(test_context()) == before ? 3 : 0);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "DeviceError: .*illegal memory access");
+}
+#endif
+
+#if defined(PROTEAN_HAVE_CUDA)
+TEST(DeviceErrors, HaveNames) {
+  EXPECT_THROW(device::check(cudaErrorMemoryAllocation, "x"), OutOfMemory);
+  EXPECT_THROW(device::check(cudaErrorNoKernelImageForDevice, "x"), NotAvailable);
+  EXPECT_THROW(device::check(cudaErrorIllegalAddress, "x"), DeviceError);
+  EXPECT_THROW(device::check(CUBLAS_STATUS_ALLOC_FAILED, "x"), OutOfMemory);
+  EXPECT_THROW(device::check(CUSPARSE_STATUS_INTERNAL_ERROR, "x"), DeviceError);
+  EXPECT_NO_THROW(device::check(cudaSuccess, "x"));
+}
+#endif
+
+}  // namespace
+}  // namespace protean::test
