@@ -49,10 +49,10 @@ std::string report_json(const SolveRecord& r) {
                       {"initial", number(result.initial_residual)},
                       {"rhs", number(result.rhs_norm)}};
   if (r.error) json["error"] = {{"norm", "2-norm"}, {"relative", number(*r.error)}};
-  json["seconds"] = {{"read", r.seconds.read},       {"upload", r.seconds.upload},
-                     {"convert", r.seconds.convert}, {"setup", r.seconds.setup},
-                     {"solve", r.seconds.solve},     {"download", r.seconds.download},
-                     {"write", r.seconds.write},     {"total", r.seconds.total}};
+  json["seconds"] = {
+      {"start", r.seconds.start},       {"read", r.seconds.read},   {"upload", r.seconds.upload},
+      {"convert", r.seconds.convert},   {"setup", r.seconds.setup}, {"solve", r.seconds.solve},
+      {"download", r.seconds.download}, {"write", r.seconds.write}, {"total", r.seconds.total}};
   json["memory"] = {{"matrix_bytes", r.matrix_bytes},
                     {"peak_bytes", r.peak_bytes},
                     {"peak_buffer_bytes", r.peak_buffer_bytes}};
@@ -109,7 +109,9 @@ std::string summary(const SolveRecord& r) {
                   p.solver.options.stopping.baseline == Baseline::rhs ? "b" : "the initial residual"));
   if (r.error) row("error", fmt::format("{:.3e} (2-norm, relative to the known solution)", *r.error));
   const bool device = r.problem.op.space == Space::device;
-  row("time", fmt::format("read {}, {}convert {}, setup {}, solve {}, total {}", duration(r.seconds.read),
+  row("time", fmt::format("{}read {}, {}convert {}, setup {}, solve {}, total {}",
+                          device ? fmt::format("start {}, ", duration(r.seconds.start)) : "",
+                          duration(r.seconds.read),
                           device ? fmt::format("upload {}, ", duration(r.seconds.upload)) : "",
                           duration(r.seconds.convert), duration(r.seconds.setup), duration(r.seconds.solve),
                           duration(r.seconds.total)));

@@ -92,6 +92,7 @@ int solve(const SolveArguments& arguments) {
       problem.op.threads, {.vector_kernels = by_kokkos ? VectorKernels::kokkos : VectorKernels::native});
   const ContextPtr context = problem.op.space == Space::device ? device_context() : host;
   record.threads = host->threads();
+  record.seconds.start = clock.lap();
 
   progress.stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
   LinearSystem system = make_system(host, problem, context);

@@ -21,6 +21,7 @@ struct SolveArguments {
 
 // upload and download are copies to and from a GPU, 0 on the CPU.
 struct Seconds {
+  double start = 0;  // making the contexts: on a device its driver and libraries
   double read = 0, upload = 0, convert = 0, setup = 0, solve = 0, download = 0, write = 0, total = 0;
 };
 

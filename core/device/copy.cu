@@ -1,5 +1,5 @@
-// Copies between host and device memory, by name only. Pageable host memory goes through two pinned pieces
-// that are filled by the host while the other one is on its way.
+// Copies between host and device memory, by name only. Pageable host memory goes through pinned pieces that
+// are filled by the host's threads while others are on their way.
 #include <algorithm>
 #include <cstring>
 
@@ -12,9 +12,9 @@ namespace protean {
 namespace device {
 namespace {
 
-constexpr std::size_t piece_bytes = DeviceState::staging_bytes;
+constexpr std::size_t piece_bytes = DeviceState::staging_bytes, piece_count = DeviceState::staging_pieces;
 
-// The two pinned pieces of a context, made when first needed.
+// The pinned pieces of a context, made when first needed.
 DeviceState::Staging* staging(DeviceState& state) {
   for (DeviceState::Staging& piece : state.staging) {
     if (!piece.data) detail::about_to_allocate(Space::host, piece_bytes);
@@ -50,7 +50,7 @@ void copy_in(const Context& context, void* to, const void* from, std::size_t byt
   }
   DeviceState::Staging* pieces = staging(state);
   for (std::size_t begin = 0, k = 0; begin < bytes; begin += piece_bytes, ++k) {
-    DeviceState::Staging& piece = pieces[k % 2];
+    DeviceState::Staging& piece = pieces[k % piece_count];
     const std::size_t count = std::min(piece_bytes, bytes - begin);
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(piece.done));
     host_copy(piece.data, static_cast<const char*>(from) + begin, count);
@@ -71,16 +71,18 @@ void copy_out(const Context& context, void* to, const void* from, std::size_t by
   DeviceState::Staging* pieces = staging(state);
   const auto count = [&](std::size_t k) { return std::min(piece_bytes, bytes - k * piece_bytes); };
   const auto send = [&](std::size_t k) {
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(pieces[k % 2].data, static_cast<const char*>(from) + k * piece_bytes,
-                                       count(k), cudaMemcpyDeviceToHost, state.stream));
-    PROTEAN_CUDA_CHECK(cudaEventRecord(pieces[k % 2].done, state.stream));
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(pieces[k % piece_count].data,
+                                       static_cast<const char*>(from) + k * piece_bytes, count(k),
+                                       cudaMemcpyDeviceToHost, state.stream));
+    PROTEAN_CUDA_CHECK(cudaEventRecord(pieces[k % piece_count].done, state.stream));
   };
   const std::size_t number = (bytes + piece_bytes - 1) / piece_bytes;
-  send(0);
+  for (std::size_t k = 0; k + 1 < piece_count && k < number; ++k) send(k);
   for (std::size_t k = 0; k < number; ++k) {
-    if (k + 1 < number) send(k + 1);  // into the piece that was emptied one turn ago
-    PROTEAN_CUDA_CHECK(cudaEventSynchronize(pieces[k % 2].done));
-    host_copy(static_cast<char*>(to) + k * piece_bytes, pieces[k % 2].data, count(k));
+    if (k + piece_count - 1 < number)
+      send(k + piece_count - 1);  // into the piece that was emptied one turn ago
+    PROTEAN_CUDA_CHECK(cudaEventSynchronize(pieces[k % piece_count].done));
+    host_copy(static_cast<char*>(to) + k * piece_bytes, pieces[k % piece_count].data, count(k));
   }
 }
 

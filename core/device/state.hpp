@@ -47,11 +47,12 @@ struct DeviceState {
   bool can_overlap = false, overlap = false;
 
   // Pinned host memory through which copies of pageable memory go (copy.cu).
-  static constexpr std::size_t staging_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t staging_bytes = std::size_t{4} << 20;
+  static constexpr int staging_pieces = 4;
   struct Staging {
     void* data = nullptr;
     cudaEvent_t done = nullptr;  // the device has done with it
-  } staging[2];
+  } staging[staging_pieces];
 
   // The context's other state, for background work, made when first needed (BackgroundWork). Shares the pool.
   DeviceState* behind = nullptr;
