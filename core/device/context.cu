@@ -20,7 +20,7 @@ void check(cudaError_t status, const char* call, std::source_location where) {
   const std::string text = std::string(call) + ": " + cudaGetErrorString(status);
   (void)cudaGetLastError();  // a sticky error stays, any other is cleared for the next call
   if (status == cudaErrorMemoryAllocation) throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
-  if (status == cudaErrorNoKernelImageForDevice)
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
     throw NotAvailable(
         "this build has no code for this GPU's architecture; configure with "
         "-DCMAKE_CUDA_ARCHITECTURES=native (" +
@@ -44,6 +44,9 @@ void check(cusparseStatus_t status, const char* call, std::source_location where
 }
 
 namespace {
+
+// Stands for all kernels of the build when it is asked whether it has code for a GPU.
+__global__ void any_kernel() {}
 
 void destroy(DeviceState* state) {
   if (!state) return;
@@ -156,6 +159,8 @@ std::shared_ptr<Context> Context::device(int ordinal) {
   DeviceState& state = *context->device_;
   state.ordinal = ordinal;
   PROTEAN_CUDA_CHECK(cudaSetDevice(ordinal));
+  cudaFuncAttributes attributes;
+  device::check(cudaFuncGetAttributes(&attributes, device::any_kernel), "asking for the code of a kernel");
   PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount, ordinal));
   cudaMemPoolProps properties;
   std::memset(&properties, 0, sizeof properties);

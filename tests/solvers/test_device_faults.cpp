@@ -140,6 +140,7 @@ TEST_F(DeviceFaults, AKernelThatFails) {
 TEST(DeviceErrors, HaveNames) {
   EXPECT_THROW(device::check(cudaErrorMemoryAllocation, "x"), OutOfMemory);
   EXPECT_THROW(device::check(cudaErrorNoKernelImageForDevice, "x"), NotAvailable);
+  EXPECT_THROW(device::check(cudaErrorInvalidDeviceFunction, "x"), NotAvailable);
   EXPECT_THROW(device::check(cudaErrorIllegalAddress, "x"), DeviceError);
   EXPECT_THROW(device::check(CUBLAS_STATUS_ALLOC_FAILED, "x"), OutOfMemory);
   EXPECT_THROW(device::check(CUSPARSE_STATUS_INTERNAL_ERROR, "x"), DeviceError);
