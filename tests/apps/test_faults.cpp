@@ -10,7 +10,6 @@
 #include "support/folder.hpp"
 #include "support/space.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
-#include "core/device/state.hpp"
 #include "solvers/device_kernels.hpp"
 #endif
 
