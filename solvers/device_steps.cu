@@ -260,6 +260,7 @@ class DeviceSteps final : public Steps<T> {
       queue_close();
     } catch (...) {
       (void)cudaStreamEndCapture(state_.stream, &graph);
+      (void)cudaGetLastError();  // or the next check would report it
       if (graph) (void)cudaGraphDestroy(graph);
       throw;
     }

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::size_t piece_bytes = DeviceState::staging_bytes, piece_count = DeviceState::staging_pieces;
 
+// More do not copy faster, and take longer to meet.
+constexpr int most_threads = 8;
+
 // The pinned pieces of a context, made when first needed.
 DeviceState::Staging* staging(DeviceState& state) {
   for (DeviceState::Staging& piece : state.staging) {
@@ -32,7 +35,7 @@ bool is_pinned(const void* data) {
 }
 
 void host_copy(void* to, const void* from, std::size_t bytes) {
-  parallel(available_threads(), [&](int part, int parts) {
+  parallel(std::min(available_threads(), most_threads), [&](int part, int parts) {
     const Range range = even_range(static_cast<std::int64_t>(bytes), part, parts, 4096);
     std::memcpy(static_cast<char*>(to) + range.begin, static_cast<const char*>(from) + range.begin,
                 static_cast<std::size_t>(range.size()));

@@ -9,9 +9,6 @@
 #include "gtest/gtest.h"
 #include "support/folder.hpp"
 #include "support/space.hpp"
-#if defined(PROTEAN_HAVE_CUDA)
-#include "solvers/device_kernels.hpp"
-#endif
 
 namespace protean::test {
 namespace {
@@ -87,24 +84,6 @@ TEST_F(CommandFaults, OutOfDeviceMemoryIsExit3) {
                  }),
             10);
 }
-
-#if defined(PROTEAN_HAVE_CUDA)
-// A kernel that fails ends CUDA for the process, so this runs in one of its own.
-TEST_F(CommandFaults, AKernelThatFailsIsExit3) {
-  if (!test_context(Space::device)) GTEST_SKIP() << no_device;
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        seen = 0;
-        // While the matrix is being converted.
-        detail::allocation_hook = [](Space space, std::size_t) {
-          if (space == Space::device && ++seen == 8) queue_poison(nullptr);
-        };
-        std::_Exit(run(command("device")));
-      },
-      testing::ExitedWithCode(3), "protean: error: .*illegal memory access");
-}
-#endif
 
 }  // namespace
 }  // namespace protean::test

@@ -68,6 +68,15 @@ class AllocationFaults : public testing::TestWithParam<Case> {
     return answer;
   }
 
+  // Bit for bit where the kernel adds in a fixed order.
+  void expect_same(const std::vector<double>& x, const std::vector<double>& answer) const {
+    if (kernels_in(format(), context_->space()).front().deterministic) {
+      EXPECT_EQ(x, answer);
+    } else {
+      for (std::size_t i = 0; i < answer.size(); ++i) ASSERT_NEAR(x[i], answer[i], 1e-7 * answer[i]);
+    }
+  }
+
   // Runs `body` with each allocation failing in turn, until it passes. Returns how many failed.
   template <class Body>
   std::int64_t each_allocation(const Body& body) {
@@ -102,8 +111,8 @@ TEST_P(AllocationFaults, OfAWholeSolve) {
   std::vector<double> last;
   const std::int64_t failed = each_allocation([&] { last = whole(); });
   EXPECT_GT(failed, 5);
-  EXPECT_EQ(last, answer);
-  EXPECT_EQ(whole(), answer);
+  expect_same(last, answer);
+  expect_same(whole(), answer);
 }
 
 // The solver lives through all failures; what it keeps between solves is never half of something.
@@ -116,11 +125,12 @@ TEST_P(AllocationFaults, OfASolverThatIsUsedAgain) {
     {
       const FailingAllocation failing(n);
       try {
-        EXPECT_EQ(whole(solver.get()), answer);
+        expect_same(whole(solver.get()), answer);
         passed = true;
       } catch (const OutOfMemory&) { ++failed; }
     }
-    EXPECT_EQ(whole(solver.get()), answer) << "after allocation " << n << " failed";
+    SCOPED_TRACE("after allocation " + std::to_string(n) + " failed");
+    expect_same(whole(solver.get()), answer);
     if (passed || HasFailure()) break;
   }
   EXPECT_GT(failed, 5);

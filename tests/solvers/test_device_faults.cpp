@@ -3,7 +3,6 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/callback_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
@@ -102,41 +101,6 @@ TEST_F(DeviceFaults, MemoryOfAnotherGpu) {
       std::string::npos);
 }
 
-// An address of nobody ends the CUDA context of the process, so this happens in one of its own. The host
-// still solves there.
-TEST_F(DeviceFaults, AKernelThatFails) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto run = [&] {
-    const std::vector<double> before = solve_on(test_context());
-    int calls = 0;
-    const CallbackOperator<double> A(context_, {400, 400},
-                                     [&](const double* x, double* y, CUstream_st* stream) {
-                                       queue_stencil(20, x, y, stream);
-                                       if (++calls == 4) queue_poison(stream);
-                                     });
-    bool named = false;
-    {
-      Vector<double> b(context_, 400), x(context_, 400);
-      fill<double>(*context_, 1.0, b), fill<double>(*context_, 0.0, x);
-      try {
-        (void)make_solver<double>("cg")->solve(A, b, x);
-      } catch (const DeviceError& error) {
-        named = true;
-        std::fprintf(stderr, "DeviceError: %s\n", error.what());
-      }
-      try {
-        fill<double>(*context_, 1.0, b);
-        context_->synchronize();
-        named = false;  // a context that has failed does not work again
-      } catch (const DeviceError&) {}
-    }
-    std::_Exit(named && solve_on(test_context()) == before ? 3 : 0);
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "DeviceError: .*illegal memory access");
-}
-#endif
-
-#if defined(PROTEAN_HAVE_CUDA)
 TEST(DeviceErrors, HaveNames) {
   EXPECT_THROW(device::check(cudaErrorMemoryAllocation, "x"), OutOfMemory);
   EXPECT_THROW(device::check(cudaErrorNoKernelImageForDevice, "x"), NotAvailable);
