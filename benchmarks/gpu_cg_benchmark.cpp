@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstring>
-#include <sstream>
 
 #include "benchmarks/clock.hpp"
+#include "benchmarks/options.hpp"
 #include "benchmarks/peers/cuda_cg.hpp"
 #include "benchmarks/report.hpp"
 #include "core/blas1.hpp"
@@ -20,13 +19,6 @@ namespace {
 
 using namespace protean;
 using namespace protean::bench;
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  std::stringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
-  return words;
-}
 
 // Seconds of a solve of exactly `iterations` iterations.
 double seconds(const LinearOperator<double>& A, const Preconditioner<double>& M, const Vector<double>& b,
@@ -48,10 +40,13 @@ double seconds(const LinearOperator<double>& A, const Preconditioner<double>& M,
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string json_file, sizes = "30,60,100,200", formats = "csr,sell-c-sigma,sell-packed";
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string option = argv[i];
-    (option == "--json" ? json_file : option == "--sizes" ? sizes : formats) = argv[i + 1];
+  std::string json_file;
+  std::vector<std::string> sizes = {"30", "60", "100", "200"},
+                           formats = {"csr", "sell-c-sigma", "sell-packed"};
+  if (!read_options(argc, argv, {{"--json", &json_file}, {"--sizes", &sizes}, {"--formats", &formats}})) {
+    std::fputs("usage: gpu_cg_benchmark [--json FILE] [--sizes 30,60,100,200] [--formats csr,sell-packed]\n",
+               stderr);
+    return 2;
   }
   const ContextPtr host = Context::host(), context = Context::device();
   const double copy_rate = copy_bandwidth(*context);
@@ -61,7 +56,7 @@ int main(int argc, char** argv) {
   fmt::print("copy {:.2f} TB/s; microseconds an iteration\n", copy_rate / 1e12);
   fmt::print("{:8} {:>14} {:>14} {:16} {:>10} {:>9} {:>9}\n", "matrix", "peer, graph", "peer, stream",
              "format", "ours", "ratio", "of floor");
-  for (const std::string& size : split(sizes)) {
+  for (const std::string& size : sizes) {
     const CsrMatrix<double> csr = upload(context, generate(host, "poisson-3d", {{"n", std::stod(size)}}));
     const std::int64_t n = csr.rows();
     const int iterations = n < 300000 ? 100 : 50;
@@ -70,7 +65,7 @@ int main(int argc, char** argv) {
     // Bytes of an iteration in three passes: matrix, row pointers, 13 vectors (solvers/cg.cpp).
     const double floor_us = (12.0 * csr.nonzeros() + 4.0 * n + 104.0 * n) / copy_rate * 1e6;
     CudaCgTimes peer;
-    for (const std::string& id : split(formats)) {
+    for (const std::string& id : formats) {
       const auto A = make_matrix(find_format(id), csr, context);
       const auto M = make_preconditioner<double>("jacobi", *A);
       M->ensure(*A);

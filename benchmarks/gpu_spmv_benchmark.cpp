@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "benchmarks/clock.hpp"
 #include "benchmarks/gpu_matrices.hpp"
 #include "benchmarks/gpu_peers.hpp"
+#include "benchmarks/options.hpp"
 #include "benchmarks/report.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/state.hpp"
@@ -41,36 +41,15 @@ struct Options {
   double seconds = 0.02;
 };
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(at, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return {};
-    const std::string value = argv[i + 1];
-    if (name == "--only")
-      options.only = split(value, ',');
-    else if (name == "--formats")
-      options.formats = split(value, ',');
-    else if (name == "--peers")
-      options.peers = value != "no";
-    else if (name == "--seconds")
-      options.seconds = std::atof(value.c_str());
-    else if (name == "--json")
-      options.json = value;
-    else
-      return {};
-  }
-  if (!(options.seconds > 0)) return {};
+  const bool read = read_options(argc, argv,
+                                 {{"--only", &options.only},
+                                  {"--formats", &options.formats},
+                                  {"--peers", &options.peers},
+                                  {"--seconds", &options.seconds},
+                                  {"--json", &options.json}});
+  if (!read || !(options.seconds > 0)) return {};
   return options;
 }
 
@@ -354,9 +333,7 @@ int run(const Options& options) {
   Ratios ratios;
   bool all_right = true;
   for (const GpuMatrix& what : gpu_matrices()) {
-    if (!options.only.empty() &&
-        std::find(options.only.begin(), options.only.end(), what.name) == options.only.end())
-      continue;
+    if (!wanted(options.only, what.name)) continue;
     const auto start = Clock::now();
     const CsrMatrix<double> A = what.make(host);
     fmt::print("\n{}: {}; {} rows, {} entries, made in {:.1f} s\n", what.name, what.what, A.rows(),

@@ -36,18 +36,4 @@ bool is_symmetric(const ContextPtr& context, const CsrMatrix<double>& matrix) {
   return matrix.rows() == matrix.cols() && identical(matrix, transpose(context, matrix));
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
-bool wanted(const std::vector<std::string>& list, std::string_view name) {
-  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
-}
-
 }  // namespace protean::bench

@@ -22,9 +22,4 @@ std::optional<CsrMatrix<double>> load(const ContextPtr& context, const Source& s
                                       const std::string& folder);
 bool is_symmetric(const ContextPtr& context, const CsrMatrix<double>& matrix);
 
-// "a,b" -> {a, b}
-std::vector<std::string> split(const std::string& text);
-// An empty list means all.
-bool wanted(const std::vector<std::string>& list, std::string_view name);
-
 }  // namespace protean::bench

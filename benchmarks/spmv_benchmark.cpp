@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <optional>
 
 #include "benchmarks/clock.hpp"
+#include "benchmarks/options.hpp"
 #include "benchmarks/peers/peers.hpp"
 #include "benchmarks/report.hpp"
 #include "benchmarks/sources.hpp"
@@ -41,26 +41,14 @@ struct Options {
 
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return {};
-    const std::string value = argv[i + 1];
-    if (name == "--matrices")
-      options.folder = value;
-    else if (name == "--only")
-      options.only = split(value);
-    else if (name == "--formats")
-      options.formats = split(value);
-    else if (name == "--threads")
-      options.threads = std::atoi(value.c_str());
-    else if (name == "--seconds")
-      options.seconds = std::atof(value.c_str());
-    else if (name == "--json")
-      options.json = value;
-    else
-      return {};
-  }
-  if (options.threads < 1 || !(options.seconds > 0)) return {};
+  const bool read = read_options(argc, argv,
+                                 {{"--matrices", &options.folder},
+                                  {"--only", &options.only},
+                                  {"--formats", &options.formats},
+                                  {"--threads", &options.threads},
+                                  {"--seconds", &options.seconds},
+                                  {"--json", &options.json}});
+  if (!read || options.threads < 1 || !(options.seconds > 0)) return {};
   return options;
 }
 

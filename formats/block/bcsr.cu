@@ -1,7 +1,9 @@
 // BCSR on the device: the layout is that of bcsr.cpp. Kernels:
 //   native    a group of 4 to 32 lanes works on a block row, a lane on a row of a block: as many blocks side
 //   by
-//             side as fit the group. The sums of a row's lanes are added by shuffles in a fixed order.
+//             side as fit the group. With 3 x 3 and 4 x 4 blocks a warp works on a block row, a lane on a
+//             place of a block, so that neighbours read neighbouring values. The sums of a row's lanes are
+//             added by shuffles in a fixed order.
 //   cusparse  cuSPARSE's blocks, BSR_ALG1, on the same arrays, with block_ptr kept as 32-bit numbers, too: 4
 //             (block rows + 1) bytes more. Its blocks are square and must fill the matrix: it is refused
 //             where rows and cols of a block differ, where they do not divide the matrix's, or where there
@@ -114,6 +116,60 @@ __global__ void __launch_bounds__(device::block_size, 6)
   if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
 }
 
+// The sum of `count` values that lie `stride` lanes apart, in the first of these lanes; `mine` is a lane's
+// number among them. In halves; all lanes of the warp call it.
+template <int count, int stride, class T>
+__device__ inline T sum_apart(T value, int mine) {
+#pragma unroll
+  for (int left = count; left > 1; left = (left + 1) / 2) {
+    const int half = (left + 1) / 2;
+    const T other = __shfl_down_sync(0xffffffffu, value, half * stride);
+    if (mine + half < left) value += other;
+  }
+  return value;
+}
+
+// A warp a block row, for square blocks of S x S, where a lane keeps its place in a block: the lanes read
+// neighbouring values of as many whole blocks as fit, several times side by side.
+template <int S, bool dot, class T>
+__global__ void __launch_bounds__(device::block_size, 6)
+    square_product(BlockArrays<T> a, ProductTask<T> task) {
+  if (device::stopped(task.stop)) return;
+  constexpr int area = S * S, blocks = 32 / area, used = blocks * area, ahead = 5,
+                warps = device::block_size / 32;
+  const int lane = threadIdx.x % 32, mine = lane / area, row_in = lane % area / S, column = lane % area % S;
+  const T* const x = task.x + column;
+  const auto limit = static_cast<std::int32_t>(a.cols - column);
+  T dots[1] = {};
+  for (std::int64_t i = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32; i < a.block_rows;
+       i += std::int64_t{gridDim.x} * warps) {
+    const std::int64_t begin = __ldg(a.block_ptr + i);
+    const int count = static_cast<int>(__ldg(a.block_ptr + i + 1) - begin);
+    const std::int32_t* block_col = a.block_col + begin + mine;
+    const T* v = a.values + begin * area + lane;
+    T sum = 0;
+    for (int left = lane < used ? count - mine : 0; left > 0; left -= ahead * blocks) {
+      std::int32_t col[ahead];
+      T value[ahead];
+#pragma unroll
+      for (int j = 0; j < ahead; ++j) {
+        const bool there = j * blocks < left;
+        col[j] = there ? __ldg(block_col + j * blocks) * S : limit;
+        value[j] = there ? __ldcs(v + j * used) : T(0);
+      }
+#pragma unroll
+      for (int j = 0; j < ahead; ++j)
+        if (col[j] < limit) sum += value[j] * __ldg(x + col[j]);
+      block_col += ahead * blocks, v += ahead * used;
+    }
+    sum = sum_apart<S, 1>(sum, column);
+    sum = sum_apart<blocks, area>(sum, mine);
+    const std::int64_t row = i * S + row_in;
+    if (mine == 0 && column == 0 && row < a.rows) task.template finish<dot>(row, sum, dots);
+  }
+  if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
+}
+
 // Calls block(number) for every block of a block row, in ascending order: a merge of its rows. A thread a
 // block row.
 template <class Block>
@@ -150,16 +206,21 @@ static __global__ void count_blocks(DevicePattern a, int R, int C, std::int64_t 
   counts[i] = count;
 }
 
-static __global__ void sample_blocks(DevicePattern a, int R, int C, std::int64_t groups, std::int64_t taken,
-                                     unsigned long long* total) {
-  const int most = static_cast<int>(group_rows) / R;
+// The shapes that are tried, one a row of the grid.
+struct Shapes {
+  int R[9], C[9];
+};
+
+static __global__ void sample_blocks(DevicePattern a, Shapes shapes, std::int64_t groups, std::int64_t taken,
+                                     unsigned long long* totals) {
+  const int R = shapes.R[blockIdx.y], C = shapes.C[blockIdx.y], most = static_cast<int>(group_rows) / R;
   const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x, g = t / most;
   if (g >= taken) return;
   const std::int64_t first = g * groups / taken * group_rows, i = first / R + t % most;
   if (i * R >= a.rows) return;
   unsigned long long count = 0;
   merge_block_row(a, R, C, i, [&](std::int32_t) { ++count; });
-  atomicAdd(total, count);
+  atomicAdd(totals + blockIdx.y, count);
 }
 
 static __global__ void write_block_columns(DevicePattern a, int R, int C, std::int64_t block_rows,
@@ -263,10 +324,13 @@ struct Planner {
     const device::Scratch<unsigned long long> totals(context, count);
     const cudaStream_t queue = device::stream(context);
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(totals.data(), 0, totals.bytes(), queue));
-    for (std::int64_t s = 0; s < count; ++s)
-      sample_blocks<<<blocks_of(taken * (group_rows / shapes[s].R), 64), 64, 0, queue>>>(
-          device_pattern(pattern), static_cast<int>(shapes[s].R), static_cast<int>(shapes[s].C), groups,
-          taken, totals.data() + s);
+    Shapes tried{};
+    for (std::size_t s = 0; s < shapes.size(); ++s)
+      tried.R[s] = static_cast<int>(shapes[s].R), tried.C[s] = static_cast<int>(shapes[s].C);
+    // Enough threads for the flattest of them.
+    const std::int64_t threads = taken * group_rows / 2;
+    sample_blocks<<<dim3(blocks_of(threads, 64), static_cast<unsigned>(count)), 64, 0, queue>>>(
+        device_pattern(pattern), tried, groups, taken, totals.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     std::vector<std::int64_t> sampled(shapes.size());
     device::copy_out(context, sampled.data(), totals.data(), totals.bytes());
@@ -373,12 +437,19 @@ class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T> {
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
-    const int groups = device::block_size / lanes_;
-    const unsigned blocks = product_blocks(state, (this->arrays().block_rows + groups - 1) / groups, dot);
-    with_width(this->C_, [&](auto C) {
-      device::launch(state, block_product<C(), dot, T>, blocks, device::block_size, this->arrays(), lanes_,
-                     product_task(*this->context(), blocks, alpha, x, beta, y, result));
-    });
+    const bool square = this->R_ == this->C_ && (this->C_ == 3 || this->C_ == 4);
+    const int groups = device::block_size / (square ? 32 : lanes_);
+    const unsigned blocks = piece_blocks(state, (this->arrays().block_rows + groups - 1) / groups, dot);
+    const auto task = product_task(*this->context(), blocks, alpha, x, beta, y, result);
+    if (square && this->C_ == 3)
+      device::launch(state, square_product<3, dot, T>, blocks, device::block_size, this->arrays(), task);
+    else if (square)
+      device::launch(state, square_product<4, dot, T>, blocks, device::block_size, this->arrays(), task);
+    else
+      with_width(this->C_, [&](auto C) {
+        device::launch(state, block_product<C(), dot, T>, blocks, device::block_size, this->arrays(), lanes_,
+                       task);
+      });
   }
 
   int lanes_ = 4;

@@ -239,54 +239,54 @@ static __global__ void packed_heads(std::int64_t slices, const SliceCounts* coun
   for (int i = lane; i < count; i += 32) to[i] = i < n.diagonal ? from[i] : make_int2(0, 0);
 }
 
-// The values of diagonal slots. A warp a slice, which reads eight entries of four rows at a time: the slot of
-// an entry is found by its key.
-template <class T>
-__device__ inline void fill_diagonals(const SliceHead& head, const int2* diagonals, const LaneRow& row,
-                                      const DevicePattern& pattern, const T* from, T* values) {
-  constexpr int tile = 8;
-  const int lane = threadIdx.x % 32, count = head.diagonal;
-  const bool rest = head.near + head.far + head.wide > 0;
-  for (int r0 = 0; r0 < 32; r0 += 32 / tile) {
-    const int r = r0 + lane / tile;
-    const int length = __shfl_sync(0xffffffffu, row.length, r);
-    const std::int32_t start = __shfl_sync(0xffffffffu, row.start, r);
-    const std::int64_t begin = __shfl_sync(0xffffffffu, row.begin, r);
-    if (!rest && length == count) {
-#pragma unroll 4
-      for (int k = lane % tile; k < length; k += tile) values[k * height + r] = from[begin + k];
-      continue;
-    }
-    for (int k = lane % tile; k < length; k += tile) {
-      const std::int32_t key = pattern.col[begin + k] - start;
-      const T value = from[begin + k];
-      // Where all entries lie on the diagonals, the first k and the last length - k of these are not it.
-      int low = rest ? 0 : k, high = rest ? count : k + count - length;
-      while (low < high) {
-        const int middle = (low + high) / 2;
-        if (diagonals[middle].x < key)
-          low = middle + 1;
-        else
-          high = middle;
-      }
-      if (!rest || (low < count && diagonals[low].x == key)) values[low * height + r] = value;
-    }
-  }
-  for (int k = 0; k < count; ++k)
-    if (!(static_cast<unsigned>(diagonals[k].y) >> lane & 1)) values[k * height + lane] = 0;
-}
+constexpr int fill_warps = device::block_size / 32;
 
-// The diagonal slots. A warp a slice.
+// The diagonal slots. A warp a slice. Where every row has exactly the entries of the list, they are copied as
+// they come; else each row is walked along, beside the list.
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
     packed_fill_diagonals(PackedArrays<T> a, DevicePattern pattern, const T* from, T* values) {
-  const std::int64_t slice = std::int64_t{blockIdx.x} * (device::block_size / 32) + threadIdx.x / 32;
+  using Walk = RowWalk<T>;
+  __shared__ typename Walk::Room rooms[fill_warps];
+  typename Walk::Room& room = rooms[threadIdx.x / 32];
+  const std::int64_t slice = std::int64_t{blockIdx.x} * fill_warps + threadIdx.x / 32;
   if (slice >= a.slices) return;
   const SliceHead head = read_head(a.heads, slice);
-  if (head.diagonal == 0) return;
-  const LaneRow row = lane_row(pattern, a.perm, a.group, slice * height + threadIdx.x % 32, nullptr, -1);
-  fill_diagonals(head, slice_code(head, a.code).diagonal, row, pattern, from,
-                 values + std::int64_t{head.first_slot} * height);
+  const int lane = threadIdx.x % 32, count = head.diagonal;
+  if (count == 0) return;
+  const LaneRow row = lane_row(pattern, a.perm, a.group, slice * height + lane, nullptr, -1);
+  T* v = values + std::int64_t{head.first_slot} * height + lane;
+  const bool rest = head.near + head.far + head.wide > 0;
+  if (!rest && __all_sync(0xffffffffu, row.length == count)) {
+    for (int k0 = 0; k0 < count; k0 += Walk::tile) {
+#pragma unroll
+      for (int i = 0; i < Walk::tile; ++i) {
+        const int r = i * (32 / Walk::tile) + lane / Walk::tile, k = k0 + lane % Walk::tile;
+        const std::int64_t its = __shfl_sync(0xffffffffu, row.begin, r);
+        if (k < count) room.values[r][lane % Walk::tile] = from[its + k];
+      }
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < Walk::tile; ++j)
+        if (k0 + j < count) v[(k0 + j) * height] = room.values[lane][j];
+      __syncwarp();
+    }
+    return;
+  }
+  // Columns matter only where there are entries on other diagonals, which are passed by.
+  const int2* diagonals = slice_code(head, a.code).diagonal;
+  Walk walk(room, rest ? pattern.col : nullptr, from, row.begin, row.begin + row.length);
+  for (int k = 0; k < count; ++k) {
+    const int2 diagonal = diagonals[k];
+    const bool has = static_cast<unsigned>(diagonal.y) >> lane & 1;
+    while (rest) {
+      const bool before = !walk.ended() && walk.col() - row.start < diagonal.x;
+      if (!__any_sync(0xffffffffu, before)) break;
+      walk.advance(before);
+    }
+    v[k * height] = has ? walk.value() : T(0);
+    walk.advance(has);
+  }
 }
 
 // The other slots, with their code. A warp a slice.

@@ -8,7 +8,9 @@
 //   cusparse-alg2  cuSPARSE, COO_ALG2: a fixed order of sums
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
 // processors, SC 2009, doi 10.1145/1654059.1654078.
+#include <limits>
 #include <optional>
+#include <string>
 
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
@@ -148,6 +150,11 @@ class CooCusparse final : public CooArrays<T> {
  public:
   explicit CooCusparse(const BuildRequest<T>& request) : CooArrays<T>(request) {
     if (this->values_.empty()) return;
+    if (this->values_.size() > std::numeric_limits<std::int32_t>::max())
+      throw FormatRefused("coo",
+                          std::to_string(this->values_.size()) +
+                              " entries; cuSPARSE counts them with 32 bits where indices have 32: take "
+                              "kernel native");
     cusparseSpMatDescr_t matrix = nullptr;
     device::check(cusparseCreateCoo(&matrix, this->rows(), this->cols(), this->values_.size(),
                                     this->row_.data(), this->col_.data(), this->values_.data(),

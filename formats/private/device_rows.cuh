@@ -79,7 +79,7 @@ class RowWalk {
     std::int32_t cols[32][tile + 1];
     T values[32][tile + 1];
   };
-  // [begin, end): the entries of this lane's row. values may be null.
+  // [begin, end): the entries of this lane's row. col or values may be null.
   __device__ RowWalk(Room& room, const std::int32_t* col, const T* values, std::int64_t begin,
                      std::int64_t end)
       : room_(room), col_(col), values_(values), at_(begin), end_(end) {
@@ -105,7 +105,7 @@ class RowWalk {
       const int r = i * (32 / tile) + lane / tile;
       const std::int64_t k = __shfl_sync(0xffffffffu, at_, r) + lane % tile;
       if (k < __shfl_sync(0xffffffffu, end_, r)) {
-        room_.cols[r][lane % tile] = col_[k];
+        if (col_) room_.cols[r][lane % tile] = col_[k];
         if (values_) room_.values[r][lane % tile] = values_[k];
       }
     }

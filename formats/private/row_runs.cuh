@@ -303,10 +303,15 @@ __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T al
     if (32 * j < count) {
       const std::uint32_t before = heads[j] & up_to_me;
       const int start = before ? 31 - __clz(before) : 0;
+      // Entries that belong to the row of the one before, then to that of the two, four, ... before: where
+      // there are none, all rows are added up.
+      std::uint32_t within = ~heads[j];
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {
+        if (within == 0) break;
         const T other = __shfl_up_sync(0xffffffffu, v[j], step);
         if (lane - step >= start) v[j] += other;
+        within &= within << step;
       }
       if (!before) v[j] += carry;
       carry = __shfl_sync(0xffffffffu, v[j], 31);
