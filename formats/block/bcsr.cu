@@ -132,10 +132,10 @@ __device__ inline T sum_apart(T value, int mine) {
 // A warp a block row, for square blocks of S x S, where a lane keeps its place in a block: the lanes read
 // neighbouring values of as many whole blocks as fit, several times side by side.
 template <int S, bool dot, class T>
-__global__ void __launch_bounds__(device::block_size, 6)
+__global__ void __launch_bounds__(device::block_size, 5)
     square_product(BlockArrays<T> a, ProductTask<T> task) {
   if (device::stopped(task.stop)) return;
-  constexpr int area = S * S, blocks = 32 / area, used = blocks * area, ahead = 5,
+  constexpr int area = S * S, blocks = 32 / area, used = blocks * area, ahead = 9,
                 warps = device::block_size / 32;
   const int lane = threadIdx.x % 32, mine = lane / area, row_in = lane % area / S, column = lane % area % S;
   const T* const x = task.x + column;
