@@ -139,7 +139,7 @@ class Comparer {
     Problem& problem = result_.problem;
     if (arguments_.threads > 0) problem.op.threads = arguments_.threads;
     require_inputs(problem);
-    const ContextPtr host = Context::host(problem.op.threads);
+    const ContextPtr host = Context::host(problem.op.threads, {.deterministic = problem.op.deterministic});
     std::vector<Space> spaces = selection_.spaces;
     if (spaces.empty()) spaces.push_back(problem.op.space);
     result_.threads = host->threads();
@@ -192,7 +192,7 @@ class Comparer {
   static InSpace put(const LinearSystem& system, const ContextPtr& host, Space space) {
     InSpace place{host, system.csr, {}, {}};
     if (space == Space::device) {
-      place.context = device_context();
+      place.context = device_context({.deterministic = host->deterministic()});
       place.csr = upload(place.context, system.csr);
     }
     place.b = Vector<double>(place.context, system.b.size());

@@ -94,11 +94,9 @@ Json problem_json(const Problem& p) {
   json["preconditioner"] = {
       {"type", p.preconditioner.type},
       {"zero_diagonal", p.preconditioner.options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
-  json["operator"] = {{"format", p.op.format},
-                      {"parameters", parameters_json(p.op.parameters)},
-                      {"kernel", p.op.kernel},
-                      {"space", to_string(p.op.space)},
-                      {"threads", p.op.threads}};
+  json["operator"] = {{"format", p.op.format},   {"parameters", parameters_json(p.op.parameters)},
+                      {"kernel", p.op.kernel},   {"space", to_string(p.op.space)},
+                      {"threads", p.op.threads}, {"deterministic", p.op.deterministic}};
   if (p.matrix.fem && !p.matrix.fem->assembled)
     json["operator"] = {
         {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};

@@ -172,6 +172,11 @@ class ProblemReader {
                          "(operator.variant says how contributions are added), or use storage: "
                          "assembled",
                          key));
+    if (const Node* given = section.find("deterministic");
+        given && section.word("deterministic", "false", {"true", "false"}) == "true")
+      fail(given->place,
+           "operator.deterministic: products with element matrices have no deterministic mode; use "
+           "matrix.generate.storage: assembled");
     const std::string variant =
         section.word("variant", "automatic", {"automatic", "atomic", "coloured", "gather"});
     for (const auto scatter : {ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather})
@@ -256,7 +261,7 @@ class ProblemReader {
 
   void read_operator(const Node& node) {
     const Section section(node, "operator",
-                          {"format", "parameters", "kernel", "space", "threads", "variant"});
+                          {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant"});
     OperatorSpec& op = problem_.op;
     const bool on_elements = problem_.matrix.fem && !problem_.matrix.fem->assembled;
     if (on_elements)
@@ -276,6 +281,7 @@ class ProblemReader {
     }
     op.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
     op.threads = static_cast<int>(section.integer("threads", 0, 0, 1024));
+    op.deterministic = section.word("deterministic", "false", {"true", "false"}) == "true";
     if (const Node* kernel = section.find("kernel")) read_kernel(*kernel);
     if (const Node* parameters = section.find("parameters")) read_parameters(*parameters);
   }

@@ -62,7 +62,8 @@ struct OperatorSpec {
   std::string kernel = "native";
   ElementScatter variant = ElementScatter::automatic;  // storage: element only
   Space space = Space::host;
-  int threads = 0;  // 0: what OMP_NUM_THREADS says, or all
+  int threads = 0;             // 0: what OMP_NUM_THREADS says, or all
+  bool deterministic = false;  // of the context
 };
 
 struct OutputSpec {

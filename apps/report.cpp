@@ -60,6 +60,7 @@ std::string report_json(const SolveRecord& r) {
                       {"kernel", r.kernel},
                       {"vector_kernels", to_string(r.vector_kernels)},
                       {"space", to_string(r.problem.op.space)},
+                      {"deterministic", r.problem.op.deterministic},
                       {"parameters", parameters_json(r.parameters)},
                       {"products", r.products}};
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
@@ -126,10 +127,11 @@ std::string summary(const SolveRecord& r) {
   std::vector<std::string> parameters;
   for (const auto& [name, value] : r.parameters.all())
     parameters.push_back(fmt::format("{} {}", name, value));
-  row("format", fmt::format("{}{}{}, kernel {}, {}", r.format, parameters.empty() ? "" : ", ",
+  row("format", fmt::format("{}{}{}, kernel {}, {}{}", r.format, parameters.empty() ? "" : ", ",
                             fmt::join(parameters, ", "), r.kernel,
                             device ? "on the GPU"
-                                   : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads")));
+                                   : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
+                            p.op.deterministic ? ", deterministic" : ""));
   if (r.vector_kernels != VectorKernels::native)
     row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));
   if (!r.kernel_note.empty()) row("", fmt::format("{}: {}", r.kernel, r.kernel_note));

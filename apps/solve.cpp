@@ -89,8 +89,10 @@ int solve(const SolveArguments& arguments) {
   Progress progress(!arguments.quiet);
   const bool by_kokkos = problem.op.kernel == to_string(VectorKernels::kokkos);
   const ContextPtr host = Context::host(
-      problem.op.threads, {.vector_kernels = by_kokkos ? VectorKernels::kokkos : VectorKernels::native});
-  const ContextPtr context = problem.op.space == Space::device ? device_context() : host;
+      problem.op.threads, {.vector_kernels = by_kokkos ? VectorKernels::kokkos : VectorKernels::native,
+                           .deterministic = problem.op.deterministic});
+  const ContextPtr context =
+      problem.op.space == Space::device ? device_context({.deterministic = problem.op.deterministic}) : host;
   record.threads = host->threads();
   record.seconds.start = clock.lap();
 

@@ -144,9 +144,9 @@ void require_outputs(const Problem& problem) {
   }
 }
 
-ContextPtr device_context() {
+ContextPtr device_context(const DeviceOptions& options) {
   try {
-    return Context::device();
+    return Context::device(0, options);
   } catch (const NotAvailable& error) {
     throw NotAvailable(
         fmt::format("operator.space is device, but {}. On the CPU: --set operator.space=host", error.what()));

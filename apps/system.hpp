@@ -17,7 +17,7 @@ void require_inputs(const Problem& problem);
 void require_outputs(const Problem& problem);
 
 // Throws NotAvailable with what to do, where there is no device.
-ContextPtr device_context();
+ContextPtr device_context(const DeviceOptions& options);
 
 // The matrix in host memory. Throws BadFile, OutOfMemory; refuses empty matrices.
 CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spec);

@@ -78,10 +78,39 @@ void for_parts(const Context& context, Size n, Body&& body) {
   });
 }
 
+// Deterministic mode: body(loops, begin, size, sums) for strips of fixed borders, which are added over chunks
+// of them, and these one after another. Allocates nothing.
+constexpr Size strip = 1024;
+constexpr Size most_chunks = 256;
+template <int K, class T, class Body>
+void sum_strips(const Context& context, Size n, T* result, Body&& body) {
+  const auto& loops = loops_of<T>(context);
+  const Size chunks = std::clamp<Size>((n + strip - 1) / strip, 1, most_chunks);
+  std::array<std::array<T, K>, most_chunks> sums;
+  parallel(static_cast<int>(std::min<Size>(useful_parts(context, n), chunks)), [&](int part, int parts) {
+    const Range mine = even_range(chunks, part, parts);
+    for (Size chunk = mine.begin; chunk < mine.end; ++chunk) {
+      const Range range = even_range(n, static_cast<int>(chunk), static_cast<int>(chunks), strip);
+      std::array<T, K> total{}, one;
+      for (Size begin = range.begin; begin < range.end; begin += strip) {
+        body(loops, begin, std::min(strip, range.end - begin), one.data());
+        for (int k = 0; k < K; ++k) total[k] += one[k];
+      }
+      sums[chunk] = total;
+    }
+  });
+  for (int k = 0; k < K; ++k) {
+    T sum = 0;
+    for (Size chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk][k];
+    result[k] = sum;
+  }
+}
+
 // body(loops, begin, size, sums) leaves K sums of its part, which are then added in the order of the parts.
 // No memory is allocated for up to 64 threads.
 template <int K, class T, class Body>
 void sum_parts(const Context& context, Size n, T* result, Body&& body) {
+  if (context.deterministic()) return sum_strips<K>(context, n, result, body);
   struct alignas(64) Line {
     T sums[K];
   };
@@ -281,6 +310,18 @@ void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q
   if (d.size > 0) check(context, r.size, d);
   PROTEAN_ON_DEVICE(cg_residual<T>(context, a, q, d, r, result), a.numerator, a.denominator, result);
   const T av = a.value();
+  if (context.deterministic()) {
+    // As axpy, multiply and dot would one after another.
+    sum_parts<2>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
+      loops.axpy(size, -av, q.data + i, r.data + i);
+      sums[0] = sums[1] = loops.dot(size, r.data + i, r.data + i);
+      if (d.size == 0) return;
+      std::array<T, strip> z;
+      loops.multiply(size, d.data + i, r.data + i, z.data());
+      sums[1] = loops.dot(size, r.data + i, z.data());
+    });
+    return;
+  }
   sum_parts<2>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
     loops.cg_residual(size, av, q.data + i, offset(d, i), r.data + i, sums);
   });
@@ -358,6 +399,11 @@ void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const 
     sum_parts<block_columns>(
         context, w.size, sums, [&](const auto& loops, Size begin, Size size, T* partial) {
           std::fill_n(partial, block_columns, T(0));
+          if (context.deterministic()) {  // as dot
+            for (Size j = 0; j < columns; ++j)
+              partial[j] = loops.dot(size, data + begin + j * V.stride, w.data + begin);
+            return;
+          }
           loops.block_dot(size, data + begin, V.stride, columns, w.data + begin, partial);
         });
     std::copy_n(sums, columns, result + first);

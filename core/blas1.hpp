@@ -2,7 +2,8 @@
 // ShapeMismatch / WrongSpace; outputs must not overlap other arguments unless said. Scalars live where the
 // vectors live: a reduction leaves its result there and an update reads it there, so that a solver's loop
 // never waits for the host. Reductions add fixed parts in a fixed order: the same bits for the same number of
-// threads.
+// threads, and in deterministic mode (HostOptions) for any number of threads and whatever they are fused
+// into.
 #pragma once
 #include <cstdint>
 #include <type_traits>

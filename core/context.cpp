@@ -33,6 +33,11 @@ std::shared_ptr<Context> Context::host(int threads, const HostOptions& options) 
   if (const std::string_view why = unavailable(options.vector_kernels); !why.empty())
     throw NotAvailable("vector operations of " + std::string(to_string(options.vector_kernels)) +
                        " are not in this build: " + std::string(why) + "; take native");
+  if (options.deterministic && options.vector_kernels != VectorKernels::native)
+    throw NotAvailable(
+        "vector operations of " + std::string(to_string(options.vector_kernels)) +
+        " add in an order of their own, which deterministic mode forbids; take native, or leave "
+        "deterministic mode");
   std::shared_ptr<Context> context(new Context(Space::host, threads > 0 ? threads : available_threads()));
   context->options_ = options;
 #if defined(PROTEAN_HAVE_KOKKOS)
@@ -42,7 +47,7 @@ std::shared_ptr<Context> Context::host(int threads, const HostOptions& options) 
 }
 
 #if !defined(PROTEAN_HAVE_CUDA)
-std::shared_ptr<Context> Context::device(int) {
+std::shared_ptr<Context> Context::device(int, const DeviceOptions&) {
   throw NotAvailable(
       "this build has no GPU code; build with -DPROTEAN_CUDA=ON (CUDA Toolkit 12 or newer), or use space: "
       "host");

@@ -18,8 +18,27 @@ std::string_view to_string(VectorKernels kernels) noexcept;
 // Empty when this build has them, else why not.
 std::string_view unavailable(VectorKernels kernels) noexcept;
 
+// Deterministic mode (off unless asked for, and then slower): the same problem gives the same bits again.
+//
+// On the host, what is computed depends neither on the storage format nor on the number of threads:
+//   product    of every format with exact values and kernel native: sum_i := 0, then
+//              sum_i := fma(a_ij, x_j, sum_i) over the row's entries one after another, columns ascending;
+//              fma rounds once; padding adds nothing. y_i := alpha sum_i where beta is 0, else fma(beta, y_i,
+//              alpha sum_i). So all formats give the same bits, on every processor.
+//   reduction  dots and norms are summed over strips of 1024 entries, strips over at most 256 chunks, chunks
+//              one after another, whatever operation they are fused into: the same bits for every number of
+//              threads on processors with the same SIMD instruction set.
+// Kernels that add in another order (those of libraries) are refused by name when a matrix is made.
+//
+// On a device: sums have a fixed order, no atomic operation adds to a value, and so two runs on the same kind
+// of GPU give the same bits. Formats differ from each other, and from the host, by rounding. Kernels that
+// cannot are refused.
 struct HostOptions {
   VectorKernels vector_kernels = VectorKernels::native;
+  bool deterministic = false;  // with native vector kernels only
+};
+struct DeviceOptions {
+  bool deterministic = false;
 };
 
 // What a device context owns: stream, library handles, memory pool. Defined in core/device, CUDA builds only.
@@ -37,14 +56,15 @@ std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Spa
 class Context {
  public:
   // Host memory with this many threads; 0 takes OMP_NUM_THREADS or else the processors this process may use.
-  // Throws BadArgument for a negative number, NotAvailable for vector kernels that are not in this build.
+  // Throws BadArgument for a negative number, NotAvailable for vector kernels that are not in this build or
+  // not deterministic where that is asked for.
   static std::shared_ptr<Context> host(int threads = 0, const HostOptions& options = {});
 
   // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its
   // own. Work is queued on the stream in the order of the calls. Use one context from one thread at a time.
   // Throws NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in) and
   // BadArgument.
-  static std::shared_ptr<Context> device(int ordinal = 0);
+  static std::shared_ptr<Context> device(int ordinal = 0, const DeviceOptions& options = {});
   // GPUs this process can see, 0 in a build without CUDA.
   static int device_count() noexcept;
 
@@ -54,6 +74,7 @@ class Context {
 
   Space space() const noexcept { return space_; }
   int threads() const noexcept { return threads_; }
+  bool deterministic() const noexcept { return options_.deterministic; }
   VectorKernels vector_kernels() const noexcept { return options_.vector_kernels; }
 
   // Returns when all work given to this context has finished (at once on the host). Throws DeviceError when

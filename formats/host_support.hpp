@@ -21,9 +21,12 @@
 
 namespace protean::formats {
 
+// Whether a kernel keeps to the order of deterministic mode (Kernel::ordered).
+enum class Sums : bool { own_order, ordered };
+
 // A kernel compiled from a class template Format<T> with a constructor from BuildRequest<T>.
 template <template <class> class Format>
-constexpr Kernel native_host_kernel() {
+constexpr Kernel native_host_kernel(Sums sums = Sums::own_order) {
   return {"native",
           true,
           false,
@@ -33,7 +36,10 @@ constexpr Kernel native_host_kernel() {
           },
           [](const BuildRequest<float>& r) -> std::unique_ptr<AssembledMatrix<float>> {
             return std::make_unique<Format<float>>(r);
-          }};
+          },
+          {},
+          true,
+          sums == Sums::ordered};
 }
 
 // Copies an array, each thread an even part. The arrays do not overlap.

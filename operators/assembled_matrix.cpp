@@ -50,6 +50,26 @@ void check_param(const FormatEntry& entry, const ParamDoc& doc, std::string_view
                                   entry.id, number, doc.smallest, doc.largest));
 }
 
+// Deterministic mode: on the host the one order in which all formats add, on a device any fixed one.
+bool keeps_order(const FormatEntry& entry, const Kernel& kernel, Space space) {
+  return space == Space::host ? kernel.ordered : entry.traits.deterministic && kernel.deterministic;
+}
+
+void require_deterministic(const FormatEntry& entry, const Kernel& kernel, Space space) {
+  if (keeps_order(entry, kernel, space)) return;
+  std::vector<std::string_view> others;
+  for (const Kernel& other : kernels_in(entry, space))
+    if (other.unavailable.empty() && keeps_order(entry, other, space)) others.push_back(other.name);
+  throw FormatRefused(
+      entry.id,
+      fmt::format("kernel {} {}, which deterministic mode forbids; take {}, or leave deterministic mode",
+                  kernel.name,
+                  space == Space::host ? "adds the entries of a row in an order of its own"
+                                       : "adds in no fixed order",
+                  others.empty() ? std::string("another format")
+                                 : fmt::format("kernel {}", fmt::join(others, " or "))));
+}
+
 }  // namespace
 
 std::int64_t FormatParams::integer(std::string_view name) const {
@@ -151,6 +171,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                                 std::string_view kernel_name, std::size_t most_bytes) {
   const FormatParams complete = resolve_params(entry, params);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
+  if (context->deterministic()) require_deterministic(entry, kernel, context->space());
   if (entry.traits.square_only && csr.rows() != csr.cols())
     throw FormatRefused(entry.id, fmt::format("the matrix is {} x {}; this format holds square matrices only",
                                               csr.rows(), csr.cols()));

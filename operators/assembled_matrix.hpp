@@ -89,6 +89,9 @@ struct Kernel {
   MakeMatrix<float> make_f32 = nullptr;
   std::string_view note = {};  // what a user should know: the library's version, its limits in this build
   bool deterministic = true;   // false: sums may be added in another order in another run
+  // On the host: knows deterministic mode (HostOptions), where it adds each row's entries in ascending
+  // order of columns with fused multiply-adds, and is refused there otherwise.
+  bool ordered = false;
 };
 
 using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
@@ -161,7 +164,7 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Spa
 
 // Builds a matrix: parameters checked, kernel found, admission asked, memory compared with most_bytes (0:
 // what is free). Throws BadArgument, NotAvailable, FormatRefused, OutOfMemory. Never falls back to another
-// format.
+// format. In a deterministic context FormatRefused also says of a kernel that it has no fixed order of sums.
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params = {},

@@ -78,6 +78,9 @@ template <class T>
 std::unique_ptr<ElementOperator<T>> make_element_operator(ContextPtr context, std::int64_t nodes,
                                                           std::span<const ElementGroup<T>> groups,
                                                           const ElementOptions& options) {
+  if (context->deterministic())
+    throw NotAvailable(
+        "products with element matrices have no deterministic mode; assemble them, or leave that mode");
 #if defined(PROTEAN_HAVE_CUDA)
   if (context->space() == Space::device)
     return detail::make_device_elements<T>(std::move(context), nodes, groups, options);

@@ -143,7 +143,7 @@ int Context::device_count() noexcept {
   return count;
 }
 
-std::shared_ptr<Context> Context::device(int ordinal) {
+std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& options) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0) {
     (void)cudaGetLastError();
@@ -155,6 +155,7 @@ std::shared_ptr<Context> Context::device(int ordinal) {
     throw BadArgument("GPU " + std::to_string(ordinal) + " was asked for; there are " +
                       std::to_string(count) + ", counted from 0");
   std::shared_ptr<Context> context(new Context(Space::device, 1));
+  context->options_.deterministic = options.deterministic;
   context->device_ = {new DeviceState, device::destroy};
   DeviceState& state = *context->device_;
   state.ordinal = ordinal;

@@ -263,7 +263,9 @@ class Bcsr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
                                   beta,
                                   x.data,
                                   y.data,
-                                  with_dot};
+                                  with_dot,
+                                  this->context()->deterministic(),
+                                  entries_.data()};
     const int parts = static_cast<int>(borders_.size()) - 1;
     PartialSums<T> sums(parts);
     parallel(parts,
@@ -408,7 +410,7 @@ constexpr ParamDoc params[] = {
      .default_value = "2",
      .smallest = 1,
      .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Bcsr>()};
+constexpr Kernel kernels[] = {native_host_kernel<Bcsr>(Sums::ordered)};
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "formats/block/blocks.hpp"
+#include "formats/private/ordered-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,7 +70,31 @@ HWY_INLINE std::int64_t many_blocks(const BlockProduct<T>& job, std::int64_t b, 
 }
 
 template <int R, int C, class T>
+void ordered(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  constexpr int size = R * C, bytes = (size + 7) / 8;
+  constexpr std::uint64_t full = ~std::uint64_t{0} >> (64 - size);
+  for (std::int64_t i = begin; i < end; ++i) {
+    T sum[R] = {};
+    for (std::int64_t b = job.block_ptr[i]; b < job.block_ptr[i + 1]; ++b) {
+      const T *values = job.values + b * size, *x = job.x + std::int64_t{job.block_col[b]} * C;
+      std::uint64_t bits = 0;
+      for (int byte = 0; byte < bytes; ++byte)
+        bits |= std::uint64_t{job.entries[b * bytes + byte]} << (8 * byte);
+      for (int k = 0; k < R; ++k)
+        for (int j = 0; j < C; ++j)
+          if (bits == full || (bits >> (k * C + j) & 1)) sum[k] = std::fma(values[k * C + j], x[j], sum[k]);
+    }
+    for (std::int64_t r = i * R, k = 0; k < R && r < job.rows; ++k, ++r)
+      store_ordered(job.alpha, sum[k], job.beta, job.y[r]);
+  }
+}
+
+template <int R, int C, class T>
 T run(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  if (job.ordered) {
+    ordered<R, C>(job, begin, end);
+    return T(0);
+  }
   T dot = 0;
   for (std::int64_t i = begin; i < end; ++i) {
     T sum[R] = {};

@@ -19,6 +19,10 @@ struct BlockProduct {
   const T* x;
   T* y;
   bool with_dot;  // return the sum of x[row] * y[row], else 0
+  // The sums of deterministic mode: fused, and nothing added where there is no entry; no dot. Bit i % 8 of
+  // byte i / 8 of a block, of ceil(R C / 8) bytes each, says that its value i is an entry.
+  bool ordered;
+  const std::uint8_t* entries;
 };
 
 constexpr int block_sizes[] = {1, 2, 3, 4, 8};

@@ -13,17 +13,85 @@
 // A column scatters into all of y. So that threads never meet, each owns a block of rows and takes its piece
 // of every column: no private copies of y, no atomics, and a row is summed in the order of its columns with
 // any number of threads. Small matrices are given one thread and no split.
-// Bytes: (v + 4) nnz + p (cols + 1) + p (t - 1) cols, v bytes a value, p = 4 or 8 bytes a pointer.
-// Parameters: none. Rows are dealt to threads by rows + entries.
-// Wins where columns must be at hand; y = A x is slower than with csr. Never refuses.
-// Source: I. S. Duff, R. G. Grimes, J. G. Lewis, Sparse matrix test problems, ACM TOMS 15 (1989),
-// doi 10.1145/62038.62043.
+// sums    [rows], in deterministic mode only: the sums of a product that needs the old y. One such product at
+// a time. Bytes: (v + 4) nnz + p (cols + 1) + p (t - 1) cols, v bytes a value, p = 4 or 8 bytes a pointer; v
+// rows more in deterministic mode. Parameters: none. Rows are dealt to threads by rows + entries. Wins where
+// columns must be at hand; y = A x is slower than with csr. Never refuses. Source: I. S. Duff, R. G. Grimes,
+// J. G. Lewis, Sparse matrix test problems, ACM TOMS 15 (1989), doi 10.1145/62038.62043.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "formats/column/csc.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "formats/private/ordered-inl.hpp"
+
+#ifndef PROTEAN_FORMATS_CSC
+#define PROTEAN_FORMATS_CSC
+namespace protean::formats {
+namespace {
+
+// Rows [row_begin, row_end) of a product in deterministic mode; column j has entries [begin[j], end[j]) in
+// them.
+template <class T, class P>
+struct CscWork {
+  const P *begin, *end;
+  std::int64_t col_begin, col_end, row_begin, row_end;
+  const std::int32_t* row;
+  const T* values;
+  T alpha;
+  const T* x;
+  T beta;
+  T *y, *sums;  // may be the same when beta is 0
+};
+
+}  // namespace
+}  // namespace protean::formats
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace protean::formats::HWY_NAMESPACE {
+namespace {
+
+template <class T, class P>
+HWY_INLINE void csc_rows(const CscWork<T, P>& w) {
+  T* const sums = w.sums;
+  std::fill(sums + w.row_begin, sums + w.row_end, T(0));
+  for (std::int64_t j = w.col_begin; j < w.col_end; ++j) {
+    const T xj = w.x[j];
+    for (P k = w.begin[j]; k < w.end[j]; ++k) sums[w.row[k]] = std::fma(w.values[k], xj, sums[w.row[k]]);
+  }
+  for (std::int64_t r = w.row_begin; r < w.row_end; ++r) store_ordered(w.alpha, sums[r], w.beta, w.y[r]);
+}
+
+void csc_f64_p32(const CscWork<double, std::int32_t>& w) { csc_rows(w); }
+void csc_f64_p64(const CscWork<double, std::int64_t>& w) { csc_rows(w); }
+void csc_f32_p32(const CscWork<float, std::int32_t>& w) { csc_rows(w); }
+void csc_f32_p64(const CscWork<float, std::int64_t>& w) { csc_rows(w); }
+
+}  // namespace
+}  // namespace protean::formats::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 #include <hwy/cache_control.h>
+
+#include <mutex>
 
 #include "formats/host_support.hpp"
 
 namespace protean::formats {
 namespace {
+
+HWY_EXPORT(csc_f64_p32);
+HWY_EXPORT(csc_f64_p64);
+HWY_EXPORT(csc_f32_p32);
+HWY_EXPORT(csc_f32_p64);
+
+void multiply_ordered(const CscWork<double, std::int32_t>& w) { HWY_DYNAMIC_DISPATCH(csc_f64_p32)(w); }
+void multiply_ordered(const CscWork<double, std::int64_t>& w) { HWY_DYNAMIC_DISPATCH(csc_f64_p64)(w); }
+void multiply_ordered(const CscWork<float, std::int32_t>& w) { HWY_DYNAMIC_DISPATCH(csc_f32_p32)(w); }
+void multiply_ordered(const CscWork<float, std::int64_t>& w) { HWY_DYNAMIC_DISPATCH(csc_f32_p64)(w); }
 
 // Threads a matrix of this pattern is cut for. admit() and the constructor must agree.
 int csc_parts(const Context& context, const SparsityPattern& pattern) {
@@ -40,7 +108,8 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
         col_ptr_(request.context, this->cols() + 1),
         row_(request.context, request.csr.nonzeros()),
         values_(request.context, request.csr.nonzeros()),
-        split_(request.context, (parts_ - 1) * this->cols()) {
+        split_(request.context, (parts_ - 1) * this->cols()),
+        sums_(request.context, request.context->deterministic() ? this->rows() : 0) {
     const std::int64_t cols = this->cols();
     const SparsityPattern& pattern = request.csr.pattern;
     // cursor[p cols + j]: first the entries of column j in the rows of part p, then where the next one goes.
@@ -108,7 +177,7 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
   }
 
   std::size_t bytes() const noexcept override {
-    return col_ptr_.bytes() + row_.bytes() + values_.bytes() + split_.bytes();
+    return col_ptr_.bytes() + row_.bytes() + values_.bytes() + split_.bytes() + sums_.bytes();
   }
   std::vector<LayoutArray> layout() const override {
     return {layout_array("col_ptr", col_ptr_), layout_array("row", row_), layout_array("values", values_),
@@ -144,6 +213,17 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
     scatter(csr, cursor, false);
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (this->context()->deterministic()) {
+      std::unique_lock<std::mutex> lock(sums_mutex_, std::defer_lock);
+      if (beta != T(0)) lock.lock();
+      T* const sums = beta == T(0) ? y.data : const_cast<T*>(sums_.data());  // guarded by the mutex
+      parallel(parts_, [&](int part, int) {
+        multiply_ordered(CscWork<T, P>{begins(part), ends(part), col_ranges_[part].begin,
+                                       col_ranges_[part].end, row_borders_[part], row_borders_[part + 1],
+                                       row_.data(), values_.data(), alpha, x.data, beta, y.data, sums});
+      });
+      return;
+    }
     parallel(parts_, [&](int part, int) { multiply(part, alpha, x.data, beta, y.data); });
   }
 
@@ -203,6 +283,8 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
   Buffer<std::int32_t> row_;
   Buffer<T> values_;
   Buffer<P> split_;
+  Buffer<T> sums_;
+  mutable std::mutex sums_mutex_;
 };
 
 template <class T>
@@ -215,11 +297,12 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   const std::size_t pointers = static_cast<std::size_t>(pattern.cols) * csc_parts(context, pattern) + 1;
   return Admission::accept(
-      static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 4) + pointers * pattern.row_ptr.width(),
+      static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 4) + pointers * pattern.row_ptr.width() +
+          (context.deterministic() ? static_cast<std::size_t>(pattern.rows) * value_bytes : 0),
       pattern.nonzeros);
 }
 
-constexpr Kernel kernels[] = {{"native", true, false, {}, make<double>, make<float>}};
+constexpr Kernel kernels[] = {{"native", true, false, {}, make<double>, make<float>, {}, true, true}};
 
 }  // namespace
 
@@ -240,3 +323,4 @@ constinit const FormatEntry csc{
     .device = PROTEAN_DEVICE_CODE(csc)};
 
 }  // namespace protean::formats
+#endif  // HWY_ONCE

@@ -28,10 +28,15 @@
 //         it begins with, so that new values need no search (sell_packed_layout.hpp). Products do not read
 //         it.
 // values  [8 slots]: in the order of code, 0 in padding.
-// Bytes: 8 v slots + 4 words + places, v bytes a value. A slot without padding costs 8.5 bytes an entry
-// (double) when it is contiguous, 9.5 as a single pair, less in a run, 9.5 near, 10.5 quad or far, 12 wide; a
-// slice 8 bytes more. Parameters: order = auto | natural | sorted: whether the rows of a window are sorted by
-// length, which saves padding and loses neighbourhood; auto takes the cheaper for each window.
+// entries [slots] uint8, in deterministic mode only: which lanes of a slot hold entries, so that padding adds
+// nothing.
+//         There a chunk stores only groups whose slots follow each other, so that each row's sum is in the
+//         order of its columns; that takes more chunks.
+// Bytes: 8 v slots + 4 words + places, v bytes a value, and slots more in deterministic mode. A slot without
+// padding costs 8.5 bytes an entry (double) when it is contiguous, 9.5 as a single pair, less in a run, 9.5
+// near, 10.5 quad or far, 12 wide; a slice 8 bytes more. Parameters: order = auto | natural | sorted: whether
+// the rows of a window are sorted by length, which saves padding and loses neighbourhood; auto takes the
+// cheaper for each window.
 //
 // Of a slice in natural order, diagonals that all eight rows share go first, each a contiguous slot. What is
 // left is taken by diagonal where that costs no padding, else by rank.
@@ -83,12 +88,12 @@ struct Plan {
   std::vector<Part> parts;
 };
 
-Plan make_plan(const SparsityPattern& pattern, packed::Order order,
-               const std::vector<std::int64_t>& borders) {
+Plan make_plan(const SparsityPattern& pattern, packed::Order order, const std::vector<std::int64_t>& borders,
+               bool ordered) {
   const int parts = static_cast<int>(borders.size()) - 1;
   Plan plan{std::vector<Plan::Part>(static_cast<std::size_t>(parts))};
   parallel(parts, [&](int number, int) {
-    Encoder encoder(pattern, order);
+    Encoder encoder(pattern, order, ordered);
     Plan::Part part;
     // Room for most matrices; memory that is not used is not touched.
     const std::int64_t entries = pattern.row_ptr[borders[number + 1]] - pattern.row_ptr[borders[number]];
@@ -116,6 +121,8 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
     code_ = Buffer<std::uint32_t>(request.context, starts_.back().words);
     places_ = Buffer<unsigned char>(request.context, starts_.back().places);
     values_ = Buffer<T>(request.context, starts_.back().slots * packed::height);
+    if (request.context->deterministic())
+      entries_ = Buffer<unsigned char>(request.context, starts_.back().slots);
     checksums_.resize(plan.parts.size());
     parallel(parts(), [&](int p, int) {
       const Plan::Part& part = plan.parts[p];
@@ -123,10 +130,13 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
       std::copy(part.places.begin(), part.places.end(), places_.data() + starts_[p].places);
       checksums_[p] = packed::checksum(request.csr.pattern, borders_[p], borders_[p + 1]);
       fill(p, request.csr);
+      if (!entries_.empty()) mark_entries(p, request.csr.pattern);
     });
   }
 
-  std::size_t bytes() const noexcept override { return code_.bytes() + places_.bytes() + values_.bytes(); }
+  std::size_t bytes() const noexcept override {
+    return code_.bytes() + places_.bytes() + values_.bytes() + entries_.bytes();
+  }
 
   CsrMatrix<T> to_csr() const override {
     CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), this->nonzeros());
@@ -188,8 +198,27 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
 
   int parts() const noexcept { return static_cast<int>(borders_.size()) - 1; }
   packed::Part<T> part(int p) const noexcept {
-    return {code_.data() + starts_[p].words, values_.data() + starts_[p].slots * packed::height, borders_[p],
-            borders_[p + 1]};
+    return {code_.data() + starts_[p].words,
+            values_.data() + starts_[p].slots * packed::height,
+            borders_[p],
+            borders_[p + 1],
+            entries_.data() + (entries_.empty() ? 0 : starts_[p].slots),
+            this->context()->deterministic()};
+  }
+
+  // Fills in ones in the place of values: what is 1 then is an entry.
+  void mark_entries(int p, const SparsityPattern& pattern) {
+    const std::int64_t first = pattern.row_ptr[borders_[p]], slots = starts_[p + 1].slots - starts_[p].slots;
+    const std::vector<float> ones(static_cast<std::size_t>(pattern.row_ptr[borders_[p + 1]] - first), 1.0f);
+    std::vector<float> filled(static_cast<std::size_t>(slots) * packed::height);
+    packed::fill_values(code_.data() + starts_[p].words, places_.data() + starts_[p].places, pattern,
+                        ones.data() - first, borders_[p], borders_[p + 1], filled.data());
+    for (std::int64_t s = 0; s < slots; ++s) {
+      unsigned bits = 0;
+      for (int l = 0; l < packed::height; ++l)
+        bits |= static_cast<unsigned>(filled[s * packed::height + l] != 0) << l;
+      entries_[starts_[p].slots + s] = static_cast<unsigned char>(bits);
+    }
   }
 
   void fill(int p, const CsrMatrix<T>& csr) {
@@ -245,6 +274,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   Buffer<std::uint32_t> code_;
   Buffer<unsigned char> places_;
   Buffer<T> values_;
+  Buffer<unsigned char> entries_;
 };
 
 }  // namespace
@@ -269,19 +299,21 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
     if (pattern.row_ptr[end] - pattern.row_ptr[first] >= packed::no_source)
       return Admission::refuse(fmt::format("rows {} to {} hold more than 2^32 - 2 entries", first, end - 1));
   }
-  auto plan = std::make_shared<Plan>(make_plan(pattern, order_of(params), part_borders(context, pattern)));
+  auto plan = std::make_shared<Plan>(
+      make_plan(pattern, order_of(params), part_borders(context, pattern), context.deterministic()));
   Extent extent;
   for (const Plan::Part& part : plan->parts) extent += part.extent();
   const std::int64_t stored = extent.slots * packed::height;
   const std::size_t bytes = static_cast<std::size_t>(extent.words) * 4 +
                             static_cast<std::size_t>(extent.places) +
-                            static_cast<std::size_t>(stored) * value_bytes;
+                            static_cast<std::size_t>(stored) * value_bytes +
+                            (context.deterministic() ? static_cast<std::size_t>(extent.slots) : 0);
   Admission admission = admit_stored(pattern, stored, packed::height, bytes);
   admission.plan = std::move(plan);
   return admission;
 }
 
-constexpr Kernel kernels[] = {native_host_kernel<SellPacked>()};
+constexpr Kernel kernels[] = {native_host_kernel<SellPacked>(Sums::ordered)};
 constexpr ParamDoc params[] = {
     {"order",
      "rows of a window (256 on the host, 1024 on the device): sorted by length, as they are, or what is "

@@ -230,7 +230,12 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
   slots_.clear();
   if (natural && live == 255 && take_full_diagonals()) {
     rule = by_diagonal;
-    if (!add_slots_by_diagonal()) add_slots_by_rank(), rule = full_then_rank;
+    if (!add_slots_by_diagonal()) {
+      if (ordered_)
+        add_all_by_rank(), rule = by_rank;
+      else
+        add_slots_by_rank(), rule = full_then_rank;
+    }
     cost = group_slots();
     // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
     if (groups_.back().kind != contiguous && least_cost_by_rank() < least_gain * cost) {
@@ -478,6 +483,19 @@ void Encoder::number_by_diagonal() {
   }
 }
 
+// The groups of an ordered chunk: from number `next` of the sequence on as many as have kinds in the order in
+// which a chunk stores them. Returns the number after the last.
+std::size_t Encoder::take_in_order(std::size_t next) {
+  for (auto& list : of_kind_) list.clear();
+  for (int kind = 0; next < sequence_.size(); ++next) {
+    const Group& group = groups_[sequence_[next]];
+    if (group.kind < kind || of_kind_[group.kind].size() == most_groups) break;
+    kind = group.kind;
+    of_kind_[kind].push_back(sequence_[next]);
+  }
+  return next;
+}
+
 void Encoder::emit(unsigned live, Rule rule, Result& result) {
   if (rule == by_diagonal) number_by_diagonal();
   result.slots += static_cast<std::int64_t>(slots_.size());
@@ -488,10 +506,22 @@ void Encoder::emit(unsigned live, Rule rule, Result& result) {
   // Groups of each kind not yet written, in order.
   std::array<std::vector<int>, kinds>& of_kind = of_kind_;
   for (auto& list : of_kind) list.clear();
-  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) of_kind[groups_[g].kind].push_back(g);
+  const auto number_of = [&](int g) {
+    const auto slot = static_cast<std::size_t>(groups_[g].first);
+    return rule == by_diagonal ? number_[slot] : static_cast<std::uint32_t>(slot);
+  };
+  std::size_t next = 0;
+  if (ordered_) {
+    sequence_.resize(groups_.size());
+    std::iota(sequence_.begin(), sequence_.end(), 0);
+    std::sort(sequence_.begin(), sequence_.end(), [&](int a, int b) { return number_of(a) < number_of(b); });
+  } else {
+    for (int g = 0; g < static_cast<int>(groups_.size()); ++g) of_kind[groups_[g].kind].push_back(g);
+  }
   std::array<std::size_t, kinds> done{};
   for (;;) {
-    ChunkHeader header{{}, live, true};
+    if (ordered_) next = take_in_order(next), done = {};
+    ChunkHeader header{{}, live, !ordered_ || next == sequence_.size()};
     std::size_t words = header_words;
     for (int kind = 0; kind < kinds; ++kind) {
       const std::size_t left = of_kind[kind].size() - done[kind];
@@ -506,12 +536,12 @@ void Encoder::emit(unsigned live, Rule rule, Result& result) {
     code += header_words;
     for (int kind = 0; kind < kinds; ++kind)
       for (int i = 0; i < header.groups[kind]; ++i) {
-        Group& group = groups_[of_kind[kind][done[kind]++]];
+        const int g = of_kind[kind][done[kind]++];
+        Group& group = groups_[g];
         if (kind == pair) group.words[2] |= static_cast<std::uint32_t>(group.run) << 24;
         if (kind == quad) group.words[4] = static_cast<std::uint32_t>(group.run);
         code = std::copy_n(group.words.begin(), group_words[kind], code);
-        const auto slot = static_cast<std::size_t>(group.first);
-        const std::uint32_t number = rule == by_diagonal ? number_[slot] : static_cast<std::uint32_t>(slot);
+        const std::uint32_t number = number_of(g);
         for (std::size_t byte = 0; byte < size; ++byte)
           result.places[place++] = static_cast<unsigned char>(number >> (8 * byte));
       }

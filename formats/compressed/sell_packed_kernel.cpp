@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "formats/compressed/sell_packed_layout.hpp"
+#include "formats/private/ordered-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::packed {
@@ -46,6 +47,27 @@ struct Eight {
   }
   HWY_INLINE void add(const Eight& a) {
     for (int i = 0; i < registers; ++i) v[i] = hn::Add(v[i], a.v[i]);
+  }
+  // this := fma(a, b, this) in the lanes whose bits are set
+  HWY_INLINE void add_fused(unsigned lanes_set, const Eight& a, const Eight& b) {
+#if HWY_NATIVE_FMA
+    for (int i = 0; i < registers; ++i) {
+      const auto sum = hn::MulAdd(a.v[i], b.v[i], v[i]);
+      if (lanes_set == 255) {
+        v[i] = sum;
+        continue;
+      }
+      const std::uint8_t bits[8] = {
+          static_cast<std::uint8_t>(lanes_set >> (i * lanes) & ((1u << lanes) - 1))};
+      v[i] = hn::IfThenElse(hn::LoadMaskBits(D(), bits), sum, v[i]);
+    }
+#else
+    T sums[height], left[height], right[height];
+    store(sums), a.store(left), b.store(right);
+    for (int l = 0; l < height; ++l)
+      if (lanes_set >> l & 1) sums[l] = std::fma(left[l], right[l], sums[l]);
+    *this = load(sums);
+#endif
   }
   HWY_INLINE void multiply(const Eight& a) {
     for (int i = 0; i < registers; ++i) v[i] = hn::Mul(v[i], a.v[i]);
@@ -158,10 +180,21 @@ HWY_INLINE Eight<T> next_values(const T*& values) {
   return v;
 }
 
-template <class T, bool with_dot>
+// The next values times x, added to `to`, or in deterministic mode to the one sum there is.
+template <bool ordered, class T>
+HWY_INLINE void AddSlot(Eight<T>& sum, Eight<T>& to, const T*& values, const unsigned char*& entries,
+                        const Eight<T>& x) {
+  if constexpr (ordered)
+    sum.add_fused(*entries++, next_values(values), x);
+  else
+    to.add_product(next_values(values), x);
+}
+
+template <class T, bool with_dot, bool ordered = false>
 T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HWY_RESTRICT y) {
   const std::uint32_t* code = part.code;
   const T* values = part.values;
+  const unsigned char* entries = part.entries;
   const auto scale = Eight<T>::all(alpha), keep = Eight<T>::all(beta);
   auto dots = Eight<T>::zero();
   T dot_of_rest = 0;
@@ -177,13 +210,13 @@ T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
         b = code[1];
         code += header_words;
         for (unsigned n = a & 255; n > 0; --n, ++code)
-          sum.add_product(next_values(values), Eight<T>::load(x + code[0]));
+          AddSlot<ordered>(sum, sum, values, entries, Eight<T>::load(x + code[0]));
         for (unsigned n = a >> 8 & 255; n > 0; --n, code += group_words[pair]) {
           const T *p = x + code[0], *q = p + (code[2] & 0xffff);
           const auto index = indices(code[1], T());
           const unsigned mask = code[2] >> 16 & 255;
           for (unsigned run = code[2] >> 24; run > 0; --run, ++p, ++q)
-            other.add_product(next_values(values), permute(index, mask, p, q));
+            AddSlot<ordered>(sum, other, values, entries, permute(index, mask, p, q));
         }
         for (unsigned n = a >> 16 & 255; n > 0; --n, code += group_words[quad]) {
           const T *p = x + code[0], *q = p + (code[2] & 0xffff), *r = p + (code[2] >> 16),
@@ -191,28 +224,30 @@ T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
           const auto index = indices(code[1], T());
           const unsigned low = code[3] >> 16 & 255, high = code[3] >> 24;
           for (unsigned run = code[4]; run > 0; --run, ++p, ++q, ++r, ++s)
-            other.add_product(next_values(values), permute(index, low, high, p, q, r, s));
+            AddSlot<ordered>(sum, other, values, entries, permute(index, low, high, p, q, r, s));
         }
         for (unsigned n = a >> 24; n > 0; --n, code += group_words[near]) {
           const T* p = x + code[0];
           const auto* o = reinterpret_cast<const unsigned char*>(code + 1);
-          sum.add_product(next_values(values), from_scalars(p[o[0]], p[o[1]], p[o[2]], p[o[3]], p[o[4]],
-                                                            p[o[5]], p[o[6]], p[o[7]]));
+          AddSlot<ordered>(
+              sum, sum, values, entries,
+              from_scalars(p[o[0]], p[o[1]], p[o[2]], p[o[3]], p[o[4]], p[o[5]], p[o[6]], p[o[7]]));
         }
         for (unsigned n = b & 255; n > 0; --n, code += group_words[far]) {
           const T* p = x + code[0];
           const std::uint32_t* o = code + 1;
-          sum.add_product(next_values(values),
-                          from_scalars(p[o[0] & 0xffff], p[o[0] >> 16], p[o[1] & 0xffff], p[o[1] >> 16],
-                                       p[o[2] & 0xffff], p[o[2] >> 16], p[o[3] & 0xffff], p[o[3] >> 16]));
+          AddSlot<ordered>(sum, sum, values, entries,
+                           from_scalars(p[o[0] & 0xffff], p[o[0] >> 16], p[o[1] & 0xffff], p[o[1] >> 16],
+                                        p[o[2] & 0xffff], p[o[2] >> 16], p[o[3] & 0xffff], p[o[3] >> 16]));
         }
         for (unsigned n = b >> 8 & 255; n > 0; --n, code += group_words[wide])
-          sum.add_product(next_values(values), from_scalars(x[code[0]], x[code[1]], x[code[2]], x[code[3]],
-                                                            x[code[4]], x[code[5]], x[code[6]], x[code[7]]));
+          AddSlot<ordered>(sum, sum, values, entries,
+                           from_scalars(x[code[0]], x[code[1]], x[code[2]], x[code[3]], x[code[4]],
+                                        x[code[5]], x[code[6]], x[code[7]]));
       } while ((b >> 24) == 0);
-      sum.add(other);
+      if constexpr (!ordered) sum.add(other);
       const unsigned live = b >> 16 & 255;
-      if (!order && live == 255) {
+      if (!ordered && !order && live == 255) {
         T* to = y + row;
         sum.multiply(scale);
         if (beta != T(0)) sum.add_product(keep, Eight<T>::load(to));
@@ -224,6 +259,10 @@ T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
       sum.store(sums);
       for (std::int64_t l = 0, lanes = std::min<std::int64_t>(height, end - row); l < lanes; ++l) {
         const std::int64_t r = order ? first + order[row - first + l] : row + l;
+        if constexpr (ordered) {
+          formats::HWY_NAMESPACE::store_ordered(alpha, sums[l], beta, y[r]);
+          continue;
+        }
         // A row without entries has met padding only, which may have read any x.
         const T value = alpha * (live >> l & 1 ? sums[l] : T(0));
         y[r] = beta == T(0) ? value : value + beta * y[r];
@@ -239,10 +278,12 @@ T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
 
 double ProductF64(const Part<double>& part, double alpha, const double* x, double beta, double* y,
                   bool with_dot) {
+  if (part.ordered) return ProductOf<double, false, true>(part, alpha, x, beta, y);
   return with_dot ? ProductOf<double, true>(part, alpha, x, beta, y)
                   : ProductOf<double, false>(part, alpha, x, beta, y);
 }
 float ProductF32(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot) {
+  if (part.ordered) return ProductOf<float, false, true>(part, alpha, x, beta, y);
   return with_dot ? ProductOf<float, true>(part, alpha, x, beta, y)
                   : ProductOf<float, false>(part, alpha, x, beta, y);
 }

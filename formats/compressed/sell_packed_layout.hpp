@@ -197,7 +197,9 @@ void find_stretches(const Slot* slots, std::size_t count, std::int64_t cols, Str
 // Encodes one window after the other. What comes out depends on the pattern alone. One for each thread.
 class Encoder {
  public:
-  Encoder(const SparsityPattern& pattern, Order order) : pattern_(pattern), order_(order), known_(shapes) {}
+  // ordered: slots are made and stored so that each row meets its columns in ascending order.
+  Encoder(const SparsityPattern& pattern, Order order, bool ordered = false)
+      : pattern_(pattern), order_(order), ordered_(ordered), known_(shapes) {}
 
   // Rows first .. min(first + 256, rows) - 1. What the members below return lives until the next call.
   void encode(std::int64_t first);
@@ -250,10 +252,12 @@ class Encoder {
   void encode_rows_of_slice(std::int64_t first, int rows, int s, const unsigned char* order, Result& result);
   double sampled_cost(std::int64_t first, int rows, const unsigned char* order);
   void number_by_diagonal();
+  std::size_t take_in_order(std::size_t next);
   void emit(unsigned live, Rule rule, Result& result);
 
   const SparsityPattern pattern_;
   Order order_;
+  bool ordered_;
   std::vector<Shape> known_;
   Result natural_, sorted_, sample_;
   const Result* best_ = nullptr;
@@ -265,6 +269,7 @@ class Encoder {
   std::vector<Stretches> stretches_;
   std::vector<Group> groups_, other_groups_;
   std::array<std::vector<int>, kinds> of_kind_;
+  std::vector<int> sequence_;  // ordered: groups in the order of their slots
   std::vector<std::int32_t> full_;
   std::vector<std::uint32_t> number_;
   std::vector<int> place_;
@@ -278,6 +283,10 @@ struct Part {
   const std::uint32_t* code;
   const T* values;
   std::int64_t begin, end;
+  // Which lanes of each slot of an ordered code hold entries, and that the sums are those of deterministic
+  // mode: fused, and nothing added where there is none; no dot.
+  const unsigned char* entries;
+  bool ordered;
 };
 
 // y := alpha A x + beta y for the rows of a part; returns x . y of those rows when `with_dot`, else 0.

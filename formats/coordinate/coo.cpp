@@ -10,11 +10,10 @@
 // values [nnz].
 // Bytes: (v + 8) nnz, v bytes a value.
 // Kernels: native; kokkos (coo_kokkos.cpp) on the same arrays.
-// Parameters: none. Each thread gets the same number of entries, wherever a row ends.
-// Wins when most rows are empty or one row holds most entries; otherwise the row indices are traffic for
-// nothing. Never refuses.
-// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
-// processors, SC 2009, doi 10.1145/1654059.1654078.
+// Parameters: none. Each thread gets the same number of entries, wherever a row ends (in deterministic mode:
+// up to the end of a row). Wins when most rows are empty or one row holds most entries; otherwise the row
+// indices are traffic for nothing. Never refuses. Source: N. Bell, M. Garland, Implementing sparse
+// matrix-vector multiplication on throughput-oriented processors, SC 2009, doi 10.1145/1654059.1654078.
 
 // Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
@@ -24,6 +23,7 @@
 #include <hwy/highway.h>
 
 #include "formats/private/coo.hpp"
+#include "formats/private/ordered-inl.hpp"
 #include "formats/private/row_dot-inl.hpp"
 
 #ifndef PROTEAN_FORMATS_COO
@@ -106,6 +106,20 @@ CooCarry<T> coo_range(const CooWork<T>& w, std::int64_t k, std::int64_t end) {
   return carry;
 }
 
+// Rows [begin, end) in deterministic mode.
+template <class T>
+HWY_INLINE void coo_rows(const CooWork<T>& w, std::int64_t begin, std::int64_t end) {
+  const Triples<T>& A = w.A;
+  std::int64_t k = std::lower_bound(A.row, A.row + A.size, static_cast<std::int32_t>(begin)) - A.row;
+  for (std::int64_t r = begin; r < end; ++r) {
+    T sum = 0;
+    for (; k < A.size && A.row[k] == r; ++k) sum = std::fma(A.values[k], w.x[A.col[k]], sum);
+    store_ordered(w.alpha, sum, w.beta, w.y[r]);
+  }
+}
+void coo_rows_f64(const CooWork<double>& w, std::int64_t begin, std::int64_t end) { coo_rows(w, begin, end); }
+void coo_rows_f32(const CooWork<float>& w, std::int64_t begin, std::int64_t end) { coo_rows(w, begin, end); }
+
 CooCarry<double> coo_f64(const CooWork<double>& w, std::int64_t begin, std::int64_t end, bool with_dot) {
   return with_dot ? coo_range<double, true>(w, begin, end) : coo_range<double, false>(w, begin, end);
 }
@@ -125,6 +139,24 @@ namespace {
 
 HWY_EXPORT(coo_f64);
 HWY_EXPORT(coo_f32);
+HWY_EXPORT(coo_rows_f64);
+HWY_EXPORT(coo_rows_f32);
+
+// Deterministic mode: parts begin with the row of the entry at which they would begin otherwise.
+template <class T>
+void multiply_ordered(const Context& context, const CooWork<T>& work) {
+  const int parts = useful_parts(context, work.A.size);
+  const auto border = [&](int part) -> std::int64_t {
+    const std::int64_t k = even_range(work.A.size, part, parts).begin;
+    return part == 0 ? 0 : part == parts || k == work.A.size ? work.rows : work.A.row[k];
+  };
+  parallel(parts, [&](int part, int) {
+    if constexpr (sizeof(T) == 8)
+      HWY_DYNAMIC_DISPATCH(coo_rows_f64)(work, border(part), border(part + 1));
+    else
+      HWY_DYNAMIC_DISPATCH(coo_rows_f32)(work, border(part), border(part + 1));
+  });
+}
 
 template <class T>
 T multiply(const Context& context, const CooWork<T>& work, bool with_dot) {
@@ -153,7 +185,11 @@ T multiply(const Context& context, const CooWork<T>& work, bool with_dot) {
 template <class T>
 T multiply_triples(const Context& context, const Triples<T>& A, std::int64_t rows, T alpha, const T* x,
                    T beta, T* y, bool with_dot) {
-  return rows == 0 ? T(0) : multiply(context, CooWork<T>{A, rows, alpha, x, beta, y}, with_dot);
+  if (rows == 0) return T(0);
+  const CooWork<T> work{A, rows, alpha, x, beta, y};
+  if (!context.deterministic()) return multiply(context, work, with_dot);
+  multiply_ordered(context, work);
+  return T(0);
 }
 template <class T>
 T add_triples(const Context& context, const Triples<T>& A, T alpha, const T* x, T* y, bool with_dot) {
@@ -188,7 +224,7 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
   return Admission::accept(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 8), pattern.nonzeros);
 }
 
-constexpr Kernel kernels[] = {native_host_kernel<Coo>(), PROTEAN_KOKKOS_KERNEL(coo)};
+constexpr Kernel kernels[] = {native_host_kernel<Coo>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(coo)};
 
 }  // namespace
 

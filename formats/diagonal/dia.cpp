@@ -66,7 +66,7 @@ constexpr ParamDoc params[] = {{.name = "max_fill",
                                 .default_value = "4",
                                 .smallest = 1,
                                 .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Dia>()};
+constexpr Kernel kernels[] = {native_host_kernel<Dia>(Sums::ordered)};
 
 }  // namespace
 

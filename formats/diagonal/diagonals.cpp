@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "formats/diagonal/diagonals.hpp"
+#include "formats/private/ordered-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -73,8 +74,33 @@ void edge(const Block<T>& b, T& dot) {
   }
 }
 
+// Eight rows, the bits of one byte, at a time.
+template <class T>
+void ordered(const DiagonalProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t byte = 8;
+  for (std::int64_t r = begin, count; r < end; r += count) {
+    const std::int64_t h = r / job.height, i = r - h * job.height;
+    count = std::min({byte, end - r, job.height - i});
+    T sums[byte] = {};
+    for (std::int64_t d = job.ptr[h]; d < job.ptr[h + 1]; ++d) {
+      const std::uint8_t bits = job.entries[d * job.bit_bytes + i / byte];
+      const T *values = job.values + d * job.height + i, *x = job.x + r + job.off[d];
+      if (bits == 255)
+        for (std::int64_t j = 0; j < byte; ++j) sums[j] = std::fma(values[j], x[j], sums[j]);
+      else
+        for (std::int64_t j = 0; j < count; ++j)
+          if (bits >> j & 1) sums[j] = std::fma(values[j], x[j], sums[j]);
+    }
+    for (std::int64_t j = 0; j < count; ++j) store_ordered(job.alpha, sums[j], job.beta, job.y[r + j]);
+  }
+}
+
 template <class T>
 T run(const DiagonalProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  if (job.ordered) {
+    ordered(job, begin, end);
+    return T(0);
+  }
   T dot = 0;
   while (begin < end) {
     const std::int64_t h = begin / job.height, top = h * job.height, first = job.ptr[h];

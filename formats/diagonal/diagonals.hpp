@@ -23,6 +23,11 @@ struct DiagonalProduct {
   const T* x;
   T* y;
   bool with_dot;  // return the sum of x[row] * y[row], else 0
+  // The sums of deterministic mode: fused, and nothing added where there is no entry; no dot. Bit i % 8 of
+  // byte i / 8 of diagonal d, of bit_bytes each, says that its value i is an entry.
+  bool ordered;
+  const std::uint8_t* entries;
+  std::int64_t bit_bytes;
 };
 
 // begin and end are multiples of the height, or there is one hack.
@@ -146,9 +151,10 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
   }
 
   T run(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
-    const DiagonalProduct<T> product{values_.data(), off_.data(),  ptr_.data(), height(),
-                                     this->rows(),   this->cols(), alpha,       beta,
-                                     x.data,         y.data,       with_dot};
+    const DiagonalProduct<T> product{
+        values_.data(),  off_.data(), ptr_.data(), height(), this->rows(), this->cols(),
+        alpha,           beta,        x.data,      y.data,   with_dot,     this->context()->deterministic(),
+        entries_.data(), bit_bytes_};
     const int parts = static_cast<int>(borders_.size()) - 1;
     PartialSums<T> sums(parts);
     parallel(parts, [&](int part, int) {

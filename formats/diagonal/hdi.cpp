@@ -60,7 +60,7 @@ constexpr ParamDoc params[] = {
      .default_value = "4",
      .smallest = 1,
      .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Hdi>()};
+constexpr Kernel kernels[] = {native_host_kernel<Hdi>(Sums::ordered)};
 
 }  // namespace
 

@@ -90,7 +90,7 @@ constexpr ParamDoc params[] = {{.name = "align",
                                 .default_value = "4",
                                 .smallest = 1,
                                 .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Ell>()};
+constexpr Kernel kernels[] = {native_host_kernel<Ell>(Sums::ordered)};
 
 }  // namespace
 

@@ -250,7 +250,8 @@ std::unique_ptr<AssembledMatrix<T>> make_kokkos_sell_c_sigma(const BuildRequest<
 }
 #endif
 
-constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>(), PROTEAN_KOKKOS_KERNEL(sell_c_sigma)};
+constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>(Sums::ordered),
+                              PROTEAN_KOKKOS_KERNEL(sell_c_sigma)};
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "formats/ell/slots.hpp"
+#include "formats/private/ordered-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,12 +34,17 @@ struct Sink {
   }
 
   // sums[0..count) of positions p, p + 1, ...: rows past the end dropped, empty rows 0, permutation undone.
+  template <bool ordered = false>
   void store(T* sums, std::int64_t p, std::int64_t count) {
     count = std::min(count, job.rows - p);
     for (const auto* end = job.empty.data() + job.empty.size(); next_empty != end && *next_empty < p + count;)
       sums[*next_empty++ - p] = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t row = job.perm ? job.perm[p + i] : p + i;
+      if constexpr (ordered) {
+        store_ordered(job.alpha, sums[i], job.beta, job.y[row]);
+        continue;
+      }
       formats::store(job.alpha, sums[i], job.beta, job.y[row]);
       if (job.with_dot) dot += job.x[row] * job.y[row];
     }
@@ -139,12 +145,54 @@ std::int64_t jagged(D d, Sink<T>& sink, std::int64_t p, std::int64_t end, std::i
   return p;
 }
 
+// Eight positions at a time, slot by slot, past padding.
+template <class T>
+void ordered(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t block = 8;
+  const auto& job = sink.job;
+  const bool sliced = job.order == SlotOrder::sliced, jagged = job.order == SlotOrder::jagged;
+  for (std::int64_t p = begin, count; p < end; p += count) {
+    count = std::min(block, end - p);
+    std::int64_t at = p, width = job.width;
+    if (sliced) {
+      const std::int64_t C = job.stride, first = job.ptr[p / C];
+      count = std::min(count, C - p % C);
+      at = first + p % C, width = (job.ptr[p / C + 1] - first) / C;
+    }
+    T sums[block] = {};
+    std::int32_t last[block];
+    std::fill_n(last, block, -1);
+    std::int64_t rows = count;
+    for (std::int64_t k = 0; k < width; ++k) {
+      if (jagged) {
+        at = job.ptr[k] + p;
+        rows = std::min(rows, job.ptr[k + 1] - at);
+        if (rows <= 0) break;
+      }
+      const T* values = job.values + at;
+      const std::int32_t* col = job.col + at;
+      hwy::Prefetch(values + 4096 / sizeof(T));
+      for (std::int64_t i = 0; i < rows; ++i) {
+        if (col[i] <= last[i]) continue;  // padding repeats a column
+        sums[i] = std::fma(values[i], job.x[col[i]], sums[i]);
+        last[i] = col[i];
+      }
+      at += job.stride;
+    }
+    sink.template store<true>(sums, p, count);
+  }
+}
+
 template <class T>
 T run(const SlotProduct<T>& job, std::int64_t begin, std::int64_t end) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   constexpr std::int64_t N = lanes_of<hn::ScalableTag<T>>;
   Sink<T> sink(job, begin);
+  if (job.ordered) {
+    ordered(sink, begin, end);
+    return T(0);
+  }
   if (job.order == SlotOrder::ell) {
     begin = ell<4>(d, sink, begin, end);
     ell<1>(one, sink, ell<1>(d, sink, begin, end), end);

@@ -34,7 +34,8 @@ struct SlotProduct {
   T alpha, beta;                        // beta == 0 never reads y
   const T* x;
   T* y;
-  bool with_dot;  // return the sum of x[row] * y[row], else 0
+  bool with_dot;         // return the sum of x[row] * y[row], else 0
+  bool ordered = false;  // the sums of deterministic mode: fused, and nothing added for padding; no dot
 };
 
 // Sliced products begin and end at slices.
@@ -152,7 +153,8 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
             beta,
             x.data,
             y.data,
-            with_dot};
+            with_dot,
+            this->context()->deterministic()};
   }
 
   std::size_t slot_bytes() const noexcept {

@@ -25,6 +25,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "formats/private/coo.hpp"
+#include "formats/private/ordered-inl.hpp"
 #include "formats/private/row_dot-inl.hpp"
 
 #ifndef PROTEAN_FORMATS_HYB
@@ -95,6 +97,42 @@ T ell_rows(const EllWork<T>& w, std::int64_t begin, std::int64_t end, bool with_
   return dot;
 }
 
+// Rows [begin, end) with what the coordinates hold of them, in deterministic mode.
+template <class T>
+HWY_INLINE void hyb_rows(const EllWork<T>& w, const Triples<T>& tail, std::int64_t begin, std::int64_t end) {
+  const std::int32_t* empty = std::lower_bound(w.empty, w.empty_end, static_cast<std::int32_t>(begin));
+  std::int64_t k =
+      std::lower_bound(tail.row, tail.row + tail.size, static_cast<std::int32_t>(begin)) - tail.row;
+  for (std::int64_t first = begin; first < end; first += ell_block) {
+    const std::int64_t count = std::min(ell_block, end - first);
+    T sums[ell_block] = {};
+    std::int32_t last[ell_block];
+    std::fill_n(last, ell_block, -1);
+    for (std::int64_t slot = 0; slot < w.slots; ++slot) {
+      const T* values = w.values + slot * w.rows + first;
+      const std::int32_t* col = w.col + slot * w.rows + first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (col[i] <= last[i]) continue;  // padding repeats a column
+        sums[i] = std::fma(values[i], w.x[col[i]], sums[i]);
+        last[i] = col[i];
+      }
+    }
+    for (; empty < w.empty_end && *empty < first + count; ++empty) sums[*empty - first] = T(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (; k < tail.size && tail.row[k] == first + i; ++k)
+        sums[i] = std::fma(tail.values[k], w.x[tail.col[k]], sums[i]);
+      store_ordered(w.alpha, sums[i], w.beta, w.y[first + i]);
+    }
+  }
+}
+void hyb_rows_f64(const EllWork<double>& w, const Triples<double>& tail, std::int64_t begin,
+                  std::int64_t end) {
+  hyb_rows(w, tail, begin, end);
+}
+void hyb_rows_f32(const EllWork<float>& w, const Triples<float>& tail, std::int64_t begin, std::int64_t end) {
+  hyb_rows(w, tail, begin, end);
+}
+
 double ell_f64(const EllWork<double>& w, std::int64_t begin, std::int64_t end, bool with_dot) {
   return ell_rows(w, begin, end, with_dot);
 }
@@ -107,14 +145,14 @@ float ell_f32(const EllWork<float>& w, std::int64_t begin, std::int64_t end, boo
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "formats/host_support.hpp"
-#include "formats/private/coo.hpp"
 
 namespace protean::formats {
 namespace {
 
 HWY_EXPORT(ell_f64);
 HWY_EXPORT(ell_f32);
+HWY_EXPORT(hyb_rows_f64);
+HWY_EXPORT(hyb_rows_f32);
 
 struct HybShape {
   std::int64_t slots = 0, tail = 0, empty = 0;  // K, entries left over, rows without entries (0 when K = 0)
@@ -270,7 +308,18 @@ class Hyb final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
                          x,
                          beta,
                          y};
+    const Triples<T> tail{shape_.tail, coo_row_.data(), coo_col_.data(), coo_values_.data()};
     const int parts = useful_parts(*this->context(), (shape_.slots + 1) * this->rows());
+    if (this->context()->deterministic()) {
+      parallel(parts, [&](int part, int) {
+        const Range range = even_range(this->rows(), part, parts, ell_block);
+        if constexpr (sizeof(T) == 8)
+          HWY_DYNAMIC_DISPATCH(hyb_rows_f64)(ell, tail, range.begin, range.end);
+        else
+          HWY_DYNAMIC_DISPATCH(hyb_rows_f32)(ell, tail, range.begin, range.end);
+      });
+      return T(0);
+    }
     PartialSums<T> dots(parts);
     parallel(parts, [&](int part, int) {
       const Range range = even_range(this->rows(), part, parts, ell_block);
@@ -279,7 +328,6 @@ class Hyb final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
       else
         dots[part] = HWY_DYNAMIC_DISPATCH(ell_f32)(ell, range.begin, range.end, with_dot);
     });
-    const Triples<T> tail{shape_.tail, coo_row_.data(), coo_col_.data(), coo_values_.data()};
     return dots.total() + add_triples<T>(*this->context(), tail, alpha, x, y, with_dot);
   }
 
@@ -315,7 +363,7 @@ constexpr ParamDoc params[] = {{.name = "K",
                                 .smallest = 0,
                                 .largest = std::numeric_limits<std::int32_t>::max()}};
 
-constexpr Kernel kernels[] = {native_host_kernel<Hyb>()};
+constexpr Kernel kernels[] = {native_host_kernel<Hyb>(Sums::ordered)};
 
 }  // namespace
 

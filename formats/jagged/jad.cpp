@@ -150,7 +150,8 @@ class Jad final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
             beta,
             x.data,
             y.data,
-            with_dot};
+            with_dot,
+            this->context()->deterministic()};
   }
 
   std::int64_t longest_ = 0;
@@ -168,7 +169,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
       pattern.nonzeros);
 }
 
-constexpr Kernel kernels[] = {native_host_kernel<Jad>()};
+constexpr Kernel kernels[] = {native_host_kernel<Jad>(Sums::ordered)};
 
 }  // namespace
 

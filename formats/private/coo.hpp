@@ -18,7 +18,8 @@ struct Triples {
 
 // y := alpha A x + beta y for all `rows` rows; beta == 0 does not read y. Returns x . A x when `with_dot` is
 // set, 0 otherwise. Threads get the same number of entries each, wherever a row ends; a row that is cut is
-// put together afterwards in the order of the threads. Nothing is allocated.
+// put together afterwards in the order of the threads. Nothing is allocated. In deterministic mode threads
+// get whole rows instead, and there is no dot.
 template <class T>
 T multiply_triples(const Context& context, const Triples<T>& A, std::int64_t rows, T alpha, const T* x,
                    T beta, T* y, bool with_dot);

@@ -14,6 +14,7 @@
 //   rows   whole rows, nearly the same rows + entries a thread; any number of threads gives the same bits
 //   merge  the same rows + entries a thread; a row may be cut, and its pieces are added in order
 //   auto   rows, unless the heaviest thread would then do more than 1.1 times its fair share
+//   In deterministic mode rows are never cut, whatever it says.
 // Wins when there are few products or no regularity. Never refuses.
 // Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp) on the same arrays, where `balance` is not
 // used. Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
@@ -27,6 +28,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "formats/private/ordered-inl.hpp"
 #include "formats/private/row_dot-inl.hpp"
 
 #ifndef PROTEAN_FORMATS_CSR
@@ -49,6 +51,7 @@ struct CsrWork {
   const T* x;
   T beta;
   T* y;
+  bool ordered;  // the sums of deterministic mode
 };
 
 // What a piece adds to others: to row row_end, and to x . y.
@@ -90,8 +93,24 @@ CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
   return carry;
 }
 
+// Whole rows.
+template <class T, class P>
+void ordered_piece(const CsrWork<T, P>& w, const Piece& piece) {
+  P k = static_cast<P>(piece.k_begin), asked = k;
+  for (std::int64_t r = piece.row_begin; r < piece.row_end; ++r) {
+    const P end = w.row_ptr[r + 1];
+    prefetch_entries(end, asked, w.values, w.col);
+    store_ordered(w.alpha, ordered_dot(w.values, w.col, w.x, k, end), w.beta, w.y[r]);
+    k = end;
+  }
+}
+
 template <class T, class P>
 CsrCarry<T> csr_product(const CsrWork<T, P>& w, const Piece& piece, bool with_dot) {
+  if (w.ordered) {
+    ordered_piece(w, piece);
+    return {};
+  }
   if (with_dot) return product_of_piece<T, P, true, true>(w, piece);
   if (w.alpha == T(1) && w.beta == T(0)) return product_of_piece<T, P, false, true>(w, piece);
   return product_of_piece<T, P, false, false>(w, piece);
@@ -171,10 +190,11 @@ std::vector<Piece> deal_merge(const SparsityPattern& pattern, int parts) {
   return pieces;
 }
 
-std::vector<Piece> deal(const SparsityPattern& pattern, int parts, const std::string& balance) {
-  if (balance == "merge") return deal_merge(pattern, parts);
+std::vector<Piece> deal(const SparsityPattern& pattern, int parts, const std::string& balance,
+                        bool whole_rows) {
+  if (balance == "merge" && !whole_rows) return deal_merge(pattern, parts);
   std::vector<Piece> pieces = deal_rows(pattern, parts);
-  if (balance == "rows") return pieces;
+  if (balance == "rows" || whole_rows) return pieces;
   std::int64_t heaviest = 0;
   for (const Piece& p : pieces) heaviest = std::max(heaviest, p.row_end - p.row_begin + p.k_end - p.k_begin);
   const double share = static_cast<double>(pattern.rows + pattern.nonzeros) / parts;
@@ -188,7 +208,7 @@ class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
   explicit Csr(const BuildRequest<T>& request)
       : CsrHolder<T>(request),
         pieces_(deal(csr_.pattern, useful_parts(*request.context, csr_.nonzeros() + csr_.rows()),
-                     request.params.word("balance"))) {}
+                     request.params.word("balance"), request.context->deterministic())) {}
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     *result = run(T(1), x, T(0), y, true);
@@ -204,7 +224,10 @@ class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
   T run(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
     return csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       const CsrWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> work{
-          row_ptr, csr_.pattern.col, csr_.values, alpha, x.data, beta, y.data};
+          row_ptr,     csr_.pattern.col,
+          csr_.values, alpha,
+          x.data,      beta,
+          y.data,      this->context()->deterministic()};
       const int parts = static_cast<int>(pieces_.size());
       PartialSums<CsrCarry<T>> carries(parts);
       parallel(parts, [&](int part, int) { carries[part] = multiply(work, pieces_[part], with_dot); });
@@ -236,7 +259,8 @@ constexpr ParamDoc params[] = {
      .default_value = "auto",
      .choices = "auto|rows|merge"}};
 
-constexpr Kernel kernels[] = {native_host_kernel<Csr>(), PROTEAN_KOKKOS_KERNEL(csr), PROTEAN_MKL_KERNEL(csr)};
+constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(csr),
+                              PROTEAN_MKL_KERNEL(csr)};
 
 }  // namespace
 

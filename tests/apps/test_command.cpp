@@ -250,5 +250,34 @@ TEST_F(Command, FormatsAsJsonAndText) {
   EXPECT_EQ(run({"formats", "csrr"}).code, 2);
 }
 
+// Deterministic mode: the same file, bit for bit, from every format and any number of threads.
+TEST_F(Command, DeterministicMode) {
+  const std::string quick = R"(matrix: {generate: {kind: convection-diffusion-3d, n: 16}}
+solver: {method: bicgstab, relative_tolerance: 1.0e-9}
+preconditioner: {type: jacobi}
+operator: {format: csr, deterministic: true}
+output: {solution: x.mtx, report: r.json}
+)";
+  write("p.yaml", quick);
+  std::string first;
+  for (const char* format : {"csr", "sell-packed", "hyb", "dia", "csc"})
+    for (const char* threads : {"1", "2"}) {
+      const Outcome o =
+          run({"solve", "p.yaml", "--threads", threads, "--set", std::string("operator.format=") + format});
+      ASSERT_EQ(o.code, 0) << o.err;
+      EXPECT_NE(o.out.find(", deterministic"), std::string::npos) << o.out;
+      const auto left = files();
+      if (first.empty()) first = left.at("x.mtx");
+      EXPECT_EQ(first, left.at("x.mtx")) << format << ", threads " << threads;
+      const Json r = Json::parse(left.at("r.json"));
+      EXPECT_EQ(r["operator"]["deterministic"], true);
+      EXPECT_EQ(r["problem"]["operator"]["deterministic"], true);
+    }
+  const Outcome usual = run({"solve", "p.yaml", "--set", "operator.deterministic=false"});
+  EXPECT_EQ(usual.code, 0);
+  EXPECT_EQ(usual.out.find("deterministic"), std::string::npos);
+  EXPECT_EQ(Json::parse(files().at("r.json"))["operator"]["deterministic"], false);
+}
+
 }  // namespace
 }  // namespace protean::test

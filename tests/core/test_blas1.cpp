@@ -339,5 +339,105 @@ TEST(VectorKernelsOfAContext, AreNativeUnlessAskedForAndNamedWhenMissing) {
   }
 }
 
+// Deterministic mode: a sum has the same bits with any number of threads and in whatever operation it is
+// made.
+template <class T>
+void check_deterministic(std::int64_t n) {
+  SCOPED_TRACE("n " + std::to_string(n));
+  const auto x = values<T>(n, 1), y = values<T>(n, 2), z = values<T>(n, 3), d = values<T>(n, 4);
+  const T a = T(0.3), w = T(-0.7);
+  constexpr std::int64_t columns = 37;
+  const auto basis = values<T>(n * columns, 6);
+  const VectorBlock<const T> V{basis.data(), n, n, columns, Space::host};
+  std::vector<T> coefficients = values<T>(columns, 7);
+  std::vector<T> first;
+  for (const int threads : {1, 2, 3, 7}) {
+    SCOPED_TRACE("threads " + std::to_string(threads));
+    const auto context = Context::host(threads, {.deterministic = true});
+    const Context& ctx = *context;
+    const auto dot_of = [&](const std::vector<T>& u, const std::vector<T>& v) {
+      T sum = -1;
+      dot<T>(ctx, in(u), in(v), &sum);
+      return sum;
+    };
+    std::vector<T> sums{dot_of(x, y), dot_of(x, z), dot_of(y, y)};
+    T two[2] = {-1, -1};
+    dot_pair<T>(ctx, in(x), in(y), in(z), two);
+    EXPECT_EQ(two[0], sums[0]);
+    EXPECT_EQ(two[1], sums[1]);
+
+    auto u = y;
+    axpy_dot<T>(ctx, a, in(x), out(u), two);
+    EXPECT_EQ(two[0], dot_of(u, u)) << "axpy_dot";
+    sums.push_back(two[0]);
+
+    auto r = y, scaled = y;
+    cg_residual<T>(ctx, a, in(x), {}, out(r), two);
+    EXPECT_EQ(two[0], dot_of(r, r)) << "cg_residual";
+    EXPECT_EQ(two[1], two[0]) << "cg_residual";
+    r = y;
+    cg_residual<T>(ctx, a, in(x), in(d), out(r), two);
+    multiply<T>(ctx, in(d), in(r), out(scaled));
+    EXPECT_EQ(two[0], dot_of(r, r)) << "cg_residual, scaled";
+    EXPECT_EQ(two[1], dot_of(r, scaled)) << "cg_residual, scaled";
+    auto same = y;
+    axpy<T>(ctx, -a, in(x), out(same));
+    EXPECT_EQ(same, r) << "cg_residual";
+    sums.insert(sums.end(), two, two + 2);
+
+    r = y;
+    bicgstab_half<T>(ctx, a, in(x), in(d), out(r), out(scaled), two);
+    EXPECT_EQ(two[0], dot_of(r, r)) << "bicgstab_half";
+    sums.push_back(two[0]);
+    auto solution = z;
+    bicgstab_update<T>(ctx, a, in(x), w, in(y), in(z), in(d), out(solution), out(r), two);
+    EXPECT_EQ(two[0], dot_of(r, r)) << "bicgstab_update";
+    EXPECT_EQ(two[1], dot_of(r, d)) << "bicgstab_update";
+    sums.insert(sums.end(), two, two + 2);
+
+    std::vector<T> dots(columns, -1);
+    block_dot<T>(ctx, V, in(x), dots.data());
+    for (std::int64_t j = 0; j < columns; ++j) {
+      T sum = -1;
+      dot<T>(ctx, V.column(j), in(x), &sum);
+      EXPECT_EQ(dots[j], sum) << "block_dot";
+    }
+    sums.insert(sums.end(), dots.begin(), dots.end());
+    u = x;
+    block_axpy<T>(ctx, a, V, coefficients.data(), out(u), two);
+    EXPECT_EQ(two[0], dot_of(u, u)) << "block_axpy";
+    sums.push_back(two[0]);
+    sums.insert(sums.end(), u.begin(), u.end());
+    sums.insert(sums.end(), solution.begin(), solution.end());
+
+    if (first.empty()) first = sums;
+    EXPECT_EQ(first, sums);
+  }
+}
+
+TEST(VectorKernelsOfAContext, DeterministicModeHasTheNativeOnesOnly) {
+  if (!unavailable(VectorKernels::kokkos).empty()) GTEST_SKIP() << unavailable(VectorKernels::kokkos);
+  EXPECT_THROW((void)Context::host(2, {.vector_kernels = VectorKernels::kokkos, .deterministic = true}),
+               NotAvailable);
+}
+
+TEST(DeterministicBlas1, DoesNotDependOnThreads) {
+  for (const std::int64_t n : {0, 1, 5, 1000, 1024, 1025, 4097, 20001}) {
+    check_deterministic<double>(n);
+    check_deterministic<float>(n);
+  }
+  // More strips than there are chunks: a chunk has several.
+  const auto x = values<double>(600001, 1), y = values<double>(600001, 2);
+  double first = 0;
+  for (const int threads : {1, 2, 3, 7}) {
+    double sum = -1;
+    dot<double>(*Context::host(threads, {.deterministic = true}), in(x), in(y), &sum);
+    if (threads == 1) first = sum;
+    EXPECT_EQ(sum, first);
+  }
+  expect_sum(
+      first, 600001, [&](auto i) { return static_cast<long double>(x[i]) * y[i]; }, "dot");
+}
+
 }  // namespace
 }  // namespace protean::test

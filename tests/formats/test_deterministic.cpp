@@ -1,0 +1,347 @@
+// Deterministic mode: on the host a product has the bits of a plain loop over the rows of CSR with std::fma,
+// in every format and with any number of threads; kernels that cannot keep to that are refused by name.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+
+#include <hwy/targets.h>
+
+#include "core/error.hpp"
+#include "count_new.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "support/battery.hpp"
+#include "support/oracle.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+const ContextPtr& context_of(int threads) {
+  static const std::vector<ContextPtr> contexts = [] {
+    std::vector<ContextPtr> list;
+    for (int t = 0; t <= 3; ++t) list.push_back(Context::host(t, {.deterministic = true}));
+    return list;
+  }();
+  return contexts[threads];
+}
+
+// The definition, from the caller's arrays.
+template <class T>
+std::vector<T> reference(const CsrMatrix<T>& A, T alpha, const std::vector<T>& x, T beta,
+                         const std::vector<T>& y) {
+  std::vector<T> result(y.size());
+  for (std::int64_t r = 0; r < A.rows(); ++r) {
+    T sum = 0;
+    for (std::int64_t k = A.pattern.row_ptr[r]; k < A.pattern.row_ptr[r + 1]; ++k)
+      sum = std::fma(A.values[k], x[A.pattern.col[k]], sum);
+    const T scaled = alpha * sum;
+    result[r] = beta == T(0) ? scaled : std::fma(beta, y[r], scaled);
+  }
+  return result;
+}
+
+template <class T>
+auto bits(T value) {
+  if constexpr (sizeof(T) == 8)
+    return std::bit_cast<std::uint64_t>(value);
+  else
+    return std::bit_cast<std::uint32_t>(value);
+}
+
+// Bits, so that 0 is not -0; any NaN is as good as another.
+template <class T>
+testing::AssertionResult same_bits(const std::vector<T>& expected, const std::vector<T>& found) {
+  if (expected.size() != found.size()) return testing::AssertionFailure() << "sizes differ";
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i]) && std::isnan(found[i])) continue;
+    if (bits(expected[i]) != bits(found[i]))
+      return testing::AssertionFailure()
+             << "entry " << i << " is " << testing::PrintToString(found[i]) << ", bits " << std::hex
+             << bits(found[i]) << "; expected " << testing::PrintToString(expected[i]) << ", bits "
+             << bits(expected[i]);
+  }
+  return testing::AssertionSuccess();
+}
+
+// Numbers with all bits in use and of very different size, so that each other order of sums, and each product
+// that is rounded before it is added, shows.
+template <class T>
+std::vector<T> rough_vector(std::int64_t size, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> mantissa(-1, 1);
+  std::vector<T> v(static_cast<std::size_t>(size));
+  for (T& value : v)
+    value = static_cast<T>(std::ldexp(mantissa(random), static_cast<int>(random() % 17) - 8));
+  return v;
+}
+template <class T>
+CsrMatrix<T> rough_values(const CsrMatrix<double>& pattern, unsigned seed) {
+  CsrMatrix<T> csr;
+  if constexpr (sizeof(T) == 8)
+    csr = deep_copy(test_context(), pattern);
+  else
+    csr = convert_values<T>(test_context(), pattern);
+  const auto values = rough_vector<T>(csr.nonzeros(), seed);
+  std::copy(values.begin(), values.end(), const_cast<T*>(csr.values));
+  return csr;
+}
+
+struct Way {
+  const FormatEntry* format;
+  const Kernel* kernel;
+};
+std::vector<Way> ways() {
+  std::vector<Way> list;
+  for (const FormatEntry* format : catalogue())
+    for (const Kernel& kernel : format->kernels)
+      if (kernel.unavailable.empty() && kernel.ordered) list.push_back({format, &kernel});
+  return list;
+}
+
+class Deterministic : public testing::TestWithParam<Way> {
+ protected:
+  // Null when the format refuses the matrix.
+  template <class T>
+  std::unique_ptr<AssembledMatrix<T>> make(const CsrMatrix<T>& csr, const ContextPtr& context,
+                                           const FormatParams& params = {}) {
+    try {
+      return make_matrix(*GetParam().format, csr, context, params, GetParam().kernel->name);
+    } catch (const FormatRefused& refusal) {
+      EXPECT_FALSE(
+          GetParam()
+              .format->admit(*context, csr.pattern, resolve_params(*GetParam().format, params), sizeof(T))
+              .ok)
+          << refusal.what();
+      return nullptr;
+    }
+  }
+
+  template <class T>
+  void check(const CsrMatrix<T>& csr, const std::vector<T>& x, const FormatParams& params = {}) {
+    const auto y0 = rough_vector<T>(csr.rows(), 2);
+    const std::vector<T> poison(y0.size(), std::numeric_limits<T>::quiet_NaN());
+    for (const int threads : {1, 2, 3}) {
+      const auto matrix = make(csr, context_of(threads), params);
+      if (!matrix) return;
+      SCOPED_TRACE("threads " + std::to_string(threads));
+      for (const auto& [alpha, beta] :
+           {std::pair<T, T>{1, 0}, {-1, 1}, {1, 1}, {T(-0.7), T(1.3)}, {0, 2}, {2, 0}}) {
+        std::vector<T> y = beta == T(0) ? poison : y0;
+        matrix->apply(alpha, {x.data(), csr.cols()}, beta, {y.data(), csr.rows()});
+        EXPECT_TRUE(same_bits(reference(csr, alpha, x, beta, y0), y))
+            << "alpha " << alpha << " beta " << beta;
+      }
+      EXPECT_EQ(
+          matrix->bytes(),
+          GetParam().format->admit(*context_of(threads), csr.pattern, matrix->params(), sizeof(T)).bytes);
+      if constexpr (sizeof(T) == 8) { EXPECT_TRUE(identical(csr, matrix->to_csr())); }
+      if (csr.rows() != csr.cols()) continue;
+      std::vector<T> y = poison;
+      T fused = 0, plain = 0;
+      apply_dot<T>(*matrix, {x.data(), csr.cols()}, {y.data(), csr.rows()}, &fused);
+      EXPECT_TRUE(same_bits(reference(csr, T(1), x, T(0), y0), y)) << "apply_dot";
+      dot<T>(*context_of(1), {x.data(), csr.cols()}, {y.data(), csr.rows()}, &plain);
+      EXPECT_TRUE(same_bits<T>({plain}, {fused})) << "the dot of apply_dot";
+    }
+  }
+};
+
+TEST_P(Deterministic, BitsOfAPlainLoopInDouble) {
+  for (const BatteryMatrix& one : battery()) {
+    SCOPED_TRACE(one.name);
+    const auto csr = rough_values<double>(one.matrix, 5);
+    check(csr, rough_vector<double>(csr.cols(), 1));
+  }
+}
+
+TEST_P(Deterministic, BitsOfAPlainLoopInFloat) {
+  for (const BatteryMatrix& one : battery()) {
+    SCOPED_TRACE(one.name);
+    const auto csr = rough_values<float>(one.matrix, 5);
+    check(csr, rough_vector<float>(csr.cols(), 1));
+  }
+}
+
+// Enough work for each of three threads, and for chunks, blocks and slices of all kinds.
+std::vector<std::pair<std::string, CsrMatrix<double>>> larger() {
+  std::vector<std::pair<std::string, CsrMatrix<double>>> list;
+  const auto add = [&](std::string name, std::int64_t rows, std::int64_t cols, auto columns) {
+    std::vector<Triplet<double>> triplets;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::set<std::int64_t> chosen;
+      columns(r, chosen);
+      for (const std::int64_t c : chosen)
+        if (c >= 0 && c < cols)
+          triplets.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(c), 1.0});
+    }
+    list.emplace_back(std::move(name), csr_from_triplets<double>(test_context(), rows, cols, triplets));
+  };
+  auto random = std::make_shared<std::mt19937>(3);
+  add("a grid with gaps", 1600, 1600, [random](std::int64_t r, auto& to) {
+    for (const std::int64_t d : {-41, -40, -39, -1, 0, 1, 39, 40, 41})
+      if ((*random)() % 10 != 0) to.insert(r + d);
+  });
+  add("blocks of three", 1500, 1500, [random](std::int64_t r, auto& to) {
+    for (const std::int64_t b : {0, 1, 7, 30})
+      for (std::int64_t j = 0; j < 3; ++j) to.insert((r / 3 + b) % 500 * 3 + j);
+  });
+  add("ragged rows", 2000, 3000, [random](std::int64_t r, auto& to) {
+    for (std::int64_t k = r % 7 == 0 ? 0 : 1 + r % 11; k > 0; --k) to.insert((*random)() % 3000);
+  });
+  add("one row of half the entries", 2500, 2500, [](std::int64_t r, auto& to) {
+    if (r == 1700)
+      for (std::int64_t c = 0; c < 2500; ++c) to.insert(c);
+    if (r % 5 != 0) to.insert(r), to.insert((r * 7) % 2500);
+  });
+  add("more than 255 slots of a kind", 64, 9000, [random](std::int64_t, auto& to) {
+    for (int k = 0; k < 400; ++k) to.insert((*random)() % 9000);
+  });
+  add("a dense diagonal and far neighbours", 900, 90000, [random](std::int64_t r, auto& to) {
+    for (std::int64_t d = 0; d < 20; ++d) to.insert(100 * r + d);
+    to.insert((*random)() % 90000);
+  });
+  return list;
+}
+
+TEST_P(Deterministic, BitsOfAPlainLoopInLargerMatrices) {
+  for (const auto& [name, pattern] : larger()) {
+    SCOPED_TRACE(name);
+    const auto csr = rough_values<double>(pattern, 6);
+    const auto x = rough_vector<double>(csr.cols(), 1);
+    check(csr, x);
+    // Other values of the parameters that change the layout.
+    for (const ParamDoc& doc : GetParam().format->params) {
+      std::vector<std::string> values;
+      for (std::size_t at = 0; at < doc.choices.size();) {
+        const std::size_t end = std::min(doc.choices.find('|', at), doc.choices.size());
+        values.emplace_back(doc.choices.substr(at, end - at));
+        at = end + 1;
+      }
+      if (doc.name == "sigma") values = {"1", "64", "512"};
+      if (doc.name == "K") values = {"0", "1", "4"};
+      if (doc.name == "hack") values = {"1", "8", "20", "100"};
+      if (doc.name == "align") values = {"1", "64"};
+      for (const std::string& value : values) {
+        SCOPED_TRACE(std::string(doc.name) + " " + value);
+        check(csr, x, {{std::string(doc.name), value}});
+      }
+    }
+    const auto single = rough_values<float>(pattern, 7);
+    check(single, rough_vector<float>(single.cols(), 1));
+  }
+}
+
+// Where the processor has no fused multiply-add, or is taken to have none: the same bits, by the C library.
+TEST_P(Deterministic, BitsWithoutTheInstruction) {
+  struct Restore {
+    ~Restore() { hwy::GetChosenTarget().Update(hwy::SupportedTargets()); }
+  } restore;
+  hwy::GetChosenTarget().Update(HWY_STATIC_TARGET);
+  for (const char* name : {"stencil_7point_12", "random_257", "blocks_3x3_60", "power_law_500"}) {
+    SCOPED_TRACE(name);
+    const auto csr = rough_values<double>(battery_matrix(name), 5);
+    check(csr, rough_vector<double>(csr.cols(), 1));
+    const auto single = rough_values<float>(battery_matrix(name), 5);
+    check(single, rough_vector<float>(single.cols(), 1));
+  }
+}
+
+// Padding would turn -0 into 0, and infinity into NaN.
+TEST_P(Deterministic, PaddingAddsNothing) {
+  const double tiny = std::numeric_limits<double>::denorm_min(),
+               infinity = std::numeric_limits<double>::infinity();
+  for (const BatteryMatrix& one : battery()) {
+    SCOPED_TRACE(one.name);
+    const CsrMatrix<double> csr = deep_copy(test_context(), one.matrix);
+    auto* values = const_cast<double*>(csr.values);
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k) values[k] = -tiny;
+    std::vector<double> x(csr.cols(), tiny);
+    check(csr, x);  // every row with entries is -0
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k) values[k] = 1 + static_cast<double>(k % 5);
+    // 0 times infinity is NaN: fill beside an entry (of bcsr, dia, hdi) is not multiplied either.
+    for (std::int64_t j = 0; j < csr.cols(); j += 3) x[j] = infinity;
+    check(csr, x);
+  }
+}
+
+TEST_P(Deterministic, NewValues) {
+  for (const auto& [name, pattern] : larger()) {
+    SCOPED_TRACE(name);
+    const auto csr = rough_values<double>(pattern, 8);
+    const auto matrix = make(pattern, context_of(2));
+    if (!matrix) continue;
+    matrix->update_values(csr);
+    const auto x = rough_vector<double>(csr.cols(), 1);
+    std::vector<double> y(csr.rows());
+    matrix->apply(VectorView<const double>{x.data(), csr.cols()}, {y.data(), csr.rows()});
+    EXPECT_TRUE(same_bits(reference(csr, 1.0, x, 0.0, y), y));
+  }
+}
+
+TEST_P(Deterministic, AProductTakesNoMemory) {
+  for (const auto& [name, csr] : larger()) {
+    const auto matrix = make(csr, context_of(2));
+    if (!matrix) continue;
+    SCOPED_TRACE(name);
+    const auto x = sample_vector<double>(csr.cols(), 1);
+    std::vector<double> y(csr.rows());
+    double dot = 0;
+    const VectorView<const double> from{x.data(), csr.cols()};
+    const VectorView<double> to{y.data(), csr.rows()};
+    matrix->apply(from, to);  // the threads are started here
+    const std::int64_t news = count_of_new();
+    matrix->apply(from, to);
+    matrix->apply(2.0, from, 0.5, to);
+    if (csr.rows() == csr.cols()) apply_dot<double>(*matrix, from, to, &dot);
+    EXPECT_EQ(count_of_new() - news, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, Deterministic, testing::ValuesIn(ways()), [](const auto& instance) {
+  std::string name = std::string(instance.param.format->id) + "__" + std::string(instance.param.kernel->name);
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+});
+
+TEST(DeterministicMode, IsAnOptionOfTheContext) {
+  EXPECT_FALSE(Context::host(2)->deterministic());
+  EXPECT_TRUE(Context::host(2, {.deterministic = true})->deterministic());
+}
+
+// So that no format loses the mode unseen.
+TEST(DeterministicMode, FormatsThatHaveIt) {
+  for (const char* id :
+       {"csr", "ell", "sell-c-sigma", "jad", "dia", "hdi", "sell-packed", "coo", "csc", "hyb", "bcsr"})
+    EXPECT_TRUE(find_format(id).kernels.front().ordered) << id;
+}
+
+TEST(DeterministicMode, RefusedByName) {
+  for (const FormatEntry* format : catalogue())
+    for (const Space space : {Space::host, Space::device})
+      for (const Kernel& kernel : kernels_in(*format, space)) {
+        if (!kernel.unavailable.empty()) continue;
+        const bool keeps =
+            space == Space::host ? kernel.ordered : format->traits.deterministic && kernel.deterministic;
+        if (keeps) continue;
+        if (space == Space::device && Context::device_count() == 0) continue;
+        const ContextPtr context =
+            space == Space::host ? context_of(2) : Context::device(0, {.deterministic = true});
+        try {
+          make_matrix(*format, placed(context, t8()), context, {}, kernel.name);
+          FAIL() << format->id << " " << kernel.name;
+        } catch (const FormatRefused& refusal) {
+          const std::string text = refusal.what();
+          EXPECT_NE(text.find("kernel " + std::string(kernel.name)), std::string::npos) << text;
+          EXPECT_NE(text.find("deterministic"), std::string::npos) << text;
+        }
+      }
+}
+
+}  // namespace
+}  // namespace protean::test
