@@ -343,5 +343,56 @@ TEST(DeterministicMode, RefusedByName) {
       }
 }
 
+// Rows so long that a device cuts them, between short and empty ones.
+CsrMatrix<double> with_long_rows() {
+  constexpr std::int32_t n = 12000;
+  std::mt19937 random(9);
+  const auto values = rough_vector<double>(n * 64, 9);
+  std::vector<Triplet<double>> triplets;
+  for (std::int32_t r = 0; r < n; ++r) {
+    const std::int32_t count = r % 400 == 7 ? n : r % 9;
+    for (std::int32_t k = 0; k < count; ++k) {
+      const auto low = static_cast<std::int32_t>(std::int64_t{n} * k / count);
+      const auto high = static_cast<std::int32_t>(std::int64_t{n} * (k + 1) / count);
+      triplets.push_back({r, low + static_cast<std::int32_t>(random() % static_cast<unsigned>(high - low)),
+                          values[triplets.size() % values.size()]});
+    }
+  }
+  return csr_from_triplets<double>(test_context(), n, n, triplets);
+}
+
+TEST(DeterministicMode, DeviceGivesTheSameBitsFromTwoBuilds) {
+  if (Context::device_count() == 0) GTEST_SKIP() << no_device;
+  const auto csr = with_long_rows();
+  const auto x = rough_vector<double>(csr.cols(), 1), y0 = rough_vector<double>(csr.rows(), 2);
+  int compared = 0;
+  for (const FormatEntry* format : catalogue())
+    for (const Kernel& kernel : kernels_in(*format, Space::device)) {
+      if (!kernel.unavailable.empty()) continue;
+      SCOPED_TRACE(std::string(format->id) + " " + std::string(kernel.name));
+      std::vector<double> product, combined, dots;
+      for (int run = 0; run < 6; ++run) {
+        const ContextPtr context = Context::device(0, {.deterministic = true});
+        std::unique_ptr<AssembledMatrix<double>> A;
+        try {
+          A = make_matrix(*format, placed(context, csr), context, {}, kernel.name);
+        } catch (const FormatRefused&) { break; }
+        const Placed<double> px(context, x);
+        Placed<double> y(context, y0), z(context, y0), dot(context, {0.0});
+        apply_dot<double>(*A, px.read(), y.view(), dot.data());
+        A->apply(-0.7, px.read(), 1.3, z.view());
+        if (run == 0) {
+          product = y.fetch(), combined = z.fetch(), dots = dot.fetch();
+          ++compared;
+          EXPECT_TRUE(product_is_right(csr, 1.0, x, 0.0, y0, product));
+        }
+        EXPECT_TRUE(same_bits(product, y.fetch()));
+        EXPECT_TRUE(same_bits(combined, z.fetch()));
+        EXPECT_TRUE(same_bits(dots, dot.fetch()));
+      }
+    }
+  EXPECT_GE(compared, 4);
+}
+
 }  // namespace
 }  // namespace protean::test
