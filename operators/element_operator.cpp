@@ -1,5 +1,6 @@
 #include "operators/element_operator.hpp"
 
+#include "core/error.hpp"
 #include "operators/element_plan.hpp"
 
 namespace protean {
