@@ -16,7 +16,7 @@ constexpr Space spaces[] = {Space::host, Space::device};
 
 struct KernelRow {
   std::string_view name, unavailable, note;
-  std::vector<std::string_view> spaces;
+  std::vector<std::string_view> spaces, deterministic;  // those it runs in, those with deterministic mode
 };
 
 // Each kernel once, with the spaces it runs in.
@@ -26,11 +26,13 @@ std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
     for (const Kernel& kernel : kernels_in(entry, space)) {
       auto row =
           std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == kernel.name; });
-      if (row == rows.end()) row = rows.insert(rows.end(), KernelRow{kernel.name, {}, kernel.note, {}});
-      if (kernel.unavailable.empty())
-        row->spaces.push_back(to_string(space));
-      else
+      if (row == rows.end()) row = rows.insert(rows.end(), KernelRow{kernel.name, {}, kernel.note, {}, {}});
+      if (!kernel.unavailable.empty()) {
         row->unavailable = kernel.unavailable;
+        continue;
+      }
+      row->spaces.push_back(to_string(space));
+      if (has_deterministic_mode(entry, kernel, space)) row->deterministic.push_back(to_string(space));
     }
   return rows;
 }
@@ -98,10 +100,17 @@ std::string details(const FormatEntry& entry) {
       "  kernels\n",
       entry.id, entry.title, entry.family, entry.source, yes(entry.traits.deterministic),
       yes(entry.traits.exact_values), yes(entry.traits.square_only), yes(entry.traits.symmetric_only));
-  for (const KernelRow& row : kernel_rows(entry))
-    text += row.spaces.empty() ? fmt::format("    {:<12}  not in this build: {}\n", row.name, row.unavailable)
-                               : fmt::format("    {:<12}  {}{}{}\n", row.name, fmt::join(row.spaces, ", "),
-                                             row.note.empty() ? "" : "; ", row.note);
+  for (const KernelRow& row : kernel_rows(entry)) {
+    if (row.spaces.empty()) {
+      text += fmt::format("    {:<12}  not in this build: {}\n", row.name, row.unavailable);
+      continue;
+    }
+    text += fmt::format("    {:<12}  {}; {}{}{}\n", row.name, fmt::join(row.spaces, ", "),
+                        row.deterministic.empty()
+                            ? "refused in deterministic mode"
+                            : fmt::format("deterministic mode: {}", fmt::join(row.deterministic, ", ")),
+                        row.note.empty() ? "" : "; ", row.note);
+  }
   text += entry.params.empty() ? "  parameters      none\n" : "  parameters\n";
   for (const ParamDoc& doc : entry.params)
     text +=
@@ -122,12 +131,14 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
                               {"square_only", entry.traits.square_only},
                               {"symmetric_only", entry.traits.symmetric_only},
                               {"unavailable_kernels", nlohmann::ordered_json::object()},
-                              {"kernel_notes", nlohmann::ordered_json::object()}};
+                              {"kernel_notes", nlohmann::ordered_json::object()},
+                              {"deterministic_mode", nlohmann::ordered_json::object()}};
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty())
       json["unavailable_kernels"][std::string(row.name)] = row.unavailable;
     else
       json["kernels"].push_back(row.name);
+    if (!row.spaces.empty()) json["deterministic_mode"][std::string(row.name)] = row.deterministic;
     if (row.spaces.size() > 0 && !row.note.empty()) json["kernel_notes"][std::string(row.name)] = row.note;
   }
   for (const ParamDoc& doc : entry.params) {

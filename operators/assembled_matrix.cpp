@@ -50,16 +50,12 @@ void check_param(const FormatEntry& entry, const ParamDoc& doc, std::string_view
                                   entry.id, number, doc.smallest, doc.largest));
 }
 
-// Deterministic mode: on the host the one order in which all formats add, on a device any fixed one.
-bool keeps_order(const FormatEntry& entry, const Kernel& kernel, Space space) {
-  return space == Space::host ? kernel.ordered : entry.traits.deterministic && kernel.deterministic;
-}
-
 void require_deterministic(const FormatEntry& entry, const Kernel& kernel, Space space) {
-  if (keeps_order(entry, kernel, space)) return;
+  if (has_deterministic_mode(entry, kernel, space)) return;
   std::vector<std::string_view> others;
   for (const Kernel& other : kernels_in(entry, space))
-    if (other.unavailable.empty() && keeps_order(entry, other, space)) others.push_back(other.name);
+    if (other.unavailable.empty() && has_deterministic_mode(entry, other, space))
+      others.push_back(other.name);
   throw FormatRefused(
       entry.id,
       fmt::format("kernel {} {}, which deterministic mode forbids; take {}, or leave deterministic mode",
@@ -108,6 +104,10 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given)
 std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept {
   if (space == Space::host) return entry.kernels;
   return entry.device ? entry.device->kernels : std::span<const Kernel>();
+}
+
+bool has_deterministic_mode(const FormatEntry& entry, const Kernel& kernel, Space space) noexcept {
+  return space == Space::host ? kernel.ordered : entry.traits.deterministic && kernel.deterministic;
 }
 
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space space) {

@@ -173,6 +173,10 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
 // The kernels a format has in a space, in this build or not.
 std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept;
 
+// Whether matrices with this kernel can be made in a deterministic context of a space: on the host it must
+// keep to the one order in which all formats add there, on a device to any fixed one.
+bool has_deterministic_mode(const FormatEntry& entry, const Kernel& kernel, Space space) noexcept;
+
 // Bytes the machine, or the GPU, could still give this process.
 std::size_t available_bytes(const Context& context);
 

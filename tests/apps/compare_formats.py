@@ -1,19 +1,25 @@
 """Every storage format must give the same solve: each method with each format ends for the same reason, after
 the same number of iterations (within 1 % + 2), at a true residual under the tolerance, with an x as near to SciPy's
-direct solve as the residual and the condition of the matrix allow.
+direct solve as the residual and the condition of the matrix allow. In deterministic mode the number of iterations
+must be the same exactly, and x bit for bit, in every format and with one thread or two.
 
-    compare_formats.py PROTEAN SOURCE_FOLDER [--full]
+    compare_formats.py PROTEAN SOURCE_FOLDER [--full] [--only=NAME,NAME] [--mode=default|deterministic]
+                       [--json=FILE] [--table=FILE]
 
-As a test it keeps to what takes about a minute; --full adds the long solves. Exits 77 (skipped) when NumPy or SciPy
-is missing, and with --sanitizers=NAMES: it compares answers, and hundreds of instrumented solves take too long.
+As a test it keeps to what takes about two minutes; --full adds the long solves. --json adds each solve to a file (those
+of earlier runs stay, unless they are of the same solve), --table puts a table of all solves of the JSON file into a
+Markdown file, between two marks. Exits 77 (skipped) when NumPy or SciPy is missing, and with --sanitizers=NAMES: it
+compares answers, and hundreds of instrumented solves take too long.
 
 BiCGStab amplifies the last bit of a product on hard matrices: a product summed in another order (which is all that
 formats differ by) may take 1300 or 2200 iterations to the same answer. There only the answer is compared, the method
-is marked `~`, and the spread of the counts is printed.
+is marked `~`, and the spread of the counts is printed. In deterministic mode it counts like the others.
 """
 import collections
+import datetime
 import json
 import lzma
+import operator
 import os
 import pathlib
 import subprocess
@@ -33,6 +39,14 @@ if any(argument.startswith("--sanitizers=") and argument != "--sanitizers=" for 
     print("skipped: hundreds of solves take too long in a build with sanitizers; the other tests cover the code")
     sys.exit(77)
 protean, source, full = sys.argv[1], pathlib.Path(sys.argv[2]), "--full" in sys.argv[3:]
+
+
+def option(name, otherwise=None):
+    return next((a.split("=", 1)[1] for a in sys.argv[3:] if a.startswith(f"--{name}=")), otherwise)
+
+
+modes = [option("mode")] if option("mode") else ["default", "deterministic"]
+only = option("only", "").split(",") if option("only") else None
 shared = pathlib.Path(os.environ.get("PROTEAN_SHARED", source / ".." / "shared")) / "matrices"
 shipped = source / "problems" / "matrices"
 
@@ -95,12 +109,12 @@ CASES = [
 ]
 
 
-def solve(folder, problem, settings):
+def solve(folder, problem, settings, threads):
     path = folder / "p.yaml"
     path.write_text(json.dumps(problem))  # JSON is YAML
     for old in ("r.json", "x.mtx"):
         (folder / old).unlink(missing_ok=True)
-    command = [protean, "solve", str(path), "--quiet", "--threads", "1"]
+    command = [protean, "solve", str(path), "--quiet", "--threads", str(threads)]
     for setting in settings:
         command += ["--set", setting]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -109,9 +123,100 @@ def solve(folder, problem, settings):
     return run, json.loads((folder / "r.json").read_text()), scipy.io.mmread(folder / "x.mtx").ravel()
 
 
-failures = solves = 0
+def compare(name, given, run_spec, mode, matrix, b, direct, inverse_norm):
+    """One method on one system in every format: the solves, and the number of failures."""
+    deterministic = mode == "deterministic"
+    method, free_count = run_spec.method.rstrip("~"), run_spec.method.endswith("~") and not deterministic
+    base, results, failures = None, [], 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        problem = {
+            "matrix": given,
+            "solver": {"method": method, "relative_tolerance": run_spec.tolerance, "max_iterations": 20000,
+                       "restart": 60},
+            "preconditioner": {"type": "jacobi"},
+            "operator": {"format": "csr", "deterministic": deterministic},
+            "output": {"solution": "x.mtx", "report": "r.json"},
+        }
+        for number, id in enumerate(formats):
+            threads = 1 + number % 2 if deterministic else 1
+            run, report, x = solve(folder, problem, [f"operator.format={id}", *run_spec.settings], threads)
+            if report is None:
+                refused = run.returncode == 2 and "refused" in run.stderr
+                print(f"{name:12} {id:14} {run.stderr.strip()}")
+                failures += not refused
+                continue
+            iterations, reason = report["iterations"], report["reason"]
+            if base is None:
+                base = iterations, reason, x
+            residual = matrix @ x - b
+            error = numpy.abs(x - direct).sum()
+            bound = 2 * inverse_norm * numpy.abs(residual).sum() + 1e-13 * inverse_norm * numpy.abs(b).sum()
+            claimed = report["residual"]["true_relative"]
+            actual = numpy.linalg.norm(residual) / numpy.linalg.norm(b)
+            # The matrices' own rounding error of b - A x.
+            slack = 1e-14 * abs(matrix).dot(numpy.abs(x)).max() * numpy.sqrt(len(x)) / numpy.linalg.norm(b)
+            converged = report["status"] == "converged"
+            allowed = 0 if deterministic else 0.01 * base[0] + 2
+            checks = {
+                "iterations": free_count or abs(iterations - base[0]) <= allowed,
+                "reason": reason == base[1] and (converged or name == "af23560"),
+                "tolerance": not converged or actual <= run_spec.tolerance + slack,
+                "residual": abs(actual - claimed) <= 0.01 * claimed + slack,
+                "error": error <= bound,
+                "mode": report["operator"]["deterministic"] == deterministic,
+                "same x": not deterministic or x.tobytes() == base[2].tobytes(),
+            }
+            bad = [key for key, ok in checks.items() if not ok]
+            failures += len(bad)
+            results.append({"system": name, "method": method, "tolerance": run_spec.tolerance,
+                            "settings": run_spec.settings, "mode": mode, "format": id, "threads": threads,
+                            "iterations": iterations, "reason": reason, "true_relative": claimed,
+                            "error": float(error), "error_allowed": float(bound),
+                            "x_as_first": x.tobytes() == base[2].tobytes(), "bad": bad})
+            print(f"{name:12} {mode:13} {id:14} {method:9} {iterations:6} iterations, {reason}, residual "
+                  f"{claimed:.2e} ({actual:.2e}), error {error:.2e} of {bound:.2e} allowed"
+                  f"{'  BAD: ' + ', '.join(bad) if bad else ''}", flush=True)
+    if results:
+        counts = [r["iterations"] for r in results]
+        print(f"{name:12} {mode:13} {method}: {len(counts)} formats, {min(counts)} to {max(counts)} iterations", flush=True)
+    return results, failures
+
+
+def write_table(path, solves):
+    """Puts a line for each system and method between the two marks of a Markdown file."""
+    def text(group):
+        counts = [r["iterations"] for r in group]
+        low, high = min(counts), max(counts)
+        return str(low) if low == high else f"{low} to {high}"
+
+    rows = {}
+    for r in solves:
+        key = r["system"], r["method"], r["tolerance"], tuple(r["settings"])
+        rows.setdefault(key, {}).setdefault(r["mode"], []).append(r)
+    order = {name: i for i, (name, *_) in enumerate(CASES)}
+    lines = ["| system | method | tolerance | formats | iterations | iterations, deterministic | x, deterministic |",
+             "|---|---|---|---|---|---|---|"]
+    for (name, method, tolerance, settings), by_mode in sorted(rows.items(), key=lambda row: (order[row[0][0]], row[0])):
+        usual, fixed = by_mode.get("default"), by_mode.get("deterministic")
+        shown = "".join(f", {s.split('.')[1].replace('_', ' ').replace('=', ' ')}" for s in settings)
+        group = usual or fixed
+        same = fixed and all(r["x_as_first"] for r in fixed)
+        limit = "" if all(r["reason"] != "max-iterations" for r in group) else " (the limit)"
+        lines.append(f"| {name} | {method}{shown} | {tolerance:g} | {len(group)} | "
+                     f"{text(usual) + limit if usual else 'not run'} | {text(fixed) + limit if fixed else 'not run'} | "
+                     f"{'the same bits' if same else 'differs' if fixed else ''} |")
+    begin, end = "<!-- table: compare_formats.py -->", "<!-- end of table -->"
+    old = path.read_text()
+    before, rest = old.split(begin)
+    path.write_text(before + begin + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1])
+
+
+failures, solves = 0, []
 formats = [f["id"] for f in json.loads(subprocess.check_output([protean, "formats", "--json"]))]
 for name, (given, make), runs, long_runs in CASES:
+    if only and name not in only:
+        continue
     if "file" in given and not pathlib.Path(given["file"]).exists():
         print(f"{name}: skipped, {given['file']} is not there")
         continue
@@ -125,51 +230,19 @@ for name, (given, make), runs, long_runs in CASES:
         matrix.shape, matvec=lu.solve, rmatvec=lambda v: lu.solve(v, "T"), dtype=float)
     inverse_norm = scipy.sparse.linalg.onenormest(inverse)
     for run_spec in runs + (long_runs if full else []):
-        method, free_count = run_spec.method.rstrip("~"), run_spec.method.endswith("~")
-        base, counts = None, []
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = pathlib.Path(temporary)
-            problem = {
-                "matrix": given,
-                "solver": {"method": method, "relative_tolerance": run_spec.tolerance, "max_iterations": 20000,
-                           "restart": 60},
-                "preconditioner": {"type": "jacobi"},
-                "operator": {"format": "csr"},
-                "output": {"solution": "x.mtx", "report": "r.json"},
-            }
-            for id in formats:
-                run, report, x = solve(folder, problem, [f"operator.format={id}", *run_spec.settings])
-                if report is None:
-                    refused = run.returncode == 2 and "refused" in run.stderr
-                    print(f"{name:12} {id:14} {run.stderr.strip()}")
-                    failures += not refused
-                    continue
-                solves += 1
-                iterations, reason = report["iterations"], report["reason"]
-                counts.append(iterations)
-                if base is None:
-                    base = iterations, reason
-                residual = matrix @ x - b
-                error = numpy.abs(x - direct).sum()
-                bound = 2 * inverse_norm * numpy.abs(residual).sum() + 1e-13 * inverse_norm * numpy.abs(b).sum()
-                claimed = report["residual"]["true_relative"]
-                actual = numpy.linalg.norm(residual) / numpy.linalg.norm(b)
-                # The matrices' own rounding error of b - A x.
-                slack = 1e-14 * abs(matrix).dot(numpy.abs(x)).max() * numpy.sqrt(len(x)) / numpy.linalg.norm(b)
-                converged = report["status"] == "converged"
-                checks = {
-                    "iterations": free_count or abs(iterations - base[0]) <= 0.01 * base[0] + 2,
-                    "reason": reason == base[1] and (converged or name == "af23560"),
-                    "tolerance": not converged or actual <= run_spec.tolerance + slack,
-                    "residual": abs(actual - claimed) <= 0.01 * claimed + slack,
-                    "error": error <= bound,
-                }
-                bad = [key for key, ok in checks.items() if not ok]
-                failures += len(bad)
-                print(f"{name:12} {id:14} {run_spec.method:9} {iterations:6} iterations, {reason}, residual "
-                      f"{claimed:.2e} ({actual:.2e}), error {error:.2e} of {bound:.2e} allowed"
-                      f"{'  BAD: ' + ', '.join(bad) if bad else ''}", flush=True)
-        if counts:
-            print(f"{name:12} {method}: {len(counts)} formats, {min(counts)} to {max(counts)} iterations", flush=True)
-print(f"{solves} solves, {failures} failures")
-sys.exit(1 if failures or not solves else 0)
+        for mode in modes:
+            results, bad = compare(name, given, run_spec, mode, matrix, b, direct, inverse_norm)
+            solves += results
+            failures += bad
+            if option("json"):
+                path = pathlib.Path(option("json"))
+                key = operator.itemgetter("system", "method", "tolerance", "settings", "mode")
+                fresh = [key(r) for r in results]
+                known = json.loads(path.read_text())["solves"] if path.exists() else []
+                path.write_text(json.dumps({
+                    "date": datetime.date.today().isoformat(), "numpy": numpy.__version__, "scipy": scipy.__version__,
+                    "solves": [r for r in known if key(r) not in fresh] + results}, indent=1) + "\n")
+if option("table"):
+    write_table(pathlib.Path(option("table")), json.loads(pathlib.Path(option("json")).read_text())["solves"])
+print(f"{len(solves)} solves, {failures} failures")
+sys.exit(1 if failures or not solves and not option("table") else 0)

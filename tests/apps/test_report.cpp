@@ -53,6 +53,17 @@ TEST(Formats, JsonDescribesTheWholeCatalogue) {
     EXPECT_EQ(entry["spaces"][0], "host");
     const FormatEntry& format = find_format(entry["id"].get<std::string>());
     EXPECT_EQ(entry["parameters"].size(), format.params.size());
+    EXPECT_EQ(entry["deterministic_mode"]["native"][0], "host")
+        << "kernel -> spaces where it keeps a fixed order";
+  }
+}
+
+TEST(Formats, KernelsSayWhetherTheyHaveDeterministicMode) {
+  EXPECT_NE(formats_text("csr").find("deterministic mode: host"), std::string::npos) << formats_text("csr");
+  const auto csr = nlohmann::json::parse(formats_json("csr"))[0];
+  if (csr["deterministic_mode"].contains("kokkos")) {
+    EXPECT_TRUE(csr["deterministic_mode"]["kokkos"].empty());
+    EXPECT_NE(formats_text("csr").find("refused in deterministic mode"), std::string::npos);
   }
 }
 

@@ -326,9 +326,7 @@ TEST(DeterministicMode, RefusedByName) {
     for (const Space space : {Space::host, Space::device})
       for (const Kernel& kernel : kernels_in(*format, space)) {
         if (!kernel.unavailable.empty()) continue;
-        const bool keeps =
-            space == Space::host ? kernel.ordered : format->traits.deterministic && kernel.deterministic;
-        if (keeps) continue;
+        if (has_deterministic_mode(*format, kernel, space)) continue;
         if (space == Space::device && Context::device_count() == 0) continue;
         const ContextPtr context =
             space == Space::host ? context_of(2) : Context::device(0, {.deterministic = true});
