@@ -167,13 +167,12 @@ TEST_F(Compare, TheBudgetIsKept) {
   const Outcome o = run({"compare", "p.yaml", "--budget", "2", "--report", "r.json", "--kernels", "native"});
   EXPECT_EQ(o.code, 0) << o.err;
   const Json r = parse(o, files());
-  int ran = 0;
-  for (const Json& v : r["results"]) ran += v["status"] == "not-converged";
-  EXPECT_GT(ran, 0);
+  // A machine that is busy may spend it all before the first solve.
   for (const Json& v : r["results"]) {
-    if (v["status"] == "not-converged") {
-      EXPECT_NE(v["why"].get<std::string>().find("time-limit"), std::string::npos);
-    }
+    const std::string why = v["why"];
+    if (v["status"] == "not-converged") { EXPECT_NE(why.find("time-limit"), std::string::npos) << why; }
+    if (v["status"] == "failed") { EXPECT_NE(why.find("budget"), std::string::npos) << why; }
+    EXPECT_NE(v["status"], "converged");
   }
 }
 
