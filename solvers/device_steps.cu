@@ -205,7 +205,10 @@ class DeviceSteps final : public Steps<T> {
   // The step's work and its judge: in the step's last operation where the method allows it, else after it.
   void queue_step(int step, int steps) {
     const bool early = method_.scalars_in_coefficients(*system_);
-    const InStep in_step(state_, stop_ + step, early);
+    // Where kernels run long, those that come early take their places unevenly, which costs more than it
+    // saves.
+    const bool overlap = state_.can_overlap && system_->A.rows() < std::int64_t{state_.processors} << 14;
+    const InStep in_step(state_, stop_ + step, overlap, early);
     Judge<T> judge{};
     if (early) {
       const std::int64_t phase = method_.phase();
@@ -238,8 +241,8 @@ class DeviceSteps final : public Steps<T> {
   // Kernels queued while this lives return at once when the step's flag is set, and overlap where they can.
   struct InStep {
     DeviceState& state;
-    InStep(DeviceState& s, const int* flag, bool leave_open) : state(s) {
-      state.stop = flag, state.overlap = state.can_overlap, state.leave_open = leave_open;
+    InStep(DeviceState& s, const int* flag, bool overlap, bool leave_open) : state(s) {
+      state.stop = flag, state.overlap = overlap, state.leave_open = leave_open;
     }
     ~InStep() {
       state.stop = nullptr, state.overlap = state.leave_open = false, state.open = {};

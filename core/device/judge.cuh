@@ -62,8 +62,10 @@ struct Judge {
     const int lane = threadIdx.x % 32, mine = lane / 3, part = lane % 3;
     const double number = loaded.where ? static_cast<double>(newest(loaded.where, loaded.number)) : 0;
     const double squared = static_cast<double>(newest(residual_squared, loaded.squared));
-    const double scale = sqrt(__shfl_sync(0xffffffffu, number, 3 * mine + 1)) *
-                         sqrt(__shfl_sync(0xffffffffu, number, 3 * mine + 2));
+    double scale = 0;
+    if (__any_sync(0xffffffffu, part > 0 && loaded.where))
+      scale = sqrt(__shfl_sync(0xffffffffu, number, 3 * mine + 1)) *
+              sqrt(__shfl_sync(0xffffffffu, number, 3 * mine + 2));
     bool end = false;
     if (mine < guards) {
       judgement->guards[mine][part] = number;

@@ -7,7 +7,7 @@ namespace {
 // The part of a row's sum that one of `split` threads of the row has. The registers of a thread are few, so
 // that 64 warps a processor wait for memory at a time (48 where most slots have offsets): that hides more
 // than several loads a thread do.
-template <Rest rest, class T>
+template <Rest rest, bool dot, class T>
 struct PackedRows : PackedArrays<T> {
   using PackedArrays<T>::rows;
 
@@ -24,7 +24,16 @@ struct PackedRows : PackedArrays<T> {
       prefetch_lines(c.near, c.wide + head.wide * height, lane, 32);
     }
     T sum = 0;
-    {
+    if (dot && rest == Rest::none && split == 1) {
+      // The dot's registers leave no room for two slots at a time.
+      const T* from = x + this->group_start(this->row(p));
+#pragma unroll 4
+      for (int k = part; k < head.diagonal; k += split) {
+        const int2 slot = __ldg(c.diagonal + k);
+        const T value = __ldcs(v + k * height);
+        if (static_cast<unsigned>(slot.y) >> lane & 1) sum += value * __ldg(from + slot.x);
+      }
+    } else {
       // Two slots at a time: the list is filled up to whole units, so that there is always a second to read.
       const T* from = x + this->group_start(this->row(p));
 #pragma unroll 2
@@ -99,7 +108,7 @@ struct PackedRows : PackedArrays<T> {
 
 template <int split, Rest rest, bool dot, class T>
 __global__ void __launch_bounds__(device::block_size, rest == Rest::offsets || rest == Rest::many ? 6 : 8)
-    packed_product(PackedRows<rest, T> a, ProductTask<T> task) {
+    packed_product(PackedRows<rest, dot, T> a, ProductTask<T> task) {
   multiply_rows<split, dot>(a, task);
 }
 
@@ -118,7 +127,7 @@ void launch(const Context& context, const PackedArrays<T>& a, int split_, const 
   const unsigned blocks = product_blocks(state, row_pieces(a.rows, split_), dot);
   with_split(split_, [&](auto split) {
     device::launch(state, packed_product<split(), rest, dot, T>, blocks, device::block_size,
-                   PackedRows<rest, T>{a},
+                   PackedRows<rest, dot, T>{a},
                    product_task(context, blocks, q.alpha, q.x, q.beta, q.y, q.result));
   });
 }
