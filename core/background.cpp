@@ -42,7 +42,8 @@ BackgroundWork::BackgroundWork(ContextPtr context, const std::atomic<bool>& canc
   if (detail::current) throw BadArgument("background work was begun inside other background work");
   // By the kernel's number of the thread: on Linux priorities belong to threads. Refusal is harmless.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), detail::background_nice);
-  if (context_->space() == Space::device) state_.device = detail::enter_background(*context_, cancel);
+  if (context_->space() == Space::device && !context_->simulated())
+    state_.device = detail::enter_background(*context_, cancel);
   detail::current = &state_;
 }
 

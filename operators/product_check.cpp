@@ -7,6 +7,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
 
 namespace protean::detail {
 
@@ -16,8 +17,9 @@ namespace protean::detail {
 template <class T>
 ProductCheck<T>::ProductCheck(const ContextPtr& context, const CsrMatrix<T>& csr, double relative)
     : context_(context), x_(context, csr.cols()), bounds_(context, csr.rows()) {
+  const DeviceWork work(*context);
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context->space() == Space::device) {
+  if (context->space() == Space::device && !context->simulated()) {
     device_sample<T>(*context, x_);
     device_bounds<T>(*context, csr, x_, relative, bounds_);
     return;
@@ -51,8 +53,9 @@ template <class T>
 std::int64_t ProductCheck<T>::differing_rows(const LinearOperator<T>& other) const {
   Vector<T> y(context_, bounds_.size());
   other.apply(x_, y);
+  const DeviceWork work(*context_);
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context_->space() == Space::device) {
+  if (context_->space() == Space::device && !context_->simulated()) {
     Vector<T> result(context_, 1);
     T rows = 0;
     device_count_differing<T>(*context_, kept_, y, bounds_, result.data());

@@ -45,9 +45,6 @@ void check(cusparseStatus_t status, const char* call, std::source_location where
 
 namespace {
 
-// Stands for all kernels of the build when it is asked whether it has code for a GPU.
-__global__ void any_kernel() {}
-
 void destroy(DeviceState* state) {
   if (!state) return;
   if (state->behind) {
@@ -160,8 +157,6 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   DeviceState& state = *context->device_;
   state.ordinal = ordinal;
   PROTEAN_CUDA_CHECK(cudaSetDevice(ordinal));
-  cudaFuncAttributes attributes;
-  device::check(cudaFuncGetAttributes(&attributes, device::any_kernel), "asking for the code of a kernel");
   PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount, ordinal));
   cudaMemPoolProps properties;
   std::memset(&properties, 0, sizeof properties);

@@ -6,6 +6,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "operators/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -183,6 +184,35 @@ INSTANTIATE_TEST_SUITE_P(All, FakeDeviceFormats, testing::ValuesIn(catalogue().b
                              if (c == '-') c = '_';
                            return name;
                          });
+
+// A change of format during a solve: built, compared and adopted without the host touching the device's
+// memory.
+TEST(FakeDevice, ChangesItsFormatWhileASolverRuns) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 20}});
+  const auto exact = solve<double>(test_context(), find_format("csr"), csr, "cg", false).x;
+  for (const bool beside : {false, true}) {
+    const ContextPtr device = fake_device_context();
+    const auto source = upload(device, csr);
+    AdaptiveOperator<double> A(source, make_matrix(fake_format("csr"), source, device));
+    History switcher;
+    switcher.then = [&](const IterationInfo& info) {
+      const FormatSpec next{&fake_format(A.form() % 2 == 0 ? "sell-c-sigma" : "csr")};
+      if (info.iteration % 10 != 3) return true;
+      if (!beside) return A.switch_to(next, info.iteration, "the test");
+      A.prepare(next, "the test", info.iteration);
+      EXPECT_EQ(A.wait_prepared(), Preparation::ready);
+      return A.adopt_prepared(info.iteration);
+    };
+    const Placed<double> b(device, ones<double>(csr.rows()));
+    Placed<double> x(device, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
+    const SolveReport report = make_solver<double>("cg")->solve(A, b.read(), x.view(), nullptr, &switcher);
+    EXPECT_TRUE(report.converged()) << report.detail;
+    EXPECT_GE(A.history().size(), 3u);
+    for (const FailedSwitch& failure : A.failures()) ADD_FAILURE() << failure.why;
+    const auto result = x.fetch();
+    for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(result[i], exact[i], 1e-6 * exact[i]);
+  }
+}
 
 TEST(FakeDevice, NamesNumericalTrouble) {
   const ContextPtr device = fake_device_context();
