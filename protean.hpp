@@ -21,4 +21,5 @@
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/callback_preconditioner.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
+#include <protean/solvers/format_schedule.hpp>
 #include <protean/solvers/solver.hpp>

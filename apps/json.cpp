@@ -100,6 +100,19 @@ Json problem_json(const Problem& p) {
   if (p.matrix.fem && !p.matrix.fem->assembled)
     json["operator"] = {
         {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
+  if (p.schedule.automatic) json["schedule"] = {{"policy", "auto"}};
+  for (const SchedulePoint& point : p.schedule.points) {
+    Json entry;
+    if (point.trigger == ScheduleTrigger::iteration)
+      entry[std::string(to_string(point.trigger))] = static_cast<std::int64_t>(point.at);
+    else
+      entry[std::string(to_string(point.trigger))] = point.at;
+    entry["format"] = point.to.entry->id;
+    entry["parameters"] = parameters_json(point.to.params);
+    entry["kernel"] = point.to.kernel.empty() ? "native" : point.to.kernel;
+    entry["overlapped"] = point.overlapped;
+    json["schedule"].push_back(std::move(entry));
+  }
   json["output"] = {{"solution", path(p.output.solution)},
                     {"report", path(p.output.report)},
                     {"history", path(p.output.history)}};

@@ -35,11 +35,6 @@ class ProblemReader {
     const Section top(root, "",
                       {"title", "matrix", "rhs", "initial_guess", "solver", "preconditioner", "operator",
                        "schedule", "output"});
-    if (const Node::Entry* schedule = root.find("schedule"))
-      fail(schedule->place,
-           "schedule is not available in this version: the storage format cannot change during a solve yet. "
-           "Remove "
-           "the key, and choose one format with operator.format.");
     problem_.title = top.text("title", "");
     if (!top.has("matrix"))
       fail(root.place,
@@ -51,6 +46,7 @@ class ProblemReader {
     if (const Node* node = top.find("solver")) read_solver(*node);
     if (const Node* node = top.find("preconditioner")) read_preconditioner(*node);
     if (const Node* node = top.find("operator")) read_operator(*node);
+    if (const Node* node = top.find("schedule")) read_schedule(*node);
     if (const Node* node = top.find("output")) read_output(*node);
     return std::move(problem_);
   }
@@ -270,57 +266,118 @@ class ProblemReader {
       fail(variant->place,
            "operator.variant says how element matrices are applied; it needs matrix.generate.storage: "
            "element");
-    std::vector<std::string_view> ids{"auto"};
-    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
-    if (const Node* format = section.find("format")) {
-      op.format = read_text(*format, "operator.format");
-      if (std::find(ids.begin(), ids.end(), op.format) == ids.end())
-        fail(format->place,
-             fmt::format("there is no format '{}'.{} Formats: {}. `protean formats` describes them.",
-                         op.format, did_you_mean(op.format, ids), fmt::join(ids, ", ")));
-    }
+    if (const Node* format = section.find("format"))
+      op.format = read_format(*format, "operator.format", {"auto"});
     op.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
     op.threads = static_cast<int>(section.integer("threads", 0, 0, 1024));
     op.deterministic = section.word("deterministic", "false", {"true", "false"}) == "true";
-    if (const Node* kernel = section.find("kernel")) read_kernel(*kernel);
-    if (const Node* parameters = section.find("parameters")) read_parameters(*parameters);
+    if (const Node* kernel = section.find("kernel"))
+      op.kernel = read_kernel(*kernel, "operator.kernel", op.format);
+    if (const Node* parameters = section.find("parameters"))
+      op.parameters = read_parameters(*parameters, "operator", op.format);
   }
 
-  void read_kernel(const Node& node) {
-    OperatorSpec& op = problem_.op;
-    op.kernel = read_text(node, "operator.kernel");
+  // The id of a format, or one of the other words.
+  static std::string read_format(const Node& node, const std::string& path,
+                                 std::vector<std::string_view> ids) {
+    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
+    std::string format = read_text(node, path);
+    if (std::find(ids.begin(), ids.end(), format) == ids.end())
+      fail(node.place,
+           fmt::format("there is no format '{}'.{} Formats: {}. `protean formats` describes them.", format,
+                       did_you_mean(format, ids), fmt::join(ids, ", ")));
+    return format;
+  }
+
+  static std::string read_kernel(const Node& node, const std::string& path, const std::string& format) {
+    std::string name = read_text(node, path);
     std::vector<std::string_view> names;
     for (const FormatEntry* entry : catalogue()) {
-      if (op.format != "auto" && entry->id != op.format) continue;
+      if (format != "auto" && entry->id != format) continue;
       for (const Space space : {Space::host, Space::device})
         for (const Kernel& kernel : kernels_in(*entry, space))
           if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.push_back(kernel.name);
     }
-    if (std::find(names.begin(), names.end(), op.kernel) == names.end())
-      fail(node.place, fmt::format("operator.kernel is '{}'; {} has: {}.{}", op.kernel,
-                                   op.format == "auto" ? "this build" : "format " + op.format,
-                                   fmt::join(names, ", "), did_you_mean(op.kernel, names)));
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      fail(node.place, fmt::format("{} is '{}'; {} has: {}.{}", path, name,
+                                   format == "auto" ? "this build" : "format " + format,
+                                   fmt::join(names, ", "), did_you_mean(name, names)));
+    return name;
   }
 
-  void read_parameters(const Node& node) {
-    OperatorSpec& op = problem_.op;
-    if (node.kind == Node::Kind::map && node.entries.empty()) return;
-    if (op.format == "auto")
-      fail(node.place, "operator.parameters belong to one format; name it in operator.format (it is auto)");
-    const FormatEntry& entry = find_format(op.format);
+  // `owner` has the key parameters.
+  static FormatParams read_parameters(const Node& node, const std::string& owner, const std::string& format) {
+    FormatParams parameters;
+    if (node.kind == Node::Kind::map && node.entries.empty()) return parameters;
+    if (format == "auto")
+      fail(node.place,
+           fmt::format("{0}.parameters belong to one format; name it in {0}.format (it is auto)", owner));
+    const FormatEntry& entry = find_format(format);
     if (entry.params.empty())
-      fail(node.place, fmt::format("format {} has no parameters; remove operator.parameters", op.format));
+      fail(node.place, fmt::format("format {} has no parameters; remove {}.parameters", format, owner));
     std::vector<std::string_view> names;
     for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
-    const Section section(node, fmt::format("operator.parameters ({})", op.format), names);
+    const Section section(node, fmt::format("{}.parameters ({})", owner, format), names);
     for (const std::string_view name : names) {
       const Node* value = section.find(name);
       if (!value) continue;
-      op.parameters.set(std::string(name), read_text(*value, fmt::format("operator.parameters.{}", name)));
+      parameters.set(std::string(name), read_text(*value, fmt::format("{}.parameters.{}", owner, name)));
       try {
-        (void)resolve_params(entry, op.parameters);
+        (void)resolve_params(entry, parameters);
       } catch (const BadArgument& error) { fail(value->place, error.what()); }
     }
+    return parameters;
+  }
+
+  void read_schedule(const Node& node) {
+    ScheduleSpec& schedule = problem_.schedule;
+    schedule.place = node.place;
+    if (problem_.matrix.fem && !problem_.matrix.fem->assembled)
+      fail(node.place,
+           "a schedule changes the storage format of an assembled matrix; with matrix.generate.storage: "
+           "element there is none");
+    if (node.kind == Node::Kind::map) {
+      const Section section(node, "schedule", {"policy"});
+      if (!section.has("policy"))
+        fail(node.place, "schedule needs a list of points, or the key 'policy' with the value auto");
+      (void)section.word("policy", "auto", {"auto"});
+      schedule.automatic = true;
+      return;
+    }
+    if (node.kind != Node::Kind::list)
+      fail(node.place,
+           "schedule must be a list such as [{at_iteration: 20, format: sell-packed}], or {policy: auto}");
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      schedule.points.push_back(read_point(node.items[i], fmt::format("schedule[{}]", i)));
+  }
+
+  static SchedulePoint read_point(const Node& node, const std::string& path) {
+    const Section section(
+        node, path,
+        {"at_iteration", "at_residual", "after_seconds", "format", "parameters", "kernel", "overlapped"});
+    SchedulePoint point;
+    const std::string_view trigger =
+        exactly_one(section, path, {"at_iteration", "at_residual", "after_seconds"});
+    if (trigger == "at_iteration") {
+      point.trigger = ScheduleTrigger::iteration;
+      point.at = static_cast<double>(section.integer(trigger, 0, 0, many));
+    } else if (trigger == "at_residual") {
+      point.trigger = ScheduleTrigger::residual;
+      point.at = section.number(trigger, 0, smallest_positive, 1e300);
+    } else {
+      point.trigger = ScheduleTrigger::seconds;
+      point.at = section.number(trigger, 0, 0, 1e9);
+    }
+    const Node* format = section.find("format");
+    if (!format) fail(node.place, fmt::format("{} needs the key 'format': what to change to", path));
+    const std::string id = read_format(*format, path + ".format", {});
+    point.to.entry = &find_format(id);
+    if (const Node* kernel = section.find("kernel"))
+      point.to.kernel = read_kernel(*kernel, path + ".kernel", id);
+    if (const Node* parameters = section.find("parameters"))
+      point.to.params = read_parameters(*parameters, path, id);
+    point.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
+    return point;
   }
 
   void read_output(const Node& node) {

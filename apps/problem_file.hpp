@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/fem/problem.hpp"
 #include "apps/yaml_tree.hpp"
@@ -13,6 +14,7 @@
 #include "core/generate/generate.hpp"
 #include "operators/assembled_matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/format_schedule.hpp"
 #include "solvers/solver.hpp"
 
 namespace protean::apps {
@@ -66,6 +68,13 @@ struct OperatorSpec {
   bool deterministic = false;  // of the context
 };
 
+// Changes of format while solving: points named beforehand, or left to a policy.
+struct ScheduleSpec {
+  std::vector<SchedulePoint> points;
+  bool automatic = false;
+  Place place;
+};
+
 struct OutputSpec {
   FilePath solution, report, history;
 };
@@ -78,6 +87,7 @@ struct Problem {
   SolverSpec solver;
   PreconditionerSpec preconditioner;
   OperatorSpec op;
+  ScheduleSpec schedule;
   OutputSpec output;
 };
 

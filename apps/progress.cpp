@@ -118,6 +118,14 @@ void Progress::iteration(const IterationInfo& info, const StoppingRule& rule) {
   }
 }
 
+void Progress::note(const std::string& text) {
+  if (!shown_) return;
+  clear();
+  std::fputs((text + "\n").c_str(), stderr);
+  std::fflush(stderr);
+  last_drawn_ = -1;
+}
+
 void Progress::clear() {
   if (!drawn_) return;
   std::fputs("\r\x1b[K", stderr);

@@ -20,6 +20,8 @@ class Progress {
   void stage(std::string_view text);
   // Redraws at most every 80 ms.
   void iteration(const IterationInfo& info, const StoppingRule& rule);
+  // A line that stays, above the one that is redrawn.
+  void note(const std::string& text);
   // Removes the line.
   void clear();
 

@@ -29,7 +29,36 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
   return out;
 }
 
+Json switch_json(const SwitchRecord& record) {
+  Json json = {{"iteration", record.iteration},
+               {"from", record.from},
+               {"to", record.to},
+               {"convert_seconds", record.convert_seconds},
+               {"wait_seconds", record.wait_seconds},
+               {"overlapped", record.overlapped},
+               {"begun_iteration", record.begun_iteration},
+               {"reason", record.reason},
+               {"parameters", parameters_json(record.parameters)},
+               {"memory",
+                {{"before_bytes", record.bytes_before},
+                 {"after_bytes", record.bytes_after},
+                 {"peak_bytes", record.bytes_peak}}}};
+  if (record.from_kernel != record.to_kernel) json["kernel"] = record.to_kernel;
+  return json;
+}
+
 }  // namespace
+
+std::string switch_text(const SwitchRecord& record) {
+  const auto name = [](const std::string& format, const std::string& kernel) {
+    return kernel == "native" ? format : format + "/" + kernel;
+  };
+  return fmt::format("{} -> {}, converted in {}{}", name(record.from, record.from_kernel),
+                     name(record.to, record.to_kernel), duration(record.convert_seconds),
+                     record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
+                                                     record.begun_iteration, duration(record.wait_seconds))
+                                       : "");
+}
 
 std::string report_json(const SolveRecord& r) {
   const SolveReport& result = r.result;
@@ -66,6 +95,25 @@ std::string report_json(const SolveRecord& r) {
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
   json["switches"] = Json::array();
+  for (const SwitchRecord& record : r.switches) json["switches"].push_back(switch_json(record));
+  json["failed_switches"] = Json::array();
+  for (const FailedSwitch& failed : r.failed_switches)
+    json["failed_switches"].push_back({{"iteration", failed.iteration},
+                                       {"to", failed.to},
+                                       {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
+                                       {"parameters", parameters_json(failed.parameters)},
+                                       {"overlapped", failed.overlapped},
+                                       {"reason", failed.reason},
+                                       {"failure", to_string(failed.failure)},
+                                       {"why", failed.why}});
+  json["decisions"] = Json::array();
+  for (const ScheduleEvent& event : r.decisions)
+    json["decisions"].push_back({{"iteration", event.iteration},
+                                 {"seconds", event.seconds},
+                                 {"relative_residual", number(event.relative_residual)},
+                                 {"action", to_string(event.action)},
+                                 {"to", event.to},
+                                 {"reason", event.reason}});
   json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
   if (r.elements > 0) json["matrix"]["elements"] = r.elements;
   json["machine"] = machine_json(r.threads);
@@ -136,6 +184,15 @@ std::string summary(const SolveRecord& r) {
     row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));
   if (!r.kernel_note.empty()) row("", fmt::format("{}: {}", r.kernel, r.kernel_note));
   if (!r.format_reason.empty()) row("", "auto: " + r.format_reason);
+  for (std::size_t i = 0; i < r.switches.size(); ++i)
+    row(i == 0 ? "switches" : "",
+        fmt::format("it {}: {}", r.switches[i].iteration, switch_text(r.switches[i])));
+  for (const FailedSwitch& failed : r.failed_switches)
+    row("", fmt::format("it {}: not to {} ({}): {}", failed.iteration, failed.to, to_string(failed.failure),
+                        failed.why));
+  for (const ScheduleEvent& event : r.decisions)
+    if (event.action == ScheduleEvent::Action::stayed || event.action == ScheduleEvent::Action::not_reached)
+      row("", fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason));
   for (const auto& [name, file] :
        {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},
         std::pair{"report", &p.output.report}})

@@ -12,4 +12,7 @@ std::string report_json(const SolveRecord& record);
 std::string history_csv(const std::vector<IterationInfo>& history);
 std::string summary(const SolveRecord& record);
 
+// "csr -> sell-packed, converted in 12 ms beside the solve"
+std::string switch_text(const SwitchRecord& record);
+
 }  // namespace protean::apps

@@ -71,6 +71,13 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   return text;
 }
 
+// One line for a terminal.
+std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>& A) {
+  if (event.action != ScheduleEvent::Action::switched)
+    return fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason);
+  return switch_text(A.history().back());
+}
+
 }  // namespace
 
 int solve(const SolveArguments& arguments) {
@@ -83,6 +90,10 @@ int solve(const SolveArguments& arguments) {
                              arguments.report,
                              {std::make_shared<const std::string>("--report " + arguments.report), 0, 0}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
+  if (problem.schedule.automatic)
+    fail(problem.schedule.place,
+         "schedule.policy is not available in this version; name the points at which to change the format, "
+         "such as schedule: [{at_iteration: 20, format: sell-packed}]");
   require_inputs(problem);
   require_outputs(problem);
 
@@ -120,6 +131,7 @@ int solve(const SolveArguments& arguments) {
 
   progress.stage("converting the matrix");
   std::unique_ptr<LinearOperator<double>> A;
+  AdaptiveOperator<double>* adaptive = nullptr;  // A, where there is a schedule
   if (system.elements) {
     record.format = system.elements->name(), record.kernel = "native";
     record.matrix_bytes = system.elements->bytes();
@@ -131,7 +143,13 @@ int solve(const SolveArguments& arguments) {
     record.format = entry.id, record.kernel = matrix->kernel(), record.parameters = matrix->params();
     record.kernel_note = kernel_note(entry, context->space(), matrix->kernel());
     record.matrix_bytes = matrix->bytes();
-    A = std::move(matrix);
+    if (problem.schedule.points.empty()) {
+      A = std::move(matrix);
+    } else {
+      auto changing = std::make_unique<AdaptiveOperator<double>>(source, std::move(matrix));
+      adaptive = changing.get();
+      A = std::move(changing);
+    }
   }
   record.vector_kernels = context->vector_kernels();
   record.seconds.convert = clock.lap();
@@ -144,8 +162,20 @@ int solve(const SolveArguments& arguments) {
   record.seconds.setup = clock.lap();
 
   Observer observer(progress, problem.solver.options.stopping, static_cast<bool>(problem.output.history));
+  std::optional<FormatSchedule<double>> schedule;
+  if (adaptive)
+    schedule.emplace(*adaptive, problem.schedule.points, &observer, [&](const ScheduleEvent& event) {
+      progress.note(fmt::format("it {}: {}", event.iteration, describe(event, *adaptive)));
+    });
   const InterruptGuard guard;
-  record.result = solver->solve(*A, b, x, M.get(), &observer);
+  record.result =
+      solver->solve(*A, b, x, M.get(), schedule ? static_cast<SolveObserver*>(&*schedule) : &observer);
+  if (schedule) {
+    schedule->finish();
+    record.switches.assign(adaptive->history().begin(), adaptive->history().end());
+    record.failed_switches.assign(adaptive->failures().begin(), adaptive->failures().end());
+    record.decisions = schedule->events();
+  }
   record.seconds.solve = clock.lap();
   if (context != host) {
     x = moved(host, *context, std::move(x));

@@ -38,6 +38,10 @@ struct SolveRecord {
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
   std::int64_t products = 0;
   SolveReport result;
+  // Of a schedule: changes of format that were done and that were not, and what became of each point.
+  std::vector<SwitchRecord> switches;
+  std::vector<FailedSwitch> failed_switches;
+  std::vector<ScheduleEvent> decisions;
   std::string advice;           // empty when converged
   std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, where x* is known
   Seconds seconds;

@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Schedule",
             generated("schedule: {policy: auto}"),
             "",
-            {"p.yaml:2:1", "not available in this version"}},
+            {"p.yaml:2:11", "not available in this version"}},
         Bad{"Device", generated("operator: {space: device}"), "", {"operator.space", "host"}, 3},
         Bad{"TooLarge", "matrix: {generate: {kind: poisson-3d, n: 1290}}\n" + outputs, "", {"GiB"}, 3},
         Bad{"RefusedFormat",

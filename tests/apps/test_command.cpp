@@ -128,6 +128,62 @@ TEST_F(Command, KernelKokkosRunsProductsAndVectorOperations) {
 #endif
 }
 
+TEST_F(Command, ChangesTheFormatAtTheScheduledPoints) {
+  write("p.yaml", poisson + R"(operator: {format: csr, threads: 2}
+schedule:
+  - {at_iteration: 7, format: sell-c-sigma, parameters: {C: 16}, overlapped: false}
+  - {at_residual: 1.0e-4, format: coo, overlapped: false}
+  - {at_iteration: 9, format: sell-c-sigma, parameters: {C: 16}}
+  - {at_iteration: 11, format: bcsr, parameters: {max_fill: 1}, overlapped: false}
+  - {after_seconds: 1.0e6, format: ell}
+)");
+  const Outcome o = run({"solve", "p.yaml"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.err, "") << "no line about switches when piped";
+  EXPECT_NE(o.out.find("csr -> sell-c-sigma"), std::string::npos) << o.out;
+  const Json r = Json::parse(files().at("r.json"));
+  EXPECT_EQ(r["operator"]["format"], "csr");
+  ASSERT_EQ(r["switches"].size(), 2u) << r["switches"];
+  const Json& first = r["switches"][0];
+  EXPECT_EQ(first["iteration"], 7);
+  EXPECT_EQ(first["from"], "csr");
+  EXPECT_EQ(first["to"], "sell-c-sigma");
+  EXPECT_EQ(first["parameters"]["C"], 16);
+  EXPECT_EQ(first["overlapped"], false);
+  EXPECT_EQ(first["reason"], "at_iteration 7");
+  EXPECT_GT(first["convert_seconds"].get<double>(), 0);
+  EXPECT_FALSE(first.contains("kernel")) << "it did not change";
+  EXPECT_EQ(r["switches"][1]["to"], "coo");
+  const int at = r["switches"][1]["iteration"];
+  EXPECT_GT(at, 7);
+  ASSERT_EQ(r["failed_switches"].size(), 1u);
+  EXPECT_EQ(r["failed_switches"][0]["to"], "bcsr");
+  EXPECT_EQ(r["failed_switches"][0]["failure"], "refused");
+  std::map<std::string, int> actions;
+  for (const Json& decision : r["decisions"]) ++actions[decision["action"].get<std::string>()];
+  EXPECT_EQ(actions["switched"], 2);
+  EXPECT_EQ(actions["stayed"], 1);
+  EXPECT_EQ(actions["failed"], 1);
+  EXPECT_EQ(actions["not-reached"], 1);
+  EXPECT_EQ(r["problem"]["schedule"].size(), 5u);
+  EXPECT_EQ(r["problem"]["schedule"][1]["at_residual"], 1e-4);
+}
+
+TEST_F(Command, AChangeOfKernelIsReported) {
+  write("p.yaml", poisson +
+                      "operator: {format: csr}\n"
+                      "schedule: [{at_iteration: 3, format: csr, kernel: mkl, overlapped: false}]\n");
+  const Outcome o = run({"solve", "p.yaml"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const Json r = Json::parse(files().at("r.json"));
+  if (r["switches"].empty()) {
+    EXPECT_EQ(r["failed_switches"][0]["failure"], "refused");
+    EXPECT_NE(r["failed_switches"][0]["why"].get<std::string>().find("MKL"), std::string::npos);
+    GTEST_SKIP() << "MKL is not in this build";
+  }
+  EXPECT_EQ(r["switches"][0]["kernel"], "mkl");
+}
+
 TEST_F(Command, NotConvergedIsOne) {
   write("p.yaml", poisson);
   const Outcome o = run({"solve", "p.yaml", "--set", "solver.max_iterations=3"});
@@ -189,6 +245,24 @@ TEST_F(Command, InterruptWritesReportAndSolution) {
   EXPECT_TRUE(left.count("x.mtx"));
   EXPECT_TRUE(left.count("h.csv"));
   EXPECT_EQ(left.size(), 4u);
+}
+
+TEST_F(Command, InterruptedWhileAFormatIsPreparedEndsBoth) {
+  // Formats in turn, so that one is nearly always being built.
+  std::string schedule = "schedule:\n";
+  for (int at = 1; at < 2000; at += 2)
+    schedule += "  - {at_iteration: " + std::to_string(at) +
+                ", format: " + (at % 4 == 1 ? "jad" : "sell-packed") + "}\n";
+  write("p.yaml", endless + schedule);
+  const pid_t child = start({"solve", "p.yaml", "--threads", "2"});
+  EXPECT_TRUE(wait_until_solving(child));
+  kill(child, SIGINT);
+  const Outcome o = finish(child);
+  EXPECT_EQ(o.code, 1) << o.err;
+  ASSERT_TRUE(files().count("r.json")) << o.out << o.err;
+  const Json r = Json::parse(files().at("r.json"));
+  EXPECT_EQ(r["reason"], "interrupted");
+  EXPECT_FALSE(r["decisions"].empty());
 }
 
 TEST_F(Command, KeepsAnOldReportWhenKilled) {

@@ -226,7 +226,59 @@ INSTANTIATE_TEST_SUITE_P(
                 {"both", "give one of"}},
         Refusal{"NoRightHandSide", minimal + "rhs: {}", {}, in_line_2, {"needs one of"}},
         Refusal{"UnknownGuess", minimal + "initial_guess: zeros", {}, in_line_2, {"Did you mean 'zero'"}},
-        Refusal{"Schedule", minimal + "schedule: []", {}, in_line_2 + "1", {"not available in this version"}},
+        Refusal{"ScheduleWord", minimal + "schedule: auto", {}, in_line_2 + "11", {"policy: auto"}},
+        Refusal{"SchedulePolicy", minimal + "schedule: {policy: atuo}", {}, in_line_2 + "20", {"auto"}},
+        Refusal{"ScheduleEmptyMap", minimal + "schedule: {}", {}, in_line_2 + "11", {"'policy'"}},
+        Refusal{"ScheduleUnknownKey",
+                minimal + "schedule:\n  - {at_iteraton: 2, format: csr}",
+                {},
+                "folder/p.yaml:3:6",
+                {"Did you mean 'at_iteration'"}},
+        Refusal{"ScheduleNoTrigger",
+                minimal + "schedule:\n  - {format: csr}",
+                {},
+                "folder/p.yaml:3:5",
+                {"at_iteration, at_residual, after_seconds"}},
+        Refusal{"ScheduleTwoTriggers",
+                minimal + "schedule:\n  - {at_iteration: 2, after_seconds: 1, format: csr}",
+                {},
+                "folder/p.yaml:3:",
+                {"both"}},
+        Refusal{"ScheduleNoFormat",
+                minimal + "schedule:\n  - {at_iteration: 2}",
+                {},
+                "folder/p.yaml:3:5",
+                {"'format'"}},
+        Refusal{"ScheduleAutoFormat",
+                minimal + "schedule:\n  - {at_iteration: 2, format: auto}",
+                {},
+                "folder/p.yaml:3:31",
+                {"no format 'auto'"}},
+        Refusal{"ScheduleUnknownFormat",
+                minimal + "schedule:\n  - {at_iteration: 2, format: sell-paked}",
+                {},
+                "folder/p.yaml:3:31",
+                {"Did you mean 'sell-packed'"}},
+        Refusal{"ScheduleNegative",
+                minimal + "schedule:\n  - {at_iteration: -2, format: csr}",
+                {},
+                "folder/p.yaml:3:20",
+                {"schedule[0].at_iteration"}},
+        Refusal{"ScheduleKernel",
+                minimal + "schedule:\n  - {at_iteration: 2, format: csr, kernel: natve}",
+                {},
+                "folder/p.yaml:3:44",
+                {"schedule[0].kernel", "Did you mean 'native'"}},
+        Refusal{"ScheduleParameter",
+                minimal + "schedule:\n  - {at_iteration: 2, format: sell-c-sigma, parameters: {C: 7777}}",
+                {},
+                "folder/p.yaml:3:61",
+                {"C"}},
+        Refusal{"ScheduleOverlapped",
+                minimal + "schedule:\n  - {at_iteration: 2, format: csr, overlapped: perhaps}",
+                {},
+                "folder/p.yaml:3:48",
+                {"true", "false"}},
         Refusal{"BrokenYaml", minimal + "solver: {method: cg\n", {}, "folder/p.yaml:", {"not valid YAML"}},
         Refusal{"Tab", minimal + "solver:\n\tmethod: cg\n", {}, "folder/p.yaml:", {"YAML"}},
         Refusal{"Alias", "matrix: &m {file: A.mtx}\n", {}, "folder/p.yaml:1:", {"anchors"}},
@@ -240,8 +292,34 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"SetNoValue", minimal, {"solver.restart"}, "--set solver.restart: ", {"key.path=value"}},
         Refusal{"SetNoName", minimal, {"solver..restart=1"}, "--set solver..restart=1: ", {"empty name"}},
         Refusal{"SetBrokenYaml", minimal, {"solver={"}, "--set solver={: ", {"YAML"}},
-        Refusal{"SetSchedule", minimal, {"schedule={policy: auto}"}, "--set ", {"not available"}}),
+        Refusal{"SetSchedule", minimal, {"schedule={police: auto}"}, "--set ", {"Did you mean 'policy'"}}),
     [](const auto& test) { return std::string(test.param.name); });
+
+TEST(ProblemFile, ScheduleOfPointsOrPolicy) {
+  const std::string text =
+      "matrix: {file: A.mtx}\nschedule:\n"
+      "  - {at_iteration: 20, format: sell-c-sigma, parameters: {C: 16}, kernel: native}\n"
+      "  - {at_residual: 1.0e-3, format: coo, overlapped: false}\n"
+      "  - {after_seconds: 1.5, format: csr, overlapped: true}\n";
+  const Problem problem = read(text);
+  ASSERT_EQ(problem.schedule.points.size(), 3u);
+  EXPECT_FALSE(problem.schedule.automatic);
+  const SchedulePoint &a = problem.schedule.points[0], &b = problem.schedule.points[1],
+                      &c = problem.schedule.points[2];
+  EXPECT_EQ(a.trigger, ScheduleTrigger::iteration);
+  EXPECT_EQ(a.at, 20);
+  EXPECT_EQ(a.to.entry->id, "sell-c-sigma");
+  EXPECT_EQ(a.to.params.integer("C"), 16);
+  EXPECT_EQ(a.to.kernel, "native");
+  EXPECT_TRUE(a.overlapped);
+  EXPECT_EQ(b.trigger, ScheduleTrigger::residual);
+  EXPECT_EQ(b.at, 1e-3);
+  EXPECT_FALSE(b.overlapped);
+  EXPECT_EQ(c.trigger, ScheduleTrigger::seconds);
+  EXPECT_EQ(c.at, 1.5);
+  EXPECT_TRUE(read("matrix: {file: A.mtx}\nschedule: {policy: auto}").schedule.automatic);
+  EXPECT_TRUE(read("matrix: {file: A.mtx}\nschedule: []").schedule.points.empty());
+}
 
 TEST(ProblemFile, DeepNestingIsRefused) {
   EXPECT_THROW((void)read("matrix: " + std::string(100, '[') + std::string(100, ']')), BadFile);
