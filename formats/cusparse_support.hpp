@@ -73,7 +73,7 @@ class CusparseProduct {
   }
 
  private:
-  cusparseHandle_t handle() const { return context_->device_state().cusparse; }
+  cusparseHandle_t handle() const { return device::cusparse(*context_); }
   void destroy() noexcept {
     if (x_) (void)cusparseDestroyDnVec(x_);
     if (y_) (void)cusparseDestroyDnVec(y_);

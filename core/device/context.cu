@@ -74,20 +74,30 @@ __global__ void compiled_for() {}
 void complete(DeviceState& state, int priority) {
   PROTEAN_CUDA_CHECK(cudaStreamCreateWithPriority(&state.stream, cudaStreamNonBlocking, priority));
   detail::about_to_allocate(Space::device, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums);
+  // From the pool: cudaMalloc() might wait for a solve that runs beside.
+  const auto allocate = [&](std::size_t bytes) {
+    void* memory = nullptr;
+    PROTEAN_CUDA_CHECK(cudaMallocFromPoolAsync(&memory, bytes, state.pool, state.stream));
+    return memory;
+  };
   for (double** partials : {&state.partials, &state.other_partials})
-    PROTEAN_CUDA_CHECK(
-        cudaMalloc(partials, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums));
+    *partials =
+        static_cast<double*>(allocate(sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums));
   cudaFuncAttributes compiled;
   PROTEAN_CUDA_CHECK(cudaFuncGetAttributes(&compiled, compiled_for));
   state.can_overlap = compiled.ptxVersion >= 90;
-  PROTEAN_CUDA_CHECK(cudaMalloc(&state.arrived, sizeof(unsigned)));
+  state.arrived = static_cast<unsigned*>(allocate(sizeof(unsigned)));
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(state.arrived, 0, sizeof(unsigned), state.stream));
+}
+
+void make_cublas(DeviceState& state) {
   PROTEAN_CUDA_CHECK(cublasCreate(&state.cublas));
   PROTEAN_CUDA_CHECK(cublasSetStream(state.cublas, state.stream));
   PROTEAN_CUDA_CHECK(cublasSetPointerMode(state.cublas, CUBLAS_POINTER_MODE_DEVICE));
+}
+void make_cusparse(DeviceState& state) {
   PROTEAN_CUDA_CHECK(cusparseCreate(&state.cusparse));
   PROTEAN_CUDA_CHECK(cusparseSetStream(state.cusparse, state.stream));
-  PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
 }
 
 // Of streams: the solve goes before background work.
@@ -97,6 +107,13 @@ struct Priorities {
 };
 
 }  // namespace
+
+cusparseHandle_t cusparse(const Context& context) {
+  DeviceState& state = context.device_state();
+  if (!state.cusparse) make_cusparse(state);
+  return state.cusparse;
+}
+
 }  // namespace device
 
 namespace detail {
@@ -168,6 +185,9 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   unsigned long long keep = ~0ull;
   PROTEAN_CUDA_CHECK(cudaMemPoolSetAttribute(state.pool, cudaMemPoolAttrReleaseThreshold, &keep));
   device::complete(state, device::Priorities().highest);
+  device::make_cublas(state);
+  device::make_cusparse(state);
+  PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
   return context;
 }
 

@@ -54,7 +54,8 @@ struct DeviceState {
     cudaEvent_t done = nullptr;  // the device has done with it
   } staging[staging_pieces];
 
-  // The context's other state, for background work, made when first needed (BackgroundWork). Shares the pool.
+  // The context's other state, for background work, made when first needed (BackgroundWork). Shares the pool
+  // and has no cuBLAS, which takes long to make and is of use to solvers only.
   DeviceState* behind = nullptr;
   std::timed_mutex behind_in_use;
 
@@ -72,6 +73,9 @@ void check(cublasStatus_t status, const char* call,
            std::source_location where = std::source_location::current());
 void check(cusparseStatus_t status, const char* call,
            std::source_location where = std::source_location::current());
+
+// The handle of the context's state; made here for background work, which seldom needs it.
+cusparseHandle_t cusparse(const Context& context);
 
 inline cudaStream_t stream(const Context& context) noexcept { return context.device_state().stream; }
 

@@ -34,6 +34,10 @@ class Switching : public testing::TestWithParam<Case> {
     csr_ = generate(test_context(), GetParam().system->kind, {{"n", GetParam().system->n}});
     source_ = placed(context_, csr_);
   }
+  bool from_is_deterministic() const {
+    const FormatEntry& from = *GetParam().from;
+    return from.traits.deterministic && kernels_in(from, GetParam().space).front().deterministic;
+  }
   AdaptiveOperator<double> make() const {
     return {source_, make_matrix(*GetParam().from, source_, context_, spec_of(*GetParam().from).params)};
   }
@@ -75,6 +79,8 @@ TEST_P(Switching, ToEveryFormatAnywhereInTheSolve) {
         observer.stop = k;
         const Solved solved = solve(A, &observer);
         expect_as_unswitched(solved, plain);
+        // A format that adds in another order in each run may take an iteration less this time.
+        if (solved.report.iterations < k && !from_is_deterministic()) continue;
         ASSERT_EQ(A.history().size(), 1u) << (A.failures().empty() ? "" : A.failures().back().why);
         EXPECT_EQ(A.history()[0].from, GetParam().from->id);
         EXPECT_EQ(A.history()[0].to, to->id);
