@@ -117,6 +117,8 @@ class ElementOperator : public LinearOperator<T>, public HasDiagonal<T>, public 
 
   std::string_view name() const noexcept final;  // lma-atomic, lma-coloured, lma-gather
   Revision revision() const noexcept final { return revision_; }
+  // Its arrays stay where they are, and new values are written into them.
+  Recording recording() const noexcept final { return {true, 1}; }
 
  protected:
   ElementOperator(ContextPtr context, std::shared_ptr<const detail::ElementPlan> plan,

@@ -103,7 +103,7 @@ template <class T>
 std::unique_ptr<ElementOperator<T>> make_host_elements(ContextPtr context, std::int64_t nodes,
                                                        std::span<const ElementGroup<T>> groups,
                                                        const ElementOptions& options);
-// CUDA builds only: element_operator.cu.
+// CUDA builds only: element_device.cu.
 template <class T>
 std::unique_ptr<ElementOperator<T>> make_device_elements(ContextPtr context, std::int64_t nodes,
                                                          std::span<const ElementGroup<T>> groups,

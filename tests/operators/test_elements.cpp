@@ -1,6 +1,7 @@
 // Element matrices as an operator: every variant on every mesh against the definition, in both spaces.
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <set>
@@ -404,6 +405,33 @@ TEST_P(Elements, BadInputIsNamed) {
   EXPECT_THROW((void)make(good), BadArgument);
   mesh.nodes = -1;
   EXPECT_THROW((void)make(good), BadArgument);
+}
+
+TEST_P(Elements, ArraysInDeviceMemoryAreTakenThere) {
+  if (GetParam().space == Space::host) GTEST_SKIP() << "of device operators";
+  for (const char* name : {"cubes_2", "mixed"}) {
+    const ElementMesh& mesh = element_mesh(name);
+    auto numbers = element_numbers<double>(mesh, GetParam().symmetric);
+    std::vector<Placed<double>> matrices;
+    std::vector<Buffer<std::int32_t>> nodes;
+    for (std::size_t g = 0; g < numbers.groups.size(); ++g) {
+      auto& group = numbers.groups[g];
+      matrices.emplace_back(context(), numbers.matrices[g]);
+      group.matrices = {matrices.back().data(), group.matrices.size()};
+      // Integers travel as the values of a vector would; there is no other public way.
+      nodes.emplace_back(context(), static_cast<std::int64_t>(group.connectivity.size()));
+      std::vector<float> bits(group.connectivity.size());
+      std::memcpy(bits.data(), group.connectivity.data(), bits.size() * 4);
+      copy<float>(*context(), {bits.data(), static_cast<std::int64_t>(bits.size())},
+                  {reinterpret_cast<float*>(nodes.back().data()), nodes.back().size(), Space::device});
+      group.connectivity = {nodes.back().data(), bits.size()};
+      group.space = Space::device;
+    }
+    const auto A = make_element_operator<double>(context(), mesh.nodes, numbers.groups, options(mesh));
+    check_product<double>(*A, element_reference<double>(mesh, numbers, {}, false), 1, 0);
+    A->update_values(numbers.groups);
+    check_product<double>(*A, element_reference<double>(mesh, numbers, {}, false), 1, 0);
+  }
 }
 
 TEST_P(Elements, CgSolvesOnThem) {

@@ -1,0 +1,690 @@
+// Element matrices on the device: a lane of a warp is an element, a block is one warp. Everything is laid out
+// on the host from the connectivity (element_plan.cpp); the matrices themselves are checked, turned into
+// batches, updated and assembled in device memory.
+#include <bit>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "core/device/copy.hpp"
+#include "core/device/kernel_tools.cuh"
+#include "core/device/primitives.hpp"
+#include "core/error.hpp"
+#include "operators/element_plan.hpp"
+
+namespace protean::detail {
+namespace {
+
+constexpr int warp = 32;
+// Rows of an element that are worked on together: each needs the same entries of x, and in the symmetric case
+// adds to the same entries of y.
+constexpr int tile = 4;
+
+struct GroupView {
+  std::int64_t first;   // element
+  std::int64_t before;  // entries of all groups before this one, m x m each
+  std::int32_t m;
+};
+
+// What the kernels know of the operator.
+template <class T>
+struct View {
+  const ElementBatch* batches;
+  const T* values;
+  const std::int32_t* map;
+  const std::int32_t* constrained;
+  std::int64_t constrained_rows, rows;
+};
+
+template <bool symmetric>
+__device__ inline std::int64_t place(std::int64_t m, std::int64_t i, std::int64_t j) {
+  if (!symmetric) return i * m + j;
+  return i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
+}
+
+// Adds up what a lane's element gives: call row(i, value) once for each of its rows. x and y are this lane's
+// columns of shared memory, y only where symmetric.
+template <bool symmetric, class T, class Row>
+__device__ inline void multiply_element(int m, const T* __restrict__ k, const T* x, T* y, Row row) {
+  for (int i = 0; i < m; i += tile) {
+    const int rows = m - i < tile ? m - i : tile;
+    const T* line[tile];
+    T own[tile], sum[tile];
+#pragma unroll
+    for (int r = 0; r < tile; ++r) {
+      // Rows past the last one repeat row i; their sums are not used and they add 0 to others.
+      const std::int64_t at = r < rows ? i + r : i;
+      line[r] = k + (symmetric ? at * (at + 1) / 2 : at * m) * warp;
+      own[r] = r < rows ? x[(i + r) * warp] : T(0);
+      sum[r] = 0;
+    }
+    const int width = symmetric ? i : m;
+    int j = 0;
+    for (; j + tile <= width; j += tile) {
+      T value[tile][tile];
+#pragma unroll
+      for (int c = 0; c < tile; ++c)
+#pragma unroll
+        for (int r = 0; r < tile; ++r) value[c][r] = __ldcs(line[r] + (j + c) * warp);
+#pragma unroll
+      for (int c = 0; c < tile; ++c) {
+        const T other = x[(j + c) * warp];
+#pragma unroll
+        for (int r = 0; r < tile; ++r) sum[r] += value[c][r] * other;
+        if (symmetric) {
+          T mirror = y[(j + c) * warp];
+#pragma unroll
+          for (int r = 0; r < tile; ++r) mirror += value[c][r] * own[r];
+          y[(j + c) * warp] = mirror;
+        }
+      }
+    }
+    if (symmetric) {
+      // The triangle at the diagonal; j == i here, since rows come in whole tiles.
+#pragma unroll
+      for (int r = 0; r < tile; ++r)
+        if (r < rows) {
+#pragma unroll
+          for (int c = 0; c < r; ++c) {
+            const T value = __ldcs(line[r] + (i + c) * warp);
+            sum[r] += value * own[c];
+            sum[c] += value * own[r];
+          }
+          sum[r] += __ldcs(line[r] + (i + r) * warp) * own[r];
+        }
+#pragma unroll
+      for (int r = 0; r < tile; ++r)
+        if (r < rows) y[(i + r) * warp] = sum[r];
+    } else {
+      for (; j < width; ++j) {
+        const T other = x[j * warp];
+#pragma unroll
+        for (int r = 0; r < tile; ++r) sum[r] += __ldcs(line[r] + j * warp) * other;
+      }
+#pragma unroll
+      for (int r = 0; r < tile; ++r)
+        if (r < rows) row(i + r, sum[r]);
+    }
+  }
+  if (symmetric)
+    for (int i = 0; i < m; ++i) row(i, y[i * warp]);
+}
+
+enum class Target : unsigned char { atomic, add, store };
+
+// Batches begin, begin + gridDim.x, ... below end. y: the vector, or with Target::store an entry for each of
+// the map. with_dot: result[0] := x . y over all batches and constrained rows.
+template <bool symmetric, Target target, bool with_dot, class T>
+__global__ void __launch_bounds__(warp)
+    element_product(View<T> a, std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y,
+                    double* partials, unsigned* arrived, T* result, const int* stop) {
+  if (device::stopped(stop)) return;
+  extern __shared__ double shared[];
+  T* const own = reinterpret_cast<T*>(shared) + threadIdx.x;
+  T dots[1] = {};
+  for (std::int64_t b = begin + blockIdx.x; b < end; b += gridDim.x) {
+    const ElementBatch batch = a.batches[b];
+    const std::int32_t* map = a.map + batch.map + threadIdx.x;
+    const int m = batch.m;
+#pragma unroll 4
+    for (int i = 0; i < m; ++i) {
+      const std::int32_t r = __ldg(map + i * warp);
+      own[i * warp] = r >= 0 ? __ldg(x + r) : T(0);
+    }
+    T dot = 0;
+    multiply_element<symmetric>(m, a.values + batch.values + threadIdx.x, own, own + m * warp,
+                                [&](int i, T value) {
+                                  if (with_dot) dot += own[i * warp] * value;
+                                  if (target == Target::store) {
+                                    y[batch.map + i * warp + threadIdx.x] = value;
+                                    return;
+                                  }
+                                  const std::int32_t r = __ldg(map + i * warp);
+                                  if (r < 0) return;
+                                  if (target == Target::atomic)
+                                    atomicAdd(y + r, alpha * value);
+                                  else
+                                    y[r] += alpha * value;
+                                });
+    dots[0] += dot;
+  }
+  if constexpr (with_dot) {
+    for (std::int64_t k = std::int64_t{blockIdx.x} * warp + threadIdx.x; k < a.constrained_rows;
+         k += std::int64_t{gridDim.x} * warp) {
+      const T value = x[a.constrained[k]];
+      dots[0] += value * value;
+    }
+    device::finish_reduction<1>(dots, partials, arrived, result);
+  }
+}
+
+// y := alpha * (sum of a row's results, elements in order) + beta y
+template <bool with_dot, class T>
+__global__ void __launch_bounds__(device::block_size)
+    add_results(View<T> a, const std::int64_t* ptr, const std::uint32_t* item, const T* results, T alpha,
+                const T* x, T beta, T* y, double* partials, unsigned* arrived, T* result, const int* stop) {
+  if (device::stopped(stop)) return;
+  T dots[1] = {};
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; r < a.rows; r += stride) {
+    T sum = 0;
+    const std::int64_t last = ptr[r + 1];
+#pragma unroll 4
+    for (std::int64_t k = ptr[r]; k < last; ++k) sum += __ldg(results + __ldg(item + k));
+    y[r] = beta == T(0) ? alpha * sum : alpha * sum + beta * y[r];
+    if (with_dot) dots[0] += x[r] * sum;
+  }
+  if constexpr (with_dot) {
+    for (std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < a.constrained_rows;
+         k += stride) {
+      const T value = x[a.constrained[k]];
+      dots[0] += value * value;
+    }
+    device::finish_reduction<1>(dots, partials, arrived, result);
+  }
+}
+
+// Rows of the identity: y += alpha x.
+template <class T>
+__global__ void add_constrained(View<T> a, T alpha, const T* x, T* y, const int* stop) {
+  if (device::stopped(stop)) return;
+  const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (k < a.constrained_rows) y[a.constrained[k]] += alpha * x[a.constrained[k]];
+}
+
+template <class T>
+__global__ void set_constrained(View<T> a, T value, T* y) {
+  const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (k < a.constrained_rows) y[a.constrained[k]] = value;
+}
+
+// results[position in the map] := the diagonal entries of the elements
+template <bool symmetric, class T>
+__global__ void element_diagonals(View<T> a, std::int64_t batches, T* results) {
+  for (std::int64_t b = blockIdx.x; b < batches; b += gridDim.x) {
+    const ElementBatch batch = a.batches[b];
+    for (int i = 0; i < batch.m; ++i)
+      results[batch.map + i * warp + threadIdx.x] =
+          a.values[batch.values + place<symmetric>(batch.m, i, i) * warp + threadIdx.x];
+  }
+}
+
+// A block an element of one group: *bad := the smallest number of an element that is not finite or, where
+// that is asked, not symmetric.
+template <class T>
+__global__ void check_elements(const T* matrices, std::int64_t first, std::int64_t elements, int m,
+                               bool symmetric, T tolerance, unsigned long long* bad) {
+  __shared__ T largest_of[warp];
+  for (std::int64_t e = blockIdx.x; e < elements; e += gridDim.x) {
+    const T* k = matrices + e * m * m;
+    T largest = 0;
+    bool good = true;
+    for (int n = threadIdx.x; n < m * m; n += blockDim.x) {
+      const T size = k[n] < T(0) ? -k[n] : k[n];
+      good = good && isfinite(k[n]);
+      largest = size > largest ? size : largest;
+    }
+    if (symmetric) {
+      for (int step = 16; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffffu, largest, step);
+        largest = other > largest ? other : largest;
+      }
+      if (threadIdx.x % warp == 0) largest_of[threadIdx.x / warp] = largest;
+      __syncthreads();
+      for (int w = 0; w < static_cast<int>(blockDim.x) / warp; ++w)
+        largest = largest_of[w] > largest ? largest_of[w] : largest;
+      __syncthreads();
+      for (int n = threadIdx.x; n < m * m; n += blockDim.x) {
+        const T difference = k[n] - k[n % m * m + n / m];
+        good = good && !((difference < T(0) ? -difference : difference) > tolerance * largest);
+      }
+    }
+    if (!good) atomicMin(bad, static_cast<unsigned long long>(first + e));
+  }
+}
+
+// The matrices of one group, element by element, into the batches of that group: tiles of 32 elements x 32
+// entries through shared memory. Blocks of 32 x 8 threads, one a batch.
+template <bool symmetric, class T>
+__global__ void __launch_bounds__(256)
+    fill_batches(const T* matrices, std::int64_t first, std::int64_t elements, const ElementBatch* batches,
+                 const std::int32_t* element_in, T* values) {
+  __shared__ T block[warp][warp + 1];
+  const std::int64_t b = blockIdx.x;
+  const ElementBatch batch = batches[b];
+  const std::int64_t element = element_in[b * warp];  // the first lane is always in use
+  if (element < first || element >= first + elements) return;
+  const std::int64_t m = batch.m, stored = symmetric ? m * (m + 1) / 2 : m * m;
+  for (std::int64_t begin = 0; begin < stored; begin += warp) {
+    const std::int64_t n = begin + threadIdx.x;
+    std::int64_t source = n;
+    if (symmetric) {
+      auto i = static_cast<std::int64_t>((sqrt(8.0 * static_cast<double>(n) + 1) - 1) / 2);
+      while (i * (i + 1) / 2 > n) --i;
+      while ((i + 1) * (i + 2) / 2 <= n) ++i;
+      source = i * m + n - i * (i + 1) / 2;
+    }
+    for (int lane = threadIdx.y; lane < warp; lane += blockDim.y) {
+      const std::int64_t e = element_in[b * warp + lane];
+      block[lane][threadIdx.x] = n < stored && e >= 0 ? matrices[(e - first) * m * m + source] : T(0);
+    }
+    __syncthreads();
+    for (int row = threadIdx.y; row < warp; row += blockDim.y)
+      if (begin + row < stored)
+        values[batch.values + (begin + row) * warp + threadIdx.x] = block[threadIdx.x][row];
+    __syncthreads();
+  }
+}
+
+// Entry n of all element matrices counted through, m x m each, elements in order.
+struct Entry {
+  std::int64_t slot;
+  int m, i, j;
+};
+__device__ inline Entry entry_of(const GroupView* groups, int count, const std::int32_t* slot_of,
+                                 std::int64_t n) {
+  int g = 0;
+  while (g + 1 < count && n >= groups[g + 1].before) ++g;
+  const int m = groups[g].m;
+  const std::int64_t in_group = n - groups[g].before, e = in_group / (m * m);
+  const int rest = static_cast<int>(in_group % (m * m));
+  return {slot_of[groups[g].first + e], m, rest / m, rest % m};
+}
+
+// keys[n] := row, then column, in `bits` bits each; entries without a row or column go behind all others.
+template <class T>
+__global__ void expand_entries(View<T> a, const GroupView* groups, int count, const std::int32_t* slot_of,
+                               std::int64_t entries, int bits, std::uint64_t* keys, std::int64_t* items) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t n = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < entries + a.constrained_rows;
+       n += stride) {
+    items[n] = n;
+    if (n >= entries) {
+      const auto r = static_cast<std::uint64_t>(a.constrained[n - entries]);
+      keys[n] = r << bits | r;
+      continue;
+    }
+    const Entry entry = entry_of(groups, count, slot_of, n);
+    const std::int32_t* map = a.map + a.batches[entry.slot / warp].map + entry.slot % warp;
+    const std::int32_t r = map[entry.i * warp], c = map[entry.j * warp];
+    keys[n] = r < 0 || c < 0 ? static_cast<std::uint64_t>(a.rows) << bits
+                             : static_cast<std::uint64_t>(r) << bits | static_cast<std::uint64_t>(c);
+  }
+}
+
+// first[n] := 1 where a new entry of the matrix begins; number[n] of a scan of it is the entry's number.
+__global__ void mark_first(std::int64_t size, std::uint64_t behind, const std::uint64_t* keys,
+                           std::int64_t* first) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t n = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n <= size; n += stride)
+    first[n] = n < size && keys[n] < behind && (n == 0 || keys[n] != keys[n - 1]) ? 1 : 0;
+}
+
+template <bool symmetric, class T>
+__global__ void add_entries(View<T> a, const GroupView* groups, int count, const std::int32_t* slot_of,
+                            std::int64_t entries, std::int64_t size, int bits, const std::uint64_t* keys,
+                            const std::int64_t* items, const std::int64_t* number, std::int32_t* col,
+                            T* values) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t n = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < size; n += stride) {
+    if (number[n + 1] == number[n]) continue;
+    const std::uint64_t key = keys[n];
+    T sum = 0;
+    for (std::int64_t k = n; k < size && keys[k] == key; ++k) {
+      if (items[k] >= entries) {
+        sum += T(1);
+        continue;
+      }
+      const Entry entry = entry_of(groups, count, slot_of, items[k]);
+      const ElementBatch& batch = a.batches[entry.slot / warp];
+      sum += a.values[batch.values + place<symmetric>(entry.m, entry.i, entry.j) * warp + entry.slot % warp];
+    }
+    const std::int64_t at = number[n];
+    col[at] = static_cast<std::int32_t>(key & ((std::uint64_t{1} << bits) - 1));
+    values[at] = sum;
+  }
+}
+
+// row_ptr[r] := the number of the first entry of row r or behind it.
+template <class P>
+__global__ void find_row_ends(std::int64_t rows, std::int64_t entries, const std::uint64_t* keys,
+                              const std::int64_t* number, std::int64_t size, int bits, P* row_ptr) {
+  const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (r > rows) return;
+  // The first key of row r or behind it.
+  const std::uint64_t wanted = static_cast<std::uint64_t>(r) << bits;
+  std::int64_t low = 0, high = size;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (keys[middle] < wanted)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  row_ptr[r] = static_cast<P>(low < size ? number[low] : entries);
+}
+
+template <class N>
+Buffer<N> uploaded(const ContextPtr& context, const N* data, std::int64_t size) {
+  Buffer<N> buffer(context, size);
+  if (size > 0) device::copy_in(*context, buffer.data(), data, buffer.bytes());
+  return buffer;
+}
+
+template <class T>
+class DeviceElements final : public ElementOperator<T> {
+ public:
+  DeviceElements(ContextPtr context, ContextPtr host, std::shared_ptr<const ElementPlan> plan,
+                 ElementScatter scatter, std::span<const ElementGroup<T>> groups)
+      : ElementOperator<T>(context, plan, scatter),
+        host_(std::move(host)),
+        values_(context, plan->values),
+        batches_(uploaded(context, plan->batches.data(), batches())),
+        map_(uploaded(context, plan->map.data(), plan->map.size())),
+        constrained_(
+            uploaded(context, plan->constrained.data(), static_cast<std::int64_t>(plan->constrained.size()))),
+        slot_of_(uploaded(context, plan->slot_of.data(), plan->elements)),
+        element_in_(
+            uploaded(context, plan->element_in.data(), static_cast<std::int64_t>(plan->element_in.size()))) {
+    std::vector<GroupView> views;
+    std::int64_t before = 0, largest = 0;
+    for (const auto& group : plan->groups) {
+      if (group.elements == 0) continue;
+      views.push_back({group.first, before, group.m});
+      before += group.elements * group.m * group.m;
+      largest = std::max<std::int64_t>(largest, group.m);
+    }
+    groups_ = uploaded(context, views.data(), static_cast<std::int64_t>(views.size()));
+    shared_bytes_ =
+        static_cast<int>(largest * warp * static_cast<std::int64_t>(sizeof(T)) * (plan->symmetric ? 2 : 1));
+    allow_shared_memory();
+    if (scatter == ElementScatter::gather) {
+      need_positions();
+      results_ = Buffer<T>(context, plan->map.size());
+    }
+    load(groups);
+  }
+
+  std::size_t bytes() const noexcept override {
+    return values_.bytes() + batches_.bytes() + map_.bytes() + constrained_.bytes() + slot_of_.bytes() +
+           element_in_.bytes() + groups_.bytes() + ptr_.bytes() + items_.bytes() + results_.bytes();
+  }
+
+  void diagonal(VectorView<T> d) const override {
+    const Context& context = *this->context();
+    require<T>(d, this->rows(), Space::device, "the diagonal");
+    if (d.size == 0) return;
+    need_positions();
+    const device::Scratch<T> own(context, map_.size());
+    if (batches() > 0) {
+      const auto kernel = this->symmetric() ? element_diagonals<true, T> : element_diagonals<false, T>;
+      kernel<<<static_cast<unsigned>(std::min<std::int64_t>(batches(), 65535)), warp, 0, stream()>>>(
+          view(), batches(), own.data());
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    }
+    add_results<false><<<grid(d.size), device::block_size, 0, stream()>>>(
+        view(), ptr_.data(), items_.data(), own.data(), T(1), static_cast<const T*>(nullptr), T(0), d.data,
+        nullptr, nullptr, static_cast<T*>(nullptr), nullptr);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    if (constrained_.empty()) return;
+    set_constrained<<<grid(constrained_.size()), device::block_size, 0, stream()>>>(view(), T(1), d.data);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  CsrMatrix<T> assemble() const override {
+    const std::int64_t rows = this->rows(), entries = this->entries();
+    const std::int64_t size = entries + constrained_.size();
+    const int bits = std::max<int>(1, std::bit_width(static_cast<std::uint64_t>(rows)));
+    const Context& context = *this->context();
+    const device::Scratch<std::uint64_t> keys(context, size + 1);
+    const device::Scratch<std::int64_t> items(context, size + 1), number(context, size + 1);
+    const int groups = static_cast<int>(groups_.size());
+    expand_entries<<<grid(size + 1), device::block_size, 0, stream()>>>(
+        view(), groups_.data(), groups, slot_of_.data(), entries, bits, keys.data(), items.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    device::sort_pairs(context, keys.data(), items.data(), size, 2 * bits);
+    mark_first<<<grid(size + 1), device::block_size, 0, stream()>>>(
+        size, static_cast<std::uint64_t>(rows) << bits, keys.data(), number.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    device::exclusive_scan(context, number.data(), size + 1);
+    std::int64_t nonzeros = 0;
+    device::copy_out(context, &nonzeros, number.data() + size, sizeof nonzeros);
+    CsrBuilder<T> builder(this->context(), rows, rows, nonzeros);
+    const auto fill = [&](auto* row_ptr) {
+      using P = std::remove_pointer_t<decltype(row_ptr)>;
+      const auto kernel = this->symmetric() ? add_entries<true, T> : add_entries<false, T>;
+      if (size > 0)
+        kernel<<<grid(size), device::block_size, 0, stream()>>>(
+            view(), groups_.data(), groups, slot_of_.data(), entries, size, bits, keys.data(), items.data(),
+            number.data(), builder.col(), builder.values());
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+      find_row_ends<P><<<blocks_of_rows(rows + 1), device::block_size, 0, stream()>>>(
+          rows, nonzeros, keys.data(), number.data(), size, bits, row_ptr);
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    };
+    if (builder.row_ptr32())
+      fill(builder.row_ptr32());
+    else
+      fill(builder.row_ptr64());
+    this->context()->synchronize();
+    return builder.freeze();
+  }
+
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    const DeviceState& state = this->context()->device_state();
+    switch (this->scatter()) {
+      case ElementScatter::coloured:
+        product(T(1), x.data, T(0), y);
+        dot<T>(*this->context(), x, y, result);
+        return;
+      case ElementScatter::gather:
+        multiply<Target::store, false>(0, batches(), T(1), x.data, results_.data(), nullptr);
+        add_into<true>(device::blocks_for(state, this->rows()), T(1), x.data, T(0), y.data, result);
+        break;
+      default:
+        scale<T>(*this->context(), Coefficient<T>(T(0)), y);
+        multiply<Target::atomic, true>(0, batches(), T(1), x.data, y.data, result);
+    }
+    constrained(T(1), x.data, y.data);
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    product(alpha, x.data, beta, y);
+  }
+
+  void do_update_values(std::span<const ElementGroup<T>> groups) override { load(groups); }
+
+ private:
+  cudaStream_t stream() const { return device::stream(*this->context()); }
+  std::int64_t batches() const { return static_cast<std::int64_t>(this->plan().batches.size()); }
+  static unsigned blocks_of_rows(std::int64_t rows) {
+    return static_cast<unsigned>((rows + device::block_size - 1) / device::block_size);
+  }
+  // Blocks for a loop over so many items with a stride.
+  static unsigned grid(std::int64_t items) {
+    return static_cast<unsigned>(
+        std::clamp<std::int64_t>((items + device::block_size - 1) / device::block_size, 1, 1 << 20));
+  }
+  View<T> view() const {
+    return {batches_.data(),     values_.data(),      map_.data(),
+            constrained_.data(), constrained_.size(), this->rows()};
+  }
+
+  template <Target target, bool with_dot>
+  static auto kernel_of(bool symmetric) {
+    return symmetric ? element_product<true, target, with_dot, T>
+                     : element_product<false, target, with_dot, T>;
+  }
+
+  // The largest element decides how much shared memory the kernels need.
+  void allow_shared_memory() const {
+    int most = 0;
+    PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                              this->context()->device_state().ordinal));
+    if (shared_bytes_ > most - 1024)
+      throw NotAvailable(
+          "elements of this size need " + human_bytes(static_cast<std::size_t>(shared_bytes_)) +
+          " of shared memory on the GPU, which has " + human_bytes(static_cast<std::size_t>(most - 1024)) +
+          "; use smaller elements, whole matrices (symmetric off) or the host");
+    const auto allow = [&](auto kernel) {
+      PROTEAN_CUDA_CHECK(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most - 1024));
+    };
+    for (const bool symmetric : {false, true}) {
+      allow(kernel_of<Target::atomic, false>(symmetric));
+      allow(kernel_of<Target::atomic, true>(symmetric));
+      allow(kernel_of<Target::add, false>(symmetric));
+      allow(kernel_of<Target::store, false>(symmetric));
+    }
+  }
+
+  template <Target target, bool with_dot>
+  void multiply(std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y, T* result) const {
+    if (begin == end && !with_dot) return;
+    const DeviceState& state = this->context()->device_state();
+    // Each block of a product with a dot leaves a part of the sum, so there are as few as keep the device
+    // busy.
+    const std::int64_t most = with_dot ? std::int64_t{state.processors} * 16 : std::int64_t{1} << 30;
+    const auto blocks = std::clamp<std::int64_t>(end - begin, 1, most);
+    const auto sums = with_dot ? device::sums_into<1>(*this->context(), blocks, result) : device::Sums<T>();
+    kernel_of<target, with_dot>(
+        this->symmetric())<<<static_cast<unsigned>(blocks), warp, shared_bytes_, state.stream>>>(
+        view(), begin, end, alpha, x, y, sums.parts, sums.arrived, sums.result, state.stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  template <bool with_dot>
+  void add_into(std::int64_t blocks, T alpha, const T* x, T beta, T* y, T* result) const {
+    const auto sums = with_dot ? device::sums_into<1>(*this->context(), blocks, result) : device::Sums<T>();
+    add_results<with_dot><<<static_cast<unsigned>(blocks), device::block_size, 0, stream()>>>(
+        view(), ptr_.data(), items_.data(), results_.data(), alpha, x, beta, y, sums.parts, sums.arrived,
+        sums.result, this->context()->device_state().stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  void constrained(T alpha, const T* x, T* y) const {
+    if (constrained_.empty()) return;
+    add_constrained<<<blocks_of_rows(constrained_.size()), device::block_size, 0, stream()>>>(
+        view(), alpha, x, y, this->context()->device_state().stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+  void product(T alpha, const T* x, T beta, VectorView<T> y) const {
+    if (this->rows() == 0) return;
+    if (this->scatter() == ElementScatter::gather) {
+      multiply<Target::store, false>(0, batches(), T(1), x, results_.data(), nullptr);
+      add_into<false>(grid(this->rows()), alpha, x, beta, y.data, nullptr);
+    } else {
+      scale<T>(*this->context(), Coefficient<T>(beta), y);
+      if (this->scatter() == ElementScatter::atomic) {
+        multiply<Target::atomic, false>(0, batches(), alpha, x, y.data, nullptr);
+      } else {
+        const auto& colour = this->plan().colour_ptr;
+        for (std::size_t c = 0; c + 1 < colour.size(); ++c)
+          multiply<Target::add, false>(colour[c], colour[c + 1], alpha, x, y.data, nullptr);
+      }
+    }
+    constrained(alpha, x, y.data);
+  }
+
+  // Made when first needed, which with scatter gather is at once.
+  void need_positions() const {
+    if (!ptr_.empty()) return;
+    const ElementRows<std::uint32_t> rows = map_positions(host_, this->plan());
+    items_ = uploaded(this->context(), rows.items.data(), rows.items.size());
+    ptr_ = uploaded(this->context(), rows.ptr.data(), rows.ptr.size());
+  }
+
+  // Checks all groups, then fills the batches, so that a bad one changes nothing.
+  void load(std::span<const ElementGroup<T>> groups) {
+    const ElementPlan& plan = this->plan();
+    const Context& context = *this->context();
+    std::vector<Buffer<T>> copies;
+    std::vector<const T*> matrices;
+    device::Scratch<unsigned long long> bad(context, 1);
+    constexpr unsigned long long none = ~0ull;
+    device::copy_in(context, bad.data(), &none, sizeof none);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const auto& group = plan.groups[g];
+      if (groups[g].space == Space::host) {
+        copies.push_back(uploaded(this->context(), groups[g].matrices.data(),
+                                  static_cast<std::int64_t>(groups[g].matrices.size())));
+        matrices.push_back(copies.back().data());
+      } else {
+        matrices.push_back(groups[g].matrices.data());
+      }
+      if (group.elements == 0) continue;
+      check_elements<<<static_cast<unsigned>(std::min<std::int64_t>(group.elements, 1 << 20)), 128, 0,
+                       stream()>>>(matrices[g], group.first, group.elements, group.m, plan.symmetric,
+                                   mirror_tolerance<T>(), bad.data());
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    }
+    unsigned long long found = none;
+    device::copy_out(context, &found, bad.data(), sizeof found);
+    if (found != none) {
+      const auto element = static_cast<std::int64_t>(found);
+      const std::size_t g = plan.group_of(element);
+      const std::int64_t size = std::int64_t{plan.groups[g].m} * plan.groups[g].m;
+      std::vector<T> matrix(static_cast<std::size_t>(size));
+      device::copy_out(context, matrix.data(), matrices[g] + (element - plan.groups[g].first) * size,
+                       matrix.size() * sizeof(T));
+      refuse_matrix(plan, element, matrix.data());
+    }
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const auto& group = plan.groups[g];
+      if (group.elements == 0) continue;
+      const auto kernel = plan.symmetric ? fill_batches<true, T> : fill_batches<false, T>;
+      kernel<<<static_cast<unsigned>(batches()), dim3(warp, 8), 0, stream()>>>(
+          matrices[g], group.first, group.elements, batches_.data(), element_in_.data(), values_.data());
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    }
+    this->context()->synchronize();
+  }
+
+  ContextPtr host_;
+  Buffer<T> values_;
+  Buffer<ElementBatch> batches_;
+  Buffer<std::int32_t> map_, constrained_, slot_of_, element_in_;
+  Buffer<GroupView> groups_;
+  int shared_bytes_ = 0;
+  mutable Buffer<std::int64_t> ptr_;  // rows of elements that make up each row
+  mutable Buffer<std::uint32_t> items_;
+  mutable Buffer<T> results_;  // gather
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<ElementOperator<T>> make_device_elements(ContextPtr context, std::int64_t nodes,
+                                                         std::span<const ElementGroup<T>> groups,
+                                                         const ElementOptions& options) {
+  std::vector<ElementShape> shapes;
+  std::vector<std::vector<std::int32_t>> copies(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::span<const std::int32_t> connectivity = groups[g].connectivity;
+    if (groups[g].space == Space::device && !connectivity.empty()) {
+      copies[g].resize(connectivity.size());
+      device::copy_out(*context, copies[g].data(), connectivity.data(), connectivity.size_bytes());
+      connectivity = {copies[g].data(), copies[g].size()};
+    }
+    shapes.push_back({groups[g].elements, groups[g].nodes, connectivity});
+  }
+  const ElementScatter scatter =
+      options.scatter == ElementScatter::automatic ? ElementScatter::atomic : options.scatter;
+  ContextPtr host = Context::host();
+  auto plan = std::make_shared<ElementPlan>(
+      plan_elements(host, nodes, {shapes.data(), shapes.size()}, options, warp,
+                    scatter == ElementScatter::coloured ? Colouring::elements : Colouring::none));
+  check_matrices(*plan, groups);
+  return std::make_unique<DeviceElements<T>>(context, std::move(host), std::move(plan), scatter, groups);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                          \
+  template std::unique_ptr<ElementOperator<T>> make_device_elements<T>( \
+      ContextPtr, std::int64_t, std::span<const ElementGroup<T>>, const ElementOptions&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail
