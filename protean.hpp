@@ -4,6 +4,7 @@
 #include <protean/core/blas1.hpp>
 #include <protean/core/context.hpp>
 #include <protean/core/csr.hpp>
+#include <protean/core/csr_view.hpp>
 #include <protean/core/error.hpp>
 #include <protean/core/generate/generate.hpp>
 #include <protean/core/io/matrix_market.hpp>

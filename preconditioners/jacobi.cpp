@@ -1,5 +1,5 @@
 // Jacobi: M = diag(A). Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 10.2.
-// Memory: one vector of n, twice that during setup.
+// Memory: one vector of n, two once the values of A have changed: then no setup takes memory any more.
 #include "preconditioners/jacobi.hpp"
 
 #include <fmt/format.h>
@@ -33,16 +33,17 @@ class Jacobi final : public Preconditioner<T> {
                       A.name()));
     // Built aside, so that a failure leaves M as it was.
     const ContextPtr& context = A.context();
-    Vector<T> inverse(context, A.rows()), unusable(context, 1);
-    known->diagonal(inverse);
-    reciprocal<T>(*context, inverse, unusable.data());
+    if (next_.size() != A.rows() || next_.context() != context) next_ = Vector<T>(context, A.rows());
+    if (unusable_.context() != context) unusable_ = Vector<T>(context, 1);
+    known->diagonal(next_);
+    reciprocal<T>(*context, next_, unusable_.data());
     T bad = 0;
-    copy<T>(*context, unusable.view(), {&bad, 1});
+    copy<T>(*context, unusable_.view(), {&bad, 1});
     if (bad > 0 && options_.zero_diagonal == ZeroDiagonal::error) {
-      known->diagonal(inverse);
-      refuse(*context, inverse.view(), static_cast<std::int64_t>(bad));
+      known->diagonal(next_);
+      refuse(*context, next_.view(), static_cast<std::int64_t>(bad));
     }
-    inverse_ = std::move(inverse);
+    std::swap(inverse_, next_);
   }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
@@ -76,7 +77,7 @@ class Jacobi final : public Preconditioner<T> {
   }
 
   PreconditionerOptions options_;
-  Vector<T> inverse_;
+  Vector<T> inverse_, next_, unusable_;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "core/csr.hpp"
 
+#include "core/csr_view.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -32,6 +34,73 @@ TEST(Csr, UnsortedInputIsRefusedAndCanBeSorted) {
   const auto sorted = sorted_copy(test_context(), a);
   EXPECT_NO_THROW(validate(*test_context(), sorted.pattern));
   EXPECT_EQ(sorted.values[2], 3.0);
+}
+
+TEST(Csr, ViewsCopyNothingOrOnlyIndices) {
+  const CsrMatrix<double>& a = battery_matrix("random_257");
+  std::vector<std::int32_t> row_ptr, col(a.pattern.col, a.pattern.col + a.nonzeros());
+  for (std::int64_t r = 0; r <= a.rows(); ++r)
+    row_ptr.push_back(static_cast<std::int32_t>(a.pattern.row_ptr[r]));
+  const auto view =
+      csr_view(test_context(), a.rows(), a.cols(), a.nonzeros(), row_ptr.data(), col.data(), a.values);
+  EXPECT_EQ(view.pattern.row_ptr.p32, row_ptr.data());
+  EXPECT_EQ(view.pattern.col, col.data());
+  EXPECT_EQ(view.values, a.values);
+  EXPECT_TRUE(identical(view, a));
+  // As Fortran counts, with row pointers of both widths.
+  std::vector<std::int64_t> wide;
+  for (auto& p : row_ptr) wide.push_back(++p);
+  for (auto& c : col) ++c;
+  const auto narrow_one = csr_view(test_context(), a.rows(), a.cols(), a.nonzeros(), row_ptr.data(),
+                                   col.data(), a.values, IndexBase::one);
+  const auto wide_one = csr_view(test_context(), a.rows(), a.cols(), a.nonzeros(), wide.data(), col.data(),
+                                 a.values, IndexBase::one);
+  EXPECT_TRUE(identical(narrow_one, a));
+  EXPECT_TRUE(identical(wide_one, a));
+  EXPECT_EQ(narrow_one.values, a.values);
+  EXPECT_NE(wide_one.pattern.row_ptr.p64, nullptr);
+  EXPECT_EQ(row_ptr[0], 1);
+  const std::vector<double> other(static_cast<std::size_t>(a.nonzeros()), 2.0);
+  const auto changed = with_values(narrow_one, other.data());
+  EXPECT_EQ(changed.values, other.data());
+  EXPECT_TRUE(same_pattern(changed.pattern, a.pattern));
+}
+
+TEST(Csr, ViewsOfDeviceArrays) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  const CsrMatrix<double>& a = battery_matrix("random_257");
+  CsrBuilder<double> ones(test_context(), a.rows(), a.cols(), a.nonzeros());
+  for (std::int64_t r = 0; r <= a.rows(); ++r)
+    ones.row_ptr32()[r] = static_cast<std::int32_t>(a.pattern.row_ptr[r] + 1);
+  for (std::int64_t k = 0; k < a.nonzeros(); ++k)
+    ones.col()[k] = a.pattern.col[k] + 1, ones.values()[k] = a.values[k];
+  const auto there = upload(device, ones.freeze());
+  const auto view = csr_view(device, a.rows(), a.cols(), a.nonzeros(), there.pattern.row_ptr.p32,
+                             there.pattern.col, there.values, IndexBase::one);
+  EXPECT_EQ(view.values, there.values);
+  EXPECT_TRUE(identical(download(test_context(), *device, view), a));
+  const auto same = csr_view(device, a.rows(), a.cols(), a.nonzeros(), there.pattern.row_ptr.p32,
+                             there.pattern.col, there.values);
+  EXPECT_EQ(same.pattern.col, there.pattern.col);
+  EXPECT_EQ(same.pattern.space, Space::device);
+}
+
+TEST(Csr, ViewsThatCannotBeAreRefused) {
+  const std::int32_t row_ptr[] = {0, 1, 2}, col[] = {0, 1};
+  const double values[] = {1, 1};
+  const auto view = [&](std::int64_t rows, std::int64_t nonzeros, const std::int32_t* p,
+                        const std::int32_t* c, const double* v, IndexBase base) {
+    return csr_view(test_context(), rows, 2, nonzeros, p, c, v, base);
+  };
+  EXPECT_NO_THROW(view(2, 2, row_ptr, col, values, IndexBase::zero));
+  EXPECT_THROW(view(2, 2, row_ptr, col, values, IndexBase::one), BadArgument);
+  EXPECT_THROW(view(2, 3, row_ptr, col, values, IndexBase::zero), BadArgument);
+  EXPECT_THROW(view(2, 2, nullptr, col, values, IndexBase::zero), BadArgument);
+  EXPECT_THROW(view(2, 2, row_ptr, nullptr, values, IndexBase::zero), BadArgument);
+  EXPECT_THROW(view(2, 2, row_ptr, col, nullptr, IndexBase::zero), BadArgument);
+  EXPECT_THROW(view(-1, 2, row_ptr, col, values, IndexBase::zero), BadArgument);
+  EXPECT_THROW(view(2, -2, row_ptr, col, values, IndexBase::zero), BadArgument);
 }
 
 TEST(Csr, ValidateNamesWhatIsWrong) {

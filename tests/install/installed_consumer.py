@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Installs a build into a clean prefix, builds the consumer against it with find_package, runs it.
+"""Installs a build into a clean prefix, builds the consumer and the examples against it with find_package, runs them.
 
-installed_consumer.py CMAKE BUILD_FOLDER WORK_FOLDER COMPILER SANITIZERS
+installed_consumer.py CMAKE BUILD_FOLDER WORK_FOLDER COMPILER SANITIZERS EXAMPLES_FOLDER
 """
 import pathlib
 import shutil
@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 cmake, build, work, compiler, sanitizers = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4], sys.argv[5]
+examples = pathlib.Path(sys.argv[6])
 if sanitizers:
     print("skipped: a user's program is not built with the sanitizers of this build")
     sys.exit(77)
@@ -21,7 +22,16 @@ def run(*command):
 
 
 run(cmake, "--install", build, "--prefix", work / "prefix")
-run(cmake, "-S", pathlib.Path(__file__).parent / "consumer", "-B", work / "build", "-D", f"CMAKE_PREFIX_PATH={work / 'prefix'}",
-    "-D", f"CMAKE_CXX_COMPILER={compiler}", "-D", "CMAKE_BUILD_TYPE=Release")
-run(cmake, "--build", work / "build")
+for name, source in (("build", pathlib.Path(__file__).parent / "consumer"), ("examples", examples)):
+    run(cmake, "-S", source, "-B", work / name, "-D", f"CMAKE_PREFIX_PATH={work / 'prefix'}",
+        "-D", f"CMAKE_CXX_COMPILER={compiler}", "-D", "CMAKE_BUILD_TYPE=Release")
+    run(cmake, "--build", work / name)
 run(work / "build" / "consumer")
+# Each example says by its exit status whether its answer is right. One that was built is one that must run.
+for program in ("assembled", "elements", "callback", "c_api", "fortran_api"):
+    if (work / "examples" / program).exists():
+        run(work / "examples" / program)
+    elif program == "fortran_api":
+        print("not run: fortran_api, no Fortran compiler was found")
+    else:
+        sys.exit(f"{program} was not built")

@@ -11,6 +11,7 @@ allowed = {
     "formats": {"core", "operators", "formats"},
     "preconditioners": {"core", "operators", "preconditioners"},
     "solvers": {"core", "operators", "preconditioners", "solvers"},
+    "capi": {"core", "operators", "formats", "preconditioners", "solvers", "capi"},
 }
 bad = files = 0
 for room, below in allowed.items():
