@@ -159,6 +159,38 @@ INSTANTIATE_TEST_SUITE_P(All, SwitchingFar, testing::ValuesIn(from_csr()), [](co
   return std::string(one.param.system->label) + "_" + std::string(to_string(one.param.space));
 });
 
+// All formats compute the same bits in deterministic mode, so a solve that goes through all of them does,
+// too: a change of format touches nothing but speed.
+TEST(SwitchingDeterministic, ChangesNoBit) {
+  const ContextPtr context = Context::host(2, {.deterministic = true});
+  for (const SwitchedSystem& system : switched_systems) {
+    SCOPED_TRACE(system.label);
+    const auto csr = generate(context, system.kind, {{"n", system.n}});
+    const auto start = [&] { return make_matrix(find_format("csr"), csr, context); };
+    std::vector<double> plain, switched;
+    Between remember([&](const IterationInfo& info) { plain.push_back(info.residual); });
+    const Solved unchanged = solve_with(*start(), csr, system, &remember);
+    AdaptiveOperator<double> A(csr, start());
+    std::size_t next = 0;
+    Between observer([&](const IterationInfo& info) {
+      switched.push_back(info.residual);
+      if (next >= catalogue().size()) return;
+      const FormatSpec spec = spec_of(*catalogue()[next++]);
+      if (info.iteration % 2 == 0) {
+        EXPECT_TRUE(A.switch_to(spec, info.iteration)) << A.failures().back().why;
+      } else {
+        A.prepare(spec);
+        (void)A.wait_prepared();
+        EXPECT_TRUE(A.adopt_prepared(info.iteration)) << A.failures().back().why;
+      }
+    });
+    const Solved solved = solve_with(A, csr, system, &observer);
+    EXPECT_EQ(A.history().size(), catalogue().size());
+    EXPECT_EQ(switched, plain);
+    EXPECT_EQ(solved.x, unchanged.x);
+  }
+}
+
 // Rounded values are another system: the solver notices and begins again from b - A x.
 TEST(SwitchingInexact, RestartsFromTheTrueResidual) {
   for (const SwitchedSystem& system : switched_systems) {
