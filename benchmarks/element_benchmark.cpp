@@ -11,8 +11,8 @@
 
 #include "apps/fem/problem.hpp"
 #include "benchmarks/clock.hpp"
+#include "benchmarks/options.hpp"
 #include "benchmarks/report.hpp"
-#include "benchmarks/sources.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
@@ -34,7 +34,7 @@ constexpr const char* usage =
 struct Options {
   Space space = Space::host;
   int threads = 2;
-  std::int64_t unknowns = 400000, iterations = 50;
+  int unknowns = 400000, iterations = 50;
   std::vector<std::string> degrees = {"1", "2", "3", "4"}, precisions = {"double", "single"},
                            formats = {"csr", "ell", "sell-c-sigma", "sell-packed"};
   double seconds = 1, distortion = 0;
@@ -42,34 +42,20 @@ struct Options {
 };
 
 bool parse(int argc, char** argv, Options& o) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return false;
-    const std::string value = argv[i + 1];
-    if (name == "--space")
-      o.space = value == "device" ? Space::device : Space::host;
-    else if (name == "--threads")
-      o.threads = std::atoi(value.c_str());
-    else if (name == "--unknowns")
-      o.unknowns = std::atoll(value.c_str());
-    else if (name == "--degrees")
-      o.degrees = split(value);
-    else if (name == "--formats")
-      o.formats = split(value);
-    else if (name == "--precisions")
-      o.precisions = split(value);
-    else if (name == "--iterations")
-      o.iterations = std::atoll(value.c_str());
-    else if (name == "--seconds")
-      o.seconds = std::atof(value.c_str());
-    else if (name == "--distortion")
-      o.distortion = std::atof(value.c_str());
-    else if (name == "--json")
-      o.json = value;
-    else
-      return false;
-  }
-  return true;
+  std::string space = "host";
+  const bool known = read_options(argc, argv,
+                                  {{"--space", &space},
+                                   {"--threads", &o.threads},
+                                   {"--unknowns", &o.unknowns},
+                                   {"--degrees", &o.degrees},
+                                   {"--formats", &o.formats},
+                                   {"--precisions", &o.precisions},
+                                   {"--iterations", &o.iterations},
+                                   {"--seconds", &o.seconds},
+                                   {"--distortion", &o.distortion},
+                                   {"--json", &o.json}});
+  o.space = space == "device" ? Space::device : Space::host;
+  return known && (space == "host" || space == "device");
 }
 
 template <class T>

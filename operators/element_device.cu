@@ -1,46 +1,21 @@
 // Element matrices on the device: a lane of a warp is an element, a block is one warp. Everything is laid out
 // on the host from the connectivity (element_plan.cpp); the matrices themselves are checked, turned into
 // batches, updated and assembled in device memory.
-#include <bit>
 #include <cmath>
 #include <memory>
 #include <vector>
 
 #include "core/device/copy.hpp"
-#include "core/device/kernel_tools.cuh"
 #include "core/device/primitives.hpp"
 #include "core/error.hpp"
-#include "operators/element_plan.hpp"
+#include "operators/element_device.cuh"
 
 namespace protean::detail {
 namespace {
 
-constexpr int warp = 32;
 // Rows of an element that are worked on together: each needs the same entries of x, and in the symmetric case
 // adds to the same entries of y.
 constexpr int tile = 4;
-
-struct GroupView {
-  std::int64_t first;   // element
-  std::int64_t before;  // entries of all groups before this one, m x m each
-  std::int32_t m;
-};
-
-// What the kernels know of the operator.
-template <class T>
-struct View {
-  const ElementBatch* batches;
-  const T* values;
-  const std::int32_t* map;
-  const std::int32_t* constrained;
-  std::int64_t constrained_rows, rows;
-};
-
-template <bool symmetric>
-__device__ inline std::int64_t place(std::int64_t m, std::int64_t i, std::int64_t j) {
-  if (!symmetric) return i * m + j;
-  return i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
-}
 
 // Adds up what a lane's element gives: call row(i, value) once for each of its rows. x and y are this lane's
 // columns of shared memory, y only where symmetric.
@@ -116,7 +91,7 @@ enum class Target : unsigned char { atomic, add, store };
 // the map. with_dot: result[0] := x . y over all batches and constrained rows.
 template <bool symmetric, Target target, bool with_dot, class T>
 __global__ void __launch_bounds__(warp)
-    element_product(View<T> a, std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y,
+    element_product(ElementView<T> a, std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y,
                     double* partials, unsigned* arrived, T* result, const int* stop) {
   if (device::stopped(stop)) return;
   extern __shared__ double shared[];
@@ -161,8 +136,9 @@ __global__ void __launch_bounds__(warp)
 // y := alpha * (sum of a row's results, elements in order) + beta y
 template <bool with_dot, class T>
 __global__ void __launch_bounds__(device::block_size)
-    add_results(View<T> a, const std::int64_t* ptr, const std::uint32_t* item, const T* results, T alpha,
-                const T* x, T beta, T* y, double* partials, unsigned* arrived, T* result, const int* stop) {
+    add_results(ElementView<T> a, const std::int64_t* ptr, const std::uint32_t* item, const T* results,
+                T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived, T* result,
+                const int* stop) {
   if (device::stopped(stop)) return;
   T dots[1] = {};
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
@@ -186,26 +162,26 @@ __global__ void __launch_bounds__(device::block_size)
 
 // Rows of the identity: y += alpha x.
 template <class T>
-__global__ void add_constrained(View<T> a, T alpha, const T* x, T* y, const int* stop) {
+__global__ void add_constrained(ElementView<T> a, T alpha, const T* x, T* y, const int* stop) {
   if (device::stopped(stop)) return;
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k < a.constrained_rows) y[a.constrained[k]] += alpha * x[a.constrained[k]];
 }
 
 template <class T>
-__global__ void set_constrained(View<T> a, T value, T* y) {
+__global__ void set_constrained(ElementView<T> a, T value, T* y) {
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k < a.constrained_rows) y[a.constrained[k]] = value;
 }
 
 // results[position in the map] := the diagonal entries of the elements
 template <bool symmetric, class T>
-__global__ void element_diagonals(View<T> a, std::int64_t batches, T* results) {
+__global__ void element_diagonals(ElementView<T> a, std::int64_t batches, T* results) {
   for (std::int64_t b = blockIdx.x; b < batches; b += gridDim.x) {
     const ElementBatch batch = a.batches[b];
     for (int i = 0; i < batch.m; ++i)
       results[batch.map + i * warp + threadIdx.x] =
-          a.values[batch.values + place<symmetric>(batch.m, i, i) * warp + threadIdx.x];
+          a.values[batch.values + element_entry<symmetric>(batch.m, i, i) * warp + threadIdx.x];
   }
 }
 
@@ -276,94 +252,6 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// Entry n of all element matrices counted through, m x m each, elements in order.
-struct Entry {
-  std::int64_t slot;
-  int m, i, j;
-};
-__device__ inline Entry entry_of(const GroupView* groups, int count, const std::int32_t* slot_of,
-                                 std::int64_t n) {
-  int g = 0;
-  while (g + 1 < count && n >= groups[g + 1].before) ++g;
-  const int m = groups[g].m;
-  const std::int64_t in_group = n - groups[g].before, e = in_group / (m * m);
-  const int rest = static_cast<int>(in_group % (m * m));
-  return {slot_of[groups[g].first + e], m, rest / m, rest % m};
-}
-
-// keys[n] := row, then column, in `bits` bits each; entries without a row or column go behind all others.
-template <class T>
-__global__ void expand_entries(View<T> a, const GroupView* groups, int count, const std::int32_t* slot_of,
-                               std::int64_t entries, int bits, std::uint64_t* keys, std::int64_t* items) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t n = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < entries + a.constrained_rows;
-       n += stride) {
-    items[n] = n;
-    if (n >= entries) {
-      const auto r = static_cast<std::uint64_t>(a.constrained[n - entries]);
-      keys[n] = r << bits | r;
-      continue;
-    }
-    const Entry entry = entry_of(groups, count, slot_of, n);
-    const std::int32_t* map = a.map + a.batches[entry.slot / warp].map + entry.slot % warp;
-    const std::int32_t r = map[entry.i * warp], c = map[entry.j * warp];
-    keys[n] = r < 0 || c < 0 ? static_cast<std::uint64_t>(a.rows) << bits
-                             : static_cast<std::uint64_t>(r) << bits | static_cast<std::uint64_t>(c);
-  }
-}
-
-// first[n] := 1 where a new entry of the matrix begins; number[n] of a scan of it is the entry's number.
-__global__ void mark_first(std::int64_t size, std::uint64_t behind, const std::uint64_t* keys,
-                           std::int64_t* first) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t n = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n <= size; n += stride)
-    first[n] = n < size && keys[n] < behind && (n == 0 || keys[n] != keys[n - 1]) ? 1 : 0;
-}
-
-template <bool symmetric, class T>
-__global__ void add_entries(View<T> a, const GroupView* groups, int count, const std::int32_t* slot_of,
-                            std::int64_t entries, std::int64_t size, int bits, const std::uint64_t* keys,
-                            const std::int64_t* items, const std::int64_t* number, std::int32_t* col,
-                            T* values) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t n = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < size; n += stride) {
-    if (number[n + 1] == number[n]) continue;
-    const std::uint64_t key = keys[n];
-    T sum = 0;
-    for (std::int64_t k = n; k < size && keys[k] == key; ++k) {
-      if (items[k] >= entries) {
-        sum += T(1);
-        continue;
-      }
-      const Entry entry = entry_of(groups, count, slot_of, items[k]);
-      const ElementBatch& batch = a.batches[entry.slot / warp];
-      sum += a.values[batch.values + place<symmetric>(entry.m, entry.i, entry.j) * warp + entry.slot % warp];
-    }
-    const std::int64_t at = number[n];
-    col[at] = static_cast<std::int32_t>(key & ((std::uint64_t{1} << bits) - 1));
-    values[at] = sum;
-  }
-}
-
-// row_ptr[r] := the number of the first entry of row r or behind it.
-template <class P>
-__global__ void find_row_ends(std::int64_t rows, std::int64_t entries, const std::uint64_t* keys,
-                              const std::int64_t* number, std::int64_t size, int bits, P* row_ptr) {
-  const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (r > rows) return;
-  // The first key of row r or behind it.
-  const std::uint64_t wanted = static_cast<std::uint64_t>(r) << bits;
-  std::int64_t low = 0, high = size;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (keys[middle] < wanted)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  row_ptr[r] = static_cast<P>(low < size ? number[low] : entries);
-}
-
 template <class N>
 Buffer<N> uploaded(const ContextPtr& context, const N* data, std::int64_t size) {
   Buffer<N> buffer(context, size);
@@ -386,7 +274,7 @@ class DeviceElements final : public ElementOperator<T> {
         slot_of_(uploaded(context, plan->slot_of.data(), plan->elements)),
         element_in_(
             uploaded(context, plan->element_in.data(), static_cast<std::int64_t>(plan->element_in.size()))) {
-    std::vector<GroupView> views;
+    std::vector<ElementGroupView> views;
     std::int64_t before = 0, largest = 0;
     for (const auto& group : plan->groups) {
       if (group.elements == 0) continue;
@@ -422,52 +310,19 @@ class DeviceElements final : public ElementOperator<T> {
           view(), batches(), own.data());
       PROTEAN_CUDA_CHECK(cudaGetLastError());
     }
-    add_results<false><<<grid(d.size), device::block_size, 0, stream()>>>(
+    add_results<false><<<strided_blocks(d.size), device::block_size, 0, stream()>>>(
         view(), ptr_.data(), items_.data(), own.data(), T(1), static_cast<const T*>(nullptr), T(0), d.data,
         nullptr, nullptr, static_cast<T*>(nullptr), nullptr);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     if (constrained_.empty()) return;
-    set_constrained<<<grid(constrained_.size()), device::block_size, 0, stream()>>>(view(), T(1), d.data);
+    set_constrained<<<strided_blocks(constrained_.size()), device::block_size, 0, stream()>>>(view(), T(1),
+                                                                                              d.data);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
   CsrMatrix<T> assemble() const override {
-    const std::int64_t rows = this->rows(), entries = this->entries();
-    const std::int64_t size = entries + constrained_.size();
-    const int bits = std::max<int>(1, std::bit_width(static_cast<std::uint64_t>(rows)));
-    const Context& context = *this->context();
-    const device::Scratch<std::uint64_t> keys(context, size + 1);
-    const device::Scratch<std::int64_t> items(context, size + 1), number(context, size + 1);
-    const int groups = static_cast<int>(groups_.size());
-    expand_entries<<<grid(size + 1), device::block_size, 0, stream()>>>(
-        view(), groups_.data(), groups, slot_of_.data(), entries, bits, keys.data(), items.data());
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-    device::sort_pairs(context, keys.data(), items.data(), size, 2 * bits);
-    mark_first<<<grid(size + 1), device::block_size, 0, stream()>>>(
-        size, static_cast<std::uint64_t>(rows) << bits, keys.data(), number.data());
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-    device::exclusive_scan(context, number.data(), size + 1);
-    std::int64_t nonzeros = 0;
-    device::copy_out(context, &nonzeros, number.data() + size, sizeof nonzeros);
-    CsrBuilder<T> builder(this->context(), rows, rows, nonzeros);
-    const auto fill = [&](auto* row_ptr) {
-      using P = std::remove_pointer_t<decltype(row_ptr)>;
-      const auto kernel = this->symmetric() ? add_entries<true, T> : add_entries<false, T>;
-      if (size > 0)
-        kernel<<<grid(size), device::block_size, 0, stream()>>>(
-            view(), groups_.data(), groups, slot_of_.data(), entries, size, bits, keys.data(), items.data(),
-            number.data(), builder.col(), builder.values());
-      PROTEAN_CUDA_CHECK(cudaGetLastError());
-      find_row_ends<P><<<blocks_of_rows(rows + 1), device::block_size, 0, stream()>>>(
-          rows, nonzeros, keys.data(), number.data(), size, bits, row_ptr);
-      PROTEAN_CUDA_CHECK(cudaGetLastError());
-    };
-    if (builder.row_ptr32())
-      fill(builder.row_ptr32());
-    else
-      fill(builder.row_ptr64());
-    this->context()->synchronize();
-    return builder.freeze();
+    return assemble_on_device<T>(this->context(), this->symmetric(), view(), groups_.data(),
+                                 static_cast<int>(groups_.size()), slot_of_.data(), this->entries());
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
@@ -501,12 +356,7 @@ class DeviceElements final : public ElementOperator<T> {
   static unsigned blocks_of_rows(std::int64_t rows) {
     return static_cast<unsigned>((rows + device::block_size - 1) / device::block_size);
   }
-  // Blocks for a loop over so many items with a stride.
-  static unsigned grid(std::int64_t items) {
-    return static_cast<unsigned>(
-        std::clamp<std::int64_t>((items + device::block_size - 1) / device::block_size, 1, 1 << 20));
-  }
-  View<T> view() const {
+  ElementView<T> view() const {
     return {batches_.data(),     values_.data(),      map_.data(),
             constrained_.data(), constrained_.size(), this->rows()};
   }
@@ -574,7 +424,7 @@ class DeviceElements final : public ElementOperator<T> {
     if (this->rows() == 0) return;
     if (this->scatter() == ElementScatter::gather) {
       multiply<Target::store, false>(0, batches(), T(1), x, results_.data(), nullptr);
-      add_into<false>(grid(this->rows()), alpha, x, beta, y.data, nullptr);
+      add_into<false>(strided_blocks(this->rows()), alpha, x, beta, y.data, nullptr);
     } else {
       scale<T>(*this->context(), Coefficient<T>(beta), y);
       if (this->scatter() == ElementScatter::atomic) {
@@ -646,7 +496,7 @@ class DeviceElements final : public ElementOperator<T> {
   Buffer<T> values_;
   Buffer<ElementBatch> batches_;
   Buffer<std::int32_t> map_, constrained_, slot_of_, element_in_;
-  Buffer<GroupView> groups_;
+  Buffer<ElementGroupView> groups_;
   int shared_bytes_ = 0;
   mutable Buffer<std::int64_t> ptr_;  // rows of elements that make up each row
   mutable Buffer<std::uint32_t> items_;

@@ -82,10 +82,13 @@ std::unique_ptr<ElementOperator<T>> make_element_operator(ContextPtr context, st
   if (context->deterministic())
     throw NotAvailable(
         "products with element matrices have no deterministic mode; assemble them, or leave that mode");
+  if (context->space() == Space::device) {
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context->space() == Space::device)
-    return detail::make_device_elements<T>(std::move(context), nodes, groups, options);
+    if (!context->simulated())
+      return detail::make_device_elements<T>(std::move(context), nodes, groups, options);
 #endif
+    throw NotAvailable("element matrices on a device need a GPU and a build with CUDA; use a host context");
+  }
   return detail::make_host_elements<T>(std::move(context), nodes, groups, options);
 }
 
