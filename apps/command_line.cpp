@@ -17,6 +17,7 @@
 #include "apps/compare.hpp"
 #include "apps/convert.hpp"
 #include "apps/formats.hpp"
+#include "apps/generate.hpp"
 #include "apps/inspect.hpp"
 #include "apps/solve.hpp"
 #include "core/error.hpp"
@@ -159,6 +160,26 @@ Action add_inspect(CLI::App& command) {
   return [arguments] { return inspect(*arguments); };
 }
 
+Action add_generate(CLI::App& command) {
+  const auto arguments = std::make_shared<GenerateArguments>();
+  command.add_option("spec", arguments->spec, "Problem file whose matrix is generated")
+      ->required()
+      ->type_name("SPEC.yaml");
+  command.add_option("-o,--output", arguments->output, "File to write: .mtx, .mtx.gz, .mtx.xz or .pbin")
+      ->required()
+      ->type_name("M.mtx");
+  command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  add_threads(command, arguments->threads, "Threads");
+  command.add_flag("--quiet", arguments->quiet, "Errors only");
+  command.footer(
+      "Example:\n  protean generate SPEC.yaml -o A.pbin --set matrix.generate.seed=7\n"
+      "SPEC.yaml:\n  matrix: {generate: {kind: artificial, rows: 100000, mean: 20, deviation: 5, similarity: "
+      "0.8}}");
+  return [arguments] { return generate_file(*arguments); };
+}
+
 struct Command {
   std::string_view name, about;
   Action (*add)(CLI::App&);
@@ -169,6 +190,7 @@ constexpr Command commands[] = {
     {"compare", "Solve a system in every format and compare, all costs counted", add_compare},
     {"formats", "List the storage formats, or describe one", add_formats},
     {"inspect", "Say what a matrix looks like and what each format would make of it", add_inspect},
+    {"generate", "Write a generated matrix to a file", add_generate},
     {"convert", "Rewrite a matrix in another file format", add_convert},
 };
 

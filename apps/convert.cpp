@@ -15,23 +15,32 @@
 namespace protean::apps {
 namespace {
 
-bool ends_in(const std::string& text, std::string_view end) {
-  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
+bool is_binary(const std::string& path) { return path.ends_with(".pbin"); }
 
 }  // namespace
 
-void convert(const std::string& from, const std::string& to, int threads, bool quiet) {
-  const bool binary = ends_in(to, ".pbin");
-  if (!binary && !ends_in(to, ".mtx") && !ends_in(to, ".mtx.gz") && !ends_in(to, ".mtx.xz"))
+void require_matrix_output(const std::string& path) {
+  if (!is_binary(path) && !path.ends_with(".mtx") && !path.ends_with(".mtx.gz") && !path.ends_with(".mtx.xz"))
     throw BadArgument(fmt::format(
-        "'{}': the name must end in .mtx, .mtx.gz, .mtx.xz or .pbin, which says what to write", to));
+        "'{}': the name must end in .mtx, .mtx.gz, .mtx.xz or .pbin, which says what to write", path));
+  const AtomicFile probe(path);
+}
+
+void write_matrix(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
+                  const std::string& comment) {
+  if (is_binary(path))
+    write_pbin(context, path, matrix);
+  else
+    write_matrix_market(context, path, matrix, comment);
+}
+
+void convert(const std::string& from, const std::string& to, int threads, bool quiet) {
   std::error_code code;
   if (!std::filesystem::exists(from, code)) throw BadFile(from, 0, 0, "there is no such file");
   if (std::filesystem::is_directory(from, code)) throw BadFile(from, 0, 0, "this is a folder, not a matrix");
   if (std::filesystem::equivalent(from, to, code))
     throw BadArgument(fmt::format("'{}' and '{}' are the same file; give another name", from, to));
-  { const AtomicFile probe(to); }  // not writable: say so before reading
+  require_matrix_output(to);  // say so before reading
 
   Progress progress(!quiet);
   const auto begin = std::chrono::steady_clock::now();
@@ -40,10 +49,7 @@ void convert(const std::string& from, const std::string& to, int threads, bool q
   const CsrMatrix<double> matrix = read_matrix(context, from);
   const auto middle = std::chrono::steady_clock::now();
   progress.stage("writing " + to);
-  if (binary)
-    write_pbin(*context, to, matrix);
-  else
-    write_matrix_market(*context, to, matrix);
+  write_matrix(*context, to, matrix);
   progress.clear();
   if (quiet) return;
   const auto end = std::chrono::steady_clock::now();

@@ -64,8 +64,14 @@ Json problem_json(const Problem& p) {
     matrix["duplicates"] = p.matrix.duplicates == Duplicates::sum ? "sum" : "refuse";
   } else {
     matrix["generate"]["kind"] = p.matrix.kind;
-    for (const auto& [name, value] : p.matrix.params) {
-      if (std::fabs(value) < 9e15 && value == std::floor(value))
+    const auto params =
+        p.matrix.fem ? std::span<const GeneratorParam>() : find_generator(p.matrix.kind).params;
+    for (const GeneratorParam& param : params) {
+      const std::string name(param.name);
+      const double value = p.matrix.params.at(name);
+      if (!param.choices.empty())
+        matrix["generate"][name] = words_of(param.choices).at(static_cast<std::size_t>(value));
+      else if (std::fabs(value) < 9e15 && value == std::floor(value))
         matrix["generate"][name] = static_cast<std::int64_t>(value);
       else
         matrix["generate"][name] = value;

@@ -117,7 +117,9 @@ class ProblemReader {
       const Node* value = section.find(param.name);
       const std::string path = fmt::format("matrix.generate.{}", param.name);
       double number = param.default_value;
-      if (value && param.integer)
+      if (value && !param.choices.empty())
+        number = read_choice(*value, path, param.choices);
+      else if (value && param.integer)
         number = static_cast<double>(read_integer(*value, path, static_cast<std::int64_t>(param.smallest),
                                                   static_cast<std::int64_t>(std::min(param.largest, 9e15))));
       else if (value)
@@ -177,6 +179,17 @@ class ProblemReader {
         section.word("variant", "automatic", {"automatic", "atomic", "coloured", "gather"});
     for (const auto scatter : {ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather})
       if (to_string(scatter) == variant) problem_.op.variant = scatter;
+  }
+
+  // The place of the word among the choices "a|b|c".
+  static double read_choice(const Node& node, const std::string& path, std::string_view choices) {
+    const std::vector<std::string_view> words = words_of(choices);
+    const std::string text = read_text(node, path);
+    const auto found = std::find(words.begin(), words.end(), text);
+    if (found == words.end())
+      fail(node.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, text, fmt::join(words, ", "),
+                                   did_you_mean(text, words)));
+    return static_cast<double>(found - words.begin());
   }
 
   struct Named {

@@ -68,6 +68,22 @@ constexpr GeneratorParam banded_params[] = {{"n", "rows", 10000, 1, most, true},
                                             {"upper", "diagonals above the main one", 2, 0, most, true},
                                             seed};
 
+constexpr GeneratorParam artificial_params[] = {
+    {"rows", "rows", 10000, 1, most, true},
+    {"cols", "columns, 0 for as many as rows", 0, 0, most, true},
+    {"mean", "mean row length", 10, 0, most},
+    {"deviation", "standard deviation of the row length", 0, 0, most},
+    {"distribution", "of the row lengths", 0, 0, 1, true, "normal|gamma"},
+    {"skew", "(longest - mean) / mean; 0 for what the distribution gives", 0, 0, most},
+    {"bandwidth", "mean distance from the first to the last entry of a row as a part of the columns, about",
+     0.3, 0, 1},
+    {"placement", "where a row's entries lie: about the middle column or about the diagonal", 1, 0, 1, true,
+     "middle|diagonal"},
+    {"similarity", "cross-row similarity: part of a row's entries with one near by in the next row", 0.5, 0,
+     1},
+    {"neighbours", "entries beside an entry in its row, on average", 0.5, 0, 2},
+    seed};
+
 constexpr GeneratorEntry entries[] = {
     {"poisson-2d", "Poisson's equation on a rectangle, 5 points",
      "-u_xx - u_yy times h^2, zero outside: 4 on the diagonal, -1 to the 4 neighbours; nx ny rows, "
@@ -124,17 +140,17 @@ constexpr GeneratorEntry entries[] = {
      "rows, "
      "about n (lower + upper + 1) entries",
      banded_params, false, banded},
+    {"artificial", "Random matrix with asked-for features, for comparing formats",
+     "row lengths drawn with the mean and the deviation, the long rows of a skew first; columns in clusters "
+     "in a "
+     "window, some rows like the one before (Mpakos et al., IPDPS 2023, section III-B); values uniform in "
+     "[0, 1); "
+     "rows mean entries. Not every mix of features exists: a row of k entries has at most 2 (k - 1) / k "
+     "neighbours "
+     "an entry, and rows crowded in a small window are similar by chance. `protean inspect` says what was "
+     "reached",
+     artificial_params, false, artificial},
 };
-
-const GeneratorEntry& find(std::string_view kind) {
-  std::vector<std::string_view> names;
-  for (const GeneratorEntry& entry : entries) {
-    if (entry.kind == kind) return entry;
-    names.push_back(entry.kind);
-  }
-  throw BadArgument(fmt::format("no generator is called '{}'.{} There are: {}", kind,
-                                did_you_mean(kind, names), fmt::join(names, ", ")));
-}
 
 void check(const GeneratorEntry& entry, const GeneratorParam& param, double value) {
   if (param.integer && std::isfinite(value) && value != std::floor(value))
@@ -149,8 +165,28 @@ void check(const GeneratorEntry& entry, const GeneratorParam& param, double valu
 
 std::span<const GeneratorEntry> generators() noexcept { return entries; }
 
+std::vector<std::string_view> words_of(std::string_view choices) {
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0; begin <= choices.size();) {
+    const std::size_t end = std::min(choices.find('|', begin), choices.size());
+    words.push_back(choices.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+const GeneratorEntry& find_generator(std::string_view kind) {
+  std::vector<std::string_view> names;
+  for (const GeneratorEntry& entry : entries) {
+    if (entry.kind == kind) return entry;
+    names.push_back(entry.kind);
+  }
+  throw BadArgument(fmt::format("no generator is called '{}'.{} There are: {}", kind,
+                                did_you_mean(kind, names), fmt::join(names, ", ")));
+}
+
 CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, const GeneratorParams& params) {
-  const GeneratorEntry& entry = find(kind);
+  const GeneratorEntry& entry = find_generator(kind);
   GeneratorParams complete;
   std::vector<std::string_view> names;
   for (const GeneratorParam& param : entry.params) {

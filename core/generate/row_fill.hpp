@@ -72,5 +72,6 @@ CsrMatrix<double> elasticity_3d(const ContextPtr&, const GeneratorParams&);
 CsrMatrix<double> graph_laplacian(const ContextPtr&, const GeneratorParams&);
 CsrMatrix<double> random_spd(const ContextPtr&, const GeneratorParams&);
 CsrMatrix<double> banded(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> artificial(const ContextPtr&, const GeneratorParams&);
 
 }  // namespace protean::generate_detail

@@ -1,0 +1,19 @@
+// `protean generate`: a generated matrix as a file.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace protean::apps {
+
+struct GenerateArguments {
+  std::string spec;                   // a problem file whose matrix is generated
+  std::vector<std::string> settings;  // key.path=value
+  std::string output;                 // .mtx, .mtx.gz, .mtx.xz or .pbin
+  int threads = 0;
+  bool quiet = false;
+};
+
+// Writes the file whole or not at all and prints what the matrix became. Returns the exit code 0.
+int generate_file(const GenerateArguments& arguments);
+
+}  // namespace protean::apps

@@ -1,0 +1,329 @@
+// Matrices with asked-for features: the artificial matrices of Mpakos et al., "Feature-based SpMV Performance
+// Analysis on Contemporary Devices" (IPDPS 2023), section III-B and listing 1, from their description.
+//
+// Rows come in runs; the random numbers of a run depend on the seed and its first row alone, so the matrix is
+// the same for any number of threads. In a run
+//   - a row takes, with probability p, columns of the row before it (those are similar rows), and fills up
+//   with
+//     clusters: a random column of its window, then right neighbours as long as a coin of probability q says
+//     so;
+//   - p and q are not the features themselves: two random rows have near columns by chance, rows of different
+//     length cannot be copied whole, clusters end at the end of a row. So p and q are found by trying them on
+//     a sample of the runs until the sample has the features that were asked for, or comes no nearer.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/generate/row_fill.hpp"
+
+namespace protean::generate_detail {
+namespace {
+
+// A stream of random numbers: mix(seed, stream, 0), mix(seed, stream, 1), ...
+class Stream {
+ public:
+  Stream(std::uint64_t seed, std::uint64_t stream) : seed_(mix(seed, stream, 0x5eed)) {}
+  std::uint64_t bits() noexcept { return mix(seed_ + 0x9e3779b97f4a7c15u * counter_++); }
+  double uniform() noexcept { return generate_detail::uniform(bits()); }
+  // Box and Muller 1958; one of the pair.
+  double normal() noexcept {
+    const double r = std::sqrt(-2 * std::log1p(-uniform()));
+    return r * std::cos(6.283185307179586 * uniform());
+  }
+  // Marsaglia and Tsang, ACM TOMS 26(3), 2000.
+  double gamma(double shape) noexcept {
+    if (shape < 1) return gamma(shape + 1) * std::pow(1 - uniform(), 1 / shape);
+    const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+    for (;;) {
+      const double x = normal(), v = 1 + c * x;
+      if (v <= 0) continue;
+      const double cube = v * v * v;
+      if (std::log(1 - uniform()) < 0.5 * x * x + d - d * cube + d * std::log(cube)) return d * cube;
+    }
+  }
+
+ private:
+  std::uint64_t seed_, counter_ = 0;
+};
+
+struct Shape {
+  std::int64_t rows, cols, run;  // run: rows that depend on one another
+  double mean, deviation, skew, similarity, neighbours, window;
+  bool gamma, diagonal;
+  std::uint64_t seed;
+
+  std::int64_t runs() const noexcept { return (rows + run - 1) / run; }
+};
+
+Shape shape_of(const GeneratorParams& p) {
+  Shape s{};
+  s.rows = static_cast<std::int64_t>(p.at("rows"));
+  s.cols = p.at("cols") > 0 ? static_cast<std::int64_t>(p.at("cols")) : s.rows;
+  s.mean = p.at("mean"), s.deviation = p.at("deviation"), s.skew = p.at("skew");
+  s.similarity = p.at("similarity"), s.neighbours = p.at("neighbours");
+  s.gamma = p.at("distribution") > 0, s.diagonal = p.at("placement") > 0;
+  s.seed = static_cast<std::uint64_t>(p.at("seed"));
+  // 100 runs at least, so that threads have work, of 64 rows or more, so that their first rows do not matter.
+  s.run = std::clamp<std::int64_t>(s.rows / 100, 64, 4096);
+  // The span of k even draws in a window of W is W (k - 1) / (k + 1) on average; a cluster is one draw.
+  const double draws = std::max(2.0, s.mean * (1 - s.neighbours / 2));
+  s.window = p.at("bandwidth") * static_cast<double>(s.cols) * (draws + 1) / (draws - 1);
+  return s;
+}
+
+void refuse_impossible(const Shape& s) {
+  const double cols = static_cast<double>(s.cols);
+  if (s.mean > cols)
+    throw BadArgument(fmt::format("artificial: mean is {}; a row has {} columns", s.mean, s.cols));
+  if (s.skew > 0 && s.mean * (1 + s.skew) > cols + 0.5)
+    throw BadArgument(fmt::format(
+        "artificial: the longest row would have mean (1 + skew) = {:.0f} entries; a row has {} columns: "
+        "ask for less skew or more columns",
+        s.mean * (1 + s.skew), s.cols));
+}
+
+// Lengths of all rows: drawn, with the long rows first, then corrected by ones to have the mean to the entry.
+std::vector<std::int32_t> lengths_of(const Context& context, const Shape& s) {
+  const double longest = s.skew > 0 ? s.mean * (1 + s.skew) : 0;
+  // Lengths fall off as longest exp(-decay row / rows) and take part of the mean; the rest is drawn.
+  double decay = 0, mean = s.mean, deviation = s.deviation;
+  if (s.skew > 0) {
+    decay = longest / s.mean;
+    if (s.deviation > 0) decay = std::max(decay, longest * longest / (2 * s.deviation * s.deviation));
+    decay = std::max(decay, 2.0);
+    const double part = longest / decay;
+    mean = std::max(0.0, s.mean - part);
+    deviation = std::sqrt(std::max(0.0, s.deviation * s.deviation - part * part * (decay / 2 - 1)));
+  }
+  const auto most = static_cast<std::int32_t>(s.skew > 0 ? std::llround(longest)
+                                                         : std::min<std::int64_t>(s.cols, 2147483647));
+  std::vector<std::int32_t> lengths(static_cast<std::size_t>(s.rows));
+  parallel(context, [&](int part, int parts) {
+    const Range range = even_range(s.rows, part, parts);
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      Stream random(s.seed ^ 0x1e57, static_cast<std::uint64_t>(i));
+      double length = mean;
+      if (deviation > 0 && mean > 0) {
+        const double ratio = mean / deviation;
+        length =
+            s.gamma ? random.gamma(ratio * ratio) * deviation / ratio : mean + deviation * random.normal();
+      }
+      if (s.skew > 0)
+        length += longest * std::exp(-decay * static_cast<double>(i) / static_cast<double>(s.rows));
+      // Rounded at random, so that means below 1 are met too.
+      const double rounded = std::floor(std::max(length, 0.0) + random.uniform());
+      lengths[static_cast<std::size_t>(i)] =
+          static_cast<std::int32_t>(std::min(rounded, static_cast<double>(most)));
+    }
+  });
+  const bool fixed_first = s.skew > 0 && s.rows > 1;
+  if (fixed_first) lengths[0] = most;
+  std::int64_t missing = std::llround(s.mean * static_cast<double>(s.rows)) -
+                         std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  const std::int64_t first = fixed_first ? 1 : 0, others = s.rows - first;
+  // Ones spread evenly over the rows that can take them; again while some are left.
+  for (int pass = 0; pass < 100 && missing != 0 && others > 0; ++pass) {
+    const std::int64_t wanted = std::min(std::abs(missing), others);
+    const std::int32_t one = missing > 0 ? 1 : -1;
+    std::int64_t place = others * pass / 100;
+    for (std::int64_t i = 0; i < others && missing != 0; ++i) {
+      place += wanted;
+      if (place < others) continue;
+      std::int32_t& length = lengths[static_cast<std::size_t>(first + i)];
+      if (length + one < 0 || length + one > most) continue;  // the next row that can
+      place -= others;
+      length += one, missing -= one;
+    }
+  }
+  return lengths;
+}
+
+// Columns of one run of rows, row by row. Keeps a mark for each column, so it is made once a thread.
+class RunFiller {
+ public:
+  RunFiller(const Shape& s, const std::vector<std::int32_t>& lengths)
+      : s_(s), lengths_(lengths), mark_(static_cast<std::size_t>(s.cols), -1) {}
+
+  // Calls row(i, columns) for each row of the run, columns ascending.
+  template <class Row>
+  void operator()(std::int64_t run, double copy, double cluster, const Row& row) {
+    Stream random(s_.seed, static_cast<std::uint64_t>(run));
+    const std::int64_t end = std::min((run + 1) * s_.run, s_.rows);
+    before_.clear();
+    // Similar rows are spread evenly, not drawn one by one, so that short runs have their part of them too.
+    double turn = random.uniform();
+    for (std::int64_t i = run * s_.run; i < end; ++i) {
+      turn += copy;
+      const bool similar = turn >= 1;
+      turn -= similar ? 1 : 0;
+      fill(i, similar, cluster, random);
+      row(i, now_);
+      std::swap(before_, now_);
+    }
+  }
+
+ private:
+  void fill(std::int64_t i, bool similar, double cluster, Stream& random) {
+    const std::int64_t length = lengths_[static_cast<std::size_t>(i)];
+    now_.clear();
+    const std::int64_t window =
+        std::clamp<std::int64_t>(std::llround(s_.window), std::min(length, s_.cols), s_.cols);
+    const std::int64_t middle =
+        s_.diagonal ? static_cast<std::int64_t>((static_cast<double>(i) + 0.5) /
+                                                static_cast<double>(s_.rows) * static_cast<double>(s_.cols))
+                    : s_.cols / 2;
+    const std::int64_t left = std::clamp<std::int64_t>(middle - window / 2, 0, s_.cols - window);
+    ++stamp_;
+    if (similar)
+      for (const std::int32_t col : before_) {
+        if (static_cast<std::int64_t>(now_.size()) == length) break;
+        // The window has moved on by a column or so: what it has left behind comes in on the other side.
+        std::int64_t place = col;
+        if (place < left) place += window;
+        if (place >= left + window) place -= window;
+        if (place >= left && place < left + window) take(place);
+      }
+    int failures = 0;
+    while (static_cast<std::int64_t>(now_.size()) < length) {
+      std::int64_t place = left + static_cast<std::int64_t>(random.uniform() * static_cast<double>(window));
+      if (!take(place)) {
+        // A crowded window: the next free column.
+        if (++failures < 20) continue;
+        do place = place + 1 < left + window ? place + 1 : left;
+        while (!take(place));
+      }
+      failures = 0;
+      while (static_cast<std::int64_t>(now_.size()) < length && random.uniform() < cluster &&
+             ++place < left + window && take(place)) {}
+    }
+    std::sort(now_.begin(), now_.end());
+  }
+
+  bool take(std::int64_t col) {
+    std::int64_t& mark = mark_[static_cast<std::size_t>(col)];
+    if (mark == stamp_) return false;
+    mark = stamp_;
+    now_.push_back(static_cast<std::int32_t>(col));
+    return true;
+  }
+
+  const Shape& s_;
+  const std::vector<std::int32_t>& lengths_;
+  std::vector<std::int64_t> mark_;
+  std::int64_t stamp_ = 0;
+  std::vector<std::int32_t> before_, now_;
+};
+
+// The two features of the paper, section III-A, of the rows that are added, each with a weight.
+class Measured {
+ public:
+  void add(double weight, const std::vector<std::int32_t>& row, const std::vector<std::int32_t>* before) {
+    for (std::size_t k = 0; k + 1 < row.size(); ++k) neighbours_ += row[k] + 1 == row[k + 1] ? 2 * weight : 0;
+    entries_ += weight * static_cast<double>(row.size());
+    if (!before || before->empty()) return;
+    std::int64_t near = 0;
+    auto other = row.begin();
+    for (const std::int32_t col : *before) {
+      while (other != row.end() && *other < col - 1) ++other;
+      if (other == row.end()) break;
+      near += *other <= col + 1;
+    }
+    similar_ += weight * static_cast<double>(near) / static_cast<double>(before->size());
+    rows_ += weight;
+  }
+  void add(const Measured& other) {
+    similar_ += other.similar_, rows_ += other.rows_;
+    neighbours_ += other.neighbours_, entries_ += other.entries_;
+  }
+  double similarity() const noexcept { return rows_ > 0 ? similar_ / rows_ : 0; }
+  double neighbours() const noexcept { return entries_ > 0 ? neighbours_ / entries_ : 0; }
+
+ private:
+  double similar_ = 0, rows_ = 0, neighbours_ = 0, entries_ = 0;
+};
+
+struct Coins {
+  double copy, cluster;
+};
+
+// The sample: the first run, where the long rows are, as itself, and some of the others for all of them.
+Measured measure(const Context& context, const Shape& s, const std::vector<std::int32_t>& lengths,
+                 const Coins& coins) {
+  constexpr std::int64_t rows = 20000;
+  const std::int64_t runs = s.runs(), others = std::min(runs - 1, std::max<std::int64_t>(8, rows / s.run));
+  std::vector<Measured> of_run(static_cast<std::size_t>(others) + 1);
+  parallel(context, [&](int part, int parts) {
+    RunFiller filler(s, lengths);
+    std::vector<std::int32_t> before;
+    for (std::int64_t k = part; k <= others; k += parts) {
+      const std::int64_t run = k == 0 ? 0 : 1 + (2 * k - 1) * (runs - 1) / (2 * others);
+      const double weight = k == 0 ? 1 : static_cast<double>(runs - 1) / static_cast<double>(others);
+      bool first = true;
+      filler(run, coins.copy, coins.cluster, [&](std::int64_t, const std::vector<std::int32_t>& row) {
+        of_run[static_cast<std::size_t>(k)].add(weight, row, first ? nullptr : &before);
+        before = row, first = false;
+      });
+    }
+  });
+  Measured all;
+  for (const Measured& one : of_run) all.add(one);
+  return all;
+}
+
+// Where a function that grows with `coin` is `wanted`: in proportion while that stays in the bracket, else
+// halfway.
+template <class Feature>
+void find_coin(double& coin, double wanted, const Feature& feature) {
+  double low = 0, high = 1;
+  for (int step = 0; step < 8; ++step) {
+    const double got = feature();
+    if (std::fabs(got - wanted) <= 0.005 * wanted) return;
+    (got < wanted ? low : high) = coin;
+    const double next = got > 0 ? coin * wanted / got : 1;
+    coin = next > low && next < high ? next : (low + high) / 2;
+  }
+}
+
+Coins find_coins(const Context& context, const Shape& s, const std::vector<std::int32_t>& lengths) {
+  // The cluster's coin moves the similarity of chance, too, hardly the other way round; so each in turn.
+  Coins coins{std::min(s.similarity, 1.0), std::min(s.neighbours / 2, 0.999)};
+  const auto now = [&] { return measure(context, s, lengths, coins); };
+  for (int round = 0; round < 3; ++round) {
+    find_coin(coins.cluster, s.neighbours, [&] { return now().neighbours(); });
+    find_coin(coins.copy, s.similarity, [&] { return now().similarity(); });
+    if (std::fabs(now().neighbours() - s.neighbours) <= 0.01 * s.neighbours) break;
+  }
+  return coins;
+}
+
+}  // namespace
+
+CsrMatrix<double> artificial(const ContextPtr& context, const GeneratorParams& params) {
+  const Shape s = shape_of(params);
+  refuse_impossible(s);
+  require_memory(static_cast<std::size_t>(s.mean * static_cast<double>(s.rows)) * 12 +
+                     static_cast<std::size_t>(s.rows) * 12 +
+                     static_cast<std::size_t>(s.cols) * 8 * static_cast<std::size_t>(context->threads()),
+                 fmt::format("artificial: a matrix of {} rows and {} entries a row", s.rows, s.mean));
+  const std::vector<std::int32_t> lengths = lengths_of(*context, s);
+  const std::int64_t nonzeros = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  CsrBuilder<double> builder(context, s.rows, s.cols, nonzeros);
+  for (std::int64_t i = 0; i < s.rows; ++i)
+    builder.set_row_ptr(i + 1, builder.row_ptr(i) + lengths[static_cast<std::size_t>(i)]);
+  const Coins coins = find_coins(*context, s, lengths);
+  parallel(*context, [&](int part, int parts) {
+    RunFiller filler(s, lengths);
+    const Range range = even_range(s.runs(), part, parts);
+    for (std::int64_t run = range.begin; run < range.end; ++run)
+      filler(run, coins.copy, coins.cluster, [&](std::int64_t i, const std::vector<std::int32_t>& row) {
+        const std::int64_t at = builder.row_ptr(i);
+        std::copy(row.begin(), row.end(), builder.col() + at);
+        for (std::size_t k = 0; k < row.size(); ++k)
+          builder.values()[at + static_cast<std::int64_t>(k)] =
+              uniform(mix(s.seed, static_cast<std::uint64_t>(i), k));
+      });
+  });
+  return builder.freeze();
+}
+
+}  // namespace protean::generate_detail

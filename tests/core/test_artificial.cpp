@@ -1,0 +1,108 @@
+// Generated matrices have the features they were asked for, or say where that cannot be.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "core/statistics.hpp"
+#include "support/battery.hpp"
+
+namespace protean::test {
+namespace {
+
+// Mean distance from the first to the last entry of a row, as a part of the columns.
+double mean_span(const SparsityPattern& p) {
+  double sum = 0;
+  std::int64_t rows = 0;
+  for (std::int64_t i = 0; i < p.rows; ++i) {
+    if (p.row_length(i) == 0) continue;
+    sum += p.row(i).back() - p.row(i).front() + 1;
+    ++rows;
+  }
+  return rows > 0 ? sum / static_cast<double>(rows) / static_cast<double>(p.cols) : 0;
+}
+
+bool near(double got, double wanted, double relative, double absolute = 0) {
+  return std::fabs(got - wanted) <= relative * std::fabs(wanted) + absolute;
+}
+
+// Not every mix exists. An entry of a row of k has at most 2 (k - 1) / k neighbours; and k columns in a
+// window of w have 2 k / w by chance, where entries, not rows, are counted, so that the long rows of a skew
+// weigh most.
+bool possible(double mean, double skew, double neighbours, double window) {
+  const double by_chance = 2 * mean * (1 + skew) / (skew > 0 ? 2 : 1) / window;
+  return neighbours <= 0.85 * 2 * (mean - 1) / mean && by_chance <= 0.5 * neighbours;
+}
+
+TEST(Artificial, HasTheFeaturesThatWereAskedForOverAGrid) {
+  constexpr double rows = 4000;
+  int settings = 0, apart = 0;
+  for (const double mean : {5.0, 10.0, 20.0, 30.0})
+    for (const double skew : {0.0, 6.0, 12.0})
+      for (const double similarity : {0.2, 0.5, 0.85})
+        for (const double neighbours : {0.2, 0.5, 0.95, 1.4})
+          for (const double bandwidth : {0.3, 0.6}) {
+            if (!possible(mean, skew, neighbours, bandwidth * rows)) continue;
+            const CsrMatrix<double> A = generate(test_context(), "artificial",
+                                                 {{"rows", rows},
+                                                  {"mean", mean},
+                                                  {"deviation", skew > 0 ? 0.0 : 0.2 * mean},
+                                                  {"skew", skew},
+                                                  {"similarity", similarity},
+                                                  {"neighbours", neighbours},
+                                                  {"bandwidth", bandwidth}});
+            const Statistics s = statistics(*test_context(), A.pattern);
+            ++settings;
+            EXPECT_NEAR(s.mean, mean, 1e-3 * mean);
+            if (skew > 0) {
+              EXPECT_TRUE(near(s.features.skew, skew, 0.01, 1 / mean)) << s.features.skew << " for " << skew;
+            } else {
+              EXPECT_TRUE(near(s.deviation, 0.2 * mean, 0.05, 0.5)) << s.deviation << " for " << 0.2 * mean;
+            }
+            const bool good = near(s.features.cross_row_similarity, similarity, 0.05) &&
+                              near(s.features.neighbours, neighbours, 0.05);
+            apart += !good;
+            EXPECT_TRUE(good) << "mean " << mean << " skew " << skew << " bandwidth " << bandwidth
+                              << ": similarity " << s.features.cross_row_similarity << " for " << similarity
+                              << ", neighbours " << s.features.neighbours << " for " << neighbours;
+            if (skew == 0 && neighbours < 0.9 && mean >= 10) {
+              EXPECT_TRUE(near(mean_span(A.pattern), bandwidth, 0.25)) << mean_span(A.pattern);
+            }
+          }
+  EXPECT_GE(settings, 200);
+  EXPECT_EQ(apart, 0) << "of " << settings;
+}
+
+TEST(Artificial, IsTheSameForAnyNumberOfThreads) {
+  const GeneratorParams params{{"rows", 5000}, {"mean", 7.5}, {"deviation", 3}, {"skew", 20}, {"seed", 3}};
+  const CsrMatrix<double> one = generate(Context::host(1), "artificial", params);
+  EXPECT_TRUE(identical(one, generate(Context::host(2), "artificial", params)));
+  EXPECT_TRUE(identical(one, generate(Context::host(3), "artificial", params)));
+  EXPECT_EQ(one.nonzeros(), 37500);
+  validate(*test_context(), one.pattern);
+  GeneratorParams other = params;
+  other["seed"] = 4;
+  EXPECT_FALSE(same_pattern(one.pattern, generate(Context::host(1), "artificial", other).pattern));
+}
+
+TEST(Artificial, TakesRectanglesGammasAndCrowdedWindows) {
+  for (const GeneratorParams& params :
+       {GeneratorParams{{"rows", 300}, {"cols", 40}, {"mean", 39}, {"bandwidth", 0.01}},
+        GeneratorParams{{"rows", 2000}, {"cols", 9000}, {"mean", 12}, {"deviation", 12}, {"distribution", 1}},
+        GeneratorParams{{"rows", 1}, {"mean", 1}}, GeneratorParams{{"rows", 50}, {"mean", 0}},
+        GeneratorParams{{"rows", 1000}, {"mean", 4}, {"placement", 0}, {"bandwidth", 0.1}}}) {
+    const CsrMatrix<double> A = generate(test_context(), "artificial", params);
+    validate(*test_context(), A.pattern);
+    EXPECT_EQ(A.nonzeros(), std::llround(params.at("mean") * params.at("rows")));
+  }
+}
+
+TEST(Artificial, RefusesWhatCannotBe) {
+  EXPECT_THROW((void)generate(test_context(), "artificial", {{"rows", 10}, {"mean", 11}}), BadArgument);
+  EXPECT_THROW((void)generate(test_context(), "artificial", {{"rows", 100}, {"mean", 10}, {"skew", 10}}),
+               BadArgument);
+}
+
+}  // namespace
+}  // namespace protean::test
