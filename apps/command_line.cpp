@@ -175,7 +175,7 @@ Action add_generate(CLI::App& command) {
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(
       "Example:\n  protean generate SPEC.yaml -o A.pbin --set matrix.generate.seed=7\n"
-      "SPEC.yaml:\n  matrix: {generate: {kind: artificial, rows: 100000, mean: 20, deviation: 5, similarity: "
+      "SPEC.yaml:\n  matrix: {generate: {kind: artificial, n: 100000, mean: 20, deviation: 5, similarity: "
       "0.8}}");
   return [arguments] { return generate_file(*arguments); };
 }

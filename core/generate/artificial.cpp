@@ -57,7 +57,7 @@ struct Shape {
 
 Shape shape_of(const GeneratorParams& p) {
   Shape s{};
-  s.rows = static_cast<std::int64_t>(p.at("rows"));
+  s.rows = static_cast<std::int64_t>(p.at("n"));
   s.cols = p.at("cols") > 0 ? static_cast<std::int64_t>(p.at("cols")) : s.rows;
   s.mean = p.at("mean"), s.deviation = p.at("deviation"), s.skew = p.at("skew");
   s.similarity = p.at("similarity"), s.neighbours = p.at("neighbours");

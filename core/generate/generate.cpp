@@ -69,7 +69,7 @@ constexpr GeneratorParam banded_params[] = {{"n", "rows", 10000, 1, most, true},
                                             seed};
 
 constexpr GeneratorParam artificial_params[] = {
-    {"rows", "rows", 10000, 1, most, true},
+    {"n", "rows", 10000, 1, most, true},
     {"cols", "columns, 0 for as many as rows", 0, 0, most, true},
     {"mean", "mean row length", 10, 0, most},
     {"deviation", "standard deviation of the row length", 0, 0, most},

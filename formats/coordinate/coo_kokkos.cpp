@@ -3,8 +3,8 @@
 // begun earlier as a carry; the carries are added in order. So there are no atomics and the result is the
 // same in every run. Source: N. Bell, M. Garland, SC 2009, doi 10.1145/1654059.1654078 (segmented reduction
 // with carries).
-#include "formats/private/coo.hpp"
 #include "core/kokkos.hpp"
+#include "formats/private/coo.hpp"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {

@@ -1,7 +1,7 @@
 // SELL-C-sigma multiplied by Kokkos, on the arrays of sell_c_sigma.cpp: one loop over slices on Kokkos' host
 // device.
-#include "formats/ell/sliced_kokkos.hpp"
 #include "core/kokkos.hpp"
+#include "formats/ell/sliced_kokkos.hpp"
 
 namespace protean::formats {
 namespace {

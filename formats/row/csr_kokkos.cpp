@@ -1,8 +1,8 @@
 // CSR multiplied by Kokkos, on the arrays of csr.cpp: one loop over rows on Kokkos' host device.
 // Source: H. C. Edwards, C. R. Trott, D. Sunderland, Kokkos, J. Parallel Distrib. Comput. 74 (2014),
 // doi 10.1016/j.jpdc.2014.07.003.
-#include "formats/private/csr.hpp"
 #include "core/kokkos.hpp"
+#include "formats/private/csr.hpp"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {

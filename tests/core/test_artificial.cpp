@@ -45,7 +45,7 @@ TEST(Artificial, HasTheFeaturesThatWereAskedForOverAGrid) {
           for (const double bandwidth : {0.3, 0.6}) {
             if (!possible(mean, skew, neighbours, bandwidth * rows)) continue;
             const CsrMatrix<double> A = generate(test_context(), "artificial",
-                                                 {{"rows", rows},
+                                                 {{"n", rows},
                                                   {"mean", mean},
                                                   {"deviation", skew > 0 ? 0.0 : 0.2 * mean},
                                                   {"skew", skew},
@@ -75,7 +75,7 @@ TEST(Artificial, HasTheFeaturesThatWereAskedForOverAGrid) {
 }
 
 TEST(Artificial, IsTheSameForAnyNumberOfThreads) {
-  const GeneratorParams params{{"rows", 5000}, {"mean", 7.5}, {"deviation", 3}, {"skew", 20}, {"seed", 3}};
+  const GeneratorParams params{{"n", 5000}, {"mean", 7.5}, {"deviation", 3}, {"skew", 20}, {"seed", 3}};
   const CsrMatrix<double> one = generate(Context::host(1), "artificial", params);
   EXPECT_TRUE(identical(one, generate(Context::host(2), "artificial", params)));
   EXPECT_TRUE(identical(one, generate(Context::host(3), "artificial", params)));
@@ -88,19 +88,19 @@ TEST(Artificial, IsTheSameForAnyNumberOfThreads) {
 
 TEST(Artificial, TakesRectanglesGammasAndCrowdedWindows) {
   for (const GeneratorParams& params :
-       {GeneratorParams{{"rows", 300}, {"cols", 40}, {"mean", 39}, {"bandwidth", 0.01}},
-        GeneratorParams{{"rows", 2000}, {"cols", 9000}, {"mean", 12}, {"deviation", 12}, {"distribution", 1}},
-        GeneratorParams{{"rows", 1}, {"mean", 1}}, GeneratorParams{{"rows", 50}, {"mean", 0}},
-        GeneratorParams{{"rows", 1000}, {"mean", 4}, {"placement", 0}, {"bandwidth", 0.1}}}) {
+       {GeneratorParams{{"n", 300}, {"cols", 40}, {"mean", 39}, {"bandwidth", 0.01}},
+        GeneratorParams{{"n", 2000}, {"cols", 9000}, {"mean", 12}, {"deviation", 12}, {"distribution", 1}},
+        GeneratorParams{{"n", 1}, {"mean", 1}}, GeneratorParams{{"n", 50}, {"mean", 0}},
+        GeneratorParams{{"n", 1000}, {"mean", 4}, {"placement", 0}, {"bandwidth", 0.1}}}) {
     const CsrMatrix<double> A = generate(test_context(), "artificial", params);
     validate(*test_context(), A.pattern);
-    EXPECT_EQ(A.nonzeros(), std::llround(params.at("mean") * params.at("rows")));
+    EXPECT_EQ(A.nonzeros(), std::llround(params.at("mean") * params.at("n")));
   }
 }
 
 TEST(Artificial, RefusesWhatCannotBe) {
-  EXPECT_THROW((void)generate(test_context(), "artificial", {{"rows", 10}, {"mean", 11}}), BadArgument);
-  EXPECT_THROW((void)generate(test_context(), "artificial", {{"rows", 100}, {"mean", 10}, {"skew", 10}}),
+  EXPECT_THROW((void)generate(test_context(), "artificial", {{"n", 10}, {"mean", 11}}), BadArgument);
+  EXPECT_THROW((void)generate(test_context(), "artificial", {{"n", 100}, {"mean", 10}, {"skew", 10}}),
                BadArgument);
 }
 
