@@ -15,12 +15,17 @@
 #include <protean/core/vector.hpp>
 #include <protean/formats/catalogue.hpp>
 #include <protean/formats/choose.hpp>
+#include <protean/formats/survey.hpp>
 #include <protean/operators/adaptive_operator.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/callback_operator.hpp>
+#include <protean/operators/cost_model.hpp>
 #include <protean/operators/element_operator.hpp>
+#include <protean/operators/forecast.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/switch_policy.hpp>
 #include <protean/preconditioners/callback_preconditioner.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
+#include <protean/solvers/auto_switcher.hpp>
 #include <protean/solvers/format_schedule.hpp>
 #include <protean/solvers/solver.hpp>

@@ -20,6 +20,7 @@
 #include "apps/generate.hpp"
 #include "apps/inspect.hpp"
 #include "apps/solve.hpp"
+#include "apps/tune.hpp"
 #include "core/error.hpp"
 
 namespace protean::apps {
@@ -63,6 +64,9 @@ Action add_solve(CLI::App& command) {
       ->type_name("F.json");
   add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no summary");
+  command.add_flag(
+      "--explain", arguments->explain,
+      "With schedule: {policy: auto}: print the formats with predicted and real times, and each decision");
   command.footer(
       "Examples:\n"
       "  protean solve P.yaml --set solver.relative_tolerance=1e-10 --set preconditioner.type=jacobi\n"
@@ -180,6 +184,29 @@ Action add_generate(CLI::App& command) {
   return [arguments] { return generate_file(*arguments); };
 }
 
+Action add_tune(CLI::App& command) {
+  const auto arguments = std::make_shared<TuneArguments>();
+  command
+      .add_option("-o,--output", arguments->output, "Machine table (YAML); one that is there is gone on with")
+      ->type_name("F.yaml")
+      ->capture_default_str();
+  command.add_option("--budget", arguments->budget, "Spend about this many seconds at most")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");
+  command.add_flag("--quiet", arguments->quiet, "Errors only");
+  command.footer(
+      "Example:\n"
+      "  protean tune -o machine.yaml && PROTEAN_MACHINE=machine.yaml protean solve P.yaml\n\n"
+      "`format: auto` and `schedule: {policy: auto}` predict with the table; without one, with figures of "
+      "another "
+      "machine.\n"
+      "Ctrl-C keeps what is done; the same command goes on from there.\n"
+      "Exit codes: 0 done or out of budget, 1 interrupted, 2 bad input, 3 out of resources.");
+  return [arguments] { return tune(*arguments); };
+}
+
 struct Command {
   std::string_view name, about;
   Action (*add)(CLI::App&);
@@ -191,6 +218,7 @@ constexpr Command commands[] = {
     {"formats", "List the storage formats, or describe one", add_formats},
     {"inspect", "Say what a matrix looks like and what each format would make of it", add_inspect},
     {"generate", "Write a generated matrix to a file", add_generate},
+    {"tune", "Measure this machine, for predictions of products and conversions", add_tune},
     {"convert", "Rewrite a matrix in another file format", add_convert},
 };
 

@@ -12,6 +12,7 @@
 #include "apps/clock.hpp"
 #include "apps/compare_report.hpp"
 #include "apps/interrupt.hpp"
+#include "apps/machine_file.hpp"
 #include "apps/progress.hpp"
 #include "apps/suite.hpp"
 #include "apps/system.hpp"
@@ -147,7 +148,8 @@ class Comparer {
     const LinearSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     result_.read_seconds = clock_.total();
-    const FormatChoice choice = choose_format(statistics(*host, system.csr.pattern));
+    const FormatChoice choice = choose_format(
+        system.csr.pattern, CostModel(choose_machine({}).table, spaces.front()), {.space = spaces.front()});
     result_.automatic_reason = choice.reason;
 
     std::size_t left = 0;

@@ -9,6 +9,7 @@
 
 #include "apps/clock.hpp"
 #include "apps/json.hpp"
+#include "apps/machine_file.hpp"
 #include "apps/progress.hpp"
 #include "apps/system.hpp"
 #include "core/error.hpp"
@@ -134,7 +135,7 @@ Inspection look(const ContextPtr& host, const CsrMatrix<double>& csr) {
   for (const FormatEntry* entry : catalogue())
     result.formats.push_back(
         {entry, entry->admit(*host, csr.pattern, resolve_params(*entry, {}), sizeof(double))});
-  result.choice = choose_format(result.statistics);
+  result.choice = choose_format(csr.pattern, CostModel(choose_machine({}).table, Space::host));
   result.seconds = clock.total();
   return result;
 }

@@ -106,7 +106,13 @@ Json problem_json(const Problem& p) {
   if (p.matrix.fem && !p.matrix.fem->assembled)
     json["operator"] = {
         {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
-  if (p.schedule.automatic) json["schedule"] = {{"policy", "auto"}};
+  if (p.schedule.automatic) {
+    json["schedule"] = {{"policy", "auto"},
+                        {"machine", path(p.schedule.machine)},
+                        {"worst_factor", p.schedule.policy.worst_factor},
+                        {"most_switches", p.schedule.policy.most_switches}};
+    if (p.schedule.overlapped) json["schedule"]["overlapped"] = *p.schedule.overlapped;
+  }
   for (const SchedulePoint& point : p.schedule.points) {
     Json entry;
     if (point.trigger == ScheduleTrigger::iteration)

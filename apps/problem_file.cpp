@@ -270,7 +270,7 @@ class ProblemReader {
 
   void read_operator(const Node& node) {
     const Section section(node, "operator",
-                          {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant"});
+                          {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant", "expected_iterations"});
     OperatorSpec& op = problem_.op;
     const bool on_elements = problem_.matrix.fem && !problem_.matrix.fem->assembled;
     if (on_elements)
@@ -284,6 +284,10 @@ class ProblemReader {
     op.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
     op.threads = static_cast<int>(section.integer("threads", 0, 0, 1024));
     op.deterministic = section.word("deterministic", "false", {"true", "false"}) == "true";
+    op.expected_iterations = section.integer("expected_iterations", 0, 1, 1'000'000'000);
+    if (op.expected_iterations > 0 && op.format != "auto")
+      fail(section.find("expected_iterations")->place,
+           fmt::format("operator.expected_iterations is for format auto only; the format is {}", op.format));
     if (const Node* kernel = section.find("kernel"))
       op.kernel = read_kernel(*kernel, "operator.kernel", op.format);
     if (const Node* parameters = section.find("parameters"))
@@ -350,11 +354,19 @@ class ProblemReader {
            "a schedule changes the storage format of an assembled matrix; with matrix.generate.storage: "
            "element there is none");
     if (node.kind == Node::Kind::map) {
-      const Section section(node, "schedule", {"policy"});
+      const Section section(node, "schedule",
+                            {"policy", "machine", "overlapped", "worst_factor", "most_switches"});
       if (!section.has("policy"))
         fail(node.place, "schedule needs a list of points, or the key 'policy' with the value auto");
       (void)section.word("policy", "auto", {"auto"});
       schedule.automatic = true;
+      schedule.machine = read_path(section, "machine");
+      if (section.has("overlapped"))
+        schedule.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
+      PolicyOptions& policy = schedule.policy;
+      policy.worst_factor = section.number("worst_factor", policy.worst_factor, 1, 10);
+      policy.forecast_factor = std::max(policy.forecast_factor, policy.worst_factor);
+      policy.most_switches = static_cast<int>(section.integer("most_switches", policy.most_switches, 0, 100));
       return;
     }
     if (node.kind != Node::Kind::list)

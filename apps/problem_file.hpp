@@ -13,6 +13,7 @@
 #include "core/csr.hpp"
 #include "core/generate/generate.hpp"
 #include "operators/assembled_matrix.hpp"
+#include "operators/switch_policy.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/format_schedule.hpp"
 #include "solvers/solver.hpp"
@@ -66,12 +67,16 @@ struct OperatorSpec {
   Space space = Space::host;
   int threads = 0;             // 0: what OMP_NUM_THREADS says, or all
   bool deterministic = false;  // of the context
+  std::int64_t expected_iterations = 0;  // for format auto; 0: not known
 };
 
 // Changes of format while solving: points named beforehand, or left to a policy.
 struct ScheduleSpec {
   std::vector<SchedulePoint> points;
-  bool automatic = false;
+  bool automatic = false;          // by the policy, with
+  FilePath machine;                // the table to predict with; empty: see choose_machine()
+  std::optional<bool> overlapped;  // empty: where there is a processor to spare
+  PolicyOptions policy;            // the rest
   Place place;
 };
 

@@ -114,6 +114,38 @@ std::string report_json(const SolveRecord& r) {
                                  {"action", to_string(event.action)},
                                  {"to", event.to},
                                  {"reason", event.reason}});
+  for (const DecisionRecord& d : r.policy.decisions)
+    json["decisions"].push_back({{"iteration", d.iteration},
+                                 {"seconds", d.seconds},
+                                 {"action", to_string(d.action)},
+                                 {"to", d.format},
+                                 {"reason", d.reason},
+                                 {"gain_seconds_per_iteration", number(d.gain_seconds)},
+                                 {"cost_seconds", number(d.cost_seconds)},
+                                 {"cost_at_most_seconds", number(d.worst_seconds)},
+                                 {"spent_seconds", number(d.excess_seconds)},
+                                 {"allowed_seconds", number(d.allowed_seconds)},
+                                 {"remaining_iterations",
+                                  {{"known", d.remaining.known},
+                                   {"low", number(d.remaining.low)},
+                                   {"likely", number(d.remaining.likely)},
+                                   {"high", number(d.remaining.high)}}}});
+  if (r.problem.schedule.automatic) {
+    json["policy"] = {{"machine", r.policy.machine}, {"candidates", Json::array()}};
+    for (const CandidateRecord& c : r.policy.candidates)
+      json["policy"]["candidates"].push_back(
+          {{"format", c.format},
+           {"admitted", c.admitted},
+           {"why", c.why},
+           {"bytes", c.bytes},
+           {"ran", c.ran},
+           {"lost", c.lost},
+           {"predicted",
+            {{"product_seconds", c.predicted_product},
+             {"convert_seconds", c.predicted_convert},
+             {"uncertainty", c.uncertainty}}},
+           {"measured", {{"product_seconds", c.measured_product}, {"convert_seconds", c.measured_convert}}}});
+  }
   json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
   if (r.elements > 0) json["matrix"]["elements"] = r.elements;
   json["machine"] = machine_json(r.threads);
@@ -187,6 +219,8 @@ std::string summary(const SolveRecord& r) {
   for (std::size_t i = 0; i < r.switches.size(); ++i)
     row(i == 0 ? "switches" : "",
         fmt::format("it {}: {}", r.switches[i].iteration, switch_text(r.switches[i])));
+  if (r.switches.empty() && !r.policy.decisions.empty())
+    row("switches", "none: " + r.policy.decisions.back().reason);
   for (const FailedSwitch& failed : r.failed_switches)
     row("", fmt::format("it {}: not to {} ({}): {}", failed.iteration, failed.to, to_string(failed.failure),
                         failed.why));

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "apps/build_info.hpp"
 #include "apps/clock.hpp"
 #include "apps/interrupt.hpp"
+#include "apps/machine_file.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
 #include "apps/system.hpp"
@@ -14,6 +16,8 @@
 #include "core/io/matrix_market.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/survey.hpp"
+#include "solvers/auto_switcher.hpp"
 
 namespace protean::apps {
 namespace {
@@ -36,14 +40,23 @@ class Observer final : public SolveObserver {
   std::vector<IterationInfo> history_;
 };
 
-const FormatEntry& pick_format(const Context& context, const CsrMatrix<double>& csr, const OperatorSpec& op,
-                               std::string& reason) {
+const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& problem, std::string& reason) {
+  const OperatorSpec& op = problem.op;
+  if (problem.schedule.automatic && op.format == "auto") {
+    reason = "csr, from which the policy changes when that pays";
+    return find_format("csr");
+  }
   if (op.format != "auto") return find_format(op.format);
   if (op.kernel != "native") {
     reason = fmt::format("csr, the plainest format, since kernel {} was asked for", op.kernel);
     return find_format("csr");
   }
-  const FormatChoice choice = choose_format(statistics(context, csr.pattern));
+  const FormatChoice choice =
+      choose_format(csr.pattern, CostModel(choose_machine({}).table, op.space),
+                    {.space = op.space,
+                     .expected_iterations = op.expected_iterations,
+                     .products_per_iteration = problem.solver.method == "bicgstab" ? 2.0 : 1.0,
+                     .deterministic = op.deterministic});
   reason = choice.reason;
   return find_format(choice.id);
 }
@@ -71,6 +84,46 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   return text;
 }
 
+// The policy in this solve, and what it has been told.
+struct PolicyRun {
+  ChosenMachine machine;
+  std::vector<SwitchTarget> targets;
+  AutoSwitcher<double> switcher;
+
+  PolicyRun(const Problem& problem, AdaptiveOperator<double>& A, const SparsityPattern& pattern,
+            SolveObserver& observer, Progress& progress)
+      : machine(choose_machine(problem.schedule.machine.path)),
+        switcher(
+            A, CostModel(machine.table, A.context()->space()),
+            [this, &pattern, space = A.context()->space(), deterministic = problem.op.deterministic] {
+              targets = survey_formats(pattern, space, deterministic);
+              return targets;
+            },
+            options(problem, *A.context()), &observer) {
+    switcher.on_switch = [&progress](const std::string& text) { progress.note(text); };
+  }
+  PolicyRun(const PolicyRun&) = delete;
+  PolicyRun& operator=(const PolicyRun&) = delete;
+
+  Explanation explanation() const {
+    return {
+        machine.from, switcher.candidates(), {switcher.decisions().begin(), switcher.decisions().end()}, {}};
+  }
+
+ private:
+  static AutoSwitchOptions options(const Problem& problem, const Context& context) {
+    AutoSwitchOptions result;
+    result.policy = problem.schedule.policy;
+    // Beside the solve a build needs a processor of its own; a GPU has room.
+    result.policy.overlapped = problem.schedule.overlapped.value_or(context.space() == Space::device ||
+                                                                    context.threads() < machine_info().cores);
+    const StoppingRule& rule = problem.solver.options.stopping;
+    result.goal = rule.relative_tolerance, result.absolute_goal = rule.absolute_tolerance;
+    result.max_iterations = rule.max_iterations;
+    return result;
+  }
+};
+
 // One line for a terminal.
 std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>& A) {
   if (event.action != ScheduleEvent::Action::switched)
@@ -90,10 +143,8 @@ int solve(const SolveArguments& arguments) {
                              arguments.report,
                              {std::make_shared<const std::string>("--report " + arguments.report), 0, 0}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
-  if (problem.schedule.automatic)
-    fail(problem.schedule.place,
-         "schedule.policy is not available in this version; name the points at which to change the format, "
-         "such as schedule: [{at_iteration: 20, format: sell-packed}]");
+  if (arguments.explain && !problem.schedule.automatic)
+    throw BadArgument("--explain tells of schedule: {policy: auto}; add --set schedule.policy=auto");
   require_inputs(problem);
   require_outputs(problem);
 
@@ -137,13 +188,13 @@ int solve(const SolveArguments& arguments) {
     record.matrix_bytes = system.elements->bytes();
     A = std::move(system.elements);
   } else {
-    const FormatEntry& entry = pick_format(*host, csr, problem.op, record.format_reason);
+    const FormatEntry& entry = pick_format(csr, problem, record.format_reason);
     auto matrix = make_matrix(entry, source, context, problem.op.parameters, problem.op.kernel);
     context->synchronize();
     record.format = entry.id, record.kernel = matrix->kernel(), record.parameters = matrix->params();
     record.kernel_note = kernel_note(entry, context->space(), matrix->kernel());
     record.matrix_bytes = matrix->bytes();
-    if (problem.schedule.points.empty()) {
+    if (problem.schedule.points.empty() && !problem.schedule.automatic) {
       A = std::move(matrix);
     } else {
       auto changing = std::make_unique<AdaptiveOperator<double>>(source, std::move(matrix));
@@ -162,21 +213,30 @@ int solve(const SolveArguments& arguments) {
   record.seconds.setup = clock.lap();
 
   Observer observer(progress, problem.solver.options.stopping, static_cast<bool>(problem.output.history));
+  std::optional<PolicyRun> policy;
   std::optional<FormatSchedule<double>> schedule;
-  if (adaptive)
+  if (adaptive && problem.schedule.automatic)
+    policy.emplace(problem, *adaptive, csr.pattern, observer, progress);
+  else if (adaptive)
     schedule.emplace(*adaptive, problem.schedule.points, &observer, [&](const ScheduleEvent& event) {
       progress.note(fmt::format("it {}: {}", event.iteration, describe(event, *adaptive)));
     });
   const InterruptGuard guard;
-  record.result =
-      solver->solve(*A, b, x, M.get(), schedule ? static_cast<SolveObserver*>(&*schedule) : &observer);
+  SolveObserver* const watching = policy     ? static_cast<SolveObserver*>(&policy->switcher)
+                                  : schedule ? static_cast<SolveObserver*>(&*schedule)
+                                             : &observer;
+  record.result = solver->solve(*A, b, x, M.get(), watching);
+  if (policy) policy->switcher.finish();
   if (schedule) {
     schedule->finish();
-    record.switches.assign(adaptive->history().begin(), adaptive->history().end());
-    record.failed_switches.assign(adaptive->failures().begin(), adaptive->failures().end());
     record.decisions = schedule->events();
   }
+  if (adaptive) {
+    record.switches.assign(adaptive->history().begin(), adaptive->history().end());
+    record.failed_switches.assign(adaptive->failures().begin(), adaptive->failures().end());
+  }
   record.seconds.solve = clock.lap();
+  if (policy) record.policy = policy->explanation();
   if (context != host) {
     x = moved(host, *context, std::move(x));
     record.seconds.download = clock.lap();
@@ -199,7 +259,11 @@ int solve(const SolveArguments& arguments) {
   record.seconds.total = clock.total();
   if (problem.output.report) write_file(problem.output.report.path, report_json(record));
   if (!arguments.quiet) {
-    const std::string text = summary(record);
+    std::string text = summary(record);
+    if (arguments.explain) {
+      record.policy.real = measure_candidates(source, context, policy->targets);
+      text += explain_text(record.policy);
+    }
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (std::fflush(stdout) != 0)
       throw Error("cannot write the summary to the standard output: no space, or it was closed");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/build_info.hpp"
+#include "apps/explain.hpp"
 #include "apps/problem_file.hpp"
 #include "core/csr.hpp"
 #include "formats/choose.hpp"
@@ -17,6 +18,7 @@ struct SolveArguments {
   std::string report;                 // besides or instead of output.report; relative to the working folder
   int threads = 0;                    // 0: as the problem file says
   bool quiet = false;
+  bool explain = false;  // print what the policy knew and decided, and measure what it predicted
 };
 
 // upload and download are copies to and from a GPU, 0 on the CPU.
@@ -42,6 +44,8 @@ struct SolveRecord {
   std::vector<SwitchRecord> switches;
   std::vector<FailedSwitch> failed_switches;
   std::vector<ScheduleEvent> decisions;
+  // Of schedule: {policy: auto}.
+  Explanation policy;
   std::string advice;           // empty when converged
   std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, where x* is known
   Seconds seconds;

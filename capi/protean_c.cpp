@@ -12,7 +12,6 @@
 
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
-#include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "operators/element_operator.hpp"
@@ -253,7 +252,9 @@ protean_status protean_matrix_set_format(protean_matrix* matrix, const char* for
         throw BadArgument("format auto looks at a matrix in host memory; name a format on a device");
       if (!params.all().empty())
         throw BadArgument("parameters belong to one format; name it instead of auto");
-      id = choose_format(statistics(*matrix->context, matrix->csr.pattern)).id;
+      id = choose_format(matrix->csr.pattern, CostModel(builtin_machine(), Space::host),
+                         {.deterministic = matrix->context->deterministic()})
+               .id;
     }
     auto next = make_matrix(find_format(id), matrix->csr, matrix->context, params, kernel ? kernel : "");
     matrix->format = next->name();

@@ -1,9 +1,11 @@
-// Which storage format suits a matrix, by rule.
+// Which storage format suits a matrix, before a solve.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include <protean/core/statistics.hpp>
+#include <protean/core/csr.hpp>
+#include <protean/operators/cost_model.hpp>
 
 namespace protean {
 
@@ -12,15 +14,19 @@ struct FormatChoice {
   std::string reason;   // for a person
 };
 
-// What `format: auto` means. The rule, first match wins:
-//   1. fewer than 1000 nonzeros: csr; conversion would cost more than it can save
-//   2. longest row > 50 times the mean and > 1000 entries: csr, which cuts long rows between threads (sliced
-//   formats
-//      would pad)
-//   3. everything else: sell-packed
-// Rule 3 because sell-packed was the fastest format, or within a fifth of it, on every matrix of
-// docs/results/spmv-host.md (whole diagonals can be faster as dia, dense blocks as bcsr) and is refused by
-// none of them. The two thresholds are estimates, not measurements. Costs nothing beyond the statistics.
-FormatChoice choose_format(const Statistics& statistics);
+struct ChoiceOptions {
+  Space space = Space::host;
+  std::int64_t expected_iterations = 0;  // 0: not known, taken to be assumed_iterations
+  double products_per_iteration = 1;     // 2 for BiCGStab
+  bool deterministic = false;            // only kernels that have that mode
+};
+inline constexpr std::int64_t assumed_iterations = 300;
+
+// What `format: auto` means: the format with the least conversion + expected iterations * product, both as
+// the model predicts them for what survey_formats() finds in the pattern (host memory); csr when no other is
+// expected to save 3 % of that, and for matrices of fewer than 1000 entries, for which nothing is worth a
+// look. Own kernels only. Takes a few products.
+FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
+                           const ChoiceOptions& options = {});
 
 }  // namespace protean

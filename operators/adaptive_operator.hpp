@@ -28,6 +28,14 @@ struct FormatSpec {
   std::string name() const;
 };
 
+// A format a matrix could have, as far as is known before it is built.
+struct SwitchTarget {
+  FormatSpec spec;
+  bool admitted = true;
+  std::string why;        // not admitted: the reason
+  std::size_t bytes = 0;  // may be an estimate
+};
+
 // One change of format that was done.
 struct SwitchRecord {
   std::int64_t iteration = 0;        // as the caller of switch_to() or adopt_prepared() said

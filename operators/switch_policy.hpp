@@ -42,7 +42,7 @@ struct PolicyOptions {
   double convert_margin = 1.25;   // a conversion is taken to need at most this many times what was predicted
   double hysteresis = 0.03;       // of an iteration: smaller gains are not worth a change
   int most_switches = 3;          // going back to the first format does not count
-  int trial_products = 4;         // until the product of a new format counts as measured
+  int trial_products = 8;         // until the product of a new format counts as measured
   bool overlapped = true;         // build beside the solve; else it waits
   double overlap_slowdown = 0.3;  // of an iteration while a build runs beside it
   double overlap_stretch = 2;     // how many times longer a build takes beside the solve

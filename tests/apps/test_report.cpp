@@ -1,4 +1,4 @@
-// Progress line, durations, formats as JSON, the choice of `auto`.
+// Progress line, durations, formats as JSON.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,6 @@
 #include "apps/progress.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
-#include "formats/choose.hpp"
 
 namespace protean::apps {
 namespace {
@@ -77,22 +76,6 @@ TEST(Formats, OneOrAnErrorWithAHint) {
     } catch (const BadArgument& error) {
       EXPECT_NE(std::string(error.what()).find("Did you mean 'csr'"), std::string::npos) << error.what();
     }
-  }
-}
-
-TEST(ChooseFormat, EveryRuleNamesAFormatThereIs) {
-  Statistics small;
-  small.nonzeros = 10;
-  EXPECT_EQ(choose_format(small).id, "csr");
-  Statistics skewed;
-  skewed.nonzeros = 1000000, skewed.longest = 50000, skewed.mean = 10;
-  EXPECT_EQ(choose_format(skewed).id, "csr");
-  Statistics usual;
-  usual.nonzeros = 1000000, usual.longest = 27, usual.mean = 26;
-  EXPECT_EQ(choose_format(usual).id, "sell-packed");
-  for (const Statistics& s : {small, skewed, usual}) {
-    EXPECT_NO_THROW((void)find_format(choose_format(s).id));
-    EXPECT_FALSE(choose_format(s).reason.empty());
   }
 }
 

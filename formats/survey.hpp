@@ -1,0 +1,35 @@
+// What every storage format would need for a matrix, estimated from a sample of its rows: cheap enough to ask
+// in the middle of a solve.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <protean/core/csr.hpp>
+#include <protean/operators/adaptive_operator.hpp>
+
+namespace protean {
+
+// A part of a pattern that looks like the whole: blocks of neighbouring rows from all over it, moved together
+// along their diagonals, so that diagonals, blocks and slices are what they were.
+struct PatternSample {
+  SparsityPattern pattern;  // rows of it; the columns are as wide as the shifts make them
+  double share = 1;         // of the entries of the whole
+};
+
+// At most about `entries` entries in `blocks` blocks, whose first rows are multiples of 192; the block with
+// the longest row is among them when that is longer than all others sampled. The whole pattern when it is not
+// much larger than that. Host patterns only. O(rows + entries) time: all row pointers are read, the columns
+// of the sample alone.
+PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
+                          std::int64_t entries = 16384, int blocks = 8);
+
+// Every format of the catalogue with exact values, default parameters, and every kernel of it that this build
+// has in `space`, in the order of the catalogue. A format is asked by its own admit() about the sample (on
+// the host, whatever the space); bytes are scaled by those of csr. Host patterns only. With `deterministic`,
+// kernels that have that mode. Takes a few products at most.
+std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
+                                         bool deterministic = false, std::size_t value_bytes = 8);
+
+}  // namespace protean

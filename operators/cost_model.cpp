@@ -1,0 +1,126 @@
+#include "operators/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace protean {
+namespace {
+
+constexpr std::string_view csr = "csr";
+// How far two matrices may lie apart and still say something about each other: factors of two of the working
+// set, the mean row and the relative bytes. Chosen by leaving out one matrix at a time
+// (tests/operators/test_cost_model.cpp).
+constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5;
+constexpr double base_weight = 0.02;  // of a matrix that is unlike in everything
+constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
+
+double vector_bytes(std::int64_t rows) { return 16 * static_cast<double>(rows); }
+double traffic(std::size_t bytes, std::int64_t rows) {
+  return static_cast<double>(bytes) + vector_bytes(rows);
+}
+
+const MeasuredFormat* find(const MeasuredMatrix& matrix, std::string_view format) {
+  for (const MeasuredFormat& measured : matrix.formats)
+    if (measured.format == format) return &measured;
+  return nullptr;
+}
+
+double squared(double x) { return x * x; }
+
+// Closeness of two matrices, 1 for the same.
+double weight(const CostQuery& query, std::size_t bytes, const MeasuredMatrix& matrix,
+              const MeasuredFormat& own, const MeasuredFormat& reference) {
+  const double size = std::log2(traffic(query.csr_bytes, query.rows) / traffic(reference.bytes, matrix.rows));
+  const double row = std::log2(static_cast<double>(query.nonzeros) / static_cast<double>(query.rows) *
+                               static_cast<double>(matrix.rows) / static_cast<double>(matrix.nonzeros));
+  const double relative = std::log2(static_cast<double>(bytes) / static_cast<double>(query.csr_bytes) *
+                                    static_cast<double>(reference.bytes) / static_cast<double>(own.bytes));
+  return base_weight + std::exp(-0.5 * (squared(size / size_scale) + squared(row / row_scale) +
+                                        squared(relative / bytes_scale)));
+}
+
+struct Weighted {
+  double value, weight;
+};
+
+// Conversions that met fresh memory can take five times as long as others, on several matrices at that; a
+// quantile below the median passes over them.
+constexpr double conversion_quantile = 0.4, conversion_base_weight = 0.1;
+double weighted_quantile(std::vector<Weighted> values) {
+  std::sort(values.begin(), values.end(),
+            [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
+  double total = 0, below = 0;
+  for (const Weighted& v : values) total += v.weight;
+  for (const Weighted& v : values)
+    if ((below += v.weight) >= conversion_quantile * total) return v.value;
+  return values.empty() ? 0 : values.back().value;
+}
+
+}  // namespace
+
+CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view format,
+                                        std::size_t bytes) const {
+  double total = 0, closest = 0, sum = 0, squares = 0;
+  std::vector<Weighted> conversions;
+  for (const MeasuredMatrix& matrix : table_->matrices) {
+    if (matrix.space != space_) continue;
+    const MeasuredFormat *own = find(matrix, format), *reference = find(matrix, csr);
+    if (!own || !reference) continue;
+    const double w = weight(query, bytes, matrix, *own, *reference);
+    const double log_bandwidth =
+        std::log(traffic(own->bytes, matrix.rows) / own->product_seconds * reference->product_seconds /
+                 traffic(reference->bytes, matrix.rows));
+    total += w, closest = std::max(closest, w);
+    sum += w * log_bandwidth, squares += w * squared(log_bandwidth);
+    // A conversion of no time (shared arrays) counts as a thousandth of a product.
+    conversions.push_back({std::log(std::max(own->convert_seconds / reference->product_seconds, 1e-3)),
+                           w + conversion_base_weight});
+  }
+  Estimate result;
+  if (conversions.empty()) return result;
+  result.known = true;
+  result.log_bandwidth = sum / total;
+  const double variance = std::max(0.0, squares / total - squared(result.log_bandwidth));
+  result.deviation = format == csr ? 0
+                                   : std::sqrt(variance + squared(least_deviation) +
+                                               squared(unlike_deviation * (1 - std::min(closest, 1.0))));
+  result.log_conversion = weighted_quantile(std::move(conversions));
+  return result;
+}
+
+double CostModel::csr_bandwidth(const CostQuery& query) const {
+  double total = 0, sum = 0;
+  for (const MeasuredMatrix& matrix : table_->matrices) {
+    const MeasuredFormat* reference = matrix.space == space_ ? find(matrix, csr) : nullptr;
+    if (!reference) continue;
+    const double w = weight(query, query.csr_bytes, matrix, *reference, *reference);
+    total += w, sum += w * std::log(traffic(reference->bytes, matrix.rows) / reference->product_seconds);
+  }
+  return total > 0 ? std::exp(sum / total) : 0;
+}
+
+CostPrediction CostModel::relative(const CostQuery& query, std::string_view format, std::size_t bytes,
+                                   std::string_view running, std::size_t running_bytes,
+                                   double running_seconds) const {
+  const Estimate target = estimate(query, format, bytes), present = estimate(query, running, running_bytes);
+  if (!target.known || !present.known) return {};
+  const double in_csr = running_seconds * traffic(query.csr_bytes, query.rows) /
+                        traffic(running_bytes, query.rows) * std::exp(present.log_bandwidth);
+  CostPrediction result;
+  result.known = true;
+  result.product_seconds = in_csr * traffic(bytes, query.rows) / traffic(query.csr_bytes, query.rows) /
+                           std::exp(target.log_bandwidth);
+  result.convert_seconds = in_csr * std::exp(target.log_conversion);
+  result.uncertainty = std::hypot(target.deviation, present.deviation);
+  return result;
+}
+
+CostPrediction CostModel::absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const {
+  const double bandwidth = csr_bandwidth(query);
+  if (bandwidth <= 0) return {};
+  return relative(query, format, bytes, csr, query.csr_bytes,
+                  traffic(query.csr_bytes, query.rows) / bandwidth);
+}
+
+}  // namespace protean

@@ -1,0 +1,380 @@
+#include "solvers/auto_switcher.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cmath>
+
+namespace protean {
+namespace {
+
+constexpr std::int64_t pace_block = 8;       // iterations of one mean
+constexpr std::size_t most_means = 64;       // kept; older ones go
+constexpr std::int64_t first_look = 8;       // iteration
+constexpr int products_timed = 4;            // on a device
+constexpr std::size_t most_decisions = 500;  // remembered
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
+
+// Words of a sentence that begin with a letter, units left out.
+std::string without_numbers(const std::string& text) {
+  std::string words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (end - begin > 3 && std::isalpha(static_cast<unsigned char>(text[begin])))
+      words += text.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  return words;
+}
+
+}  // namespace
+
+template <class T>
+void AutoSwitcher<T>::Pace::add(double seconds) {
+  total_ += seconds, ++count_;
+  open_ += seconds;
+  if (++open_count_ < pace_block) return;
+  if (means_.size() == most_means) means_.erase(means_.begin());
+  means_.push_back(open_ / static_cast<double>(open_count_));
+  open_ = 0, open_count_ = 0;
+}
+
+template <class T>
+double AutoSwitcher<T>::Pace::seconds() const {
+  if (means_.size() < 3) return count_ > 0 ? total_ / static_cast<double>(count_) : 0;
+  std::vector<double> sorted = means_;
+  const auto middle = sorted.begin() + std::ssize(sorted) / 2;
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+template <class T>
+AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
+                              const AutoSwitchOptions& options, SolveObserver* inner)
+    : A_(A), model_(model), survey_(std::move(survey)), options_(options), inner_(inner) {}
+
+template <class T>
+AutoSwitcher<T>::~AutoSwitcher() {
+  if (surveying_.valid()) surveying_.wait();
+}
+
+template <class T>
+bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
+  const double now = seconds_now();
+  if (begun_ < 0) {
+    begun_ = now - info.seconds;
+    if (info.relative_residual > 0)
+      options_.goal =
+          std::max(options_.goal, options_.absolute_goal * info.relative_residual / info.residual);
+    stay_seconds_ = info.seconds;  // norms and vectors cost the same in every format
+    first_products_ = A_.products();
+  } else {
+    account(now);
+  }
+  if (inner_) {
+    const bool go_on = inner_->on_iteration(info);
+    stay_seconds_ += seconds_now() - now;
+    if (!go_on) {
+      finish();
+      return false;
+    }
+  }
+  if (info.iteration != last_iteration_) forecast_.add(info.iteration, info.relative_residual);
+  last_iteration_ = info.iteration;
+  if (build_running_ || info.iteration >= next_look_) look(info);
+  last_exit_ = seconds_now();
+  return true;
+}
+
+// A device waits here; with a build under way the next iteration is as good as any.
+template <class T>
+std::int64_t AutoSwitcher<T>::next_stop() const noexcept {
+  return inner_ ? std::min(next_look_, inner_->next_stop()) : next_look_;
+}
+
+// One more iteration since on_iteration() returned.
+template <class T>
+void AutoSwitcher<T>::account(double now) {
+  const double seconds = now - last_exit_;
+  const bool undisturbed = !build_running_;
+  if (undisturbed) pace_.add(seconds), ++since_change_;
+  if (undisturbed && (!surveyed_ || current_ == first_)) {
+    first_pace_.add(seconds);
+    stay_seconds_ += seconds;
+  } else {
+    stay_seconds_ += first_pace_.seconds();
+  }
+}
+
+// Not in a solve that seems to end at once; and on the host, where the solve waits for it, its price is
+// compared with the account like that of a conversion.
+template <class T>
+bool AutoSwitcher<T>::worth_a_survey(std::int64_t iteration) const {
+  const Forecast remaining = forecast_.remaining(options_.goal, options_.max_iterations);
+  const bool long_enough = iteration >= 64 || (remaining.known && remaining.likely >= 32);
+  if (!long_enough || A_.context()->space() == Space::device) return long_enough;
+  const double price = options_.survey_seconds;
+  if (price <= (options_.policy.worst_factor - 1) * stay_seconds_) return true;
+  // A survey pays when a tenth of what remains is more than it takes.
+  return remaining.known && 0.1 * remaining.low * first_pace_.seconds() >= price &&
+         price <= (options_.policy.forecast_factor - 1) / 2 * stay_seconds_;
+}
+
+template <class T>
+bool AutoSwitcher<T>::survey_ready() {
+  if (surveyed_) return true;
+  if (!asked_) {
+    if (!worth_a_survey(last_iteration_)) return false;
+    asked_ = true;
+    // On the host at once (deferred), on a device beside the solve.
+    const bool beside = A_.context()->space() == Space::device;
+    surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, survey_);
+    if (!beside) surveying_.wait();
+  }
+  if (surveying_.valid()) {
+    if (surveying_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+    try {
+      targets_ = surveying_.get();
+    } catch (const std::exception& error) {
+      // The solve goes on as it is; with nothing but the present format no change is thought of.
+      DecisionRecord told;
+      told.iteration = last_iteration_, told.seconds = seconds_now() - begun_;
+      told.reason = fmt::format("the survey of formats failed: {}", error.what());
+      decisions_.push_back(std::move(told));
+    }
+  }
+  surveyed_ = true;
+  first_ = targets_.size();
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (targets_[i].admitted && A_.runs(targets_[i].spec)) first_ = i;
+  if (first_ == targets_.size()) {
+    const AssembledMatrix<T>& running = A_.current();
+    const bool standard = running.kernel() == kernels_in(running.entry(), A_.context()->space()).front().name;
+    targets_.push_back(
+        {{&running.entry(), running.params(), standard ? "" : std::string(running.kernel())}, true, {}, 0});
+  }
+  targets_[first_].bytes = A_.current().bytes();
+  current_ = first_;
+  for (const SwitchTarget& target : targets_) {
+    SwitchCandidate candidate;
+    candidate.name = target.spec.name(), candidate.bytes = target.bytes;
+    candidate.admitted = target.admitted, candidate.why = target.why;
+    candidates_.push_back(candidate);
+    CandidateRecord seen;
+    seen.format = candidate.name, seen.admitted = candidate.admitted, seen.why = candidate.why;
+    seen.bytes = candidate.bytes;
+    records_.push_back(std::move(seen));
+  }
+  records_[first_].ran = true;
+  return true;
+}
+
+// On a device products are queued; a few of them are timed on vectors of their own.
+template <class T>
+double AutoSwitcher<T>::time_products() const {
+  Vector<T> x(A_.context(), A_.cols()), y(A_.context(), A_.rows());
+  A_.current().apply(x, y);
+  A_.context()->synchronize();
+  const double begin = seconds_now();
+  for (int i = 0; i < products_timed; ++i) A_.current().apply(x, y);
+  A_.context()->synchronize();
+  return (seconds_now() - begin) / products_timed;
+}
+
+// The product of the present format, once it has been run undisturbed for a while.
+template <class T>
+void AutoSwitcher<T>::measure() {
+  if (build_running_ || since_change_ < options_.policy.trial_products) return;
+  SwitchCandidate& current = candidates_[current_];
+  if (A_.context()->space() == Space::host) {
+    const double measured = A_.seconds_per_product();
+    if (measured > 0) current.product_seconds = measured, current.measured = true;
+  } else if (!current.measured) {
+    current.product_seconds = time_products(), current.measured = true;
+  }
+  records_[current_].measured_product = current.product_seconds;
+}
+
+template <class T>
+void AutoSwitcher<T>::predict() {
+  const SwitchCandidate& current = candidates_[current_];
+  if (!current.measured) return;
+  const CsrMatrix<T>& source = A_.source();
+  const CostQuery query{source.rows(), source.nonzeros(), source.bytes()};
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    SwitchCandidate& candidate = candidates_[i];
+    if (!candidate.admitted || candidate.lost) continue;
+    const CostPrediction p = model_.relative(query, candidate.name, candidate.bytes, current.name,
+                                             current.bytes, current.product_seconds);
+    if (!p.known) {
+      if (i == current_ || i == first_) continue;
+      candidate.admitted = false;
+      candidate.why = "the machine table has no measurement of it";
+      records_[i].admitted = false, records_[i].why = candidate.why;
+      continue;
+    }
+    if (!candidate.measured)
+      candidate.product_seconds = p.product_seconds, candidate.uncertainty = p.uncertainty;
+    if (records_[i].measured_convert == 0)
+      candidate.convert_seconds = p.convert_seconds * (i == first_ ? 1 : conversion_scale_);
+    if (!records_[i].ran) {
+      records_[i].predicted_product = candidate.product_seconds;
+      records_[i].predicted_convert = candidate.convert_seconds;
+      records_[i].uncertainty = candidate.uncertainty;
+    }
+  }
+}
+
+template <class T>
+void AutoSwitcher<T>::look(const IterationInfo& info) {
+  if (!build_running_) next_look_ = next_look(info.iteration);
+  if (!survey_ready()) return;
+  BuildState build = BuildState::none;
+  if (build_running_) {
+    const Preparation preparation = A_.preparation();
+    build = preparation == Preparation::running ? BuildState::running : BuildState::ready;
+    if (preparation == Preparation::failed || preparation == Preparation::none) {
+      (void)A_.adopt_prepared(info.iteration);  // records why
+      lose(building_, failure());
+      build_running_ = false, since_change_ = 0;
+      return;
+    }
+  } else {
+    measure();
+    predict();
+  }
+  PolicyState state;
+  state.iteration = info.iteration, state.seconds = seconds_now() - begun_,
+  state.stay_seconds = stay_seconds_;
+  state.iteration_seconds = pace_.seconds();
+  products_per_iteration_ = info.iteration > 0 ? static_cast<double>(A_.products() - first_products_) /
+                                                     static_cast<double>(info.iteration)
+                                               : 1;
+  state.products_per_iteration = std::max(1.0, std::round(products_per_iteration_));
+  state.remaining = forecast_.remaining(options_.goal, options_.max_iterations);
+  state.candidates = candidates_, state.first = first_, state.current = current_;
+  state.switches = switches_, state.build = build, state.building = building_, state.granted = granted_;
+  const SwitchDecision decision = decide(options_.policy, state);
+  record(decision, info);
+  act(decision, info.iteration);
+}
+
+template <class T>
+void AutoSwitcher<T>::act(const SwitchDecision& decision, std::int64_t iteration) {
+  const std::size_t chosen = decision.candidate;
+  switch (decision.action) {
+    case SwitchAction::stay:
+      return;
+    case SwitchAction::begin:
+      building_ = chosen, granted_ = decision.granted;
+      if (options_.policy.overlapped) {
+        A_.prepare(targets_[chosen].spec, decision.reason, iteration);
+        build_running_ = true;
+      } else if (A_.switch_to(targets_[chosen].spec, iteration, decision.reason)) {
+        switched(chosen, "while the solve waited");
+      } else {
+        lose(chosen, failure());
+      }
+      return;
+    case SwitchAction::adopt:
+      build_running_ = false;
+      if (A_.adopt_prepared(iteration))
+        switched(chosen, "built beside the solve");
+      else
+        lose(chosen, failure());
+      return;
+    case SwitchAction::cancel:
+      build_running_ = false, since_change_ = 0;
+      A_.cancel(iteration, "it became too dear");
+      lose(chosen, decision.reason);
+      return;
+    case SwitchAction::go_back:
+      lose(current_, decision.reason);
+      if (A_.switch_to(targets_[first_].spec, iteration, decision.reason))
+        switched(first_, "again");
+      else  // it stays; not asked for again
+        candidates_[first_].product_seconds = candidates_[current_].product_seconds;
+      return;
+  }
+}
+
+template <class T>
+void AutoSwitcher<T>::lose(std::size_t candidate, std::string why) {
+  candidates_[candidate].lost = true, candidates_[candidate].why = why;
+  records_[candidate].lost = true, records_[candidate].why = std::move(why);
+}
+
+template <class T>
+std::string AutoSwitcher<T>::failure() const {
+  return A_.failures().empty() ? "it could not be built" : A_.failures().back().why;
+}
+
+template <class T>
+void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
+  const SwitchRecord& change = A_.history().back();
+  CandidateRecord& seen = records_[candidate];
+  if (candidate != first_) {
+    ++switches_;
+    // The build alone: all threads where the solve waited, fewer beside it.
+    const double stretch = change.overlapped ? options_.policy.overlap_stretch : 1;
+    if (seen.predicted_convert > 0)
+      conversion_scale_ *= std::clamp(change.convert_seconds / (stretch * seen.predicted_convert), 0.25, 4.0);
+    seen.measured_convert = change.convert_seconds;
+    candidates_[candidate].convert_seconds = change.convert_seconds / stretch;
+  }
+  seen.ran = true, seen.bytes = candidates_[candidate].bytes = change.bytes_after;
+  current_ = candidate, since_change_ = 0;
+  candidates_[candidate].measured = false;
+  pace_.clear();
+  next_look_ = change.iteration + options_.policy.trial_products;
+  if (on_switch)
+    on_switch(fmt::format("iteration {}: {} -> {}, {} ({})", change.iteration, change.from, change.to, how,
+                          milliseconds(change.convert_seconds)));
+}
+
+template <class T>
+void AutoSwitcher<T>::record(const SwitchDecision& decision, const IterationInfo& info) {
+  DecisionRecord told;
+  told.iteration = info.iteration, told.seconds = seconds_now() - begun_, told.action = decision.action;
+  told.format = candidates_[decision.candidate].name;
+  told.gain_seconds = decision.gain_seconds, told.cost_seconds = decision.cost_seconds;
+  told.worst_seconds = decision.worst_seconds, told.excess_seconds = decision.excess_seconds;
+  told.allowed_seconds = decision.allowed_seconds;
+  told.remaining = decision.remaining, told.reason = decision.reason;
+  // The same again, but for its numbers, is not worth telling.
+  if (decision.action == SwitchAction::stay && !decisions_.empty() &&
+      decisions_.back().action == SwitchAction::stay && decisions_.back().format == told.format &&
+      without_numbers(decisions_.back().reason) == without_numbers(told.reason))
+    return;
+  if (decisions_.size() < most_decisions) decisions_.push_back(std::move(told));
+}
+
+template <class T>
+void AutoSwitcher<T>::finish() {
+  if (finished_) return;
+  finished_ = true;
+  if (surveying_.valid()) surveying_.wait();
+  if (build_running_) {
+    A_.cancel(last_iteration_, "the solve ended first");
+    build_running_ = false;
+    records_[building_].why = "the solve ended before it was adopted";
+  }
+  if (surveyed_) measure();
+}
+
+template <class T>
+std::vector<CandidateRecord> AutoSwitcher<T>::candidates() const {
+  return records_;
+}
+
+template class AutoSwitcher<float>;
+template class AutoSwitcher<double>;
+
+}  // namespace protean

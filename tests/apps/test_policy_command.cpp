@@ -1,0 +1,114 @@
+// schedule: {policy: auto} in the command: report, summary, --explain.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+
+namespace protean::test {
+namespace {
+
+using Json = nlohmann::json;
+
+// A table in which sell-packed costs next to nothing and is ten times as fast as csr.
+constexpr const char* hopeful =
+    "machine: test\n"
+    "matrices:\n"
+    "  - {matrix: a, space: host, rows: 10000, nonzeros: 50000,\n"
+    "     formats: [[csr, 640000, 1e-3, 0], [sell-packed, 440000, 1e-4, 1e-6]]}\n";
+constexpr const char* hopeless =
+    "machine: test\n"
+    "matrices:\n"
+    "  - {matrix: a, space: host, rows: 10000, nonzeros: 50000,\n"
+    "     formats: [[csr, 640000, 1e-3, 0], [sell-packed, 440000, 9.9e-4, 1]]}\n";
+
+class PolicyCommand : public CommandTest {
+ protected:
+  void write_problem(const std::string& schedule, const std::string& table = hopeful) {
+    write("machine.yaml", table);
+    write("p.yaml",
+          "matrix: {generate: {kind: anisotropic-2d, n: 120, epsilon_y: 0.01}}\n"
+          "solver: {method: cg, relative_tolerance: 1.0e-9}\n"
+          "operator: {threads: 1}\n"
+          "output: {report: r.json}\n"
+          "schedule: " +
+              schedule + "\n");
+  }
+};
+
+TEST_F(PolicyCommand, ChangesToWhatTheTablePromisesAndReportsWhy) {
+  for (const char* overlapped : {"true", "false"}) {
+    write_problem(std::string("{policy: auto, machine: machine.yaml, overlapped: ") + overlapped + "}");
+    const Outcome outcome = finish(start({"solve", "p.yaml", "--explain"}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Json r = Json::parse(files()["r.json"]);
+    EXPECT_EQ(r["operator"]["format"], "csr");
+    EXPECT_LE(r["residual"]["true_relative"].get<double>(), 1e-9);
+    ASSERT_GE(r["switches"].size(), 1U);
+    EXPECT_EQ(r["switches"][0]["to"], "sell-packed");
+    bool begun = false;
+    for (const Json& d : r["decisions"]) {
+      EXPECT_FALSE(d["reason"].get<std::string>().empty());
+      if (d["action"] != "begin") continue;
+      begun = true;
+      EXPECT_EQ(d["to"], "sell-packed");
+      EXPECT_GT(d["gain_seconds_per_iteration"].get<double>(), 0);
+      EXPECT_TRUE(d["remaining_iterations"].contains("likely"));
+    }
+    EXPECT_TRUE(begun);
+    EXPECT_NE(r["policy"]["machine"].get<std::string>().find("machine.yaml"), std::string::npos);
+    int candidates = 0;
+    for (const Json& c : r["policy"]["candidates"]) {
+      ++candidates;
+      if (c["format"] == "sell-packed") {
+        EXPECT_GT(c["predicted"]["product_seconds"].get<double>(), 0);
+        EXPECT_GT(c["measured"]["product_seconds"].get<double>(), 0);
+        EXPECT_TRUE(c["ran"].get<bool>());
+      }
+      if (c["format"] == "ell") {
+        EXPECT_NE(c["why"].get<std::string>().find("no measurement"), std::string::npos);
+      }
+    }
+    EXPECT_GE(candidates, 11);
+    EXPECT_NE(outcome.out.find("csr -> sell-packed"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("Predictions from the machine table"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("would save"), std::string::npos) << outcome.out;
+  }
+}
+
+TEST_F(PolicyCommand, StaysAndSaysWhy) {
+  write_problem("{policy: auto, machine: machine.yaml}", hopeless);
+  const Outcome outcome = finish(start({"solve", "p.yaml", "--explain"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json r = Json::parse(files()["r.json"]);
+  EXPECT_TRUE(r["switches"].empty());
+  ASSERT_FALSE(r["decisions"].empty());
+  EXPECT_NE(outcome.out.find("switches     none: no format is expected to be faster"), std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(PolicyCommand, TheEnvironmentNamesATableAndTheBuiltInOneIsLast) {
+  write_problem("{policy: auto}");
+  ASSERT_EQ(finish(start({"solve", "p.yaml", "--quiet"})).code, 0);
+  EXPECT_EQ(Json::parse(files()["r.json"])["policy"]["machine"], "built in");
+  setenv("PROTEAN_MACHINE", "machine.yaml", 1);
+  ASSERT_EQ(finish(start({"solve", "p.yaml", "--quiet"})).code, 0);
+  unsetenv("PROTEAN_MACHINE");
+  EXPECT_EQ(Json::parse(files()["r.json"])["policy"]["machine"], "machine.yaml");
+}
+
+TEST_F(PolicyCommand, WhatIsWrongIsRefused) {
+  write_problem("{policy: auto, machine: nowhere.yaml}");
+  Outcome outcome = finish(start({"solve", "p.yaml"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("no such machine table"), std::string::npos) << outcome.err;
+  write_problem("{policy: auto, worst_factor: 0.5}");
+  EXPECT_EQ(finish(start({"solve", "p.yaml"})).code, 2);
+  write_problem("[]");
+  outcome = finish(start({"solve", "p.yaml", "--explain"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("schedule.policy=auto"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace protean::test

@@ -1,0 +1,106 @@
+// Machine tables: written, read, refused, gone on with.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "apps/machine_file.hpp"
+#include "apps/tune.hpp"
+#include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
+#include "support/folder.hpp"
+
+namespace protean::apps {
+namespace {
+
+TEST(MachineFile, TheBuiltInTableComesBackFromItsText) {
+  const MachineTable& table = builtin_machine();
+  const MachineTable back = parse_machine(machine_text(table), "text");
+  EXPECT_EQ(back.machine, table.machine);
+  ASSERT_EQ(back.matrices.size(), table.matrices.size());
+  for (std::size_t i = 0; i < table.matrices.size(); ++i) {
+    const MeasuredMatrix &a = table.matrices[i], &b = back.matrices[i];
+    EXPECT_EQ(a.matrix, b.matrix);
+    EXPECT_EQ(a.space, b.space);
+    EXPECT_EQ(a.rows, b.rows);
+    EXPECT_EQ(a.nonzeros, b.nonzeros);
+    ASSERT_EQ(a.formats.size(), b.formats.size());
+    for (std::size_t k = 0; k < a.formats.size(); ++k) {
+      EXPECT_EQ(a.formats[k].format, b.formats[k].format);
+      EXPECT_EQ(a.formats[k].bytes, b.formats[k].bytes);
+      EXPECT_DOUBLE_EQ(a.formats[k].product_seconds, b.formats[k].product_seconds);
+      EXPECT_DOUBLE_EQ(a.formats[k].convert_seconds, b.formats[k].convert_seconds);
+    }
+  }
+}
+
+TEST(MachineFile, AnEmptyTableIsATable) {
+  EXPECT_TRUE(parse_machine(machine_text({"none", {}}), "text").matrices.empty());
+}
+
+TEST(MachineFile, WhatIsWrongIsSaidWithItsPlace) {
+  const auto message = [](const char* text) -> std::string {
+    try {
+      (void)parse_machine(text, "m.yaml");
+    } catch (const BadFile& error) { return error.what(); }
+    return "no error";
+  };
+  EXPECT_NE(message("matrix: {}").find("matri"), std::string::npos);
+  EXPECT_NE(message("machine: x").find("'matrices' is missing"), std::string::npos);
+  const char* no_csr =
+      "matrices:\n  - {matrix: a, space: host, rows: 5, nonzeros: 9, formats: [[ell, 10, 1e-3, 1e-2]]}";
+  EXPECT_NE(message(no_csr).find("m.yaml:2:"), std::string::npos) << message(no_csr);
+  EXPECT_NE(message(no_csr).find("no csr"), std::string::npos) << message(no_csr);
+  EXPECT_NE(message("matrices:\n  - {matrix: a, space: host, rows: 5, formats: []}").find("no 'nonzeros'"),
+            std::string::npos);
+  EXPECT_NE(
+      message("matrices:\n  - {matrix: a, space: host, rows: 5, nonzeros: 9, formats: [[csr, 10, -1, 0]]}")
+          .find("formats[0][2]"),
+      std::string::npos);
+}
+
+TEST(MachineFile, AFileThatIsNotThereIsAnErrorAndNoSilentFallback) {
+  EXPECT_THROW((void)choose_machine("/nowhere/machine.yaml"), BadFile);
+  setenv("PROTEAN_MACHINE", "/nowhere/machine.yaml", 1);
+  EXPECT_THROW((void)choose_machine(""), BadFile);
+  unsetenv("PROTEAN_MACHINE");
+  EXPECT_EQ(choose_machine("").from, "built in");
+}
+
+TEST(Tune, CasesHaveTheirOwnNames) {
+  std::set<std::string> names;
+  for (const TuneCase& one : tune_cases()) EXPECT_TRUE(names.insert(one.name).second) << one.name;
+  EXPECT_GE(names.size(), 20U);
+}
+
+TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
+  const test::Folder folder;
+  TuneArguments arguments{folder / "m.yaml", 1, 1, true};
+  std::size_t before = 0;
+  for (int run = 0; run < 60 && before < 2; ++run) {
+    ASSERT_EQ(tune(arguments), 0);
+    if (!std::filesystem::exists(arguments.output)) continue;
+    const MachineTable table = read_machine(arguments.output);
+    EXPECT_GE(table.matrices.size(), before);
+    before = table.matrices.size();
+  }
+  ASSERT_GE(before, 1U);
+  MachineTable table = read_machine(arguments.output);
+  EXPECT_GE(table.matrices[0].formats.size(), 8U);
+  EXPECT_EQ(table.matrices[0].matrix, tune_cases()[0].name);
+  // A value that a second measurement would not give.
+  table.matrices[0].formats[0].product_seconds = 123.5;
+  write_file(arguments.output, machine_text(table));
+  ASSERT_EQ(tune(arguments), 0);
+  EXPECT_EQ(read_machine(arguments.output).matrices[0].formats[0].product_seconds, 123.5);
+
+  table.machine = "another";
+  write_file(arguments.output, machine_text(table));
+  EXPECT_THROW((void)tune(arguments), BadFile);
+  arguments.budget = 0;
+  EXPECT_THROW((void)tune(arguments), BadArgument);
+}
+
+}  // namespace
+}  // namespace protean::apps

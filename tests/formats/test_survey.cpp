@@ -1,0 +1,154 @@
+// Surveys of formats from a sample of rows, and the choice of `format: auto`.
+#include "formats/survey.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
+
+namespace protean::test {
+namespace {
+
+struct Sampled {
+  const char* kind;
+  GeneratorParams params;
+};
+
+class Survey : public testing::TestWithParam<Sampled> {
+ protected:
+  ContextPtr context_ = Context::host(2);
+  CsrMatrix<double> csr_ = generate(context_, GetParam().kind, GetParam().params);
+};
+
+TEST_P(Survey, TheSampleIsAValidSmallPartWithTheSameDiagonals) {
+  const PatternSample sample = sample_rows(context_, csr_.pattern);
+  ASSERT_LT(sample.share, 0.5);
+  EXPECT_NO_THROW(validate(*context_, sample.pattern));
+  EXPECT_NEAR(static_cast<double>(sample.pattern.nonzeros) / static_cast<double>(csr_.nonzeros()),
+              sample.share, 1e-12);
+  const double mean = static_cast<double>(csr_.nonzeros()) / static_cast<double>(csr_.rows());
+  EXPECT_NEAR(static_cast<double>(sample.pattern.nonzeros) / static_cast<double>(sample.pattern.rows), mean,
+              0.15 * mean);
+  // The same distances between the entries of rows: columns moved as one.
+  const auto distances = [](const SparsityPattern& pattern) {
+    std::set<std::int64_t> found;
+    for (std::int64_t i = 0; i < pattern.rows; ++i)
+      for (const std::int32_t c : pattern.row(i)) found.insert(c - pattern.row(i).front());
+    return found;
+  };
+  const auto whole = distances(csr_.pattern);
+  for (const std::int64_t d : distances(sample.pattern)) EXPECT_TRUE(whole.contains(d)) << d;
+}
+
+TEST_P(Survey, BytesAreNearThoseOfTheWholeMatrix) {
+  int admitted = 0;
+  for (const SwitchTarget& format : survey_formats(csr_.pattern, Space::host)) {
+    if (!format.spec.kernel.empty() || format.spec.entry->id == "csc")
+      continue;  // csc: columns of a sample say nothing
+    const Admission whole = format.spec.entry->admit(*context_, csr_.pattern,
+                                                     resolve_params(*format.spec.entry, {}), sizeof(double));
+    if (format.admitted && whole.ok) {
+      ++admitted;
+      EXPECT_NEAR(static_cast<double>(format.bytes) / static_cast<double>(whole.bytes), 1, 0.12)
+          << format.spec.entry->id;
+    }
+    if (!format.admitted) {
+      EXPECT_FALSE(whole.ok) << format.spec.entry->id << ": " << format.why;
+      EXPECT_NE(format.why.find("in a sample of"), std::string::npos) << format.why;
+    }
+  }
+  EXPECT_GE(admitted, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Survey,
+                         testing::Values(Sampled{"poisson-3d", {{"n", 40.0}}},
+                                         Sampled{"poisson-2d", {{"n", 250.0}}},
+                                         Sampled{"elasticity-3d", {{"n", 20.0}}},
+                                         Sampled{"anisotropic-3d", {{"n", 40.0}}},
+                                         Sampled{"random-spd", {{"n", 40000.0}}}),
+                         [](const auto& test) {
+                           std::string name = test.param.kind;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(SampleRows, ASmallMatrixIsTakenWhole) {
+  const ContextPtr context = Context::host(1);
+  const CsrMatrix<double> csr = generate(context, "poisson-2d", {{"n", 20.0}});
+  const PatternSample sample = sample_rows(context, csr.pattern);
+  EXPECT_EQ(sample.share, 1);
+  EXPECT_EQ(sample.pattern.col, csr.pattern.col);
+}
+
+// One full row in a tridiagonal matrix.
+CsrMatrix<double> arrow(const ContextPtr& context, std::int64_t n) {
+  CsrBuilder<double> builder(context, n, n, 3 * n - 2 + n - 3);
+  std::int64_t at = 0;
+  const auto put = [&](std::int64_t col) {
+    builder.col()[at] = static_cast<std::int32_t>(col);
+    builder.values()[at++] = 1;
+  };
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (i == n / 2)
+      for (std::int64_t j = 0; j < n; ++j) put(j);
+    else
+      for (std::int64_t j = std::max<std::int64_t>(i - 1, 0); j <= std::min(i + 1, n - 1); ++j) put(j);
+    builder.set_row_ptr(i + 1, at);
+  }
+  return builder.freeze();
+}
+
+TEST(SurveyFormats, OnlyFormatsThatCutRowsForOneVeryLongRow) {
+  const ContextPtr context = Context::host(2);
+  const CsrMatrix<double> csr = arrow(context, 60000);
+  for (const SwitchTarget& format : survey_formats(csr.pattern, Space::host)) {
+    const bool cuts = format.spec.entry->id == "csr" || format.spec.entry->id == "coo";
+    EXPECT_EQ(format.admitted, cuts) << format.spec.name();
+    EXPECT_EQ(format.why.find("60000 entries") != std::string::npos, !cuts) << format.why;
+  }
+}
+
+const CostModel& model() {
+  static const CostModel built_in(builtin_machine(), Space::host);
+  return built_in;
+}
+
+TEST(ChooseFormat, FewEntriesStayInCsr) {
+  const ContextPtr context = Context::host(1);
+  EXPECT_EQ(choose_format(generate(context, "poisson-2d", {{"n", 10.0}}).pattern, model()).id, "csr");
+}
+
+TEST(ChooseFormat, AStencilOfManyIterationsIsConvertedAndOneProductIsNot) {
+  const ContextPtr context = Context::host(2);
+  const CsrMatrix<double> csr = generate(context, "poisson-3d", {{"n", 40.0}});
+  const FormatChoice once = choose_format(csr.pattern, model(), {.expected_iterations = 1});
+  EXPECT_EQ(once.id, "csr");
+  const FormatChoice often = choose_format(csr.pattern, model(), {.expected_iterations = 10000});
+  EXPECT_EQ(often.id, "dia") << often.reason;
+  EXPECT_NE(often.reason.find("10000 iterations that saves"), std::string::npos) << often.reason;
+  const FormatChoice unknown = choose_format(csr.pattern, model());
+  EXPECT_NE(unknown.reason.find("300 iterations (assumed)"), std::string::npos) << unknown.reason;
+}
+
+TEST(ChooseFormat, ALongRowIsNotPadded) {
+  const ContextPtr context = Context::host(2);
+  const FormatChoice choice =
+      choose_format(arrow(context, 60000).pattern, model(), {.expected_iterations = 10000});
+  EXPECT_EQ(choice.id, "csr") << choice.reason;
+}
+
+TEST(ChooseFormat, AnEmptyTableMeansCsr) {
+  const MachineTable empty;
+  const ContextPtr context = Context::host(1);
+  const FormatChoice choice =
+      choose_format(generate(context, "poisson-2d", {{"n", 50.0}}).pattern, CostModel(empty, Space::host));
+  EXPECT_EQ(choice.id, "csr");
+  EXPECT_NE(choice.reason.find("no measurement"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace protean::test

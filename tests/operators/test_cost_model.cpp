@@ -1,0 +1,122 @@
+// The cost model: exact where it can be, and against measured matrices left out of its table.
+#include "operators/cost_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace protean::test {
+namespace {
+
+// Every format moves its bytes at 1 GB/s, converts in `convert` csr products.
+MeasuredMatrix ideal(std::int64_t rows, std::int64_t per_row, double dia_convert = 5) {
+  MeasuredMatrix matrix{"ideal", Space::host, rows, rows * per_row, {}};
+  const auto add = [&](const char* name, double bytes, double convert) {
+    const double csr_seconds =
+        (12.0 * static_cast<double>(rows * per_row) + 16.0 * static_cast<double>(rows)) * 1e-9;
+    matrix.formats.push_back({name, static_cast<std::size_t>(bytes),
+                              (bytes + 16.0 * static_cast<double>(rows)) * 1e-9, convert * csr_seconds});
+  };
+  add("csr", 12.0 * static_cast<double>(rows * per_row), 0);
+  add("dia", 8.0 * static_cast<double>(rows * per_row), dia_convert);
+  return matrix;
+}
+
+TEST(CostModel, BytesOverBandwidthAndRelativeToWhatIsMeasured) {
+  const MachineTable table{"test", {ideal(1000, 7), ideal(100000, 7)}};
+  const CostModel model(table, Space::host);
+  const CostQuery query{1000, 7000, 84000};
+  const CostPrediction absolute = model.absolute(query, "dia", 56000);
+  ASSERT_TRUE(absolute.known);
+  EXPECT_NEAR(absolute.product_seconds, 72000e-9, 1e-12);
+  EXPECT_NEAR(absolute.convert_seconds, 5 * 100000e-9, 1e-12);
+  // A machine, or a moment, that is three times slower.
+  const CostPrediction relative = model.relative(query, "dia", 56000, "csr", 84000, 300000e-9);
+  EXPECT_NEAR(relative.product_seconds, 216000e-9, 1e-12);
+  EXPECT_NEAR(relative.convert_seconds, 15 * 100000e-9, 1e-12);
+  // And the way back.
+  const CostPrediction back = model.relative(query, "csr", 84000, "dia", 56000, 72000e-9);
+  EXPECT_NEAR(back.product_seconds, 100000e-9, 1e-12);
+}
+
+TEST(CostModel, OneSlowConversionIsPassedOver) {
+  const MachineTable table{"test", {ideal(1000, 7, 5), ideal(1000, 7, 50), ideal(1000, 7, 5)}};
+  EXPECT_NEAR(CostModel(table, Space::host).absolute({1000, 7000, 84000}, "dia", 56000).convert_seconds, 5e-4,
+              1e-9);
+}
+
+TEST(CostModel, KnowsNothingOfOtherFormatsAndSpaces) {
+  const MachineTable table{"test", {ideal(1000, 7)}};
+  EXPECT_FALSE(CostModel(table, Space::host).absolute({1000, 7000, 84000}, "ell", 56000).known);
+  EXPECT_FALSE(CostModel(table, Space::device).absolute({1000, 7000, 84000}, "dia", 56000).known);
+  EXPECT_FALSE(CostModel(MachineTable{}, Space::host).absolute({1000, 7000, 84000}, "csr", 84000).known);
+}
+
+TEST(CostModel, UnlikeMatricesMakeItLessSure) {
+  const MachineTable table{"test", {ideal(1000, 7)}};
+  const CostModel model(table, Space::host);
+  const double near = model.absolute({1000, 7000, 84000}, "dia", 56000).uncertainty;
+  const double far = model.absolute({1000000, 70000000, 840000000}, "dia", 560000000).uncertainty;
+  EXPECT_LT(near, 0.1);
+  EXPECT_GT(far, 0.2);
+}
+
+const MeasuredFormat& csr_of(const MeasuredMatrix& matrix) {
+  return *std::find_if(matrix.formats.begin(), matrix.formats.end(),
+                       [](const MeasuredFormat& f) { return f.format == "csr"; });
+}
+
+struct Errors {
+  std::vector<double> product, convert;
+  double median(std::vector<double>& e) const {
+    std::nth_element(e.begin(), e.begin() + std::ssize(e) / 2, e.end());
+    return e[e.size() / 2];
+  }
+};
+
+// Each matrix predicted from the others, relative to its measured csr; native kernels.
+Errors left_out(Space space) {
+  Errors errors;
+  for (std::size_t out = 0; out < builtin_machine().matrices.size(); ++out) {
+    const MeasuredMatrix& matrix = builtin_machine().matrices[out];
+    if (matrix.space != space) continue;
+    MachineTable rest = builtin_machine();
+    rest.matrices.erase(rest.matrices.begin() + static_cast<std::ptrdiff_t>(out));
+    const CostModel model(rest, space);
+    const MeasuredFormat& csr = csr_of(matrix);
+    for (const MeasuredFormat& f : matrix.formats) {
+      if (f.format == "csr" || f.format.find('/') != std::string::npos) continue;
+      const CostPrediction p = model.relative({matrix.rows, matrix.nonzeros, csr.bytes}, f.format, f.bytes,
+                                              "csr", csr.bytes, csr.product_seconds);
+      if (!p.known) continue;
+      errors.product.push_back(std::abs(p.product_seconds / f.product_seconds - 1));
+      errors.convert.push_back(std::abs(p.convert_seconds / f.convert_seconds - 1));
+      if (std::getenv("PROTEAN_SHOW"))
+        std::printf("%-16s %-14s product %.3f (u %.2f) convert %.2f  true ratio to csr %.2f\n",
+                    matrix.matrix.c_str(), f.format.c_str(), p.product_seconds / f.product_seconds,
+                    p.uncertainty, p.convert_seconds / f.convert_seconds,
+                    f.product_seconds / csr.product_seconds);
+    }
+  }
+  return errors;
+}
+
+TEST(CostModel, HostMatricesLeftOutOfTheTable) {
+  Errors errors = left_out(Space::host);
+  ASSERT_GE(errors.product.size(), 60U);
+  RecordProperty("product", std::to_string(errors.median(errors.product)));
+  RecordProperty("convert", std::to_string(errors.median(errors.convert)));
+  EXPECT_LT(errors.median(errors.product), 0.15);
+  EXPECT_LT(errors.median(errors.convert), 0.4);
+}
+
+TEST(CostModel, DeviceMatricesLeftOutOfTheTable) {
+  Errors errors = left_out(Space::device);
+  ASSERT_GE(errors.product.size(), 80U);
+  EXPECT_LT(errors.median(errors.product), 0.2);
+  EXPECT_LT(errors.median(errors.convert), 0.4);
+}
+
+}  // namespace
+}  // namespace protean::test

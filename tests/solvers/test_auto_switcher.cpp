@@ -1,0 +1,306 @@
+// The policy in live solves: it changes, stays, goes back, gives up, and the answer is right each time. Times
+// are not tested: the machine table says what is expected of a format, and slow formats wait.
+#include "solvers/auto_switcher.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/survey.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+// csr that waits: `wait` in products, `build_wait` while it is made.
+class Waiting final : public AssembledMatrix<double> {
+ public:
+  explicit Waiting(const BuildRequest<double>& request, std::chrono::microseconds wait)
+      : AssembledMatrix<double>(request),
+        csr_(make_matrix(find_format("csr"), request.csr, request.context)),
+        wait_(wait) {}
+  CsrMatrix<double> to_csr() const override { return csr_->to_csr(); }
+  std::size_t bytes() const noexcept override { return csr_->bytes(); }
+  void diagonal(VectorView<double> d) const override { csr_->diagonal(d); }
+
+ protected:
+  void do_update_values(const CsrMatrix<double>& csr) override { csr_->update_values(csr); }
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    if (wait_.count() > 0) std::this_thread::sleep_for(wait_);
+    csr_->apply(alpha, x, beta, y);
+  }
+
+ private:
+  std::unique_ptr<AssembledMatrix<double>> csr_;
+  std::chrono::microseconds wait_;
+};
+
+using Made = std::unique_ptr<AssembledMatrix<double>>;
+Made make_start(const BuildRequest<double>& r) {
+  return std::make_unique<Waiting>(r, std::chrono::microseconds(2000));
+}
+Made make_fast(const BuildRequest<double>& r) {
+  return std::make_unique<Waiting>(r, std::chrono::microseconds(0));
+}
+Made make_slow(const BuildRequest<double>& r) {
+  return std::make_unique<Waiting>(r, std::chrono::microseconds(8000));
+}
+Made make_broken(const BuildRequest<double>&) { throw std::runtime_error("no luck"); }
+Made make_endless(const BuildRequest<double>& r) {
+  for (int k = 0; k < 5000; ++k) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const Buffer<double> place_to_cancel(r.context, 100000);
+  }
+  return make_fast(r);
+}
+
+Admission accept(const Context&, const SparsityPattern& p, const FormatParams&, std::size_t value_bytes) {
+  return Admission::accept(p.bytes() + static_cast<std::size_t>(p.nonzeros) * value_bytes, p.nonzeros);
+}
+
+constexpr Kernel kernel(MakeMatrix<double> make) { return {"native", true, false, {}, make, nullptr}; }
+constexpr Kernel start_kernels[] = {kernel(make_start)}, fast_kernels[] = {kernel(make_fast)},
+                 slow_kernels[] = {kernel(make_slow)}, broken_kernels[] = {kernel(make_broken)},
+                 endless_kernels[] = {kernel(make_endless)};
+FormatEntry entry(std::string_view id, std::span<const Kernel> kernels) {
+  return {.family = "test",
+          .id = id,
+          .title = "for tests",
+          .source = "",
+          .traits = {},
+          .params = {},
+          .kernels = kernels,
+          .admit = accept};
+}
+const FormatEntry start = entry("csr", start_kernels), fast = entry("fast", fast_kernels),
+                  slow = entry("slow", slow_kernels), broken = entry("broken", broken_kernels),
+                  endless = entry("endless", endless_kernels);
+
+// A solve of a 2D problem that begins in `start`. All of `targets` are expected to take `promise` of a
+// product of it, and `convert` products to build.
+struct Live {
+  ContextPtr context = Context::host(1);  // no threads to wait for on a busy machine
+  CsrMatrix<double> csr = generate(context, "poisson-2d", {{"n", 40.0}});
+  AdaptiveOperator<double> A{csr, make_matrix(start, csr, context)};
+  MachineTable table;
+  AutoSwitchOptions options{.policy = {}, .goal = 1e-10, .max_iterations = 10000};
+  int surveys = 0;
+  Vector<double> x{context, csr.rows()}, b{context, csr.rows()};
+
+  double promise = 0.2, convert = 1;
+
+  std::unique_ptr<AutoSwitcher<double>> switcher(std::vector<const FormatEntry*> targets,
+                                                 SolveObserver* inner = nullptr) {
+    targets.insert(targets.begin(), &start);
+    MeasuredMatrix measured{"test", Space::host, csr.rows(), csr.nonzeros(), {}};
+    std::vector<SwitchTarget> offered;
+    for (const FormatEntry* target : targets) {
+      const bool first = target == &start;
+      measured.formats.push_back(
+          {std::string(target->id), csr.bytes(), first ? 1e-3 : promise * 1e-3, first ? 0 : convert * 1e-3});
+      offered.push_back({{.entry = target, .params = {}, .kernel = {}}, true, {}, csr.bytes()});
+    }
+    table.matrices = {measured};
+    return std::make_unique<AutoSwitcher<double>>(
+        A, CostModel(table, Space::host),
+        [this, offered] {
+          ++surveys;
+          return offered;
+        },
+        options, inner);
+  }
+
+  SolveReport solve(SolveObserver& observer, const char* method = "cg", double tolerance = 1e-10) {
+    for (std::int64_t i = 0; i < b.size(); ++i) b[i] = 1.0 + static_cast<double>(i % 5), x[i] = 0;
+    SolverOptions solver;
+    solver.stopping.relative_tolerance = tolerance;
+    const SolveReport report = make_solver<double>(method, solver)->solve(A, b, x, nullptr, &observer);
+    EXPECT_TRUE(report.converged()) << report.detail;
+    // Judged by csr, whatever ran.
+    Vector<double> r(context, csr.rows());
+    make_matrix(find_format("csr"), csr, context)->apply(x, r);
+    double difference = 0, norm = 0;
+    for (std::int64_t i = 0; i < b.size(); ++i)
+      difference += (b[i] - r[i]) * (b[i] - r[i]), norm += b[i] * b[i];
+    EXPECT_LE(std::sqrt(difference / norm), 2 * tolerance);
+    return report;
+  }
+};
+
+const CandidateRecord& of(const std::vector<CandidateRecord>& records, std::string_view format) {
+  for (const CandidateRecord& record : records)
+    if (record.format == format) return record;
+  throw std::runtime_error("there is no such candidate");
+}
+
+class AutoSwitcherLive : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+
+TEST_P(AutoSwitcherLive, ChangesToAFormatThatPays) {
+  const auto [method, overlapped] = GetParam();
+  Live live;
+  live.options.policy.overlapped = overlapped;
+  const auto switcher = live.switcher({&fast});
+  std::string line;
+  switcher->on_switch = [&](const std::string& text) { line = text; };
+  live.solve(*switcher, method);
+  switcher->finish();
+  ASSERT_FALSE(live.A.history().empty());
+  EXPECT_EQ(live.A.history()[0].to, "fast");
+  EXPECT_EQ(live.A.history()[0].overlapped, overlapped);
+  EXPECT_NE(line.find("csr -> fast"), std::string::npos) << line;
+  EXPECT_EQ(live.surveys, 1);
+  ASSERT_FALSE(switcher->decisions().empty());
+  bool begun = false;
+  for (const DecisionRecord& decision : switcher->decisions())
+    if (decision.action == SwitchAction::begin) {
+      begun = true;
+      EXPECT_EQ(decision.format, "fast");
+      EXPECT_GT(decision.gain_seconds, 0);
+      EXPECT_GT(decision.cost_seconds, 0);
+      EXPECT_LE(decision.excess_seconds + decision.worst_seconds, decision.allowed_seconds);
+      EXPECT_FALSE(decision.reason.empty());
+    }
+  EXPECT_TRUE(begun);
+  const auto records = switcher->candidates();
+  const CandidateRecord& seen = of(records, "fast");
+  EXPECT_TRUE(seen.ran);
+  EXPECT_GT(seen.predicted_product, 0);
+  EXPECT_GT(seen.measured_product, 0);
+  EXPECT_GT(seen.measured_convert, 0);
+  EXPECT_LT(seen.measured_product, of(records, "csr").measured_product);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, AutoSwitcherLive,
+                         testing::Combine(testing::Values("cg", "bicgstab", "gmres"), testing::Bool()),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) +
+                                  (std::get<1>(test.param) ? "_overlapped" : "_blocking");
+                         });
+
+TEST(AutoSwitcher, StaysWhereNothingIsGained) {
+  Live live;
+  live.promise = 0.99;
+  const auto switcher = live.switcher({&fast});
+  live.solve(*switcher);
+  switcher->finish();
+  EXPECT_TRUE(live.A.history().empty());
+  ASSERT_FALSE(switcher->decisions().empty());
+  EXPECT_NE(switcher->decisions().back().reason.find("no format is expected to be faster"), std::string::npos)
+      << switcher->decisions().back().reason;
+}
+
+TEST(AutoSwitcher, StaysWhereTheConversionIsTooDear) {
+  Live live;
+  live.convert = 1e5;
+  const auto switcher = live.switcher({&fast});
+  live.solve(*switcher);
+  EXPECT_TRUE(live.A.history().empty());
+}
+
+TEST(AutoSwitcher, ASolveOfAFewIterationsIsNotEvenSurveyed) {
+  Live live;
+  live.options.goal = 0.95;
+  const auto switcher = live.switcher({&fast});
+  live.solve(*switcher, "gmres", 0.95);
+  switcher->finish();
+  EXPECT_EQ(live.surveys, 0);
+  EXPECT_TRUE(switcher->decisions().empty());
+  EXPECT_TRUE(switcher->candidates().empty());
+}
+
+TEST(AutoSwitcher, GoesBackFromASlowFormatAndDoesNotTryItAgain) {
+  Live live;
+  live.options.policy.overlapped = false;
+  const auto switcher = live.switcher({&slow});
+  live.solve(*switcher);
+  switcher->finish();
+  ASSERT_EQ(live.A.history().size(), 2U);
+  EXPECT_EQ(live.A.history()[0].to, "slow");
+  EXPECT_EQ(live.A.history()[1].to, "csr");
+  EXPECT_TRUE(of(switcher->candidates(), "slow").lost);
+}
+
+TEST(AutoSwitcher, ABrokenBuildIsRememberedAndTheNextBestTaken) {
+  for (const bool overlapped : {false, true}) {
+    Live live;
+    live.options.policy.overlapped = overlapped;
+    const auto switcher = live.switcher({&broken, &fast});
+    live.solve(*switcher);
+    switcher->finish();
+    EXPECT_EQ(live.A.failures().size(), 1U);
+    EXPECT_TRUE(of(switcher->candidates(), "broken").lost);
+    EXPECT_NE(of(switcher->candidates(), "broken").why.find("no luck"), std::string::npos);
+    ASSERT_FALSE(live.A.history().empty());
+    EXPECT_EQ(live.A.history()[0].to, "fast");
+  }
+}
+
+TEST(AutoSwitcher, ABuildThatDoesNotEndIsCancelledWithTheSolve) {
+  Live live;
+  live.options.policy.overlapped = true;
+  const auto switcher = live.switcher({&endless});
+  live.solve(*switcher);
+  switcher->finish();
+  EXPECT_TRUE(live.A.history().empty());
+  ASSERT_EQ(live.A.failures().size(), 1U);
+  EXPECT_EQ(live.A.failures()[0].failure, SwitchFailure::cancelled);
+  EXPECT_EQ(live.A.preparation(), Preparation::none);
+}
+
+TEST(AutoSwitcher, AnInnerObserverSeesEachIterationAndMayEndTheSolve) {
+  struct Stop final : SolveObserver {
+    std::int64_t calls = 0;
+    bool on_iteration(const IterationInfo& info) override {
+      EXPECT_EQ(info.iteration, calls);
+      return ++calls < 31;
+    }
+  } stop;
+  Live live;
+  live.options.policy.overlapped = true;
+  const auto switcher = live.switcher({&endless}, &stop);
+  for (std::int64_t i = 0; i < live.b.size(); ++i) live.b[i] = 1, live.x[i] = 0;
+  const SolveReport report =
+      make_solver<double>("cg")->solve(live.A, live.b, live.x, nullptr, switcher.get());
+  EXPECT_EQ(report.reason, StopReason::interrupted);
+  EXPECT_EQ(report.iterations, 30);
+  EXPECT_EQ(live.A.preparation(), Preparation::none) << "ended with the solve";
+}
+
+TEST(AutoSwitcher, AFormatTheTableDoesNotKnowIsLeftAlone) {
+  Live live;
+  const auto switcher = live.switcher({&fast});
+  live.table.matrices[0].formats.pop_back();
+  live.solve(*switcher);
+  EXPECT_TRUE(live.A.history().empty());
+  EXPECT_FALSE(of(switcher->candidates(), "fast").admitted);
+  EXPECT_NE(of(switcher->candidates(), "fast").why.find("no measurement"), std::string::npos);
+}
+
+// The whole catalogue by survey and built-in table, as the command does it.
+TEST(AutoSwitcher, WithTheCatalogueAndTheBuiltInTable) {
+  const ContextPtr context = Context::host(1);  // no threads to wait for on a busy machine
+  const CsrMatrix<double> csr = generate(context, "anisotropic-2d", {{"n", 150.0}, {"epsilon_y", 0.001}});
+  AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, context));
+  AutoSwitchOptions options;
+  options.goal = 1e-8, options.policy.overlapped = false;
+  AutoSwitcher<double> switcher(
+      A, CostModel(builtin_machine(), Space::host), [&] { return survey_formats(csr.pattern, Space::host); },
+      options);
+  Vector<double> b(context, csr.rows()), x(context, csr.rows());
+  for (std::int64_t i = 0; i < b.size(); ++i) b[i] = 1, x[i] = 0;
+  EXPECT_TRUE(make_solver<double>("cg")->solve(A, b, x, nullptr, &switcher).converged());
+  switcher.finish();
+  const auto records = switcher.candidates();
+  EXPECT_GE(records.size(), 10U);
+  EXPECT_GT(of(records, "csr").measured_product, 0);
+  EXPECT_GT(of(records, "dia").predicted_product, 0);
+  EXPECT_LT(of(records, "dia").predicted_product, of(records, "csr").measured_product);
+  EXPECT_TRUE(A.failures().empty());
+}
+
+}  // namespace
+}  // namespace protean::test
