@@ -3,8 +3,8 @@ the same number of iterations (within 1 % + 2), at a true residual under the tol
 direct solve as the residual and the condition of the matrix allow. In deterministic mode the number of iterations
 must be the same exactly, and x bit for bit, in every format and with one thread or two.
 
-    compare_formats.py PROTEAN SOURCE_FOLDER [--full] [--only=NAME,NAME] [--mode=default|deterministic]
-                       [--json=FILE] [--table=FILE]
+    compare_formats.py PROTEAN SOURCE_FOLDER [--full] [--only=NAME,NAME] [--methods=NAME,NAME]
+                       [--mode=default|deterministic] [--json=FILE] [--table=FILE]
 
 As a test it keeps to what takes about two minutes; --full adds the long solves. --json adds each solve to a file (those
 of earlier runs stay, unless they are of the same solve), --table puts a table of all solves of the JSON file into a
@@ -47,6 +47,7 @@ def option(name, otherwise=None):
 
 modes = [option("mode")] if option("mode") else ["default", "deterministic"]
 only = option("only", "").split(",") if option("only") else None
+methods = option("methods", "cg,bicgstab,gmres").split(",")
 shared = pathlib.Path(os.environ.get("PROTEAN_SHARED", source / ".." / "shared")) / "matrices"
 shipped = source / "problems" / "matrices"
 
@@ -188,7 +189,8 @@ def write_table(path, solves):
     def text(group):
         counts = [r["iterations"] for r in group]
         low, high = min(counts), max(counts)
-        return str(low) if low == high else f"{low} to {high}"
+        trouble = sorted({r["reason"] for r in group if not r["reason"].endswith("-tolerance")})
+        return (str(low) if low == high else f"{low} to {high}") + (f" ({', '.join(trouble)})" if trouble else "")
 
     rows = {}
     for r in solves:
@@ -202,9 +204,8 @@ def write_table(path, solves):
         shown = "".join(f", {s.split('.')[1].replace('_', ' ').replace('=', ' ')}" for s in settings)
         group = usual or fixed
         same = fixed and all(r["x_as_first"] for r in fixed)
-        limit = "" if all(r["reason"] != "max-iterations" for r in group) else " (the limit)"
         lines.append(f"| {name} | {method}{shown} | {tolerance:g} | {len(group)} | "
-                     f"{text(usual) + limit if usual else 'not run'} | {text(fixed) + limit if fixed else 'not run'} | "
+                     f"{text(usual) if usual else 'not run'} | {text(fixed) if fixed else 'not run'} | "
                      f"{'the same bits' if same else 'differs' if fixed else ''} |")
     begin, end = "<!-- table: compare_formats.py -->", "<!-- end of table -->"
     old = path.read_text()
@@ -230,6 +231,8 @@ for name, (given, make), runs, long_runs in CASES:
         matrix.shape, matvec=lu.solve, rmatvec=lambda v: lu.solve(v, "T"), dtype=float)
     inverse_norm = scipy.sparse.linalg.onenormest(inverse)
     for run_spec in runs + (long_runs if full else []):
+        if run_spec.method.rstrip("~") not in methods:
+            continue
         for mode in modes:
             results, bad = compare(name, given, run_spec, mode, matrix, b, direct, inverse_norm)
             solves += results
