@@ -3,7 +3,7 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve test build dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve test build command dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
@@ -22,7 +22,12 @@ build: dependencies
 	@cmake --preset $(PRESET)
 	@cmake --build --preset $(PRESET)
 
-solve: build
+# The command alone: what builds the tests can wait.
+command: dependencies
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET) --target protean_command
+
+solve: command
 	@echo; echo "== problems/quickstart.yaml: a real system"
 	@$(BUILD)/protean solve problems/quickstart.yaml
 	@echo; echo "== problems/poisson.yaml: a generated one"
