@@ -102,7 +102,8 @@ def main():
     machine = data["machine"]
     print(f"# Formats changed during the solve, {data['space']}\n")
     print(f"Date {machine['date']}, commit {machine['commit']}, {machine['processor']}, {machine['cores']} cores, "
-          f"{machine['threads']} threads, {machine['compiler']}.\n")
+          f"{machine['threads']} threads, {machine['compiler']}. Load of the machine before {data['load_before']:.1f}, "
+          f"after {data['load_after']:.1f}.\n")
     print(f"{len(rows)} solves of {len(data['problems'])} problems. Milliseconds, least of the repetitions.\n")
     modes = ["blocking", "overlapped"]
     print("| | auto, solve waits | auto, beside the solve |\n|---|---|---|")

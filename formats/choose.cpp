@@ -19,8 +19,11 @@ FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& mode
   const bool known = options.expected_iterations > 0;
   const auto iterations = static_cast<double>(known ? options.expected_iterations : assumed_iterations);
   const double products = iterations * options.products_per_iteration;
-  const CostQuery query{pattern.rows, pattern.nonzeros,
-                        pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * sizeof(double)};
+  const auto surveyed = survey_formats(pattern, options.space, options.deterministic);
+  CostQuery query{pattern.rows, pattern.nonzeros,
+                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * sizeof(double)};
+  for (const SwitchTarget& format : surveyed)
+    if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
   const CostPrediction csr = model.absolute(query, "csr", query.csr_bytes);
   if (!csr.known) return {"csr", "the machine table has no measurement in this space"};
   const double stay = csr.product_seconds * products;
@@ -28,7 +31,6 @@ FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& mode
   const SwitchTarget* best = nullptr;
   CostPrediction best_cost;
   double best_total = stay * (1 - least_saving);
-  const auto surveyed = survey_formats(pattern, options.space, options.deterministic);
   for (const SwitchTarget& format : surveyed) {
     if (!format.admitted || !format.spec.kernel.empty() || format.spec.entry->id == "csr") continue;
     const CostPrediction cost = model.absolute(query, format.spec.name(), format.bytes);

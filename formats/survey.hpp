@@ -23,7 +23,7 @@ struct PatternSample {
 // much larger than that. Host patterns only. O(rows + entries) time: all row pointers are read, the columns
 // of the sample alone.
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
-                          std::int64_t entries = 16384, int blocks = 8);
+                          std::int64_t entries = 8192, int blocks = 4);
 
 // Every format of the catalogue with exact values, default parameters, and every kernel of it that this build
 // has in `space`, in the order of the catalogue. A format is asked by its own admit() about the sample (on

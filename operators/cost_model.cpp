@@ -7,11 +7,11 @@
 namespace protean {
 namespace {
 
-constexpr std::string_view csr = "csr";
+constexpr std::string_view csr = "csr", packed = "sell-packed";
 // How far two matrices may lie apart and still say something about each other: factors of two of the working
 // set, the mean row and the relative bytes. Chosen by leaving out one matrix at a time
 // (tests/operators/test_cost_model.cpp).
-constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5;
+constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scale = 0.12;
 constexpr double base_weight = 0.02;  // of a matrix that is unlike in everything
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
@@ -36,8 +36,14 @@ double weight(const CostQuery& query, std::size_t bytes, const MeasuredMatrix& m
                                static_cast<double>(matrix.rows) / static_cast<double>(matrix.nonzeros));
   const double relative = std::log2(static_cast<double>(bytes) / static_cast<double>(query.csr_bytes) *
                                     static_cast<double>(reference.bytes) / static_cast<double>(own.bytes));
+  const MeasuredFormat* theirs = find(matrix, packed);
+  const double columns =
+      query.packed_bytes > 0 && theirs
+          ? std::log2(static_cast<double>(query.packed_bytes) / static_cast<double>(query.csr_bytes) *
+                      static_cast<double>(reference.bytes) / static_cast<double>(theirs->bytes))
+          : 0;
   return base_weight + std::exp(-0.5 * (squared(size / size_scale) + squared(row / row_scale) +
-                                        squared(relative / bytes_scale)));
+                                        squared(relative / bytes_scale) + squared(columns / packed_scale)));
 }
 
 struct Weighted {

@@ -122,8 +122,8 @@ bool AutoSwitcher<T>::worth_a_survey(std::int64_t iteration) const {
   if (!long_enough || A_.context()->space() == Space::device) return long_enough;
   const double price = options_.survey_seconds;
   if (price <= (options_.policy.worst_factor - 1) * stay_seconds_) return true;
-  // A survey pays when a tenth of what remains is more than it takes.
-  return remaining.known && 0.1 * remaining.low * first_pace_.seconds() >= price &&
+  // A survey pays when a part of what remains is more than it takes.
+  return remaining.known && 0.15 * remaining.low * first_pace_.seconds() >= price &&
          price <= (options_.policy.forecast_factor - 1) / 2 * stay_seconds_;
 }
 
@@ -207,7 +207,9 @@ void AutoSwitcher<T>::predict() {
   const SwitchCandidate& current = candidates_[current_];
   if (!current.measured) return;
   const CsrMatrix<T>& source = A_.source();
-  const CostQuery query{source.rows(), source.nonzeros(), source.bytes()};
+  CostQuery query{source.rows(), source.nonzeros(), source.bytes()};
+  for (const SwitchCandidate& candidate : candidates_)
+    if (candidate.name == "sell-packed") query.packed_bytes = candidate.bytes;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     SwitchCandidate& candidate = candidates_[i];
     if (!candidate.admitted || candidate.lost) continue;
@@ -293,6 +295,7 @@ void AutoSwitcher<T>::act(const SwitchDecision& decision, std::int64_t iteration
     case SwitchAction::cancel:
       build_running_ = false, since_change_ = 0;
       A_.cancel(iteration, "it became too dear");
+      conversion_scale_ *= 2;  // whatever slowed this one down will slow the next
       lose(chosen, decision.reason);
       return;
     case SwitchAction::go_back:

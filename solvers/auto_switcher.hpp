@@ -25,7 +25,7 @@ struct AutoSwitchOptions {
   double goal = 1e-8;        // the relative residual at which the solve will stop
   double absolute_goal = 0;  // or the residual's 2-norm
   std::int64_t max_iterations = 10000;
-  double survey_seconds = 1e-3;  // what a survey is taken to cost where the solve waits for it
+  double survey_seconds = 1.5e-3;  // what a survey is taken to cost where the solve waits for it
 };
 
 // A decision worth telling: all that change something, and the first of several alike that do not.

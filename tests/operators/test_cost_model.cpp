@@ -67,6 +67,12 @@ const MeasuredFormat& csr_of(const MeasuredMatrix& matrix) {
                        [](const MeasuredFormat& f) { return f.format == "csr"; });
 }
 
+std::size_t packed_of(const MeasuredMatrix& matrix) {
+  for (const MeasuredFormat& f : matrix.formats)
+    if (f.format == "sell-packed") return f.bytes;
+  return 0;
+}
+
 struct Errors {
   std::vector<double> product, convert;
   double median(std::vector<double>& e) const {
@@ -87,8 +93,8 @@ Errors left_out(Space space) {
     const MeasuredFormat& csr = csr_of(matrix);
     for (const MeasuredFormat& f : matrix.formats) {
       if (f.format == "csr" || f.format.find('/') != std::string::npos) continue;
-      const CostPrediction p = model.relative({matrix.rows, matrix.nonzeros, csr.bytes}, f.format, f.bytes,
-                                              "csr", csr.bytes, csr.product_seconds);
+      const CostPrediction p = model.relative({matrix.rows, matrix.nonzeros, csr.bytes, packed_of(matrix)},
+                                              f.format, f.bytes, "csr", csr.bytes, csr.product_seconds);
       if (!p.known) continue;
       errors.product.push_back(std::abs(p.product_seconds / f.product_seconds - 1));
       errors.convert.push_back(std::abs(p.convert_seconds / f.convert_seconds - 1));
