@@ -171,6 +171,9 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                                 std::string_view kernel_name, std::size_t most_bytes) {
   const FormatParams complete = resolve_params(entry, params);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
+  if (context->space() == Space::device && entry.device->simulated != (context->simulated() != nullptr))
+    throw NotAvailable(fmt::format("format {} has kernels for {} devices only", entry.id,
+                                   entry.device->simulated ? "simulated" : "real"));
   if (context->deterministic()) require_deterministic(entry, kernel, context->space());
   if (entry.traits.square_only && csr.rows() != csr.cols())
     throw FormatRefused(entry.id, fmt::format("the matrix is {} x {}; this format holds square matrices only",

@@ -102,6 +102,7 @@ using Admit = Admission (*)(const Context&, const SparsityPattern&, const Format
 struct DeviceCode {
   std::span<const Kernel> kernels;  // the first is the default
   Admit admit;
+  bool simulated = false;  // for simulated devices, and only for them: of tests
 };
 
 // A storage format: a plain constant, one for each line of formats/catalogue.def.

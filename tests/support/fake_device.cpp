@@ -205,7 +205,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 
 template <std::size_t... I>
 constexpr std::array<DeviceCode, sizeof...(I)> codes(std::index_sequence<I...>) {
-  return {DeviceCode{kernels, admit<I>}...};
+  return {DeviceCode{kernels, admit<I>, true}...};
 }
 constexpr auto device_codes = codes(std::make_index_sequence<most_formats>());
 
