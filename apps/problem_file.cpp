@@ -270,7 +270,8 @@ class ProblemReader {
 
   void read_operator(const Node& node) {
     const Section section(node, "operator",
-                          {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant", "expected_iterations"});
+                          {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant",
+                           "expected_iterations"});
     OperatorSpec& op = problem_.op;
     const bool on_elements = problem_.matrix.fem && !problem_.matrix.fem->assembled;
     if (on_elements)

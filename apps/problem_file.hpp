@@ -65,8 +65,8 @@ struct OperatorSpec {
   std::string kernel = "native";
   ElementScatter variant = ElementScatter::automatic;  // storage: element only
   Space space = Space::host;
-  int threads = 0;             // 0: what OMP_NUM_THREADS says, or all
-  bool deterministic = false;  // of the context
+  int threads = 0;                       // 0: what OMP_NUM_THREADS says, or all
+  bool deterministic = false;            // of the context
   std::int64_t expected_iterations = 0;  // for format auto; 0: not known
 };
 
