@@ -12,6 +12,7 @@
 //     a sample of the runs until the sample has the features that were asked for, or comes no nearer.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/generate/row_fill.hpp"
@@ -270,30 +271,44 @@ Measured measure(const Context& context, const Shape& s, const std::vector<std::
   return all;
 }
 
-// Where a function that grows with `coin` is `wanted`: in proportion while that stays in the bracket, else
-// halfway.
-template <class Feature>
-void find_coin(double& coin, double wanted, const Feature& feature) {
-  double low = 0, high = 1;
-  for (int step = 0; step < 8; ++step) {
-    const double got = feature();
-    if (std::fabs(got - wanted) <= 0.005 * wanted) return;
-    (got < wanted ? low : high) = coin;
-    const double next = got > 0 ? coin * wanted / got : 1;
-    coin = next > low && next < high ? next : (low + high) / 2;
+// Newton's step for a feature that grows with its coin, with the slope between the last two tries. Features
+// move with the other coin, too, so the slope is kept within a factor of 4 of what theory says.
+class CoinSearch {
+ public:
+  CoinSearch(double& coin, double wanted, double slope, double most)
+      : coin_(coin), wanted_(wanted), expected_slope_(slope), slope_(slope), most_(most) {}
+  // The relative distance of what was got from what is wanted.
+  double miss(double got) const noexcept { return std::fabs(got - wanted_) / std::max(wanted_, 0.01); }
+  // False where the coin cannot be moved any further.
+  bool step(double got) {
+    if (last_coin_ >= 0 && coin_ != last_coin_) {
+      const double slope = (got - last_got_) / (coin_ - last_coin_);
+      slope_ = std::clamp(slope, expected_slope_ / 4, expected_slope_ * 4);
+    }
+    last_coin_ = coin_, last_got_ = got;
+    coin_ = std::clamp(coin_ + (wanted_ - got) / slope_, 0.0, most_);
+    return coin_ != last_coin_;
   }
-}
+
+ private:
+  double& coin_;
+  double wanted_, expected_slope_, slope_, most_, last_coin_ = -1, last_got_ = 0;
+};
 
 Coins find_coins(const Context& context, const Shape& s, const std::vector<std::int32_t>& lengths) {
-  // The cluster's coin moves the similarity of chance, too, hardly the other way round; so each in turn.
-  Coins coins{std::min(s.similarity, 1.0), std::min(s.neighbours / 2, 0.999)};
-  const auto now = [&] { return measure(context, s, lengths, coins); };
-  for (int round = 0; round < 3; ++round) {
-    find_coin(coins.cluster, s.neighbours, [&] { return now().neighbours(); });
-    find_coin(coins.copy, s.similarity, [&] { return now().similarity(); });
-    if (std::fabs(now().neighbours() - s.neighbours) <= 0.01 * s.neighbours) break;
+  constexpr double good = 0.005;
+  constexpr int most_tries = 16;
+  Coins coins{std::min(s.similarity, 1.0), std::min(s.neighbours / 2, 0.999)}, best = coins;
+  CoinSearch copy(coins.copy, s.similarity, 1, 1), cluster(coins.cluster, s.neighbours, 2, 0.9999);
+  double best_miss = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < most_tries && best_miss > good; ++i) {
+    const Measured got = measure(context, s, lengths, coins);
+    const double miss = std::max(copy.miss(got.similarity()), cluster.miss(got.neighbours()));
+    if (miss < best_miss) best_miss = miss, best = coins;
+    const bool moved = copy.step(got.similarity());
+    if (!cluster.step(got.neighbours()) && !moved) break;
   }
-  return coins;
+  return best;
 }
 
 }  // namespace
