@@ -125,9 +125,19 @@ bool is_sorted(const Context& context, const SparsityPattern& pattern) {
   std::atomic<bool> sorted{true};
   parallel(useful_parts(context, pattern.nonzeros), [&](int part, int parts) {
     const Range range = even_range(pattern.rows, part, parts);
-    for (std::int64_t r = range.begin; r < range.end && sorted.load(std::memory_order_relaxed); ++r)
-      for (std::int64_t k = pattern.row_ptr[r] + 1; k < pattern.row_ptr[r + 1]; ++k)
-        if (pattern.col[k] <= pattern.col[k - 1]) sorted.store(false, std::memory_order_relaxed);
+    // All entries in one loop without branches, then the borders of rows, which may descend.
+    const std::int64_t begin = pattern.row_ptr[range.begin], end = pattern.row_ptr[range.end];
+    std::int64_t descents = 0;
+    for (std::int64_t k = begin + 1; k < end;) {
+      const std::int64_t stop = std::min<std::int64_t>(end, k + 4096);
+      std::int32_t some = 0;
+      for (; k < stop; ++k) some += pattern.col[k] <= pattern.col[k - 1];
+      descents += some;
+    }
+    for (std::int64_t r = range.begin; r < range.end; ++r)
+      if (const std::int64_t k = pattern.row_ptr[r]; k > begin && k < pattern.row_ptr[r + 1])
+        descents -= pattern.col[k] <= pattern.col[k - 1];
+    if (descents != 0) sorted.store(false, std::memory_order_relaxed);
   });
   return sorted;
 }
@@ -277,9 +287,11 @@ void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* dia
     const Range range = even_range(std::min(p.rows, p.cols), part, parts);
     for (std::int64_t r = range.begin; r < range.end; ++r) {
       const auto row = p.row(r);
-      const auto found = std::lower_bound(row.begin(), row.end(), static_cast<std::int32_t>(r));
-      diagonal[r] =
-          found != row.end() && *found == r ? matrix.values[p.row_ptr[r] + (found - row.begin())] : T{};
+      const auto own = static_cast<std::int32_t>(r);
+      auto found = std::lower_bound(row.begin(), row.end(), own);
+      // A row in another order, or one without the entry.
+      if (found == row.end() || *found != own) found = std::find(row.begin(), row.end(), own);
+      diagonal[r] = found != row.end() ? matrix.values[p.row_ptr[r] + (found - row.begin())] : T{};
     }
   });
 }

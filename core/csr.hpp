@@ -163,7 +163,7 @@ template <class T>
 bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b);
 bool same_pattern(const SparsityPattern& a, const SparsityPattern& b);
 
-// diagonal[i] = a_ii, 0 where there is no entry; min(rows, cols) values.
+// diagonal[i] = a_ii, 0 where there is no entry; min(rows, cols) values. Rows may be in any order of columns.
 template <class T>
 void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* diagonal);
 

@@ -183,6 +183,12 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
         fmt::format("the matrix lies in {} memory, its format {} is to lie in {} memory; upload() or "
                     "download() it first",
                     to_string(csr.pattern.space), entry.id, to_string(context->space())));
+  if (context->space() == Space::host && (!entry.traits.unsorted_rows || context->deterministic()) &&
+      !is_sorted(*context, csr.pattern))
+    throw BadMatrix(fmt::format(
+        "columns do not ascend in all rows, as {} asks for; sorted_copy() sorts{}",
+        context->deterministic() ? "deterministic mode" : fmt::format("format {}", entry.id),
+        context->deterministic() ? "" : ", and format csr computes with rows in any order on the host"));
   detail::require_device_memory(*context, csr.pattern.row_ptr.p32, "the matrix' row_ptr");
   detail::require_device_memory(*context, csr.pattern.row_ptr.p64, "the matrix' row_ptr");
   detail::require_device_memory(*context, csr.pattern.col, "the matrix' col");

@@ -60,6 +60,8 @@ struct FormatTraits {
   bool exact_values = true;     // to_csr() returns the values it was built from, bit for bit
   bool symmetric_only = false;  // refuses an unsymmetric matrix
   bool square_only = false;
+  // On the host: takes rows whose columns are distinct but in any order. to_csr() gives them back in it.
+  bool unsorted_rows = false;
 };
 
 struct FormatEntry;
@@ -165,7 +167,9 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Spa
 
 // Builds a matrix: parameters checked, kernel found, admission asked, memory compared with most_bytes (0:
 // what is free). Throws BadArgument, NotAvailable, FormatRefused, OutOfMemory. Never falls back to another
-// format. In a deterministic context FormatRefused also says of a kernel that it has no fixed order of sums.
+// format. Rows must be sorted: BadMatrix where they are not, on the host, but for formats whose traits say
+// unsorted_rows; on a device the caller answers for it. In a deterministic context, where all must be,
+// FormatRefused also says of a kernel that it has no fixed order of sums.
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params = {},

@@ -6,7 +6,8 @@
 //        | 4 5 . 6 |
 //
 // row_ptr [rows+1] int32 or int64: nondecreasing, row_ptr[0] = 0, row_ptr[rows] = nnz.
-// col     [nnz] int32: ascending within a row.
+// col     [nnz] int32: distinct within a row; in any order on the host, where sums are added in it; ascending
+//         on a device and in deterministic mode.
 // values  [nnz].
 // Bytes: (v + 4) nnz + p (rows + 1), v bytes a value, p = 4 or 8 bytes a row pointer. Nothing is copied: a
 // view of the caller's arrays must outlive the matrix.
@@ -274,7 +275,7 @@ constinit const FormatEntry csr{
     .id = "csr",
     .title = "Compressed sparse rows",
     .source = "Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4",
-    .traits = {},
+    .traits = {.unsorted_rows = true},
     .params = params,
     .kernels = kernels,
     .admit = admit,

@@ -33,6 +33,66 @@ TEST(GoldenRows, CsrUsesTheCallersArraysInPlace) {
   EXPECT_EQ(matrix->bytes(), 24u * 12 + 9 * 4);
 }
 
+// Rows with the diagonal first, as some finite-element codes keep them, and in descending order.
+TEST(UnsortedRows, CsrComputesWithThemInPlaceAndOthersRefuse) {
+  const CsrMatrix<double> sorted = battery_matrix("random_257");
+  std::vector<std::int32_t> row_ptr{0}, col;
+  std::vector<double> values;
+  for (std::int64_t r = 0; r < sorted.rows(); ++r) {
+    for (std::int64_t k = sorted.pattern.row_ptr[r]; k < sorted.pattern.row_ptr[r + 1]; ++k)
+      col.push_back(sorted.pattern.col[k]), values.push_back(sorted.values[k]);
+    row_ptr.push_back(static_cast<std::int32_t>(col.size()));
+    // Turned round, but in the first rows only their own entry comes first.
+    const auto begin = col.begin() + row_ptr[r], own = std::find(begin, col.end(), r);
+    const auto turn = [&](auto first, auto middle, auto last) { std::rotate(first, middle, last); };
+    if (r < 100 && own != col.end()) {
+      turn(values.begin() + row_ptr[r], values.begin() + (own - col.begin()),
+           values.begin() + (own - col.begin()) + 1);
+      turn(begin, own, own + 1);
+    } else {
+      std::reverse(begin, col.end());
+      std::reverse(values.begin() + row_ptr[r], values.end());
+    }
+  }
+  const auto csr = csr_view(sorted.rows(), sorted.cols(), row_ptr.data(), col.data(), values.data());
+  ASSERT_FALSE(is_sorted(*Context::host(2), csr.pattern));
+  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+  for (int threads : {1, 2, 5})
+    for (const char* balance : {"rows", "merge"}) {
+      const auto A = make_matrix(find_format("csr"), csr, Context::host(threads), {{"balance", balance}});
+      auto y = y0;
+      A->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
+      EXPECT_TRUE(product_is_right(sorted, -0.5, x, 2.0, y0, y)) << threads << balance;
+      Numbers d(csr.rows()), expected(csr.rows());
+      dynamic_cast<const HasDiagonal<double>&>(*A).diagonal({d.data(), csr.rows()});
+      extract_diagonal(*Context::host(1), sorted, expected.data());
+      EXPECT_EQ(d, expected);
+      EXPECT_TRUE(identical(sorted_copy(Context::host(1), A->to_csr()), sorted));
+    }
+  for (const FormatEntry* entry : catalogue()) {
+    if (entry->traits.unsorted_rows) continue;
+    EXPECT_THROW(make_matrix(*entry, csr, Context::host(2)), BadMatrix) << entry->id;
+  }
+  // There the order of sums is promised.
+  EXPECT_THROW(make_matrix(find_format("csr"), csr, Context::host(2, {.deterministic = true})), BadMatrix);
+}
+
+// Also across the borders of threads, and where only one row is out of order.
+TEST(UnsortedRows, AreFound) {
+  const CsrMatrix<double> sorted = battery_matrix("random_257");
+  std::vector<std::int32_t> col(sorted.pattern.col, sorted.pattern.col + sorted.nonzeros());
+  CsrMatrix<double> csr = sorted;
+  csr.pattern.col = col.data();
+  for (std::int64_t r = 0; r < csr.rows(); ++r) {
+    if (csr.pattern.row_length(r) < 2) continue;
+    const auto last = static_cast<std::size_t>(csr.pattern.row_ptr[r + 1]) - 1;
+    std::swap(col[last], col[last - 1]);
+    for (int threads : {1, 3}) EXPECT_FALSE(is_sorted(*Context::host(threads), csr.pattern)) << r;
+    std::swap(col[last], col[last - 1]);
+    for (int threads : {1, 3}) EXPECT_TRUE(is_sorted(*Context::host(threads), csr.pattern)) << r;
+  }
+}
+
 TEST(GoldenRows, Coo) {
   const auto matrix = build("coo", clspmv_b());
   EXPECT_EQ(layout_numbers(*matrix, "row"), (Numbers{0, 0, 1, 1, 2, 2, 2, 3, 3}));

@@ -1,0 +1,38 @@
+# find_package(MFEM) with two more hints: an MFEM that Python knows (the `mfem` wheel carries the library, its headers
+# and its CMake config). Python is the one of an activated virtual environment, else python3. Name another MFEM with
+# -DMFEM_DIR=<folder of MFEMConfig.cmake> or CMAKE_PREFIX_PATH. Sets MFEM_FOUND, or PROTEAN_NO_MFEM: why there is none.
+if(NOT MFEM_FOUND)
+  if(NOT MFEM_DIR)
+    find_package(Python3 QUIET COMPONENTS Interpreter)
+    if(Python3_Interpreter_FOUND)
+      execute_process(COMMAND ${Python3_EXECUTABLE} -c
+        "import importlib.util as u; s = u.find_spec('mfem'); print(list(s.submodule_search_locations)[0] if s else '')"
+        OUTPUT_VARIABLE PROTEAN_MFEM_WHEEL OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    endif()
+    if(PROTEAN_MFEM_WHEEL)
+      set(PROTEAN_MFEM_WHEEL ${PROTEAN_MFEM_WHEEL}/external/ser)
+    endif()
+  endif()
+  find_package(MFEM 4.5 QUIET CONFIG HINTS ${PROTEAN_MFEM_WHEEL})
+endif()
+set(PROTEAN_NO_MFEM "")
+if(NOT MFEM_FOUND)
+  set(PROTEAN_NO_MFEM "MFEM was not found (Python package mfem, or -DMFEM_DIR=<folder of MFEMConfig.cmake>)")
+elseif(MFEM_USE_MPI OR NOT MFEM_USE_DOUBLE)
+  set(MFEM_FOUND FALSE)
+  set(PROTEAN_NO_MFEM "MFEM in ${MFEM_DIR} is a parallel one or not in double precision")
+endif()
+if(MFEM_FOUND)
+  # The wheel names its zlib where the machine that made it had one. A shared libmfem knows itself what it needs.
+  get_target_property(kind mfem TYPE)
+  get_target_property(named mfem INTERFACE_LINK_LIBRARIES)
+  if(kind STREQUAL SHARED_LIBRARY AND named)
+    set(kept "")
+    foreach(library IN LISTS named)
+      if(NOT IS_ABSOLUTE "${library}" OR EXISTS "${library}")
+        list(APPEND kept "${library}")
+      endif()
+    endforeach()
+    set_target_properties(mfem PROPERTIES INTERFACE_LINK_LIBRARIES "${kept}")
+  endif()
+endif()
