@@ -60,6 +60,25 @@ std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const 
   return all;
 }
 
+std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements, const ContextPtr& context,
+                                         const std::vector<SwitchTarget>& targets) {
+  RealCost own;
+  own.format = elements.name();
+  std::vector<RealCost> all;
+  try {
+    Vector<double> x(context, elements.cols()), y(context, elements.rows());
+    fill<double>(*context, 1.0, x);
+    own.product_seconds = measure(*context, [&] { elements.apply(x, y); }, {.seconds = 0.1}).median;
+    Clock clock;
+    const CsrMatrix<double> assembled = elements.assemble();
+    const double assembly = clock.lap();
+    all = measure_candidates(assembled, context, targets);
+    for (RealCost& real : all) real.convert_seconds += assembly;
+  } catch (const OutOfMemory& error) { own.why = error.what(); }
+  all.push_back(std::move(own));
+  return all;
+}
+
 std::string explain_text(const Explanation& e) {
   std::string text = "\n";
   if (e.candidates.empty())

@@ -20,6 +20,11 @@ struct RealCost {
 std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const ContextPtr& context,
                                          const std::vector<SwitchTarget>& targets);
 
+// The same of the matrix that these are assembled into, and the product on them as they are; conversions
+// begin with the assembly.
+std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements, const ContextPtr& context,
+                                         const std::vector<SwitchTarget>& targets);
+
 // What was decided in a solve, for people.
 struct Explanation {
   std::string machine;  // where predictions came from

@@ -119,9 +119,11 @@ Json problem_json(const Problem& p) {
       entry[std::string(to_string(point.trigger))] = static_cast<std::int64_t>(point.at);
     else
       entry[std::string(to_string(point.trigger))] = point.at;
-    entry["format"] = point.to.entry->id;
-    entry["parameters"] = parameters_json(point.to.params);
-    entry["kernel"] = point.to.kernel.empty() ? "native" : point.to.kernel;
+    entry["format"] = point.to.elements ? "element" : point.to.entry->id;
+    if (!point.to.elements) {
+      entry["parameters"] = parameters_json(point.to.params);
+      entry["kernel"] = point.to.kernel.empty() ? "native" : point.to.kernel;
+    }
     entry["overlapped"] = point.overlapped;
     json["schedule"].push_back(std::move(entry));
   }

@@ -160,14 +160,17 @@ class ProblemReader {
     problem_.matrix.fem = spec;
   }
 
+  bool on_elements() const noexcept { return problem_.matrix.fem && !problem_.matrix.fem->assembled; }
+
   // With element matrices there is no storage format to choose.
   void check_operator_on_elements(const Section& section) {
     for (const std::string_view key : {"format", "kernel", "parameters"})
       if (const Node* given = section.find(key))
         fail(given->place,
              fmt::format("operator.{} has no meaning here: with matrix.generate.storage: element the "
-                         "solve runs on the element matrices themselves, by our own code. Remove it "
-                         "(operator.variant says how contributions are added), or use storage: "
+                         "solve begins on the element matrices themselves, by our own code. Remove it "
+                         "(operator.variant says how contributions are added; a schedule changes to "
+                         "formats), or use storage: "
                          "assembled",
                          key));
     if (const Node* given = section.find("deterministic");
@@ -273,8 +276,7 @@ class ProblemReader {
                           {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant",
                            "expected_iterations"});
     OperatorSpec& op = problem_.op;
-    const bool on_elements = problem_.matrix.fem && !problem_.matrix.fem->assembled;
-    if (on_elements)
+    if (on_elements())
       check_operator_on_elements(section);
     else if (const Node* variant = section.find("variant"))
       fail(variant->place,
@@ -350,10 +352,6 @@ class ProblemReader {
   void read_schedule(const Node& node) {
     ScheduleSpec& schedule = problem_.schedule;
     schedule.place = node.place;
-    if (problem_.matrix.fem && !problem_.matrix.fem->assembled)
-      fail(node.place,
-           "a schedule changes the storage format of an assembled matrix; with matrix.generate.storage: "
-           "element there is none");
     if (node.kind == Node::Kind::map) {
       const Section section(node, "schedule",
                             {"policy", "machine", "overlapped", "worst_factor", "most_switches"});
@@ -374,10 +372,11 @@ class ProblemReader {
       fail(node.place,
            "schedule must be a list such as [{at_iteration: 20, format: sell-packed}], or {policy: auto}");
     for (std::size_t i = 0; i < node.items.size(); ++i)
-      schedule.points.push_back(read_point(node.items[i], fmt::format("schedule[{}]", i)));
+      schedule.points.push_back(read_point(node.items[i], fmt::format("schedule[{}]", i), on_elements()));
   }
 
-  static SchedulePoint read_point(const Node& node, const std::string& path) {
+  // With element matrices the format `element` goes back to them.
+  static SchedulePoint read_point(const Node& node, const std::string& path, bool on_elements) {
     const Section section(
         node, path,
         {"at_iteration", "at_residual", "after_seconds", "format", "parameters", "kernel", "overlapped"});
@@ -396,13 +395,22 @@ class ProblemReader {
     }
     const Node* format = section.find("format");
     if (!format) fail(node.place, fmt::format("{} needs the key 'format': what to change to", path));
-    const std::string id = read_format(*format, path + ".format", {});
+    const std::string id =
+        read_format(*format, path + ".format",
+                    on_elements ? std::vector<std::string_view>{"element"} : std::vector<std::string_view>{});
+    point.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
+    if (on_elements && id == "element") {
+      for (const std::string_view key : {"kernel", "parameters"})
+        if (const Node* given = section.find(key))
+          fail(given->place, fmt::format("{}.{} has no meaning with format element", path, key));
+      point.to.elements = true;
+      return point;
+    }
     point.to.entry = &find_format(id);
     if (const Node* kernel = section.find("kernel"))
       point.to.kernel = read_kernel(*kernel, path + ".kernel", id);
     if (const Node* parameters = section.find("parameters"))
       point.to.params = read_parameters(*parameters, path, id);
-    point.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
     return point;
   }
 

@@ -34,6 +34,7 @@ Json switch_json(const SwitchRecord& record) {
                {"from", record.from},
                {"to", record.to},
                {"convert_seconds", record.convert_seconds},
+               {"assemble_seconds", record.assemble_seconds},
                {"wait_seconds", record.wait_seconds},
                {"overlapped", record.overlapped},
                {"begun_iteration", record.begun_iteration},
@@ -53,11 +54,12 @@ std::string switch_text(const SwitchRecord& record) {
   const auto name = [](const std::string& format, const std::string& kernel) {
     return kernel == "native" ? format : format + "/" + kernel;
   };
-  return fmt::format("{} -> {}, converted in {}{}", name(record.from, record.from_kernel),
-                     name(record.to, record.to_kernel), duration(record.convert_seconds),
-                     record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
-                                                     record.begun_iteration, duration(record.wait_seconds))
-                                       : "");
+  return fmt::format(
+      "{} -> {}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
+      record.assemble_seconds > 0 ? "assembled and converted" : "converted", duration(record.convert_seconds),
+      record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
+                                      record.begun_iteration, duration(record.wait_seconds))
+                        : "");
 }
 
 std::string report_json(const SolveRecord& r) {

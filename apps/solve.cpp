@@ -95,8 +95,9 @@ struct PolicyRun {
       : machine(choose_machine(problem.schedule.machine.path)),
         switcher(
             A, CostModel(machine.table, A.context()->space()),
-            [this, &pattern, space = A.context()->space(), deterministic = problem.op.deterministic] {
-              targets = survey_formats(pattern, space, deterministic);
+            [this, &A, &pattern, space = A.context()->space(), deterministic = problem.op.deterministic] {
+              targets = A.elements() ? survey_formats(*A.elements())
+                                     : survey_formats(pattern, space, deterministic);
               return targets;
             },
             options(problem, *A.context()), &observer) {
@@ -186,7 +187,13 @@ int solve(const SolveArguments& arguments) {
   if (system.elements) {
     record.format = system.elements->name(), record.kernel = "native";
     record.matrix_bytes = system.elements->bytes();
-    A = std::move(system.elements);
+    if (problem.schedule.points.empty() && !problem.schedule.automatic) {
+      A = std::move(system.elements);
+    } else {
+      auto changing = std::make_unique<AdaptiveOperator<double>>(std::move(system.elements));
+      adaptive = changing.get();
+      A = std::move(changing);
+    }
   } else {
     const FormatEntry& entry = pick_format(csr, problem, record.format_reason);
     auto matrix = make_matrix(entry, source, context, problem.op.parameters, problem.op.kernel);
@@ -261,7 +268,9 @@ int solve(const SolveArguments& arguments) {
   if (!arguments.quiet) {
     std::string text = summary(record);
     if (arguments.explain) {
-      record.policy.real = measure_candidates(source, context, policy->targets);
+      record.policy.real = adaptive->elements()
+                               ? measure_candidates(*adaptive->elements(), context, policy->targets)
+                               : measure_candidates(source, context, policy->targets);
       text += explain_text(record.policy);
     }
     std::fwrite(text.data(), 1, text.size(), stdout);

@@ -67,67 +67,58 @@ std::optional<std::string> uneven_rows(const SparsityPattern& pattern) {
       longest, mean);
 }
 
-}  // namespace
-
-PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,
-                          int blocks) {
-  if (pattern.space != Space::host)
-    throw WrongSpace("a pattern in device memory cannot be sampled; give the one on the host");
-  if (blocks < 1 || entries < 1) throw BadArgument("a sample needs a block and an entry at least");
-  blocks = static_cast<int>(std::clamp<std::int64_t>(
-      entries * pattern.rows / (alignment * std::max<std::int64_t>(pattern.nonzeros, 1)), std::min(blocks, 3),
-      blocks));
-  if (pattern.nonzeros <= 2 * entries || pattern.rows <= 2 * alignment * blocks) return {pattern, 1};
-  const auto chosen = choose_blocks(pattern, entries, blocks);
+// The rows of the blocks, moved together; row_of(i) are the columns of row i. Nothing when indices of 32 bits
+// do not suffice.
+template <class Row>
+std::optional<SparsityPattern> move_together(const ContextPtr& context,
+                                             const std::vector<std::pair<std::int64_t, std::int64_t>>& blocks,
+                                             const Row& row_of) {
   std::int64_t rows = 0, nonzeros = 0;
   std::int64_t lowest = 0, highest = 0;  // of shifted columns
   bool first = true;
-  for (const auto& [begin, end] : chosen) {
+  for (const auto& [begin, end] : blocks) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const auto row = pattern.row(i);
+      const auto row = row_of(i);
       if (row.empty()) continue;
       const std::int64_t shift = rows - begin;
       if (first) lowest = row.front() + shift, highest = row.back() + shift, first = false;
       lowest = std::min(lowest, row.front() + shift), highest = std::max(highest, row.back() + shift);
+      nonzeros += std::ssize(row);
     }
-    rows += end - begin, nonzeros += pattern.row_ptr[end] - pattern.row_ptr[begin];
+    rows += end - begin;
   }
   // Aligned as well, so that blocks of columns stay blocks.
   lowest = (lowest - (lowest < 0 ? alignment - 1 : 0)) / alignment * alignment;
   const std::int64_t cols = highest - lowest + 1;
-  if (cols >= std::int64_t{1} << 31 || nonzeros >= std::int64_t{1} << 31) return {pattern, 1};
+  if (cols >= std::int64_t{1} << 31 || nonzeros >= std::int64_t{1} << 31) return {};
 
   auto owner = std::make_shared<Owner>(
       Owner{Buffer<std::int32_t>(context, rows + 1), Buffer<std::int32_t>(context, nonzeros)});
   std::int64_t row = 0, at = 0;
   owner->row_ptr.data()[0] = 0;
-  for (const auto& [begin, end] : chosen) {
+  for (const auto& [begin, end] : blocks) {
     const std::int64_t shift = row - begin - lowest;
     for (std::int64_t i = begin; i < end; ++i) {
-      for (const std::int32_t col : pattern.row(i))
+      for (const std::int32_t col : row_of(i))
         owner->col.data()[at++] = static_cast<std::int32_t>(col + shift);
       owner->row_ptr.data()[++row] = static_cast<std::int32_t>(at);
     }
   }
-  PatternSample sample;
-  sample.pattern.rows = rows, sample.pattern.cols = cols, sample.pattern.nonzeros = nonzeros;
-  sample.pattern.row_ptr.p32 = owner->row_ptr.data(), sample.pattern.col = owner->col.data();
-  sample.pattern.owner = std::move(owner);
-  sample.share = static_cast<double>(nonzeros) / static_cast<double>(pattern.nonzeros);
-  return sample;
+  SparsityPattern pattern;
+  pattern.rows = rows, pattern.cols = cols, pattern.nonzeros = nonzeros;
+  pattern.row_ptr.p32 = owner->row_ptr.data(), pattern.col = owner->col.data();
+  pattern.owner = std::move(owner);
+  return pattern;
 }
 
-std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
-                                         std::size_t value_bytes) {
-  // One thread: the sample is so small that waking others would cost more.
-  const ContextPtr one = Context::host(1);
-  const PatternSample sample = sample_rows(one, pattern);
-  const auto csr_bytes = [&](const SparsityPattern& p) {
-    return static_cast<double>(p.bytes()) +
-           static_cast<double>(p.nonzeros) * static_cast<double>(value_bytes);
-  };
-  const double scale = csr_bytes(pattern) / csr_bytes(sample.pattern);
-  const std::optional<std::string> uneven = uneven_rows(pattern);
+double csr_bytes(const SparsityPattern& p, std::size_t value_bytes) {
+  return static_cast<double>(p.bytes()) + static_cast<double>(p.nonzeros) * static_cast<double>(value_bytes);
+}
+
+// Every format asked about the sample; `scale`: bytes of the whole in csr over those of the sample.
+std::vector<SwitchTarget> survey_sample(const ContextPtr& one, const PatternSample& sample, double scale,
+                                        const std::optional<std::string>& uneven, Space space,
+                                        bool deterministic, std::size_t value_bytes) {
   std::vector<SwitchTarget> surveyed;
   for (const FormatEntry* entry : catalogue()) {
     if (!entry->traits.exact_values) continue;
@@ -159,5 +150,68 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
   }
   return surveyed;
 }
+
+}  // namespace
+
+PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,
+                          int blocks) {
+  if (pattern.space != Space::host)
+    throw WrongSpace("a pattern in device memory cannot be sampled; give the one on the host");
+  if (blocks < 1 || entries < 1) throw BadArgument("a sample needs a block and an entry at least");
+  blocks = static_cast<int>(std::clamp<std::int64_t>(
+      entries * pattern.rows / (alignment * std::max<std::int64_t>(pattern.nonzeros, 1)), std::min(blocks, 3),
+      blocks));
+  if (pattern.nonzeros <= 2 * entries || pattern.rows <= 2 * alignment * blocks) return {pattern, 1};
+  const auto chosen = choose_blocks(pattern, entries, blocks);
+  auto pattern_of_sample = move_together(context, chosen, [&](std::int64_t i) { return pattern.row(i); });
+  if (!pattern_of_sample) return {pattern, 1};
+  PatternSample sample;
+  sample.pattern = std::move(*pattern_of_sample);
+  sample.share = static_cast<double>(sample.pattern.nonzeros) / static_cast<double>(pattern.nonzeros);
+  return sample;
+}
+
+std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
+                                         std::size_t value_bytes) {
+  // One thread: the sample is so small that waking others would cost more.
+  const ContextPtr one = Context::host(1);
+  const PatternSample sample = sample_rows(one, pattern);
+  const double scale = csr_bytes(pattern, value_bytes) / csr_bytes(sample.pattern, value_bytes);
+  return survey_sample(one, sample, scale, uneven_rows(pattern), space, deterministic, value_bytes);
+}
+
+template <class T>
+std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements) {
+  const ContextPtr one = Context::host(1);
+  constexpr int parts = 3;
+  const std::int64_t rows = elements.rows();
+  std::vector<std::pair<std::int64_t, std::int64_t>> blocks{{0, rows}};
+  if (rows > 2 * parts * alignment) {
+    blocks.clear();
+    for (int b = 0; b < parts; ++b) {
+      const std::int64_t begin = (2 * b + 1) * rows / (2 * parts) / alignment * alignment;
+      blocks.emplace_back(begin, begin + alignment);
+    }
+  }
+  const SparsityPattern apart = elements.pattern_of_rows(blocks);
+  const auto row_of = [&](std::int64_t i) {
+    std::int64_t before = 0;
+    for (const auto& [begin, end] : blocks) {
+      if (i < end) return apart.row(before + i - begin);
+      before += end - begin;
+    }
+    return std::span<const std::int32_t>();
+  };
+  PatternSample sample;
+  if (auto together = move_together(one, blocks, row_of))
+    sample.pattern = std::move(*together);
+  else
+    sample.pattern = apart;
+  sample.share = static_cast<double>(apart.rows) / static_cast<double>(std::max<std::int64_t>(rows, 1));
+  return survey_sample(one, sample, sample.share > 0 ? 1 / sample.share : 1, uneven_rows(sample.pattern),
+                       elements.context()->space(), false, sizeof(T));
+}
+template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&);
+template std::vector<SwitchTarget> survey_formats<double>(const ElementOperator<double>&);
 
 }  // namespace protean

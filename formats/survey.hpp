@@ -8,6 +8,7 @@
 
 #include <protean/core/csr.hpp>
 #include <protean/operators/adaptive_operator.hpp>
+#include <protean/operators/element_operator.hpp>
 
 namespace protean {
 
@@ -31,5 +32,11 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 // kernels that have that mode. Takes a few products at most.
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
                                          bool deterministic = false, std::size_t value_bytes = 8);
+
+// The same of the matrix that element matrices would be assembled into, without assembling it: rows of some
+// hundred unknowns are worked out, and bytes are scaled by their number, csr's as well. Takes a few products
+// at most.
+template <class T>
+std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements);
 
 }  // namespace protean

@@ -28,6 +28,7 @@ constexpr float quick_product = 20e-6f;
 }  // namespace
 
 std::string FormatSpec::name() const {
+  if (elements) return "element";
   if (!entry) return "(no format)";
   return kernel.empty() || kernel == "native" ? std::string(entry->id)
                                               : fmt::format("{}/{}", entry->id, kernel);
@@ -64,9 +65,10 @@ struct AdaptiveOperator<T>::Build {
   std::atomic<Preparation> state{Preparation::running};
   Time begun = now();
 
-  std::unique_ptr<AssembledMatrix<T>> matrix = {};
+  std::unique_ptr<AssembledMatrix<T>> matrix = {};  // null for element matrices
+  CsrMatrix<T> assembled = {};                      // where that was done
   std::optional<detail::ProductCheck<T>> check = {};
-  double seconds = 0;
+  double seconds = 0, assemble_seconds = 0;
   SwitchFailure failure = SwitchFailure::failed;
   std::string why = {};
 
@@ -104,6 +106,20 @@ AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<Assem
   if (source_.pattern.space != this->context()->space())
     throw WrongSpace(fmt::format("the source lies in {} memory, the matrix to begin with in {} memory",
                                  to_string(source_.pattern.space), to_string(this->context()->space())));
+  check_options();
+}
+
+template <class T>
+AdaptiveOperator<T>::AdaptiveOperator(std::unique_ptr<ElementOperator<T>> elements, AdaptiveOptions options)
+    : LinearOperator<T>(elements ? elements->context() : nullptr, elements ? elements->shape() : Shape{}),
+      elements_(std::move(elements)),
+      options_(options) {
+  if (!elements_) throw BadArgument("an adaptive operator of element matrices was given none");
+  check_options();
+}
+
+template <class T>
+void AdaptiveOperator<T>::check_options() const {
   if (options_.background_workers < 1)
     throw BadArgument(
         fmt::format("background_workers is {}; it must be 1 or more", options_.background_workers));
@@ -116,10 +132,17 @@ template <class T>
 AdaptiveOperator<T>::~AdaptiveOperator() = default;  // Build's destructor cancels and waits
 
 template <class T>
+const AssembledMatrix<T>& AdaptiveOperator<T>::current() const {
+  if (!current_) throw BadArgument("the operator runs on element matrices; there is no assembled one");
+  return *current_;
+}
+
+template <class T>
 bool AdaptiveOperator<T>::runs(const FormatSpec& spec) const {
+  if (spec.elements) return on_elements();
   if (!spec.entry) throw BadArgument("a format is asked for without naming one");
   const Kernel& kernel = find_kernel(*spec.entry, spec.kernel, this->context()->space());
-  return spec.entry == &current_->entry() && kernel.name == current_->kernel() &&
+  return current_ && spec.entry == &current_->entry() && kernel.name == current_->kernel() &&
          resolve_params(*spec.entry, spec.params) == current_->params();
 }
 
@@ -138,12 +161,12 @@ void AdaptiveOperator<T>::timed(Product&& product) const {
 
 template <class T>
 void AdaptiveOperator<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
-  timed([&] { current_->apply(alpha, x, beta, y); });
+  timed([&] { running().apply(alpha, x, beta, y); });
 }
 
 template <class T>
 void AdaptiveOperator<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
-  timed([&] { apply_dot<T>(*current_, x, y, result); });
+  timed([&] { apply_dot<T>(running(), x, y, result); });
 }
 
 template <class T>
@@ -162,6 +185,10 @@ double AdaptiveOperator<T>::seconds_per_product() const noexcept {
 template <class T>
 void AdaptiveOperator<T>::build(Build& build) const {
   const FormatSpec& spec = build.spec;
+  if (spec.elements) {
+    if (!elements_) throw BadArgument("the operator was made of CSR; there are no element matrices");
+    return;
+  }
   if (!spec.entry) throw BadArgument("a format is asked for without naming one");
   if (!spec.entry->traits.exact_values && !options_.allow_inexact)
     throw FormatRefused(spec.entry->id,
@@ -170,16 +197,27 @@ void AdaptiveOperator<T>::build(Build& build) const {
   const ContextPtr& context = this->context();
   const auto vectors = static_cast<std::size_t>(2 * this->rows() + this->cols()) * sizeof(T);
   const auto less = [](std::size_t a, std::size_t b) { return a > b ? a - b : 0; };
-  std::size_t most = std::min(less(static_cast<std::size_t>(options_.memory_fraction *
-                                                            static_cast<double>(available_bytes(*context))),
-                                   vectors),
-                              less(options_.memory_limit, build.beside));
+  const auto room = [&](std::size_t beside) {
+    const auto free =
+        static_cast<std::size_t>(options_.memory_fraction * static_cast<double>(available_bytes(*context)));
+    return std::max<std::size_t>(std::min(less(free, vectors), less(options_.memory_limit, beside)), 1);
+  };
+  CsrMatrix<T> source = source_;
+  std::size_t beside = build.beside;
+  if (!source_assembled()) {
+    const Time begin = now();
+    source = elements_->assemble(room(beside));
+    build.assemble_seconds = seconds_since(begin);
+    beside += source.bytes();
+    build.assembled = source;
+  }
+  std::size_t most = room(beside);
   // Of csr the arrays of the source are there already.
-  if (spec.entry->id == "csr") most += std::min(source_.bytes(), ~most);
-  auto matrix =
-      make_matrix(*spec.entry, source_, context, spec.params, spec.kernel, std::max<std::size_t>(most, 1));
+  if (spec.entry->id == "csr") most += std::min(source.bytes(), ~most);
+  auto matrix = make_matrix(*spec.entry, source, context, spec.params, spec.kernel, most);
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
-  detail::ProductCheck<T> check(context, source_, build.exact ? 0 : rounding_of_inexact_values);
+  detail::ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);
+  if (elements_ && !current_) check.allow_rounding_of(*elements_);
   // A library's kernel may bring threads of its own, which would not be in the background.
   if (matrix->kernel() == "native") check.keep(*matrix);
   context->synchronize();
@@ -216,12 +254,23 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
       task.why = "an exception of a type unknown here";
     }
   } catch (...) {}  // no memory for the text of the reason: the kind says enough
+  // What was assembled serves the next attempt, unless it is too large or unwanted, or memory is short.
+  if (task.failure != SwitchFailure::refused && task.failure != SwitchFailure::failed) task.assembled = {};
   task.seconds = seconds_since(task.begun);
   task.state.store(Preparation::failed, std::memory_order_release);
 }
 
 template <class T>
-void AdaptiveOperator<T>::record_failure(const Build& task, std::int64_t iteration) {
+void AdaptiveOperator<T>::keep_assembled(Build& task) {
+  if (!task.assembled.values) return;
+  task.beside += task.assembled.bytes();
+  source_ = std::move(task.assembled);
+  source_settled_ = true;  // the build waited for it
+}
+
+template <class T>
+void AdaptiveOperator<T>::record_failure(Build& task, std::int64_t iteration) {
+  keep_assembled(task);
   failures_.push_back({.iteration = iteration,
                        .to = task.spec.entry ? std::string(task.spec.entry->id) : std::string(),
                        .kernel = task.spec.kernel,
@@ -237,8 +286,8 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
   const Time begin = task.overlapped ? now() : task.begun;
   std::int64_t differing = 0;
   try {
-    if (!task.check->has_kept()) task.check->keep(*task.matrix);
-    differing = task.check->differing_rows(*current_);
+    if (task.matrix && !task.check->has_kept()) task.check->keep(*task.matrix);
+    if (task.matrix) differing = task.check->differing_rows(running());
     if (differing > 0) {
       task.failure = SwitchFailure::wrong_product;
       task.why = fmt::format(
@@ -252,23 +301,29 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
     task.failure = SwitchFailure::failed, task.why = error.what(), differing = -1;
   }
   if (differing != 0) {
+    // It may have been assembled wrongly, too; and where memory is short it is of no use.
+    task.assembled = {};
     record_failure(task, iteration);
     return false;
   }
+  const LinearOperator<T>& next =
+      task.matrix ? static_cast<const LinearOperator<T>&>(*task.matrix) : *elements_;
+  keep_assembled(task);
   SwitchRecord record{.iteration = iteration,
                       .begun_iteration = task.iteration,
-                      .from = std::string(current_->entry().id),
-                      .to = std::string(task.matrix->entry().id),
-                      .from_kernel = std::string(current_->kernel()),
-                      .to_kernel = std::string(task.matrix->kernel()),
-                      .parameters = task.matrix->params(),
+                      .from = std::string(running().name()),
+                      .to = std::string(next.name()),
+                      .from_kernel = current_ ? std::string(current_->kernel()) : "native",
+                      .to_kernel = task.matrix ? std::string(task.matrix->kernel()) : "native",
+                      .parameters = task.matrix ? task.matrix->params() : FormatParams(),
                       .convert_seconds = task.seconds,
+                      .assemble_seconds = task.assemble_seconds,
                       .wait_seconds = 0,
                       .overlapped = task.overlapped,
                       .reason = task.reason,
-                      .bytes_before = current_->bytes(),
-                      .bytes_after = task.matrix->bytes(),
-                      .bytes_peak = task.beside + own_bytes(*task.matrix, source_)};
+                      .bytes_before = running_bytes(),
+                      .bytes_after = task.matrix ? task.matrix->bytes() : elements_->bytes(),
+                      .bytes_peak = task.beside + (task.matrix ? own_bytes(*task.matrix, source_) : 0)};
   history_.push_back(std::move(record));
   // On a device the old arrays are freed in the order of the stream, behind all products that were queued.
   current_ = std::move(task.matrix);
@@ -288,8 +343,10 @@ auto AdaptiveOperator<T>::begin(const FormatSpec& spec, std::string reason, std:
                                         .iteration = iteration,
                                         .overlapped = overlapped,
                                         .exact = true,
-                                        .beside = source_.bytes() + own_bytes(*current_, source_)});
-  task->exact = current_->entry().traits.exact_values && (!spec.entry || spec.entry->traits.exact_values);
+                                        .beside = (elements_ ? elements_->bytes() : 0) +
+                                                  (source_assembled() ? source_.bytes() : 0) +
+                                                  (current_ ? own_bytes(*current_, source_) : 0)});
+  task->exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values);
   return task;
 }
 
@@ -360,9 +417,26 @@ void AdaptiveOperator<T>::cancel(std::int64_t iteration, std::string_view why) {
 
 template <class T>
 void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
+  if (elements_)
+    throw BadArgument("the operator was made of element matrices; new values must be element matrices, too");
   cancel(0, "the matrix was given new values");
   current_->update_values(csr);
   source_.values = csr.values, source_.values_owner = csr.values_owner;
+  source_settled_ = false;
+  ++revision_.values, ++changes_;
+}
+
+template <class T>
+void AdaptiveOperator<T>::update_values(std::span<const ElementGroup<T>> groups) {
+  if (!elements_) throw BadArgument("the operator was made of CSR; new values must be CSR, too");
+  cancel(0, "the matrix was given new values");
+  elements_->update_values(groups);
+  if (current_) {
+    current_.reset();
+    ++form_;
+    timings_.count.store(0, std::memory_order_relaxed);
+  }
+  source_ = {};
   source_settled_ = false;
   ++revision_.values, ++changes_;
 }

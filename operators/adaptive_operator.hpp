@@ -1,4 +1,5 @@
-// A matrix that changes its storage format while a solver uses it (State pattern).
+// A matrix that changes its storage format while a solver uses it (State pattern). It may begin as element
+// matrices that are assembled while the solve runs on them.
 #pragma once
 #include <array>
 #include <atomic>
@@ -14,6 +15,7 @@
 
 #include <protean/core/csr.hpp>
 #include <protean/operators/assembled_matrix.hpp>
+#include <protean/operators/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
 
 namespace protean {
@@ -23,8 +25,10 @@ struct FormatSpec {
   const FormatEntry* entry = nullptr;
   FormatParams params = {};
   std::string kernel = {};  // empty: the default of the space
+  // No storage format (entry is null): the element matrices the operator was made of.
+  bool elements = false;
 
-  // "sell-c-sigma", or "csr/mkl" where a kernel other than native is named.
+  // "sell-c-sigma", or "csr/mkl" where a kernel other than native is named; "element".
   std::string name() const;
 };
 
@@ -40,15 +44,16 @@ struct SwitchTarget {
 struct SwitchRecord {
   std::int64_t iteration = 0;        // as the caller of switch_to() or adopt_prepared() said
   std::int64_t begun_iteration = 0;  // as the caller of prepare() said; the same where not overlapped
-  std::string from, to;              // format ids
+  std::string from, to;              // format ids; lma-atomic and so on of element matrices
   std::string from_kernel, to_kernel;
-  FormatParams parameters;     // of `to`, complete
-  double convert_seconds = 0;  // the build and the check of its product, wherever they ran
-  double wait_seconds = 0;     // how long the caller stood still: all of it, or the adoption alone
+  FormatParams parameters;      // of `to`, complete
+  double convert_seconds = 0;   // the build and the check of its product, wherever they ran,
+  double assemble_seconds = 0;  // of which for assembling the element matrices, where that was done
+  double wait_seconds = 0;      // how long the caller stood still: all of it, or the adoption alone
   bool overlapped = false;
   std::string reason;
   std::size_t bytes_before = 0, bytes_after = 0;  // of the two matrices
-  std::size_t bytes_peak = 0;                     // source, old and new together
+  std::size_t bytes_peak = 0;  // source (element matrices and what was assembled), old and new together
 };
 
 // Why a change that was asked for did not happen.
@@ -92,6 +97,12 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 // do (Wilkinson's bound, Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002,
 // section 3.1).
 //
+// Made of element matrices, it runs on these until the first change, which assembles them first, beside the
+// solve as all of the build. The assembled matrix is the source of further changes. The element matrices
+// stay: FormatSpec{.elements = true} goes back to them, which costs nothing. Products of both are compared
+// within what rounding can do to either (ElementOperator::add_rounding_bounds). A faster start than
+// assembling first needs a product on element matrices that is not much slower; see docs/results.
+//
 // Products may be computed from several threads at once. All other members that are not const belong to one
 // thread and must not run at the same time as a product: between two iterations, in
 // SolveObserver::on_iteration(), is the place. A change of format leaves revision() as it is, so a
@@ -106,13 +117,28 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   // for options out of range or a null start, ShapeMismatch and WrongSpace where the two do not fit.
   AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>> start,
                    AdaptiveOptions options = {});
+  // Element matrices are the source. Throws BadArgument for options out of range or a null pointer.
+  explicit AdaptiveOperator(std::unique_ptr<ElementOperator<T>> elements, AdaptiveOptions options = {});
   ~AdaptiveOperator() override;  // cancels a preparation and waits for its end
 
-  const AssembledMatrix<T>& current() const noexcept { return *current_; }
+  // What computes the products: an AssembledMatrix, or element matrices.
+  const LinearOperator<T>& running() const noexcept {
+    return current_ ? static_cast<const LinearOperator<T>&>(*current_) : *elements_;
+  }
+  std::size_t running_bytes() const noexcept { return current_ ? current_->bytes() : elements_->bytes(); }
+  bool on_elements() const noexcept { return !current_; }
+  // The running matrix. Throws BadArgument while the products are of element matrices.
+  const AssembledMatrix<T>& current() const;
+  // What it was made of; null where that is CSR.
+  const ElementOperator<T>* elements() const noexcept { return elements_.get(); }
+  // Not there (source_assembled() is false, all of it is null) before element matrices were assembled.
   const CsrMatrix<T>& source() const noexcept { return source_; }
+  bool source_assembled() const noexcept {
+    return source_.pattern.row_ptr.p32 || source_.pattern.row_ptr.p64;
+  }
   const AdaptiveOptions& options() const noexcept { return options_; }
-  // True when the running matrix is what spec names: format, complete parameters and kernel. Throws as
-  // make_matrix() for a spec that names nothing.
+  // True when the running matrix is what spec names: format, complete parameters and kernel, or element
+  // matrices. Throws as make_matrix() for a spec that names nothing.
   bool runs(const FormatSpec& spec) const;
 
   // Builds with all threads of the context while the caller waits, checks one product and swaps. False when
@@ -134,8 +160,13 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   void cancel(std::int64_t iteration = 0, std::string_view why = "it was no longer wanted");
 
   // New values for the same pattern, in CSR order; csr becomes the source. Cancels a preparation. Throws
-  // ShapeMismatch as AssembledMatrix::update_values.
+  // ShapeMismatch as AssembledMatrix::update_values, BadArgument where it was made of element matrices.
   void update_values(const CsrMatrix<T>& csr);
+  // New element matrices for the same connectivity. Cancels a preparation, drops what was assembled, and goes
+  // back to the element matrices, on which the next solve begins at once. Throws as
+  // ElementOperator::update_values, when but the preparation nothing has changed; BadArgument where it was
+  // made of CSR.
+  void update_values(std::span<const ElementGroup<T>> groups);
 
   std::span<const SwitchRecord> history() const noexcept { return history_; }
   std::span<const FailedSwitch> failures() const noexcept { return failures_; }
@@ -146,12 +177,17 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   // How often the running matrix was replaced.
   std::uint64_t form() const noexcept { return form_; }
 
-  void diagonal(VectorView<T> diagonal) const override { current_->diagonal(diagonal); }
+  void diagonal(VectorView<T> diagonal) const override {
+    if (current_)
+      current_->diagonal(diagonal);
+    else
+      elements_->diagonal(diagonal);
+  }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
-  std::string_view name() const noexcept override { return current_->name(); }
+  std::string_view name() const noexcept override { return running().name(); }
   Revision revision() const noexcept override { return revision_; }
   // A solver on a device records its steps anew after a change of format, in a running solve also.
-  Recording recording() const noexcept override { return {current_->recording().allowed, changes_}; }
+  Recording recording() const noexcept override { return {running().recording().allowed, changes_}; }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override;
@@ -171,10 +207,15 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   std::unique_ptr<Build> begin(const FormatSpec& spec, std::string reason, std::int64_t iteration,
                                bool overlapped);
   bool adopt(Build& build, std::int64_t iteration);
-  void record_failure(const Build& build, std::int64_t iteration);
+  void record_failure(Build& build, std::int64_t iteration);
+  void keep_assembled(Build& build);
 
+  void check_options() const;
+  bool running_is_exact() const noexcept { return !current_ || current_->entry().traits.exact_values; }
+
+  std::unique_ptr<ElementOperator<T>> elements_;  // null: made of CSR
   CsrMatrix<T> source_;
-  std::unique_ptr<AssembledMatrix<T>> current_;
+  std::unique_ptr<AssembledMatrix<T>> current_;  // null: runs on the element matrices
   AdaptiveOptions options_;
   Revision revision_;
   std::uint64_t form_ = 0, changes_ = 1;  // changes of format; of format or values

@@ -7,7 +7,8 @@
 namespace protean {
 namespace {
 
-constexpr std::string_view csr = "csr", packed = "sell-packed";
+constexpr std::string_view csr = "csr", packed = "sell-packed", assembled = "assembly";
+constexpr double assembly_products = 40;  // of csr, where nothing was measured
 // How far two matrices may lie apart and still say something about each other: factors of two of the working
 // set, the mean row and the relative bytes. Chosen by leaving out one matrix at a time
 // (tests/operators/test_cost_model.cpp).
@@ -119,6 +120,18 @@ CostPrediction CostModel::relative(const CostQuery& query, std::string_view form
                            std::exp(target.log_bandwidth);
   result.convert_seconds = in_csr * std::exp(target.log_conversion);
   result.uncertainty = std::hypot(target.deviation, present.deviation);
+  return result;
+}
+
+CostPrediction CostModel::assembly(const CostQuery& query, std::string_view running,
+                                   std::size_t running_bytes, double running_seconds) const {
+  CostPrediction result =
+      relative(query, assembled, query.csr_bytes, running, running_bytes, running_seconds);
+  if (!result.known) result = absolute(query, assembled, query.csr_bytes);
+  if (!result.known) {
+    result = absolute(query, csr, query.csr_bytes);
+    result.convert_seconds = assembly_products * result.product_seconds;
+  }
   return result;
 }
 

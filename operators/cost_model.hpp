@@ -19,7 +19,9 @@ struct MeasuredFormat {
   double product_seconds = 0, convert_seconds = 0;
 };
 
-// One matrix in several formats; csr is always among them.
+// One matrix in several formats; csr is always among them. One that came from element matrices may have
+// lma-atomic, lma-coloured, lma-gather, too, and `assembly`: the matrix and the product of csr, with
+// convert_seconds from element matrices to CSR.
 struct MeasuredMatrix {
   std::string matrix;
   Space space = Space::host;
@@ -69,6 +71,10 @@ class CostModel {
   // relative to it.
   CostPrediction relative(const CostQuery& query, std::string_view format, std::size_t bytes,
                           std::string_view running, std::size_t running_bytes, double running_seconds) const;
+  // convert_seconds: of assembling element matrices into CSR, by all threads, while `running` takes
+  // running_seconds a product. Where the table has no such measurement, a fixed number of csr's products.
+  CostPrediction assembly(const CostQuery& query, std::string_view running, std::size_t running_bytes,
+                          double running_seconds) const;
   // Without any measurement, as far as the table's machine is like this one.
   CostPrediction absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const;
 

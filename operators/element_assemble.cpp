@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
-#include "core/memory.hpp"
+#include "core/background.hpp"
+#include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "operators/assembled_matrix.hpp"
 
 namespace protean::detail {
 namespace {
@@ -39,15 +42,46 @@ class RowColumns {
   std::int32_t row_ = -1;
 };
 
+// Rows, or elements, after which a thread asks whether its work is still wanted.
+constexpr std::int64_t rows_at_a_time = 256;
+void look_up(std::int64_t row) {
+  if (row % rows_at_a_time == 0) checkpoint();
+}
+
+// f(column) for the columns that one row of one element reaches.
+template <class F>
+void for_element_row(const ElementPlan& plan, std::int64_t slot, F&& f) {
+  const ElementBatch& batch = plan.batches[slot / plan.lanes];
+  const std::int32_t* map = plan.map.data() + batch.map + slot % plan.lanes;
+  for (std::int32_t j = 0; j < batch.m; ++j)
+    if (const std::int32_t c = map[j * plan.lanes]; c >= 0) f(c, batch, j);
+}
+
 }  // namespace
 
+void require_assembly(const Context& context, std::int64_t rows, std::int64_t nonzeros,
+                      std::size_t value_bytes, std::size_t workspace, std::size_t most_bytes) {
+  const std::size_t width = nonzeros < std::int64_t{1} << 31 ? 4 : 8;
+  const std::size_t bytes = workspace + static_cast<std::size_t>(rows + 1) * width +
+                            static_cast<std::size_t>(nonzeros) * (value_bytes + 4);
+  const std::size_t most = most_bytes > 0 ? most_bytes : available_bytes(context);
+  if (bytes > most)
+    throw OutOfMemory(fmt::format("to assemble a matrix of {} rows and {} entries takes {} bytes; there may "
+                                  "be {}. Solve on the element matrices, or make room",
+                                  rows, nonzeros, bytes, most),
+                      bytes);
+}
+
 template <class T>
-CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, const T* values) {
+CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, const T* values,
+                               std::size_t most_bytes) {
+  const int parts = useful_parts(*host, plan.map.size());
+  const std::size_t workspace = 8 * static_cast<std::size_t>(plan.map.size() + plan.rows * (parts + 2));
+  require_assembly(*host, plan.rows, 0, sizeof(T), workspace, most_bytes);
   const ElementRows<ElementRow> rows = element_rows(host, plan);
   std::vector<unsigned char> constrained(static_cast<std::size_t>(plan.rows), 0);
   for (const std::int32_t r : plan.constrained) constrained[r] = 1;
   // Rows in parts of about the same work.
-  const int parts = useful_parts(*host, plan.map.size());
   std::vector<std::int64_t> borders(static_cast<std::size_t>(parts) + 1, plan.rows);
   for (int part = 0; part < parts; ++part) {
     const std::int64_t share = rows.items.size() / parts * part;
@@ -55,15 +89,13 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
   }
   borders[0] = 0;
 
-  // f(row, element row, its batch, lane, its part of the map)
+  // f(column, batch, lane, row and column in the element)
   const auto for_columns = [&](std::int64_t r, auto&& f) {
     for (std::int64_t k = rows.ptr[r]; k < rows.ptr[r + 1]; ++k) {
       const ElementRow item = rows.items[k];
-      const ElementBatch& batch = plan.batches[item.slot / plan.lanes];
-      const std::int64_t lane = item.slot % plan.lanes;
-      const std::int32_t* map = plan.map.data() + batch.map + lane;
-      for (std::int32_t j = 0; j < batch.m; ++j)
-        if (const std::int32_t c = map[j * plan.lanes]; c >= 0) f(c, batch, lane, item.i, j);
+      for_element_row(plan, item.slot, [&](std::int32_t c, const ElementBatch& batch, std::int32_t j) {
+        f(c, batch, item.slot % plan.lanes, item.i, j);
+      });
     }
   };
 
@@ -71,6 +103,7 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
   parallel(parts, [&](int part, int) {
     RowColumns columns(plan.rows);
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
+      look_up(r);
       columns.next_row(static_cast<std::int32_t>(r));
       for_columns(r, [&](std::int32_t c, auto&&...) { columns.add(c); });
       length[r] = constrained[r] ? 1 : columns.size();
@@ -78,14 +111,14 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
   });
   std::int64_t nonzeros = 0;
   for (const std::int64_t n : length) nonzeros += n;
-  require_memory(
-      static_cast<std::size_t>(nonzeros) * (sizeof(T) + 4) + static_cast<std::size_t>(plan.rows) * 8,
-      fmt::format("an assembled matrix of {} rows and {} entries", plan.rows, nonzeros));
+  // Of the workspace all is there by now.
+  require_assembly(*host, plan.rows, nonzeros, sizeof(T), most_bytes > 0 ? workspace : 0, most_bytes);
   CsrBuilder<T> builder(host, plan.rows, plan.rows, nonzeros);
   for (std::int64_t r = 0; r < plan.rows; ++r) builder.set_row_ptr(r + 1, builder.row_ptr(r) + length[r]);
   parallel(parts, [&](int part, int) {
     RowColumns columns(plan.rows);
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
+      look_up(r);
       std::int32_t* col = builder.col() + builder.row_ptr(r);
       T* value = builder.values() + builder.row_ptr(r);
       if (constrained[r]) {
@@ -106,8 +139,88 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
   return builder.freeze();
 }
 
-#define PROTEAN_INSTANTIATE(T) \
-  template CsrMatrix<T> assemble_elements<T>(const ContextPtr&, const ElementPlan&, const T*);
+template <class T>
+void add_element_bounds(const ContextPtr& host, const ElementPlan& plan, const T* values, T factor,
+                        T* bounds) {
+  // Each part adds the rows of its own range, looking at all elements.
+  parallel(useful_parts(*host, plan.map.size()), [&](int part, int parts) {
+    const Range range = even_range(plan.rows, part, parts);
+    std::vector<T> sums(static_cast<std::size_t>(range.size())), terms(sums.size());
+    for (std::int64_t e = 0; e < plan.elements; ++e) {
+      look_up(e);
+      const std::int64_t slot = plan.slot_of[e], lane = slot % plan.lanes;
+      const ElementBatch& at = plan.batches[slot / plan.lanes];
+      for (std::int32_t i = 0; i < at.m; ++i) {
+        const std::int64_t r = plan.map[at.map + i * plan.lanes + lane] - range.begin;
+        if (r < 0 || r >= range.size()) continue;
+        for_element_row(plan, slot, [&](std::int32_t, const ElementBatch& batch, std::int32_t j) {
+          sums[r] += std::abs(values[batch.values + plan.entry(batch.m, i, j) * plan.lanes + lane]);
+          terms[r] += 1;
+        });
+      }
+    }
+    for (std::int64_t r = 0; r < range.size(); ++r)
+      bounds[range.begin + r] += factor * (terms[r] + 2) * sums[r];
+  });
+}
+
+namespace {
+struct PatternArrays {
+  std::vector<std::int64_t> row_ptr;
+  std::vector<std::int32_t> col;
+};
+}  // namespace
+
+SparsityPattern assembled_rows(const ElementPlan& plan,
+                               std::span<const std::pair<std::int64_t, std::int64_t>> blocks) {
+  std::int64_t total = 0, last = 0;
+  for (const auto& [first, end] : blocks) {
+    if (first < last || end < first || end > plan.rows)
+      throw BadArgument(fmt::format("rows {} to {} are asked for; blocks must be ascending, within 0..{}",
+                                    first, end, plan.rows));
+    total += end - first, last = end;
+  }
+  // The place of a row among those asked for, or -1.
+  const auto place_of = [&](std::int32_t row) {
+    std::int64_t before = 0;
+    for (const auto& [first, end] : blocks) {
+      if (row >= first && row < end) return before + row - first;
+      before += end - first;
+    }
+    return std::int64_t{-1};
+  };
+  std::vector<std::vector<std::int32_t>> columns(static_cast<std::size_t>(total));
+  for (std::size_t b = 0; b < plan.batches.size(); ++b) {
+    const ElementBatch& batch = plan.batches[b];
+    for (std::int64_t n = 0; n < std::int64_t{batch.m} * plan.lanes; ++n) {
+      const std::int32_t row = plan.map[batch.map + n];
+      if (row < 0) continue;
+      if (const std::int64_t place = place_of(row); place >= 0)
+        for_element_row(
+            plan, static_cast<std::int64_t>(b) * plan.lanes + n % plan.lanes,
+            [&](std::int32_t c, const ElementBatch&, std::int32_t) { columns[place].push_back(c); });
+    }
+  }
+  for (const std::int32_t row : plan.constrained)
+    if (const std::int64_t place = place_of(row); place >= 0) columns[place] = {row};
+  auto arrays = std::make_shared<PatternArrays>();
+  arrays->row_ptr.push_back(0);
+  for (std::vector<std::int32_t>& row : columns) {
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
+    arrays->col.insert(arrays->col.end(), row.begin(), row.end());
+    arrays->row_ptr.push_back(static_cast<std::int64_t>(arrays->col.size()));
+  }
+  SparsityPattern pattern;
+  pattern.rows = total, pattern.cols = plan.rows, pattern.nonzeros = arrays->row_ptr.back();
+  pattern.row_ptr.p64 = arrays->row_ptr.data(), pattern.col = arrays->col.data();
+  pattern.owner = std::move(arrays);
+  return pattern;
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                              \
+  template CsrMatrix<T> assemble_elements<T>(const ContextPtr&, const ElementPlan&, const T*, std::size_t); \
+  template void add_element_bounds<T>(const ContextPtr&, const ElementPlan&, const T*, T, T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

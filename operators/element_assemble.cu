@@ -5,6 +5,7 @@
 
 #include "core/device/copy.hpp"
 #include "core/device/primitives.hpp"
+#include "operators/element_assemble.hpp"
 #include "operators/element_device.cuh"
 
 namespace protean::detail {
@@ -100,13 +101,64 @@ __global__ void find_row_ends(std::int64_t rows, std::int64_t entries, const std
   row_ptr[r] = static_cast<P>(low < size ? number[low] : entries);
 }
 
+// sums[r] and terms[r] of each row: a warp a batch, a lane an element.
+template <bool symmetric, class T>
+__global__ void add_magnitudes(ElementView<T> a, std::int64_t batches, T* sums, T* terms) {
+  for (std::int64_t b = blockIdx.x; b < batches; b += gridDim.x) {
+    const ElementBatch batch = a.batches[b];
+    const std::int32_t* map = a.map + batch.map + threadIdx.x;
+    const T* values = a.values + batch.values + threadIdx.x;
+    if (static_cast<std::int32_t>(threadIdx.x) >= batch.count) continue;
+    for (int i = 0; i < batch.m; ++i) {
+      if (map[i * warp] < 0) continue;
+      T sum = 0, count = 0;
+      for (int j = 0; j < batch.m; ++j) {
+        if (map[j * warp] < 0) continue;
+        const T value = values[element_entry<symmetric>(batch.m, i, j) * warp];
+        sum += value < T(0) ? -value : value, count += T(1);
+      }
+      atomicAdd(sums + map[i * warp], sum);
+      atomicAdd(terms + map[i * warp], count);
+    }
+  }
+}
+
+template <class T>
+__global__ void add_bounds(std::int64_t rows, T factor, const T* sums, const T* terms, T* bounds) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; r < rows; r += stride)
+    bounds[r] += factor * (terms[r] + T(2)) * sums[r];
+}
+
 }  // namespace
+
+template <class T>
+void add_bounds_on_device(const ContextPtr& context_ptr, bool symmetric, const ElementView<T>& view,
+                          std::int64_t batches, T factor, T* bounds) {
+  if (view.rows == 0 || batches == 0) return;
+  const Context& context = *context_ptr;
+  const cudaStream_t stream = device::stream(context);
+  const device::Scratch<T> sums(context, view.rows), terms(context, view.rows);
+  for (const auto* array : {&sums, &terms})
+    PROTEAN_CUDA_CHECK(
+        cudaMemsetAsync(array->data(), 0, static_cast<std::size_t>(view.rows) * sizeof(T), stream));
+  const auto kernel = symmetric ? add_magnitudes<true, T> : add_magnitudes<false, T>;
+  kernel<<<static_cast<unsigned>(std::min<std::int64_t>(batches, 65535)), warp, 0, stream>>>(
+      view, batches, sums.data(), terms.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  add_bounds<<<strided_blocks(view.rows), device::block_size, 0, stream>>>(view.rows, factor, sums.data(),
+                                                                           terms.data(), bounds);
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
 
 template <class T>
 CsrMatrix<T> assemble_on_device(const ContextPtr& context_ptr, bool symmetric, const ElementView<T>& view,
                                 const ElementGroupView* groups, int count, const std::int32_t* slot_of,
-                                std::int64_t entries) {
+                                std::int64_t entries, std::size_t most_bytes) {
   const std::int64_t rows = view.rows, size = entries + view.constrained_rows;
+  // Keys, items and numbers, the first two once more while they are sorted.
+  const std::size_t workspace = 40 * static_cast<std::size_t>(size + 1);
+  require_assembly(*context_ptr, rows, 0, sizeof(T), workspace, most_bytes);
   const cudaStream_t stream = device::stream(*context_ptr);
   const int bits = std::max<int>(1, std::bit_width(static_cast<std::uint64_t>(rows)));
   const Context& context = *context_ptr;
@@ -122,6 +174,7 @@ CsrMatrix<T> assemble_on_device(const ContextPtr& context_ptr, bool symmetric, c
   device::exclusive_scan(context, number.data(), size + 1);
   std::int64_t nonzeros = 0;
   device::copy_out(context, &nonzeros, number.data() + size, sizeof nonzeros);
+  require_assembly(context, rows, nonzeros, sizeof(T), most_bytes > 0 ? workspace : 0, most_bytes);
   CsrBuilder<T> builder(context_ptr, rows, rows, nonzeros);
   const auto fill = [&](auto* row_ptr) {
     using P = std::remove_pointer_t<decltype(row_ptr)>;
@@ -146,7 +199,8 @@ CsrMatrix<T> assemble_on_device(const ContextPtr& context_ptr, bool symmetric, c
 #define PROTEAN_INSTANTIATE(T)                                                                   \
   template CsrMatrix<T> assemble_on_device<T>(const ContextPtr&, bool, const ElementView<T>&,    \
                                               const ElementGroupView*, int, const std::int32_t*, \
-                                              std::int64_t);
+                                              std::int64_t, std::size_t);                        \
+  template void add_bounds_on_device<T>(const ContextPtr&, bool, const ElementView<T>&, std::int64_t, T, T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -320,9 +320,9 @@ class DeviceElements final : public ElementOperator<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  CsrMatrix<T> assemble() const override {
-    return assemble_on_device<T>(this->context(), this->symmetric(), view(), groups_.data(),
-                                 static_cast<int>(groups_.size()), slot_of_.data(), this->entries());
+  void add_rounding_bounds(T factor, VectorView<T> bounds) const override {
+    require<T>(bounds, this->rows(), Space::device, "the bounds");
+    add_bounds_on_device<T>(this->context(), this->symmetric(), view(), batches(), factor, bounds.data);
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
@@ -349,6 +349,12 @@ class DeviceElements final : public ElementOperator<T> {
   }
 
   void do_update_values(std::span<const ElementGroup<T>> groups) override { load(groups); }
+
+  CsrMatrix<T> do_assemble(std::size_t most_bytes) const override {
+    return assemble_on_device<T>(this->context(), this->symmetric(), view(), groups_.data(),
+                                 static_cast<int>(groups_.size()), slot_of_.data(), this->entries(),
+                                 most_bytes);
+  }
 
  private:
   cudaStream_t stream() const { return device::stream(*this->context()); }

@@ -42,6 +42,11 @@ inline unsigned strided_blocks(std::int64_t items) {
 template <class T>
 CsrMatrix<T> assemble_on_device(const ContextPtr& context, bool symmetric, const ElementView<T>& view,
                                 const ElementGroupView* groups, int count, const std::int32_t* slot_of,
-                                std::int64_t entries);
+                                std::int64_t entries, std::size_t most_bytes);
+
+// ElementOperator::add_rounding_bounds() on device memory.
+template <class T>
+void add_bounds_on_device(const ContextPtr& context, bool symmetric, const ElementView<T>& view,
+                          std::int64_t batches, T factor, T* bounds);
 
 }  // namespace protean::detail

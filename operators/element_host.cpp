@@ -108,8 +108,9 @@ class HostElements final : public ElementOperator<T> {
            this->plan().bytes();
   }
 
-  CsrMatrix<T> assemble() const override {
-    return assemble_elements<T>(this->context(), this->plan(), values_.data());
+  void add_rounding_bounds(T factor, VectorView<T> bounds) const override {
+    require<T>(bounds, this->rows(), Space::host, "the bounds");
+    add_element_bounds<T>(this->context(), this->plan(), values_.data(), factor, bounds.data);
   }
 
   // Each part adds the rows of its own range, looking at all elements.
@@ -139,6 +140,10 @@ class HostElements final : public ElementOperator<T> {
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     (void)product(alpha, x.data, beta, y.data);
+  }
+
+  CsrMatrix<T> do_assemble(std::size_t most_bytes) const override {
+    return assemble_elements<T>(this->context(), this->plan(), values_.data(), most_bytes);
   }
 
   void do_update_values(std::span<const ElementGroup<T>> groups) override {

@@ -1,6 +1,7 @@
 #include "operators/element_operator.hpp"
 
 #include "core/error.hpp"
+#include "operators/element_assemble.hpp"
 #include "operators/element_plan.hpp"
 
 namespace protean {
@@ -66,6 +67,12 @@ std::vector<typename ElementOperator<T>::Coloured> ElementOperator<T>::colours()
         if (const std::int32_t element = plan_->element_in[slot]; element >= 0)
           result[element] = {static_cast<std::int32_t>(c), static_cast<std::int32_t>(b)};
   return result;
+}
+
+template <class T>
+SparsityPattern ElementOperator<T>::pattern_of_rows(
+    std::span<const std::pair<std::int64_t, std::int64_t>> blocks) const {
+  return detail::assembled_rows(*plan_, blocks);
 }
 
 template <class T>

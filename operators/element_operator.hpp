@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <protean/core/csr.hpp>
@@ -88,8 +89,19 @@ class ElementOperator : public LinearOperator<T>, public HasDiagonal<T>, public 
   // entries of its elements in the order of the groups and of the elements in them, from the first: the same
   // bits in every run, for any number of threads and on both sides. Entries are where some element couples r
   // and c, whether their sum is 0 or not; a constrained row that is kept has one entry, 1; one of an unused
-  // node has none. Where `symmetric`, the upper entries are those of the lower half.
-  virtual CsrMatrix<T> assemble() const = 0;
+  // node has none. Where `symmetric`, the upper entries are those of the lower half. Throws OutOfMemory where
+  // the matrix needs more than most_bytes (0: than what is free), before it is allocated.
+  CsrMatrix<T> assemble(std::size_t most_bytes = 0) const { return do_assemble(most_bytes); }
+
+  // Where the assembled matrix has entries in rows [first, end) of each block, one block after the other,
+  // without assembling it: a pattern in host memory with as many columns as the operator. Reads the
+  // connectivity once.
+  SparsityPattern pattern_of_rows(std::span<const std::pair<std::int64_t, std::int64_t>> blocks) const;
+
+  // bounds[r] += factor (n_r + 2) sum |k|, over the n_r entries k of elements in row r. With factor eps it is
+  // the most by which y_r = sum k x_j can be off for |x_j| <= 1, in whatever order it is added, assembled
+  // before or not (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002, section 3.1).
+  virtual void add_rounding_bounds(T factor, VectorView<T> bounds) const = 0;
 
   // Bytes of all arrays, workspace included.
   virtual std::size_t bytes() const noexcept = 0;
@@ -124,6 +136,7 @@ class ElementOperator : public LinearOperator<T>, public HasDiagonal<T>, public 
   ElementOperator(ContextPtr context, std::shared_ptr<const detail::ElementPlan> plan,
                   ElementScatter scatter);
   virtual void do_update_values(std::span<const ElementGroup<T>> groups) = 0;
+  virtual CsrMatrix<T> do_assemble(std::size_t most_bytes) const = 0;
   const detail::ElementPlan& plan() const noexcept { return *plan_; }
 
  private:

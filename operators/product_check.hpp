@@ -1,9 +1,11 @@
 // Whether two matrices have the same product, up to rounding. Private to operators/.
 #pragma once
 #include <cstdint>
+#include <limits>
 
 #include "core/csr.hpp"
 #include "core/vector.hpp"
+#include "operators/element_operator.hpp"
 #include "operators/linear_operator.hpp"
 
 namespace protean::detail {
@@ -16,6 +18,11 @@ class ProductCheck {
   // relative: what each value may differ by, 0 for matrices that hold the same values. The bound of row i is
   // (2 (n_i + 2) eps + relative) sum_j |a_ij x_j|. Throws OutOfMemory.
   ProductCheck(const ContextPtr& context, const CsrMatrix<T>& csr, double relative);
+  // One of the products may also be that of the element matrices that csr was assembled from: widens the
+  // bounds by what rounding can do there and in the assembly.
+  void allow_rounding_of(const ElementOperator<T>& elements) {
+    elements.add_rounding_bounds(2 * std::numeric_limits<T>::epsilon(), bounds_.view());
+  }
 
   // Computes and keeps the product of one of them.
   void keep(const LinearOperator<T>& matrix);

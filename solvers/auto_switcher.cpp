@@ -14,6 +14,7 @@ constexpr std::int64_t pace_block = 8;       // iterations of one mean
 constexpr std::size_t most_means = 64;       // kept; older ones go
 constexpr std::int64_t first_look = 8;       // iteration
 constexpr int products_timed = 4;            // on a device
+constexpr double unlike_machine = 0.3;       // of predictions from another machine's times, relative
 constexpr std::size_t most_decisions = 500;  // remembered
 
 double seconds_now() {
@@ -155,16 +156,23 @@ bool AutoSwitcher<T>::survey_ready() {
   for (std::size_t i = 0; i < targets_.size(); ++i)
     if (targets_[i].admitted && A_.runs(targets_[i].spec)) first_ = i;
   if (first_ == targets_.size()) {
-    const AssembledMatrix<T>& running = A_.current();
-    const bool standard = running.kernel() == kernels_in(running.entry(), A_.context()->space()).front().name;
-    targets_.push_back(
-        {{&running.entry(), running.params(), standard ? "" : std::string(running.kernel())}, true, {}, 0});
+    SwitchTarget present;
+    if (A_.on_elements()) {
+      present.spec.elements = true;
+    } else {
+      const AssembledMatrix<T>& running = A_.current();
+      const bool standard =
+          running.kernel() == kernels_in(running.entry(), A_.context()->space()).front().name;
+      present.spec = {&running.entry(), running.params(), standard ? "" : std::string(running.kernel())};
+    }
+    targets_.push_back(std::move(present));
   }
-  targets_[first_].bytes = A_.current().bytes();
+  targets_[first_].bytes = A_.running_bytes();
   current_ = first_;
   for (const SwitchTarget& target : targets_) {
     SwitchCandidate candidate;
-    candidate.name = target.spec.name(), candidate.bytes = target.bytes;
+    candidate.name = target.spec.elements ? std::string(A_.elements()->name()) : target.spec.name();
+    candidate.bytes = target.bytes;
     candidate.admitted = target.admitted, candidate.why = target.why;
     candidates_.push_back(candidate);
     CandidateRecord seen;
@@ -180,10 +188,10 @@ bool AutoSwitcher<T>::survey_ready() {
 template <class T>
 double AutoSwitcher<T>::time_products() const {
   Vector<T> x(A_.context(), A_.cols()), y(A_.context(), A_.rows());
-  A_.current().apply(x, y);
+  A_.running().apply(x, y);
   A_.context()->synchronize();
   const double begin = seconds_now();
-  for (int i = 0; i < products_timed; ++i) A_.current().apply(x, y);
+  for (int i = 0; i < products_timed; ++i) A_.running().apply(x, y);
   A_.context()->synchronize();
   return (seconds_now() - begin) / products_timed;
 }
@@ -202,19 +210,42 @@ void AutoSwitcher<T>::measure() {
   records_[current_].measured_product = current.product_seconds;
 }
 
+// The assembled matrix; before it is there, as the survey estimated it.
+template <class T>
+CostQuery AutoSwitcher<T>::query() const {
+  const CsrMatrix<T>& source = A_.source();
+  CostQuery query{A_.rows(), source.nonzeros(), source.bytes()};
+  for (const SwitchCandidate& candidate : candidates_) {
+    if (candidate.name == "sell-packed") query.packed_bytes = candidate.bytes;
+    if (candidate.name != "csr" || A_.source_assembled()) continue;
+    query.csr_bytes = candidate.bytes;
+    query.nonzeros = (static_cast<std::int64_t>(candidate.bytes) - 4 * (A_.rows() + 1)) /
+                     static_cast<std::int64_t>(sizeof(T) + 4);
+  }
+  return query;
+}
+
 template <class T>
 void AutoSwitcher<T>::predict() {
   const SwitchCandidate& current = candidates_[current_];
   if (!current.measured) return;
-  const CsrMatrix<T>& source = A_.source();
-  CostQuery query{source.rows(), source.nonzeros(), source.bytes()};
-  for (const SwitchCandidate& candidate : candidates_)
-    if (candidate.name == "sell-packed") query.packed_bytes = candidate.bytes;
+  const CostQuery query = this->query();
+  // From element matrices the first change assembles, too.
+  double assembly = 0;
+  if (!A_.source_assembled())
+    if (const CostPrediction p = model_.assembly(query, current.name, current.bytes, current.product_seconds);
+        p.known)
+      assembly = p.convert_seconds;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     SwitchCandidate& candidate = candidates_[i];
     if (!candidate.admitted || candidate.lost) continue;
-    const CostPrediction p = model_.relative(query, candidate.name, candidate.bytes, current.name,
-                                             current.bytes, current.product_seconds);
+    CostPrediction p = model_.relative(query, candidate.name, candidate.bytes, current.name, current.bytes,
+                                       current.product_seconds);
+    // A table without element matrices: what its machine would do, as far as this one is like it.
+    if (!p.known && A_.on_elements() && i != current_) {
+      p = model_.absolute(query, candidate.name, candidate.bytes);
+      p.uncertainty = std::hypot(p.uncertainty, unlike_machine);
+    }
     if (!p.known) {
       if (i == current_ || i == first_) continue;
       candidate.admitted = false;
@@ -225,7 +256,9 @@ void AutoSwitcher<T>::predict() {
     if (!candidate.measured)
       candidate.product_seconds = p.product_seconds, candidate.uncertainty = p.uncertainty;
     if (records_[i].measured_convert == 0)
-      candidate.convert_seconds = p.convert_seconds * (i == first_ ? 1 : conversion_scale_);
+      candidate.convert_seconds = targets_[i].spec.elements ? 0
+                                  : i == first_             ? p.convert_seconds
+                                                : (assembly + p.convert_seconds) * conversion_scale_;
     if (!records_[i].ran) {
       records_[i].predicted_product = candidate.product_seconds;
       records_[i].predicted_convert = candidate.convert_seconds;

@@ -91,6 +91,7 @@ class AutoSwitcher final : public SolveObserver {
   void measure();
   double time_products() const;
   void predict();
+  CostQuery query() const;
   void look(const IterationInfo& info);
   void act(const SwitchDecision& decision, std::int64_t iteration);
   void lose(std::size_t candidate, std::string why);

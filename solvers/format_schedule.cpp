@@ -65,7 +65,8 @@ FormatSchedule<T>::FormatSchedule(AdaptiveOperator<T>& A, std::vector<SchedulePo
       told_(std::move(told)),
       failures_seen_(A.failures().size()) {
   for (const SchedulePoint& point : points_) {
-    if (!point.to.entry) throw BadArgument(fmt::format("the schedule names no format {}", place(point)));
+    if (!point.to.entry && !point.to.elements)
+      throw BadArgument(fmt::format("the schedule names no format {}", place(point)));
     if (!(point.at >= 0))
       throw BadArgument(fmt::format("a schedule has the place {}; it must be 0 or more", place(point)));
   }
@@ -126,8 +127,8 @@ void FormatSchedule<T>::adopt_when_ready() {
   add_failures();
   if (!done) return;
   const SwitchRecord& record = A_.history().back();
-  const FormatSpec to{&A_.current().entry(), record.parameters, record.to_kernel};
-  add(Action::switched, to.name(), record.reason);
+  add(Action::switched, record.to_kernel == "native" ? record.to : record.to + "/" + record.to_kernel,
+      record.reason);
 }
 
 template <class T>
