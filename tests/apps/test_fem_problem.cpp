@@ -59,6 +59,14 @@ TEST(FemProblemFile, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_TRUE(
       has(complaint(hex("storage: element", "operator: {variant: colored}")), "Did you mean 'coloured'"));
   EXPECT_TRUE(has(complaint(hex("degree: 5")), "degree"));
+  const auto point = [](const std::string& more) {
+    return "schedule: [{at_iteration: 2, format: element" + more + "}]";
+  };
+  EXPECT_TRUE(has(complaint(hex("n: 3", point(""))), "there is no format 'element'"));
+  EXPECT_TRUE(
+      has(complaint(hex("storage: element", point(", kernel: native"))), "no meaning with format element"));
+  EXPECT_TRUE(read(hex("storage: element", point(""))).schedule.points[0].to.elements);
+  EXPECT_TRUE(read(hex("storage: element", "schedule: {policy: auto}")).schedule.automatic);
   EXPECT_TRUE(has(complaint(hex("physics: poison")), "Did you mean 'poisson'"));
   EXPECT_TRUE(has(complaint(hex("young: 2")), "belongs to physics: elasticity"));
   EXPECT_TRUE(has(complaint(hex("mesh: a.msh")), "mesh"));
@@ -102,6 +110,75 @@ TEST_F(FemCommand, ElementMatricesAndTheAssembledMatrixGiveTheSameSolve) {
       EXPECT_EQ(run({"solve", "again.yaml", "--quiet"}).code, 0);
     }
   }
+}
+
+TEST_F(FemCommand, AScheduleAssemblesWhileTheSolveRuns) {
+  const std::string what = "degree: 2, n: 8, storage: element";
+  const std::string rest = "rhs: {solution: {random: 3}}\npreconditioner: {type: jacobi}\n";
+  const json plain = solve(hex(what, rest));
+  EXPECT_TRUE(plain["switches"].empty());
+  for (const char* variant : {"atomic", "coloured", "gather"}) {
+    const json changed = solve(hex(
+        what, rest + "operator: {threads: 1, variant: " + variant +
+                  "}\nschedule: [{at_iteration: 3, format: sell-packed, overlapped: false}, "
+                  "{at_iteration: 6, format: element, overlapped: false}, "
+                  "{at_iteration: 9, format: csr, overlapped: false}, {at_iteration: 12, format: ell}]\n"));
+    const std::string name = std::string("lma-") + variant;
+    EXPECT_NEAR(changed["iterations"].get<int>(), plain["iterations"].get<int>(), 3);
+    EXPECT_LE(changed["residual"]["true_relative"].get<double>(), 1e-8);
+    EXPECT_LT(changed["error"]["relative"].get<double>(), 1e-6);
+    const json& switches = changed["switches"];
+    ASSERT_GE(switches.size(), 3u);  // the last one may not be ready before the solve ends
+    EXPECT_EQ(switches[0]["from"], name);
+    EXPECT_EQ(switches[0]["to"], "sell-packed");
+    EXPECT_EQ(switches[0]["iteration"], 3);
+    EXPECT_GT(switches[0]["assemble_seconds"].get<double>(), 0);
+    EXPECT_EQ(switches[1]["to"], name);
+    EXPECT_EQ(switches[2]["to"], "csr");
+    EXPECT_EQ(switches[2]["assemble_seconds"].get<double>(), 0);
+    EXPECT_EQ(changed["decisions"][0]["action"], "switched");
+    EXPECT_EQ(changed["problem"]["schedule"][1]["format"], "element");
+    // What the report says of the problem can be solved again.
+    json again = changed["problem"];
+    write(
+        "again.yaml",
+        json({{"matrix", again["matrix"]}, {"operator", again["operator"]}, {"schedule", again["schedule"]}})
+            .dump());
+    EXPECT_EQ(run({"solve", "again.yaml", "--quiet"}).code, 0);
+  }
+}
+
+TEST_F(FemCommand, ThePolicyIsExplainedFromElementMatricesToo) {
+  write(
+      "machine.yaml",
+      "machine: test\nmatrices:\n  - {matrix: a, space: host, rows: 10000, nonzeros: 600000,\n     formats: "
+      "[[csr, 7200000, 1e-3, 0], [sell-packed, 7200000, 1e-6, 1e-9], [lma-atomic, 7200000, 1e-3, 0],\n"
+      "               [assembly, 7200000, 1e-3, 1e-9]]}\n");
+  write("p.yaml", hex("degree: 2, n: 10, storage: element",
+                      "operator: {threads: 1, variant: atomic}\noutput: {report: r.json}\nsolver: "
+                      "{relative_tolerance: 1.0e-11}\nschedule: {policy: auto, machine: machine.yaml, "
+                      "overlapped: false, worst_factor: 10}\n"));
+  const Outcome outcome = run({"solve", "p.yaml", "--explain"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json r = json::parse(slurp(work_ / "r.json"));
+  EXPECT_EQ(r["operator"]["format"], "lma-atomic");
+  ASSERT_GE(r["switches"].size(), 1u);
+  EXPECT_EQ(r["switches"][0]["from"], "lma-atomic");
+  EXPECT_EQ(r["switches"][0]["to"], "sell-packed");
+  EXPECT_GT(r["switches"][0]["assemble_seconds"].get<double>(), 0);
+  ASSERT_GE(r["decisions"].size(), 1u);
+  EXPECT_EQ(r["decisions"][0]["action"], "begin");
+  bool own = false;
+  for (const json& c : r["policy"]["candidates"]) {
+    if (c["format"] != "lma-atomic") continue;
+    own = true;
+    EXPECT_TRUE(c["ran"].get<bool>());
+    EXPECT_GT(c["measured"]["product_seconds"].get<double>(), 0);
+  }
+  EXPECT_TRUE(own);
+  EXPECT_NE(outcome.out.find("lma-atomic -> sell-packed, assembled and converted in"), std::string::npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("would save"), std::string::npos) << outcome.out;
 }
 
 TEST_F(FemCommand, TetrahedraOfACubeAndOfAFile) {
