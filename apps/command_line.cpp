@@ -19,6 +19,7 @@
 #include "apps/formats.hpp"
 #include "apps/generate.hpp"
 #include "apps/inspect.hpp"
+#include "apps/output.hpp"
 #include "apps/solve.hpp"
 #include "apps/tune.hpp"
 #include "core/error.hpp"
@@ -37,12 +38,6 @@ int complain_usage(std::string message) {
   for (char& c : message)
     if (c == '\n') c = ' ';
   return complain(message + (message.ends_with('.') ? "" : ".") + " See `protean --help`.", bad_input);
-}
-
-void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0)
-    throw Error("cannot write to the standard output: no space, or it was closed");
 }
 
 // What a command does once its options have been read; its exit code.

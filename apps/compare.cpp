@@ -13,6 +13,7 @@
 #include "apps/compare_report.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/machine_file.hpp"
+#include "apps/output.hpp"
 #include "apps/progress.hpp"
 #include "apps/suite.hpp"
 #include "apps/system.hpp"
@@ -336,12 +337,6 @@ class Comparer {
   Comparison result_;
   std::size_t count_ = 0;
 };
-
-void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0)
-    throw Error("cannot write to the standard output: no space, or it was closed");
-}
 
 // Before hours are spent on what cannot be kept.
 void require_writable(const CompareArguments& arguments) {

@@ -1,4 +1,5 @@
 #include "apps/convert.hpp"
+#include "apps/output.hpp"
 
 #include <fmt/format.h>
 
@@ -58,9 +59,9 @@ void convert(const std::string& from, const std::string& to, int threads, bool q
     return human_bytes(code ? 0 : static_cast<std::size_t>(size));
   };
   const auto took = [](auto a, auto b) { return duration(std::chrono::duration<double>(b - a).count()); };
-  fmt::print("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, bytes(from), to,
-             bytes(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
-             took(middle, end));
+  print(fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, bytes(from), to,
+                    bytes(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
+                    took(middle, end)));
 }
 
 }  // namespace protean::apps

@@ -7,6 +7,7 @@
 #include "apps/clock.hpp"
 #include "apps/convert.hpp"
 #include "apps/json.hpp"
+#include "apps/output.hpp"
 #include "apps/progress.hpp"
 #include "apps/system.hpp"
 #include "core/error.hpp"
@@ -60,9 +61,7 @@ int generate_file(const GenerateArguments& arguments) {
       static_cast<double>(csr.nonzeros()) / made / 1e6, duration(written));
   if (problem.matrix.kind == "artificial")
     out += features(problem.matrix, statistics(*host, csr.pattern)) + "\n";
-  std::fwrite(out.data(), 1, out.size(), stdout);
-  if (std::fflush(stdout) != 0)
-    throw Error("cannot write to the standard output: no space, or it was closed");
+  print(out);
   return 0;
 }
 

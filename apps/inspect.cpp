@@ -10,6 +10,7 @@
 #include "apps/clock.hpp"
 #include "apps/json.hpp"
 #include "apps/machine_file.hpp"
+#include "apps/output.hpp"
 #include "apps/progress.hpp"
 #include "apps/system.hpp"
 #include "core/error.hpp"
@@ -255,10 +256,7 @@ int inspect(const InspectArguments& arguments) {
   Inspection inspection = look(host, csr);
   inspection.name = name;
   progress.clear();
-  const std::string out = arguments.json ? text(to_json(inspection)) : to_text(inspection, arguments.picture);
-  std::fwrite(out.data(), 1, out.size(), stdout);
-  if (std::fflush(stdout) != 0)
-    throw Error("cannot write to the standard output: no space, or it was closed");
+  print(arguments.json ? text(to_json(inspection)) : to_text(inspection, arguments.picture));
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "apps/build_info.hpp"
+#include "core/words.hpp"
 
 namespace protean::apps {
 namespace {
@@ -70,7 +71,7 @@ Json problem_json(const Problem& p) {
       const std::string name(param.name);
       const double value = p.matrix.params.at(name);
       if (!param.choices.empty())
-        matrix["generate"][name] = words_of(param.choices).at(static_cast<std::size_t>(value));
+        matrix["generate"][name] = split(param.choices, '|').at(static_cast<std::size_t>(value));
       else if (std::fabs(value) < 9e15 && value == std::floor(value))
         matrix["generate"][name] = static_cast<std::int64_t>(value);
       else

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "core/error.hpp"
+#include "core/words.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {
@@ -186,7 +187,7 @@ class ProblemReader {
 
   // The place of the word among the choices "a|b|c".
   static double read_choice(const Node& node, const std::string& path, std::string_view choices) {
-    const std::vector<std::string_view> words = words_of(choices);
+    const std::vector<std::string_view> words = split(choices, '|');
     const std::string text = read_text(node, path);
     const auto found = std::find(words.begin(), words.end(), text);
     if (found == words.end())

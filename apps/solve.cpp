@@ -9,6 +9,7 @@
 #include "apps/clock.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/machine_file.hpp"
+#include "apps/output.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
 #include "apps/system.hpp"
@@ -273,9 +274,7 @@ int solve(const SolveArguments& arguments) {
                                : measure_candidates(source, context, policy->targets);
       text += explain_text(record.policy);
     }
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) != 0)
-      throw Error("cannot write the summary to the standard output: no space, or it was closed");
+    print(text);
   }
   return record.result.converged() ? 0 : 1;
 }

@@ -12,6 +12,7 @@
 #include "apps/interrupt.hpp"
 #include "apps/machine_file.hpp"
 #include "apps/measure.hpp"
+#include "apps/output.hpp"
 #include "apps/progress.hpp"
 #include "core/blas1.hpp"
 #include "core/io/atomic_file.hpp"
@@ -104,13 +105,12 @@ class Tuner {
 
   void announce(std::size_t left) const {
     if (arguments_.quiet) return;
-    fmt::print("{}: {} measurements on {}{}, at most {}; Ctrl-C keeps what is done\n", arguments_.output,
-               left, table_.machine,
-               table_.matrices.empty()
-                   ? ""
-                   : fmt::format(" ({} matrices are there already)", table_.matrices.size()),
-               duration(arguments_.budget));
-    std::fflush(stdout);
+    print(fmt::format("{}: {} measurements on {}{}, at most {}; Ctrl-C keeps what is done\n",
+                      arguments_.output, left, table_.machine,
+                      table_.matrices.empty()
+                          ? ""
+                          : fmt::format(" ({} matrices are there already)", table_.matrices.size()),
+                      duration(arguments_.budget)));
   }
 
   void measure_matrix(const TuneCase& one, const ContextPtr& context) {
@@ -168,8 +168,9 @@ class Tuner {
     if (arguments_.quiet) return;
     const std::size_t all = tune_cases().size() * contexts_.size();
     const std::size_t there = table_.matrices.size();
-    fmt::print("{}: {} of {} matrices measured in {}{}\n", arguments_.output, there, all,
-               duration(clock_.total()), there < all ? "; the same command goes on where it ended" : "");
+    print(fmt::format("{}: {} of {} matrices measured in {}{}\n", arguments_.output, there, all,
+                      duration(clock_.total()),
+                      there < all ? "; the same command goes on where it ended" : ""));
   }
 
   const TuneArguments& arguments_;

@@ -238,15 +238,6 @@ int run(const Options& options) {
 }  // namespace protean::bench
 
 int main(int argc, char** argv) {
-  const auto options = protean::bench::parse(argc, argv);
-  if (!options) {
-    std::fputs(protean::bench::usage, stderr);
-    return 2;
-  }
-  try {
-    return protean::bench::run(*options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 2;
-  }
+  using namespace protean::bench;
+  return run_program(usage, parse(argc, argv), run);
 }

@@ -1,25 +1,25 @@
 // Options of the benchmarks: pairs of a name and a value.
 #pragma once
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/words.hpp"
+
 namespace protean::bench {
 
 // "a,b" -> {a, b}
 inline std::vector<std::string> split(const std::string& text, char at = ',') {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(at, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
+  const std::vector<std::string_view> parts = protean::split(text, at);
+  return {parts.begin(), parts.end()};
 }
 
 // An empty list means all.
@@ -53,6 +53,22 @@ inline bool read_options(int argc, char** argv,
     if (end && (end == text.c_str() || *end != '\0')) return false;
   }
   return true;
+}
+
+// The exit code of a program that runs on options that may not be there: 2 with the usage when they are not,
+// or with the error's text.
+template <class Options, class Run>
+int run_program(const char* usage, const std::optional<Options>& options, Run run) {
+  if (!options) {
+    std::fputs(usage, stderr);
+    return 2;
+  }
+  try {
+    return run(*options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 2;
+  }
 }
 
 }  // namespace protean::bench

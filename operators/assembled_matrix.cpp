@@ -11,22 +11,13 @@
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/words.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
 #endif
 
 namespace protean {
 namespace {
-
-std::vector<std::string_view> split_choices(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('|', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
 
 bool parse_integer(std::string_view text, std::int64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -35,7 +26,7 @@ bool parse_integer(std::string_view text, std::int64_t& value) {
 
 void check_param(const FormatEntry& entry, const ParamDoc& doc, std::string_view value) {
   if (!doc.choices.empty()) {
-    const auto words = split_choices(doc.choices);
+    const auto words = split(doc.choices, '|');
     for (std::string_view word : words)
       if (word == value) return;
     throw BadArgument(fmt::format("parameter {} of format {} is '{}'; it must be one of {}.{}", doc.name,

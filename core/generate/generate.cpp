@@ -165,16 +165,6 @@ void check(const GeneratorEntry& entry, const GeneratorParam& param, double valu
 
 std::span<const GeneratorEntry> generators() noexcept { return entries; }
 
-std::vector<std::string_view> words_of(std::string_view choices) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin <= choices.size();) {
-    const std::size_t end = std::min(choices.find('|', begin), choices.size());
-    words.push_back(choices.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 const GeneratorEntry& find_generator(std::string_view kind) {
   std::vector<std::string_view> names;
   for (const GeneratorEntry& entry : entries) {

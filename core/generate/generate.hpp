@@ -21,9 +21,6 @@ struct GeneratorParam {
   std::string_view choices = {};  // "a|b|c": 0 is a, 1 is b, 2 is c
 };
 
-// The words of "a|b|c".
-std::vector<std::string_view> words_of(std::string_view choices);
-
 using GeneratorParams = std::map<std::string, double, std::less<>>;
 
 struct GeneratorEntry {

@@ -61,7 +61,34 @@ std::string follow(const std::string& path) {
   return real ? std::string(real.get()) : path;
 }
 
-std::atomic<unsigned> next_number{0};
+constexpr int most_names = 100;
+
+// Unlike any other of this process; left-overs of another are stepped over by those who ask again.
+std::string next_name(const std::string& target) {
+  static std::atomic<unsigned> next_number{0};
+  return fmt::format("{}.{}.{}.tmp", target, getpid(), next_number++);
+}
+
+std::string by_number(int file) { return fmt::format("/proc/self/fd/{}", file); }
+
+// A file that vanishes with the process unless it is given a name; -1 where the system knows none.
+int open_nameless(const std::string& folder) {
+  const int file = open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  if (file < 0 || access(by_number(file).c_str(), F_OK) == 0) return file;
+  close(file);  // without /proc it could not be named
+  return -1;
+}
+
+// The name it got; empty when it could not be named, with the reason in errno.
+std::string give_name(int file, const std::string& target) {
+  for (int attempt = 0; attempt < most_names; ++attempt) {
+    std::string name = next_name(target);
+    if (linkat(AT_FDCWD, by_number(file).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
+      return name;
+    if (errno != EEXIST) break;
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -70,16 +97,17 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   const bool exists = stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(path_, "write", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) {
+    direct_ = true;
     file_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     if (file_ < 0) fail(path_, "open", errno);
     return;
   }
-  // The name is unlike any other of this process; left-overs of another are stepped over.
   const std::string target = follow(path_);
+  file_ = open_nameless(folder_of(target));
   for (int attempt = 0; file_ < 0; ++attempt) {
-    temporary_ = fmt::format("{}.{}.{}.tmp", target, getpid(), next_number++);
+    temporary_ = next_name(target);
     file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file_ < 0 && (errno != EEXIST || attempt == 100)) {
+    if (file_ < 0 && (errno != EEXIST || attempt == most_names)) {
       const int code = errno;
       temporary_.clear();
       fail(path_, "create", code);
@@ -125,13 +153,21 @@ void AtomicFile::commit() {
   if (file_ < 0) throw BadArgument("'" + path_ + "': commit() called twice or after an error");
   write_through(buffer_.data(), buffer_.size());
   buffer_.clear();
-  const bool direct = temporary_.empty();
   // Without fsync a crash soon after the rename could leave an empty file under the final name. Pipes and
   // devices cannot be flushed to a disk, which is no error.
-  if (!direct && fsync(file_) != 0) {
+  if (!direct_ && fsync(file_) != 0) {
     const int code = errno;
     discard();
     fail(path_, "write", code);
+  }
+  const std::string target = follow(path_);
+  if (!direct_ && temporary_.empty()) {
+    temporary_ = give_name(file_, target);
+    if (temporary_.empty()) {
+      const int code = errno;
+      discard();
+      fail(path_, "write", code);
+    }
   }
   const int closed = close(std::exchange(file_, -1));
   const int close_error = errno;
@@ -139,8 +175,7 @@ void AtomicFile::commit() {
     discard();
     fail(path_, "write", close_error);
   }
-  if (direct) return;
-  const std::string target = follow(path_);
+  if (direct_) return;
   if (std::rename(temporary_.c_str(), target.c_str()) != 0) {
     const int code = errno;
     discard();

@@ -6,10 +6,12 @@
 
 namespace protean {
 
-// Writes to a temporary file beside `path`; commit() flushes it to the disk and renames it over `path`.
-// Without commit() the temporary file is removed. The permissions of a file that is replaced are kept; a link
-// is followed. Where `path` is no ordinary file (/dev/stdout, a pipe) it is written to directly. Errors (no
-// folder, no permission, disk full) throw Error with the system's text and what to do.
+// Writes to a file without a name in the folder of `path`; commit() flushes it to the disk, names it and
+// renames it over `path`. Without commit() nothing is left, even when the process is killed (on file systems
+// that know no files without a name, one called path.PROCESS.NUMBER.tmp is used, and removed). The
+// permissions of a file that is replaced are kept; a link is followed. Where `path` is no ordinary file
+// (/dev/stdout, a pipe) it is written to directly. Errors (no folder, no permission, disk full) throw Error
+// with the system's text and what to do.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -27,7 +29,8 @@ class AtomicFile {
   void write_through(const char* data, std::size_t bytes);
   void discard() noexcept;
 
-  std::string path_, temporary_;  // temporary_ is empty when path_ is written to directly
+  std::string path_, temporary_;  // temporary_: the name of what is written, where it has one
+  bool direct_ = false;           // path_ itself is written to
   std::string buffer_;
   int file_ = -1;
 };

@@ -25,30 +25,12 @@
 //   matrix kernels, Int. J. High Perform. Comput. Appl. 18(1), 2004, doi:10.1177/1094342004041296.
 #include <algorithm>
 #include <memory>
-#include <type_traits>
 
 #include "formats/block/bcsr.hpp"
 #include "formats/block/blocks.hpp"
 
 namespace protean::formats {
 namespace {
-
-// f(integral constant) of one of block_sizes, so that loops over a block unroll.
-template <class F>
-void with_size(std::int64_t size, F f) {
-  switch (size) {
-    case 1:
-      return f(std::integral_constant<int, 1>());
-    case 2:
-      return f(std::integral_constant<int, 2>());
-    case 3:
-      return f(std::integral_constant<int, 3>());
-    case 4:
-      return f(std::integral_constant<int, 4>());
-    default:
-      return f(std::integral_constant<int, 8>());
-  }
-}
 
 // f(R, C, row pointers), the first two as constants.
 template <class F>

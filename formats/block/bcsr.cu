@@ -338,23 +338,6 @@ struct Planner {
   }
 };
 
-// f(integral constant) of one of the widths of a block.
-template <class F>
-void with_width(int C, F&& f) {
-  switch (C) {
-    case 1:
-      return f(std::integral_constant<int, 1>());
-    case 2:
-      return f(std::integral_constant<int, 2>());
-    case 3:
-      return f(std::integral_constant<int, 3>());
-    case 4:
-      return f(std::integral_constant<int, 4>());
-    default:
-      return f(std::integral_constant<int, 8>());
-  }
-}
-
 // The arrays, and what does not depend on the kernel.
 template <class T>
 class BlockStorage : public AssembledMatrix<T> {
@@ -446,7 +429,7 @@ class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T> {
     else if (square)
       device::launch(state, square_product<4, dot, T>, blocks, device::block_size, this->arrays(), task);
     else
-      with_width(this->C_, [&](auto C) {
+      with_size(this->C_, [&](auto C) {
         device::launch(state, block_product<C(), dot, T>, blocks, device::block_size, this->arrays(), lanes_,
                        task);
       });

@@ -1,5 +1,6 @@
 // The rules of bcsr that host and device share. Private to this folder; bcsr.cpp opens with the layout.
 #pragma once
+#include <type_traits>
 #include <vector>
 
 #include "operators/assembled_matrix.hpp"
@@ -7,6 +8,24 @@
 namespace protean::formats {
 
 constexpr int largest_block = 8;
+
+// f(integral constant) of a number of rows or columns of a block (1, 2, 3, 4 or 8), so that loops over a
+// block unroll.
+template <class F>
+void with_size(std::int64_t size, F&& f) {
+  switch (size) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    case 3:
+      return f(std::integral_constant<int, 3>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    default:
+      return f(std::integral_constant<int, 8>());
+  }
+}
 
 struct BlockShape {
   std::int64_t R, C;

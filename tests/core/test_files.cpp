@@ -58,6 +58,25 @@ TEST(AtomicFile, WithoutCommitTheOldFileStays) {
   EXPECT_EQ(slurp(folder / "a.txt"), "new");
 }
 
+TEST(AtomicFile, AKilledProcessLeavesNothing) {
+  const Folder folder;
+  const int nameless = open((folder / "").c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+  if (nameless < 0) GTEST_SKIP() << "the file system of temporary files knows no files without a name";
+  close(nameless);
+  write_file(folder / "a.txt", "old");
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(folder / "a.txt");
+    file.write(std::string(1 << 20, 'x'));
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(slurp(folder / "a.txt"), "old");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
 TEST(AtomicFile, KeepsPermissionsAndFollowsLinks) {
   const Folder folder;
   write_file(folder / "a.txt", "old");
