@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "apps/clock.hpp"
@@ -64,8 +66,15 @@ Selection select(const CompareArguments& arguments) {
   if (arguments.formats == "all") {
     selection.entries.assign(catalogue().begin(), catalogue().end());
   } else {
+    std::vector<std::string_view> ids;
+    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
     std::set<const FormatEntry*> wanted;
-    for (const std::string& id : words(arguments.formats)) wanted.insert(&find_format(id));
+    for (const std::string& id : words(arguments.formats)) {
+      if (std::find(ids.begin(), ids.end(), id) == ids.end())
+        throw BadArgument(fmt::format("--formats: there is no format '{}'; there are {}, or all.{}", id,
+                                      fmt::join(ids, ", "), did_you_mean(id, ids)));
+      wanted.insert(&find_format(id));
+    }
     for (const FormatEntry* entry : catalogue())
       if (wanted.count(entry)) selection.entries.push_back(entry);
     if (selection.entries.empty())
@@ -83,10 +92,15 @@ Selection select(const CompareArguments& arguments) {
                                       fmt::join(names, ", "), did_you_mean(kernel, names)));
       selection.kernels.insert(kernel);
     }
+  if (arguments.kernels != "all" && selection.kernels.empty())
+    throw BadArgument(fmt::format("--kernels names no kernel; give {} separated by commas, or all",
+                                  fmt::join(names, ", ")));
   for (const std::string& space : words(arguments.spaces)) {
     if (space != "host" && space != "device")
       throw BadArgument(fmt::format("--spaces: '{}' is no space; there are host and device", space));
-    selection.spaces.push_back(space == "host" ? Space::host : Space::device);
+    const Space found = space == "host" ? Space::host : Space::device;
+    if (std::find(selection.spaces.begin(), selection.spaces.end(), found) == selection.spaces.end())
+      selection.spaces.push_back(found);
   }
   return selection;
 }
@@ -145,6 +159,8 @@ class Comparer {
     std::vector<Space> spaces = selection_.spaces;
     if (spaces.empty()) spaces.push_back(problem.op.space);
     result_.threads = host->threads();
+    require_kernels(spaces);
+    note_what_is_left_out();
     stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
     const LinearSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
@@ -191,6 +207,30 @@ class Comparer {
   }
 
   void stage(const std::string& text) { progress_.stage(text); }
+
+  void require_kernels(const std::vector<Space>& spaces) const {
+    for (const Space space : spaces)
+      for (const FormatEntry* entry : selection_.entries)
+        for (const Kernel& kernel : kernels_in(*entry, space))
+          if (wanted(kernel)) return;
+    throw BadArgument(fmt::format(
+        "no format of --formats {} has a kernel of --kernels {} on the {}; `protean formats` lists both",
+        arguments_.formats, arguments_.kernels, to_string(spaces.front())));
+  }
+
+  // Keys of the problem that `solve` follows and a comparison does not.
+  void note_what_is_left_out() {
+    const Problem& problem = result_.problem;
+    if (problem.schedule.automatic || !problem.schedule.points.empty())
+      result_.notes.emplace_back(
+          "`schedule` is not followed: each format is kept for its whole solve; `protean solve` changes "
+          "them");
+    const OutputSpec& output = problem.output;
+    if (output.solution || output.report || output.history)
+      result_.notes.emplace_back(
+          "`output` is not written: those are files of `protean solve`; a comparison has --report, --csv and "
+          "--html");
+  }
 
   static InSpace put(const LinearSystem& system, const ContextPtr& host, Space space) {
     InSpace place{host, system.csr, {}, {}};
@@ -272,12 +312,18 @@ class Comparer {
     variant.product =
         measure(context, [&] { A->apply(place.b, y); }, {.seconds = std::min(seconds / 4, 0.5)});
 
-    (void)clock.lap();
-    const auto M =
-        make_preconditioner<double>(problem.preconditioner.type, *A, problem.preconditioner.options);
-    if (M) M->ensure(*A);
-    context.synchronize();
-    variant.setup = clock.lap();
+    // The first one of a kernel may wake a library; a user of it pays that once, not in every solve.
+    std::unique_ptr<Preconditioner<double>> M;
+    std::vector<double> setups;
+    do {
+      M.reset();
+      (void)clock.lap();
+      M = make_preconditioner<double>(problem.preconditioner.type, *A, problem.preconditioner.options);
+      if (M) M->ensure(*A);
+      context.synchronize();
+      setups.push_back(clock.lap());
+    } while (setups.size() < 3 && setups.front() < seconds / 16);
+    variant.setup = timing_of(setups).median;
 
     SolverOptions options = problem.solver.options;
     options.stopping.max_seconds = std::min(options.stopping.max_seconds, std::max(seconds * 0.75, 0.05));
@@ -338,15 +384,44 @@ class Comparer {
   std::size_t count_ = 0;
 };
 
+// One entry of a suite (or all there is), read before anything runs.
+struct Planned {
+  std::string file;
+  std::optional<Problem> problem;  // empty: broken
+};
+
 // Before hours are spent on what cannot be kept.
-void require_writable(const CompareArguments& arguments) {
-  std::set<std::string> seen;
+void require_writable(const CompareArguments& arguments, const Suite& suite,
+                      const std::vector<Planned>& problems) {
+  struct Named {
+    std::string what, path;
+  };
+  std::vector<Named> inputs;
+  if (suite.several) inputs.push_back({"the suite", arguments.problem});
+  for (const Planned& planned : problems) {
+    inputs.push_back({"the problem file", planned.file});
+    if (!planned.problem) continue;
+    const Problem& p = *planned.problem;
+    inputs.push_back({"matrix.file", p.matrix.file.path});
+    inputs.push_back({"matrix.generate.mesh", p.matrix.mesh.path});
+    inputs.push_back({"the right-hand side", p.rhs.vector.file.path});
+    inputs.push_back({"initial_guess.file", p.initial_guess.file.path});
+    inputs.push_back({"schedule.machine", p.schedule.machine.path});
+  }
+  if (const char* machine = std::getenv("PROTEAN_MACHINE")) inputs.push_back({"the machine table", machine});
+  std::map<std::filesystem::path, const char*> seen;
   const std::pair<const char*, const std::string*> outputs[] = {
       {"--report", &arguments.report}, {"--csv", &arguments.csv}, {"--html", &arguments.html}};
   for (const auto& [option, file] : outputs) {
     if (file->empty()) continue;
-    if (!seen.insert(std::filesystem::path(*file).lexically_normal().string()).second)
-      throw BadArgument(fmt::format("{}: another option writes '{}' too; give two files", option, *file));
+    const std::filesystem::path path = real_path(*file);
+    if (const auto [other, fresh] = seen.emplace(path, option); !fresh)
+      throw BadArgument(
+          fmt::format("{} and {} are the same file '{}'; give two files", other->second, option, *file));
+    for (const Named& input : inputs)
+      if (!input.path.empty() && real_path(input.path) == path)
+        throw BadArgument(
+            fmt::format("{} would overwrite {} '{}'; give another path", option, input.what, input.path));
     try {
       const AtomicFile probe(*file);
     } catch (const Error& error) { throw BadArgument(fmt::format("{}: {}", option, error.what())); }
@@ -365,6 +440,9 @@ std::string Variant::name(bool with_space) const {
 double effective_bytes(std::int64_t rows, std::int64_t nonzeros) {
   return 20.0 * static_cast<double>(nonzeros) + 12.0 * static_cast<double>(rows);
 }
+double worst_bytes(std::int64_t rows, std::int64_t nonzeros) {
+  return 128.0 * (3.0 * static_cast<double>(nonzeros) + 2.0 * static_cast<double>(rows));
+}
 double minimum_bytes(std::int64_t rows, std::int64_t nonzeros) {
   return 12.0 * static_cast<double>(nonzeros) + 20.0 * static_cast<double>(rows);
 }
@@ -382,28 +460,40 @@ std::optional<double> break_even(const Variant& variant, const Variant& referenc
 
 int compare(const CompareArguments& arguments) {
   const Selection selection = select(arguments);
-  require_writable(arguments);
   const Suite suite = read_suite(arguments.problem, arguments.settings);
+  std::vector<Planned> problems;
+  std::vector<std::string> broken;
+  const auto report_broken = [&](const std::string& file, const Error& error) {
+    const std::string what = error.what();
+    broken.push_back(what.starts_with(file) ? what : fmt::format("{}: {}", file, what));
+    fmt::print(stderr, "protean: error: {}\n", broken.back());
+  };
+  for (const SuiteProblem& entry : suite.problems) {
+    problems.push_back({entry.file, {}});
+    try {
+      problems.back().problem = read_problem(entry.file, entry.settings);
+    } catch (const Error& error) {
+      if (!suite.several) throw;
+      report_broken(entry.file, error);
+    }
+  }
+  require_writable(arguments, suite, problems);
   Progress progress(!arguments.quiet);
   const InterruptGuard guard;
   const Clock clock;
   std::vector<Comparison> done;
-  std::vector<std::string> broken;
-  for (std::size_t i = 0; i < suite.problems.size(); ++i) {
+  for (std::size_t i = 0; i < problems.size(); ++i) {
     const double left = arguments.budget > 0 ? std::max(arguments.budget - clock.total(), 1e-3) /
-                                                   static_cast<double>(suite.problems.size() - i)
+                                                   static_cast<double>(problems.size() - i)
                                              : 0;
     if (InterruptGuard::asked()) break;
+    if (!problems[i].problem) continue;
     try {
-      Problem problem = read_problem(suite.problems[i].file, suite.problems[i].settings);
-      done.push_back(Comparer(arguments, selection, std::move(problem), progress, left)());
+      done.push_back(Comparer(arguments, selection, std::move(*problems[i].problem), progress, left)());
     } catch (const Error& error) {
       progress.clear();
       if (!suite.several) throw;
-      const std::string& file = suite.problems[i].file;
-      const std::string what = error.what();
-      broken.push_back(what.starts_with(file) ? what : fmt::format("{}: {}", file, what));
-      fmt::print(stderr, "protean: error: {}\n", broken.back());
+      report_broken(problems[i].file, error);
       continue;
     }
     if (!arguments.quiet) print(compare_table(done.back()));
@@ -414,7 +504,7 @@ int compare(const CompareArguments& arguments) {
   if (!arguments.html.empty()) write_file(arguments.html, compare_html(done));
   if (!broken.empty()) {
     fmt::print(stderr, "protean: {} of {} problems of the suite could not be compared:\n", broken.size(),
-               suite.problems.size());
+               problems.size());
     for (const std::string& line : broken) fmt::print(stderr, "  {}\n", line);
   }
   const bool interrupted = InterruptGuard::asked();

@@ -64,12 +64,15 @@ struct Comparison {
   int best = -1;       // index of the least total() of those that converged
   int automatic = -1;  // index of what `format: auto` takes without a schedule
   std::string automatic_reason;
+  std::vector<std::string> notes;  // what of the problem a comparison leaves out
   bool interrupted = false, out_of_time = false;
 };
 
 // Bytes a product moves, Reguly and Giles 2012 (S1) for values of 8 and indices of 4: (2) x read anew for
-// every entry, (4) x read once; and (4) with x as often as the cache lines in `lines_of_x` say.
+// every entry, (3) a cache line of 128 bytes for every number, (4) x read once; and (4) with x as often as
+// the cache lines in `lines_of_x` say.
 double effective_bytes(std::int64_t rows, std::int64_t nonzeros);
+double worst_bytes(std::int64_t rows, std::int64_t nonzeros);
 double minimum_bytes(std::int64_t rows, std::int64_t nonzeros);
 double caching_bytes(std::int64_t rows, std::int64_t nonzeros, std::int64_t lines_of_x);
 

@@ -24,6 +24,10 @@ double flops(const Comparison& c, const Variant& v) {
   return 2.0 * static_cast<double>(c.nonzeros) / v.product.median;
 }
 
+double padding(const Comparison& c, const Variant& v) {
+  return static_cast<double>(v.stored_values - c.nonzeros) / static_cast<double>(c.nonzeros);
+}
+
 bool two_spaces(const Comparison& c) {
   return std::any_of(c.variants.begin(), c.variants.end(),
                      [&](const Variant& v) { return v.space != c.variants.front().space; });
@@ -45,7 +49,7 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["matrix_bytes"] = v.matrix_bytes;
   json["bytes_per_nonzero"] = static_cast<double>(v.matrix_bytes) / static_cast<double>(c.nonzeros);
   json["stored_values"] = v.stored_values;
-  json["padding"] = static_cast<double>(v.stored_values - c.nonzeros) / static_cast<double>(c.nonzeros);
+  json["padding"] = padding(c, v);
   json["iterations"] = v.iterations;
   json["residual"] = {{"norm", "2-norm"}, {"true_relative", number(v.true_relative)}};
   json["seconds"] = {{"convert", v.convert.median},     {"setup", v.setup},
@@ -86,11 +90,16 @@ Json comparison_json(const Comparison& c) {
   json["copy_bandwidth"] = Json::object();
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0) json["copy_bandwidth"][std::string(to_string(space))] = copy_rate(c, space);
+  json["product_bytes"] = {{"effective", effective_bytes(c.rows, c.nonzeros)},
+                           {"worst_case", worst_bytes(c.rows, c.nonzeros)},
+                           {"minimum", minimum_bytes(c.rows, c.nonzeros)}};
+  if (c.lines_of_x >= 0) json["product_bytes"]["caching"] = caching_bytes(c.rows, c.nonzeros, c.lines_of_x);
   json["results"] = Json::array();
   for (const Variant& v : c.variants) json["results"].push_back(variant_json(c, v));
   json["best"] = key(c, c.best);
   json["auto"] = key(c, c.automatic);
   if (!c.automatic_reason.empty()) json["auto"]["reason"] = c.automatic_reason;
+  if (!c.notes.empty()) json["notes"] = c.notes;
   if (c.interrupted) json["interrupted"] = true;
   if (c.out_of_time) json["out_of_time"] = true;
   json["seconds"] = {{"read", c.read_seconds}};
@@ -128,6 +137,8 @@ Json page_json(const Comparison& c, std::size_t points) {
   json["copy"] = {rounded(c.copy_bandwidth[0], 4), rounded(c.copy_bandwidth[1], 4)};
   json["best"] = c.best, json["auto"] = c.automatic;
   json["reason"] = c.automatic_reason;
+  json["notes"] = c.notes;
+  json["lines"] = c.lines_of_x;
   json["runs"] = Json::array(), json["others"] = Json::array();
   for (std::size_t i = 0; i < c.variants.size(); ++i) {
     const Variant& v = c.variants[i];
@@ -148,8 +159,9 @@ Json page_json(const Comparison& c, std::size_t points) {
          {"ok", v.status == "converged"},
          {"why", v.why},
          {"bpn", rounded(static_cast<double>(v.matrix_bytes) / static_cast<double>(c.nonzeros), 4)},
-         {"pad",
-          rounded(static_cast<double>(v.stored_values - c.nonzeros) / static_cast<double>(c.nonzeros), 3)},
+         {"predicted", rounded(static_cast<double>(v.predicted_bytes) / static_cast<double>(c.nonzeros), 4)},
+         {"stored", v.stored_values},
+         {"pad", rounded(padding(c, v), 3)},
          {"convert", rounded(v.convert.median, 4)},
          {"setup", rounded(v.setup, 3)},
          {"product", rounded(v.product.median, 4)},
@@ -179,6 +191,7 @@ std::string compare_table(const Comparison& c) {
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0)
       text += fmt::format("  copy bandwidth, {}: {:.4g} GB/s\n", to_string(space), copy_rate(c, space) / 1e9);
+  for (const std::string& note : c.notes) text += fmt::format("  note: {}\n", note);
   text +=
       fmt::format("\n  {:<22} {:>7} {:>9} {:>10} {:>7} {:>6} {:>6} {:>9} {:>9} {:>10}\n", "format", "B/nnz",
                   "convert", "product", "GFLOPS", "% copy", "iter.", "solve", "total", "break-even");
@@ -231,9 +244,10 @@ std::string compare_json(const std::vector<Comparison>& comparisons, const std::
 
 std::string compare_csv(const std::vector<Comparison>& comparisons) {
   std::string out =
-      "problem,format,kernel,space,status,rows,nonzeros,predicted_bytes,matrix_bytes,stored_values,"
-      "convert_seconds,setup_seconds,product_seconds,iterations,true_relative_residual,solve_seconds,"
-      "total_seconds,break_even_iterations,why\n";
+      "problem,format,kernel,space,deterministic,status,rows,nonzeros,predicted_bytes,matrix_bytes,"
+      "stored_values,padding,convert_seconds,convert_products,setup_seconds,product_seconds,gflops,"
+      "effective_bandwidth,minimum_bandwidth,caching_bandwidth,copy_fraction,iterations,"
+      "true_relative_residual,iteration_seconds,solve_seconds,total_seconds,break_even_iterations,why\n";
   const auto quoted = [](const std::string& field) {
     std::string result = "\"";
     for (const char ch : field)
@@ -242,15 +256,24 @@ std::string compare_csv(const std::vector<Comparison>& comparisons) {
   };
   for (const Comparison& c : comparisons)
     for (const Variant& v : c.variants) {
-      out += fmt::format("{},{},{},{},{},{},{},{},", quoted(title(c)), v.format, v.kernel, to_string(v.space),
-                         v.status, c.rows, c.nonzeros, v.predicted_bytes);
-      if (v.ran())
-        out += fmt::format("{},{},{:.9g},{:.9g},{:.9g},{},{:.6g},{:.9g},{:.9g},{},", v.matrix_bytes,
-                           v.stored_values, v.convert.median, v.setup, v.product.median, v.iterations,
-                           v.true_relative, v.solve.median, v.total(),
+      out +=
+          fmt::format("{},{},{},{},{},{},{},{},{},", quoted(title(c)), v.format, v.kernel, to_string(v.space),
+                      v.deterministic ? "yes" : "no", v.status, c.rows, c.nonzeros, v.predicted_bytes);
+      if (v.ran()) {
+        const double t = v.product.median, copied = copy_rate(c, v.space);
+        const bool caching = v.space == Space::device && c.lines_of_x >= 0;
+        out += fmt::format(
+            "{},{},{:.6g},{:.9g},{:.6g},{:.9g},{:.9g},{:.6g},{:.6g},{:.6g},{},{},", v.matrix_bytes,
+            v.stored_values, padding(c, v), v.convert.median, v.convert.median / t, v.setup, t,
+            flops(c, v) / 1e9, effective_bytes(c.rows, c.nonzeros) / t, minimum_bytes(c.rows, c.nonzeros) / t,
+            caching ? fmt::format("{:.6g}", caching_bytes(c.rows, c.nonzeros, c.lines_of_x) / t) : "",
+            copied > 0 ? fmt::format("{:.6g}", moved_bytes(c, v) / t / copied) : "");
+        out += fmt::format("{},{:.6g},{:.9g},{:.9g},{:.9g},{},", v.iterations, v.true_relative,
+                           v.per_iteration(), v.solve.median, v.total(),
                            v.break_even ? fmt::format("{:.6g}", *v.break_even) : "");
-      else
-        out += ",,,,,,,,,,";
+      } else {
+        out += std::string(18, ',');
+      }
       out += quoted(v.why) + "\n";
     }
   return out;

@@ -38,13 +38,6 @@ void require_input(const FilePath& file, std::string_view key) {
                    file.path, why, did_you_mean(path.filename().string(), views)));
 }
 
-// Where a path leads, whatever way it is written.
-fs::path canonical(const std::string& path) {
-  std::error_code code;
-  fs::path result = fs::weakly_canonical(path, code);
-  return code ? fs::path(path) : result;
-}
-
 // Uniform in [-1, 1), the same for any number of threads: a hash (splitmix64) of seed and index.
 double random_value(std::uint64_t seed, std::int64_t index) {
   std::uint64_t z =
@@ -104,6 +97,13 @@ LinearSystem make_element_system(const ContextPtr& host, const Problem& problem,
 
 }  // namespace
 
+fs::path real_path(const std::string& path) {
+  std::error_code code;
+  // Made absolute first: of a relative path of which nothing is there yet, weakly_canonical() makes nothing.
+  fs::path result = fs::weakly_canonical(fs::absolute(path, code), code);
+  return code ? fs::path(path) : result;
+}
+
 void require_inputs(const Problem& problem) {
   require_input(problem.matrix.file, "matrix.file");
   require_input(problem.matrix.mesh, "matrix.generate.mesh");
@@ -131,11 +131,11 @@ void require_outputs(const Problem& problem) {
     const bool ordinary = !fs::exists(output.file.path, code) || fs::is_regular_file(output.file.path, code);
     for (const Named& other : outputs)
       if (ordinary && &other != &output && other.file &&
-          canonical(other.file.path) == canonical(output.file.path))
+          real_path(other.file.path) == real_path(output.file.path))
         fail(output.file.place, fmt::format("{} and {} are the same file '{}'; give two", output.key,
                                             other.key, output.file.path));
     for (const Named& input : inputs)
-      if (input.file && canonical(input.file.path) == canonical(output.file.path))
+      if (input.file && real_path(input.file.path) == real_path(output.file.path))
         fail(output.file.place, fmt::format("{} would overwrite {} '{}'; give another path", output.key,
                                             input.key, output.file.path));
     try {
@@ -164,8 +164,9 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   CsrMatrix<double> csr;
   if (spec.fem && !spec.fem->assembled)
     fail(spec.place,
-         "with storage: element there is no assembled matrix, which this command needs; use storage: "
-         "assembled");
+         "with storage: element nothing is assembled, so there is no matrix to put into formats. Look at the "
+         "assembled one with --set matrix.generate.storage=assembled, and --set operator={} where the file "
+         "has operator.variant");
   if (spec.fem)
     csr = fem::make_system(*context, *spec.fem).on(context, ElementScatter::automatic)->assemble();
   else if (spec.file)

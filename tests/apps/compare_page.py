@@ -17,8 +17,9 @@ PROBE = """
 <script>
 (() => {
   const numbers = () => [...document.querySelectorAll("#table tbody tr")].map(tr => tr.cells[1].textContent).map(Number);
+  const heads = () => [...document.querySelectorAll("#table th")].map(th => th.textContent);
   const click = i => document.querySelectorAll("#table th button")[i].click();
-  const out = {rows: numbers().length};
+  const out = {rows: numbers().length, columns: heads()};
   click(1); out.up = numbers();
   click(1); out.down = numbers();
   click(0); out.names = [...document.querySelectorAll("#table tbody tr")].map(tr => tr.cells[0].textContent);
@@ -58,6 +59,10 @@ def check(seen, suite):
     assert seen["errors"] == [], seen["errors"]
     assert seen["requests"] == [], seen["requests"]
     assert seen["rows"] >= 5, seen
+    for column in ("format", "B/nnz", "B/nnz predicted", "stored", "padding", "conversion", "in products", "product",
+                   "GFLOPS", "% of copy", "effective GB/s", "minimum GB/s", "iterations", "true residual", "s/iteration",
+                   "setup", "solve", "total", "break-even", "same bits"):
+        assert column in seen["columns"], (column, seen["columns"])
     assert seen["up"] == sorted(seen["up"]) and len(set(seen["up"])) > 1, seen["up"]
     assert seen["down"] == sorted(seen["down"], reverse=True), seen["down"]
     assert seen["names"] == sorted(seen["names"]), seen["names"]
@@ -77,10 +82,8 @@ def main():
     command, source = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        suite = folder / "suite.yaml"
         problems = source / "problems"
-        suite.write_text(f"suite: ['{problems}/fv2.yaml', '{problems}/jpwh-991.yaml']\n")
-        for problem, several in ((problems / "fv2.yaml", False), (suite, True)):
+        for problem, several in ((problems / "fv2.yaml", False), (problems / "suites" / "small.yaml", True)):
             page = folder / "page.html"
             subprocess.run([command, "compare", problem, "--html", page, "--quiet", "--budget", "40", "--kernels",
                             "native"], check=True, timeout=300,

@@ -1,7 +1,9 @@
 // `protean compare` from outside, and its arithmetic.
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "apps/compare_report.hpp"
 #include "command.hpp"
@@ -43,10 +45,62 @@ TEST(BreakEven, IsWhereTheLinesCross) {
 }
 
 TEST(Bandwidth, IsThatOfRegulyAndGiles) {
-  // 5 rows, 9 entries of 8 bytes, indices of 4: formulas (2) and (4).
+  // 5 rows, 9 entries of 8 bytes, indices of 4: formulas (2), (3) and (4). (3) is 32 times that of floats: a
+  // line of 128 bytes for each of value, index and entry of x, and for each of row pointer and y.
+  EXPECT_DOUBLE_EQ(apps::worst_bytes(5, 9), 32 * (9 * (2 * 4 + 4) + 5 * (4 + 4)));
   EXPECT_DOUBLE_EQ(apps::effective_bytes(5, 9), 9 * (2 * 8 + 4) + 5 * (8 + 4));
   EXPECT_DOUBLE_EQ(apps::minimum_bytes(5, 9), 9 * (8 + 4) + 5 * (2 * 8 + 4));
   EXPECT_DOUBLE_EQ(apps::caching_bytes(5, 9, 3), 9 * (8 + 4) + 5 * (8 + 4) + 3 * 128);
+}
+
+// Each field of the CSV against the report's.
+void expect_same_numbers(const std::string& csv, const Json& report) {
+  std::istringstream lines(csv);
+  const auto fields = [](const std::string& line) {
+    std::vector<std::string> result(1);
+    bool quoted = false;
+    for (const char c : line)
+      if (c == '"')
+        quoted = !quoted;
+      else if (c == ',' && !quoted)
+        result.emplace_back();
+      else
+        result.back() += c;
+    return result;
+  };
+  std::string line;
+  std::getline(lines, line);
+  const std::vector<std::string> names = fields(line);
+  const std::map<std::string, const char*> places = {{"predicted_bytes", "/predicted_bytes"},
+                                                     {"matrix_bytes", "/matrix_bytes"},
+                                                     {"stored_values", "/stored_values"},
+                                                     {"padding", "/padding"},
+                                                     {"convert_seconds", "/seconds/convert"},
+                                                     {"convert_products", "/convert_products"},
+                                                     {"setup_seconds", "/seconds/setup"},
+                                                     {"product_seconds", "/seconds/per_product"},
+                                                     {"gflops", "/gflops"},
+                                                     {"effective_bandwidth", "/bandwidth/effective"},
+                                                     {"minimum_bandwidth", "/bandwidth/minimum"},
+                                                     {"copy_fraction", "/copy_fraction"},
+                                                     {"iterations", "/iterations"},
+                                                     {"true_relative_residual", "/residual/true_relative"},
+                                                     {"iteration_seconds", "/seconds/per_iteration"},
+                                                     {"solve_seconds", "/seconds/solve"},
+                                                     {"total_seconds", "/seconds/total"}};
+  for (const Json& v : report["results"]) {
+    ASSERT_TRUE(std::getline(lines, line));
+    const std::vector<std::string> row = fields(line);
+    ASSERT_EQ(row.size(), names.size()) << line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (names[i] == "format") { EXPECT_EQ(row[i], v["format"]); }
+      if (names[i] == "deterministic") { EXPECT_EQ(row[i] == "yes", v["deterministic"].get<bool>()); }
+      const auto place = places.find(names[i]);
+      if (place == places.end() || v["status"] == "refused") continue;
+      const double number = v.at(Json::json_pointer(place->second)).get<double>();
+      EXPECT_NEAR(std::stod(row[i]), number, 1e-5 * std::fabs(number)) << names[i] << " of " << line;
+    }
+  }
 }
 
 TEST_F(Compare, CountsEverything) {
@@ -91,6 +145,14 @@ TEST_F(Compare, CountsEverything) {
                 2e-9 * r["matrix"]["nonzeros"].get<double>() / s["per_product"].get<double>(),
                 1e-6 * v["gflops"].get<double>())
         << name;
+    const double nonzeros = r["matrix"]["nonzeros"], rows = r["matrix"]["rows"], t = s["per_product"];
+    EXPECT_NEAR(v["bandwidth"]["effective"].get<double>(), (20 * nonzeros + 12 * rows) / t, 1e-6 / t) << name;
+    EXPECT_NEAR(v["bandwidth"]["minimum"].get<double>(), (12 * nonzeros + 20 * rows) / t, 1e-6 / t) << name;
+    EXPECT_NEAR(v["copy_fraction"].get<double>() * r["copy_bandwidth"]["host"].get<double>(),
+                (v["matrix_bytes"].get<double>() + 16 * rows) / t, 1e-6 * nonzeros / t)
+        << name;
+    EXPECT_NEAR(v["convert_products"].get<double>() * t, s["convert"].get<double>(), 1e-9 * total) << name;
+    EXPECT_TRUE(v["deterministic"].is_boolean()) << name;
     // Break-even from the report's own numbers.
     const Json& c = (*csr)["seconds"];
     const double more = s["convert"].get<double>() + s["setup"].get<double>() - c["convert"].get<double>() -
@@ -114,6 +176,7 @@ TEST_F(Compare, CountsEverything) {
 
   const std::string& csv = left.at("r.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), static_cast<int>(r["results"].size()) + 1);
+  expect_same_numbers(csv, r);
   const std::string& page = left.at("r.html");
   EXPECT_EQ(page.find("/*data*/null"), std::string::npos);
   EXPECT_EQ(page.find("https:"), std::string::npos) << "works without a network";
@@ -158,6 +221,14 @@ TEST_F(Compare, ASuiteGoesOnPastABrokenProblem) {
   ASSERT_EQ(r["suite"].size(), 2u);
   EXPECT_EQ(r["broken"].size(), 1u);
   EXPECT_EQ(r["suite"][1]["problem"]["solver"]["relative_tolerance"], 1e-4);
+  // The list comes last, after what was compared.
+  const std::size_t list = o.err.find("1 of 3 problems");
+  EXPECT_NE(o.err.find("b.yaml", list), std::string::npos) << o.err;
+  write("c.yaml", "matrix: [\n");
+  write("all.yaml", "suite: [c.yaml, b.yaml]\n");
+  const Outcome none = run({"compare", "all.yaml"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("2 of 2 problems"), std::string::npos) << none.err;
 }
 
 TEST_F(Compare, TheBudgetIsKept) {
@@ -176,14 +247,68 @@ TEST_F(Compare, TheBudgetIsKept) {
   }
 }
 
+TEST_F(Compare, SaysWhatOfTheProblemItLeavesOut) {
+  write("p.yaml",
+        "matrix: {generate: {kind: poisson-2d, n: 20}}\n"
+        "schedule:\n  - {at_iteration: 3, format: ell}\noutput: {solution: x.mtx, report: solve.json}\n");
+  const Outcome o =
+      run({"compare", "p.yaml", "--formats", "csr", "--kernels", "native", "--report", "r.json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("`schedule` is not followed"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("`output` is not written"), std::string::npos) << o.out;
+  EXPECT_EQ(files().size(), 2u);
+  EXPECT_EQ(parse(o, files())["notes"].size(), 2u);
+}
+
+TEST_F(Compare, ElementMatricesAreRefusedWithAWayOut) {
+  write("p.yaml",
+        "matrix: {generate: {kind: fem-hex, n: 4, storage: element}}\noperator: {variant: automatic}\n");
+  for (const char* command : {"compare", "inspect"}) {
+    const Outcome o = run({command, "p.yaml"});
+    EXPECT_EQ(o.code, 2);
+    EXPECT_NE(o.err.find("p.yaml:1:9"), std::string::npos) << o.err;
+    EXPECT_NE(o.err.find("--set matrix.generate.storage=assembled"), std::string::npos) << o.err;
+    const Outcome assembled =
+        run({command, "p.yaml", "--set", "matrix.generate.storage=assembled", "--set", "operator={}"});
+    EXPECT_EQ(assembled.code, 0) << assembled.err;
+  }
+}
+
+TEST_F(Compare, NothingThatIsReadIsOverwritten) {
+  write("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2\n2 2 4\n");
+  write("b.mtx", "%%MatrixMarket matrix array real general\n2 1\n1\n1\n");
+  write("p.yaml", "matrix: {file: m.mtx}\nrhs: {file: b.mtx}\ninitial_guess: {file: b.mtx}\n");
+  write("broken.yaml", "matrix: [\n");
+  write("s.yaml", "suite: [broken.yaml, p.yaml]\n");
+  std::filesystem::create_symlink("m.mtx", work_ / "link.html");
+  const auto before = files();
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"compare", "p.yaml", "--report", "p.yaml"}, "the problem file"},
+      {{"compare", "p.yaml", "--csv", "./x/../m.mtx"}, "matrix.file"},
+      {{"compare", "p.yaml", "--html", "link.html"}, "matrix.file"},
+      {{"compare", "p.yaml", "--html", "b.mtx"}, "right-hand side"},
+      {{"compare", "s.yaml", "--report", "s.yaml"}, "the suite"},
+      {{"compare", "s.yaml", "--html", "m.mtx"}, "matrix.file"},
+      {{"compare", "s.yaml", "--html", "broken.yaml"}, "the problem file"},
+      {{"compare", "p.yaml", "--html", "o", "--csv", "./o"}, "--csv and --html are the same file"}};
+  for (const auto& [arguments, text] : cases) {
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_NE(o.err.find(text), std::string::npos) << o.err;
+    EXPECT_EQ(files(), before) << o.err;
+  }
+}
+
 TEST_F(Compare, BadInputWritesNothing) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"compare", "p.yaml", "--formats", "cssr"}, "csr"},
+      {{"compare", "p.yaml", "--formats", "cssr"}, "there are csr, ell"},
+      {{"compare", "p.yaml", "--formats", "ell", "--kernels", "kokkos"}, "no format of --formats ell"},
+      {{"compare", "p.yaml", "--kernels", ","}, "--kernels names no kernel"},
       {{"compare", "p.yaml", "--kernels", "natve"}, "native"},
       {{"compare", "p.yaml", "--spaces", "moon"}, "host and device"},
       {{"compare", "p.yaml", "--report", "no/such/folder.json"}, "--report"},
-      {{"compare", "p.yaml", "--report", "r", "--html", "./r"}, "two files"},
+      {{"compare", "p.yaml", "--report", "r", "--html", "./r"}, "--report and --html are the same file"},
       {{"compare", "none.yaml", "--report", "r.json"}, "none.yaml"},
       {{"compare", "p.yaml", "--budget", "-1"}, "budget"}};
   for (const auto& [arguments, text] : cases) {
