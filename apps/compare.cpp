@@ -451,7 +451,7 @@ double caching_bytes(std::int64_t rows, std::int64_t nonzeros, std::int64_t line
 }
 
 std::optional<double> break_even(const Variant& variant, const Variant& reference) {
-  const double more = variant.convert.median + variant.setup - reference.convert.median - reference.setup;
+  const double more = (variant.convert.median + variant.setup) - (reference.convert.median + reference.setup);
   const double gain = reference.per_iteration() - variant.per_iteration();
   if (more <= 0 && gain >= 0) return 0;
   if (gain <= 0) return {};

@@ -164,7 +164,7 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   CsrMatrix<double> csr;
   if (spec.fem && !spec.fem->assembled)
     fail(spec.place,
-         "with storage: element nothing is assembled, so there is no matrix to put into formats. Look at the "
+         "with storage: element there is no assembled matrix, which this command needs. Look at the "
          "assembled one with --set matrix.generate.storage=assembled, and --set operator={} where the file "
          "has operator.variant");
   if (spec.fem)

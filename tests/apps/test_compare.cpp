@@ -42,6 +42,8 @@ TEST(BreakEven, IsWhereTheLinesCross) {
   EXPECT_FALSE(apps::break_even(variant(11, 0.6), csr).has_value());
   EXPECT_FALSE(apps::break_even(variant(0.5, 0.6), csr).has_value()) << "cheaper at first only";
   EXPECT_DOUBLE_EQ(apps::break_even(csr, csr).value(), 0);
+  const Variant rounded = variant(0.1, 0.5, 0.2);  // 0.1 + 0.2 - 0.1 - 0.2 is not 0
+  EXPECT_DOUBLE_EQ(apps::break_even(rounded, rounded).value(), 0);
 }
 
 TEST(Bandwidth, IsThatOfRegulyAndGiles) {
@@ -155,8 +157,8 @@ TEST_F(Compare, CountsEverything) {
     EXPECT_TRUE(v["deterministic"].is_boolean()) << name;
     // Break-even from the report's own numbers.
     const Json& c = (*csr)["seconds"];
-    const double more = s["convert"].get<double>() + s["setup"].get<double>() - c["convert"].get<double>() -
-                        c["setup"].get<double>();
+    const double more = (s["convert"].get<double>() + s["setup"].get<double>()) -
+                        (c["convert"].get<double>() + c["setup"].get<double>());
     const double gain = c["per_iteration"].get<double>() - s["per_iteration"].get<double>();
     if (name == "csr" || (more <= 0 && gain >= 0))
       EXPECT_EQ(v["break_even_iterations"], 0) << name;
