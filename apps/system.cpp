@@ -164,9 +164,10 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   CsrMatrix<double> csr;
   if (spec.fem && !spec.fem->assembled)
     fail(spec.place,
-         "with storage: element there is no assembled matrix, which this command needs. Look at the "
-         "assembled one with --set matrix.generate.storage=assembled, and --set operator={} where the file "
-         "has operator.variant");
+         "with storage: element there is no assembled matrix, which this command needs; use storage: "
+         "assembled "
+         "(--set matrix.generate.storage=assembled, and --set operator={} where the file has "
+         "operator.variant)");
   if (spec.fem)
     csr = fem::make_system(*context, *spec.fem).on(context, ElementScatter::automatic)->assemble();
   else if (spec.file)
