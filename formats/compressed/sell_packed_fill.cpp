@@ -136,9 +136,31 @@ HWY_INLINE void ForEachGroup(const std::uint32_t*& code, const unsigned char*& p
   } while (!header.last);
 }
 
-template <class T, class RowPtr>
+// Writes lines of `height` values. Past the caches where they would not fit there anyway, so that the old
+// ones are not read first.
+template <class T, bool past_caches>
+struct Lines {
+  T* to;
+  template <class Value>
+  HWY_INLINE void Put(Value value) {
+    if constexpr (past_caches) {
+      namespace hn = hwy::HWY_NAMESPACE;
+      using D = hn::CappedTag<T, height>;
+      alignas(64) T line[height];
+      for (int l = 0; l < height; ++l) line[l] = value(l);
+      for (std::size_t l = 0; l < height; l += hn::MaxLanes(D()))
+        hn::Stream(hn::Load(D(), line + l), D(), to + l);
+    } else {
+      for (int l = 0; l < height; ++l) to[l] = value(l);
+    }
+    to += height;
+  }
+};
+
+template <class T, bool past_caches, class RowPtr>
 void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr* row_ptr,
-            const SparsityPattern& pattern, const T* from, std::int64_t begin, std::int64_t end, T* to) {
+            const SparsityPattern& pattern, const T* from, std::int64_t begin, std::int64_t end, T* values) {
+  Lines<T, past_caches> lines{values};
   constexpr std::int64_t line = 64 / sizeof(T);
   Sources sources;
   for (std::int64_t first = begin; first < end; first += window) {
@@ -163,12 +185,12 @@ void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr
       ++places;
       if (rule == by_rank) {
         ForEachGroup(code, places, size, [&](std::uint32_t number, std::uint32_t run) HWY_ATTR {
-          for (; run > 0; --run, ++number, to += height)
-            for (int l = 0; l < height; ++l) {
+          for (; run > 0; --run, ++number)
+            lines.Put([&](int l) HWY_ATTR {
               const bool stored = number < rows.length[l];
               const T value = window_from[stored ? rows.begin[l] + number : rows.any];
-              to[l] = stored ? value : T(0);
-            }
+              return stored ? value : T(0);
+            });
         });
         continue;
       }
@@ -177,30 +199,38 @@ void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr
           sources.of(rule, rows, pattern.col + row_ptr[s], static_cast<std::int32_t>(s), code);
       ForEachGroup(code, places, size, [&](std::uint32_t number, std::uint32_t run) HWY_ATTR {
         for (const std::uint32_t* source = source_of + std::size_t{number} * height; run > 0;
-             --run, source += height, to += height)
-          for (int l = 0; l < height; ++l) {
+             --run, source += height)
+          lines.Put([&](int l) HWY_ATTR {
             const bool stored = source[l] != no_source;
             const T value = slice_from[stored ? source[l] : 0];
-            to[l] = stored ? value : T(0);
-          }
+            return stored ? value : T(0);
+          });
       });
     }
   }
 }
 
+template <class T>
+void Fill(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+          const T* from, std::int64_t begin, std::int64_t end, T* to) {
+  // More than second-level caches hold.
+  const bool past_caches =
+      (pattern.row_ptr[end] - pattern.row_ptr[begin]) * static_cast<std::int64_t>(sizeof(T)) > 4 << 20;
+  pattern.row_ptr.visit([&](auto* row_ptr) HWY_ATTR {
+    if (past_caches)
+      FillOf<T, true>(code, places, row_ptr, pattern, from, begin, end, to);
+    else
+      FillOf<T, false>(code, places, row_ptr, pattern, from, begin, end, to);
+  });
+  if (past_caches) hwy::FlushStream();
+}
 void FillF64(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
              const double* from, std::int64_t begin, std::int64_t end, double* to) {
-  if (pattern.row_ptr.p32)
-    FillOf(code, places, pattern.row_ptr.p32, pattern, from, begin, end, to);
-  else
-    FillOf(code, places, pattern.row_ptr.p64, pattern, from, begin, end, to);
+  Fill(code, places, pattern, from, begin, end, to);
 }
 void FillF32(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
              const float* from, std::int64_t begin, std::int64_t end, float* to) {
-  if (pattern.row_ptr.p32)
-    FillOf(code, places, pattern.row_ptr.p32, pattern, from, begin, end, to);
-  else
-    FillOf(code, places, pattern.row_ptr.p64, pattern, from, begin, end, to);
+  Fill(code, places, pattern, from, begin, end, to);
 }
 
 // The sum over k of (n_k + a k)(n_k xor (b k + c)), modulo 2^64.

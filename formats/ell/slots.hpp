@@ -186,41 +186,83 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
     });
   }
 
+  // Rows whose slots are written together, since they lie side by side.
+  static constexpr std::int64_t group = 16;
+  struct Group {
+    std::array<SlotRow, group> to;
+    std::array<std::int64_t, group> begin, length;
+    std::array<std::int32_t, group> last;
+
+    // Rows [first, first + count) have as many slots each, which lie side by side.
+    bool together(std::int64_t first, std::int64_t count) const noexcept {
+      bool same = true;
+      for (std::int64_t i = 1; i < count; ++i)
+        same = same && to[first + i].base == to[first].base + i && to[first + i].width == to[first].width &&
+               to[first + i].stride == to[first].stride;
+      return same;
+    }
+  };
+
   // The entries of a row, then padding: value 0 and the row's last column again (column 0 in an empty row),
-  // so that a row's padding reads no x that the row does not use. Some rows at once, since their slots lie
-  // side by side.
+  // so that a row's padding reads no x that the row does not use.
   template <bool columns>
   void write(const CsrMatrix<T>& csr) {
-    constexpr std::int64_t group = 16;
-    std::int32_t* const col = col_.data();
-    T* const values = values_.data();
-    const std::int32_t* const from_col = csr.pattern.col;
-    const T* const from_values = csr.values;
     parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
       for (std::int64_t p = borders_[part]; p < borders_[part + 1]; p += group) {
         const std::int64_t count = std::min(group, borders_[part + 1] - p);
-        std::array<SlotRow, group> to;
-        std::array<std::int64_t, group> begin, length;
-        std::array<std::int32_t, group> last;
-        std::int64_t width = 0;
+        Group g;
         for (std::int64_t i = 0; i < count; ++i) {
-          to[i] = geometry_.at(p + i), begin[i] = length[i] = 0, last[i] = 0;
-          width = std::max(width, to[i].width);
+          g.to[i] = geometry_.at(p + i), g.begin[i] = g.length[i] = 0, g.last[i] = 0;
           if (p + i >= this->rows()) continue;
           const std::int64_t row = row_of(p + i);
-          begin[i] = csr.pattern.row_ptr[row], length[i] = csr.pattern.row_ptr[row + 1] - begin[i];
-          if (columns && length[i] > 0) last[i] = from_col[begin[i] + length[i] - 1];
+          g.begin[i] = csr.pattern.row_ptr[row], g.length[i] = csr.pattern.row_ptr[row + 1] - g.begin[i];
+          if (columns && g.length[i] > 0) g.last[i] = csr.pattern.col[g.begin[i] + g.length[i] - 1];
         }
-        for (std::int64_t k = 0; k < width; ++k)
-          for (std::int64_t i = 0; i < count; ++i) {
-            if (k >= to[i].width) continue;
-            const std::int64_t slot = to[i].base + k * to[i].stride;
-            const bool entry = k < length[i];
-            if constexpr (columns) col[slot] = entry ? from_col[begin[i] + k] : last[i];
-            values[slot] = entry ? from_values[begin[i] + k] : T(0);
-          }
+        constexpr std::int64_t half = group / 2;
+        if (count == group && g.together(0, group)) {
+          write_together<columns, group>(csr, g, 0);
+        } else if (count == group && g.together(0, half) && g.together(half, half)) {
+          write_together<columns, half>(csr, g, 0);
+          write_together<columns, half>(csr, g, half);
+        } else {
+          std::int64_t width = 0;
+          for (std::int64_t i = 0; i < count; ++i) width = std::max(width, g.to[i].width);
+          for (std::int64_t k = 0; k < width; ++k)
+            for (std::int64_t i = 0; i < count; ++i)
+              if (k < g.to[i].width) write_slot<columns>(csr, g, i, k);
+        }
       }
     });
+  }
+
+  template <bool columns>
+  void write_slot(const CsrMatrix<T>& csr, const Group& g, std::int64_t i, std::int64_t k) {
+    const std::int64_t slot = g.to[i].base + k * g.to[i].stride;
+    const bool entry = k < g.length[i];
+    if constexpr (columns) col_[slot] = entry ? csr.pattern.col[g.begin[i] + k] : g.last[i];
+    values_[slot] = entry ? csr.values[g.begin[i] + k] : T(0);
+  }
+
+  // The same for `count` rows that are together: what all of them have without asking each.
+  template <bool columns, std::int64_t count>
+  void write_together(const CsrMatrix<T>& csr, const Group& g, std::int64_t first) {
+    const std::int64_t* const length = g.length.data() + first;
+    const std::int64_t all = *std::min_element(length, length + count), width = g.to[first].width;
+    const std::int32_t* from_col[count];
+    const T* from_values[count];
+    for (std::int64_t i = 0; i < count; ++i) {
+      from_col[i] = csr.pattern.col + g.begin[first + i];
+      from_values[i] = csr.values + g.begin[first + i];
+    }
+    std::int32_t* col = col_.data() + g.to[first].base;
+    T* values = values_.data() + g.to[first].base;
+    for (std::int64_t k = 0; k < all; ++k, col += g.to[first].stride, values += g.to[first].stride)
+      for (std::int64_t i = 0; i < count; ++i) {
+        if constexpr (columns) col[i] = from_col[i][k];
+        values[i] = from_values[i][k];
+      }
+    for (std::int64_t k = all; k < width; ++k)
+      for (std::int64_t i = 0; i < count; ++i) write_slot<columns>(csr, g, first + i, k);
   }
 
   std::vector<std::int64_t> borders_;

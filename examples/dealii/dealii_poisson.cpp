@@ -1,0 +1,148 @@
+// deal.II's step 4 with its linear solver in our hands: -laplace u = f in a cube, u given on the boundary,
+// quadratic elements. The exact solution |p|^2 lies in the space, so the error is that of the solver alone.
+//
+// The system is solved in format csr on deal.II's own arrays, then in another format, then again with other
+// values (a term c u is added in steps, as in time stepping), each time beside deal.II's own conjugate
+// gradients.
+//
+// usage: dealii_poisson [refinements [format]]
+#include <deal.II/base/function_lib.h>
+#include <deal.II/base/quadrature_lib.h>
+#include <deal.II/dofs/dof_handler.h>
+#include <deal.II/dofs/dof_tools.h>
+#include <deal.II/fe/fe_q.h>
+#include <deal.II/fe/fe_values.h>
+#include <deal.II/grid/grid_generator.h>
+#include <deal.II/grid/tria.h>
+#include <deal.II/lac/dynamic_sparsity_pattern.h>
+#include <deal.II/lac/precondition.h>
+#include <deal.II/lac/solver_cg.h>
+#include <deal.II/numerics/matrix_tools.h>
+#include <deal.II/numerics/vector_tools.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "protean_dealii.hpp"
+
+namespace {
+
+constexpr int dim = 3;
+
+struct Problem {
+  dealii::Triangulation<dim> mesh;
+  dealii::FE_Q<dim> element{2};
+  dealii::DoFHandler<dim> unknowns{mesh};
+  dealii::SparsityPattern pattern;
+  dealii::SparseMatrix<double> A;
+  dealii::Vector<double> b;
+  const dealii::Functions::SquareFunction<dim> exact;  // |p|^2
+
+  explicit Problem(unsigned refinements) {
+    dealii::GridGenerator::hyper_cube(mesh, -1, 1);
+    mesh.refine_global(refinements);
+    unknowns.distribute_dofs(element);
+    dealii::DynamicSparsityPattern entries(unknowns.n_dofs());
+    dealii::DoFTools::make_sparsity_pattern(unknowns, entries);
+    pattern.copy_from(entries);
+    A.reinit(pattern);
+    b.reinit(unknowns.n_dofs());
+  }
+
+  // -laplace u + c u = -6 + c |p|^2
+  void assemble(double c) {
+    A = 0, b = 0;
+    const dealii::QGauss<dim> quadrature(3);
+    dealii::FEValues<dim> values(element, quadrature,
+                                 dealii::update_values | dealii::update_gradients |
+                                     dealii::update_JxW_values | dealii::update_quadrature_points);
+    const unsigned m = element.n_dofs_per_cell();
+    dealii::FullMatrix<double> k(m, m);
+    dealii::Vector<double> f(m);
+    std::vector<dealii::types::global_dof_index> dofs(m);
+    for (const auto& cell : unknowns.active_cell_iterators()) {
+      values.reinit(cell);
+      k = 0, f = 0;
+      for (unsigned q = 0; q < quadrature.size(); ++q)
+        for (unsigned i = 0; i < m; ++i) {
+          for (unsigned j = 0; j < m; ++j)
+            k(i, j) += (values.shape_grad(i, q) * values.shape_grad(j, q) +
+                        c * values.shape_value(i, q) * values.shape_value(j, q)) *
+                       values.JxW(q);
+          f(i) +=
+              values.shape_value(i, q) * (-6 + c * values.quadrature_point(q).norm_square()) * values.JxW(q);
+        }
+      cell->get_dof_indices(dofs);
+      A.add(dofs, k);
+      b.add(dofs, f);
+    }
+    std::map<dealii::types::global_dof_index, double> boundary;
+    dealii::VectorTools::interpolate_boundary_values(unknowns, 0, exact, boundary);
+    dealii::Vector<double> ignored(b.size());
+    dealii::MatrixTools::apply_boundary_values(boundary, A, ignored, b);
+  }
+
+  double error(const dealii::Vector<double>& u) const {
+    dealii::Vector<float> of_cells(mesh.n_active_cells());
+    dealii::VectorTools::integrate_difference(unknowns, u, exact, of_cells, dealii::QGauss<dim>(3),
+                                              dealii::VectorTools::L2_norm);
+    return dealii::VectorTools::compute_global_error(mesh, of_cells, dealii::VectorTools::L2_norm);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const unsigned refinements = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 3;
+  const std::string format = argc > 2 ? argv[2] : "sell-c-sigma";
+  Problem problem(refinements);
+  problem.assemble(0);
+  std::printf("%u unknowns, %zu entries\n", problem.unknowns.n_dofs(), problem.pattern.n_nonzero_elements());
+
+  const auto context = protean::Context::host();
+  protean_dealii::SolverOptions options;
+  options.solver.stopping.relative_tolerance = 1e-12;
+  protean_dealii::Solver in_place(context, options);
+  options.format = format;
+  protean_dealii::Solver converted(context, options);
+  in_place.initialize(problem.A);
+  converted.initialize(problem.A);
+
+  bool good = true;
+  // Nothing was copied: the values are those of deal.II, and so are the columns where it lets them be named.
+  const protean::CsrMatrix<double> used = in_place.matrix().to_csr();
+  good = good && used.values == &problem.A.diag_element(0) &&
+         used.nonzeros() == static_cast<std::int64_t>(problem.A.n_nonzero_elements());
+  const protean_dealii::PatternCopy copy(problem.pattern);
+  for (std::int64_t k = 0; k < used.nonzeros(); ++k) good = good && used.pattern.col[k] == copy.col[k];
+  std::printf("%s\n", good ? "csr computes on deal.II's arrays" : "WRONG arrays");
+
+  for (const double c : {0.0, 1.0, 10.0}) {
+    if (c > 0) {
+      problem.assemble(c);
+      in_place.update_values();
+      converted.update_values();
+    }
+    dealii::Vector<double> expected(problem.b.size());
+    dealii::SolverControl control(10000, 1e-12 * problem.b.l2_norm());
+    dealii::PreconditionJacobi<dealii::SparseMatrix<double>> jacobi;
+    jacobi.initialize(problem.A);
+    dealii::SolverCG<dealii::Vector<double>>(control).solve(problem.A, expected, problem.b, jacobi);
+    for (protean_dealii::Solver* solver : {&in_place, &converted}) {
+      dealii::Vector<double> u(problem.b.size());
+      solver->vmult(u, problem.b);
+      const double error = problem.error(u);
+      dealii::Vector<double> gap(u);
+      gap -= expected;
+      const double difference = gap.linfty_norm() / expected.linfty_norm();
+      std::printf(
+          "c = %4.1f  %-12s %4lld iterations (deal.II %u), |b - A x| / |b| = %.1e, L2 error %.1e, "
+          "from deal.II's %.1e\n",
+          c, solver->matrix().name().data(), static_cast<long long>(solver->report().iterations),
+          control.last_step(), solver->report().true_relative, error, difference);
+      good = good && solver->report().converged() && error < 1e-9 && difference < 1e-9;
+    }
+  }
+  return good ? 0 : 1;
+}

@@ -1,0 +1,176 @@
+// Protean under deal.II's SparseMatrix: copy this header into a program that uses deal.II and links both
+// libraries.
+//
+// How deal.II stores a matrix, and what becomes of it here. SparsityPattern has 64-bit row pointers and
+// 32-bit columns (in builds without 64-bit indices), SparseMatrix the values: compressed sparse rows, with
+// one difference. In a square matrix the first entry of each row is its diagonal, and only the others ascend:
+//
+//        | 1 . 2 . |     rowstart = 0 2 3 4 7
+//    A = | . 3 . . |     colnums  = 0 2 | 1 | 2 | 3 0 1
+//        | . . 0 . |     val      = 1 2 | 3 | 0 | 6 4 5
+//        | 4 5 . 6 |
+//
+// - Format csr takes rows in any order, so it computes on these three arrays in place: nothing is copied, and
+// new
+//   values are seen at once. (Each row's sum begins with its diagonal.)
+// - All other formats want ascending columns. Here the diagonal is moved to its place, in a copy of columns
+// and
+//   values that lives while the format is built or given new values: 12 bytes an entry, one pass.
+// - deal.II keeps rowstart and colnums from its users (protected in 9.4). A class derived from it may name
+// them;
+//   where it may not, they are copied through the public iterators, once.
+#pragma once
+#include <deal.II/lac/sparse_matrix.h>
+#include <deal.II/lac/sparsity_pattern.h>
+#include <deal.II/lac/vector.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <protean/protean.hpp>
+
+namespace protean_dealii {
+
+static_assert(sizeof(dealii::types::global_dof_index) == 4,
+              "this header is for a deal.II with 32-bit indices");
+static_assert(sizeof(std::size_t) == sizeof(std::int64_t));
+
+namespace detail {
+
+// deal.II's own arrays, where a derived class may name them.
+template <class Pattern>
+struct Arrays : Pattern {
+  static constexpr bool reachable = requires { &Arrays::rowstart, &Arrays::colnums; };
+  static const std::int64_t* row_ptr(const Pattern& p) {
+    return reinterpret_cast<const std::int64_t*>((p.*&Arrays::rowstart).get());
+  }
+  static const std::int32_t* col(const Pattern& p) {
+    return reinterpret_cast<const std::int32_t*>((p.*&Arrays::colnums).get());
+  }
+};
+
+}  // namespace detail
+
+// Copies of the row pointers and columns, in deal.II's order, by its public interface.
+struct PatternCopy {
+  std::vector<std::int64_t> row_ptr{0};
+  std::vector<std::int32_t> col;
+
+  explicit PatternCopy(const dealii::SparsityPattern& pattern) {
+    col.reserve(pattern.n_nonzero_elements());
+    for (std::size_t r = 0; r < pattern.n_rows(); ++r) {
+      for (auto entry = pattern.begin(static_cast<unsigned>(r));
+           entry != pattern.end(static_cast<unsigned>(r)); ++entry)
+        col.push_back(static_cast<std::int32_t>(entry->column()));
+      row_ptr.push_back(static_cast<std::int64_t>(col.size()));
+    }
+  }
+};
+
+// The arrays of A, which must be square and of a compressed pattern, and outlive the view. Not const, since
+// deal.II gives the address of a value in no other way; nothing is written.
+inline protean::CsrMatrix<double> csr_view(dealii::SparseMatrix<double>& A) {
+  const dealii::SparsityPattern& pattern = A.get_sparsity_pattern();
+  if (!pattern.is_compressed() || A.m() != A.n() || A.m() == 0)
+    throw protean::BadMatrix("csr_view wants a square matrix with a compressed pattern");
+  const auto n = static_cast<std::int64_t>(A.m());
+  const double* values = &A.diag_element(0);  // the first entry of the first row
+  using Arrays = detail::Arrays<dealii::SparsityPattern>;
+  if constexpr (Arrays::reachable) {
+    return protean::csr_view<double>(n, n, Arrays::row_ptr(pattern), Arrays::col(pattern), values);
+  } else {
+    const auto copy = std::make_shared<PatternCopy>(pattern);
+    auto view = protean::csr_view<double>(n, n, copy->row_ptr.data(), copy->col.data(), values);
+    view.pattern.owner = copy;
+    return view;
+  }
+}
+
+// A copy with ascending columns: the diagonal moved behind the columns that are smaller.
+inline protean::CsrMatrix<double> sorted_copy(const protean::ContextPtr& context,
+                                              const protean::CsrMatrix<double>& view) {
+  protean::CsrBuilder<double> copy(context, view.rows(), view.cols(), view.nonzeros());
+  for (std::int64_t r = 0; r < view.rows(); ++r) {
+    const std::int64_t begin = view.pattern.row_ptr[r], end = view.pattern.row_ptr[r + 1];
+    std::int64_t k = begin;
+    for (; k + 1 < end && view.pattern.col[k + 1] < r; ++k)
+      copy.col()[k] = view.pattern.col[k + 1], copy.values()[k] = view.values[k + 1];
+    copy.col()[k] = view.pattern.col[begin], copy.values()[k] = view.values[begin];
+    for (++k; k < end; ++k) copy.col()[k] = view.pattern.col[k], copy.values()[k] = view.values[k];
+    copy.set_row_ptr(r + 1, end);
+  }
+  return copy.freeze();
+}
+
+struct SolverOptions {
+  std::string method = "cg";              // cg, bicgstab, gmres
+  std::string preconditioner = "jacobi";  // none, jacobi
+  std::string format = "csr";             // with its parameters
+  protean::FormatParams parameters = {};
+  protean::SolverOptions solver = {};
+};
+
+// Solves with one matrix, like deal.II's direct solvers: initialize(), then solve() or vmult() as often as
+// wanted.
+class Solver {
+ public:
+  explicit Solver(protean::ContextPtr context, SolverOptions options = {})
+      : context_(std::move(context)),
+        options_(std::move(options)),
+        solver_(protean::make_solver<double>(options_.method, options_.solver)) {}
+
+  // A must live as long as it is used here.
+  void initialize(dealii::SparseMatrix<double>& A) {
+    preconditioner_.reset(), matrix_.reset();
+    view_ = csr_view(A);
+    matrix_ =
+        protean::make_matrix(protean::find_format(options_.format), given(), context_, options_.parameters);
+    preconditioner_ = protean::make_preconditioner(options_.preconditioner, *matrix_);
+    if (preconditioner_) preconditioner_->ensure(*matrix_);
+  }
+
+  // The matrix of initialize() has other values in the same pattern.
+  void update_values() {
+    require_matrix();
+    matrix_->update_values(given());
+    if (preconditioner_) preconditioner_->ensure(*matrix_);
+  }
+
+  // x holds the first guess. How it ended is in the report: a solve that does not converge is no exception.
+  const protean::SolveReport& solve(dealii::Vector<double>& x, const dealii::Vector<double>& b) const {
+    require_matrix();
+    return report_ = solver_->solve(*matrix_, {b.begin(), static_cast<std::int64_t>(b.size())},
+                                    {x.begin(), static_cast<std::int64_t>(x.size())}, preconditioner_.get());
+  }
+  // x := A^-1 b, from 0: what deal.II asks of an inverse or a preconditioner.
+  void vmult(dealii::Vector<double>& x, const dealii::Vector<double>& b) const {
+    x = 0;
+    solve(x, b);
+  }
+
+  const protean::SolveReport& report() const { return report_; }
+  const protean::AssembledMatrix<double>& matrix() const { return *matrix_; }
+
+ private:
+  protean::CsrMatrix<double> given() const {
+    return protean::find_format(options_.format).traits.unsorted_rows ? view_ : sorted_copy(context_, view_);
+  }
+  void require_matrix() const {
+    if (!matrix_) throw protean::BadArgument("call initialize() first");
+  }
+
+  protean::ContextPtr context_;
+  SolverOptions options_;
+  std::unique_ptr<protean::Solver<double>> solver_;
+  protean::CsrMatrix<double> view_;
+  std::unique_ptr<protean::AssembledMatrix<double>> matrix_;
+  std::unique_ptr<protean::Preconditioner<double>> preconditioner_;
+  mutable protean::SolveReport report_;
+};
+
+}  // namespace protean_dealii
