@@ -66,8 +66,8 @@ struct Problem {
   Vector<T> x, reference;
   nlohmann::json& results;
 
-  // Times a product and an iteration of cg, and prints a line.
-  void run(const LinearOperator<T>& A, std::size_t bytes, double setup) {
+  // Times a product and an iteration of cg, and prints a line. `stored`: full or half, of element matrices.
+  void run(const LinearOperator<T>& A, std::size_t bytes, double setup, std::string_view stored = {}) {
     const Context& c = *context;
     Vector<T> y(context, A.rows()), scalar(context, 1);
     A.apply(x, y);
@@ -119,6 +119,7 @@ struct Problem {
     results.push_back({{"degree", degree},
                        {"precision", sizeof(T) == 8 ? "double" : "single"},
                        {"operator", A.name()},
+                       {"stored", stored},
                        {"rows", A.rows()},
                        {"product_seconds", product},
                        {"fastest_product_seconds", *std::min_element(products.begin(), products.end())},
@@ -162,12 +163,19 @@ void run_degree(const Options& options, int degree, nlohmann::json& results) {
         fmt::print("degree {}: {} rows, {} elements\n", degree, A->rows(), A->elements());
       }
       fmt::print("{}", symmetric ? "half " : "full ");
-      problem.run(*A, A->bytes(), setup);
+      problem.run(*A, A->bytes(), setup, symmetric ? "half" : "full");
       if (csr.rows() == 0) {
         const auto assembling = Clock::now();
         csr = A->assemble();
         context->synchronize();
-        fmt::print("assembled in {:.3f} s, {} entries\n", seconds_since(assembling), csr.nonzeros());
+        const double seconds = seconds_since(assembling);
+        fmt::print("assembled in {:.3f} s, {} entries\n", seconds, csr.nonzeros());
+        results.push_back({{"degree", degree},
+                           {"precision", sizeof(T) == 8 ? "double" : "single"},
+                           {"operator", "assembly"},
+                           {"rows", A->rows()},
+                           {"nonzeros", csr.nonzeros()},
+                           {"seconds", seconds}});
       }
     }
   for (const std::string& format : options.formats) {

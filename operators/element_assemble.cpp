@@ -75,7 +75,7 @@ void require_assembly(const Context& context, std::int64_t rows, std::int64_t no
 template <class T>
 CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, const T* values,
                                std::size_t most_bytes) {
-  const int parts = useful_parts(*host, plan.map.size());
+  const int parts = parts_of_elements(*host, plan);
   const std::size_t workspace = 8 * static_cast<std::size_t>(plan.map.size() + plan.rows * (parts + 2));
   require_assembly(*host, plan.rows, 0, sizeof(T), workspace, most_bytes);
   const ElementRows<ElementRow> rows = element_rows(host, plan);
@@ -143,7 +143,7 @@ template <class T>
 void add_element_bounds(const ContextPtr& host, const ElementPlan& plan, const T* values, T factor,
                         T* bounds) {
   // Each part adds the rows of its own range, looking at all elements.
-  parallel(useful_parts(*host, plan.map.size()), [&](int part, int parts) {
+  parallel(parts_of_elements(*host, plan), [&](int part, int parts) {
     const Range range = even_range(plan.rows, part, parts);
     std::vector<T> sums(static_cast<std::size_t>(range.size())), terms(sums.size());
     for (std::int64_t e = 0; e < plan.elements; ++e) {

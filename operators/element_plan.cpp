@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 
@@ -255,10 +256,11 @@ template <class Item, class Make>
 ElementRows<Item> transpose_map(const ContextPtr& host, const ElementPlan& plan, Make make) {
   ElementRows<Item> result{Buffer<std::int64_t>(host, plan.rows + 1), {}};
   Buffer<std::int64_t>& ptr = result.ptr;
-  const int parts = useful_parts(*host, plan.map.size());
+  const int parts = parts_of_elements(*host, plan);
   const auto for_part = [&](int part, auto&& f) {
     const Range range = even_range(plan.rows, part, parts);
     for (std::int64_t e = 0; e < plan.elements; ++e) {
+      if (e % 1024 == 0) checkpoint();
       const std::int64_t slot = plan.slot_of[e];
       const ElementBatch& batch = plan.batches[slot / plan.lanes];
       const std::int64_t first = batch.map + slot % plan.lanes;
@@ -309,6 +311,12 @@ ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<
   }
   fill_map(host, shapes, options.components, row, plan);
   return plan;
+}
+
+int parts_of_elements(const Context& host, const ElementPlan& plan) noexcept {
+  const int parts = useful_parts(host, plan.map.size());
+  const Background* const behind = background();
+  return behind ? std::min(parts, behind->workers) : parts;
 }
 
 template <class T>

@@ -69,6 +69,10 @@ enum class Colouring : unsigned char {
   elements  // elements have colours, batches are made of elements of one colour
 };
 
+// Parts for work whose result does not depend on their number, each of which looks at all elements: in
+// background work as many as there are workers.
+int parts_of_elements(const Context& host, const ElementPlan& plan) noexcept;
+
 // Checks connectivity and options and lays everything out. `host` does the work and owns plan.map.
 ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<const ElementShape> shapes,
                           const ElementOptions& options, int lanes, Colouring colouring);
