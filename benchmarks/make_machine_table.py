@@ -2,9 +2,9 @@
 """Makes the built-in machine table from measured products.
 
     make_machine_table.py docs/results/spmv-host.json docs/results/spmv-gpu.json docs/results/tune-host.yaml \\
-        > operators/builtin_machine.cpp
+        docs/results/element-degrees-host.json > operators/builtin_machine.cpp
 
-The last is a table of `protean tune`. Host figures are medians of spmv_benchmark, device figures those of
+The third is a table of `protean tune`, the last element_benchmark's, of which double precision is taken. Host figures are medians of spmv_benchmark, device figures those of
 gpu_spmv_benchmark. Names "csr (mkl)" and "csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
 """
 import json
@@ -39,13 +39,30 @@ def tuned(path):
         yield matrix["matrix"], matrix["space"], matrix["rows"], matrix["nonzeros"], formats
 
 
+def elements(path):
+    data = json.load(open(path))
+    rows = [r for r in data["results"] if r["precision"] == "double"]
+    for degree in sorted({r["degree"] for r in rows}):
+        of = [r for r in rows if r["degree"] == degree]
+        assembly = next(r for r in of if r["operator"] == "assembly")
+        assembled = [(r["operator"], r["bytes"], r["product_seconds"], r["setup_seconds"]) for r in of if not r.get("stored") and "bytes" in r]
+        csr = next(f for f in assembled if f[0] == "csr")
+        for stored in ["half", "full"]:
+            formats = [(r["operator"], r["bytes"], r["product_seconds"], 0) for r in of if r.get("stored") == stored]
+            if stored == "half":
+                formats = assembled + [("assembly", csr[1], csr[2], assembly["seconds"])] + formats
+            else:
+                formats = [csr] + formats
+            yield f"fem-hex-{degree}-{stored}", data["space"], assembly["rows"], assembly["nonzeros"], formats
+
+
 def main():
-    host_file, device_file, tune_file = sys.argv[1:]
+    host_file, device_file, tune_file, element_file = sys.argv[1:]
     machine = json.load(open(host_file))["machine"]
     gpu = json.load(open(device_file))
     described = (f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}; "
                  f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}")
-    print("// Made by benchmarks/make_machine_table.py from docs/results/spmv-host.json, spmv-gpu.json\n// and tune-host.yaml; do not edit.\n"
+    print("// Made by benchmarks/make_machine_table.py from docs/results/spmv-host.json, spmv-gpu.json,\n// tune-host.yaml and element-degrees-host.json; do not edit.\n"
           "// Each line: format, bytes, seconds of a product, seconds of the conversion from csr.\n"
           '#include "operators/cost_model.hpp"\n\n'
           "// clang-format off\n"
@@ -54,7 +71,7 @@ def main():
           "  static const MachineTable table{\n"
           f'    "{described}",\n'
           "    {")
-    for matrix, space, rows, nonzeros, formats in [*host(host_file), *device(device_file), *tuned(tune_file)]:
+    for matrix, space, rows, nonzeros, formats in [*host(host_file), *device(device_file), *tuned(tune_file), *elements(element_file)]:
         print(f'      {{"{matrix}", Space::{space}, {int(rows)}, {int(nonzeros)}, {{')
         for name, size, product, convert in formats:
             print(f'        {{"{name}", {int(size)}, {product:.4g}, {convert:.4g}}},')

@@ -11,6 +11,8 @@ import math
 import statistics
 import sys
 
+from plot import Plot
+
 
 def geomean(values):
     return math.exp(sum(math.log(v) for v in values) / len(values)) if values else float("nan")
@@ -60,40 +62,18 @@ def errors(data):
 
 def svg(rows, path):
     rows = sorted(rows, key=lambda r: r["iterations"])
-    width, height, left, bottom = 900, 420, 60, 50
-    low, high = 0.5, 1.3
     xs = [math.log10(max(r["iterations"], 1)) for r in rows]
-    x0, x1 = min(xs) - 0.05, max(xs) + 0.05
-
-    def place(x, y):
-        y = min(max(y, low), high)
-        return (left + (x - x0) / (x1 - x0) * (width - left - 20),
-                20 + (high - y) / (high - low) * (height - bottom - 20))
-
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-           f'<rect width="{width}" height="{height}" fill="white"/>']
-    for y in [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3]:
-        (ax, ay), (bx, _) = place(x0, y), place(x1, y)
-        out.append(f'<line x1="{ax:.1f}" y1="{ay:.1f}" x2="{bx:.1f}" y2="{ay:.1f}" stroke="{"#444" if y == 1 else "#ddd"}"/>')
-        out.append(f'<text x="{left - 8}" y="{ay + 4:.1f}" text-anchor="end">{y:.1f}</text>')
-    for n in [10, 30, 100, 300, 1000, 3000]:
-        if x0 <= math.log10(n) <= x1:
-            px, py = place(math.log10(n), low)
-            out.append(f'<text x="{px:.1f}" y="{py + 18:.1f}" text-anchor="middle">{n}</text>')
-    out.append(f'<text x="{width / 2}" y="{height - 8}" text-anchor="middle">iterations</text>')
-    out.append(f'<text x="14" y="{height / 2}" transform="rotate(-90 14 {height / 2})" text-anchor="middle">time / time of csr alone</text>')
+    plot = Plot((min(xs) - 0.05, max(xs) + 0.05), (0.5, 1.3), "iterations", "time / time of csr alone")
+    plot.horizontals([y / 10 for y in range(5, 14)], strong=1)
+    plot.x_labels([(math.log10(n), str(n)) for n in [10, 30, 100, 300, 1000, 3000]])
     colours = {"oracle": "#999999", "blocking": "#1f77b4", "overlapped": "#d62728"}
     for r, x in zip(rows, xs):
         points = {"oracle": r["oracle"] / r["csr"], **{m: a["seconds"] / r["csr"] for m, a in r["auto"].items()}}
         for name, y in points.items():
-            px, py = place(x, y)
-            title = f'{r["problem"]} to {r["tolerance"]}: {name} {y:.2f}'
-            out.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colours[name]}" fill-opacity="0.7"><title>{title}</title></circle>')
-    for i, (name, label) in enumerate([("oracle", "best fixed format, conversion counted"), ("blocking", "auto, solve waits"), ("overlapped", "auto, beside the solve")]):
-        out.append(f'<circle cx="{left + 20}" cy="{34 + 18 * i}" r="4" fill="{colours[name]}"/><text x="{left + 30}" y="{38 + 18 * i}">{label}</text>')
-    out.append("</svg>")
-    with open(path, "w") as file:
-        file.write("\n".join(out) + "\n")
+            plot.point(x, y, colours[name], f'{r["problem"]} to {r["tolerance"]}: {name} {y:.2f}')
+    plot.legend([("best fixed format, conversion counted", colours["oracle"]), ("auto, solve waits", colours["blocking"]),
+                 ("auto, beside the solve", colours["overlapped"])])
+    plot.write(path)
 
 
 def main():

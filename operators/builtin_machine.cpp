@@ -1,5 +1,5 @@
-// Made by benchmarks/make_machine_table.py from docs/results/spmv-host.json, spmv-gpu.json
-// and tune-host.yaml; do not edit.
+// Made by benchmarks/make_machine_table.py from docs/results/spmv-host.json, spmv-gpu.json,
+// tune-host.yaml and element-degrees-host.json; do not edit.
 // Each line: format, bytes, seconds of a product, seconds of the conversion from csr.
 #include "operators/cost_model.hpp"
 
@@ -684,6 +684,70 @@ const MachineTable& builtin_machine() {
         {"csc", 159999500, 0.02019, 0.1053},
         {"hyb", 156000000, 0.01909, 0.098},
         {"bcsr", 132666472, 0.01401, 0.08487},
+      }},
+      {"fem-hex-1-half", Space::host, 405224, 10648000, {
+        {"csr", 129396900, 0.003544, 0.0001243},
+        {"ell", 131292576, 0.006081, 0.03434},
+        {"sell-c-sigma", 129406768, 0.003526, 0.03311},
+        {"sell-packed", 93629820, 0.002251, 0.08523},
+        {"assembly", 129396900, 0.003544, 0.2919},
+        {"lma-atomic", 141685052, 0.005592, 0},
+        {"lma-coloured", 141685124, 0.006595, 0},
+        {"lma-gather", 184894340, 0.008146, 0},
+      }},
+      {"fem-hex-1-full", Space::host, 405224, 10648000, {
+        {"csr", 129396900, 0.003544, 0.0001243},
+        {"lma-atomic", 236186172, 0.009095, 0},
+        {"lma-coloured", 236186244, 0.01022, 0},
+        {"lma-gather", 279395460, 0.01105, 0},
+      }},
+      {"fem-hex-2-half", Space::host, 389017, 23639903, {
+        {"csr", 285234908, 0.009659, 9.592e-05},
+        {"ell", 583536000, 0.04006, 0.5389},
+        {"sell-c-sigma", 288282380, 0.009655, 0.08382},
+        {"sell-packed", 207774338, 0.00794, 0.1007},
+        {"assembly", 285234908, 0.009659, 0.5371},
+        {"lma-atomic", 160818536, 0.006167, 0},
+        {"lma-coloured", 160818608, 0.006325, 0},
+        {"lma-gather", 180052492, 0.006522, 0},
+      }},
+      {"fem-hex-2-full", Space::host, 389017, 23639903, {
+        {"csr", 285234908, 0.009659, 9.592e-05},
+        {"lma-atomic", 303060584, 0.01175, 0},
+        {"lma-coloured", 303060656, 0.01284, 0},
+        {"lma-gather", 322294540, 0.01275, 0},
+      }},
+      {"fem-hex-3-half", Space::host, 405224, 47437928, {
+        {"csr", 570876036, 0.02113, 0.0001273},
+        {"ell", 1667901984, 0.118, 2.269},
+        {"sell-c-sigma", 576577392, 0.01913, 0.316},
+        {"sell-packed", 411421440, 0.01444, 0.1946},
+        {"assembly", 570876036, 0.02113, 1.104},
+        {"lma-atomic", 265926740, 0.01017, 0},
+        {"lma-coloured", 265926804, 0.01011, 0},
+        {"lma-gather", 280936892, 0.01032, 0},
+      }},
+      {"fem-hex-3-full", Space::host, 405224, 47437928, {
+        {"csr", 570876036, 0.02113, 0.0001273},
+        {"lma-atomic", 518039636, 0.01826, 0},
+        {"lma-coloured", 518039700, 0.01854, 0},
+        {"lma-gather", 533049788, 0.01819, 0},
+      }},
+      {"fem-hex-4-half", Space::host, 421875, 84604519, {
+        {"csr", 1016941732, 0.03954, 8.532e-05},
+        {"ell", 3690606240, 0.284, 6.03},
+        {"sell-c-sigma", 1029267820, 0.03161, 0.254},
+        {"sell-packed", 741503414, 0.02518, 0.6854},
+        {"assembly", 1016941732, 0.03954, 1.956},
+        {"lma-atomic", 437633864, 0.01525, 0},
+        {"lma-coloured", 437633928, 0.01598, 0},
+        {"lma-gather", 451090300, 0.01593, 0},
+      }},
+      {"fem-hex-4-full", Space::host, 421875, 84604519, {
+        {"csr", 1016941732, 0.03954, 8.532e-05},
+        {"lma-atomic", 863201864, 0.03056, 0},
+        {"lma-coloured", 863201928, 0.03146, 0},
+        {"lma-gather", 876658300, 0.03086, 0},
       }},
     }};
   return table;

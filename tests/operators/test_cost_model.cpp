@@ -97,7 +97,9 @@ Errors left_out(Space space) {
                                               f.format, f.bytes, "csr", csr.bytes, csr.product_seconds);
       if (!p.known) continue;
       errors.product.push_back(std::abs(p.product_seconds / f.product_seconds - 1));
-      errors.convert.push_back(std::abs(p.convert_seconds / f.convert_seconds - 1));
+      // Element matrices are not converted to.
+      if (f.convert_seconds > 0)
+        errors.convert.push_back(std::abs(p.convert_seconds / f.convert_seconds - 1));
       if (std::getenv("PROTEAN_SHOW"))
         std::printf("%-16s %-14s product %.3f (u %.2f) convert %.2f  true ratio to csr %.2f\n",
                     matrix.matrix.c_str(), f.format.c_str(), p.product_seconds / f.product_seconds,
@@ -115,6 +117,27 @@ TEST(CostModel, HostMatricesLeftOutOfTheTable) {
   RecordProperty("convert", std::to_string(errors.median(errors.convert)));
   EXPECT_LT(errors.median(errors.product), 0.15);
   EXPECT_LT(errors.median(errors.convert), 0.4);
+}
+
+TEST(CostModel, AnAssemblyIsPricedByTheTableOrElseInProducts) {
+  MeasuredMatrix matrix = ideal(1000, 7);
+  const double csr = csr_of(matrix).product_seconds;
+  const CostQuery query{1000, 7000, 84000};
+  // Without measurements of element matrices.
+  const MachineTable without{"test", {matrix}};
+  const CostPrediction guessed =
+      CostModel(without, Space::host).assembly(query, "lma-gather", 50000, 2 * csr);
+  ASSERT_TRUE(guessed.known);
+  EXPECT_NEAR(guessed.convert_seconds / csr, 40, 1);
+  EXPECT_FALSE(CostModel(without, Space::device).assembly(query, "lma-gather", 50000, 2 * csr).known);
+  // With them: in proportion to the product that runs.
+  matrix.formats.push_back({"assembly", csr_of(matrix).bytes, csr, 70 * csr});
+  matrix.formats.push_back({"lma-gather", 50000, 2 * csr, 0});
+  const MachineTable table{"test", {matrix}};
+  const CostModel model(table, Space::host);
+  EXPECT_NEAR(model.assembly(query, "lma-gather", 50000, 2 * csr).convert_seconds / csr, 70, 1e-6);
+  EXPECT_NEAR(model.assembly(query, "lma-gather", 50000, 6 * csr).convert_seconds / csr, 210, 1e-6);
+  EXPECT_NEAR(model.assembly(query, "lma-atomic", 50000, 2 * csr).convert_seconds / csr, 70, 1e-6);
 }
 
 TEST(CostModel, DeviceMatricesLeftOutOfTheTable) {
