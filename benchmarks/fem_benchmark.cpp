@@ -134,6 +134,9 @@ class Run {
     all.push_back(
         {"mfem csr", [&] { A_->Mult(x_, y_); },
          static_cast<std::size_t>(A_->NumNonZeroElems()) * 12 + static_cast<std::size_t>(A_->Height()) * 4});
+    mfem::SparseMatrix sorted(*A_);
+    sorted.SortColumnIndices();
+    all.push_back({"mfem csr, columns sorted", [&] { sorted.Mult(x_, y_); }, all.front().bytes});
     // As MFEM's users get it.
     mfem::BilinearForm element(&space_);
     element.SetAssemblyLevel(mfem::AssemblyLevel::ELEMENT);
@@ -157,8 +160,6 @@ class Run {
     };
     all.push_back({"element matrices, half", [&] { apply(half.get()); }, half.get().bytes()});
     all.push_back({"element matrices, full", [&] { apply(full.get()); }, full.get().bytes()});
-    mfem::SparseMatrix sorted(*A_);
-    sorted.SortColumnIndices();
     for (const char* id : {"csr", "sell-c-sigma", "sell-packed"})
       matrices_.push_back(make_matrix(
           find_format(id), protean_mfem::csr_view(id == std::string("csr") ? *A_ : sorted), context_));
@@ -183,7 +184,7 @@ class Run {
     };
     double best = time("csr");
     for (const auto& A : matrices_) best = std::min(best, time(A->name()));
-    const double assembled = time("mfem csr") / best;
+    const double assembled = std::min(time("mfem csr"), time("mfem csr, columns sorted")) / best;
     fmt::print("  best assembled of ours {:.2f} times as fast as mfem csr", assembled);
     result_["assembled_ratio"] = assembled;
     if (has_element_level) {
@@ -264,7 +265,8 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 int run(const Options& options) {
-  nlohmann::json all{{"machine", machine(1)}, {"threads", 1}, {"mfem", mfem::GetVersionStr()}};
+  nlohmann::json all{
+      {"benchmark", "fem"}, {"machine", machine(1)}, {"threads", 1}, {"mfem", mfem::GetVersionStr()}};
   fmt::print("{}, one thread\n", mfem::GetVersionStr());
   for (const Case& c : cases)
     if (wanted(options.only, c.name)) all["results"].push_back(Run(c, options)());

@@ -111,6 +111,37 @@ TEST(Csr, ValidateNamesWhatIsWrong) {
   EXPECT_THROW(validate(*test_context(), csr_view(2, 2, falling, good, values).pattern), BadMatrix);
 }
 
+// Diagonals at the ends and in the middle of long and short rows, far from where the row before has its own,
+// missing, in empty rows, and in rows of any order: against a look at every entry.
+TEST(Csr, DiagonalWhereverItIs) {
+  std::vector<Triplet<double>> triplets;
+  const std::int32_t n = 300;
+  for (std::int32_t r = 0; r < n; ++r) {
+    const std::int32_t left = r % 7 == 0 ? 0 : (r * 13) % 41, right = r % 5 == 0 ? 0 : (r * 29) % 37;
+    for (std::int32_t c = std::max(0, r - left); c <= std::min(n - 1, r + right); ++c)
+      if (r % 11 != 3 && (c != r || r % 6 != 1)) triplets.push_back({r, c, 1.0 + r + 1000.0 * c});
+  }
+  const auto sorted = csr_from_triplets<double>(test_context(), n, n, triplets);
+  std::vector<std::int32_t> col(sorted.pattern.col, sorted.pattern.col + sorted.nonzeros());
+  std::vector<double> values(sorted.values, sorted.values + sorted.nonzeros());
+  for (std::int64_t r = 0; r < n; r += 3) {
+    std::reverse(col.begin() + sorted.pattern.row_ptr[r], col.begin() + sorted.pattern.row_ptr[r + 1]);
+    std::reverse(values.begin() + sorted.pattern.row_ptr[r], values.begin() + sorted.pattern.row_ptr[r + 1]);
+  }
+  CsrMatrix<double> mixed = sorted;
+  mixed.pattern.col = col.data(), mixed.values = values.data();
+  const CsrMatrix<double>* const both[] = {&sorted, &mixed};
+  for (const auto* matrix : both)
+    for (int threads : {1, 3}) {
+      std::vector<double> expected(n, 0.0), diagonal(n, -1.0);
+      for (std::int64_t r = 0; r < n; ++r)
+        for (std::int64_t k = matrix->pattern.row_ptr[r]; k < matrix->pattern.row_ptr[r + 1]; ++k)
+          if (matrix->pattern.col[k] == r) expected[r] = matrix->values[k];
+      extract_diagonal(*Context::host(threads), *matrix, diagonal.data());
+      EXPECT_EQ(diagonal, expected);
+    }
+}
+
 TEST(Csr, TransposeTwiceIsTheSame) {
   for (const BatteryMatrix& entry : battery()) {
     const auto twice = transpose(test_context(), transpose(test_context(), entry.matrix));

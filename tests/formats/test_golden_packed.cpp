@@ -3,6 +3,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include "core/csr_view.hpp"
+#include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "gtest/gtest.h"
@@ -203,6 +205,24 @@ TEST(GoldenPacked, SignsOfStoredZerosSurvive) {
   for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(csr.values)[k] = k % 2 ? -0.0 : 0.0;
   for (const std::string order : {"natural", "sorted"})
     EXPECT_TRUE(identical(csr, build("sell-packed", csr, {{"order", order}})->to_csr()));
+}
+
+// More than caches hold is written past them.
+TEST(GoldenPacked, LargeMatricesTakeNewValues) {
+  const ContextPtr context = Context::host(1);
+  for (const auto& [kind, n] : {std::pair("poisson-3d", 45.0), std::pair("random-spd", 60000.0)}) {
+    const CsrMatrix<double> csr = generate(context, kind, {{"n", n}});
+    ASSERT_GT(csr.nonzeros() * 8, 4 << 20);
+    std::vector<double> values(static_cast<std::size_t>(csr.nonzeros()));
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = 1.0 + static_cast<double>(k);
+    const auto other = with_values(csr, values.data());
+    const auto matrix = make_matrix(find_format("sell-packed"), csr, context);
+    EXPECT_TRUE(identical(matrix->to_csr(), csr));
+    matrix->update_values(other);
+    EXPECT_TRUE(identical(matrix->to_csr(), other));
+    const auto floats = convert_values<float>(context, other);
+    EXPECT_TRUE(identical(make_matrix(find_format("sell-packed"), floats, context)->to_csr(), floats));
+  }
 }
 
 TEST(GoldenPacked, OtherColumnsAreRefusedAsNewValues) {
