@@ -280,39 +280,6 @@ bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b) {
           std::memcmp(a.values, b.values, static_cast<std::size_t>(a.nonzeros()) * sizeof(T)) == 0);
 }
 
-template <class T>
-void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* diagonal) {
-  const SparsityPattern& p = matrix.pattern;
-  parallel(useful_parts(context, p.rows), [&](int part, int parts) {
-    const Range range = even_range(std::min(p.rows, p.cols), part, parts);
-    // Near where it was in the row before it often is again, so there the rows to come are fetched.
-    constexpr std::int64_t ahead = 16;
-    std::size_t at = 0;
-    for (std::int64_t r = range.begin; r < range.end; ++r) {
-      const auto row = p.row(r);
-      if (r + ahead < range.end) {
-        const std::int64_t near =
-            std::min(p.row_ptr[r + ahead] + static_cast<std::int64_t>(at), p.nonzeros - 1);
-        __builtin_prefetch(p.col + near);
-        __builtin_prefetch(matrix.values + near);
-      }
-      const auto own = static_cast<std::int32_t>(r);
-      if (!row.empty()) {
-        at = std::min(at, row.size() - 1);
-        for (int steps = 0; steps < 8 && row[at] < own && at + 1 < row.size(); ++steps) ++at;
-        for (int steps = 0; steps < 8 && row[at] > own && at > 0; ++steps) --at;
-      }
-      if (row.empty() || row[at] != own) {
-        auto found = std::lower_bound(row.begin(), row.end(), own);
-        // A row in another order, or one without the entry.
-        if (found == row.end() || *found != own) found = std::find(row.begin(), row.end(), own);
-        at = static_cast<std::size_t>(found - row.begin());
-      }
-      diagonal[r] = at < row.size() ? matrix.values[p.row_ptr[r] + static_cast<std::int64_t>(at)] : T{};
-    }
-  });
-}
-
 std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, int parts,
                                                std::int64_t grain) {
   std::vector<std::int64_t> borders(static_cast<std::size_t>(parts) + 1, pattern.rows);
@@ -344,8 +311,7 @@ std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, i
   template CsrMatrix<T> sorted_copy<T>(const ContextPtr&, const CsrMatrix<T>&, Duplicates);               \
   template CsrMatrix<T> transpose<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
   template CsrMatrix<T> deep_copy<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
-  template bool identical<T>(const CsrMatrix<T>&, const CsrMatrix<T>&);                                   \
-  template void extract_diagonal<T>(const Context&, const CsrMatrix<T>&, T*);
+  template bool identical<T>(const CsrMatrix<T>&, const CsrMatrix<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE
