@@ -172,6 +172,73 @@ Statistics statistics(const Context& context, const SparsityPattern& pattern) {
   return s;
 }
 
+void StreamedFeatures::begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) {
+  rows_ = rows, cols_ = cols, nonzeros_ = nonzeros;
+  sums_ = {}, last_row_.clear();
+}
+
+void StreamedFeatures::take(const RowStretch& stretch) {
+  const std::int64_t base = stretch.row_ptr[0];
+  const auto row = [&](std::int64_t i) -> std::span<const std::int32_t> {
+    const std::int64_t begin = stretch.row_ptr[i] - base;
+    return {stretch.col + begin, static_cast<std::size_t>(stretch.row_ptr[i + 1] - base - begin)};
+  };
+  const auto compare = [](Sums& sums, std::span<const std::int32_t> one, std::span<const std::int32_t> next) {
+    if (one.empty()) return;
+    ++sums.compared;
+    sums.similarity += static_cast<double>(with_neighbour(one, next)) / static_cast<double>(one.size());
+  };
+  const double mean = this->mean();
+  const int workers = useful_parts(*context_, stretch.entries());
+  std::vector<Sums> parts(static_cast<std::size_t>(workers));
+  parallel(workers, [&](int part, int count) {
+    Sums sums;
+    const Range range = even_range(stretch.rows, part, count);
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      const auto cols = row(i);
+      const auto length = static_cast<double>(cols.size());
+      sums.longest = std::max(sums.longest, static_cast<std::int64_t>(cols.size()));
+      sums.squares += (length - mean) * (length - mean);
+      if (cols.empty()) continue;
+      ++sums.filled;
+      sums.span += static_cast<double>(cols.back() - cols.front()) + 1;
+      for (std::size_t k = 1; k < cols.size(); ++k) sums.neighbours += cols[k - 1] + 1 == cols[k] ? 2 : 0;
+      if (i + 1 < stretch.rows) compare(sums, cols, row(i + 1));
+    }
+    parts[static_cast<std::size_t>(part)] = sums;
+  });
+  if (stretch.rows > 0) {
+    compare(sums_, last_row_, row(0));
+    const auto last = row(stretch.rows - 1);
+    last_row_.assign(last.begin(), last.end());
+  }
+  for (const Sums& part : parts) {
+    sums_.longest = std::max(sums_.longest, part.longest);
+    sums_.neighbours += part.neighbours, sums_.compared += part.compared, sums_.filled += part.filled;
+    sums_.squares += part.squares, sums_.similarity += part.similarity, sums_.span += part.span;
+  }
+}
+
+double StreamedFeatures::mean() const {
+  return ratio(static_cast<double>(nonzeros_), static_cast<double>(rows_));
+}
+double StreamedFeatures::deviation() const {
+  return std::sqrt(ratio(sums_.squares, static_cast<double>(rows_)));
+}
+double StreamedFeatures::span() const {
+  return ratio(sums_.span, static_cast<double>(sums_.filled) * static_cast<double>(cols_));
+}
+Features StreamedFeatures::features() const {
+  Features f;
+  f.memory_footprint_mib =
+      (static_cast<double>(nonzeros_) * 12 + (static_cast<double>(rows_) + 1) * 4) / 1048576;
+  f.mean_row_length = mean();
+  f.skew = ratio(static_cast<double>(sums_.longest) - mean(), mean());
+  f.cross_row_similarity = ratio(sums_.similarity, static_cast<double>(sums_.compared));
+  f.neighbours = ratio(static_cast<double>(sums_.neighbours), static_cast<double>(nonzeros_));
+  return f;
+}
+
 template <class T>
 double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
   const SparsityPattern& p = matrix.pattern;

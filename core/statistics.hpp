@@ -2,9 +2,11 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/row_stretch.hpp>
 
 namespace protean {
 
@@ -40,6 +42,32 @@ struct Statistics {
 // One parallel pass over the pattern and one over its transpose's counts; O(nonzeros + rows + cols) time, at
 // most 12 bytes a column of workspace plus 4 bytes an entry for the symmetry test.
 Statistics statistics(const Context& context, const SparsityPattern& pattern);
+
+// The features and row lengths of a matrix that is handed over in stretches: what statistics() finds,
+// similarity and span to rounding.
+class StreamedFeatures final : public RowReceiver {
+ public:
+  explicit StreamedFeatures(ContextPtr context) : context_(std::move(context)) {}
+  void begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) override;
+  void take(const RowStretch& stretch) override;
+
+  // Once all rows have been there.
+  Features features() const;
+  double mean() const, deviation() const;
+  // Distance from the first to the last entry of a row, ends included, as a part of the columns; the mean
+  // over the rows that have entries.
+  double span() const;
+
+ private:
+  struct Sums {
+    std::int64_t longest = 0, neighbours = 0, compared = 0, filled = 0;
+    double squares = 0, similarity = 0, span = 0;
+  };
+  ContextPtr context_;
+  std::int64_t rows_ = 0, cols_ = 0, nonzeros_ = 0;
+  Sums sums_;
+  std::vector<std::int32_t> last_row_;
+};
 
 // Largest |a_ij - a_ji| / max |a|, 0 for a symmetric matrix; infinity when the pattern is not symmetric.
 template <class T>

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "core/generate/row_fill.hpp"
@@ -313,31 +314,63 @@ Coins find_coins(const Context& context, const Shape& s, const std::vector<std::
 
 }  // namespace
 
-CsrMatrix<double> artificial(const ContextPtr& context, const GeneratorParams& params) {
+CsrMatrix<double> artificial(const RowTarget& target, const GeneratorParams& params) {
+  const ContextPtr& context = target.context;
   const Shape s = shape_of(params);
   refuse_impossible(s);
-  require_memory(static_cast<std::size_t>(s.mean * static_cast<double>(s.rows)) * 12 +
-                     static_cast<std::size_t>(s.rows) * 12 +
-                     static_cast<std::size_t>(s.cols) * 8 * static_cast<std::size_t>(context->threads()),
+  const auto threads = static_cast<std::size_t>(context->threads());
+  const std::size_t entries = static_cast<std::size_t>(s.mean * static_cast<double>(s.rows));
+  require_memory((target.rows ? 0 : entries * 12 + static_cast<std::size_t>(s.rows) * 8) +
+                     static_cast<std::size_t>(s.rows) * 4 + static_cast<std::size_t>(s.cols) * 8 * threads,
                  fmt::format("artificial: a matrix of {} rows and {} entries a row", s.rows, s.mean));
   const std::vector<std::int32_t> lengths = lengths_of(*context, s);
   const std::int64_t nonzeros = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  const Coins coins = find_coins(*context, s, lengths);
+  std::vector<std::unique_ptr<RunFiller>> fillers(threads);
+  // Rows of the runs first .. end - 1; row i begins at place(i) of col and values.
+  const auto fill_runs = [&](std::int64_t first, std::int64_t end, const auto& place, std::int32_t* col,
+                             double* values) {
+    parallel(*context, [&](int part, int parts) {
+      std::unique_ptr<RunFiller>& filler = fillers[static_cast<std::size_t>(part)];
+      if (!filler) filler = std::make_unique<RunFiller>(s, lengths);
+      const Range range = even_range(end - first, part, parts);
+      for (std::int64_t run = first + range.begin; run < first + range.end; ++run)
+        (*filler)(run, coins.copy, coins.cluster, [&](std::int64_t i, const std::vector<std::int32_t>& row) {
+          const std::int64_t at = place(i);
+          std::copy(row.begin(), row.end(), col + at);
+          for (std::size_t k = 0; k < row.size(); ++k)
+            values[at + static_cast<std::int64_t>(k)] =
+                uniform(mix(s.seed, static_cast<std::uint64_t>(i), k));
+        });
+    });
+  };
+  if (target.rows) {
+    hand_over(
+        target, s.rows, s.cols, nonzeros,
+        [&](std::int64_t first, std::vector<std::int64_t>& row_ptr) {
+          // Whole runs, whose rows depend on each other.
+          std::int64_t row = first;
+          do {
+            const std::int64_t end = std::min(row + s.run, s.rows);
+            for (; row < end; ++row)
+              row_ptr.push_back(row_ptr.back() + lengths[static_cast<std::size_t>(row)]);
+          } while (row < s.rows && row_ptr.back() - row_ptr.front() < target.entries);
+          return row;
+        },
+        [&](std::int64_t first, std::int64_t end, const std::vector<std::int64_t>& row_ptr, std::int32_t* col,
+            double* values) {
+          fill_runs(
+              first / s.run, (end + s.run - 1) / s.run,
+              [&](std::int64_t i) { return row_ptr[static_cast<std::size_t>(i - first)] - row_ptr.front(); },
+              col, values);
+        });
+    return {};
+  }
   CsrBuilder<double> builder(context, s.rows, s.cols, nonzeros);
   for (std::int64_t i = 0; i < s.rows; ++i)
     builder.set_row_ptr(i + 1, builder.row_ptr(i) + lengths[static_cast<std::size_t>(i)]);
-  const Coins coins = find_coins(*context, s, lengths);
-  parallel(*context, [&](int part, int parts) {
-    RunFiller filler(s, lengths);
-    const Range range = even_range(s.runs(), part, parts);
-    for (std::int64_t run = range.begin; run < range.end; ++run)
-      filler(run, coins.copy, coins.cluster, [&](std::int64_t i, const std::vector<std::int32_t>& row) {
-        const std::int64_t at = builder.row_ptr(i);
-        std::copy(row.begin(), row.end(), builder.col() + at);
-        for (std::size_t k = 0; k < row.size(); ++k)
-          builder.values()[at + static_cast<std::int64_t>(k)] =
-              uniform(mix(s.seed, static_cast<std::uint64_t>(i), k));
-      });
-  });
+  fill_runs(
+      0, s.runs(), [&](std::int64_t i) { return builder.row_ptr(i); }, builder.col(), builder.values());
   return builder.freeze();
 }
 

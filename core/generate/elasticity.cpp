@@ -52,7 +52,7 @@ ElementMatrix element_stiffness(double h, double young, double poisson) {
 
 }  // namespace
 
-CsrMatrix<double> elasticity_3d(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> elasticity_3d(const RowTarget& target, const GeneratorParams& p) {
   const auto n = static_cast<std::int64_t>(p.find("n")->second);
   check_size("elasticity-3d",
              3.0 * static_cast<double>(n) * static_cast<double>(n + 1) * static_cast<double>(n + 1));
@@ -94,7 +94,7 @@ CsrMatrix<double> elasticity_3d(const ContextPtr& context, const GeneratorParams
   const auto low = [](std::int64_t i, std::int64_t first) { return std::max(i - 1, first); };
   const auto high = [=](std::int64_t i) { return std::min(i + 1, n); };
   return fill_rows(
-      context, "elasticity-3d", 3 * n * nodes_yz * nodes_yz,
+      target, "elasticity-3d", 3 * n * nodes_yz * nodes_yz,
       [=](std::int64_t row) {
         const auto at = node(row / 3);
         return 3 * (high(at[0]) - low(at[0], 1) + 1) * (high(at[1]) - low(at[1], 0) + 1) *

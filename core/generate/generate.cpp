@@ -175,8 +175,10 @@ const GeneratorEntry& find_generator(std::string_view kind) {
                                 did_you_mean(kind, names), fmt::join(names, ", ")));
 }
 
-CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, const GeneratorParams& params) {
-  const GeneratorEntry& entry = find_generator(kind);
+namespace {
+
+// With defaults filled in and every value checked.
+GeneratorParams complete_params(const GeneratorEntry& entry, const GeneratorParams& params) {
   GeneratorParams complete;
   std::vector<std::string_view> names;
   for (const GeneratorParam& param : entry.params) {
@@ -191,7 +193,22 @@ CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, con
     found->second = value;
   }
   for (const GeneratorParam& param : entry.params) check(entry, param, complete.find(param.name)->second);
-  return entry.make(context, complete);
+  return complete;
+}
+
+}  // namespace
+
+CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, const GeneratorParams& params) {
+  const GeneratorEntry& entry = find_generator(kind);
+  return entry.make({context}, complete_params(entry, params));
+}
+
+void generate_rows(const ContextPtr& context, std::string_view kind, const GeneratorParams& params,
+                   RowReceiver& receiver, std::int64_t entries) {
+  if (entries < 1)
+    throw BadArgument(fmt::format("generate_rows: {} entries in a stretch; 1 at least", entries));
+  const GeneratorEntry& entry = find_generator(kind);
+  (void)entry.make({context, &receiver, entries}, complete_params(entry, params));
 }
 
 }  // namespace protean

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/row_stretch.hpp>
 
 namespace protean {
 
@@ -23,12 +24,20 @@ struct GeneratorParam {
 
 using GeneratorParams = std::map<std::string, double, std::less<>>;
 
+// Where a generator's rows go: into a matrix in memory, or in stretches of about `entries` entries to `rows`.
+struct RowTarget {
+  const ContextPtr& context;
+  RowReceiver* rows = nullptr;
+  std::int64_t entries = 0;
+};
+
 struct GeneratorEntry {
   std::string_view kind, title;  // "poisson-3d"
   std::string_view formula;      // what the matrix is, and its size
   std::span<const GeneratorParam> params;
   bool symmetric_positive_definite = false;
-  CsrMatrix<double> (*make)(const ContextPtr&, const GeneratorParams& complete);
+  // The matrix; an empty one when the rows went to target.rows.
+  CsrMatrix<double> (*make)(const RowTarget& target, const GeneratorParams& complete);
 };
 
 // poisson-2d, poisson-3d, convection-diffusion-3d, anisotropic-2d, anisotropic-3d, elasticity-3d,
@@ -42,5 +51,13 @@ const GeneratorEntry& find_generator(std::string_view kind);
 // unknown kind or parameter (with the nearest name) or a value out of range, OutOfMemory when it cannot fit.
 CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind,
                            const GeneratorParams& params = {});
+
+// The same matrix, bit for bit, without ever being in memory: receiver.begin(), then its rows in stretches of
+// about `entries` entries (more where a single row, or in `artificial` some rows that depend on each other,
+// have more), each made by all threads. Besides a stretch there are in memory: of artificial 4 bytes a row
+// and 8 bytes a column and thread, of graph-laplacian and random-spd the graph. Throws what generate() and
+// the receiver throw.
+void generate_rows(const ContextPtr& context, std::string_view kind, const GeneratorParams& params,
+                   RowReceiver& receiver, std::int64_t entries = std::int64_t{1} << 22);
 
 }  // namespace protean

@@ -63,10 +63,10 @@ Neighbours neighbours(const ContextPtr& context, std::string_view kind, std::int
 
 // Off the diagonal weight(row, column); on it shift + the sum of their absolute values, added from the left.
 template <class Weight>
-CsrMatrix<double> dominant_matrix(const ContextPtr& context, std::string_view kind, std::int64_t nodes,
+CsrMatrix<double> dominant_matrix(const RowTarget& target, std::string_view kind, std::int64_t nodes,
                                   const Neighbours& g, double shift, const Weight& weight) {
   return fill_rows(
-      context, kind, nodes, [&](std::int64_t row) -> std::int64_t { return g.length[row] + 1; },
+      target, kind, nodes, [&](std::int64_t row) -> std::int64_t { return g.length[row] + 1; },
       [&](std::int64_t row, std::int32_t* col, double* value) {
         const std::int32_t* list = g.list.data() + g.start[row];
         const std::int32_t length = g.length[row];
@@ -85,7 +85,7 @@ std::uint64_t seed_of(const GeneratorParams& p) { return static_cast<std::uint64
 
 }  // namespace
 
-CsrMatrix<double> graph_laplacian(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> graph_laplacian(const RowTarget& target, const GeneratorParams& p) {
   const auto n = static_cast<std::int64_t>(p.find("n")->second);
   const double degree = p.find("degree")->second, exponent = p.find("exponent")->second;
   const std::uint64_t seed = seed_of(p);
@@ -102,27 +102,27 @@ CsrMatrix<double> graph_laplacian(const ContextPtr& context, const GeneratorPara
     return rank * stride % n;
   };
   const auto edges = static_cast<std::int64_t>(std::llround(static_cast<double>(n) * degree / 2));
-  const Neighbours g = neighbours(context, "graph-laplacian", n, edges, [=](std::int64_t e) {
+  const Neighbours g = neighbours(target.context, "graph-laplacian", n, edges, [=](std::int64_t e) {
     const auto number = static_cast<std::uint64_t>(e);
     return Edge{end_of(number, 0), end_of(number, 1)};
   });
-  return dominant_matrix(context, "graph-laplacian", n, g, p.find("shift")->second,
+  return dominant_matrix(target, "graph-laplacian", n, g, p.find("shift")->second,
                          [](std::int64_t, std::int64_t) { return -1.0; });
 }
 
-CsrMatrix<double> random_spd(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> random_spd(const RowTarget& target, const GeneratorParams& p) {
   const auto n = static_cast<std::int64_t>(p.find("n")->second);
   const std::uint64_t seed = seed_of(p);
   const auto edges =
       static_cast<std::int64_t>(std::llround(static_cast<double>(n) * p.find("degree")->second / 2));
-  const Neighbours g = neighbours(context, "random-spd", n, edges, [=](std::int64_t e) {
+  const Neighbours g = neighbours(target.context, "random-spd", n, edges, [=](std::int64_t e) {
     const auto number = static_cast<std::uint64_t>(e);
     const auto pick = [=](std::uint64_t which) {
       return static_cast<std::int64_t>(uniform(mix(seed, number, which)) * static_cast<double>(n));
     };
     return Edge{pick(0), pick(1)};
   });
-  return dominant_matrix(context, "random-spd", n, g, p.find("shift")->second,
+  return dominant_matrix(target, "random-spd", n, g, p.find("shift")->second,
                          [=](std::int64_t r, std::int64_t c) {
                            const auto low = static_cast<std::uint64_t>(std::min(r, c)),
                                       high = static_cast<std::uint64_t>(std::max(r, c));
@@ -130,7 +130,7 @@ CsrMatrix<double> random_spd(const ContextPtr& context, const GeneratorParams& p
                          });
 }
 
-CsrMatrix<double> banded(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> banded(const RowTarget& target, const GeneratorParams& p) {
   const auto n = static_cast<std::int64_t>(p.find("n")->second);
   const auto lower = static_cast<std::int64_t>(p.find("lower")->second);
   const auto upper = static_cast<std::int64_t>(p.find("upper")->second);
@@ -138,7 +138,7 @@ CsrMatrix<double> banded(const ContextPtr& context, const GeneratorParams& p) {
   const auto first = [=](std::int64_t row) { return std::max<std::int64_t>(0, row - lower); };
   const auto last = [=](std::int64_t row) { return std::min(n - 1, row + upper); };
   return fill_rows(
-      context, "banded", n, [=](std::int64_t row) { return last(row) - first(row) + 1; },
+      target, "banded", n, [=](std::int64_t row) { return last(row) - first(row) + 1; },
       [=](std::int64_t row, std::int32_t* col, double* value) {
         double sum = 0;
         double* diagonal = nullptr;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/buffer.hpp"
 #include "core/csr.hpp"
 #include "core/generate/generate.hpp"
 #include "core/memory.hpp"
@@ -32,11 +33,39 @@ inline void check_size(std::string_view kind, double rows) {
         fmt::format("{}: {:.0f} rows; a matrix has at most 2147483647: make it smaller", kind, rows));
 }
 
-// length(row) entries in each row, written by fill(row, columns, values), both called once or twice a row
-// from any thread, in ascending columns. No triplets: the peak is the matrix itself.
+// Stretches of rows for target.rows: next(first, row_ptr) -> the row after the stretch that begins at
+// `first`, with its row pointers; fill(first, end, row_ptr, col, values) writes its entries.
+template <class Next, class Fill>
+void hand_over(const RowTarget& target, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
+               const Next& next, const Fill& fill) {
+  target.rows->begin(rows, cols, nonzeros);
+  std::vector<std::int64_t> row_ptr;
+  Buffer<std::int32_t> col;
+  Buffer<double> values;
+  std::int64_t before = 0;
+  for (std::int64_t first = 0; first < rows;) {
+    row_ptr.assign(1, before);
+    const std::int64_t end = next(first, row_ptr);
+    const std::int64_t entries = row_ptr.back() - before;
+    if (static_cast<std::int64_t>(col.size()) < entries) {
+      col = {}, values = {};
+      col = Buffer<std::int32_t>(target.context, entries);
+      values = Buffer<double>(target.context, entries);
+    }
+    fill(first, end, row_ptr, col.data(), values.data());
+    RowStretch stretch{first, end - first, {}, col.data(), values.data()};
+    stretch.row_ptr.p64 = row_ptr.data();
+    target.rows->take(stretch);
+    first = end, before = row_ptr.back();
+  }
+}
+
+// length(row) entries in each row, written by fill(row, columns, values), both called once or more a row
+// from any thread, in ascending columns. No triplets: the peak is the matrix itself, or a stretch of it.
 template <class Length, class Fill>
-CsrMatrix<double> fill_rows(const ContextPtr& context, std::string_view kind, std::int64_t rows,
+CsrMatrix<double> fill_rows(const RowTarget& target, std::string_view kind, std::int64_t rows,
                             const Length& length, const Fill& fill) {
+  const ContextPtr& context = target.context;
   const int workers = useful_parts(*context, rows);
   std::vector<std::int64_t> start(static_cast<std::size_t>(workers) + 1, 0);
   parallel(workers, [&](int part, int parts) {
@@ -47,6 +76,27 @@ CsrMatrix<double> fill_rows(const ContextPtr& context, std::string_view kind, st
   });
   for (int part = 0; part < workers; ++part) start[part + 1] += start[part];
   const std::int64_t nonzeros = start[static_cast<std::size_t>(workers)];
+  if (target.rows) {
+    hand_over(
+        target, rows, rows, nonzeros,
+        [&](std::int64_t first, std::vector<std::int64_t>& row_ptr) {
+          std::int64_t row = first;
+          do row_ptr.push_back(row_ptr.back() + length(row++));
+          while (row < rows && row_ptr.back() - row_ptr.front() + length(row) <= target.entries);
+          return row;
+        },
+        [&](std::int64_t first, std::int64_t end, const std::vector<std::int64_t>& row_ptr, std::int32_t* col,
+            double* values) {
+          parallel(useful_parts(*context, end - first), [&](int part, int parts) {
+            const Range range = even_range(end - first, part, parts);
+            for (std::int64_t r = range.begin; r < range.end; ++r) {
+              const std::int64_t at = row_ptr[static_cast<std::size_t>(r)] - row_ptr.front();
+              fill(first + r, col + at, values + at);
+            }
+          });
+        });
+    return {};
+  }
   require_memory(static_cast<std::size_t>(nonzeros) * 12 + static_cast<std::size_t>(rows) * 8,
                  fmt::format("{}: a matrix of {} rows and {} entries", kind, rows, nonzeros));
   CsrBuilder<double> builder(context, rows, rows, nonzeros);
@@ -63,15 +113,15 @@ CsrMatrix<double> fill_rows(const ContextPtr& context, std::string_view kind, st
 }
 
 // The generators, one function for each kind.
-CsrMatrix<double> poisson_2d(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> poisson_3d(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> convection_diffusion_3d(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> anisotropic_2d(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> anisotropic_3d(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> elasticity_3d(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> graph_laplacian(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> random_spd(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> banded(const ContextPtr&, const GeneratorParams&);
-CsrMatrix<double> artificial(const ContextPtr&, const GeneratorParams&);
+CsrMatrix<double> poisson_2d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> poisson_3d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> convection_diffusion_3d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> anisotropic_2d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> anisotropic_3d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> elasticity_3d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> graph_laplacian(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> random_spd(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> banded(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> artificial(const RowTarget&, const GeneratorParams&);
 
 }  // namespace protean::generate_detail

@@ -34,10 +34,10 @@ struct Star {
   double centre, west, east, south, north, below, above;
 };
 
-CsrMatrix<double> star_matrix(const ContextPtr& context, std::string_view kind, Grid g, const Star& s) {
+CsrMatrix<double> star_matrix(const RowTarget& target, std::string_view kind, Grid g, const Star& s) {
   const std::int64_t layer = g.nx * g.ny;
   return fill_rows(
-      context, kind, g.size(),
+      target, kind, g.size(),
       [=](std::int64_t row) -> std::int64_t {
         const std::int64_t i = row % g.nx, j = row / g.nx % g.ny, k = row / layer;
         return 1 + (i > 0) + (i + 1 < g.nx) + (j > 0) + (j + 1 < g.ny) + (k > 0) + (k + 1 < g.nz);
@@ -57,11 +57,11 @@ CsrMatrix<double> star_matrix(const ContextPtr& context, std::string_view kind, 
       });
 }
 
-CsrMatrix<double> box_matrix(const ContextPtr& context, std::string_view kind, Grid g) {
+CsrMatrix<double> box_matrix(const RowTarget& target, std::string_view kind, Grid g) {
   const std::int64_t layer = g.nx * g.ny;
   const auto width = [](std::int64_t i, std::int64_t n) -> std::int64_t { return 1 + (i > 0) + (i + 1 < n); };
   return fill_rows(
-      context, kind, g.size(),
+      target, kind, g.size(),
       [=](std::int64_t row) {
         return width(row % g.nx, g.nx) * width(row / g.nx % g.ny, g.ny) * width(row / layer, g.nz);
       },
@@ -78,34 +78,34 @@ CsrMatrix<double> box_matrix(const ContextPtr& context, std::string_view kind, G
 
 }  // namespace
 
-CsrMatrix<double> poisson_2d(const ContextPtr& context, const GeneratorParams& p) {
-  return star_matrix(context, "poisson-2d", grid_2d("poisson-2d", p), {4, -1, -1, -1, -1, 0, 0});
+CsrMatrix<double> poisson_2d(const RowTarget& target, const GeneratorParams& p) {
+  return star_matrix(target, "poisson-2d", grid_2d("poisson-2d", p), {4, -1, -1, -1, -1, 0, 0});
 }
 
-CsrMatrix<double> poisson_3d(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> poisson_3d(const RowTarget& target, const GeneratorParams& p) {
   const double points = p.find("points")->second;
   if (points != 7 && points != 27)
     throw BadArgument(
         fmt::format("poisson-3d: points = {}; a stencil of 7 or of 27 points is allowed", points));
   const Grid grid = grid_3d("poisson-3d", p);
-  return points == 27 ? box_matrix(context, "poisson-3d", grid)
-                      : star_matrix(context, "poisson-3d", grid, {6, -1, -1, -1, -1, -1, -1});
+  return points == 27 ? box_matrix(target, "poisson-3d", grid)
+                      : star_matrix(target, "poisson-3d", grid, {6, -1, -1, -1, -1, -1, -1});
 }
 
-CsrMatrix<double> anisotropic_2d(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> anisotropic_2d(const RowTarget& target, const GeneratorParams& p) {
   const double x = p.find("epsilon_x")->second, y = p.find("epsilon_y")->second;
-  return star_matrix(context, "anisotropic-2d", grid_2d("anisotropic-2d", p),
+  return star_matrix(target, "anisotropic-2d", grid_2d("anisotropic-2d", p),
                      {2 * (x + y), -x, -x, -y, -y, 0, 0});
 }
 
-CsrMatrix<double> anisotropic_3d(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> anisotropic_3d(const RowTarget& target, const GeneratorParams& p) {
   const double x = p.find("epsilon_x")->second, y = p.find("epsilon_y")->second,
                z = p.find("epsilon_z")->second;
-  return star_matrix(context, "anisotropic-3d", grid_3d("anisotropic-3d", p),
+  return star_matrix(target, "anisotropic-3d", grid_3d("anisotropic-3d", p),
                      {2 * (x + y + z), -x, -x, -y, -y, -z, -z});
 }
 
-CsrMatrix<double> convection_diffusion_3d(const ContextPtr& context, const GeneratorParams& p) {
+CsrMatrix<double> convection_diffusion_3d(const RowTarget& target, const GeneratorParams& p) {
   const Grid grid = grid_3d("convection-diffusion-3d", p);
   const std::array<std::int64_t, 3> n{grid.nx, grid.ny, grid.nz};
   constexpr std::array<std::string_view, 3> diffusion{"a1", "a2", "a3"}, convection{"b1", "b2", "b3"};
@@ -117,7 +117,7 @@ CsrMatrix<double> convection_diffusion_3d(const ContextPtr& context, const Gener
     const double b = p.find(convection[d])->second * inverse_h / 2;
     minus[d] = -a - b, plus[d] = -a + b, centre += 2 * a;
   }
-  return star_matrix(context, "convection-diffusion-3d", grid,
+  return star_matrix(target, "convection-diffusion-3d", grid,
                      {centre, minus[0], plus[0], minus[1], plus[1], minus[2], plus[2]});
 }
 

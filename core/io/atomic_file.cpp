@@ -38,6 +38,9 @@ constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
     case EFBIG:
       advice = "; raise the limit on file sizes (ulimit -f), or choose another file system";
       break;
+    case ESPIPE:
+      advice = "; it is written out of order, which needs an ordinary file";
+      break;
     case EISDIR:
       advice = "; give the path of a file, not of a folder";
       break;
@@ -147,6 +150,22 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
     write_through(static_cast<const char*>(data), bytes);
   else
     buffer_.append(static_cast<const char*>(data), bytes);
+}
+
+void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
+  if (file_ < 0) throw BadArgument("'" + path_ + "': nothing can be written after commit() or an error");
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = pwrite(file_, from, bytes, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int code = errno;
+      discard();
+      fail(path_, "write", code);
+    }
+    const auto done = static_cast<std::size_t>(written);
+    from += done, offset += done, bytes -= done;
+  }
 }
 
 void AtomicFile::commit() {

@@ -1,6 +1,7 @@
 // Files that are there whole or not at all.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,9 @@ class AtomicFile {
   // Buffered: an error may be thrown by a later write() or by commit().
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // At this byte of the file, unbuffered; for files written out of order, which use nothing else. What was
+  // never written is 0. Throws Error where `path` is a pipe or a device, which have no places.
+  void write_at(std::uint64_t offset, const void* data, std::size_t bytes);
   // Once, as the last call.
   void commit();
 

@@ -1,10 +1,12 @@
 // Matrix Market text files: .mtx, .mtx.gz, .mtx.xz.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/row_stretch.hpp>
 #include <protean/core/vector.hpp>
 
 namespace protean {
@@ -43,6 +45,22 @@ void write_matrix_market(const Context& context, const std::string& path, const 
                          const std::string& comment = {});
 void write_vector_market(const std::string& path, VectorView<const double> vector,
                          const std::string& comment = {});
+
+// The same file from rows handed over in stretches, of which none is kept. Without commit(), which is to
+// follow the last stretch, nothing is left.
+class MatrixMarketWriter final : public RowReceiver {
+ public:
+  MatrixMarketWriter(ContextPtr context, const std::string& path, std::string comment = {});
+  ~MatrixMarketWriter() override;
+  void begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) override;
+  void take(const RowStretch& stretch) override;
+  // Throws BadArgument while rows are missing.
+  void commit();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // .mtx, .mtx.gz, .mtx.xz or .pbin, told by the file's first bytes.
 CsrMatrix<double> read_matrix(const ContextPtr& context, const std::string& path,

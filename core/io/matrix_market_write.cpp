@@ -1,3 +1,4 @@
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,37 +22,98 @@ std::string comment_lines(const std::string& comment) {
   return lines;
 }
 
+// Texts of the threads, kept from stretch to stretch.
+class EntryText {
+ public:
+  EntryText(const Context& context, io_detail::TextSink& sink) : context_(context), sink_(sink) {}
+
+  // Threads format some thousand entries each, which are then written in order.
+  void write(const RowStretch& rows) {
+    const std::int64_t base = rows.row_ptr[0], entries = rows.entries();
+    const int workers = useful_parts(context_, entries);
+    texts_.resize(static_cast<std::size_t>(workers));
+    for (std::int64_t begin = 0; begin < entries; begin += stretch * workers) {
+      parallel(workers, [&](int part, int) {
+        std::string& text = texts_[static_cast<std::size_t>(part)];
+        text.resize(static_cast<std::size_t>(stretch) * longest_line);
+        const std::int64_t first = std::min(entries, begin + stretch * part);
+        const std::int64_t last = std::min(entries, first + stretch);
+        char* at = text.data();
+        std::int64_t low = 0, high = rows.rows;  // the row of entry `first`
+        while (high - low > 1) {
+          const std::int64_t middle = low + (high - low) / 2;
+          (rows.row_ptr[middle] - base <= first ? low : high) = middle;
+        }
+        for (std::int64_t k = first, row = low; k < last; ++k) {
+          while (rows.row_ptr[row + 1] - base <= k) ++row;
+          at = fmt::format_to(at, FMT_COMPILE("{} {} {}\n"), rows.first + row + 1, rows.col[k] + 1,
+                              rows.values[k]);
+        }
+        text.resize(static_cast<std::size_t>(at - text.data()));
+      });
+      for (const std::string& text : texts_) sink_.write(text);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t stretch = 16384;
+  static constexpr std::size_t longest_line = 64;  // 20 + 11 digits and a number of at most 24
+  const Context& context_;
+  io_detail::TextSink& sink_;
+  std::vector<std::string> texts_;
+};
+
+std::string header_text(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
+                        const std::string& comment) {
+  return fmt::format("%%MatrixMarket matrix coordinate real general\n{}{} {} {}\n", comment_lines(comment),
+                     rows, cols, nonzeros);
+}
+
 }  // namespace
 
 void write_matrix_market(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
                          const std::string& comment) {
   const SparsityPattern& p = matrix.pattern;
-  const auto sink = io_detail::open_sink(path);
-  sink->write(fmt::format("%%MatrixMarket matrix coordinate real general\n{}{} {} {}\n",
-                          comment_lines(comment), p.rows, p.cols, p.nonzeros));
-  // Threads format a stretch of entries each, which are then written in order.
-  constexpr std::int64_t stretch = 16384;
-  const int workers = useful_parts(context, p.nonzeros);
-  std::vector<fmt::memory_buffer> texts(static_cast<std::size_t>(workers));
-  for (std::int64_t begin = 0; begin < p.nonzeros; begin += stretch * workers) {
-    parallel(workers, [&](int part, int) {
-      fmt::memory_buffer& text = texts[part];
-      text.clear();
-      const std::int64_t first = std::min(p.nonzeros, begin + stretch * part);
-      const std::int64_t last = std::min(p.nonzeros, first + stretch);
-      std::int64_t low = 0, high = p.rows;  // the row of entry `first`
-      while (high - low > 1) {
-        const std::int64_t middle = low + (high - low) / 2;
-        (p.row_ptr[middle] <= first ? low : high) = middle;
-      }
-      for (std::int64_t k = first, row = low; k < last; ++k) {
-        while (p.row_ptr[row + 1] <= k) ++row;
-        fmt::format_to(std::back_inserter(text), "{} {} {}\n", row + 1, p.col[k] + 1, matrix.values[k]);
-      }
-    });
-    for (const fmt::memory_buffer& text : texts) sink->write({text.data(), text.size()});
-  }
+  const auto sink = io_detail::open_sink(path, context.threads());
+  sink->write(header_text(p.rows, p.cols, p.nonzeros, comment));
+  EntryText(context, *sink).write({0, p.rows, p.row_ptr, p.col, matrix.values});
   sink->commit();
+}
+
+struct MatrixMarketWriter::State {
+  State(ContextPtr c, const std::string& p, std::string text)
+      : context(std::move(c)),
+        path(p),
+        comment(std::move(text)),
+        sink(io_detail::open_sink(p, context->threads())),
+        entries(*context, *sink) {}
+  ContextPtr context;
+  std::string path, comment;
+  std::unique_ptr<io_detail::TextSink> sink;
+  EntryText entries;
+  std::int64_t rows = 0, next = 0;
+};
+
+MatrixMarketWriter::MatrixMarketWriter(ContextPtr context, const std::string& path, std::string comment)
+    : state_(std::make_unique<State>(std::move(context), path, std::move(comment))) {}
+MatrixMarketWriter::~MatrixMarketWriter() = default;
+
+void MatrixMarketWriter::begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) {
+  state_->rows = rows;
+  state_->sink->write(header_text(rows, cols, nonzeros, state_->comment));
+}
+
+void MatrixMarketWriter::take(const RowStretch& stretch) {
+  if (stretch.first != state_->next)
+    throw BadArgument(
+        fmt::format("'{}': row {} follows row {}", state_->path, stretch.first, state_->next - 1));
+  state_->entries.write(stretch);
+  state_->next += stretch.rows;
+}
+
+void MatrixMarketWriter::commit() {
+  if (state_->next != state_->rows) throw BadArgument(fmt::format("'{}': rows are missing", state_->path));
+  state_->sink->commit();
 }
 
 void write_vector_market(const std::string& path, VectorView<const double> vector,

@@ -59,7 +59,8 @@ std::uint64_t block_checksum(const unsigned char* data, std::size_t bytes) noexc
   return sum;
 }
 
-std::uint64_t checksum(const Context& context, const void* data, std::size_t bytes) {
+// Goes on with the sum of a section by these bytes, which begin at a border of its blocks.
+std::uint64_t add_blocks(const Context& context, std::uint64_t sum, const void* data, std::size_t bytes) {
   const auto* from = static_cast<const unsigned char*>(data);
   const auto blocks = static_cast<std::int64_t>((bytes + block_bytes - 1) / block_bytes);
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(blocks));
@@ -70,8 +71,12 @@ std::uint64_t checksum(const Context& context, const void* data, std::size_t byt
       sums[b] = block_checksum(from + begin, std::min(block_bytes, bytes - begin));
     }
   });
-  std::uint64_t sum = bytes;
   for (const std::uint64_t block : sums) sum = std::rotl(sum ^ block, 27) * L;
+  return sum;
+}
+
+std::uint64_t checksum(const Context& context, const void* data, std::size_t bytes) {
+  const std::uint64_t sum = add_blocks(context, bytes, data, bytes);
   return sum ^ (sum >> 32);
 }
 
@@ -85,6 +90,21 @@ std::size_t section_bytes(const FileHeader& header, int section) {
                       : entries * (section == 1 ? 4 : 8);
 }
 std::size_t padded(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+// All but the checksums.
+FileHeader layout_of(std::size_t pointer_bytes, std::int64_t rows, std::int64_t cols, std::int64_t entries) {
+  FileHeader header;
+  header.magic = magic, header.version = this_version, header.byte_order = byte_order;
+  header.pointer_bytes = static_cast<std::uint32_t>(pointer_bytes), header.value_type = type_double;
+  header.rows = rows, header.cols = cols, header.entries = entries;
+  std::size_t end = sizeof header;
+  for (int s = 0; s < 3; ++s) {
+    header.offset[s] = end;
+    end += padded(section_bytes(header, s));
+  }
+  header.file_bytes = end;
+  return header;
+}
 
 class File {
  public:
@@ -185,19 +205,10 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
 
 void write_pbin(const Context& context, const std::string& path, const CsrMatrix<double>& matrix) {
   const SparsityPattern& p = matrix.pattern;
-  FileHeader header;
-  header.magic = magic, header.version = this_version, header.byte_order = byte_order;
-  header.pointer_bytes = static_cast<std::uint32_t>(p.row_ptr.width()), header.value_type = type_double;
-  header.rows = p.rows, header.cols = p.cols, header.entries = p.nonzeros;
+  FileHeader header = layout_of(p.row_ptr.width(), p.rows, p.cols, p.nonzeros);
   const void* sections[3] = {p.row_ptr.p32 ? static_cast<const void*>(p.row_ptr.p32) : p.row_ptr.p64, p.col,
                              matrix.values};
-  std::size_t end = sizeof header;
-  for (int s = 0; s < 3; ++s) {
-    header.offset[s] = end;
-    header.checksum[s] = checksum(context, sections[s], section_bytes(header, s));
-    end += padded(section_bytes(header, s));
-  }
-  header.file_bytes = end;
+  for (int s = 0; s < 3; ++s) header.checksum[s] = checksum(context, sections[s], section_bytes(header, s));
   header.header_checksum = header_checksum(context, header);
   AtomicFile file(path);
   file.write(&header, sizeof header);
@@ -208,6 +219,99 @@ void write_pbin(const Context& context, const std::string& path, const CsrMatrix
     file.write(zeros.data(), padded(bytes) - bytes);
   }
   file.commit();
+}
+
+namespace {
+
+// One section being written from its beginning on.
+struct Section {
+  static constexpr std::size_t buffer_bytes = 8 * block_bytes;
+  std::vector<char> buffer;
+  std::uint64_t offset = 0, sum = 0;
+  std::size_t left = 0;  // bytes still to come
+};
+
+}  // namespace
+
+struct PbinWriter::State {
+  State(ContextPtr c, const std::string& p) : context(std::move(c)), path(p), file(p) {}
+
+  void add(Section& section, const void* data, std::size_t bytes) {
+    if (bytes > section.left)
+      throw BadArgument(fmt::format("'{}': more rows or entries than were announced", path));
+    section.left -= bytes;
+    const char* from = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const std::size_t part = std::min(bytes, Section::buffer_bytes - section.buffer.size());
+      section.buffer.insert(section.buffer.end(), from, from + part);
+      from += part, bytes -= part;
+      if (section.buffer.size() == Section::buffer_bytes) flush(section);
+    }
+  }
+  void flush(Section& section) {
+    section.sum = add_blocks(*context, section.sum, section.buffer.data(), section.buffer.size());
+    file.write_at(section.offset, section.buffer.data(), section.buffer.size());
+    section.offset += section.buffer.size();
+    section.buffer.clear();
+  }
+  void add_pointer(std::int64_t value) {
+    if (header.pointer_bytes == 4) {
+      const auto narrow = static_cast<std::int32_t>(value);
+      add(sections[0], &narrow, 4);
+    } else {
+      add(sections[0], &value, 8);
+    }
+  }
+
+  ContextPtr context;
+  std::string path;
+  AtomicFile file;
+  FileHeader header;
+  Section sections[3];
+  std::int64_t rows = 0, entries = 0;  // so far
+};
+
+PbinWriter::PbinWriter(ContextPtr context, const std::string& path)
+    : state_(std::make_unique<State>(std::move(context), path)) {}
+PbinWriter::~PbinWriter() = default;
+
+void PbinWriter::begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) {
+  State& s = *state_;
+  const bool narrow = nonzeros <= std::numeric_limits<std::int32_t>::max();  // as CsrBuilder
+  s.header = layout_of(narrow ? 4 : 8, rows, cols, nonzeros);
+  for (int i = 0; i < 3; ++i) {
+    s.sections[i].offset = s.header.offset[i];
+    s.sections[i].sum = s.sections[i].left = section_bytes(s.header, i);
+    s.sections[i].buffer.reserve(std::min(Section::buffer_bytes, s.sections[i].left));
+  }
+  s.add_pointer(0);
+}
+
+void PbinWriter::take(const RowStretch& stretch) {
+  State& s = *state_;
+  if (stretch.first != s.rows)
+    throw BadArgument(fmt::format("'{}': row {} follows row {}", s.path, stretch.first, s.rows - 1));
+  const std::int64_t shift = s.entries - stretch.row_ptr[0], entries = stretch.entries();
+  for (std::int64_t i = 1; i <= stretch.rows; ++i) s.add_pointer(stretch.row_ptr[i] + shift);
+  s.add(s.sections[1], stretch.col, static_cast<std::size_t>(entries) * 4);
+  s.add(s.sections[2], stretch.values, static_cast<std::size_t>(entries) * 8);
+  s.rows += stretch.rows, s.entries += entries;
+}
+
+void PbinWriter::commit() {
+  State& s = *state_;
+  constexpr std::array<char, 64> zeros{};
+  for (int i = 0; i < 3; ++i) {
+    Section& section = s.sections[i];
+    if (section.left > 0) throw BadArgument(fmt::format("'{}': rows are missing", s.path));
+    s.flush(section);
+    s.header.checksum[i] = section.sum ^ (section.sum >> 32);
+    const std::size_t bytes = section_bytes(s.header, i);
+    s.file.write_at(section.offset, zeros.data(), padded(bytes) - bytes);
+  }
+  s.header.header_checksum = header_checksum(*s.context, s.header);
+  s.file.write_at(0, &s.header, sizeof s.header);
+  s.file.commit();
 }
 
 }  // namespace protean

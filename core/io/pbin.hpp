@@ -20,9 +20,11 @@
 // rotl(S ^ B, 27) L for each block, and S ^ (S >> 32) in the end. Each step is a bijection, so a change
 // within one word is always noticed; blocks are independent, so threads can check them.
 #pragma once
+#include <memory>
 #include <string>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/row_stretch.hpp>
 
 namespace protean {
 
@@ -34,6 +36,23 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
 
 // Atomic, as write_matrix_market.
 void write_pbin(const Context& context, const std::string& path, const CsrMatrix<double>& matrix);
+
+// The same file from rows handed over in stretches; in memory are 8 MiB for each of its three sections.
+// `path` must name an ordinary file. Without commit(), which is to follow the last stretch, nothing is left.
+class PbinWriter final : public RowReceiver {
+ public:
+  PbinWriter(ContextPtr context, const std::string& path);
+  ~PbinWriter() override;
+  void begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) override;
+  // Throws BadArgument for rows that do not follow those before, or more entries than were announced.
+  void take(const RowStretch& stretch) override;
+  // Throws BadArgument while rows are missing.
+  void commit();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // Whether the file begins as a .pbin does. Throws BadFile when it cannot be opened.
 bool is_pbin(const std::string& path);

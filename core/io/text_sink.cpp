@@ -3,6 +3,7 @@
 #include <lzma.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "core/error.hpp"
@@ -57,9 +58,14 @@ class GzipSink final : public TextSink {
 
 class XzSink final : public TextSink {
  public:
-  explicit XzSink(const std::string& path) : file_(path), window_(std::size_t{64} << 10) {
-    if (lzma_easy_encoder(&stream_, 6, LZMA_CHECK_CRC64) != LZMA_OK)
-      throw OutOfMemory("no memory for the xz encoder", std::size_t{94} << 20);
+  XzSink(const std::string& path, int threads) : file_(path), window_(std::size_t{64} << 10) {
+    lzma_mt options{};
+    options.threads = static_cast<std::uint32_t>(std::clamp(threads, 1, 64));
+    options.preset = 6, options.check = LZMA_CHECK_CRC64;
+    options.block_size = std::uint64_t{24} << 20;  // three times the dictionary, whatever the library thinks
+    if (lzma_stream_encoder_mt(&stream_, &options) != LZMA_OK)
+      throw OutOfMemory("no memory for the xz encoder",
+                        static_cast<std::size_t>(options.threads) * (150u << 20));
   }
   ~XzSink() override { lzma_end(&stream_); }
   void write(std::string_view text) override { code(text, LZMA_RUN); }
@@ -88,9 +94,9 @@ class XzSink final : public TextSink {
 
 }  // namespace
 
-std::unique_ptr<TextSink> open_sink(const std::string& path) {
+std::unique_ptr<TextSink> open_sink(const std::string& path, int threads) {
   if (path.ends_with(".gz")) return std::make_unique<GzipSink>(path);
-  if (path.ends_with(".xz")) return std::make_unique<XzSink>(path);
+  if (path.ends_with(".xz")) return std::make_unique<XzSink>(path, threads);
   return std::make_unique<PlainSink>(path);
 }
 

@@ -14,7 +14,8 @@ class TextSink {
   virtual void commit() = 0;
 };
 
-// Plain, or gzip for a path ending in .gz, xz for .xz. Throws Error as AtomicFile does.
-std::unique_ptr<TextSink> open_sink(const std::string& path);
+// Plain, or gzip for a path ending in .gz, xz for .xz (compressed by so many threads of its own; the bytes do
+// not depend on their number). Throws Error as AtomicFile does.
+std::unique_ptr<TextSink> open_sink(const std::string& path, int threads = 1);
 
 }  // namespace protean::io_detail

@@ -1,10 +1,19 @@
 #include "core/generate/generate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
+#include "core/io/matrix_market.hpp"
+#include "core/io/pbin.hpp"
+#include "core/statistics.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
+#include "support/folder.hpp"
 
 namespace protean::test {
 namespace {
@@ -213,6 +222,118 @@ TEST(Generate, LaplacianRowsSumToTheShift) {
   EXPECT_GT(longest, 100);  // hubs: the mean is 8
   const auto b = generate(test_context(), "graph-laplacian", {{"n", 5000}, {"seed", 2}});
   EXPECT_FALSE(same_pattern(a.pattern, b.pattern));
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Hands on to several.
+class Tee final : public RowReceiver {
+ public:
+  explicit Tee(std::vector<RowReceiver*> all) : all_(std::move(all)) {}
+  void begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) override {
+    for (RowReceiver* one : all_) one->begin(rows, cols, nonzeros);
+  }
+  void take(const RowStretch& stretch) override {
+    ++stretches;
+    for (RowReceiver* one : all_) one->take(stretch);
+  }
+  int stretches = 0;
+
+ private:
+  std::vector<RowReceiver*> all_;
+};
+
+TEST(Generate, RowsInStretchesAreTheSameMatrixBitForBit) {
+  const Folder folder;
+  std::map<std::string, GeneratorParams, std::less<>> cases;
+  for (const GeneratorEntry& entry : generators())
+    cases[std::string(entry.kind)]["n"] = entry.kind.ends_with("2d")   ? 60
+                                          : entry.kind.ends_with("3d") ? 12
+                                                                       : 3000;
+  cases["artificial"].insert({{"cols", 5000.0}, {"skew", 30.0}, {"deviation", 3.0}});
+  for (const auto& [kind, params] : cases)
+    for (const int threads : {1, 2}) {
+      SCOPED_TRACE(kind);
+      const ContextPtr context = Context::host(threads);
+      const CsrMatrix<double> whole = generate(context, kind, params);
+      write_pbin(*context, folder / "whole.pbin", whole);
+      write_matrix_market(*context, folder / "whole.mtx", whole, "a comment");
+      PbinWriter pbin(context, folder / "rows.pbin");
+      MatrixMarketWriter text(context, folder / "rows.mtx", "a comment");
+      StreamedFeatures features(context);
+      Tee tee({&pbin, &text, &features});
+      generate_rows(context, kind, params, tee, 1500);
+      pbin.commit(), text.commit();
+      EXPECT_GE(tee.stretches, 4);
+      EXPECT_TRUE(bytes_of(folder / "rows.pbin") == bytes_of(folder / "whole.pbin"));
+      EXPECT_TRUE(bytes_of(folder / "rows.mtx") == bytes_of(folder / "whole.mtx"));
+      EXPECT_TRUE(identical(read_pbin(context, folder / "rows.pbin"), whole));
+      EXPECT_TRUE(identical(read_matrix_market(context, folder / "rows.mtx"), whole));
+      const Statistics expected = statistics(*context, whole.pattern);
+      EXPECT_DOUBLE_EQ(features.mean(), expected.mean);
+      EXPECT_NEAR(features.deviation(), expected.deviation, 1e-9 * (1 + expected.deviation));
+      EXPECT_DOUBLE_EQ(features.features().skew, expected.features.skew);
+      EXPECT_NEAR(features.features().cross_row_similarity, expected.features.cross_row_similarity, 1e-12);
+      EXPECT_DOUBLE_EQ(features.features().neighbours, expected.features.neighbours);
+      EXPECT_DOUBLE_EQ(features.features().memory_footprint_mib, expected.features.memory_footprint_mib);
+    }
+}
+
+// Looks at the memory while the rows come.
+class MemoryWatch final : public RowReceiver {
+ public:
+  void begin(std::int64_t, std::int64_t, std::int64_t) override {}
+  void take(const RowStretch& stretch) override {
+    entries = std::max(entries, stretch.entries());
+    bytes = std::max(bytes, allocated_bytes());
+  }
+  std::int64_t entries = 0;
+  std::size_t bytes = 0;
+};
+
+TEST(Generate, AStretchIsAllThatIsInMemory) {
+  const std::size_t before = allocated_bytes();
+  MemoryWatch watch;
+  generate_rows(Context::host(2), "banded", {{"n", 400000}, {"lower", 8}, {"upper", 8}}, watch, 100000);
+  EXPECT_LE(watch.entries, 100000);
+  EXPECT_GE(watch.entries, 90000);
+  EXPECT_LE(watch.bytes - before, 2u * 100000 * 12);
+}
+
+TEST(Generate, CompressedTextIsTheSameForAnyNumberOfThreads) {
+  const Folder folder;
+  const GeneratorParams params{{"n", 30000}, {"seed", 3}};
+  for (const int threads : {1, 3}) {
+    const ContextPtr context = Context::host(threads);
+    MatrixMarketWriter writer(context, folder / fmt::format("{}.mtx.xz", threads));
+    generate_rows(context, "artificial", params, writer, 50000);
+    writer.commit();
+  }
+  EXPECT_TRUE(bytes_of(folder / "1.mtx.xz") == bytes_of(folder / "3.mtx.xz"));
+  EXPECT_TRUE(identical(read_matrix_market(test_context(), folder / "3.mtx.xz"),
+                        generate(test_context(), "artificial", params)));
+}
+
+TEST(Generate, WritersRefuseRowsThatAreMissingOrTwice) {
+  const Folder folder;
+  const std::int32_t col[] = {0}, wide_ptr[] = {0, 1};
+  const double value[] = {1};
+  RowStretch one{0, 1, {}, col, value};
+  one.row_ptr.p32 = wide_ptr;
+  PbinWriter pbin(test_context(), folder / "a.pbin");
+  MatrixMarketWriter text(test_context(), folder / "a.mtx");
+  for (RowReceiver* writer : std::initializer_list<RowReceiver*>{&pbin, &text}) {
+    writer->begin(2, 1, 2);
+    writer->take(one);
+    EXPECT_THROW(writer->take(one), BadArgument);
+  }
+  EXPECT_THROW(pbin.commit(), BadArgument);
+  EXPECT_THROW(text.commit(), BadArgument);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.pbin"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.mtx"));
 }
 
 TEST(Generate, SaysWhatIsWrong) {
