@@ -16,4 +16,6 @@ if reason.exists():
 if not (folder / "CMakeCache.txt").exists():
     print("skipped: installed-consumer builds it, and was not run or was skipped itself")
     sys.exit(77)
+if not (folder / name).exists():
+    sys.exit(f"{name} was not built, and nothing says why")
 sys.exit(subprocess.run([str(folder / name)], check=False).returncode)
