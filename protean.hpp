@@ -13,6 +13,7 @@
 #include <protean/core/ordering.hpp>
 #include <protean/core/statistics.hpp>
 #include <protean/core/vector.hpp>
+#include <protean/core/watch.hpp>
 #include <protean/formats/catalogue.hpp>
 #include <protean/formats/choose.hpp>
 #include <protean/formats/survey.hpp>

@@ -68,6 +68,8 @@ protean_status guarded(Body body) noexcept {
     return failed(PROTEAN_FORMAT_REFUSED, e.what());
   } catch (const ShapeMismatch& e) {
     return failed(PROTEAN_SHAPE_MISMATCH, e.what());
+  } catch (const ArraysChanged& e) {
+    return failed(PROTEAN_ARRAYS_CHANGED, e.what());
   } catch (const BadMatrix& e) {
     return failed(PROTEAN_BAD_MATRIX, e.what());
   } catch (const NotAvailable& e) {
@@ -170,6 +172,8 @@ const char* protean_status_name(protean_status status) {
       return "out-of-memory";
     case PROTEAN_DEVICE_ERROR:
       return "device-error";
+    case PROTEAN_ARRAYS_CHANGED:
+      return "arrays-changed";
     case PROTEAN_INTERNAL_ERROR:
       return "internal-error";
   }
@@ -274,6 +278,16 @@ protean_status protean_matrix_update_values(protean_matrix* matrix, const double
     const CsrMatrix<double> changed = with_values(matrix->csr, values);
     matrix->assembled->update_values(changed);
     matrix->csr = changed;
+  });
+}
+
+protean_status protean_matrix_watch(protean_matrix* matrix) {
+  return guarded([&] {
+    need(matrix, "matrix");
+    if (matrix->elements || matrix->csr.watch) return;
+    const CsrMatrix<double> seen = watched(matrix->context, matrix->csr);
+    matrix->assembled->update_values(seen);  // so that csr knows of it
+    matrix->csr = seen;
   });
 }
 

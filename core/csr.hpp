@@ -17,6 +17,7 @@
 
 #include <protean/core/buffer.hpp>
 #include <protean/core/error.hpp>
+#include <protean/core/watch.hpp>
 
 namespace protean {
 
@@ -59,6 +60,7 @@ struct CsrMatrix {
   SparsityPattern pattern;
   const T* values = nullptr;
   std::shared_ptr<const void> values_owner;
+  std::shared_ptr<ArrayWatch> watch = {};  // null, or made by watched() in debug mode
 
   std::int64_t rows() const noexcept { return pattern.rows; }
   std::int64_t cols() const noexcept { return pattern.cols; }
@@ -68,7 +70,9 @@ struct CsrMatrix {
   }
 };
 
-// The caller's arrays, not copied; they must outlive every handle. Nothing is checked: see validate().
+// The caller's arrays, not copied; they must outlive every handle, unchanged but for values told by
+// update_values() (watched() finds out where a program does not keep to that). Nothing is checked: see
+// validate().
 // row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes.
 template <class T>
 CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int32_t* row_ptr,

@@ -41,6 +41,13 @@ class WrongSpace : public Error {
       : Error(message, where) {}
 };
 
+// Arrays of a caller that are used where they lie were freed or changed (see watched() in core/watch.hpp).
+class ArraysChanged : public Error {
+ public:
+  explicit ArraysChanged(const std::string& message, SourceLocation where = SourceLocation::current())
+      : Error(message, where) {}
+};
+
 // A matrix that breaks an invariant (index out of range, unsorted row, duplicate, row pointers decreasing).
 class BadMatrix : public Error {
  public:

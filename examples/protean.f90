@@ -6,7 +6,8 @@ module protean
   enum, bind(c)
     enumerator :: PROTEAN_OK = 0, PROTEAN_NOT_CONVERGED, PROTEAN_BAD_ARGUMENT, PROTEAN_BAD_MATRIX, &
                   PROTEAN_SHAPE_MISMATCH, PROTEAN_FORMAT_REFUSED, PROTEAN_NOT_AVAILABLE, &
-                  PROTEAN_OUT_OF_MEMORY, PROTEAN_DEVICE_ERROR, PROTEAN_INTERNAL_ERROR
+                  PROTEAN_OUT_OF_MEMORY, PROTEAN_DEVICE_ERROR, PROTEAN_INTERNAL_ERROR, &
+                  PROTEAN_ARRAYS_CHANGED
   end enum
 
   interface
@@ -65,6 +66,11 @@ module protean
       import :: c_int, c_double, c_ptr
       type(c_ptr), value :: matrix
       real(c_double), intent(in) :: values(*)
+      integer(c_int) :: status
+    end function
+    function protean_matrix_watch(matrix) bind(c) result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: matrix
       integer(c_int) :: status
     end function
     function protean_solver_create(method, preconditioner, solver) bind(c) result(status)

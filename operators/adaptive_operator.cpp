@@ -421,7 +421,7 @@ void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
     throw BadArgument("the operator was made of element matrices; new values must be element matrices, too");
   cancel(0, "the matrix was given new values");
   current_->update_values(csr);
-  source_.values = csr.values, source_.values_owner = csr.values_owner;
+  source_.values = csr.values, source_.values_owner = csr.values_owner, source_.watch = csr.watch;
   source_settled_ = false;
   ++revision_.values, ++changes_;
 }

@@ -184,6 +184,11 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
       elements_->diagonal(diagonal);
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
+  // The source is read by later changes of format, also where the running matrix does not need it.
+  void check_arrays() const override {
+    protean::check_arrays(source_);
+    if (!source_.watch) running().check_arrays();
+  }
   std::string_view name() const noexcept override { return running().name(); }
   Revision revision() const noexcept override { return revision_; }
   // A solver on a device records its steps anew after a change of format, in a running solve also.

@@ -136,6 +136,7 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
         fmt::format("new values lie in {} memory, the matrix in {} memory; upload() or download() them",
                     to_string(csr.pattern.space), to_string(this->context()->space())));
   detail::require_device_memory(*this->context(), csr.values, "the new values");
+  accept_values(csr);
   do_update_values(csr);
   ++revision_.values;
 }
@@ -162,6 +163,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                                 std::string_view kernel_name, std::size_t most_bytes) {
   const FormatParams complete = resolve_params(entry, params);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
+  check_arrays(csr);
   if (context->space() == Space::device && entry.device->simulated != (context->simulated() != nullptr))
     throw NotAvailable(fmt::format("format {} has kernels for {} devices only", entry.id,
                                    entry.device->simulated ? "simulated" : "real"));

@@ -146,6 +146,10 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   Revision revision() const noexcept final { return revision_; }
   // Its arrays stay where they are until update_values().
   Recording recording() const noexcept final { return {true, 1 + revision_.values}; }
+  // Of csr, which uses the arrays it was made of; the others have their own.
+  void check_arrays() const final {
+    if (entry_.id == "csr") protean::check_arrays(to_csr());
+  }
 
  protected:
   virtual void do_update_values(const CsrMatrix<T>& csr) = 0;

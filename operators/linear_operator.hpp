@@ -64,6 +64,9 @@ class LinearOperator {
   virtual std::string_view name() const noexcept = 0;
   virtual Revision revision() const noexcept { return {}; }
   virtual Recording recording() const noexcept { return {}; }
+  // Throws ArraysChanged when arrays of a caller that products read where they lie are watched and have been
+  // changed or freed (see watched()). A solver asks before each solve.
+  virtual void check_arrays() const {}
 
  protected:
   virtual void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const = 0;

@@ -281,6 +281,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     d = M->inverse_diagonal();
     if (d.size > 0) require<T>(d, n, space, "the preconditioner's diagonal");
   }
+  A.check_arrays();
   if (busy_.exchange(true))
     throw BadArgument(
         fmt::format("this {} solver is solving already; give each thread its own solver", name()));

@@ -78,8 +78,8 @@ class Solver {
 
   // x: initial guess on entry, solution on return. Both vectors in A's space, not overlapping. M is set up by
   // the caller (Preconditioner::ensure) or null for none. Numerical trouble is a reason in the report; bad
-  // arguments throw ShapeMismatch, WrongSpace, BadArgument. What A, M or the observer throw passes through; x
-  // is some iterate then.
+  // arguments throw ShapeMismatch, WrongSpace, BadArgument, ArraysChanged (watched()). What A, M or the
+  // observer throw passes through; x is some iterate then.
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                     const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
 

@@ -22,7 +22,7 @@ class CsrHolder : public AssembledMatrix<T>, public HasLayout {
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
-    csr_.values = csr.values, csr_.values_owner = csr.values_owner;
+    csr_.values = csr.values, csr_.values_owner = csr.values_owner, csr_.watch = csr.watch;
   }
 
   CsrMatrix<T> csr_;

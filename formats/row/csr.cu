@@ -264,7 +264,7 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
-    csr_.values = csr.values, csr_.values_owner = csr.values_owner;
+    csr_.values = csr.values, csr_.values_owner = csr.values_owner, csr_.watch = csr.watch;
   }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
@@ -318,7 +318,7 @@ class CsrCusparse final : public AssembledMatrix<T> {
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
-    csr_.values = csr.values, csr_.values_owner = csr.values_owner;
+    csr_.values = csr.values, csr_.values_owner = csr.values_owner, csr_.watch = csr.watch;
     if (product_) product_->set_values(csr_.values);
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
@@ -161,6 +162,13 @@ TEST_P(Format, NewValuesInTheSamePattern) {
   Placed<double> y(context_, std::vector<double>(csr.rows(), std::numeric_limits<double>::quiet_NaN()));
   matrix->apply(px.read(), y.view());
   EXPECT_TRUE(product_is_right(changed, 1.0, x, 0.0, x, y.fetch()));
+  // Those of another matrix change nothing.
+  const Revision good = matrix->revision();
+  const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 7}}));
+  if (other.rows() == csr.rows() && other.nonzeros() == csr.nonzeros()) return;
+  EXPECT_THROW(matrix->update_values(other), ShapeMismatch);
+  EXPECT_EQ(matrix->revision(), good);
+  EXPECT_TRUE(identical(changed, fetched(context_, matrix->to_csr())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, Format, testing::ValuesIn(cases()), [](const auto& instance) {

@@ -1,8 +1,12 @@
 // How a program uses the library for long: the same solver, preconditioner and matrix for hundreds of solves
 // whose numbers change, on the caller's own arrays.
 #include <cmath>
+#include <functional>
+#include <string>
+#include <thread>
 
 #include "core/csr_view.hpp"
+#include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "core/memory.hpp"
 #include "count_new.hpp"
@@ -58,6 +62,40 @@ TEST(Embedding, TwoHundredSolvesOnTheCallersArraysTakeNoMemory) {
     EXPECT_EQ(taken.buffers, 0u);
     // sell-packed takes small helpers for the length of an update.
     if (std::string_view(format) != "sell-packed") { EXPECT_EQ(taken.news, 0); }
+  }
+}
+
+TEST(Embedding, ASecondThreadOnOneSolverIsRefusedAndDisturbsNothing) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 20}});
+  const auto A = make_matrix(find_format("csr"), csr, Context::host(1));
+  const auto b = sample_vector<double>(A->rows(), 3);
+  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    const auto solver = make_solver<double>(method);
+    std::vector<double> undisturbed(b.size(), 0.0), x(b.size(), 0.0), other(b.size(), 0.0);
+    const std::vector<double> zeros = other;
+    solver->solve(*A, {b.data(), A->rows()}, {undisturbed.data(), A->rows()});
+    struct Second final : SolveObserver {
+      std::function<void()> then;
+      bool on_iteration(const IterationInfo& info) override {
+        if (info.iteration == 3) then();
+        return true;
+      }
+    } second;
+    int refused = 0;
+    second.then = [&] {
+      std::thread([&] {
+        try {
+          (void)solver->solve(*A, {b.data(), A->rows()}, {other.data(), A->rows()});
+        } catch (const BadArgument& error) {
+          refused += std::string(error.what()).find("give each thread its own solver") != std::string::npos;
+        }
+      }).join();
+    };
+    EXPECT_TRUE(
+        solver->solve(*A, {b.data(), A->rows()}, {x.data(), A->rows()}, nullptr, &second).converged());
+    EXPECT_EQ(refused, 1) << method;
+    EXPECT_EQ(x, undisturbed);
+    EXPECT_EQ(other, zeros);
   }
 }
 
