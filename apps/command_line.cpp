@@ -20,6 +20,7 @@
 #include "apps/generate.hpp"
 #include "apps/inspect.hpp"
 #include "apps/output.hpp"
+#include "apps/presets.hpp"
 #include "apps/solve.hpp"
 #include "apps/tune.hpp"
 #include "core/error.hpp"
@@ -161,22 +162,39 @@ Action add_inspect(CLI::App& command) {
 
 Action add_generate(CLI::App& command) {
   const auto arguments = std::make_shared<GenerateArguments>();
+  const auto list = std::make_shared<bool>(false);
   command.add_option("spec", arguments->spec, "Problem file whose matrix is generated")
-      ->required()
       ->type_name("SPEC.yaml");
   command.add_option("-o,--output", arguments->output, "File to write: .mtx, .mtx.gz, .mtx.xz or .pbin")
-      ->required()
       ->type_name("M.mtx");
+  command
+      .add_option("--preset", arguments->preset,
+                  "Instead of a problem file: an artificial matrix by name, as friends/cant")
+      ->type_name("NAME");
+  command.add_flag("--presets", *list, "List those");
   command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
       ->type_name("key.path=value")
       ->allow_extra_args(false);
   add_threads(command, arguments->threads, "Threads");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(
-      "Example:\n  protean generate SPEC.yaml -o A.pbin --set matrix.generate.seed=7\n"
+      "Examples:\n  protean generate SPEC.yaml -o A.pbin --set matrix.generate.seed=7\n"
+      "  protean generate --preset friends/cant -o A.pbin\n"
+      "  protean generate --preset table1/small/20/100/0.5/0.95 -o A.mtx.xz\n"
       "SPEC.yaml:\n  matrix: {generate: {kind: artificial, n: 100000, mean: 20, deviation: 5, similarity: "
-      "0.8}}");
-  return [arguments] { return generate_file(*arguments); };
+      "0.8}}\n\n"
+      "Rows are written as they are made; the matrix need not fit in memory.");
+  return [arguments, list]() -> int {
+    if (*list) {
+      print(presets_text());
+      return done;
+    }
+    if (arguments->spec.empty() == arguments->preset.empty())
+      throw BadArgument(
+          "generate needs one of SPEC.yaml and --preset NAME; `protean generate --presets` lists presets");
+    if (arguments->output.empty()) throw BadArgument("generate needs -o M.mtx (or .mtx.gz, .mtx.xz, .pbin)");
+    return generate_file(*arguments);
+  };
 }
 
 Action add_tune(CLI::App& command) {

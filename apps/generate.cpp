@@ -2,66 +2,153 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "apps/clock.hpp"
 #include "apps/convert.hpp"
 #include "apps/json.hpp"
 #include "apps/output.hpp"
+#include "apps/presets.hpp"
 #include "apps/progress.hpp"
 #include "apps/system.hpp"
 #include "core/error.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/io/pbin.hpp"
 #include "core/statistics.hpp"
 
 namespace protean::apps {
 namespace {
 
-// Asked for, and what it became.
-std::string features(const MatrixSpec& spec, const Statistics& s) {
+constexpr double good = 0.05;  // relative
+
+// Asked for, what it became, and whether that is near enough.
+std::string features(const GeneratorParams& params, const StreamedFeatures& reached) {
   struct Row {
     const char *name, *parameter;
-    double value;
+    double value, slack;  // slack: what the grain of whole entries, or chance, may make of it
   };
-  const Row rows[] = {{"mean row length", "mean", s.mean},
-                      {"deviation", "deviation", s.deviation},
-                      {"skew", "skew", s.features.skew},
-                      {"cross-row similarity", "similarity", s.features.cross_row_similarity},
-                      {"neighbours", "neighbours", s.features.neighbours}};
-  std::string text = fmt::format("\n  {:<22} {:>12} {:>12}\n", "", "asked for", "reached");
-  for (const Row& row : rows)
-    text += fmt::format("  {:<22} {:>12.4g} {:>12.4g}\n", row.name, spec.params.at(row.parameter), row.value);
+  const Features f = reached.features();
+  const double grain = f.mean_row_length > 0 ? 1 / f.mean_row_length : 0;
+  const Row rows[] = {{"mean row length", "mean", reached.mean(), 0},
+                      {"deviation", "deviation", reached.deviation(), 0.5},
+                      {"skew", "skew", f.skew, grain},
+                      {"bandwidth", "bandwidth", reached.span(), 0.05},
+                      {"cross-row similarity", "similarity", f.cross_row_similarity, 0.005},
+                      {"neighbours", "neighbours", f.neighbours, 0.005}};
+  std::string text = fmt::format("\n  {:<22} {:>12} {:>12}\n", "", "asked for", "reached"), off;
+  for (const Row& row : rows) {
+    const double wanted = params.at(row.parameter);
+    // Zero stands for what the other features give.
+    const bool left_open = wanted == 0 && (row.parameter == std::string_view("skew") ||
+                                           row.parameter == std::string_view("deviation"));
+    const double miss = row.value - wanted;
+    const bool near = left_open || std::fabs(miss) <= good * wanted + row.slack;
+    text += fmt::format("  {:<22} {:>12.4g} {:>12.4g}{}\n", row.name, wanted, row.value,
+                        left_open    ? "   left open"
+                        : near       ? ""
+                        : wanted > 0 ? fmt::format("   off by {:+.1f} %", 100 * miss / wanted)
+                                     : "   off");
+    if (!near) off += fmt::format("{}{}", off.empty() ? "" : ", ", row.name);
+  }
+  if (!off.empty())
+    text += fmt::format(
+        "\n  More than 5 % off: {}. Not every mix of features exists: k entries of a row have at most\n"
+        "  2 (k - 1) / k neighbours each, rows crowded in a narrow band are similar and have neighbours by "
+        "chance,\n"
+        "  and a long skew leaves less deviation to the other rows.\n",
+        off);
   return text;
+}
+
+// A writer that is also looked at.
+class Watched final : public RowReceiver {
+ public:
+  Watched(RowReceiver& writer, StreamedFeatures* features, Progress& progress, std::string stage)
+      : writer_(writer), features_(features), progress_(progress), stage_(std::move(stage)) {}
+  void begin(std::int64_t all_rows, std::int64_t all_cols, std::int64_t entries) override {
+    rows = all_rows, cols = all_cols, nonzeros = entries;
+    writer_.begin(rows, cols, nonzeros);
+    if (features_) features_->begin(rows, cols, nonzeros);
+  }
+  void take(const RowStretch& stretch) override {
+    Clock clock;
+    writer_.take(stretch);
+    writing += clock.total();
+    if (features_) features_->take(stretch);
+    progress_.stage(fmt::format("{}: {:.0f} %", stage_,
+                                100 * static_cast<double>(stretch.first + stretch.rows) /
+                                    static_cast<double>(std::max<std::int64_t>(rows, 1))));
+  }
+  std::int64_t rows = 0, cols = 0, nonzeros = 0;
+  double writing = 0;  // seconds
+
+ private:
+  RowReceiver& writer_;
+  StreamedFeatures* features_;
+  Progress& progress_;
+  std::string stage_;
+};
+
+void print_summary(const GenerateArguments& arguments, std::int64_t rows, std::int64_t cols,
+                   std::int64_t nonzeros, double seconds, double writing, const std::string& more) {
+  print(fmt::format(
+      "{}: {} rows, {} columns, {} nonzeros in {} ({:.3g} million a second; {} of it writing)\n{}",
+      arguments.output, grouped(rows), grouped(cols), grouped(nonzeros), duration(seconds),
+      static_cast<double>(nonzeros) / seconds / 1e6, duration(writing), more));
 }
 
 }  // namespace
 
 int generate_file(const GenerateArguments& arguments) {
-  const Problem problem = read_problem(arguments.spec, arguments.settings);
+  const Problem problem =
+      arguments.preset.empty()
+          ? read_problem(arguments.spec, arguments.settings)
+          : parse_problem(preset_problem(arguments.preset), "preset " + arguments.preset, arguments.settings);
   if (problem.matrix.file)
     fail(
         problem.matrix.place,
         "the matrix of this problem is a file; `protean generate` writes those of matrix: {generate: {...}}, "
         "`protean convert` rewrites files");
   require_matrix_output(arguments.output);
+  if (arguments.preset.empty() && real_path(arguments.output) == real_path(problem.file))
+    throw BadArgument(
+        fmt::format("'{}' is the problem file; give the matrix another name", arguments.output));
   Progress progress(!arguments.quiet);
   const ContextPtr host = Context::host(arguments.threads);
-  progress.stage("making the matrix");
+  const std::string comment = "generated: " + problem_json(problem)["matrix"]["generate"].dump();
   Clock clock;
-  const CsrMatrix<double> csr = make_matrix_data(host, problem.matrix);
-  const double made = clock.lap();
-  progress.stage("writing " + arguments.output);
-  Json spec = problem_json(problem)["matrix"]["generate"];
-  write_matrix(*host, arguments.output, csr, "generated: " + spec.dump());
-  const double written = clock.lap();
-  progress.clear();
-  if (arguments.quiet) return 0;
-  std::string out = fmt::format(
-      "{}: {} rows, {} columns, {} nonzeros; made in {} ({:.3g} million a second), written in {}\n",
-      arguments.output, grouped(csr.rows()), grouped(csr.cols()), grouped(csr.nonzeros()), duration(made),
-      static_cast<double>(csr.nonzeros()) / made / 1e6, duration(written));
-  if (problem.matrix.kind == "artificial")
-    out += features(problem.matrix, statistics(*host, csr.pattern)) + "\n";
-  print(out);
+  if (problem.matrix.fem) {
+    progress.stage("making the matrix");
+    const CsrMatrix<double> csr = make_matrix_data(host, problem.matrix);
+    Clock writing;
+    write_matrix(*host, arguments.output, csr, comment);
+    progress.clear();
+    if (!arguments.quiet)
+      print_summary(arguments, csr.rows(), csr.cols(), csr.nonzeros(), clock.total(), writing.total(), "");
+    return 0;
+  }
+  const bool artificial = problem.matrix.kind == "artificial";
+  StreamedFeatures reached(host);
+  const auto run = [&](auto&& writer) {
+    Watched watched(writer, artificial && !arguments.quiet ? &reached : nullptr, progress,
+                    "making and writing " + arguments.output);
+    generate_rows(host, problem.matrix.kind, problem.matrix.params, watched);
+    Clock committing;
+    writer.commit();
+    watched.writing += committing.total();
+    progress.clear();
+    if (!arguments.quiet)
+      print_summary(arguments, watched.rows, watched.cols, watched.nonzeros, clock.total(), watched.writing,
+                    artificial ? features(problem.matrix.params, reached) + "\n" : "");
+  };
+  progress.stage("making the matrix");
+  if (arguments.output.ends_with(".pbin"))
+    run(PbinWriter(host, arguments.output));
+  else
+    run(MatrixMarketWriter(host, arguments.output, comment));
   return 0;
 }
 

@@ -61,11 +61,12 @@ class XzSink final : public TextSink {
   XzSink(const std::string& path, int threads) : file_(path), window_(std::size_t{64} << 10) {
     lzma_mt options{};
     options.threads = static_cast<std::uint32_t>(std::clamp(threads, 1, 64));
-    options.preset = 6, options.check = LZMA_CHECK_CRC64;
-    options.block_size = std::uint64_t{24} << 20;  // three times the dictionary, whatever the library thinks
+    // Preset 6 takes 20 times as long on digits and saves a fifth.
+    options.preset = 1, options.check = LZMA_CHECK_CRC64;
+    options.block_size = std::uint64_t{8} << 20;  // so that the file does not depend on the library's choice
     if (lzma_stream_encoder_mt(&stream_, &options) != LZMA_OK)
       throw OutOfMemory("no memory for the xz encoder",
-                        static_cast<std::size_t>(options.threads) * (150u << 20));
+                        static_cast<std::size_t>(options.threads) * (40u << 20));
   }
   ~XzSink() override { lzma_end(&stream_); }
   void write(std::string_view text) override { code(text, LZMA_RUN); }
