@@ -16,10 +16,6 @@
 namespace protean {
 namespace {
 
-using Time = std::chrono::steady_clock::time_point;
-Time now() { return std::chrono::steady_clock::now(); }
-double seconds_since(Time begin) { return std::chrono::duration<double>(now() - begin).count(); }
-
 // What rounded values may differ by, relatively: the coarsest number type in use for them has 8 bits.
 constexpr double rounding_of_inexact_values = 0x1p-7;
 // Products below this are measured one time in eight, so that reading the clock costs nothing.
@@ -63,7 +59,7 @@ struct AdaptiveOperator<T>::Build {
   std::thread thread = {};
   std::atomic<bool> cancel{false};
   std::atomic<Preparation> state{Preparation::running};
-  Time begun = now();
+  double begun;
 
   std::unique_ptr<AssembledMatrix<T>> matrix = {};  // null for element matrices
   CsrMatrix<T> assembled = {};                      // where that was done
@@ -147,16 +143,22 @@ bool AdaptiveOperator<T>::runs(const FormatSpec& spec) const {
 }
 
 template <class T>
+double AdaptiveOperator<T>::now() const {
+  if (options_.clock) return options_.clock();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <class T>
 template <class Product>
 void AdaptiveOperator<T>::timed(Product&& product) const {
   if (this->context()->space() == Space::device) return product();
   const std::uint32_t call = timings_.calls.fetch_add(1, std::memory_order_relaxed);
   const bool quick = timings_.seconds[0].load(std::memory_order_relaxed) < quick_product;
   if (quick && call % 8 != 0) return product();
-  const Time begin = now();
+  const double begin = now();
   product();
   const std::uint32_t slot = timings_.count.fetch_add(1, std::memory_order_relaxed) % Timings::kept;
-  timings_.seconds[slot].store(static_cast<float>(seconds_since(begin)), std::memory_order_relaxed);
+  timings_.seconds[slot].store(static_cast<float>(now() - begin), std::memory_order_relaxed);
 }
 
 template <class T>
@@ -235,7 +237,7 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
       } else {
         build(task);
       }
-      task.seconds = seconds_since(task.begun);
+      task.seconds = now() - task.begun;
       task.state.store(Preparation::ready, std::memory_order_release);
       return;
     } catch (const Cancelled& error) {
@@ -256,7 +258,7 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
   } catch (...) {}  // no memory for the text of the reason: the kind says enough
   // What was assembled serves the next attempt, unless it is too large or unwanted, or memory is short.
   if (task.failure != SwitchFailure::refused && task.failure != SwitchFailure::failed) task.assembled = {};
-  task.seconds = seconds_since(task.begun);
+  task.seconds = now() - task.begun;
   task.state.store(Preparation::failed, std::memory_order_release);
 }
 
@@ -283,7 +285,7 @@ void AdaptiveOperator<T>::record_failure(Build& task, std::int64_t iteration) {
 
 template <class T>
 bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
-  const Time begin = task.overlapped ? now() : task.begun;
+  const double begin = task.overlapped ? now() : task.begun;
   std::int64_t differing = 0;
   try {
     if (task.matrix && !task.check->has_kept()) task.check->keep(*task.matrix);
@@ -330,7 +332,7 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
   ++form_, ++changes_;
   if (!task.exact) ++revision_.values;
   timings_.count.store(0, std::memory_order_relaxed);
-  history_.back().wait_seconds = seconds_since(begin);
+  history_.back().wait_seconds = now() - begin;
   return true;
 }
 
@@ -345,7 +347,8 @@ auto AdaptiveOperator<T>::begin(const FormatSpec& spec, std::string reason, std:
                                         .exact = true,
                                         .beside = (elements_ ? elements_->bytes() : 0) +
                                                   (source_assembled() ? source_.bytes() : 0) +
-                                                  (current_ ? own_bytes(*current_, source_) : 0)});
+                                                  (current_ ? own_bytes(*current_, source_) : 0),
+                                        .begun = now()});
   task->exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values);
   return task;
 }
@@ -390,7 +393,7 @@ Preparation AdaptiveOperator<T>::wait_prepared() {
 template <class T>
 double AdaptiveOperator<T>::preparation_seconds() const noexcept {
   if (!next_) return 0;
-  return preparation() == Preparation::running ? seconds_since(next_->begun) : next_->seconds;
+  return preparation() == Preparation::running ? now() - next_->begun : next_->seconds;
 }
 
 template <class T>

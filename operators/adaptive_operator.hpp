@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -85,6 +86,9 @@ struct AdaptiveOptions {
   // Formats whose values are rounded may be adopted, too. That counts as new values: revision() changes, and
   // a solver begins again from b - A x, with A as it is then.
   bool allow_inexact = false;
+  // Seconds from a fixed point in time, never going back; empty: the steady clock of the machine. All times
+  // that are measured here come from it. Called from the building thread also.
+  std::function<double()> clock = {};
 };
 
 enum class Preparation : unsigned char { none, running, ready, failed };
@@ -174,6 +178,8 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   // Seconds of a product in the running format: median of the latest up to 16 that were measured on the host;
   // 0 before the first, and on a device, where products are queued.
   double seconds_per_product() const noexcept;
+  // Now, by AdaptiveOptions::clock.
+  double now() const;
   // How often the running matrix was replaced.
   std::uint64_t form() const noexcept { return form_; }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cmath>
 
 namespace protean {
@@ -16,10 +15,6 @@ constexpr std::int64_t first_look = 8;       // iteration
 constexpr int products_timed = 4;            // on a device
 constexpr double unlike_machine = 0.3;       // of predictions from another machine's times, relative
 constexpr std::size_t most_decisions = 500;  // remembered
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
 
@@ -59,7 +54,7 @@ double AutoSwitcher<T>::Pace::seconds() const {
 template <class T>
 AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
                               const AutoSwitchOptions& options, SolveObserver* inner)
-    : A_(A), model_(model), survey_(std::move(survey)), options_(options), inner_(inner) {}
+    : A_(A), model_(model), survey_(std::move(survey)), options_(options), inner_(inner), made_(A.now()) {}
 
 template <class T>
 AutoSwitcher<T>::~AutoSwitcher() {
@@ -68,20 +63,21 @@ AutoSwitcher<T>::~AutoSwitcher() {
 
 template <class T>
 bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
-  const double now = seconds_now();
+  const double now = A_.now();
   if (begun_ < 0) {
-    begun_ = now - info.seconds;
+    const double before = std::min(info.seconds, now - made_);
+    begun_ = now - before;
     if (info.relative_residual > 0)
       options_.goal =
           std::max(options_.goal, options_.absolute_goal * info.relative_residual / info.residual);
-    stay_seconds_ = info.seconds;  // norms and vectors cost the same in every format
+    stay_seconds_ = before;  // norms and vectors cost the same in every format
     first_products_ = A_.products();
   } else {
     account(now);
   }
   if (inner_) {
     const bool go_on = inner_->on_iteration(info);
-    stay_seconds_ += seconds_now() - now;
+    stay_seconds_ += A_.now() - now;
     if (!go_on) {
       finish();
       return false;
@@ -90,7 +86,7 @@ bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
   if (info.iteration != last_iteration_) forecast_.add(info.iteration, info.relative_residual);
   last_iteration_ = info.iteration;
   if (build_running_ || info.iteration >= next_look_) look(info);
-  last_exit_ = seconds_now();
+  last_exit_ = A_.now();
   return true;
 }
 
@@ -146,7 +142,7 @@ bool AutoSwitcher<T>::survey_ready() {
     } catch (const std::exception& error) {
       // The solve goes on as it is; with nothing but the present format no change is thought of.
       DecisionRecord told;
-      told.iteration = last_iteration_, told.seconds = seconds_now() - begun_;
+      told.iteration = last_iteration_, told.seconds = A_.now() - begun_;
       told.reason = fmt::format("the survey of formats failed: {}", error.what());
       decisions_.push_back(std::move(told));
     }
@@ -190,10 +186,10 @@ double AutoSwitcher<T>::time_products() const {
   Vector<T> x(A_.context(), A_.cols()), y(A_.context(), A_.rows());
   A_.running().apply(x, y);
   A_.context()->synchronize();
-  const double begin = seconds_now();
+  const double begin = A_.now();
   for (int i = 0; i < products_timed; ++i) A_.running().apply(x, y);
   A_.context()->synchronize();
-  return (seconds_now() - begin) / products_timed;
+  return (A_.now() - begin) / products_timed;
 }
 
 // The product of the present format, once it has been run undisturbed for a while.
@@ -286,8 +282,7 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
     predict();
   }
   PolicyState state;
-  state.iteration = info.iteration, state.seconds = seconds_now() - begun_,
-  state.stay_seconds = stay_seconds_;
+  state.iteration = info.iteration, state.seconds = A_.now() - begun_, state.stay_seconds = stay_seconds_;
   state.iteration_seconds = pace_.seconds();
   products_per_iteration_ = info.iteration > 0 ? static_cast<double>(A_.products() - first_products_) /
                                                      static_cast<double>(info.iteration)
@@ -378,7 +373,7 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
 template <class T>
 void AutoSwitcher<T>::record(const SwitchDecision& decision, const IterationInfo& info) {
   DecisionRecord told;
-  told.iteration = info.iteration, told.seconds = seconds_now() - begun_, told.action = decision.action;
+  told.iteration = info.iteration, told.seconds = A_.now() - begun_, told.action = decision.action;
   told.format = candidates_[decision.candidate].name;
   told.gain_seconds = decision.gain_seconds, told.cost_seconds = decision.cost_seconds;
   told.worst_seconds = decision.worst_seconds, told.excess_seconds = decision.excess_seconds;

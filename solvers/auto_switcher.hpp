@@ -51,7 +51,7 @@ struct CandidateRecord {
 
 // Give it to the solver as its observer; `inner`, when there is one, is called first and may end the solve.
 // Belongs to one solve at a time. The solve begins in the format the operator has; call finish() when it has
-// ended.
+// ended. Times are of the operator's clock.
 template <class T>
 class AutoSwitcher final : public SolveObserver {
  public:
@@ -114,7 +114,7 @@ class AutoSwitcher final : public SolveObserver {
   std::vector<CandidateRecord> records_;
   std::vector<DecisionRecord> decisions_;
 
-  double begun_ = -1, last_exit_ = 0, now_ = 0, stay_seconds_ = 0;
+  double made_, begun_ = -1, last_exit_ = 0, now_ = 0, stay_seconds_ = 0;
   std::int64_t last_iteration_ = -1, first_products_ = 0, next_look_ = 8;
   std::int64_t since_change_ = 0;  // iterations in the present format with nothing beside them
   Pace first_pace_, pace_;

@@ -7,7 +7,7 @@
 namespace protean::test {
 namespace {
 
-std::atomic<int> begun{0};
+std::atomic<int> begun{0}, outlasted{0};
 
 using Made = std::unique_ptr<AssembledMatrix<double>>;
 using Request = BuildRequest<double>;
@@ -41,6 +41,7 @@ Made endless(const Request& r) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     parallel(2, [](int, int) {});
   }
+  outlasted.fetch_add(1);
   return as_csr(r, r.csr);
 }
 
@@ -107,6 +108,7 @@ struct Both {
 }  // namespace
 
 int endless_builds() noexcept { return begun.load(); }
+int endless_builds_outlasted() noexcept { return outlasted.load(); }
 
 const FormatEntry& refusing_format() {
   static const Both both("refusing", null_kernels, refuse);

@@ -31,5 +31,7 @@ const FormatEntry& rounded_format();
 
 // Builds of endless_format() that have begun waiting.
 int endless_builds() noexcept;
+// Those of them that were not cancelled in all their time.
+int endless_builds_outlasted() noexcept;
 
 }  // namespace protean::test

@@ -299,11 +299,15 @@ INSTANTIATE_TEST_SUITE_P(All, AdaptiveHost, testing::Values(Space::host),
                          [](const auto&) { return std::string("host"); });
 
 TEST_P(AdaptiveHost, MeasuresItsProducts) {
-  const auto A = make();
+  // A clock that a product takes a second of, then three.
+  double now = 0, step = 1;
+  const auto A = make({.clock = [&] { return now += step; }});
   EXPECT_EQ(A->seconds_per_product(), 0);
-  for (int k = 0; k < 40; ++k) EXPECT_TRUE(product_is_good(*A));
-  EXPECT_GT(A->seconds_per_product(), 0);
-  EXPECT_LT(A->seconds_per_product(), 10);
+  for (int k = 0; k < 12; ++k) EXPECT_TRUE(product_is_good(*A));
+  EXPECT_EQ(A->seconds_per_product(), 1);
+  step = 3;
+  for (int k = 0; k < 12; ++k) EXPECT_TRUE(product_is_good(*A));
+  EXPECT_EQ(A->seconds_per_product(), 3) << "the median of the latest";
   ASSERT_TRUE(A->switch_to(spec("ell"), 0));
   EXPECT_EQ(A->seconds_per_product(), 0) << "those of the old format";
 }

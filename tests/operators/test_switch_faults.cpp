@@ -1,11 +1,9 @@
 // Random schedules of changes of format with faults thrown in: every solve converges to the right answer, no
 // byte is lost, nothing hangs.
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <random>
-#include <thread>
 
 #include "core/allocation_hook.hpp"
 #include "core/background.hpp"
@@ -101,7 +99,7 @@ void run_schedules(Space space) {
     const bool waits = random() % 2 == 0;
     {
       AdaptiveOperator<double> A(sources[s], make_matrix(find_format("csr"), sources[s], context));
-      bool new_values = false;
+      bool new_values = false, endless = false;
       Between observer([&](const IterationInfo& info) {
         for (const Action& action : actions) {
           if (action.iteration != info.iteration) continue;
@@ -113,6 +111,7 @@ void run_schedules(Space space) {
               break;
             case Action::Kind::prepare:
               A.prepare(spec_of(*action.to), "", info.iteration);
+              endless = action.to == &endless_format();
               break;
             case Action::Kind::cancel:
               A.cancel(info.iteration);
@@ -125,10 +124,8 @@ void run_schedules(Space space) {
           }
           armed = false;
         }
-        if (waits && info.iteration % 7 == 0 && A.preparation() == Preparation::running) {
-          // An endless one is let go on, to be cancelled by the next change or the end.
-          std::this_thread::sleep_for(std::chrono::microseconds(300));
-        }
+        // An endless one is let go on, to be cancelled by the next change or the end.
+        if (waits && info.iteration % 7 == 0 && !endless) (void)A.wait_prepared();
         armed = true;
         (void)A.adopt_prepared(info.iteration);
         armed = false;

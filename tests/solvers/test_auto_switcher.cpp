@@ -1,9 +1,11 @@
-// The policy in live solves: it changes, stays, goes back, gives up, and the answer is right each time. Times
-// are not tested: the machine table says what is expected of a format, and slow formats wait.
+// The policy in live solves: it changes, stays, goes back, gives up, and the answer is right each time. Time
+// is made up: a clock stands still but for what the formats of these tests add to it, so that nothing depends
+// on how busy the machine is.
 #include "solvers/auto_switcher.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -16,13 +18,19 @@
 namespace protean::test {
 namespace {
 
-// csr that waits: `wait` in products, `build_wait` while it is made.
+std::atomic<std::int64_t> microseconds{0};  // also of building threads
+double made_up_time() { return 1e-6 * static_cast<double>(microseconds.load()); }
+
+// csr whose products take so many made-up microseconds, and 1500 to make.
+constexpr std::int64_t build_microseconds = 1500;
 class Waiting final : public AssembledMatrix<double> {
  public:
-  explicit Waiting(const BuildRequest<double>& request, std::chrono::microseconds wait)
+  explicit Waiting(const BuildRequest<double>& request, std::int64_t wait)
       : AssembledMatrix<double>(request),
         csr_(make_matrix(find_format("csr"), request.csr, request.context)),
-        wait_(wait) {}
+        wait_(wait) {
+    microseconds += build_microseconds;
+  }
   CsrMatrix<double> to_csr() const override { return csr_->to_csr(); }
   std::size_t bytes() const noexcept override { return csr_->bytes(); }
   void diagonal(VectorView<double> d) const override { csr_->diagonal(d); }
@@ -30,25 +38,19 @@ class Waiting final : public AssembledMatrix<double> {
  protected:
   void do_update_values(const CsrMatrix<double>& csr) override { csr_->update_values(csr); }
   void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
-    if (wait_.count() > 0) std::this_thread::sleep_for(wait_);
+    microseconds += wait_;
     csr_->apply(alpha, x, beta, y);
   }
 
  private:
   std::unique_ptr<AssembledMatrix<double>> csr_;
-  std::chrono::microseconds wait_;
+  std::int64_t wait_;
 };
 
 using Made = std::unique_ptr<AssembledMatrix<double>>;
-Made make_start(const BuildRequest<double>& r) {
-  return std::make_unique<Waiting>(r, std::chrono::microseconds(2000));
-}
-Made make_fast(const BuildRequest<double>& r) {
-  return std::make_unique<Waiting>(r, std::chrono::microseconds(0));
-}
-Made make_slow(const BuildRequest<double>& r) {
-  return std::make_unique<Waiting>(r, std::chrono::microseconds(8000));
-}
+Made make_start(const BuildRequest<double>& r) { return std::make_unique<Waiting>(r, 2000); }
+Made make_fast(const BuildRequest<double>& r) { return std::make_unique<Waiting>(r, 100); }
+Made make_slow(const BuildRequest<double>& r) { return std::make_unique<Waiting>(r, 8000); }
 Made make_broken(const BuildRequest<double>&) { throw std::runtime_error("no luck"); }
 Made make_endless(const BuildRequest<double>& r) {
   for (int k = 0; k < 5000; ++k) {
@@ -85,7 +87,7 @@ const FormatEntry start = entry("csr", start_kernels), fast = entry("fast", fast
 struct Live {
   ContextPtr context = Context::host(1);  // no threads to wait for on a busy machine
   CsrMatrix<double> csr = generate(context, "poisson-2d", {{"n", 40.0}});
-  AdaptiveOperator<double> A{csr, make_matrix(start, csr, context)};
+  AdaptiveOperator<double> A{csr, make_matrix(start, csr, context), {.clock = made_up_time}};
   MachineTable table;
   AutoSwitchOptions options{.policy = {}, .goal = 1e-10, .max_iterations = 10000};
   int surveys = 0;
@@ -113,6 +115,16 @@ struct Live {
         },
         options, inner);
   }
+
+  // Between two iterations, what is built beside them gets ready.
+  struct Patient final : SolveObserver {
+    AdaptiveOperator<double>& A;
+    explicit Patient(AdaptiveOperator<double>& a) : A(a) {}
+    bool on_iteration(const IterationInfo&) override {
+      if (A.preparation() == Preparation::running) (void)A.wait_prepared();
+      return true;
+    }
+  } patient{A};
 
   SolveReport solve(SolveObserver& observer, const char* method = "cg", double tolerance = 1e-10) {
     for (std::int64_t i = 0; i < b.size(); ++i) b[i] = 1.0 + static_cast<double>(i % 5), x[i] = 0;
@@ -143,7 +155,7 @@ TEST_P(AutoSwitcherLive, ChangesToAFormatThatPays) {
   const auto [method, overlapped] = GetParam();
   Live live;
   live.options.policy.overlapped = overlapped;
-  const auto switcher = live.switcher({&fast});
+  const auto switcher = live.switcher({&fast}, &live.patient);
   std::string line;
   switcher->on_switch = [&](const std::string& text) { line = text; };
   live.solve(*switcher, method);
@@ -228,7 +240,7 @@ TEST(AutoSwitcher, ABrokenBuildIsRememberedAndTheNextBestTaken) {
   for (const bool overlapped : {false, true}) {
     Live live;
     live.options.policy.overlapped = overlapped;
-    const auto switcher = live.switcher({&broken, &fast});
+    const auto switcher = live.switcher({&broken, &fast}, &live.patient);
     live.solve(*switcher);
     switcher->finish();
     EXPECT_EQ(live.A.failures().size(), 1U);
@@ -284,7 +296,10 @@ TEST(AutoSwitcher, AFormatTheTableDoesNotKnowIsLeftAlone) {
 TEST(AutoSwitcher, WithTheCatalogueAndTheBuiltInTable) {
   const ContextPtr context = Context::host(1);  // no threads to wait for on a busy machine
   const CsrMatrix<double> csr = generate(context, "anisotropic-2d", {{"n", 150.0}, {"epsilon_y", 0.001}});
-  AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, context));
+  // 100 us pass between two looks at the clock: every product takes as long, whatever the machine does.
+  std::atomic<std::int64_t> looks{0};
+  AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, context),
+                             {.clock = [&] { return 1e-4 * static_cast<double>(++looks); }});
   AutoSwitchOptions options;
   options.goal = 1e-8, options.policy.overlapped = false;
   AutoSwitcher<double> switcher(
