@@ -29,7 +29,7 @@ MeasuredFormat read_format(const Node& node, const std::string& path) {
 }
 
 MeasuredMatrix read_measured(const Node& node, const std::string& path) {
-  const Section section(node, path, {"matrix", "space", "rows", "nonzeros", "formats"});
+  const Section section(node, path, {"matrix", "space", "rows", "nonzeros", "row_changes", "formats"});
   for (const char* key : {"matrix", "space", "rows", "nonzeros", "formats"})
     if (!section.has(key)) fail(node.place, fmt::format("{} has no '{}'", path, key));
   MeasuredMatrix matrix;
@@ -37,6 +37,7 @@ MeasuredMatrix read_measured(const Node& node, const std::string& path) {
   matrix.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
   matrix.rows = section.integer("rows", 0, 1, most),
   matrix.nonzeros = section.integer("nonzeros", 0, 1, most);
+  if (section.has("row_changes")) matrix.row_changes = section.number("row_changes", 0, 0, 1);
   const Node& formats = *section.find("formats");
   if (formats.kind != Node::Kind::list) fail(formats.place, path + ".formats must be a list");
   for (std::size_t i = 0; i < formats.items.size(); ++i)
@@ -59,8 +60,10 @@ std::string machine_text(const MachineTable& table) {
   std::replace(name.begin(), name.end(), '\\', '/');
   text += fmt::format("machine: \"{}\"\nmatrices:{}\n", name, table.matrices.empty() ? " []" : "");
   for (const MeasuredMatrix& matrix : table.matrices) {
-    text += fmt::format("  - matrix: \"{}\"\n    space: {}\n    rows: {}\n    nonzeros: {}\n    formats:\n",
-                        matrix.matrix, to_string(matrix.space), matrix.rows, matrix.nonzeros);
+    text += fmt::format("  - matrix: \"{}\"\n    space: {}\n    rows: {}\n    nonzeros: {}\n", matrix.matrix,
+                        to_string(matrix.space), matrix.rows, matrix.nonzeros);
+    if (matrix.row_changes >= 0) text += fmt::format("    row_changes: {:.3f}\n", matrix.row_changes);
+    text += "    formats:\n";
     for (const MeasuredFormat& f : matrix.formats)
       text += fmt::format("      - [{}, {}, {:.5e}, {:.5e}]\n", f.format, f.bytes, f.product_seconds,
                           f.convert_seconds);

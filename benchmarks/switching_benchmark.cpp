@@ -27,10 +27,11 @@ namespace {
 
 constexpr const char* usage =
     R"(usage: switching_benchmark [--matrices FOLDER] [--space host|device] [--threads N] [--scale X] [--repeat N]
-                           [--only NAME,...] [--formats ID,...] [--budget SECONDS] [--json FILE]
+                           [--seconds S] [--only NAME,...] [--formats ID,...] [--budget SECONDS] [--json FILE]
   --matrices  folder with the real matrices as .mtx, .mtx.gz or .mtx.xz
   --scale     generated matrices have about this many times as many rows (1)
   --repeat    repetitions of everything (3)
+  --seconds   repetitions of a problem go on for this long, up to 20 (0)
   --budget    begin no problem after this long (600)
 )";
 
@@ -42,7 +43,7 @@ struct Options {
   std::vector<std::string> only, formats;
   Space space = Space::host;
   int threads = 2, repeat = 3;
-  double scale = 1, budget = 600;
+  double scale = 1, budget = 600, seconds = 0;
 };
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -56,6 +57,7 @@ std::optional<Options> parse(int argc, char** argv) {
                                   {"--repeat", &options.repeat},
                                   {"--only", &options.only},
                                   {"--formats", &options.formats},
+                                  {"--seconds", &options.seconds},
                                   {"--budget", &options.budget},
                                   {"--json", &options.json}});
   if (!read || (space != "host" && space != "device")) return {};
@@ -177,7 +179,9 @@ class Bench {
   nlohmann::json operator()() {
     std::map<std::string, Fixed> fixed;
     std::map<std::string, std::map<double, Switched>> switched;
-    for (int turn = 0; turn < options_.repeat; ++turn) {
+    const Clock::time_point begin = Clock::now();
+    for (int turn = 0; turn < options_.repeat || (turn < 20 && seconds_since(begin) < options_.seconds);
+         ++turn) {
       for (const FormatEntry* entry : catalogue())
         if (wanted(options_.formats, entry->id) || entry->id == "csr")
           run_fixed(*entry, fixed[std::string(entry->id)]);

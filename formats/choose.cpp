@@ -22,6 +22,7 @@ FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& mode
   const auto surveyed = survey_formats(pattern, options.space, options.deterministic);
   CostQuery query{pattern.rows, pattern.nonzeros,
                   pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * sizeof(double)};
+  query.row_changes = row_changes(pattern);
   for (const SwitchTarget& format : surveyed)
     if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
   const CostPrediction csr = model.absolute(query, "csr", query.csr_bytes);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "core/buffer.hpp"
@@ -12,54 +14,80 @@
 namespace protean {
 namespace {
 
-constexpr std::int64_t alignment = 192;  // of first rows: a multiple of slice heights and block sizes
+// Of first rows, a multiple of slice heights and block sizes; and rows of a block, a multiple of most.
+constexpr std::int64_t alignment = 192, grain = 96;
+
+constexpr std::int64_t sampled_entries = 3072;
+constexpr int sampled_blocks = 4;
 
 struct Owner {
   Buffer<std::int32_t> row_ptr, col;
 };
 
-std::int64_t longest_row(const SparsityPattern& pattern) {
-  std::int64_t longest = 0, at = 0;
+struct LongestRow {
+  std::int64_t row = 0, entries = 0;
+};
+
+LongestRow longest_row(const SparsityPattern& pattern) {
+  LongestRow longest;
   pattern.row_ptr.visit([&](const auto* ptr) {
-    for (std::int64_t i = 0; i < pattern.rows; ++i)
-      if (ptr[i + 1] - ptr[i] > longest) longest = ptr[i + 1] - ptr[i], at = i;
+    // The length alone first: that loop runs in SIMD.
+    using Length = std::remove_cvref_t<decltype(ptr[0])>;
+    Length most = 0;
+    for (std::int64_t i = 0; i < pattern.rows; ++i) most = std::max<Length>(most, ptr[i + 1] - ptr[i]);
+    longest.entries = static_cast<std::int64_t>(most);
+    while (longest.row + 1 < pattern.rows && ptr[longest.row + 1] - ptr[longest.row] < most) ++longest.row;
   });
-  return at;
+  return longest;
 }
 
-// First rows and ends of the blocks, ascending and disjoint.
-std::vector<std::pair<std::int64_t, std::int64_t>> choose_blocks(const SparsityPattern& pattern,
-                                                                 std::int64_t entries, int blocks) {
+using Block = std::pair<std::int64_t, std::int64_t>;  // first row, end
+
+// Ascending and disjoint; none where the whole pattern is not much larger.
+std::vector<Block> choose_blocks(const SparsityPattern& pattern, std::int64_t entries, int blocks) {
+  if (blocks < 1 || entries < 1) throw BadArgument("a sample needs a block and an entry at least");
+  // Long rows: fewer blocks.
+  blocks = static_cast<int>(
+      std::clamp<std::int64_t>(entries * pattern.rows / (grain * std::max<std::int64_t>(pattern.nonzeros, 1)),
+                               std::min(blocks, 3), blocks));
+  if (pattern.nonzeros <= 2 * entries || pattern.rows <= 2 * alignment * blocks) return {};
   const std::int64_t per_row = std::max<std::int64_t>(1, pattern.nonzeros / pattern.rows);
-  const std::int64_t height = std::max<std::int64_t>(1, entries / (per_row * blocks * alignment)) * alignment;
-  std::vector<std::pair<std::int64_t, std::int64_t>> chosen;
-  const auto add = [&](std::int64_t row) {
-    const std::int64_t begin = row / alignment * alignment;
-    chosen.emplace_back(begin, std::min(begin + height, pattern.rows));
-  };
+  const std::int64_t height = std::max<std::int64_t>(1, entries / (per_row * blocks * grain)) * grain;
+  std::vector<Block> chosen;
   // In the middle of as many parts: first and last rows are those of a boundary.
-  for (int b = 0; b < blocks; ++b)
-    add(std::max<std::int64_t>(0, (2 * b + 1) * pattern.rows / (2 * blocks) - height / 2));
-  std::int64_t longest = 0;
-  for (const auto& [begin, end] : chosen)
-    for (std::int64_t i = begin; i < end; ++i) longest = std::max(longest, pattern.row_length(i));
-  if (const std::int64_t row = longest_row(pattern); pattern.row_length(row) > longest) {
-    // A row longer than a whole sample says more about the matrix than its neighbours do: it alone is enough.
+  for (int b = 0; b < blocks; ++b) {
+    const std::int64_t row =
+        std::max<std::int64_t>(0, (2 * b + 1) * pattern.rows / (2 * blocks) - height / 2);
     const std::int64_t begin = row / alignment * alignment;
-    chosen.emplace_back(begin, std::min(begin + alignment, pattern.rows));
+    chosen.push_back({begin, std::min(begin + height, pattern.rows)});
   }
-  std::sort(chosen.begin(), chosen.end());
   for (std::size_t i = 1; i < chosen.size(); ++i)
     chosen[i].first = std::max(chosen[i].first, chosen[i - 1].second);
-  std::erase_if(chosen, [](const auto& block) { return block.first >= block.second; });
+  std::erase_if(chosen, [](const Block& block) { return block.first >= block.second; });
   return chosen;
+}
+
+std::int64_t longest_of(const SparsityPattern& pattern, const std::vector<Block>& blocks) {
+  std::int64_t longest = 0;
+  for (const auto& [begin, end] : blocks)
+    for (std::int64_t i = begin; i < end; ++i) longest = std::max(longest, pattern.row_length(i));
+  return longest;
+}
+
+// The block of this row, where no other has it.
+void add_block(std::vector<Block>& blocks, std::int64_t row, std::int64_t rows) {
+  const std::int64_t begin = row / grain * grain;
+  blocks.push_back({begin, std::min(begin + grain, rows)});
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.first < b.first; });
+  for (std::size_t i = 1; i < blocks.size(); ++i)
+    blocks[i].first = std::max(blocks[i].first, blocks[i - 1].second);
+  std::erase_if(blocks, [](const Block& block) { return block.first >= block.second; });
 }
 
 // Why formats that give each row to one thread are not for this matrix; nothing when they are. The two
 // thresholds are estimates.
-std::optional<std::string> uneven_rows(const SparsityPattern& pattern) {
+std::optional<std::string> uneven_rows(const SparsityPattern& pattern, std::int64_t longest) {
   if (pattern.rows == 0) return {};
-  const std::int64_t longest = pattern.row_length(longest_row(pattern));
   const double mean = static_cast<double>(pattern.nonzeros) / static_cast<double>(pattern.rows);
   if (longest <= 1000 || static_cast<double>(longest) <= 50 * mean) return {};
   return fmt::format(
@@ -70,8 +98,7 @@ std::optional<std::string> uneven_rows(const SparsityPattern& pattern) {
 // The rows of the blocks, moved together; row_of(i) are the columns of row i. Nothing when indices of 32 bits
 // do not suffice.
 template <class Row>
-std::optional<SparsityPattern> move_together(const ContextPtr& context,
-                                             const std::vector<std::pair<std::int64_t, std::int64_t>>& blocks,
+std::optional<SparsityPattern> move_together(const ContextPtr& context, const std::vector<Block>& blocks,
                                              const Row& row_of) {
   std::int64_t rows = 0, nonzeros = 0;
   std::int64_t lowest = 0, highest = 0;  // of shifted columns
@@ -115,10 +142,81 @@ double csr_bytes(const SparsityPattern& p, std::size_t value_bytes) {
   return static_cast<double>(p.bytes()) + static_cast<double>(p.nonzeros) * static_cast<double>(value_bytes);
 }
 
-// Every format asked about the sample; `scale`: bytes of the whole in csr over those of the sample.
-std::vector<SwitchTarget> survey_sample(const ContextPtr& one, const PatternSample& sample, double scale,
-                                        const std::optional<std::string>& uneven, Space space,
-                                        bool deterministic, std::size_t value_bytes) {
+// The rows of these blocks; the whole pattern where they would be too wide together.
+PatternSample take(const ContextPtr& context, const SparsityPattern& pattern,
+                   const std::vector<Block>& blocks) {
+  auto together = move_together(context, blocks, [&](std::int64_t i) { return pattern.row(i); });
+  if (!together) return {pattern, 1};
+  PatternSample sample;
+  sample.pattern = std::move(*together);
+  sample.share = static_cast<double>(sample.pattern.nonzeros) / static_cast<double>(pattern.nonzeros);
+  return sample;
+}
+
+// What formats are asked about, and what is known beside.
+struct Samples {
+  PatternSample rows;
+  // To ask about blocks takes ten times as long as anything else: all shapes are tried. Empty: ask about
+  // `rows`.
+  std::optional<PatternSample> fewer = {};
+  // With the longest row, where it is longer than those of the sample by a quarter or more.
+  std::optional<PatternSample> with_longest = {};
+  double bytes = 0;                        // of the whole in csr
+  std::optional<std::string> uneven = {};  // why formats that do not cut rows are not for it
+};
+
+// Asks formats about samples of one matrix.
+class Survey {
+ public:
+  Survey(ContextPtr one, const Samples& samples, std::size_t value_bytes)
+      : one_(std::move(one)), samples_(samples), value_bytes_(value_bytes) {}
+
+  // Bytes are those of the whole.
+  Admission ask(const FormatEntry& entry) const {
+    if (entry.family == "block" && samples_.fewer) return ask_about(entry, *samples_.fewer);
+    if (entry.family == "diagonal" && samples_.fewer) {
+      // Where neighbouring rows share no diagonals, rows from all over share still fewer.
+      Admission admission = ask_about(entry, *samples_.fewer);
+      if (!admission.ok) return admission;
+    }
+    Admission own = ask_about(entry, samples_.rows);
+    if (own.ok && entry.family == "ell" && samples_.with_longest) {
+      Admission more = ask_about(entry, *samples_.with_longest);
+      // One slice longer is no news; all rows longer is.
+      if (!more.ok || more.bytes > 2 * own.bytes) return more;
+    }
+    return own;
+  }
+
+  // Seconds that one thread takes for all that admit() does for the whole. Asked about before, so that code
+  // and tables are at hand.
+  double plan_seconds(const FormatEntry& entry) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (int run = 0; run < 2; ++run) {
+      const auto begin = std::chrono::steady_clock::now();
+      (void)entry.admit(*one_, samples_.rows.pattern, resolve_params(entry, {}), value_bytes_);
+      const auto taken = std::chrono::steady_clock::now() - begin;
+      least = std::min(least, std::chrono::duration<double>(taken).count());
+    }
+    return least / samples_.rows.share;
+  }
+
+ private:
+  Admission ask_about(const FormatEntry& entry, const PatternSample& sample) const {
+    Admission admission = entry.admit(*one_, sample.pattern, resolve_params(entry, {}), value_bytes_);
+    admission.bytes = static_cast<std::size_t>(std::llround(
+        static_cast<double>(admission.bytes) * samples_.bytes / csr_bytes(sample.pattern, value_bytes_)));
+    return admission;
+  }
+
+  ContextPtr one_;
+  const Samples& samples_;
+  std::size_t value_bytes_;
+};
+
+std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples, Space space,
+                                  bool deterministic, std::size_t value_bytes) {
+  const Survey survey(one, samples, value_bytes);
   std::vector<SwitchTarget> surveyed;
   for (const FormatEntry* entry : catalogue()) {
     if (!entry->traits.exact_values) continue;
@@ -129,19 +227,21 @@ std::vector<SwitchTarget> survey_sample(const ContextPtr& one, const PatternSamp
     if (std::none_of(kernels.begin(), kernels.end(), usable)) continue;
     const bool cuts_rows = entry->family == "row" || entry->family == "coordinate";
     const Admission admission =
-        !cuts_rows && uneven ? Admission::refuse(*uneven)
-                             : entry->admit(*one, sample.pattern, resolve_params(*entry, {}), value_bytes);
+        !cuts_rows && samples.uneven ? Admission::refuse(*samples.uneven) : survey.ask(*entry);
     SwitchTarget format;
     format.spec.entry = entry;
     format.admitted = admission.ok;
     if (admission.ok)
-      format.bytes = static_cast<std::size_t>(std::llround(static_cast<double>(admission.bytes) * scale));
-    else if (!cuts_rows && uneven)
-      format.why = *uneven;
+      format.bytes = admission.bytes;
+    else if (!cuts_rows && samples.uneven)
+      format.why = *samples.uneven;
     else
-      format.why = sample.share < 1 ? fmt::format("in a sample of {:.1f} % of the entries: {}",
-                                                  100 * sample.share, admission.reason)
-                                    : admission.reason;
+      format.why = samples.rows.share < 1 ? fmt::format("in a sample of {:.1f} % of the entries: {}",
+                                                        100 * samples.rows.share, admission.reason)
+                                          : admission.reason;
+    // Compressing depends on the columns as nothing else does, and is nearly all done in admit().
+    if (admission.ok && entry->family == "compressed" && space == Space::host)
+      format.plan_seconds = survey.plan_seconds(*entry);
     for (const Kernel& kernel : kernels) {
       if (!usable(kernel)) continue;
       format.spec.kernel = &kernel == &kernels.front() ? std::string_view() : kernel.name;
@@ -157,27 +257,31 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
                           int blocks) {
   if (pattern.space != Space::host)
     throw WrongSpace("a pattern in device memory cannot be sampled; give the one on the host");
-  if (blocks < 1 || entries < 1) throw BadArgument("a sample needs a block and an entry at least");
-  blocks = static_cast<int>(std::clamp<std::int64_t>(
-      entries * pattern.rows / (alignment * std::max<std::int64_t>(pattern.nonzeros, 1)), std::min(blocks, 3),
-      blocks));
-  if (pattern.nonzeros <= 2 * entries || pattern.rows <= 2 * alignment * blocks) return {pattern, 1};
-  const auto chosen = choose_blocks(pattern, entries, blocks);
-  auto pattern_of_sample = move_together(context, chosen, [&](std::int64_t i) { return pattern.row(i); });
-  if (!pattern_of_sample) return {pattern, 1};
-  PatternSample sample;
-  sample.pattern = std::move(*pattern_of_sample);
-  sample.share = static_cast<double>(sample.pattern.nonzeros) / static_cast<double>(pattern.nonzeros);
-  return sample;
+  const std::vector<Block> chosen = choose_blocks(pattern, entries, blocks);
+  if (chosen.empty()) return {pattern, 1};
+  return take(context, pattern, chosen);
 }
 
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
                                          std::size_t value_bytes) {
-  // One thread: the sample is so small that waking others would cost more.
+  if (pattern.space != Space::host)
+    throw WrongSpace("a pattern in device memory cannot be sampled; give the one on the host");
+  // One thread: the samples are so small that waking others would cost more.
   const ContextPtr one = Context::host(1);
-  const PatternSample sample = sample_rows(one, pattern);
-  const double scale = csr_bytes(pattern, value_bytes) / csr_bytes(sample.pattern, value_bytes);
-  return survey_sample(one, sample, scale, uneven_rows(pattern), space, deterministic, value_bytes);
+  std::vector<Block> blocks = choose_blocks(pattern, sampled_entries, sampled_blocks);
+  const LongestRow longest = longest_row(pattern);
+  Samples samples{blocks.empty() ? PatternSample{pattern, 1} : take(one, pattern, blocks)};
+  samples.bytes = csr_bytes(pattern, value_bytes);
+  samples.uneven = uneven_rows(pattern, longest.entries);
+  if (!blocks.empty()) {
+    const Block& first = blocks.front();
+    samples.fewer = take(one, pattern, {{first.first, std::min(first.first + grain, first.second)}});
+    if (!samples.uneven && 4 * longest.entries > 5 * longest_of(pattern, blocks)) {
+      add_block(blocks, longest.row, pattern.rows);
+      samples.with_longest = take(one, pattern, blocks);
+    }
+  }
+  return ask_all(one, samples, space, deterministic, value_bytes);
 }
 
 template <class T>
@@ -185,12 +289,12 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements) {
   const ContextPtr one = Context::host(1);
   constexpr int parts = 3;
   const std::int64_t rows = elements.rows();
-  std::vector<std::pair<std::int64_t, std::int64_t>> blocks{{0, rows}};
+  std::vector<Block> blocks{{0, rows}};
   if (rows > 2 * parts * alignment) {
     blocks.clear();
     for (int b = 0; b < parts; ++b) {
       const std::int64_t begin = (2 * b + 1) * rows / (2 * parts) / alignment * alignment;
-      blocks.emplace_back(begin, begin + alignment);
+      blocks.push_back({begin, begin + alignment});
     }
   }
   const SparsityPattern apart = elements.pattern_of_rows(blocks);
@@ -208,8 +312,11 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements) {
   else
     sample.pattern = apart;
   sample.share = static_cast<double>(apart.rows) / static_cast<double>(std::max<std::int64_t>(rows, 1));
-  return survey_sample(one, sample, sample.share > 0 ? 1 / sample.share : 1, uneven_rows(sample.pattern),
-                       elements.context()->space(), false, sizeof(T));
+  Samples samples{std::move(sample)};
+  const SparsityPattern& pattern = samples.rows.pattern;
+  samples.bytes = csr_bytes(pattern, sizeof(T)) * (samples.rows.share > 0 ? 1 / samples.rows.share : 1);
+  samples.uneven = uneven_rows(pattern, longest_row(pattern).entries);
+  return ask_all(one, samples, elements.context()->space(), false, sizeof(T));
 }
 template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&);
 template std::vector<SwitchTarget> survey_formats<double>(const ElementOperator<double>&);

@@ -19,17 +19,17 @@ struct PatternSample {
   double share = 1;         // of the entries of the whole
 };
 
-// At most about `entries` entries in `blocks` blocks, whose first rows are multiples of 192; the block with
-// the longest row is among them when that is longer than all others sampled. The whole pattern when it is not
-// much larger than that. Host patterns only. O(rows + entries) time: all row pointers are read, the columns
-// of the sample alone.
+// At most about `entries` entries in `blocks` blocks (more where 96 rows have more), whose first rows are
+// multiples of 192. The whole pattern when it is not much larger than that. Host patterns only. O(entries)
+// time: nothing else is read.
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
-                          std::int64_t entries = 8192, int blocks = 4);
+                          std::int64_t entries = 3072, int blocks = 4);
 
 // Every format of the catalogue with exact values, default parameters, and every kernel of it that this build
 // has in `space`, in the order of the catalogue. A format is asked by its own admit() about the sample (on
-// the host, whatever the space); bytes are scaled by those of csr. Host patterns only. With `deterministic`,
-// kernels that have that mode. Takes a few products at most.
+// the host, whatever the space), those that give all rows one length about the longest row as well; bytes are
+// scaled by those of csr. Host patterns only. With `deterministic`, kernels that have
+// that mode. Reads all row pointers, and columns of the sample alone: a product or two.
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
                                          bool deterministic = false, std::size_t value_bytes = 8);
 

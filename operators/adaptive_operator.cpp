@@ -207,9 +207,9 @@ void AdaptiveOperator<T>::build(Build& build) const {
   CsrMatrix<T> source = source_;
   std::size_t beside = build.beside;
   if (!source_assembled()) {
-    const Time begin = now();
+    const double begin = now();
     source = elements_->assemble(room(beside));
-    build.assemble_seconds = seconds_since(begin);
+    build.assemble_seconds = now() - begin;
     beside += source.bytes();
     build.assembled = source;
   }

@@ -39,6 +39,9 @@ struct SwitchTarget {
   bool admitted = true;
   std::string why;        // not admitted: the reason
   std::size_t bytes = 0;  // may be an estimate
+  // Seconds one thread of the host takes for the part of a conversion that was timed on a sample; 0: none
+  // was.
+  double plan_seconds = 0;
 };
 
 // One change of format that was done.

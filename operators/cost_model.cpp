@@ -12,7 +12,8 @@ constexpr double assembly_products = 40;  // of csr, where nothing was measured
 // How far two matrices may lie apart and still say something about each other: factors of two of the working
 // set, the mean row and the relative bytes. Chosen by leaving out one matrix at a time
 // (tests/operators/test_cost_model.cpp).
-constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scale = 0.12;
+constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scale = 0.12,
+                 changes_scale = 0.25;
 constexpr double base_weight = 0.02;  // of a matrix that is unlike in everything
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
@@ -43,8 +44,11 @@ double weight(const CostQuery& query, std::size_t bytes, const MeasuredMatrix& m
           ? std::log2(static_cast<double>(query.packed_bytes) / static_cast<double>(query.csr_bytes) *
                       static_cast<double>(reference.bytes) / static_cast<double>(theirs->bytes))
           : 0;
+  const double changes =
+      query.row_changes >= 0 && matrix.row_changes >= 0 ? query.row_changes - matrix.row_changes : 0;
   return base_weight + std::exp(-0.5 * (squared(size / size_scale) + squared(row / row_scale) +
-                                        squared(relative / bytes_scale) + squared(columns / packed_scale)));
+                                        squared(relative / bytes_scale) + squared(columns / packed_scale) +
+                                        squared(changes / changes_scale)));
 }
 
 struct Weighted {
@@ -65,6 +69,17 @@ double weighted_quantile(std::vector<Weighted> values) {
 }
 
 }  // namespace
+
+double row_changes(const SparsityPattern& pattern) {
+  constexpr std::int64_t windows = 32, rows_each = 32;
+  if (pattern.space != Space::host || pattern.rows < 2) return -1;
+  std::int64_t changes = 0, looked_at = 0;
+  const std::int64_t step = std::max<std::int64_t>(pattern.rows / windows, rows_each);
+  for (std::int64_t begin = 0; begin < pattern.rows; begin += step)
+    for (std::int64_t i = begin + 1; i < std::min(begin + rows_each, pattern.rows); ++i)
+      ++looked_at, changes += pattern.row_length(i) != pattern.row_length(i - 1);
+  return looked_at > 0 ? static_cast<double>(changes) / static_cast<double>(looked_at) : -1;
+}
 
 CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view format,
                                         std::size_t bytes) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <protean/core/context.hpp>
+#include <protean/core/csr.hpp>
 
 namespace protean {
 
@@ -27,6 +28,7 @@ struct MeasuredMatrix {
   Space space = Space::host;
   std::int64_t rows = 0, nonzeros = 0;
   std::vector<MeasuredFormat> formats;
+  double row_changes = -1;  // see below; -1: not known
 };
 
 // What a machine file holds. Written by `protean tune`.
@@ -46,7 +48,13 @@ struct CostQuery {
   // Of the matrix as sell-packed, which packs columns: how far they jump, and so how x is gathered. 0:
   // unknown.
   std::size_t packed_bytes = 0;
+  double row_changes = -1;
 };
+
+// The part of a matrix' rows that are not as long as the row before, from up to 1024 rows: where it is high,
+// loops over rows end unforeseen by the processor, which costs csr more than formats that know their rows by
+// slices. -1 for patterns in device memory or of fewer than two rows. Time O(1).
+double row_changes(const SparsityPattern& pattern);
 
 struct CostPrediction {
   bool known = false;          // false: the table has nothing on this format in this space
@@ -58,7 +66,8 @@ struct CostPrediction {
 // Time is bytes over bandwidth: those of the matrix and of x and y once each (8 (rows + cols)). A format's
 // bandwidth relative to that of csr on the same matrix is the weighted geometric mean over the measured
 // matrices, those most like the one asked about counting most: in the size of the working set (caches), the
-// mean length of rows (loop overheads), and the bytes of the format relative to csr (padding, packing).
+// mean length of rows and how often it changes (loop overheads), and the bytes of the format relative to csr
+// (padding, packing).
 // Conversions likewise, in products of csr. The formulas (2)-(4) of Reguly and Giles (InPar 2012) for the
 // traffic of x are not used: x costs csr and the format the same, and cancels to the extent that times are
 // scaled by the product measured in the running format.

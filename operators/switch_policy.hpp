@@ -37,7 +37,8 @@ struct SwitchCandidate {
 
 struct PolicyOptions {
   double worst_factor = 1.05;     // total time over time without changes, when the forecast keeps its word
-  double forecast_factor = 1.25;  // the same when it does not
+  double forecast_factor = 1.5;   // the same when it does not
+  double pessimism = 0.5;         // a product may take this many uncertainties more than predicted
   double payback = 1.0;           // what a forecast must promise, in prices
   double convert_margin = 1.25;   // a conversion is taken to need at most this many times what was predicted
   double hysteresis = 0.03;       // of an iteration: smaller gains are not worth a change
@@ -64,7 +65,9 @@ struct PolicyState {
   int switches = 0;                    // so far, without goings back
   BuildState build = BuildState::none;
   std::size_t building = 0;  // the candidate, where a build runs or is ready
-  double granted = 0;        // SwitchDecision::granted of the decision that began it
+  double granted = 0;        // SwitchDecision::granted of the decision that began it,
+  double price = 0;          // and its worst_seconds
+  double excess_before = 0;  // and its excess_seconds
 };
 
 enum class SwitchAction : unsigned char {

@@ -14,6 +14,7 @@ constexpr std::size_t most_means = 64;       // kept; older ones go
 constexpr std::int64_t first_look = 8;       // iteration
 constexpr int products_timed = 4;            // on a device
 constexpr double unlike_machine = 0.3;       // of predictions from another machine's times, relative
+constexpr double beyond_plan = 1.25;         // a whole conversion over the part that SwitchTarget times
 constexpr std::size_t most_decisions = 500;  // remembered
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
@@ -211,6 +212,7 @@ template <class T>
 CostQuery AutoSwitcher<T>::query() const {
   const CsrMatrix<T>& source = A_.source();
   CostQuery query{A_.rows(), source.nonzeros(), source.bytes()};
+  if (A_.source_assembled()) query.row_changes = row_changes(source.pattern);
   for (const SwitchCandidate& candidate : candidates_) {
     if (candidate.name == "sell-packed") query.packed_bytes = candidate.bytes;
     if (candidate.name != "csr" || A_.source_assembled()) continue;
@@ -221,27 +223,46 @@ CostQuery AutoSwitcher<T>::query() const {
   return query;
 }
 
+// The model's part of the predictions: it changes with the running format alone, and takes longer than a
+// product of a small matrix. Measured times scale it.
+template <class T>
+void AutoSwitcher<T>::estimate() {
+  if (estimated_) return;
+  estimated_ = true;
+  const SwitchCandidate& current = candidates_[current_];
+  const CostQuery asked = query();
+  // From element matrices the first change assembles, too.
+  assembly_ = {};
+  if (!A_.source_assembled()) assembly_ = model_.assembly(asked, current.name, current.bytes, 1);
+  estimates_.assign(candidates_.size(), {});
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const SwitchCandidate& candidate = candidates_[i];
+    if (!candidate.admitted) continue;
+    Estimate& e = estimates_[i];
+    e.cost = model_.relative(asked, candidate.name, candidate.bytes, current.name, current.bytes, 1);
+    // A table without element matrices: what its machine would do, as far as this one is like it.
+    if (!e.cost.known && A_.on_elements() && i != current_) {
+      e.cost = model_.absolute(asked, candidate.name, candidate.bytes);
+      e.cost.uncertainty = std::hypot(e.cost.uncertainty, unlike_machine);
+      e.relative = false;
+    }
+  }
+}
+
 template <class T>
 void AutoSwitcher<T>::predict() {
   const SwitchCandidate& current = candidates_[current_];
   if (!current.measured) return;
-  const CostQuery query = this->query();
-  // From element matrices the first change assembles, too.
-  double assembly = 0;
-  if (!A_.source_assembled())
-    if (const CostPrediction p = model_.assembly(query, current.name, current.bytes, current.product_seconds);
-        p.known)
-      assembly = p.convert_seconds;
+  estimate();
+  const double assembly = assembly_.known ? assembly_.convert_seconds * current.product_seconds : 0;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     SwitchCandidate& candidate = candidates_[i];
     if (!candidate.admitted || candidate.lost) continue;
-    CostPrediction p = model_.relative(query, candidate.name, candidate.bytes, current.name, current.bytes,
-                                       current.product_seconds);
-    // A table without element matrices: what its machine would do, as far as this one is like it.
-    if (!p.known && A_.on_elements() && i != current_) {
-      p = model_.absolute(query, candidate.name, candidate.bytes);
-      p.uncertainty = std::hypot(p.uncertainty, unlike_machine);
-    }
+    CostPrediction p = estimates_[i].cost;
+    if (estimates_[i].relative)
+      p.product_seconds *= current.product_seconds, p.convert_seconds *= current.product_seconds;
+    p.convert_seconds = std::max(p.convert_seconds, beyond_plan * targets_[i].plan_seconds /
+                                                        static_cast<double>(A_.context()->threads()));
     if (!p.known) {
       if (i == current_ || i == first_) continue;
       candidate.admitted = false;
@@ -291,6 +312,7 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
   state.remaining = forecast_.remaining(options_.goal, options_.max_iterations);
   state.candidates = candidates_, state.first = first_, state.current = current_;
   state.switches = switches_, state.build = build, state.building = building_, state.granted = granted_;
+  state.price = price_, state.excess_before = excess_before_;
   const SwitchDecision decision = decide(options_.policy, state);
   record(decision, info);
   act(decision, info.iteration);
@@ -304,6 +326,7 @@ void AutoSwitcher<T>::act(const SwitchDecision& decision, std::int64_t iteration
       return;
     case SwitchAction::begin:
       building_ = chosen, granted_ = decision.granted;
+      price_ = decision.worst_seconds, excess_before_ = decision.excess_seconds;
       if (options_.policy.overlapped) {
         A_.prepare(targets_[chosen].spec, decision.reason, iteration);
         build_running_ = true;
@@ -363,7 +386,7 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
   seen.ran = true, seen.bytes = candidates_[candidate].bytes = change.bytes_after;
   current_ = candidate, since_change_ = 0;
   candidates_[candidate].measured = false;
-  pace_.clear();
+  pace_.clear(), estimated_ = false;
   next_look_ = change.iteration + options_.policy.trial_products;
   if (on_switch)
     on_switch(fmt::format("iteration {}: {} -> {}, {} ({})", change.iteration, change.from, change.to, how,

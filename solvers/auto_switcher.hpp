@@ -25,7 +25,7 @@ struct AutoSwitchOptions {
   double goal = 1e-8;        // the relative residual at which the solve will stop
   double absolute_goal = 0;  // or the residual's 2-norm
   std::int64_t max_iterations = 10000;
-  double survey_seconds = 1.5e-3;  // what a survey is taken to cost where the solve waits for it
+  double survey_seconds = 0.3e-3;  // what a survey is taken to cost where the solve waits for it
 };
 
 // A decision worth telling: all that change something, and the first of several alike that do not.
@@ -90,6 +90,7 @@ class AutoSwitcher final : public SolveObserver {
   bool survey_ready();
   void measure();
   double time_products() const;
+  void estimate();
   void predict();
   CostQuery query() const;
   void look(const IterationInfo& info);
@@ -112,6 +113,14 @@ class AutoSwitcher final : public SolveObserver {
   std::vector<SwitchTarget> targets_;
   std::vector<SwitchCandidate> candidates_;
   std::vector<CandidateRecord> records_;
+  // Where a product of the running format takes one second, or (relative: false) as it is.
+  struct Estimate {
+    CostPrediction cost = {};
+    bool relative = true;
+  };
+  std::vector<Estimate> estimates_;
+  CostPrediction assembly_;
+  bool estimated_ = false;  // for the running format
   std::vector<DecisionRecord> decisions_;
 
   double made_, begun_ = -1, last_exit_ = 0, now_ = 0, stay_seconds_ = 0;
@@ -120,7 +129,7 @@ class AutoSwitcher final : public SolveObserver {
   Pace first_pace_, pace_;
   std::size_t first_ = 0, current_ = 0, building_ = 0;
   int switches_ = 0;
-  double granted_ = 0, conversion_scale_ = 1, products_per_iteration_ = 1;
+  double granted_ = 0, price_ = 0, excess_before_ = 0, conversion_scale_ = 1, products_per_iteration_ = 1;
   bool build_running_ = false;
 };
 

@@ -1,0 +1,75 @@
+// How the work of a CSR product is dealt to a GPU after Reguly and Giles: a rule in constant time, and a
+// tuner that tries other parameters in successive products of a running solve. Pure functions of numbers, no
+// GPU needed.
+//
+// Parameters: `coop` neighbouring threads work on a row, each group of them on `repeat` rows one after
+// another, in blocks of `block` threads; so there are rows / (block / coop * repeat) blocks, rounded up.
+// Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
+// doi 10.1109/InPar.2012.6339602, sections 5.4 (rule) and 6 (tuner).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace protean::formats {
+
+struct CsrLaunch {
+  int coop = 1;    // 1, 2, 4, 8, 16 or 32
+  int repeat = 1;  // 1 or more
+  int block = 128;
+  bool operator==(const CsrLaunch&) const = default;
+};
+
+// block 128; coop the smallest power of two above the square root of the mean row length, at most 32; the
+// largest repeat that leaves at least 1500 blocks, 1 where there are fewer in any case.
+CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
+
+// The run-time tuner. Ask for next(), run a product with it, tell measured() how long it took; so on until
+// done(), from when next() is the best there was. The steps of section 6:
+//   1. repeat is halved. A change of time above 5 %: step 3; else, and where repeat is 1: step 2.
+//   2. coop is doubled and block set to 192. Where that is faster coop is doubled further, else it is halved,
+//      while times fall.
+//   3. Where halving repeat was faster it is halved further, else doubled, while times fall.
+//   4. block is increased in steps of 32 up to 512 while times fall; where the first step is not faster,
+//      decreased down to 96 in single and 64 in double precision.
+// Steps 2 and 3 lead to step 4. What the paper leaves open is done so: where coop is halved in step 2, block
+// stays 192; each trial that is faster than the best before becomes the base of the next one; a launch that
+// the limits forbid counts as not faster.
+class CsrTuner {
+ public:
+  CsrTuner(const CsrLaunch& start, std::size_t value_bytes) noexcept;
+
+  const CsrLaunch& next() const noexcept { return trial_; }
+  const CsrLaunch& best() const noexcept { return best_; }
+  bool done() const noexcept { return stage_ == Stage::done; }
+  int measurements() const noexcept { return measurements_; }
+  // Seconds of a product with next(). Not called when done.
+  void measured(double seconds) noexcept;
+
+ private:
+  enum class Stage : unsigned char {
+    first,        // the fixed rule itself
+    halve_first,  // step 1
+    more_coop,    // step 2
+    less_coop,
+    less_repeat,  // step 3
+    more_repeat,
+    more_block,  // step 4
+    less_block,
+    done
+  };
+  bool try_next(Stage stage, CsrLaunch trial) noexcept;
+  void begin_coop() noexcept;
+  void less_coop() noexcept;
+  void begin_blocks() noexcept;
+  void less_block() noexcept;
+  void finish() noexcept;
+
+  CsrLaunch best_, trial_;
+  double best_seconds_ = 0;
+  int least_block_;
+  int measurements_ = 0;
+  bool grew_ = false;  // coop or block, in this step
+  Stage stage_ = Stage::first;
+};
+
+}  // namespace protean::formats
