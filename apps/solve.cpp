@@ -85,6 +85,9 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   return text;
 }
 
+// What a build on a processor of its own slows iterations down by: caches and memory are shared.
+constexpr double beside_spare_processor = 0.1;
+
 // The policy in this solve, and what it has been told.
 struct PolicyRun {
   ChosenMachine machine;
@@ -119,6 +122,11 @@ struct PolicyRun {
     // Beside the solve a build needs a processor of its own; a GPU has room.
     result.policy.overlapped = problem.schedule.overlapped.value_or(context.space() == Space::device ||
                                                                     context.threads() < machine_info().cores);
+    if (context.space() == Space::host && context.threads() < machine_info().cores) {
+      // One worker does alone what all threads would do while the solve waits, on a processor of its own.
+      result.policy.overlap_stretch = context.threads();
+      result.policy.overlap_slowdown = beside_spare_processor;
+    }
     const StoppingRule& rule = problem.solver.options.stopping;
     result.goal = rule.relative_tolerance, result.absolute_goal = rule.absolute_tolerance;
     result.max_iterations = rule.max_iterations;

@@ -159,8 +159,9 @@ struct Samples {
   // To ask about blocks takes ten times as long as anything else: all shapes are tried. Empty: ask about
   // `rows`.
   std::optional<PatternSample> fewer = {};
-  // With the longest row, where it is longer than those of the sample by a quarter or more.
+  // With the longest row, where it is so many times longer than those of the sample.
   std::optional<PatternSample> with_longest = {};
+  double longer = 1;
   double bytes = 0;                        // of the whole in csr
   std::optional<std::string> uneven = {};  // why formats that do not cut rows are not for it
 };
@@ -182,8 +183,10 @@ class Survey {
     Admission own = ask_about(entry, samples_.rows);
     if (own.ok && entry.family == "ell" && samples_.with_longest) {
       Admission more = ask_about(entry, *samples_.with_longest);
-      // One slice longer is no news; all rows longer is.
-      if (!more.ok || more.bytes > 2 * own.bytes) return more;
+      // Does it grow as the longest row does, or by a slice?
+      if (!more.ok ||
+          static_cast<double>(more.bytes) > 0.9 * samples_.longer * static_cast<double>(own.bytes))
+        return more;
     }
     return own;
   }
@@ -276,7 +279,10 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
   if (!blocks.empty()) {
     const Block& first = blocks.front();
     samples.fewer = take(one, pattern, {{first.first, std::min(first.first + grain, first.second)}});
-    if (!samples.uneven && 4 * longest.entries > 5 * longest_of(pattern, blocks)) {
+    const std::int64_t sampled = longest_of(pattern, blocks);
+    if (!samples.uneven && longest.entries > sampled) {
+      samples.longer =
+          static_cast<double>(longest.entries) / static_cast<double>(std::max<std::int64_t>(sampled, 1));
       add_block(blocks, longest.row, pattern.rows);
       samples.with_longest = take(one, pattern, blocks);
     }

@@ -12,7 +12,7 @@ constexpr std::size_t most_points = 2048;
 constexpr int groups = 32;         // points that median_slope() compares with each other
 constexpr std::int64_t least = 8;  // iterations before anything is said
 // Chosen on the recorded solves: see the bounds in tests/operators/test_forecast.cpp.
-constexpr double low_factor = 0.7, high_factor = 4, low_share_of_done = 3;
+constexpr double low_factor = 0.5, high_factor = 4, low_share_of_done = 1.5;
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -14,6 +14,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,8 +67,8 @@ struct PolicyState {
   BuildState build = BuildState::none;
   std::size_t building = 0;  // the candidate, where a build runs or is ready
   double granted = 0;        // SwitchDecision::granted of the decision that began it,
-  double price = 0;          // and its worst_seconds
-  double excess_before = 0;  // and its excess_seconds
+  double price = std::numeric_limits<double>::infinity();  // and its worst_seconds
+  double excess_before = 0;                                // and its excess_seconds
 };
 
 enum class SwitchAction : unsigned char {

@@ -231,9 +231,6 @@ void AutoSwitcher<T>::estimate() {
   estimated_ = true;
   const SwitchCandidate& current = candidates_[current_];
   const CostQuery asked = query();
-  // From element matrices the first change assembles, too.
-  assembly_ = {};
-  if (!A_.source_assembled()) assembly_ = model_.assembly(asked, current.name, current.bytes, 1);
   estimates_.assign(candidates_.size(), {});
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const SwitchCandidate& candidate = candidates_[i];
@@ -254,7 +251,13 @@ void AutoSwitcher<T>::predict() {
   const SwitchCandidate& current = candidates_[current_];
   if (!current.measured) return;
   estimate();
-  const double assembly = assembly_.known ? assembly_.convert_seconds * current.product_seconds : 0;
+  // From element matrices the first change assembles, too.
+  double assembly = 0;
+  if (!A_.source_assembled())
+    if (const CostPrediction p =
+            model_.assembly(query(), current.name, current.bytes, current.product_seconds);
+        p.known)
+      assembly = p.convert_seconds;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     SwitchCandidate& candidate = candidates_[i];
     if (!candidate.admitted || candidate.lost) continue;

@@ -119,7 +119,6 @@ class AutoSwitcher final : public SolveObserver {
     bool relative = true;
   };
   std::vector<Estimate> estimates_;
-  CostPrediction assembly_;
   bool estimated_ = false;  // for the running format
   std::vector<DecisionRecord> decisions_;
 

@@ -166,8 +166,10 @@ TEST_F(FemCommand, ThePolicyIsExplainedFromElementMatricesToo) {
   EXPECT_EQ(r["switches"][0]["from"], "lma-atomic");
   EXPECT_EQ(r["switches"][0]["to"], "sell-packed");
   EXPECT_GT(r["switches"][0]["assemble_seconds"].get<double>(), 0);
-  ASSERT_GE(r["decisions"].size(), 1u);
-  EXPECT_EQ(r["decisions"][0]["action"], "begin");
+  // The first may be to wait for a forecast.
+  bool begun = false;
+  for (const json& d : r["decisions"]) begun = begun || d["action"] == "begin";
+  EXPECT_TRUE(begun);
   bool own = false;
   for (const json& c : r["policy"]["candidates"]) {
     if (c["format"] != "lma-atomic") continue;

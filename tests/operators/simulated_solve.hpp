@@ -117,7 +117,8 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
           break;
         case SwitchAction::begin:
           ++outcome.begun;
-          state.granted = decision.granted;
+          state.granted = decision.granted, state.price = decision.worst_seconds;
+          state.excess_before = decision.excess_seconds;
           outcome.forecast_used |= decision.granted > options.worst_factor;
           if (options.overlapped) {
             state.build = BuildState::running, state.building = chosen;

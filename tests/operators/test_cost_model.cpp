@@ -116,7 +116,38 @@ TEST(CostModel, HostMatricesLeftOutOfTheTable) {
   RecordProperty("product", std::to_string(errors.median(errors.product)));
   RecordProperty("convert", std::to_string(errors.median(errors.convert)));
   EXPECT_LT(errors.median(errors.product), 0.15);
-  EXPECT_LT(errors.median(errors.convert), 0.4);
+  // Of a part of the table conversions went into fresh memory, of another not.
+  EXPECT_LT(errors.median(errors.convert), 0.45);
+}
+
+// Where rows are as long as their neighbours, csr gains less from another format than where they are not.
+TEST(CostModel, HowOftenRowsChangeTellsMatricesApart) {
+  MeasuredMatrix even = ideal(1000, 7), uneven = ideal(1000, 7);
+  even.row_changes = 0.02, uneven.row_changes = 0.95;
+  for (MeasuredFormat& f : uneven.formats)
+    if (f.format == "csr") f.product_seconds *= 2;
+  const MachineTable table{"test", {even, uneven}};
+  const CostModel model(table, Space::host);
+  const auto gain = [&](double changes) {
+    return model.relative({1000, 7000, 84000, 0, changes}, "dia", 56000, "csr", 84000, 1).product_seconds;
+  };
+  EXPECT_NEAR(gain(0.02), 0.72, 0.02);
+  EXPECT_NEAR(gain(0.95), 0.36, 0.02);
+  EXPECT_GT(gain(-1), gain(0.95));
+  EXPECT_LT(gain(-1), gain(0.02));
+}
+
+TEST(CostModel, RowChangesOfAPattern) {
+  const auto of = [](std::vector<std::int32_t> ptr) {
+    SparsityPattern pattern;
+    pattern.rows = std::ssize(ptr) - 1, pattern.nonzeros = ptr.back(), pattern.cols = 100;
+    pattern.row_ptr.p32 = ptr.data();
+    return row_changes(pattern);
+  };
+  EXPECT_EQ(of({0, 3, 6, 9, 12, 15}), 0);
+  EXPECT_EQ(of({0, 3, 7, 10, 14, 17}), 1);
+  EXPECT_EQ(of({0, 3, 6, 9, 13, 17}), 0.25);
+  EXPECT_EQ(of({0, 5}), -1) << "one row";
 }
 
 TEST(CostModel, AnAssemblyIsPricedByTheTableOrElseInProducts) {

@@ -34,7 +34,7 @@ TEST(SwitchPolicy, ALongSolveChangesOnTheForecast) {
   const SwitchDecision decision = Situation().decide();
   EXPECT_EQ(decision.action, SwitchAction::begin);
   EXPECT_EQ(decision.candidate, 1U);
-  EXPECT_EQ(decision.granted, 1.25);
+  EXPECT_EQ(decision.granted, 1.5);
   EXPECT_NEAR(decision.gain_seconds, 0.3, 1e-12);
   EXPECT_NEAR(decision.cost_seconds, 11.7, 1e-12);  // and two products of the check
   EXPECT_NE(decision.reason.find("500 iterations remain"), std::string::npos) << decision.reason;
@@ -62,7 +62,7 @@ TEST(SwitchPolicy, StaysWhenFewIterationsRemainWhateverTheAccountAllows) {
 
 TEST(SwitchPolicy, AGoodForecastDoesNotBeginBeforeTheSecondBoundAllowsIt) {
   Situation s;
-  s.state.iteration = 20, s.state.seconds = s.state.stay_seconds = 26;  // a quarter: 6.5 s
+  s.state.iteration = 20, s.state.seconds = s.state.stay_seconds = 26;  // half: 13 s
   s.state.remaining = {1e6, 1e6, 1e6, true};
   EXPECT_EQ(s.decide().action, SwitchAction::stay);
 }
@@ -133,6 +133,23 @@ TEST(SwitchPolicy, WatchesABuildAndCancelsItWhenItBecomesTooDear) {
   s.state.seconds = s.state.stay_seconds + 6;  // 5 % are 6.5 s, and the check takes 1.7 s
   EXPECT_EQ(s.decide().action, SwitchAction::cancel);
   s.state.granted = 1.25;
+  EXPECT_EQ(s.decide().action, SwitchAction::stay);
+  s.state.price = 5, s.state.excess_before = 2;
+  EXPECT_EQ(s.decide().action, SwitchAction::stay) << "4 of the 5 s it was to cost at most";
+  s.state.excess_before = 0;
+  const SwitchDecision decision = s.decide();
+  EXPECT_EQ(decision.action, SwitchAction::cancel);
+  EXPECT_NE(decision.reason.find("more than the 5 s it was to cost at most"), std::string::npos)
+      << decision.reason;
+}
+
+// How pessimistic a prediction is taken decides what a forecast must promise.
+TEST(SwitchPolicy, AnUncertainProductNeedsABetterForecast) {
+  Situation s;
+  s.candidates[1].uncertainty = 0.2;
+  s.state.remaining = {80, 1000, 4000, true};  // save 24 s as predicted, 18 s by half the uncertainty
+  EXPECT_EQ(s.decide().action, SwitchAction::begin);
+  s.options.pessimism = 2;  // by twice it the format is hardly faster
   EXPECT_EQ(s.decide().action, SwitchAction::stay);
 }
 
@@ -338,7 +355,7 @@ TEST(SwitchPolicySimulated, AForecastThatKeepsItsPromiseCostsNothing) {
     World world;
     world.rest = uniform(0, 1);
     const double product = uniform(0.4, 0.95), convert = uniform(1, 40);
-    world.formats = {{1, 0, 1, 0}, {product, convert, product * uniform(0.85, 1.15), convert}};
+    world.formats = {{1, 0, 1, 0}, {product, convert, product * uniform(0.96, 1.15), convert}};
     world.iterations = static_cast<std::int64_t>(std::exp(uniform(2.5, 7)));
     const auto n = static_cast<double>(world.iterations);
     world.residual = [=](std::int64_t k) { return std::pow(1e-8, static_cast<double>(k) / n); };
