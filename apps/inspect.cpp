@@ -16,6 +16,7 @@
 #include "core/error.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/ordering.hpp"
+#include "core/parallel.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
@@ -128,11 +129,18 @@ Inspection look(const ContextPtr& host, const CsrMatrix<double>& csr) {
   const Clock clock;
   result.statistics = statistics(*host, csr.pattern);
   const bool square = csr.rows() == csr.cols();
-  result.asymmetry = square ? asymmetry(*host, csr) : 0;
-  if (square && csr.rows() > 0)
-    result.reordered_bandwidth = bandwidth_of(csr.pattern, reverse_cuthill_mckee(csr.pattern));
-  result.lengths = length_histogram(csr.pattern);
-  result.picture = picture_of(csr.pattern, 96, 128);
+  // The ordering is the work of one thread; what else can be done by one goes beside it.
+  const ContextPtr alone = Context::host(1);
+  parallel(std::min(host->threads(), 2), [&](int part, int parts) {
+    if (part == 0 && square && csr.rows() > 0)
+      result.reordered_bandwidth = bandwidth_of(
+          csr.pattern, reverse_cuthill_mckee(csr.pattern, result.statistics.structurally_symmetric));
+    if (part == parts - 1) {
+      result.asymmetry = square ? asymmetry(*alone, csr) : 0;
+      result.lengths = length_histogram(csr.pattern);
+      result.picture = picture_of(csr.pattern, 96, 128);
+    }
+  });
   for (const FormatEntry* entry : catalogue())
     result.formats.push_back(
         {entry, entry->admit(*host, csr.pattern, resolve_params(*entry, {}), sizeof(double))});

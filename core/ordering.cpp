@@ -34,11 +34,11 @@ Adjacency transposed(const SparsityPattern& p) {
 
 class CuthillMcKee {
  public:
-  explicit CuthillMcKee(const SparsityPattern& pattern)
-      : p_(pattern),
-        transposed_(transposed(pattern)),
-        level_(static_cast<std::size_t>(pattern.rows), unseen) {
+  CuthillMcKee(const SparsityPattern& pattern, bool known_symmetric)
+      : p_(pattern), level_(static_cast<std::size_t>(pattern.rows), unseen) {
     queue_.reserve(static_cast<std::size_t>(pattern.rows));
+    if (known_symmetric) return;
+    transposed_ = transposed(pattern);
     for (std::int64_t i = 0; i < pattern.rows; ++i)
       symmetric_ = symmetric_ && std::ranges::equal(pattern.row(i), transposed_.of(i));
   }
@@ -122,11 +122,11 @@ class CuthillMcKee {
 
 }  // namespace
 
-std::vector<std::int32_t> reverse_cuthill_mckee(const SparsityPattern& pattern) {
+std::vector<std::int32_t> reverse_cuthill_mckee(const SparsityPattern& pattern, bool known_symmetric) {
   if (pattern.rows != pattern.cols)
     throw ShapeMismatch(fmt::format("the pattern is {} x {}; reverse Cuthill-McKee orders square ones",
                                     pattern.rows, pattern.cols));
-  return CuthillMcKee(pattern).order();
+  return CuthillMcKee(pattern, known_symmetric).order();
 }
 
 std::int64_t bandwidth_of(const SparsityPattern& pattern, const std::vector<std::int32_t>& order) {

@@ -53,20 +53,28 @@ std::int64_t with_neighbour(std::span<const std::int32_t> row, std::span<const s
 }
 
 // Distinct values of column / size over `size` rows: a merge, so it needs no memory.
-std::int64_t blocks_of(const SparsityPattern& p, std::int64_t first, std::int64_t size) {
-  std::array<std::int64_t, 4> at{}, end{};
-  for (std::int64_t i = 0; i < size; ++i) {
-    const bool inside = first + i < p.rows;
-    at[i] = inside ? p.row_ptr[first + i] : 0, end[i] = inside ? p.row_ptr[first + i + 1] : 0;
+template <int size>
+std::int64_t blocks_of(const SparsityPattern& p, std::int64_t first) {
+  constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+  const std::int32_t *at[size], *end[size];
+  std::int32_t block = none;
+  for (int i = 0; i < size; ++i) {
+    at[i] = end[i] = nullptr;
+    if (first + i >= p.rows) continue;
+    const auto row = p.row(first + i);
+    at[i] = row.data(), end[i] = row.data() + row.size();
+    if (at[i] < end[i]) block = std::min(block, *at[i] / size);
   }
-  for (std::int64_t count = 0;; ++count) {
-    std::int64_t block = std::numeric_limits<std::int64_t>::max();
-    for (std::int64_t i = 0; i < size; ++i)
-      if (at[i] < end[i]) block = std::min(block, p.col[at[i]] / size);
-    if (block == std::numeric_limits<std::int64_t>::max()) return count;
-    for (std::int64_t i = 0; i < size; ++i)
-      while (at[i] < end[i] && p.col[at[i]] < (block + 1) * size) ++at[i];
+  std::int64_t count = 0;
+  for (; block != none; ++count) {
+    const std::int64_t border = (std::int64_t{block} + 1) * size;
+    block = none;
+    for (int i = 0; i < size; ++i) {
+      while (at[i] < end[i] && *at[i] < border) ++at[i];
+      if (at[i] < end[i]) block = std::min(block, *at[i] / size);
+    }
   }
+  return count;
 }
 
 class Pass {
@@ -77,8 +85,9 @@ class Pass {
   Counts rows(std::int64_t begin, std::int64_t end) const {
     Counts counts;
     for (std::int64_t r = begin; r < end; ++r) row(r, counts);
-    for (std::int64_t size = 2; size <= 4; ++size)
-      for (std::int64_t r = begin; r < end; r += size) counts.blocks[size - 2] += blocks_of(p_, r, size);
+    for (std::int64_t r = begin; r < end; r += 2) counts.blocks[0] += blocks_of<2>(p_, r);
+    for (std::int64_t r = begin; r < end; r += 3) counts.blocks[1] += blocks_of<3>(p_, r);
+    for (std::int64_t r = begin; r < end; r += 4) counts.blocks[2] += blocks_of<4>(p_, r);
     return counts;
   }
 
@@ -244,8 +253,10 @@ double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
   const SparsityPattern& p = matrix.pattern;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (p.rows != p.cols) return infinity;
+  // Every entry above the diagonal is held against its mirror; those below are only counted.
   struct Largest {
     double difference = 0, value = 0;
+    std::int64_t above = 0, below = 0;
   };
   const int workers = useful_parts(context, p.nonzeros);
   const auto borders = balanced_row_borders(p, workers);
@@ -254,26 +265,32 @@ double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
     Largest mine;
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
       for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k) {
+        const auto value = static_cast<double>(matrix.values[k]);
+        mine.value = std::max(mine.value, std::abs(value));
+        mine.below += p.col[k] < r;
+        if (p.col[k] < r) continue;
+        mine.above += p.col[k] > r;
         const auto mirror = p.row(p.col[k]);
         const auto found = std::lower_bound(mirror.begin(), mirror.end(), static_cast<std::int32_t>(r));
         if (found == mirror.end() || *found != r) {
           mine.difference = infinity;
           break;
         }
-        const auto a = static_cast<double>(matrix.values[k]);
+        const double a = value;
         const auto b = static_cast<double>(matrix.values[p.row_ptr[p.col[k]] + (found - mirror.begin())]);
         // Written so that NaN counts as different.
         const double difference = a == b ? 0 : std::abs(a - b);
         if (!(difference <= mine.difference))
           mine.difference = std::isnan(difference) ? infinity : difference;
-        mine.value = std::max(mine.value, std::abs(a));
       }
     parts[part] = mine;
   });
   Largest all;
   for (const Largest& part : parts) {
     all.difference = std::max(all.difference, part.difference), all.value = std::max(all.value, part.value);
+    all.above += part.above, all.below += part.below;
   }
+  if (all.above != all.below) return infinity;
   return all.difference == 0 ? 0 : all.difference == infinity ? infinity : all.difference / all.value;
 }
 template double asymmetry(const Context&, const CsrMatrix<float>&);

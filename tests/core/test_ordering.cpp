@@ -29,6 +29,11 @@ CsrMatrix<double> shuffled(const CsrMatrix<double>& matrix, unsigned seed) {
   return csr_from_triplets<double>(test_context(), matrix.rows(), matrix.cols(), triplets);
 }
 
+TEST(ReverseCuthillMcKee, KnowingTheSymmetryChangesNothing) {
+  const auto a = generate(test_context(), "graph-laplacian", {{"n", 3000}});
+  EXPECT_EQ(reverse_cuthill_mckee(a.pattern, true), reverse_cuthill_mckee(a.pattern));
+}
+
 TEST(ReverseCuthillMcKee, FindsTheBandOfAShuffledOne) {
   const CsrMatrix<double> band = generate(test_context(), "banded", {{"n", 500}, {"lower", 3}, {"upper", 3}});
   const CsrMatrix<double> matrix = shuffled(band, 7);
