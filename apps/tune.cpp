@@ -110,12 +110,17 @@ class Tuner {
 
   void announce(std::size_t left) const {
     if (arguments_.quiet) return;
-    print(fmt::format("{}: {} measurements on {}{}, at most {}; Ctrl-C keeps what is done\n",
-                      arguments_.output, left, table_.machine,
-                      table_.matrices.empty()
-                          ? ""
-                          : fmt::format(" ({} matrices are there already)", table_.matrices.size()),
-                      duration(arguments_.budget)));
+    if (left == 0) return print(fmt::format("{}: all is measured already\n", arguments_.output));
+    // Each measurement may have its part of the budget, and takes no more than is of use.
+    const double useful = static_cast<double>(left) * most_product_seconds / product_share;
+    print(fmt::format(
+        "{}: {} measurements on {}{}, {}; Ctrl-C keeps what is done\n", arguments_.output, left,
+        table_.machine,
+        table_.matrices.empty() ? ""
+                                : fmt::format(" ({} matrices are there already)", table_.matrices.size()),
+        useful < arguments_.budget
+            ? fmt::format("about {} of the {} allowed", duration(useful), duration(arguments_.budget))
+            : fmt::format("about {}, which the budget allows", duration(arguments_.budget))));
   }
 
   void measure_matrix(const TuneCase& one, const ContextPtr& context) {
