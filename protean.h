@@ -80,10 +80,10 @@ protean_status protean_matrix_set_format(protean_matrix* matrix, const char* for
 /* New numbers for the same entries: in the order of the caller's CSR arrays (for csr itself the array is used
  * in place from now on), or element matrices as given before. */
 protean_status protean_matrix_update_values(protean_matrix* matrix, const double* values);
-/* Debug mode: from now on each solve and each change of format first reads the caller's CSR arrays as far as they are
- * still used where they lie, and fails with PROTEAN_ARRAYS_CHANGED, naming array and entries, when one was freed or
- * changed without protean_matrix_update_values(), which checks that the pattern is the same. Costs a pass over the
- * arrays each time. Element matrices are copied, so there is nothing to watch. */
+/* Debug mode: from now on each solve and each change of format first reads the caller's CSR arrays as far as
+ * they are still used where they lie, and fails with PROTEAN_ARRAYS_CHANGED, naming array and entries, when
+ * one was freed or changed without protean_matrix_update_values(), which checks that the pattern is the same.
+ * Costs a pass over the arrays each time. Element matrices are copied, so there is nothing to watch. */
 protean_status protean_matrix_watch(protean_matrix* matrix);
 /* y := alpha A x + beta y; with beta = 0, y is not read. */
 protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, const double* x, double beta,

@@ -7,8 +7,8 @@
 namespace protean {
 
 // `rows` consecutive rows of a matrix, from row `first` on. Row first + i has the entries row_ptr[i] ..
-// row_ptr[i+1] - 1, counted as `row_ptr[0]` says; col and values point at the first of the stretch, that is at
-// entry row_ptr[0]. Valid during the call only.
+// row_ptr[i+1] - 1, counted as `row_ptr[0]` says; col and values point at the first of the stretch, that is
+// at entry row_ptr[0]. Valid during the call only.
 struct RowStretch {
   std::int64_t first = 0, rows = 0;
   RowPointers row_ptr;
@@ -18,8 +18,8 @@ struct RowStretch {
   std::int64_t entries() const noexcept { return row_ptr[rows] - row_ptr[0]; }
 };
 
-// What takes a matrix so: begin() once, then take() for stretches that follow one another without a gap, until
-// all rows have been there.
+// What takes a matrix so: begin() once, then take() for stretches that follow one another without a gap,
+// until all rows have been there.
 class RowReceiver {
  public:
   virtual ~RowReceiver() = default;
