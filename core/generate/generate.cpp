@@ -204,11 +204,11 @@ CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind, con
 }
 
 void generate_rows(const ContextPtr& context, std::string_view kind, const GeneratorParams& params,
-                   RowReceiver& receiver, std::int64_t entries) {
-  if (entries < 1)
-    throw BadArgument(fmt::format("generate_rows: {} entries in a stretch; 1 at least", entries));
+                   RowReceiver& receiver, std::int64_t stretch) {
+  if (stretch < 1)
+    throw BadArgument(fmt::format("generate_rows: {} entries in a stretch; 1 at least", stretch));
   const GeneratorEntry& entry = find_generator(kind);
-  (void)entry.make({context, &receiver, entries}, complete_params(entry, params));
+  (void)entry.make({context, &receiver, stretch}, complete_params(entry, params));
 }
 
 }  // namespace protean

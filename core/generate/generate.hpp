@@ -53,11 +53,11 @@ CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind,
                            const GeneratorParams& params = {});
 
 // The same matrix, bit for bit, without ever being in memory: receiver.begin(), then its rows in stretches of
-// about `entries` entries (more where a single row, or in `artificial` some rows that depend on each other,
+// about `stretch` entries (more where a single row, or in `artificial` some rows that depend on each other,
 // have more), each made by all threads. Besides a stretch there are in memory: of artificial 4 bytes a row
 // and 8 bytes a column and thread, of graph-laplacian and random-spd the graph. Throws what generate() and
 // the receiver throw.
 void generate_rows(const ContextPtr& context, std::string_view kind, const GeneratorParams& params,
-                   RowReceiver& receiver, std::int64_t entries = std::int64_t{1} << 22);
+                   RowReceiver& receiver, std::int64_t stretch = std::int64_t{1} << 22);
 
 }  // namespace protean
