@@ -19,11 +19,11 @@
 // 3. With forecast_factor = worst_factor the forecast is never relied on, and 2. holds always.
 //
 // Assumption P, for a build while the solve waits: it takes at most convert_margin times what was predicted.
-// For a build beside the solve nothing need be trusted: it is cancelled when it has cost W, and when E +
-// (check, trial, way back) reaches the bound it was begun on, so both are exceeded by no more than the
-// slowdown between two looks. For both: a product of the new format takes at most 1 + 2 uncertainty times
-// what was predicted. Where it takes longer, the trial adds trial_products times the difference to E, once a
-// change, before the policy goes back.
+// For a build beside the solve nothing need be trusted: it is cancelled when E + (check, trial, way back)
+// reaches the bound it was begun on and, where that is the forecast's, when it has cost W. So both are
+// exceeded by no more than the slowdown between two looks. For both: a product of the new format takes at
+// most 1 + 2 uncertainty times what was predicted. Where it takes longer, the trial adds trial_products times
+// the difference to E, once a change, before the policy goes back.
 #include "operators/switch_policy.hpp"
 
 #include <fmt/format.h>
@@ -116,8 +116,11 @@ class Decider {
   SwitchDecision watch_build() const {
     const SwitchCandidate& candidate = state_.candidates[state_.building];
     const Offer o = offer(candidate);
-    // Dearer than it was said to be at the worst: what it was begun on does not hold.
-    if (const double spent = excess() - state_.excess_before; spent > state_.price)
+    // Begun on the forecast and dearer than it was said to be at the worst: what it was begun on does not
+    // hold. On the account nothing was promised but the account, and a build near its end is worth waiting
+    // for.
+    const double spent = excess() - state_.excess_before;
+    if (state_.granted > options_.worst_factor && spent > state_.price)
       return answer(SwitchAction::cancel, state_.building, o,
                     fmt::format("building {} has cost {}, more than the {} it was to cost at most",
                                 candidate.name, time(spent), time(state_.price)),

@@ -141,6 +141,9 @@ TEST(SwitchPolicy, WatchesABuildAndCancelsItWhenItBecomesTooDear) {
   EXPECT_EQ(decision.action, SwitchAction::cancel);
   EXPECT_NE(decision.reason.find("more than the 5 s it was to cost at most"), std::string::npos)
       << decision.reason;
+  s.state.granted = 1.05, s.state.seconds = s.state.stay_seconds + 3, s.state.price = 2;
+  EXPECT_EQ(s.decide().action, SwitchAction::stay)
+      << "begun on the account, which allows 6.5 s less the check";
 }
 
 // How pessimistic a prediction is taken decides what a forecast must promise.
