@@ -48,7 +48,7 @@ std::int64_t power_law_length(std::int64_t row, double exponent, std::int64_t mo
 CsrMatrix<double> webbase(const ContextPtr& context) {
   constexpr std::int64_t n = 1000000;
   const auto length = [](std::int64_t row) { return power_law_length(row, 1.38, 4700); };
-  return fill_rows(context, "webbase-like", n, length,
+  return fill_rows(RowTarget{.context = context}, "webbase-like", n, length,
                    [&](std::int64_t row, std::int32_t* col, double* value) {
                      const std::int64_t count = length(row), window = std::max<std::int64_t>(100, 2 * count);
                      const std::int64_t begin = std::clamp<std::int64_t>(row - window / 2, 0, n - window);
@@ -76,28 +76,30 @@ CsrMatrix<double> wiki_talk(const ContextPtr& context) {
   const auto length = [](std::int64_t row) {
     return random_at(row, 900000) < 0.062 ? power_law_length(row, 0.83, 100000) : std::int64_t{0};
   };
-  return fill_rows(
-      context, "wiki-Talk-like", n, length, [&](std::int64_t row, std::int32_t* col, double* value) {
-        const std::int64_t count = length(row);
-        if (count == 0) return;
-        std::int64_t least = 0;
-        for (std::int64_t k = 0; k < count; ++k) {
-          const double u = (static_cast<double>(k) + random_at(row, k)) / static_cast<double>(count);
-          const auto rank = static_cast<std::int64_t>(u * u * static_cast<double>(n));
-          const std::int64_t c = std::min(std::max(rank, least), n - (count - k));
-          least = c + 1;
-          col[k] = static_cast<std::int32_t>(c * stride % n);
-        }
-        std::sort(col, col + count);
-        set_values(row, count, col, value);
-      });
+  return fill_rows(RowTarget{.context = context}, "wiki-Talk-like", n, length,
+                   [&](std::int64_t row, std::int32_t* col, double* value) {
+                     const std::int64_t count = length(row);
+                     if (count == 0) return;
+                     std::int64_t least = 0;
+                     for (std::int64_t k = 0; k < count; ++k) {
+                       const double u =
+                           (static_cast<double>(k) + random_at(row, k)) / static_cast<double>(count);
+                       const auto rank = static_cast<std::int64_t>(u * u * static_cast<double>(n));
+                       const std::int64_t c = std::min(std::max(rank, least), n - (count - k));
+                       least = c + 1;
+                       col[k] = static_cast<std::int32_t>(c * stride % n);
+                     }
+                     std::sort(col, col + count);
+                     set_values(row, count, col, value);
+                   });
 }
 
 // Five entries a row: the first column, the diagonal and three near it; two rows are nearly full.
 CsrMatrix<double> full_rows(const ContextPtr& context, std::int64_t n, std::int64_t full) {
   const auto is_full = [=](std::int64_t row) { return row == n / 3 || row == n / 3 * 2; };
   return fill_rows(
-      context, "full-rows", n, [=](std::int64_t row) { return is_full(row) ? full : 5; },
+      RowTarget{.context = context}, "full-rows", n,
+      [=](std::int64_t row) { return is_full(row) ? full : 5; },
       [=](std::int64_t row, std::int32_t* col, double* value) {
         const std::int64_t count = is_full(row) ? full : 5, window = is_full(row) ? n - 1 : n / 100;
         *col = 0;
@@ -109,7 +111,7 @@ CsrMatrix<double> full_rows(const ContextPtr& context, std::int64_t n, std::int6
 CsrMatrix<double> random_gather(const ContextPtr& context) {
   constexpr std::int64_t n = 2000000, count = 10;
   return fill_rows(
-      context, "random-10", n, [](std::int64_t) { return count; },
+      RowTarget{.context = context}, "random-10", n, [](std::int64_t) { return count; },
       [](std::int64_t row, std::int32_t* col, double* value) {
         spread(row, count, 0, n, col);
         set_values(row, count, col, value);
@@ -122,7 +124,8 @@ CsrMatrix<double> permuted(const ContextPtr& context, const CsrMatrix<double>& A
   std::vector<std::int32_t> place(order.size());
   for (std::size_t r = 0; r < order.size(); ++r) place[order[r]] = static_cast<std::int32_t>(r);
   return fill_rows(
-      context, "permuted", A.rows(), [&](std::int64_t row) { return A.pattern.row_length(order[row]); },
+      RowTarget{.context = context}, "permuted", A.rows(),
+      [&](std::int64_t row) { return A.pattern.row_length(order[row]); },
       [&](std::int64_t row, std::int32_t* col, double* value) {
         std::int64_t count = 0;
         for (const std::int32_t c : A.pattern.row(order[row])) col[count++] = place[c];
