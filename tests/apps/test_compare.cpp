@@ -95,7 +95,7 @@ void expect_same_numbers(const std::string& csv, const Json& report) {
     const std::vector<std::string> row = fields(line);
     ASSERT_EQ(row.size(), names.size()) << line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (names[i] == "format") { EXPECT_EQ(row[i], v["format"]); }
+      if (names[i] == "format") { EXPECT_EQ(row[i], v["format"].get<std::string>()); }
       if (names[i] == "deterministic") { EXPECT_EQ(row[i] == "yes", v["deterministic"].get<bool>()); }
       const auto place = places.find(names[i]);
       if (place == places.end() || v["status"] == "refused") continue;
