@@ -277,6 +277,7 @@ int solve(const SolveArguments& arguments) {
   if (!arguments.quiet) {
     std::string text = summary(record);
     if (arguments.explain) {
+      (void)adaptive->wait_prepared();  // a cancelled build would disturb the times
       record.policy.real = adaptive->elements()
                                ? measure_candidates(*adaptive->elements(), context, policy->targets)
                                : measure_candidates(source, context, policy->targets);

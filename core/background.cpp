@@ -32,10 +32,16 @@ void checkpoint() {
     throw Cancelled("background work was asked to end");
 }
 
+void checkpoint(std::size_t bytes) {
+  checkpoint();
+  if (current && current->allocated) current->allocated->fetch_add(bytes, std::memory_order_relaxed);
+}
+
 }  // namespace detail
 
-BackgroundWork::BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers)
-    : context_(std::move(context)), state_{context_.get(), &cancel, workers, nullptr} {
+BackgroundWork::BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers,
+                               std::atomic<std::size_t>* allocated)
+    : context_(std::move(context)), state_{context_.get(), &cancel, workers, nullptr, allocated} {
   if (workers < 1)
     throw BadArgument("background work was given " + std::to_string(workers) +
                       " threads; it needs 1 or more");

@@ -2,6 +2,7 @@
 // way.
 #pragma once
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include <protean/core/context.hpp>
@@ -22,7 +23,8 @@ struct Background {
   const Context* context;
   const std::atomic<bool>* cancel;
   int workers;
-  DeviceState* device;  // of a device context: the stream and handles of background work
+  DeviceState* device;                  // of a device context: the stream and handles of background work
+  std::atomic<std::size_t>* allocated;  // null: nobody counts
 };
 }  // namespace detail
 
@@ -35,12 +37,14 @@ struct Background {
 // thread for this work and end it afterwards. When `cancel` becomes true, the next parallel region or
 // allocation throws Cancelled. A device context has one place for background work; a second thread waits for
 // it (and for `cancel`) in the constructor. Memory is touched first by the thread that builds, not by those
-// that will use it: of note on machines with several memory nodes.
+// that will use it: of note on machines with several memory nodes. The bytes it asks for are added to
+// `allocated`, where that is given; what it gives back is not taken off.
 class BackgroundWork {
  public:
   // Throws Cancelled, DeviceError, OutOfMemory; BadArgument for fewer than 1 worker or inside other
   // background work.
-  BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers = 1);
+  BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers = 1,
+                 std::atomic<std::size_t>* allocated = nullptr);
   // Ends when its work on the device has; call context->synchronize() before, which reports what failed.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
@@ -56,6 +60,8 @@ namespace detail {
 const Background* background() noexcept;
 // Throws Cancelled inside background work that was asked to end; nothing otherwise.
 void checkpoint();
+// The calling thread is about to allocate: a checkpoint, which counts the bytes.
+void checkpoint(std::size_t bytes);
 }  // namespace detail
 
 }  // namespace protean

@@ -44,7 +44,7 @@ std::size_t allocated_on_device(const Context& context);
 
 void* allocate(const Context& context, std::size_t bytes) {
   about_to_allocate(context.space(), bytes);
-  checkpoint();
+  checkpoint(bytes);
   if (context.simulated()) return context.simulated()->allocate(bytes);
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device) return allocate_device(context, bytes);

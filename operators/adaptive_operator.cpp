@@ -46,20 +46,25 @@ std::string_view to_string(SwitchFailure failure) noexcept {
   return "unknown";
 }
 
-// One matrix being built. What is not atomic belongs to the building thread until `state` says it is done.
+// One matrix being built. What is not atomic belongs to the building thread until `state` says it is done,
+// but for what is const. It reads nothing of the operator that a change of format replaces.
 template <class T>
 struct AdaptiveOperator<T>::Build {
-  FormatSpec spec;
-  std::string reason;
-  std::int64_t iteration;  // begun at
-  bool overlapped;
-  bool exact;              // both matrices hold the values of the source
-  std::size_t beside = 0;  // bytes of source and running matrix
+  const FormatSpec spec;
+  const std::string reason;
+  const std::int64_t iteration;  // begun at
+  const bool overlapped;
+  const bool exact;        // both matrices hold the values of the source
+  const bool on_elements;  // products are compared with those of element matrices
+  const double begun;
+  std::size_t beside = 0;    // bytes of source and running matrix, and of what else is being built
+  CsrMatrix<T> source = {};  // a handle; without arrays where they must be assembled first
 
   std::thread thread = {};
-  std::atomic<bool> cancel{false};
+  std::atomic<bool> cancel{false};  // changed under the mutex of turn_, as are the next two
+  bool has_turn = false;
   std::atomic<Preparation> state{Preparation::running};
-  double begun;
+  std::atomic<std::size_t> allocated{0};  // beside the solve; none of it any more after cancel was seen
 
   std::unique_ptr<AssembledMatrix<T>> matrix = {};  // null for element matrices
   CsrMatrix<T> assembled = {};                      // where that was done
@@ -204,9 +209,9 @@ void AdaptiveOperator<T>::build(Build& build) const {
         static_cast<std::size_t>(options_.memory_fraction * static_cast<double>(available_bytes(*context)));
     return std::max<std::size_t>(std::min(less(free, vectors), less(options_.memory_limit, beside)), 1);
   };
-  CsrMatrix<T> source = source_;
+  CsrMatrix<T> source = std::move(build.source);
   std::size_t beside = build.beside;
-  if (!source_assembled()) {
+  if (!source.pattern.row_ptr.p32 && !source.pattern.row_ptr.p64) {
     const double begin = now();
     source = elements_->assemble(room(beside));
     build.assemble_seconds = now() - begin;
@@ -219,27 +224,59 @@ void AdaptiveOperator<T>::build(Build& build) const {
   auto matrix = make_matrix(*spec.entry, source, context, spec.params, spec.kernel, most);
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
   detail::ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);
-  if (elements_ && !current_) check.allow_rounding_of(*elements_);
+  if (build.on_elements) check.allow_rounding_of(*elements_);
   // A library's kernel may bring threads of its own, which would not be in the background.
   if (matrix->kernel() == "native") check.keep(*matrix);
   context->synchronize();
+  detail::checkpoint();  // the last: what nobody wants is freed here, as all of it
   build.matrix = std::move(matrix);
   build.check.emplace(std::move(check));
 }
 
 template <class T>
+void AdaptiveOperator<T>::take_turn(Build& task) const {
+  std::unique_lock lock(turn_.mutex);
+  turn_.changed.wait(lock, [&] { return !turn_.taken || task.cancel.load(std::memory_order_relaxed); });
+  if (task.cancel.load(std::memory_order_relaxed)) throw Cancelled("it was asked to end before it began");
+  turn_.taken = task.has_turn = true;
+}
+
+// The last that is done for it. What is no longer wanted is dropped before the next one has its turn.
+template <class T>
+void AdaptiveOperator<T>::end(Build& task, Preparation state) const {
+  bool unwanted = false;
+  {
+    const std::lock_guard lock(turn_.mutex);
+    unwanted = task.cancel.load(std::memory_order_relaxed);
+    if (!unwanted) task.state.store(state, std::memory_order_release);
+  }
+  if (unwanted) {
+    task.matrix.reset(), task.check.reset();
+    task.assembled = {};
+    task.state.store(Preparation::failed, std::memory_order_release);
+  }
+  if (!task.has_turn) return;
+  const std::lock_guard lock(turn_.mutex);
+  turn_.taken = false;
+  turn_.changed.notify_all();
+}
+
+template <class T>
 void AdaptiveOperator<T>::run(Build& task) const noexcept {
+  double begin = task.begun;
+  bool built = false;
   try {
     try {
       if (task.overlapped) {
-        const BackgroundWork behind(this->context(), task.cancel, options_.background_workers);
+        take_turn(task);
+        begin = now();
+        const BackgroundWork behind(this->context(), task.cancel, options_.background_workers,
+                                    &task.allocated);
         build(task);
       } else {
         build(task);
       }
-      task.seconds = now() - task.begun;
-      task.state.store(Preparation::ready, std::memory_order_release);
-      return;
+      built = true;
     } catch (const Cancelled& error) {
       task.failure = SwitchFailure::cancelled, task.why = error.what();
     } catch (const FormatRefused& error) {
@@ -256,10 +293,12 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
       task.why = "an exception of a type unknown here";
     }
   } catch (...) {}  // no memory for the text of the reason: the kind says enough
+  task.source = {};
   // What was assembled serves the next attempt, unless it is too large or unwanted, or memory is short.
-  if (task.failure != SwitchFailure::refused && task.failure != SwitchFailure::failed) task.assembled = {};
-  task.seconds = now() - task.begun;
-  task.state.store(Preparation::failed, std::memory_order_release);
+  if (!built && task.failure != SwitchFailure::refused && task.failure != SwitchFailure::failed)
+    task.assembled = {};
+  task.seconds = now() - begin;
+  end(task, built ? Preparation::ready : Preparation::failed);
 }
 
 template <class T>
@@ -273,14 +312,20 @@ void AdaptiveOperator<T>::keep_assembled(Build& task) {
 template <class T>
 void AdaptiveOperator<T>::record_failure(Build& task, std::int64_t iteration) {
   keep_assembled(task);
+  record_failure(task, iteration, task.failure, task.why);
+}
+
+template <class T>
+void AdaptiveOperator<T>::record_failure(const Build& task, std::int64_t iteration, SwitchFailure failure,
+                                         std::string why) {
   failures_.push_back({.iteration = iteration,
                        .to = task.spec.entry ? std::string(task.spec.entry->id) : std::string(),
                        .kernel = task.spec.kernel,
                        .parameters = task.spec.params,
                        .overlapped = task.overlapped,
                        .reason = task.reason,
-                       .failure = task.failure,
-                       .why = task.why});
+                       .failure = failure,
+                       .why = std::move(why)});
 }
 
 template <class T>
@@ -340,16 +385,20 @@ template <class T>
 auto AdaptiveOperator<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t iteration,
                                 bool overlapped) -> std::unique_ptr<Build> {
   cancel(iteration, "another change of format came first");
-  std::unique_ptr<Build> task(new Build{.spec = spec,
-                                        .reason = std::move(reason),
-                                        .iteration = iteration,
-                                        .overlapped = overlapped,
-                                        .exact = true,
-                                        .beside = (elements_ ? elements_->bytes() : 0) +
-                                                  (source_assembled() ? source_.bytes() : 0) +
-                                                  (current_ ? own_bytes(*current_, source_) : 0),
-                                        .begun = now()});
-  task->exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values);
+  if (!abandoned()) abandoned_.reset();
+  const auto own = [&] { return current_ ? own_bytes(*current_, source_) : 0; };
+  std::unique_ptr<Build> task(new Build{
+      .spec = spec,
+      .reason = std::move(reason),
+      .iteration = iteration,
+      .overlapped = overlapped,
+      .exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values),
+      .on_elements = elements_ && !current_,
+      .begun = now(),
+      .beside = (elements_ ? elements_->bytes() : 0) + (source_assembled() ? source_.bytes() : 0) + own(),
+      .source = source_});
+  // One beside the solve begins when the abandoned one has given its memory back.
+  if (abandoned_ && !overlapped) task->beside += abandoned_->allocated.load(std::memory_order_relaxed);
   return task;
 }
 
@@ -387,7 +436,13 @@ Preparation AdaptiveOperator<T>::preparation() const noexcept {
 template <class T>
 Preparation AdaptiveOperator<T>::wait_prepared() {
   if (next_ && next_->thread.joinable()) next_->thread.join();
+  abandoned_.reset();
   return preparation();
+}
+
+template <class T>
+bool AdaptiveOperator<T>::abandoned() const noexcept {
+  return abandoned_ && abandoned_->state.load(std::memory_order_acquire) == Preparation::running;
 }
 
 template <class T>
@@ -400,8 +455,8 @@ template <class T>
 bool AdaptiveOperator<T>::adopt_prepared(std::int64_t iteration) {
   const Preparation state = preparation();
   if (state == Preparation::none || state == Preparation::running) return false;
-  (void)wait_prepared();
   const std::unique_ptr<Build> task = std::move(next_);
+  if (task->thread.joinable()) task->thread.join();
   if (state == Preparation::ready) return adopt(*task, iteration);
   record_failure(*task, iteration);
   return false;
@@ -410,9 +465,23 @@ bool AdaptiveOperator<T>::adopt_prepared(std::int64_t iteration) {
 template <class T>
 void AdaptiveOperator<T>::cancel(std::int64_t iteration, std::string_view why) {
   if (!next_) return;
-  next_->cancel.store(true, std::memory_order_relaxed);
-  const Preparation state = wait_prepared();
-  const std::unique_ptr<Build> task = std::move(next_);
+  std::unique_ptr<Build> task = std::move(next_);
+  Preparation state;
+  bool goes_on;
+  {
+    const std::lock_guard lock(turn_.mutex);
+    task->cancel.store(true, std::memory_order_relaxed);
+    state = task->state.load(std::memory_order_acquire);
+    goes_on = state == Preparation::running && task->has_turn;
+    turn_.changed.notify_all();
+  }
+  if (goes_on) {
+    record_failure(*task, iteration, SwitchFailure::cancelled, std::string(why));
+    abandoned_ = std::move(task);  // one that was there has ended: it had the turn before
+    return;
+  }
+  // It has ended, or has not begun and ends at once.
+  if (task->thread.joinable()) task->thread.join();
   if (state == Preparation::ready || task->failure == SwitchFailure::cancelled)
     task->failure = SwitchFailure::cancelled, task->why = why;
   record_failure(*task, iteration);
@@ -423,6 +492,7 @@ void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
   if (elements_)
     throw BadArgument("the operator was made of element matrices; new values must be element matrices, too");
   cancel(0, "the matrix was given new values");
+  abandoned_.reset();  // waits: it reads the old values
   current_->update_values(csr);
   source_.values = csr.values, source_.values_owner = csr.values_owner, source_.watch = csr.watch;
   source_settled_ = false;
@@ -433,6 +503,7 @@ template <class T>
 void AdaptiveOperator<T>::update_values(std::span<const ElementGroup<T>> groups) {
   if (!elements_) throw BadArgument("the operator was made of CSR; new values must be CSR, too");
   cancel(0, "the matrix was given new values");
+  abandoned_.reset();  // waits: it reads the old values
   elements_->update_values(groups);
   if (current_) {
     current_.reset();

@@ -3,11 +3,13 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -126,7 +128,7 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
                    AdaptiveOptions options = {});
   // Element matrices are the source. Throws BadArgument for options out of range or a null pointer.
   explicit AdaptiveOperator(std::unique_ptr<ElementOperator<T>> elements, AdaptiveOptions options = {});
-  ~AdaptiveOperator() override;  // cancels a preparation and waits for its end
+  ~AdaptiveOperator() override;  // cancels a preparation and waits until all builds have ended
 
   // What computes the products: an AssembledMatrix, or element matrices.
   const LinearOperator<T>& running() const noexcept {
@@ -152,25 +154,33 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   // that could not be done. A preparation that is there is cancelled.
   bool switch_to(const FormatSpec& spec, std::int64_t iteration, std::string reason = {});
 
-  // Begins to build beside the caller; one at a time, one that is there is cancelled first. Returns at once.
+  // Begins to build beside the caller; one that is there is cancelled first. Returns at once. Only one is
+  // built at a time: while a cancelled one has not ended, the new one waits for that in its own thread, not
+  // the caller, and counts as running.
   void prepare(const FormatSpec& spec, std::string reason = {}, std::int64_t iteration = 0);
   Preparation preparation() const noexcept;
-  // Waits until nothing is being built.
+  // Waits until nothing is being built, cancelled builds included.
   Preparation wait_prepared();
+  // A build that was cancelled has not ended yet: it still takes processor time, and memory.
+  bool abandoned() const noexcept;
   // How long it took, or has taken so far; 0 without one.
   double preparation_seconds() const noexcept;
   // Swaps to what is ready, after the comparison of products; false when that failed, or nothing is ready. A
   // failed preparation is recorded in failures() by this call.
   bool adopt_prepared(std::int64_t iteration);
-  // Ends a preparation, whatever its state, and records it as cancelled (or as failed, where it was).
-  // Returns when its thread has ended.
+  // Ends a preparation, whatever its state, and records it as cancelled (or as failed, where it was). Does
+  // not wait: a build ends at its next checkpoint, some milliseconds later, and what it made is dropped then.
+  // Until that it reads the arrays of the source; who would change or free them waits with wait_prepared(),
+  // or uses update_values(), which waits. Its memory counts in the budget of switch_to().
   void cancel(std::int64_t iteration = 0, std::string_view why = "it was no longer wanted");
 
-  // New values for the same pattern, in CSR order; csr becomes the source. Cancels a preparation. Throws
+  // New values for the same pattern, in CSR order; csr becomes the source. Cancels a preparation and waits
+  // until all builds have ended. Throws
   // ShapeMismatch as AssembledMatrix::update_values, BadArgument where it was made of element matrices.
   void update_values(const CsrMatrix<T>& csr);
-  // New element matrices for the same connectivity. Cancels a preparation, drops what was assembled, and goes
-  // back to the element matrices, on which the next solve begins at once. Throws as
+  // New element matrices for the same connectivity. Cancels a preparation, waits until all builds have ended,
+  // drops what was assembled, and goes back to the element matrices, on which the next solve begins at once.
+  // Throws as
   // ElementOperator::update_values, when but the preparation nothing has changed; BadArgument where it was
   // made of CSR.
   void update_values(std::span<const ElementGroup<T>> groups);
@@ -214,14 +224,24 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
     mutable std::atomic<std::uint32_t> count{0}, calls{0};
   };
 
+  // Builds beside the solve take it one after the other. Its mutex also orders cancel() and the end of one.
+  struct Turn {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool taken = false;
+  };
+
   template <class Product>
   void timed(Product&& product) const;
   void build(Build& build) const;
   void run(Build& build) const noexcept;
+  void take_turn(Build& build) const;
+  void end(Build& build, Preparation state) const;
   std::unique_ptr<Build> begin(const FormatSpec& spec, std::string reason, std::int64_t iteration,
                                bool overlapped);
   bool adopt(Build& build, std::int64_t iteration);
   void record_failure(Build& build, std::int64_t iteration);
+  void record_failure(const Build& build, std::int64_t iteration, SwitchFailure failure, std::string why);
   void keep_assembled(Build& build);
 
   void check_options() const;
@@ -237,6 +257,8 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   std::vector<FailedSwitch> failures_;
   Timings timings_;
   bool source_settled_ = false;  // on a device: what filled the source's arrays has run
+  mutable Turn turn_;
+  std::unique_ptr<Build> abandoned_;  // was cancelled before it had ended; at most one is without its end
   std::unique_ptr<Build> next_;
 };
 

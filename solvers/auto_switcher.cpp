@@ -86,7 +86,8 @@ bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
   }
   if (info.iteration != last_iteration_) forecast_.add(info.iteration, info.relative_residual);
   last_iteration_ = info.iteration;
-  if (build_running_ || info.iteration >= next_look_) look(info);
+  // A build that was cancelled and has not ended disturbs the times.
+  if (build_running_ || (info.iteration >= next_look_ && !A_.abandoned())) look(info);
   last_exit_ = A_.now();
   return true;
 }
@@ -101,7 +102,7 @@ std::int64_t AutoSwitcher<T>::next_stop() const noexcept {
 template <class T>
 void AutoSwitcher<T>::account(double now) {
   const double seconds = now - last_exit_;
-  const bool undisturbed = !build_running_;
+  const bool undisturbed = !build_running_ && !A_.abandoned();
   if (undisturbed) pace_.add(seconds), ++since_change_;
   if (undisturbed && (!surveyed_ || current_ == first_)) {
     first_pace_.add(seconds);

@@ -62,7 +62,8 @@ class AutoSwitcher final : public SolveObserver {
 
   bool on_iteration(const IterationInfo& info) override;
   std::int64_t next_stop() const noexcept override;
-  // Cancels what is still being built, and takes the last measurements.
+  // Cancels what is still being built, without waiting for its end (AdaptiveOperator::cancel), and takes the
+  // last measurements.
   void finish();
 
   std::span<const DecisionRecord> decisions() const noexcept { return decisions_; }

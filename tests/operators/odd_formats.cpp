@@ -7,7 +7,8 @@
 namespace protean::test {
 namespace {
 
-std::atomic<int> begun{0}, outlasted{0};
+std::atomic<int> begun{0}, outlasted{0}, stubborn_begun{0};
+std::atomic<bool> hold_stubborn{false};
 
 using Made = std::unique_ptr<AssembledMatrix<double>>;
 using Request = BuildRequest<double>;
@@ -42,6 +43,15 @@ Made endless(const Request& r) {
     parallel(2, [](int, int) {});
   }
   outlasted.fetch_add(1);
+  return as_csr(r, r.csr);
+}
+
+Made stubborn(const Request& r) {
+  const Buffer<double> some(r.context, 125000);
+  stubborn_begun.fetch_add(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (int k = 0; k < 50000 && hold_stubborn; ++k)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   return as_csr(r, r.csr);
 }
 
@@ -87,7 +97,8 @@ Admission refuse(const Context&, const SparsityPattern&, const FormatParams&, st
 constexpr Kernel kernel(MakeMatrix<double> make) { return {"native", true, true, {}, make, nullptr}; }
 constexpr Kernel throwing_kernels[] = {kernel(throwing)}, number_kernels[] = {kernel(throwing_a_number)},
                  null_kernels[] = {kernel(nothing)}, wrong_kernels[] = {kernel(wrong)},
-                 endless_kernels[] = {kernel(endless)}, rounded_kernels[] = {kernel(rounded)};
+                 endless_kernels[] = {kernel(endless)}, rounded_kernels[] = {kernel(rounded)},
+                 stubborn_kernels[] = {kernel(stubborn)};
 
 struct Both {
   DeviceCode device;
@@ -107,6 +118,8 @@ struct Both {
 
 }  // namespace
 
+int stubborn_builds() noexcept { return stubborn_begun.load(); }
+void hold_stubborn_builds(bool held) noexcept { hold_stubborn = held; }
 int endless_builds() noexcept { return begun.load(); }
 int endless_builds_outlasted() noexcept { return outlasted.load(); }
 
@@ -132,6 +145,10 @@ const FormatEntry& null_format() {
 }
 const FormatEntry& endless_format() {
   static const Both both("endless", endless_kernels, accept);
+  return both.entry;
+}
+const FormatEntry& stubborn_format() {
+  static const Both both("stubborn", stubborn_kernels, accept);
   return both.entry;
 }
 const FormatEntry& rounded_format() {

@@ -243,6 +243,88 @@ TEST_P(Adaptive, APreparationEndsWhenItIsCancelled) {
   EXPECT_EQ(allocated_bytes(), bytes);
 }
 
+// A build that is held until the test lets it go, or the scope ends.
+struct Held {
+  Held() { hold_stubborn_builds(true); }
+  ~Held() { let_go(); }
+  void let_go() { hold_stubborn_builds(false); }
+};
+
+TEST_P(Adaptive, ACancelledBuildIsNotWaitedFor) {
+  const std::size_t bytes = allocated_bytes();
+  {
+    const auto A = make();
+    const void* matrix = &A->current();
+    Held held;
+    const auto abandon = [&] {
+      const int before = stubborn_builds();
+      A->prepare(spec(stubborn_format()));
+      while (stubborn_builds() == before) std::this_thread::yield();
+      A->cancel(2, "the weather");
+    };
+    EXPECT_FALSE(A->abandoned());
+    abandon();
+    EXPECT_TRUE(A->abandoned());
+    expect_untouched(*A, matrix, 1, SwitchFailure::cancelled);
+    EXPECT_EQ(A->failures()[0].why, "the weather");
+    EXPECT_EQ(A->failures()[0].iteration, 2);
+    EXPECT_EQ(A->preparation_seconds(), 0);
+    // The next one is begun when it has ended, and can be cancelled before that.
+    const int before = endless_builds();
+    A->prepare(spec(endless_format()));
+    EXPECT_EQ(A->preparation(), Preparation::running);
+    EXPECT_FALSE(A->adopt_prepared(3));
+    A->prepare(spec(endless_format()));
+    A->cancel(4, "snow");
+    expect_untouched(*A, matrix, 3, SwitchFailure::cancelled);
+    EXPECT_EQ(A->failures()[2].why, "snow");
+    A->prepare(spec("ell"), "", 5);
+    // A change while the caller waits needs no turn.
+    ASSERT_TRUE(A->switch_to(spec("coo"), 6)) << A->failures().back().why;
+    EXPECT_TRUE(product_is_good(*A));
+    EXPECT_TRUE(A->abandoned());
+    EXPECT_EQ(endless_builds(), before) << "two builds beside the solve";
+    A->prepare(spec("ell"), "", 7);
+    held.let_go();
+    EXPECT_EQ(A->wait_prepared(), Preparation::ready);
+    EXPECT_FALSE(A->abandoned());
+    ASSERT_TRUE(A->adopt_prepared(8)) << A->failures().back().why;
+    EXPECT_EQ(A->current().entry().id, "ell") << "the cancelled one was adopted";
+    EXPECT_TRUE(product_is_good(*A));
+    for (const FailedSwitch& failed : A->failures()) EXPECT_EQ(failed.failure, SwitchFailure::cancelled);
+
+    // New values and the end of the operator wait for it.
+    hold_stubborn_builds(true);
+    abandon();
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      held.let_go();
+    });
+    A->update_values(source_);
+    EXPECT_FALSE(A->abandoned());
+    later.join();
+    hold_stubborn_builds(true);
+    abandon();
+    held.let_go();
+  }
+  EXPECT_EQ(allocated_bytes(), bytes);
+}
+
+TEST_P(Adaptive, WhatACancelledBuildTookCountsUntilItHasEnded) {
+  const auto A = make({.memory_limit = 1000000});
+  Held held;
+  const int before = stubborn_builds();
+  A->prepare(spec(stubborn_format()));
+  while (stubborn_builds() == before) std::this_thread::yield();
+  A->cancel();
+  EXPECT_FALSE(A->switch_to(spec("coo"), 0));
+  EXPECT_EQ(A->failures().back().failure, SwitchFailure::out_of_memory);
+  held.let_go();
+  (void)A->wait_prepared();
+  EXPECT_TRUE(A->switch_to(spec("coo"), 1)) << A->failures().back().why;
+  EXPECT_LT(A->history()[0].bytes_peak, 1000000u);
+}
+
 TEST_P(Adaptive, NewValuesChangeTheRevisionAndTheNextFormat) {
   const auto A = make();
   const Revision before = A->revision();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "core/allocation_hook.hpp"
 #include "core/background.hpp"
@@ -39,7 +40,7 @@ struct FailingAllocations {
 };
 
 struct Action {
-  enum class Kind { switch_to, prepare, cancel, new_values } kind;
+  enum class Kind { switch_to, prepare, cancel, abandon, new_values } kind;
   std::int64_t iteration;
   const FormatEntry* to;
   int failing_allocation;  // -1: none
@@ -47,15 +48,15 @@ struct Action {
 
 std::vector<Action> random_schedule(std::mt19937& random, Space space, std::int64_t iterations) {
   static const FormatEntry* const odd[] = {
-      &refusing_format(), &throwing_format(), &throwing_a_number_format(),
-      &null_format(),     &wrong_format(),    &endless_format()};
+      &refusing_format(), &throwing_format(), &throwing_a_number_format(), &null_format(),
+      &wrong_format(),    &endless_format(),  &stubborn_format()};
   std::vector<Action> actions;
   const auto below = [&](std::uint32_t n) { return static_cast<std::int64_t>(random() % n); };
   for (std::int64_t count = 1 + below(6); count > 0; --count) {
     Action action{Action::Kind::switch_to, below(static_cast<std::uint32_t>(iterations)), nullptr, -1};
     const std::int64_t kind = below(20);
-    action.kind = kind < 9    ? Action::Kind::switch_to
-                  : kind < 18 ? Action::Kind::prepare
+    action.kind = kind < 8    ? Action::Kind::switch_to
+                  : kind < 17 ? Action::Kind::prepare
                   : kind < 19 ? Action::Kind::cancel
                               : Action::Kind::new_values;
     do action.to = catalogue()[below(static_cast<std::uint32_t>(catalogue().size()))];
@@ -64,6 +65,10 @@ std::vector<Action> random_schedule(std::mt19937& random, Space space, std::int6
     if (action.to == &endless_format()) action.kind = Action::Kind::prepare;
     if (below(4) == 0) action.failing_allocation = static_cast<int>(below(12));
     actions.push_back(action);
+    // Some are cancelled soon, some surely while they are built, the next change coming before their end.
+    if (action.kind == Action::Kind::prepare && below(3) == 0)
+      actions.push_back({Action::Kind::cancel, action.iteration + below(3), nullptr, -1});
+    if (below(8) == 0) actions.push_back({Action::Kind::abandon, action.iteration, nullptr, -1});
   }
   return actions;
 }
@@ -81,7 +86,7 @@ void run_schedules(Space space) {
                              .report.iterations);
   }
   const FailingAllocations hook;
-  int switches = 0, failures = 0, overlapped = 0;
+  int switches = 0, failures = 0, overlapped = 0, abandoned = 0;
   std::map<SwitchFailure, int> kinds;
   {  // what background work keeps for its next time is there afterwards
     AdaptiveOperator<double> first(sources[0], make_matrix(find_format("csr"), sources[0], context));
@@ -116,6 +121,20 @@ void run_schedules(Space space) {
             case Action::Kind::cancel:
               A.cancel(info.iteration);
               break;
+            case Action::Kind::abandon: {
+              if (endless) A.cancel(info.iteration);
+              (void)A.wait_prepared();  // what is held must be the next
+              hold_stubborn_builds(true);
+              const int begun = stubborn_builds();
+              A.prepare(spec_of(stubborn_format()), "", info.iteration);
+              while (stubborn_builds() == begun && A.preparation() == Preparation::running)
+                std::this_thread::yield();
+              A.cancel(info.iteration);
+              abandoned += A.abandoned();
+              hold_stubborn_builds(false);
+              endless = false;
+              break;
+            }
             case Action::Kind::new_values:
               countdown = -1;  // of these a failure is the caller's
               A.update_values(sources[s]);
@@ -149,6 +168,7 @@ void run_schedules(Space space) {
   EXPECT_GT(switches, schedules / 2);
   EXPECT_GT(overlapped, schedules / 10);
   EXPECT_GT(failures, schedules / 4);
+  EXPECT_GT(abandoned, schedules / 50);
   EXPECT_GT(failed_allocations.load(), schedules / 50);
   for (const SwitchFailure failure :
        {SwitchFailure::refused, SwitchFailure::out_of_memory, SwitchFailure::failed,
