@@ -139,6 +139,13 @@ const AssembledMatrix<T>& AdaptiveOperator<T>::current() const {
 }
 
 template <class T>
+void AdaptiveOperator<T>::diagonal(VectorView<T> diagonal) const {
+  if (!current_) return elements_->diagonal(diagonal);
+  if (!running_is_exact() || this->context()->space() != Space::host) return current_->diagonal(diagonal);
+  extract_diagonal<T>(*this->context(), source_, diagonal.data);
+}
+
+template <class T>
 bool AdaptiveOperator<T>::runs(const FormatSpec& spec) const {
   if (spec.elements) return on_elements();
   if (!spec.entry) throw BadArgument("a format is asked for without naming one");

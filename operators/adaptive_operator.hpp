@@ -196,12 +196,9 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   // How often the running matrix was replaced.
   std::uint64_t form() const noexcept { return form_; }
 
-  void diagonal(VectorView<T> diagonal) const override {
-    if (current_)
-      current_->diagonal(diagonal);
-    else
-      elements_->diagonal(diagonal);
-  }
+  // On the host from the source, where that holds the values of the running matrix: formats that are quick to
+  // multiply with may be slow to search.
+  void diagonal(VectorView<T> diagonal) const override;
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
   // The source is read by later changes of format, also where the running matrix does not need it.
   void check_arrays() const override {

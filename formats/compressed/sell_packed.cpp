@@ -153,11 +153,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   }
 
   void diagonal(VectorView<T> d) const override {
-    for_each_row([&](std::int64_t row, const std::vector<Entry>& entries) {
-      const auto found = std::lower_bound(entries.begin(), entries.end(), row,
-                                          [](const Entry& e, std::int64_t column) { return e.col < column; });
-      if (row < d.size) d.data[row] = found != entries.end() && found->col == row ? found->value : T(0);
-    });
+    parallel(parts(), [&](int p, int) { read_diagonal(part(p), d); });
   }
 
   std::vector<LayoutArray> layout() const override {
@@ -253,6 +249,49 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
             }
           });
     });
+  }
+
+  // Most groups are passed over by their base and reach, their values unread.
+  static void read_diagonal(const packed::Part<T>& part, VectorView<T> d) {
+    const unsigned char* order = nullptr;
+    const T* values = part.values;
+    std::int64_t first = 0, lowest = 0, highest = 0;
+    std::array<std::int64_t, packed::height> row{};
+    std::array<T, packed::height> found{};
+    const auto empty = [](const T& value) {
+      static constexpr T zero = 0;
+      return std::memcmp(&value, &zero, sizeof(T)) == 0;
+    };
+    packed::walk(
+        part.code, part.begin, part.end,
+        [&](std::int64_t window_row, const unsigned char* bytes) { first = window_row, order = bytes; },
+        [&](std::int64_t s, unsigned) {
+          found.fill(T(0));
+          lowest = part.end, highest = -1;
+          for (int l = 0; l < packed::height; ++l) {
+            row[l] = first + s + l < part.end ? first + (order ? order[s + l] : s + l) : -1;
+            if (row[l] >= 0) lowest = std::min(lowest, row[l]), highest = std::max(highest, row[l]);
+          }
+        },
+        [&](packed::Kind kind, const std::uint32_t* words, unsigned live) {
+          const packed::Reach reach = packed::reach(kind, words);
+          const T* const group = values;
+          values += reach.run * packed::height;
+          const auto base = static_cast<std::int32_t>(words[0]);
+          if (kind != packed::wide && (base > highest || base + reach.span + reach.run <= lowest)) return;
+          const packed::Decoded slot = packed::read_group(kind, words);
+          const unsigned mask = slot.mask & live;
+          for (int l = 0; l < packed::height; ++l) {
+            const std::int64_t j = row[l] - slot.col[l];
+            // Padding may repeat the column; all bits of its value are 0.
+            if ((mask >> l & 1) && j >= 0 && j < reach.run && empty(found[l]))
+              found[l] = group[j * packed::height + l];
+          }
+        },
+        [&] {
+          for (int l = 0; l < packed::height; ++l)
+            if (row[l] >= 0 && row[l] < d.size) d.data[row[l]] = found[l];
+        });
   }
 
   // Sorted, without padding. Padding has a column that the row stores, too, and all bits of its value are 0:

@@ -97,11 +97,12 @@ inline Decoded read_group(Kind kind, const std::uint32_t* code) {
 // Words in front of a window's slices: 0, or 1 and the 256 rows of the window in the order of the lanes.
 constexpr int order_words = window / 4;
 
-// Calls slice(first_position, live) and then slot(columns, mask, values) for all slots, window by window, and
-// window_begins(first_row, order) before: order is null where rows keep their places, else a byte a row.
-template <class T, class WindowBegins, class SliceBegins, class Slot, class SliceEnds>
-void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std::int64_t end,
-            WindowBegins window_begins, SliceBegins slice_begins, Slot slot, SliceEnds slice_ends) {
+// Walks through the code, window by window. Calls window_begins(first_row, order), where order is null where
+// rows keep their places, else a byte a row; for each slice slice_begins(first_position, live),
+// group(kind, words, live) for all groups, live as in their chunk, and slice_ends().
+template <class WindowBegins, class SliceBegins, class Group, class SliceEnds>
+void walk(const std::uint32_t* code, std::int64_t begin, std::int64_t end, WindowBegins window_begins,
+          SliceBegins slice_begins, Group group, SliceEnds slice_ends) {
   for (std::int64_t first = begin; first < end; first += window) {
     const bool permuted = *code++ != 0;
     window_begins(first, permuted ? reinterpret_cast<const unsigned char*>(code) : nullptr);
@@ -117,17 +118,50 @@ void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std:
         first_chunk = false;
         for (int kind = 0; kind < kinds; ++kind)
           for (int g = 0; g < header.groups[kind]; ++g) {
-            Decoded d = read_group(static_cast<Kind>(kind), code);
+            group(static_cast<Kind>(kind), code, header.live);
             code += group_words[kind];
-            for (int j = 0; j < d.run; ++j) {
-              slot(d.col, d.mask & header.live, values);
-              values += height;
-              for (auto& c : d.col) ++c;
-            }
           }
       } while (!header.last);
       slice_ends();
     }
+  }
+}
+
+// The same with slot(columns, mask, values) for all slots.
+template <class T, class WindowBegins, class SliceBegins, class Slot, class SliceEnds>
+void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std::int64_t end,
+            WindowBegins window_begins, SliceBegins slice_begins, Slot slot, SliceEnds slice_ends) {
+  walk(
+      code, begin, end, window_begins, slice_begins,
+      [&](Kind kind, const std::uint32_t* words, unsigned live) {
+        Decoded d = read_group(kind, words);
+        for (int j = 0; j < d.run; ++j) {
+          slot(d.col, d.mask & live, values);
+          values += height;
+          for (auto& c : d.col) ++c;
+        }
+      },
+      slice_ends);
+}
+
+// What is known of a group without decoding it: its slots, and for all kinds but wide how far the columns of
+// the first one lie above its base at most.
+struct Reach {
+  int run;
+  std::int64_t span;
+};
+inline Reach reach(Kind kind, const std::uint32_t* code) {
+  switch (kind) {
+    case contiguous:
+      return {1, height - 1};
+    case pair:
+      return {static_cast<int>(code[2] >> 24), (code[2] & 0xffff) + 7};
+    case quad:
+      return {static_cast<int>(code[4]), std::max({code[2] & 0xffff, code[2] >> 16, code[3] & 0xffff}) + 7};
+    case near:
+      return {1, 255};
+    default:
+      return {1, 65535};
   }
 }
 

@@ -76,7 +76,10 @@ class Jad final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
         if (r >= d.size) continue;
         d.data[r] = 0;
         for (std::int64_t k = 0; has(p, k); ++k)
-          if (col_[jag_ptr_[k] + p] == r) d.data[r] = values_[jag_ptr_[k] + p];
+          if (col_[jag_ptr_[k] + p] == r) {
+            d.data[r] = values_[jag_ptr_[k] + p];
+            break;
+          }
       }
     });
   }
