@@ -257,12 +257,14 @@ class Comparer {
     };
     if (InterruptGuard::asked()) {
       result_.interrupted = true;
-      return end("failed", "not run: interrupted");
+      variant.not_run = "interrupted";
+      return end("failed", "the comparison was interrupted before it");
     }
     const double seconds = share(left);
     if (seconds <= 0) {
       result_.out_of_time = true;
-      return end("failed", fmt::format("not run: the budget of {} was spent", duration(seconds_)));
+      variant.not_run = "budget";
+      return end("failed", fmt::format("the budget of {} was spent before it", duration(seconds_)));
     }
     const std::size_t done = count_ - left;
     std::string now = fmt::format("{} of {}: {}", done + 1, count_, variant.name(true));
@@ -342,7 +344,8 @@ class Comparer {
       report = solver->solve(*A, place.b, x, M.get(), &recorder);
       if (report.reason == StopReason::interrupted) {
         result_.interrupted = true;
-        variant.status = "failed", variant.why = "interrupted";
+        variant.status = "failed", variant.not_run = "interrupted";
+        variant.why = "the comparison was interrupted in its solve";
         return;
       }
       const bool fastest = solves.empty() || report.seconds < *std::min_element(solves.begin(), solves.end());

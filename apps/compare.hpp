@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/measure.hpp"
@@ -33,6 +34,7 @@ struct Variant {
   FormatParams parameters;
   bool deterministic = true;
   std::string status, why;  // converged, not-converged, refused, failed; why where it is not converged
+  std::string not_run;      // failed for no fault of its own, "interrupted" or "budget"; else empty
   std::size_t predicted_bytes = 0, matrix_bytes = 0;
   std::int64_t stored_values = 0;  // with padding
   Timing convert;                  // from CSR in the memory of its space, with what admit() costs
@@ -43,6 +45,11 @@ struct Variant {
   std::optional<double> break_even;  // iterations; empty: never
   std::vector<HistoryPoint> history;
 
+  // For a person, beside why; and why beside the status of a report, which knows four only.
+  std::string_view shown_status() const noexcept {
+    return not_run.empty() ? std::string_view(status) : "not run";
+  }
+  std::string reported_why() const { return not_run.empty() ? why : "not run: " + why; }
   bool ran() const noexcept { return status == "converged" || status == "not-converged"; }
   double per_iteration() const noexcept {
     return iterations > 0 ? solve.median / static_cast<double>(iterations) : 0;

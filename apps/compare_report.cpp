@@ -43,7 +43,8 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["parameters"] = parameters_json(v.parameters);
   json["deterministic"] = v.deterministic;
   json["status"] = v.status;
-  if (!v.why.empty()) json["why"] = v.why;
+  if (!v.not_run.empty()) json["not_run"] = v.not_run;
+  if (!v.why.empty()) json["why"] = v.reported_why();
   json["predicted_bytes"] = v.predicted_bytes;
   if (!v.ran()) return json;
   json["matrix_bytes"] = v.matrix_bytes;
@@ -143,7 +144,7 @@ Json page_json(const Comparison& c, std::size_t points) {
   for (std::size_t i = 0; i < c.variants.size(); ++i) {
     const Variant& v = c.variants[i];
     if (!v.ran()) {
-      json["others"].push_back({v.name(spaces), v.status, v.why});
+      json["others"].push_back({v.name(spaces), v.shown_status(), v.why});
       continue;
     }
     Json curve = Json::array();
@@ -217,7 +218,7 @@ std::string compare_table(const Comparison& c) {
                     v->status == "converged" ? "" : "  NOT CONVERGED: " + v->why);
   }
   for (const Variant& v : c.variants)
-    if (!v.ran()) text += fmt::format("  {:<22} {}: {}\n", v.name(spaces), v.status, v.why);
+    if (!v.ran()) text += fmt::format("  {:<22} {}: {}\n", v.name(spaces), v.shown_status(), v.why);
   text += "\n";
   if (c.best >= 0) {
     const Variant& best = c.variants[static_cast<std::size_t>(c.best)];
@@ -274,7 +275,7 @@ std::string compare_csv(const std::vector<Comparison>& comparisons) {
       } else {
         out += std::string(18, ',');
       }
-      out += quoted(v.why) + "\n";
+      out += quoted(v.reported_why()) + "\n";
     }
   return out;
 }

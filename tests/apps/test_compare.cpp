@@ -244,9 +244,31 @@ TEST_F(Compare, TheBudgetIsKept) {
   for (const Json& v : r["results"]) {
     const std::string why = v["why"];
     if (v["status"] == "not-converged") { EXPECT_NE(why.find("time-limit"), std::string::npos) << why; }
-    if (v["status"] == "failed") { EXPECT_NE(why.find("budget"), std::string::npos) << why; }
+    if (v["status"] == "failed") {
+      EXPECT_NE(why.find("budget"), std::string::npos) << why;
+      EXPECT_EQ(v["not_run"], "budget");
+    } else {
+      EXPECT_FALSE(v.contains("not_run"));
+    }
     EXPECT_NE(v["status"], "converged");
   }
+}
+
+TEST_F(Compare, WhatWasNotRunIsNotCalledAFailure) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
+  const Outcome o = run({"compare", "p.yaml", "--budget", "1e-9", "--formats", "csr,ell", "--kernels",
+                         "native", "--report", "r.json", "--csv", "r.csv", "--html", "r.html"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const auto written = files();
+  for (const Json& v : parse(o, written)["results"]) {
+    EXPECT_EQ(v["status"], "failed");
+    EXPECT_EQ(v["not_run"], "budget");
+  }
+  EXPECT_NE(o.out.find("not run: the budget of"), std::string::npos) << o.out;
+  EXPECT_EQ(o.out.find("failed"), std::string::npos) << o.out;
+  EXPECT_NE(written.at("r.csv").find(",failed,"), std::string::npos);
+  EXPECT_NE(written.at("r.csv").find("\"not run: the budget of"), std::string::npos) << written.at("r.csv");
+  EXPECT_NE(written.at("r.html").find("\"not run\""), std::string::npos);
 }
 
 TEST_F(Compare, SaysWhatOfTheProblemItLeavesOut) {
