@@ -1,6 +1,6 @@
-// Element matrices on the device: a lane of a warp is an element, a block is one warp. Everything is laid out
-// on the host from the connectivity (element_plan.cpp); the matrices themselves are checked, turned into
-// batches, updated and assembled in device memory.
+// Element matrices on the device: a lane of a warp is an element, some warps work on a batch
+// (element_product.cuh). Everything is laid out on the host from the connectivity (element_plan.cpp); the
+// matrices themselves are checked, turned into batches, updated and assembled in device memory.
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -8,130 +8,10 @@
 #include "core/device/copy.hpp"
 #include "core/device/primitives.hpp"
 #include "core/error.hpp"
-#include "operators/element_device.cuh"
+#include "operators/element_product.cuh"
 
 namespace protean::detail {
 namespace {
-
-// Rows of an element that are worked on together: each needs the same entries of x, and in the symmetric case
-// adds to the same entries of y.
-constexpr int tile = 4;
-
-// Adds up what a lane's element gives: call row(i, value) once for each of its rows. x and y are this lane's
-// columns of shared memory, y only where symmetric.
-template <bool symmetric, class T, class Row>
-__device__ inline void multiply_element(int m, const T* __restrict__ k, const T* x, T* y, Row row) {
-  for (int i = 0; i < m; i += tile) {
-    const int rows = m - i < tile ? m - i : tile;
-    const T* line[tile];
-    T own[tile], sum[tile];
-#pragma unroll
-    for (int r = 0; r < tile; ++r) {
-      // Rows past the last one repeat row i; their sums are not used and they add 0 to others.
-      const std::int64_t at = r < rows ? i + r : i;
-      line[r] = k + (symmetric ? at * (at + 1) / 2 : at * m) * warp;
-      own[r] = r < rows ? x[(i + r) * warp] : T(0);
-      sum[r] = 0;
-    }
-    const int width = symmetric ? i : m;
-    int j = 0;
-    for (; j + tile <= width; j += tile) {
-      T value[tile][tile];
-#pragma unroll
-      for (int c = 0; c < tile; ++c)
-#pragma unroll
-        for (int r = 0; r < tile; ++r) value[c][r] = __ldcs(line[r] + (j + c) * warp);
-#pragma unroll
-      for (int c = 0; c < tile; ++c) {
-        const T other = x[(j + c) * warp];
-#pragma unroll
-        for (int r = 0; r < tile; ++r) sum[r] += value[c][r] * other;
-        if (symmetric) {
-          T mirror = y[(j + c) * warp];
-#pragma unroll
-          for (int r = 0; r < tile; ++r) mirror += value[c][r] * own[r];
-          y[(j + c) * warp] = mirror;
-        }
-      }
-    }
-    if (symmetric) {
-      // The triangle at the diagonal; j == i here, since rows come in whole tiles.
-#pragma unroll
-      for (int r = 0; r < tile; ++r)
-        if (r < rows) {
-#pragma unroll
-          for (int c = 0; c < r; ++c) {
-            const T value = __ldcs(line[r] + (i + c) * warp);
-            sum[r] += value * own[c];
-            sum[c] += value * own[r];
-          }
-          sum[r] += __ldcs(line[r] + (i + r) * warp) * own[r];
-        }
-#pragma unroll
-      for (int r = 0; r < tile; ++r)
-        if (r < rows) y[(i + r) * warp] = sum[r];
-    } else {
-      for (; j < width; ++j) {
-        const T other = x[j * warp];
-#pragma unroll
-        for (int r = 0; r < tile; ++r) sum[r] += __ldcs(line[r] + j * warp) * other;
-      }
-#pragma unroll
-      for (int r = 0; r < tile; ++r)
-        if (r < rows) row(i + r, sum[r]);
-    }
-  }
-  if (symmetric)
-    for (int i = 0; i < m; ++i) row(i, y[i * warp]);
-}
-
-enum class Target : unsigned char { atomic, add, store };
-
-// Batches begin, begin + gridDim.x, ... below end. y: the vector, or with Target::store an entry for each of
-// the map. with_dot: result[0] := x . y over all batches and constrained rows.
-template <bool symmetric, Target target, bool with_dot, class T>
-__global__ void __launch_bounds__(warp)
-    element_product(ElementView<T> a, std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y,
-                    double* partials, unsigned* arrived, T* result, const int* stop) {
-  if (device::stopped(stop)) return;
-  extern __shared__ double shared[];
-  T* const own = reinterpret_cast<T*>(shared) + threadIdx.x;
-  T dots[1] = {};
-  for (std::int64_t b = begin + blockIdx.x; b < end; b += gridDim.x) {
-    const ElementBatch batch = a.batches[b];
-    const std::int32_t* map = a.map + batch.map + threadIdx.x;
-    const int m = batch.m;
-#pragma unroll 4
-    for (int i = 0; i < m; ++i) {
-      const std::int32_t r = __ldg(map + i * warp);
-      own[i * warp] = r >= 0 ? __ldg(x + r) : T(0);
-    }
-    T dot = 0;
-    multiply_element<symmetric>(m, a.values + batch.values + threadIdx.x, own, own + m * warp,
-                                [&](int i, T value) {
-                                  if (with_dot) dot += own[i * warp] * value;
-                                  if (target == Target::store) {
-                                    y[batch.map + i * warp + threadIdx.x] = value;
-                                    return;
-                                  }
-                                  const std::int32_t r = __ldg(map + i * warp);
-                                  if (r < 0) return;
-                                  if (target == Target::atomic)
-                                    atomicAdd(y + r, alpha * value);
-                                  else
-                                    y[r] += alpha * value;
-                                });
-    dots[0] += dot;
-  }
-  if constexpr (with_dot) {
-    for (std::int64_t k = std::int64_t{blockIdx.x} * warp + threadIdx.x; k < a.constrained_rows;
-         k += std::int64_t{gridDim.x} * warp) {
-      const T value = x[a.constrained[k]];
-      dots[0] += value * value;
-    }
-    device::finish_reduction<1>(dots, partials, arrived, result);
-  }
-}
 
 // y := alpha * (sum of a row's results, elements in order) + beta y
 template <bool with_dot, class T>
@@ -285,7 +165,7 @@ class DeviceElements final : public ElementOperator<T> {
     groups_ = uploaded(context, views.data(), static_cast<std::int64_t>(views.size()));
     shared_bytes_ =
         static_cast<int>(largest * warp * static_cast<std::int64_t>(sizeof(T)) * (plan->symmetric ? 2 : 1));
-    allow_shared_memory();
+    prepare_kernels(largest);
     if (scatter == ElementScatter::gather) {
       need_positions();
       results_ = Buffer<T>(context, plan->map.size());
@@ -328,17 +208,24 @@ class DeviceElements final : public ElementOperator<T> {
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     const DeviceState& state = this->context()->device_state();
     switch (this->scatter()) {
-      case ElementScatter::coloured:
-        product(T(1), x.data, T(0), y);
-        dot<T>(*this->context(), x, y, result);
-        return;
       case ElementScatter::gather:
         multiply<Target::store, false>(0, batches(), T(1), x.data, results_.data(), nullptr);
         add_into<true>(device::blocks_for(state, this->rows()), T(1), x.data, T(0), y.data, result);
         break;
+      case ElementScatter::atomic:
+        // In the same pass where the launch that it saves counts. Each block leaves a part of the sum, and
+        // there is room for so many; to share out more batches to that many blocks, which do not all come to
+        // the same, costs more than to read both vectors again.
+        if (batches() <= most_parts) {
+          scale<T>(*this->context(), Coefficient<T>(T(0)), y);
+          multiply<Target::atomic, true>(0, batches(), T(1), x.data, y.data, result);
+          break;
+        }
+        [[fallthrough]];
       default:
-        scale<T>(*this->context(), Coefficient<T>(T(0)), y);
-        multiply<Target::atomic, true>(0, batches(), T(1), x.data, y.data, result);
+        product(T(1), x.data, T(0), y);
+        dot<T>(*this->context(), x, y, result);
+        return;
     }
     constrained(T(1), x.data, y.data);
   }
@@ -357,6 +244,9 @@ class DeviceElements final : public ElementOperator<T> {
   }
 
  private:
+  static constexpr std::int64_t most_parts = 2048;
+  static_assert(most_parts <= DeviceState::max_blocks);
+
   cudaStream_t stream() const { return device::stream(*this->context()); }
   std::int64_t batches() const { return static_cast<std::int64_t>(this->plan().batches.size()); }
   static unsigned blocks_of_rows(std::int64_t rows) {
@@ -374,10 +264,12 @@ class DeviceElements final : public ElementOperator<T> {
   }
 
   // The largest element decides how much shared memory the kernels need.
-  void allow_shared_memory() const {
-    int most = 0;
-    PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                              this->context()->device_state().ordinal));
+  void prepare_kernels(std::int64_t largest) {
+    const int ordinal = this->context()->device_state().ordinal;
+    int most = 0, of_processor = 0;
+    PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
+    PROTEAN_CUDA_CHECK(
+        cudaDeviceGetAttribute(&of_processor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal));
     if (shared_bytes_ > most - 1024)
       throw NotAvailable(
           "elements of this size need " + human_bytes(static_cast<std::size_t>(shared_bytes_)) +
@@ -393,19 +285,17 @@ class DeviceElements final : public ElementOperator<T> {
       allow(kernel_of<Target::add, false>(symmetric));
       allow(kernel_of<Target::store, false>(symmetric));
     }
+    warps_ = warps_for<T>(largest, of_processor / (shared_bytes_ + 1024));
   }
 
   template <Target target, bool with_dot>
   void multiply(std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y, T* result) const {
     if (begin == end && !with_dot) return;
     const DeviceState& state = this->context()->device_state();
-    // Each block of a product with a dot leaves a part of the sum, so there are as few as keep the device
-    // busy.
-    const std::int64_t most = with_dot ? std::int64_t{state.processors} * 16 : std::int64_t{1} << 30;
-    const auto blocks = std::clamp<std::int64_t>(end - begin, 1, most);
+    const std::int64_t blocks = std::max<std::int64_t>(end - begin, 1);
     const auto sums = with_dot ? device::sums_into<1>(*this->context(), blocks, result) : device::Sums<T>();
     kernel_of<target, with_dot>(
-        this->symmetric())<<<static_cast<unsigned>(blocks), warp, shared_bytes_, state.stream>>>(
+        this->symmetric())<<<static_cast<unsigned>(blocks), warps_ * warp, shared_bytes_, state.stream>>>(
         view(), begin, end, alpha, x, y, sums.parts, sums.arrived, sums.result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
@@ -503,7 +393,7 @@ class DeviceElements final : public ElementOperator<T> {
   Buffer<ElementBatch> batches_;
   Buffer<std::int32_t> map_, constrained_, slot_of_, element_in_;
   Buffer<ElementGroupView> groups_;
-  int shared_bytes_ = 0;
+  int shared_bytes_ = 0, warps_ = 1;  // of a block of the product
   mutable Buffer<std::int64_t> ptr_;  // rows of elements that make up each row
   mutable Buffer<std::uint32_t> items_;
   mutable Buffer<T> results_;  // gather

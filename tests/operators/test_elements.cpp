@@ -130,6 +130,25 @@ TEST_P(Elements, ProductIsTheSumOverElements) {
     }
 }
 
+// One size of element at a time, in groups of three elements and of one more than a device's batch holds: how
+// rows are cut into blocks, and who works on which of them, depends on the size.
+TEST_P(Elements, EverySizeIsCutRight) {
+  const auto check = [&]<class T>(T, int size, int elements) {
+    ElementMesh mesh{"size " + std::to_string(size), "", size + 2, {{size, {}}}};
+    auto& nodes = mesh.groups[0].connectivity;
+    for (int e = 0; e < elements; ++e)
+      for (int a = 0; a < size; ++a) nodes.push_back(((e % 2 == 0 ? a : size - 1 - a) + e) % (size + 2));
+    SCOPED_TRACE(mesh.name);
+    const auto numbers = element_numbers<T>(mesh, GetParam().symmetric);
+    const auto A = make_element_operator<T>(context(), mesh.nodes, numbers.groups, options(mesh));
+    check_product<T>(*A, element_reference<T>(mesh, numbers, {}, false), 1, 0);
+  };
+  for (int size = 1; size <= 129; size += size < 67 ? 2 : 6) check(1.0, size, 3);
+  for (const int size : {8, 16, 32, 64, 128, 130, 261}) check(1.0, size, 3), check(1.0f, size, 3);
+  for (const int size : {9, 24, 40}) check(1.0, size, 33), check(1.0f, size, 33);
+  check(1.0, 125, 33);
+}
+
 TEST_P(Elements, ConstrainedUnknownsAreKeptOrEliminated) {
   for (const ContextPtr& c : contexts())
     for (const ElementMesh& mesh : element_meshes()) {

@@ -93,6 +93,10 @@ std::vector<ElementMesh> build() {
        random_elements(512, 20, 13, 5)});
   add("mixed_vector", "the same with two unknowns a node", 300,
       {random_elements(300, 10, 300, 6), random_elements(300, 3, 101, 7)}, 2);
+  add("mixed_large",
+      "elements of very different sizes in turn, small ones worked on by as many as large ones", 190,
+      {random_elements(190, 8, 40, 10), random_elements(190, 125, 3, 11), random_elements(190, 27, 33, 12),
+       random_elements(190, 1, 5, 13), random_elements(190, 64, 2, 14)});
   add("random", "nodes far apart, every thread's elements share nodes", 2000,
       {random_elements(2000, 8, 2000, 8)});
   add("gaps", "nodes that no element has", 100, {random_elements(60, 4, 90, 9)}, 1, true);
