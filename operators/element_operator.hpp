@@ -41,7 +41,8 @@ enum class ElementScatter : unsigned char {
   atomic,
   // Elements (on the host: batches of neighbouring elements) in colours, so that no two of one colour share
   // an unknown; colours one after the other. The same bits in every run. On a
-  // device slower than gather, since each colour passes over most of x and y, but without the room for results.
+  // device slower than gather, since each colour passes over most of x and y, but it needs no room for
+  // results.
   coloured,
   // Element results are stored, then each unknown adds its own, elements in order. The same bits in every run
   // and for any number of threads. Needs room for the results; products of several callers at once wait for
