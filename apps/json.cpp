@@ -97,7 +97,8 @@ Json problem_json(const Problem& p) {
                     {"orthogonalization", p.solver.options.orthogonalization},
                     {"baseline", baseline_name(rule.baseline)},
                     {"divergence", number(rule.divergence)},
-                    {"stagnation_window", rule.stagnation_window}};
+                    {"stagnation_window", rule.stagnation_window},
+                    {"device_steps", p.solver.options.device_steps}};
   json["preconditioner"] = {
       {"type", p.preconditioner.type},
       {"zero_diagonal", p.preconditioner.options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};

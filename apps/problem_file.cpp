@@ -242,7 +242,7 @@ class ProblemReader {
     const Section section(
         node, "solver",
         {"method", "relative_tolerance", "absolute_tolerance", "max_iterations", "max_seconds", "restart",
-         "orthogonalization", "baseline", "divergence", "stagnation_window"});
+         "orthogonalization", "baseline", "divergence", "stagnation_window", "device_steps"});
     SolverSpec& solver = problem_.solver;
     std::vector<std::string_view> methods;
     for (const SolverEntry& entry : solvers()) methods.push_back(entry.id);
@@ -260,6 +260,8 @@ class ProblemReader {
     solver.options.restart = section.integer("restart", solver.options.restart, 1, 100000);
     solver.options.orthogonalization =
         section.word("orthogonalization", solver.options.orthogonalization, {"cgs2", "mgs"});
+    solver.options.device_steps =
+        section.word("device_steps", solver.options.device_steps, {"auto", "graph", "resident"});
   }
 
   void read_preconditioner(const Node& node) {

@@ -71,6 +71,8 @@ std::string report_json(const SolveRecord& r) {
   if (!r.advice.empty()) json["advice"] = r.advice;
   json["iterations"] = result.iterations;
   json["restarts"] = result.restarts;
+  json["steps"] = {{"how", result.steps}};
+  if (!result.steps_reason.empty()) json["steps"]["reason"] = result.steps_reason;
   json["residual"] = {{"norm", "2-norm"},
                       {"baseline", baseline_name(r.problem.solver.options.stopping.baseline)},
                       {"true_relative", number(result.true_relative)},
@@ -211,7 +213,7 @@ std::string summary(const SolveRecord& r) {
     parameters.push_back(fmt::format("{} {}", name, value));
   row("format", fmt::format("{}{}{}, kernel {}, {}{}", r.format, parameters.empty() ? "" : ", ",
                             fmt::join(parameters, ", "), r.kernel,
-                            device ? "on the GPU"
+                            device ? fmt::format("on the GPU, steps: {}", result.steps)
                                    : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
                             p.op.deterministic ? ", deterministic" : ""));
   if (r.vector_kernels != VectorKernels::native)

@@ -16,7 +16,7 @@ namespace protean::detail {
 namespace {
 
 template <class T>
-class Cg final : public Method<T> {
+class Cg final : public Method<T>, public HasCgState<T> {
  public:
   static constexpr std::string_view id = "cg";
   explicit Cg(const SolverOptions&) {}
@@ -69,6 +69,8 @@ class Cg final : public Method<T> {
   bool scalars_in_coefficients(const System<T>& s) const noexcept override {
     return !s.general_preconditioner();
   }
+
+  CgState<T> cg_state() noexcept override { return {r_.view(), p_.view(), scalars_.data()}; }
 
   Signals<T> signals() const noexcept override {
     return {.residual_squared = scalars_.data() + 1 + 2 * turn_, .guards = {guards_, guard_count_}};

@@ -5,21 +5,19 @@
 // solves of a solver as long as it fits.
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 
 #include <string>
 
-#include "core/allocation_hook.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/error.hpp"
-#include "solvers/steps.hpp"
+#include "solvers/judged_steps.cuh"
 
 namespace protean::detail {
 namespace {
 
-using device::Judge, device::Judgement;
+using device::Judge;
 constexpr int most_steps = Judgement::most_steps, most_guards = Judgement::most_guards;
 
 // Where no vector operation takes the judge along. One warp.
@@ -46,103 +44,32 @@ __global__ void close_graph(Judgement* j, int* stop, Judgement* first_copy, Judg
 }
 
 template <class T>
-class DeviceSteps final : public Steps<T> {
+class DeviceSteps final : public JudgedSteps<T> {
  public:
   DeviceSteps(Method<T>& method, const ContextPtr& context)
-      : method_(method),
-        context_(context),
-        state_(context->device_state()),
-        judgement_buffer_(context, 1),
-        stop_buffer_(context, most_steps),
-        judgement_(judgement_buffer_.data()),
-        stop_(stop_buffer_.data()) {
-    for (Slot& slot : slots_) {
-      about_to_allocate(Space::host, sizeof(Judgement));
-      PROTEAN_CUDA_CHECK(cudaMallocHost(&slot.copy, sizeof(Judgement)));
-      PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
-    }
-  }
+      : JudgedSteps<T>(method, context), stop_buffer_(context, most_steps), stop_(stop_buffer_.data()) {}
   ~DeviceSteps() override {
     (void)cudaStreamSynchronize(state_.stream);
     if (graph_) (void)cudaGraphExecDestroy(graph_);
   }
 
-  const ContextPtr& context() const noexcept { return context_; }
-
-  // A new solve begins. What the one before may have left when an exception ended it is forgotten.
   void attach(const System<T>& system) {
-    if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
-    in_flight_ = 0, current_ = {}, told_ = 0, recordings_ = instantiations_ = 0;
-    system_ = &system;
+    JudgedSteps<T>::attach(system);
+    recordings_ = instantiations_ = 0;
     if (!(subject(true) == recorded_subject_)) recorded_ = 0;
   }
 
   std::int64_t recorded() const noexcept override { return recordings_; }
   std::int64_t made() const noexcept override { return instantiations_; }
+  std::string_view name() const noexcept override { return "graph"; }
 
   Verdict first(const IterationControl& control) override {
     return fetch_verdict(*context_, control, method_.signals());
   }
 
-  Verdict next(const IterationControl& control, std::int64_t left) override {
-    if (told_ == current_.steps) {
-      if (in_flight_ == 0) start(control, left);
-      take();
-      // One graph ahead, when this one has neither ended the run nor a cycle.
-      if (!current_.ended && may_record() && after_graph() == 0 && method_.phase() == 0 && current_.left > 0)
-        launch();
-    }
-    const int index = told_++;
-    method_.set_phase(method_.phase() + 1);
-    const bool last = current_.ended && told_ == current_.steps;
-    Read read;
-    read.squared = current_.residual_squared[index];
-    if (!last) {
-      // Its guards were good, or the judge would have stopped.
-      Verdict good;
-      good.residual = std::sqrt(read.squared);
-      return good;
-    }
-    std::memcpy(read.guards, current_.guards, sizeof read.guards);
-    drain();
-    return verdict(control, method_.signals(), read);
-  }
-
-  std::int64_t settle(const IterationControl& control, Verdict& last) override {
-    std::int64_t untold = 0;
-    for (;;) {
-      untold += current_.steps - told_;
-      method_.set_phase(method_.phase() + current_.steps - told_);
-      told_ = current_.steps;
-      if (in_flight_ == 0) break;
-      take();
-    }
-    if (untold > 0) {
-      Read read;
-      read.squared =
-          current_.steps > 0 ? current_.residual_squared[current_.steps - 1] : last.residual * last.residual;
-      std::memcpy(read.guards, current_.guards, sizeof read.guards);
-      if (current_.steps > 0) last = verdict(control, method_.signals(), read);
-    }
-    return untold;
-  }
-
  private:
-  struct Read {
-    double squared = 0;
-    double guards[most_guards][3] = {};
-  };
-  struct Slot {
-    Judgement* copy = nullptr;
-    cudaEvent_t done = nullptr;
-    Slot() = default;
-    Slot(const Slot&) = delete;
-    Slot& operator=(const Slot&) = delete;
-    ~Slot() {
-      if (done) (void)cudaEventDestroy(done);
-      if (copy) (void)cudaFreeHost(copy);
-    }
-  };
+  using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state_, JudgedSteps<T>::system_,
+      JudgedSteps<T>::judgement_, JudgedSteps<T>::copy, JudgedSteps<T>::ask;
 
   // What a recorded graph depends on beside the method's own vectors, which stay while this is the same.
   struct Subject {
@@ -165,34 +92,12 @@ class DeviceSteps final : public Steps<T> {
            (!system_->general_preconditioner() || system_->M->recording().allowed);
   }
 
-  // IterationControl's reading of numbers that are on the host now.
-  static Verdict verdict(const IterationControl& control, const Signals<T>& signals, const Read& read) {
-    const T squared = static_cast<T>(read.squared);
-    T numbers[most_guards][3];
-    Guard<T> guards[most_guards] = {};
-    for (std::size_t g = 0; g < signals.guards.size(); ++g) {
-      for (int k = 0; k < 3; ++k) numbers[g][k] = static_cast<T>(read.guards[g][k]);
-      guards[g] = signals.guards[g];
-      guards[g].value = &numbers[g][0];
-      if (guards[g].scale_a) guards[g].scale_a = &numbers[g][1], guards[g].scale_b = &numbers[g][2];
-    }
-    Signals<T> here = signals;
-    here.residual_squared = &squared;
-    here.guards = {guards, signals.guards.size()};
-    return control.read(here);
-  }
-
   // The phase a method is in after a graph that began in phase 0.
   std::int64_t after_graph() const { return method_.cycles_end() ? method_.period() : 0; }
 
-  // Sets the judge's limits and queues work: a graph where one can begin, else a single step.
-  void start(const IterationControl& control, std::int64_t left) {
-    // Nothing is in flight, so that the slots are free.
-    Judgement& header = *slots_[0].copy;
-    header.turn = first_slot_, header.ended = 0, header.steps = 0, header.left = left;
-    header.goal = control.goal(), header.limit = control.too_large();
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, guards),
-                                       cudaMemcpyHostToDevice, state_.stream));
+  // A graph where one can begin, else a single step.
+  void start(const IterationControl& control, std::int64_t left) override {
+    this->set_limits(control, left);
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(stop_, 0, sizeof(int) * most_steps, state_.stream));
     PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
     if (method_.phase() == 0 && may_record()) {
@@ -200,6 +105,11 @@ class DeviceSteps final : public Steps<T> {
     } else {
       step_alone();
     }
+  }
+
+  // One graph ahead, where the present one has not ended a cycle.
+  void go_ahead() override {
+    if (may_record() && after_graph() == 0 && method_.phase() == 0) launch();
   }
 
   // The step's work and its judge: in the step's last operation where the method allows it, else after it.
@@ -310,46 +220,12 @@ class DeviceSteps final : public Steps<T> {
   }
 
   void queue_close() {
-    close_graph<<<1, 256, 0, state_.stream>>>(judgement_, stop_, slots_[0].copy, slots_[1].copy);
+    close_graph<<<1, 256, 0, state_.stream>>>(judgement_, stop_, copy(0), copy(1));
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  // Marks where the judgement is in the slot.
-  void ask() {
-    PROTEAN_CUDA_CHECK(cudaEventRecord(slots_[(first_slot_ + in_flight_) % 2].done, state_.stream));
-    ++in_flight_;
-  }
-
-  // Waits for the oldest copy.
-  void take() {
-    Slot& slot = slots_[first_slot_];
-    PROTEAN_CUDA_CHECK(cudaEventSynchronize(slot.done));
-    std::memcpy(&current_, slot.copy, sizeof(Judgement));
-    first_slot_ ^= 1, --in_flight_;
-    told_ = 0;
-  }
-
-  // Forgets graphs that were queued after the end; they have done nothing.
-  void drain() {
-    while (in_flight_ > 0) {
-      PROTEAN_CUDA_CHECK(cudaEventSynchronize(slots_[first_slot_].done));
-      first_slot_ ^= 1, --in_flight_;
-    }
-    current_.steps = told_ = 0;
-  }
-
-  Method<T>& method_;
-  const ContextPtr context_;
-  DeviceState& state_;
-  const System<T>* system_ = nullptr;  // of the present solve
-  Buffer<Judgement> judgement_buffer_;
   Buffer<int> stop_buffer_;
-  Judgement* judgement_;  // what the kernels are given
-  int* stop_;
-  Slot slots_[2];
-  int first_slot_ = 0, in_flight_ = 0;
-  Judgement current_{};
-  int told_ = 0;
+  int* stop_;         // what the kernels are given
   int recorded_ = 0;  // steps in graph_, 0 where it is not to be used
   Subject recorded_subject_;
   std::int64_t recordings_ = 0, instantiations_ = 0;  // in this solve

@@ -98,6 +98,21 @@ class Method {
   virtual Signals<T> signals() const noexcept = 0;
 };
 
+// Ability of a method whose step is that of conjugate gradients with M^-1 the identity or a diagonal: its
+// vectors and scalars {p . A p, r . r, r . z, r . r, r . z}, the pairs in turn: pair phase() is the present
+// one. Valid after prepare(). Between two steps x, r and p = z + beta p are those of the step before.
+template <class T>
+struct CgState {
+  VectorView<T> r, p;
+  T* scalars;
+};
+template <class T>
+class HasCgState {
+ public:
+  virtual ~HasCgState() = default;
+  virtual CgState<T> cg_state() noexcept = 0;
+};
+
 // n entries in this context, kept from the solve before where that fits.
 template <class T>
 void fit(Vector<T>& vector, const ContextPtr& context, std::int64_t n) {

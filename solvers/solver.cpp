@@ -52,9 +52,10 @@ double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
 template <class T>
 class Run {
  public:
-  Run(const StoppingRule& rule, Method<T>& method, const System<T>& system, SolveObserver* observer,
+  Run(const SolverOptions& options, Method<T>& method, const System<T>& system, SolveObserver* observer,
       Kept<T>& kept)
-      : rule_(rule),
+      : options_(options),
+        rule_(options.stopping),
         method_(method),
         system_(system),
         observer_(observer),
@@ -65,10 +66,7 @@ class Run {
   SolveReport operator()() {
     if (context().simulated()) steps_ = &fetched_steps_;
 #if defined(PROTEAN_HAVE_CUDA)
-    if (context().space() == Space::device && !context().simulated()) {
-      kept_.device_steps = device_steps_for(std::move(kept_.device_steps), method_, system_);
-      steps_ = kept_.device_steps.get();
-    }
+    if (context().space() == Space::device && !context().simulated()) steps_ = steps_on_device();
 #endif
     method_.prepare(system_);
     fit(kept_.number, system_.A.context(), 1);
@@ -96,6 +94,20 @@ class Run {
 
  private:
   const Context& context() const noexcept { return system_.context(); }
+
+#if defined(PROTEAN_HAVE_CUDA)
+  Steps<T>* steps_on_device() {
+    if (options_.device_steps != "graph") {
+      std::string why;
+      if (resident_steps_for(kept_.resident_steps, method_, system_, why)) return kept_.resident_steps.get();
+      if (options_.device_steps == "resident")
+        throw BadArgument(fmt::format("device_steps is resident, but {}; take auto or graph", why));
+      report_.steps_reason = std::move(why);
+    }
+    kept_.device_steps = device_steps_for(std::move(kept_.device_steps), method_, system_);
+    return kept_.device_steps.get();
+  }
+#endif
 
   SolveReport iterate() {
     method_.begin(system_, method_.scratch());
@@ -195,6 +207,7 @@ class Run {
       report_.true_relative = control_->relative(report_.true_residual);
     }
     report_.graphs_recorded = steps_->recorded(), report_.graphs_made = steps_->made();
+    report_.steps = steps_->name();
     report_.seconds = seconds();
     return std::move(report_);
   }
@@ -203,6 +216,7 @@ class Run {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
   }
 
+  const SolverOptions& options_;
   const StoppingRule& rule_;
   Method<T>& method_;
   const System<T>& system_;
@@ -245,6 +259,10 @@ void check(const SolverOptions& options) {
   if (std::find(std::begin(known), std::end(known), options.orthogonalization) == std::end(known))
     throw BadArgument(fmt::format("there is no orthogonalization '{}'; there are cgs2 and mgs.{}",
                                   options.orthogonalization, did_you_mean(options.orthogonalization, known)));
+  constexpr std::string_view ways[] = {"auto", "graph", "resident"};
+  if (std::find(std::begin(ways), std::end(ways), options.device_steps) == std::end(ways))
+    throw BadArgument(fmt::format("there are no device_steps '{}'; there are auto, graph and resident.{}",
+                                  options.device_steps, did_you_mean(options.device_steps, ways)));
 }
 
 }  // namespace
@@ -290,7 +308,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     ~Release() { flag.store(false); }
   } release{busy_};
   const detail::System<T> system{A, b, x, M, d};
-  return detail::Run<T>(options_.stopping, method(), system, observer, *kept_)();
+  return detail::Run<T>(options_, method(), system, observer, *kept_)();
 }
 
 std::span<const SolverEntry> solvers() noexcept {

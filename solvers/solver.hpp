@@ -55,6 +55,9 @@ struct SolveReport {
   // On a device: how often steps were recorded into a graph, and how often that took a new graph instead of
   // an update of the one there was. 0 where the graph of the solve before was used as it is.
   std::int64_t graphs_recorded = 0, graphs_made = 0;
+  // How the steps ran: "host"; on a device "graph", or "resident" (SolverOptions::device_steps).
+  // steps_reason: why not "resident", where that was looked at.
+  std::string steps, steps_reason;
   std::string detail;  // numbers behind the reason, where there are some
   bool converged() const noexcept { return protean::converged(reason); }
 };
@@ -63,6 +66,13 @@ struct SolverOptions {
   StoppingRule stopping = {};
   std::int64_t restart = 30;               // gmres: basis vectors before a restart
   std::string orthogonalization = "cgs2";  // gmres: cgs2 | mgs
+  // On a device: auto | graph | resident. A graph of some steps is replayed, for any method and operator.
+  // resident: cg, without preconditioner or with a diagonal one, of a matrix that shows its rows
+  // (HasRowArrays) and fits into the shared memory of the processors together with the vectors: one kernel
+  // does many steps and keeps all that there. auto: resident where it can be, else graph; resident:
+  // BadArgument from solve() where it cannot be. Both give the same bits in every run, and differ by
+  // rounding.
+  std::string device_steps = "auto";
 };
 
 // A solver keeps its workspace between solves and reuses it while size and context stay; on a device also the

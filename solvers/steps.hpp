@@ -2,6 +2,8 @@
 // recorded into a CUDA graph, replayed and judged there, and read some steps behind. Private to solvers/.
 #pragma once
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
@@ -23,6 +25,8 @@ class Steps {
   // How often this solve recorded a graph, and how often it made a new one for that.
   virtual std::int64_t recorded() const noexcept { return 0; }
   virtual std::int64_t made() const noexcept { return 0; }
+  // What SolveReport::steps says.
+  virtual std::string_view name() const noexcept = 0;
 };
 
 template <class T>
@@ -35,6 +39,7 @@ class HostSteps final : public Steps<T> {
     return control.read(method_.signals());
   }
   std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
+  std::string_view name() const noexcept override { return "host"; }
 
  private:
   Method<T>& method_;
@@ -76,6 +81,7 @@ class FetchedSteps final : public Steps<T> {
     return fetch_verdict(system_.context(), control, method_.signals());
   }
   std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
+  std::string_view name() const noexcept override { return "simulated"; }
 
  private:
   Method<T>& method_;
@@ -85,7 +91,7 @@ class FetchedSteps final : public Steps<T> {
 // What a solver keeps from one solve to the next, beside the vectors of its method.
 template <class T>
 struct Kept {
-  std::unique_ptr<Steps<T>> device_steps;
+  std::unique_ptr<Steps<T>> device_steps, resident_steps;
   Vector<T> number;  // one, in the space of the solve: norms are left there
 };
 
@@ -95,5 +101,12 @@ struct Kept {
 template <class T>
 std::unique_ptr<Steps<T>> device_steps_for(std::unique_ptr<Steps<T>> before, Method<T>& method,
                                            const System<T>& system);
+
+// The same for steps of cg in one kernel that stays on the device and keeps the matrix there. False, and
+// why_not says the reason, where method, operator or size do not allow it; `kept` is not to be used then.
+// Waits for the device the first time it sees a pattern. resident_steps.cu.
+template <class T>
+bool resident_steps_for(std::unique_ptr<Steps<T>>& kept, Method<T>& method, const System<T>& system,
+                        std::string& why_not);
 
 }  // namespace protean::detail

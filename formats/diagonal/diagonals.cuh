@@ -3,6 +3,7 @@
 // small matrices up to 8 warps of a block share the diagonals of 32 rows. Private to formats/.
 #pragma once
 #include "formats/private/device_rows.cuh"
+#include "operators/row_arrays.hpp"
 
 namespace protean::formats {
 
@@ -110,8 +111,18 @@ struct DeviceDiagonals {
 };
 
 template <class T>
-class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T> {
+class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T>, public HasRowArrays<T> {
  public:
+  RowArrays<T> row_arrays() const noexcept override {
+    const DiagonalArrays<T> a = arrays();
+    RowArrays<T> rows;
+    rows.kind = RowArrays<T>::Kind::diagonals;
+    rows.rows = this->rows(), rows.stored = values_.size();
+    rows.values = a.values, rows.height = a.height, rows.bit_bytes = a.bit_bytes;
+    rows.ptr = a.ptr, rows.off = a.off, rows.entries = a.entries;
+    return rows;
+  }
+
   CsrMatrix<T> to_csr() const override {
     return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
   }

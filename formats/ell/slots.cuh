@@ -4,6 +4,7 @@
 // fixed order. Private to formats/.
 #pragma once
 #include "formats/private/device_rows.cuh"
+#include "operators/row_arrays.hpp"
 
 namespace protean::formats {
 
@@ -19,6 +20,10 @@ struct ColumnPlace {
   std::int64_t ld, longest;
   __host__ __device__ std::int64_t positions() const { return ld; }
   __device__ StridedSlots at(std::int64_t p) const { return {p, ld, longest}; }
+  template <class T>
+  void describe(RowArrays<T>& rows) const {
+    rows.kind = RowArrays<T>::Kind::slices, rows.stride = ld, rows.longest = longest;
+  }
 };
 
 // Slices of 2^shift rows.
@@ -31,6 +36,11 @@ struct SlicePlace {
   __device__ StridedSlots at(std::int64_t p) const {
     const std::int64_t first = __ldg(slice_ptr + (p >> shift)), next = __ldg(slice_ptr + (p >> shift) + 1);
     return {first + (p & ((1 << shift) - 1)), std::int64_t{1} << shift, (next - first) >> shift};
+  }
+  template <class T>
+  void describe(RowArrays<T>& rows) const {
+    rows.kind = RowArrays<T>::Kind::slices, rows.slice_ptr = slice_ptr, rows.shift = shift;
+    rows.stride = std::int64_t{1} << shift;
   }
 };
 
@@ -45,6 +55,8 @@ struct JagPlace {
   const std::int64_t* jag_ptr;
   std::int64_t jags, rows;
   __host__ __device__ std::int64_t positions() const { return rows; }
+  template <class T>
+  void describe(RowArrays<T>&) const {}  // its slots have no stride
   __device__ JagSlots at(std::int64_t p) const {
     std::int64_t low = 0, high = jags;
     while (low < high) {
@@ -275,8 +287,17 @@ class SlotStorage : public AssembledMatrix<T> {
 
 // With our product.
 template <class T, class Place>
-class SlotDevice : public SlotStorage<T, Place>, public HasApplyDot<T> {
+class SlotDevice : public SlotStorage<T, Place>, public HasApplyDot<T>, public HasRowArrays<T> {
  public:
+  RowArrays<T> row_arrays() const noexcept override {
+    const SlotArrays<T, Place> a = this->arrays();
+    RowArrays<T> rows;
+    rows.rows = this->rows(), rows.stored = this->col_.size();
+    rows.values = a.values, rows.col = a.col, rows.perm = a.perm;
+    a.place.describe(rows);
+    return rows;
+  }
+
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     launch<true>(T(1), x.data, T(0), y.data, result);
   }

@@ -18,6 +18,7 @@
 #include "formats/device_support.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/row_runs.cuh"
+#include "operators/row_arrays.hpp"
 
 namespace protean::formats {
 namespace {
@@ -233,7 +234,7 @@ void diagonal_of(const Context& context, const CsrMatrix<T>& csr, VectorView<T> 
 }
 
 template <class T>
-class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
+class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasRowArrays<T> {
  public:
   explicit CsrDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {
     const CsrPlan how = plan(*request.context, csr_.pattern, request.params);
@@ -245,6 +246,15 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes(); }
 
   void diagonal(VectorView<T> d) const override { diagonal_of(*this->context(), csr_, d); }
+
+  RowArrays<T> row_arrays() const noexcept override {
+    RowArrays<T> rows;
+    rows.kind = RowArrays<T>::Kind::csr;
+    rows.rows = this->rows(), rows.stored = this->nonzeros();
+    rows.values = csr_.values, rows.col = csr_.pattern.col;
+    rows.row_ptr32 = csr_.pattern.row_ptr.p32, rows.row_ptr64 = csr_.pattern.row_ptr.p64;
+    return rows;
+  }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     if (in_runs_) return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);

@@ -37,7 +37,8 @@ matrix: {file: /abs/A.mtx.xz, duplicates: refuse}
 rhs: {file: sub/b.mtx}
 initial_guess: {random: 7}
 solver: {method: cg, relative_tolerance: 1e-6, absolute_tolerance: 2.5e-3, max_iterations: 1e3, restart: 5,
-         orthogonalization: mgs, max_seconds: 2, baseline: initial-residual, divergence: .inf, stagnation_window: 9}
+         orthogonalization: mgs, max_seconds: 2, baseline: initial-residual, divergence: .inf, stagnation_window: 9,
+         device_steps: graph}
 preconditioner: {type: jacobi, zero_diagonal: one}
 operator: {format: csr, parameters: {}, kernel: native, space: host, threads: 3}
 output: {solution: x.mtx, report: ../r.json, history: h.csv}
@@ -57,6 +58,7 @@ output: {solution: x.mtx, report: ../r.json, history: h.csv}
   EXPECT_EQ(rule.stagnation_window, 9);
   EXPECT_EQ(p.solver.options.restart, 5);
   EXPECT_EQ(p.solver.options.orthogonalization, "mgs");
+  EXPECT_EQ(p.solver.options.device_steps, "graph");
   EXPECT_EQ(p.preconditioner.options.zero_diagonal, ZeroDiagonal::one);
   EXPECT_EQ(p.op.threads, 3);
   EXPECT_EQ(p.output.report.path, "r.json");

@@ -16,6 +16,7 @@ class DeviceGraphs : public testing::TestWithParam<const char*> {
     if (!test_context(Space::device)) GTEST_SKIP() << no_device;
     context_ = test_context(Space::device);
     options_.stopping.relative_tolerance = 1e-9;
+    options_.device_steps = "graph";
     solver_ = make_solver<double>(GetParam(), options_);
   }
 

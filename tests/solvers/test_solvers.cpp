@@ -627,6 +627,7 @@ TEST(MakeSolver, NamesAndOptions) {
   };
   EXPECT_NE(complaint("gmress", {}).find("Did you mean 'gmres'?"), std::string::npos);
   EXPECT_NE(complaint("gmres", {.orthogonalization = "cgs"}).find("Did you mean 'cgs2'?"), std::string::npos);
+  EXPECT_NE(complaint("cg", {.device_steps = "graphs"}).find("Did you mean 'graph'?"), std::string::npos);
   EXPECT_NE(complaint("gmres", {.restart = 0}).find("restart is 0"), std::string::npos);
   EXPECT_NE(complaint("cg", {.stopping = {.relative_tolerance = -1}}).find("relative_tolerance"),
             std::string::npos);

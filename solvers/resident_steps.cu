@@ -1,0 +1,264 @@
+// Steps of cg in one kernel that does many of them (resident_cg.cuh): where it can be used, how it is laid
+// out, and its launches. A launch does 16 steps at first, then twice as many as the one before up to 128, so
+// that the host hears of them often enough to stop a solve; two launches are on their way while the host
+// tells of a third.
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include "core/device/copy.hpp"
+#include "core/error.hpp"
+#include "solvers/judged_steps.cuh"
+#include "solvers/resident_cg.cuh"
+
+namespace protean::detail {
+namespace {
+
+constexpr int first_steps = 16, most_steps = 128;  // even, so that all launches begin in the same phase
+static_assert(most_steps <= Judgement::most_steps);
+// Slots of a lane beyond which one warp would keep all others waiting.
+constexpr unsigned long long many_slots = 32, most_slots = 512;
+
+// f(view) of the view that fits.
+template <class T, class F>
+void with_view(const RowArrays<T>& rows, F&& f) {
+  switch (rows.kind) {
+    case RowArrays<T>::Kind::csr:
+      return f(CsrView<T>{rows});
+    case RowArrays<T>::Kind::slices:
+      return f(SliceView<T>{rows});
+    case RowArrays<T>::Kind::diagonals:
+      return f(DiagonalView<T>{rows});
+    case RowArrays<T>::Kind::none:
+      return;
+  }
+}
+
+std::string kilobytes(double bytes) { return std::to_string(static_cast<std::int64_t>(bytes * 1e-3)); }
+
+int attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, ordinal));
+  return value;
+}
+
+template <class T>
+class ResidentSteps final : public JudgedSteps<T> {
+ public:
+  ResidentSteps(Method<T>& method, HasCgState<T>& cg, const ContextPtr& context)
+      : JudgedSteps<T>(method, context), cg_(cg) {}
+
+  std::string_view name() const noexcept override { return "resident"; }
+
+  // True when the kernel fits; else why_not() says the reason. Plans anew when the pattern is another.
+  bool fits(const System<T>& system, const HasRowArrays<T>& rows) {
+    const Subject subject{system.A.serial(), system.A.revision().pattern, system.d.size > 0};
+    if (subject == planned_) return why_not_.empty();
+    planned_ = {};
+    why_not_ = plan(system, rows.row_arrays());
+    planned_ = subject;
+    return why_not_.empty();
+  }
+  const std::string& why_not() const noexcept { return why_not_; }
+
+  void attach(const System<T>& system, const HasRowArrays<T>& rows) {
+    JudgedSteps<T>::attach(system);
+    rows_ = &rows;
+  }
+
+  Verdict first(const IterationControl& control) override {
+    constexpr int count = 5;
+    const T* const there = cg_.cg_state().scalars;
+    T here[count];
+    protean::copy<T>(*context_, VectorView<const T>{there, count, Space::device}, {here, count});
+    Signals<T> signals = method_.signals();
+    Guard<T> guards[Judgement::most_guards] = {};
+    signals.residual_squared = here + (signals.residual_squared - there);
+    for (std::size_t g = 0; g < signals.guards.size(); ++g) {
+      guards[g] = signals.guards[g];
+      guards[g].value = here + (guards[g].value - there);
+    }
+    signals.guards = {guards, signals.guards.size()};
+    return control.read(signals);
+  }
+
+ private:
+  using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state_, JudgedSteps<T>::system_;
+
+  struct Subject {
+    std::uint64_t A = 0, pattern = 0;
+    bool diagonal = false;
+    bool operator==(const Subject&) const = default;
+  };
+
+  // Chooses the shape; returns why there is none.
+  std::string plan(const System<T>& system, const RowArrays<T>& a) {
+    const int processors = std::min(state_.processors, Meetings<T>::most_blocks);
+    if (!attribute(cudaDevAttrCooperativeLaunch, state_.ordinal))
+      return "this GPU cannot launch a kernel whose blocks wait for each other";
+    std::size_t capacity = 0;
+    with_view(a, [&](auto view) {
+      cudaFuncAttributes kernel;
+      PROTEAN_CUDA_CHECK(cudaFuncGetAttributes(&kernel, resident_cg<T, decltype(view)>));
+      const int optin = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, state_.ordinal);
+      capacity = static_cast<std::size_t>(optin) - kernel.sharedSizeBytes;
+      PROTEAN_CUDA_CHECK(cudaFuncSetAttribute(resident_cg<T, decltype(view)>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              static_cast<int>(capacity)));
+    });
+    ResidentShape shape;
+    shape.diagonal = system.d.size > 0, shape.permuted = a.perm != nullptr;
+    const int slot_bytes = static_cast<int>(sizeof(T) + sizeof(int));
+    const int row_bytes = static_cast<int>(sizeof(T)) * shape.vectors() + (shape.permuted ? 4 : 0);
+    const double bytes = static_cast<double>(a.stored) * slot_bytes + static_cast<double>(a.rows) * row_bytes;
+    const double room = static_cast<double>(capacity) * processors;
+    const auto too_large = [&](double needed) {
+      return "matrix and vectors need " + kilobytes(needed) + " kB of shared memory, this GPU has " +
+             kilobytes(room);
+    };
+    if (a.kind == RowArrays<T>::Kind::csr && bytes > room) return too_large(bytes);
+
+    // Lanes of a row have four slots or more, where rows alone do not give every thread something to do.
+    const double mean = static_cast<double>(a.stored) / static_cast<double>(a.rows);
+    while (shape.lanes < 32 && mean >= 8 * shape.lanes &&
+           a.rows * shape.lanes * 2 <= std::int64_t{processors} * ResidentShape::most_threads)
+      shape.lanes *= 2;
+    shape.blocks = static_cast<int>(std::clamp<std::int64_t>(
+        std::max<std::int64_t>(
+            (a.rows * shape.lanes + 127) / 128,
+            static_cast<std::int64_t>(std::min(bytes, room) / (0.9 * static_cast<double>(capacity))) + 1),
+        1, processors));
+    place_of_ = Buffer<int>(context_, shape.permuted ? a.rows : 0);
+    for (;;) {
+      first_ = Buffer<int>(context_, shape.blocks + 1);
+      const ResidentNeeds needs = measure(a, shape, slot_bytes, row_bytes);
+      if (needs.widest > many_slots && shape.lanes < 32) {
+        shape.lanes *= 2;
+        continue;
+      }
+      if (needs.widest > most_slots)
+        return "a row has some " + std::to_string(needs.widest * 32) + " entries, too many for one warp";
+      const double filled = static_cast<double>(needs.slots) * slot_bytes;
+      if (filled < 1e9) {
+        shape.positions = static_cast<int>(needs.positions), shape.slots = static_cast<int>(needs.slots);
+        shape.chunks = (shape.positions + 32 / shape.lanes - 1) / (32 / shape.lanes);
+        if (shape.bytes(sizeof(T)) <= capacity) break;
+      }
+      if (shape.blocks == processors)
+        return too_large((filled + static_cast<double>(needs.positions) * row_bytes) * processors);
+      shape.blocks = processors;
+    }
+    shape.threads =
+        std::clamp((shape.positions * shape.lanes + 63) / 64 * 64, 128, ResidentShape::most_threads);
+    shape_ = shape;
+    pairs_ = Buffer<ResidentPair<T>>(context_, 2 * a.rows);
+    places_ = Buffer<ResidentPair<T>>(context_, std::int64_t{2} * Meetings<T>::places(shape.blocks));
+    return {};
+  }
+
+  ResidentNeeds measure(const RowArrays<T>& a, const ResidentShape& shape, int slot_bytes, int row_bytes) {
+    if (needs_.empty()) needs_ = Buffer<ResidentNeeds>(context_, 1);
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(needs_.data(), 0, needs_.bytes(), state_.stream));
+    with_view(a, [&](auto view) {
+      plan_resident<<<static_cast<unsigned>(shape.blocks), device::block_size, 0, state_.stream>>>(
+          view, static_cast<int>(a.rows), shape.lanes, slot_bytes, row_bytes, first_.data(), place_of_.data(),
+          needs_.data());
+    });
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    ResidentNeeds needs;
+    device::copy_out(*context_, &needs, needs_.data(), sizeof needs);
+    return needs;
+  }
+
+  void start(const IterationControl& control, std::int64_t left) override {
+    this->set_limits(control, left);
+    // All sums are absent.
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(places_.data(), 0xff, places_.bytes(), state_.stream));
+    steps_ = first_steps;
+    const bool more = left > steps_;
+    launch();
+    if (more) launch();
+  }
+  void go_ahead() override { launch(); }
+
+  void launch() {
+    const CgState<T> cg = cg_.cg_state();
+    ResidentTask<T> task{};
+    task.shape = shape_, task.first = first_.data(), task.place_of = place_of_.data();
+    task.rows = static_cast<int>(system_->x.size);
+    task.x = system_->x.data, task.r = cg.r.data, task.p = cg.p.data;
+    task.d = system_->d.size > 0 ? system_->d.data : nullptr;
+    task.scalars = cg.scalars, task.phase = static_cast<int>(method_.phase());
+    task.steps = steps_, task.pairs = pairs_.data();
+    ResidentPair<T>* const places[2] = {places_.data(), places_.data() + places_.size() / 2};
+    task.places = places[turn_], task.next_places = places[1 - turn_];
+    task.judgement = this->judgement_, task.copy = this->next_copy();
+    cudaLaunchAttribute together{};
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(shape_.blocks));
+    config.blockDim = dim3(static_cast<unsigned>(shape_.threads));
+    config.dynamicSmemBytes = shape_.bytes(sizeof(T));
+    config.stream = state_.stream;
+    config.attrs = &together, config.numAttrs = 1;
+    with_view(rows_->row_arrays(), [&](auto view) {
+      PROTEAN_CUDA_CHECK(cudaLaunchKernelEx(&config, resident_cg<T, decltype(view)>, view, task));
+    });
+    turn_ = 1 - turn_, steps_ = std::min(2 * steps_, most_steps);
+    this->ask();
+  }
+
+  HasCgState<T>& cg_;
+  const HasRowArrays<T>* rows_ = nullptr;  // of the present solve
+  Subject planned_;
+  std::string why_not_;
+  ResidentShape shape_;
+  Buffer<int> first_, place_of_;
+  Buffer<ResidentNeeds> needs_;
+  Buffer<ResidentPair<T>> pairs_;
+  Buffer<ResidentPair<T>> places_;
+  int turn_ = 0;             // which half of places_ is next
+  int steps_ = first_steps;  // of the next launch
+};
+
+}  // namespace
+
+template <class T>
+bool resident_steps_for(std::unique_ptr<Steps<T>>& kept, Method<T>& method, const System<T>& system,
+                        std::string& why_not) {
+  auto* const cg = dynamic_cast<HasCgState<T>*>(&method);
+  const auto* const rows = dynamic_cast<const HasRowArrays<T>*>(&system.A);
+  if (!cg) {
+    why_not = "only cg has such steps";
+  } else if (system.general_preconditioner()) {
+    why_not = "preconditioner " + std::string(system.M->name()) + " is not a diagonal";
+  } else if (!rows || rows->row_arrays().kind == RowArrays<T>::Kind::none) {
+    why_not = "operator " + std::string(system.A.name()) + " does not show its rows";
+  } else if (system.x.size == 0) {
+    why_not = "there are no rows";
+  } else if (system.x.size > std::numeric_limits<int>::max() / 2) {
+    why_not = "there are too many rows";
+  }
+  if (!why_not.empty()) return false;
+  // Only this function makes what it is given.
+  auto* steps = static_cast<ResidentSteps<T>*>(kept.get());
+  if (!steps || steps->context() != system.A.context()) {
+    kept = std::make_unique<ResidentSteps<T>>(method, *cg, system.A.context());
+    steps = static_cast<ResidentSteps<T>*>(kept.get());
+  }
+  if (!steps->fits(system, *rows)) {
+    why_not = steps->why_not();
+    return false;
+  }
+  steps->attach(system, *rows);
+  return true;
+}
+#define PROTEAN_INSTANTIATE(T) \
+  template bool resident_steps_for<T>(std::unique_ptr<Steps<T>>&, Method<T>&, const System<T>&, std::string&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail

@@ -1,0 +1,529 @@
+// Steps of cg in one kernel that stays on the device: the results of the graph, the same reasons to stop,
+// equal bits in two runs, and named refusals.
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "core/allocation_hook.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "operators/adaptive_operator.hpp"
+#include "preconditioners/callback_preconditioner.hpp"
+#include "solvers/solver.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+template <class T>
+struct Outcome {
+  SolveReport report;
+  std::vector<T> x;
+  std::vector<double> history;
+};
+
+class Watcher final : public SolveObserver {
+ public:
+  explicit Watcher(std::int64_t last = std::numeric_limits<std::int64_t>::max(), bool announced = false)
+      : last_(last), announced_(announced) {}
+  bool on_iteration(const IterationInfo& info) override {
+    EXPECT_EQ(info.iteration, static_cast<std::int64_t>(residuals.size()));
+    residuals.push_back(info.residual);
+    return info.iteration < last_;
+  }
+  std::int64_t next_stop() const noexcept override {
+    return announced_ ? last_ : std::numeric_limits<std::int64_t>::max();
+  }
+  std::vector<double> residuals;
+
+ private:
+  std::int64_t last_;
+  bool announced_;
+};
+
+template <class T>
+std::vector<T> wavy(std::int64_t n) {
+  std::vector<T> b(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(1 + 0.5 * static_cast<double>(i % 11));
+  return b;
+}
+
+template <class T>
+CsrMatrix<T> in_type(const CsrMatrix<double>& csr) {
+  if constexpr (sizeof(T) == 8) {
+    return csr;
+  } else {
+    std::vector<Triplet<T>> entries;
+    for (std::int32_t i = 0; i < csr.rows(); ++i)
+      for (std::int64_t k = csr.pattern.row_ptr[i]; k < csr.pattern.row_ptr[i + 1]; ++k)
+        entries.push_back({i, csr.pattern.col[k], static_cast<T>(csr.values[k])});
+    return csr_from_triplets<T>(test_context(), csr.rows(), csr.cols(), entries);
+  }
+}
+
+class Resident : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test_context(Space::device)) GTEST_SKIP() << no_device;
+  }
+  static ContextPtr context() { return test_context(Space::device); }
+
+  struct Asked {
+    std::string steps = "resident", format = "csr";
+    bool jacobi = true;
+    StoppingRule stopping = {};
+    FormatParams params = {};
+  };
+
+  template <class T = double>
+  static Outcome<T> solve(const CsrMatrix<T>& csr, const Asked& asked, const std::vector<T>* rhs = nullptr,
+                          Watcher* given = nullptr) {
+    const auto A = make_matrix(find_format(asked.format), placed(context(), csr), context(), asked.params);
+    PreconditionerOptions options;
+    options.zero_diagonal = ZeroDiagonal::one;
+    const auto M = make_preconditioner<T>(asked.jacobi ? "jacobi" : "none", *A, options);
+    if (M) M->ensure(*A);
+    const Placed<T> b(context(), rhs ? *rhs : wavy<T>(csr.rows()));
+    Placed<T> x(context(), std::vector<T>(static_cast<std::size_t>(csr.rows()), T(0)));
+    Watcher watcher;
+    SolverOptions solver_options;
+    solver_options.stopping = asked.stopping, solver_options.device_steps = asked.steps;
+    Outcome<T> outcome;
+    outcome.report = make_solver<T>("cg", solver_options)
+                         ->solve(*A, b.read(), x.view(), M.get(), given ? given : &watcher);
+    EXPECT_EQ(outcome.report.steps, asked.steps) << outcome.report.steps_reason;
+    outcome.x = x.fetch(), outcome.history = (given ? given : &watcher)->residuals;
+    return outcome;
+  }
+
+  // Both ways, and the resident one twice.
+  template <class T = double>
+  static void expect_as_the_graph(const CsrMatrix<T>& csr, Asked asked, double x_tolerance,
+                                  const std::string& what) {
+    const Outcome<T> one = solve(csr, asked), again = solve(csr, asked);
+    asked.steps = "graph";
+    const Outcome<T> graph = solve(csr, asked);
+    EXPECT_EQ(one.report.reason, StopReason::relative_tolerance) << what << ": " << one.report.detail;
+    EXPECT_EQ(graph.report.reason, StopReason::relative_tolerance) << what << ": " << graph.report.detail;
+    EXPECT_LE(one.report.true_relative, asked.stopping.relative_tolerance) << what;
+    EXPECT_LE(std::abs(one.report.iterations - graph.report.iterations), 2 + graph.report.iterations / 100)
+        << what;
+    EXPECT_EQ(one.report.graphs_recorded, 0);
+    EXPECT_EQ(one.history.size(), static_cast<std::size_t>(one.report.iterations) + 1) << what;
+    const double eps = std::numeric_limits<T>::epsilon();
+    for (std::size_t k = 0; k < std::min<std::size_t>({one.history.size(), graph.history.size(), 6}); ++k)
+      EXPECT_NEAR(one.history[k], graph.history[k],
+                  1e5 * eps * graph.history[k] + 1e4 * eps * graph.history[0])
+          << what << " step " << k;
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < one.x.size(); ++i)
+      difference = std::max<double>(difference, std::abs(one.x[i] - graph.x[i])),
+      size = std::max<double>(size, std::abs(graph.x[i]));
+    EXPECT_LE(difference, x_tolerance * size) << what;
+    EXPECT_EQ(one.x, again.x) << what;
+    EXPECT_EQ(one.history, again.history) << what;
+  }
+
+  static std::string refusal(const CsrMatrix<double>& csr, const Asked& asked) {
+    try {
+      (void)solve(csr, asked);
+    } catch (const BadArgument& error) { return error.what(); }
+    return "accepted";
+  }
+};
+
+struct Storage {
+  const char* format;
+  FormatParams params;
+};
+const Storage storages[] = {{"csr", {}},
+                            {"ell", {}},
+                            {"sell-c-sigma", {{"sigma", "1"}}},
+                            {"sell-c-sigma", {{"C", "8"}, {"sigma", "64"}}},
+                            {"sell-c-sigma", {{"sigma", "256"}}},
+                            {"hdi", {}},
+                            {"dia", {}}};
+
+TEST_F(Resident, AsTheGraphInEveryFormat) {
+  const struct {
+    const char* kind;
+    GeneratorParams params;
+    bool diagonals;
+  } problems[] = {{"poisson-2d", {{"n", 61}}, true},
+                  {"poisson-3d", {{"n", 24}}, true},
+                  {"elasticity-3d", {{"n", 7}}, true},
+                  {"graph-laplacian", {{"n", 3000}}, false}};
+  for (const auto& problem : problems) {
+    const auto csr = generate(test_context(), problem.kind, problem.params);
+    for (const Storage& storage : storages) {
+      if (!problem.diagonals &&
+          (storage.format == std::string("dia") || storage.format == std::string("hdi")))
+        continue;
+      for (const bool jacobi : {true, false}) {
+        Asked asked{.format = storage.format, .jacobi = jacobi, .params = storage.params};
+        asked.stopping.relative_tolerance = 1e-9;
+        if (std::string_view(storage.format).find("ell") != std::string_view::npos)
+          asked.params.set("max_fill", std::int64_t{1000});
+        expect_as_the_graph(csr, asked, 1e-5,
+                            std::string(problem.kind) + " " + storage.format + (jacobi ? " jacobi" : ""));
+      }
+    }
+  }
+}
+
+TEST_F(Resident, InSinglePrecision) {
+  const auto csr = in_type<float>(generate(test_context(), "poisson-3d", {{"n", 20}}));
+  for (const Storage& storage : storages) {
+    Asked asked{.format = storage.format, .params = storage.params};
+    asked.stopping.relative_tolerance = 1e-4;
+    expect_as_the_graph<float>(csr, asked, 1e-2, storage.format);
+  }
+}
+
+// Sizes around those of warps, blocks and the device, rows of one to three entries.
+TEST_F(Resident, AnyNumberOfRows) {
+  for (const std::int64_t n : {1,   2,   3,   31,  32,  33,   63,   64,    65,    127,   128,
+                               129, 255, 257, 511, 513, 1000, 4111, 16895, 16896, 16897, 33791}) {
+    std::vector<Triplet<double>> entries;
+    for (std::int32_t i = 0; i < n; ++i) {
+      entries.push_back({i, i, 3.0 + static_cast<double>(i % 3)});
+      if (i % 5 == 0 && i + 1 < n) entries.push_back({i, i + 1, -1.0}), entries.push_back({i + 1, i, -1.0});
+    }
+    const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
+    Asked asked;
+    asked.stopping.relative_tolerance = 1e-12;
+    const Outcome<double> outcome = solve(csr, asked);
+    ASSERT_TRUE(outcome.report.converged()) << n << " " << outcome.report.detail;
+    const std::vector<double> b = wavy<double>(n);
+    std::vector<double> r = b;
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t k = csr.pattern.row_ptr[i]; k < csr.pattern.row_ptr[i + 1]; ++k)
+        r[i] -= csr.values[k] * outcome.x[csr.pattern.col[k]];
+    for (std::int64_t i = 0; i < n; ++i) ASSERT_NEAR(r[i], 0, 1e-9) << n << " row " << i;
+  }
+}
+
+TEST_F(Resident, StopsAtTheIterationLimitWithThatIterate) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 100}});
+  for (const std::int64_t limit : {1, 2, 15, 16, 17, 33, 47, 48, 49, 111, 112, 113, 150}) {
+    Asked asked;
+    asked.stopping.max_iterations = limit;
+    const Outcome<double> one = solve(csr, asked);
+    asked.steps = "graph";
+    const Outcome<double> graph = solve(csr, asked);
+    EXPECT_EQ(one.report.reason, StopReason::max_iterations) << limit;
+    EXPECT_EQ(one.report.iterations, limit);
+    EXPECT_EQ(one.history.size(), static_cast<std::size_t>(limit) + 1);
+    EXPECT_NEAR(one.report.true_residual, graph.report.true_residual, 1e-6 * graph.report.true_residual)
+        << limit;
+    EXPECT_NEAR(one.report.true_residual, one.report.recurrence_residual, 1e-8 * one.report.rhs_norm);
+  }
+}
+
+TEST_F(Resident, AnAnnouncedStopIsNotPassed) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 100}});
+  for (const std::int64_t stop : {1, 7, 16, 40}) {
+    Watcher watcher(stop, true);
+    const Outcome<double> outcome = solve<double>(csr, {}, nullptr, &watcher);
+    EXPECT_EQ(outcome.report.reason, StopReason::interrupted);
+    EXPECT_EQ(outcome.report.iterations, stop);
+    EXPECT_NEAR(outcome.report.true_residual, outcome.report.recurrence_residual,
+                1e-8 * outcome.report.rhs_norm);
+  }
+}
+
+// An interruption that was not announced is found some steps later; x and report are of the last of them.
+TEST_F(Resident, InterruptedReportsTheIterateItHas) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 300}});
+  for (const std::int64_t last : {0, 5, 16, 60}) {
+    Watcher watcher(last);
+    const Outcome<double> outcome = solve<double>(csr, {}, nullptr, &watcher);
+    EXPECT_EQ(outcome.report.reason, StopReason::interrupted);
+    EXPECT_GE(outcome.report.iterations, last);
+    EXPECT_LE(outcome.report.iterations, 8 * last + 112);
+    EXPECT_NEAR(outcome.report.true_residual, outcome.report.recurrence_residual,
+                1e-8 * outcome.report.rhs_norm);
+  }
+}
+
+TEST_F(Resident, TheTimeLimitEndsIt) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 50}});
+  Asked asked;
+  asked.stopping.max_seconds = 1e-12;
+  EXPECT_EQ(solve(csr, asked).report.reason, StopReason::time_limit);
+}
+
+TEST_F(Resident, NamesNumericalTroubleAsTheGraphDoes) {
+  const auto agree = [](const CsrMatrix<double>& csr, Asked asked, StopReason expected,
+                        const std::vector<double>* b = nullptr) {
+    const Outcome<double> one = solve(csr, asked, b);
+    asked.steps = "graph";
+    const Outcome<double> graph = solve(csr, asked, b);
+    EXPECT_EQ(one.report.reason, expected) << to_string(one.report.reason) << " " << one.report.detail;
+    EXPECT_EQ(graph.report.reason, expected) << to_string(graph.report.reason);
+    EXPECT_EQ(one.report.iterations, graph.report.iterations);
+  };
+  const auto diagonal = [](std::vector<double> d) {
+    std::vector<Triplet<double>> entries;
+    for (std::size_t i = 0; i < d.size(); ++i)
+      entries.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i), d[i]});
+    const auto n = static_cast<std::int64_t>(d.size());
+    return csr_from_triplets<double>(test_context(), n, n, entries);
+  };
+  const std::vector<double> heavy = {1, 4, 1};
+  agree(diagonal({1, -2, 3}), {.jacobi = false}, StopReason::indefinite_operator);
+  agree(diagonal({1, -1, 3}), {.jacobi = false}, StopReason::indefinite_operator);
+  agree(diagonal({1, -2, 3}), {.jacobi = true}, StopReason::indefinite_preconditioner, &heavy);
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 40}});
+  std::vector<double> b(1600, 1.0);
+  b[7] = nan;
+  agree(csr, {}, StopReason::not_finite, &b);
+  b.assign(1600, 0.0);
+  agree(csr, {}, StopReason::zero_right_hand_side, &b);
+  // The initial residual is finite, the first product is not.
+  b.assign(1600, 1.0);
+  auto spoiled = generate(test_context(), "poisson-2d", {{"n", 40}});
+  std::vector<double> values(spoiled.values, spoiled.values + spoiled.nonzeros());
+  for (double& value : values) value *= 1e200;
+  spoiled.values = values.data(), spoiled.values_owner = nullptr;
+  agree(spoiled, {.jacobi = false}, StopReason::not_finite, &(b = std::vector<double>(1600, 1e150)));
+  // b - A x0 is small enough already: not one step.
+  Asked easy;
+  easy.stopping.absolute_tolerance = 1e300;
+  b.assign(1600, 1.0);
+  agree(csr, easy, StopReason::absolute_tolerance, &b);
+  Asked window;
+  window.stopping.stagnation_window = 1;
+  const auto large = generate(test_context(), "poisson-2d", {{"n", 200}});
+  EXPECT_EQ(solve(large, window).report.reason, StopReason::stagnation);
+  window.steps = "graph";
+  EXPECT_EQ(solve(large, window).report.reason, StopReason::stagnation);
+}
+
+TEST_F(Resident, ToleranceBeyondRoundingIsNotCalledConverged) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 30}});
+  Asked asked;
+  asked.stopping.relative_tolerance = 1e-18;
+  const Outcome<double> outcome = solve(csr, asked);
+  EXPECT_FALSE(outcome.report.converged());
+  EXPECT_GT(outcome.report.true_relative, 1e-18);
+  // The true residual needs more than the recurrence says: the solve goes on from where it was.
+  asked.stopping.relative_tolerance = 3e-15;
+  const Outcome<double> tight = solve(csr, asked);
+  asked.steps = "graph";
+  EXPECT_EQ(tight.report.converged(), solve(csr, asked).report.converged());
+}
+
+TEST_F(Resident, RowsOfVeryDifferentLengths) {
+  // An arrow: one full row and column. Two of 16 entries next to it.
+  const std::int64_t n = 6000;
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < n; ++i) {
+    entries.push_back({i, i, i == 0 ? 2.0 * static_cast<double>(n) : 4.0});
+    if (i > 0) entries.push_back({0, i, 1.0}), entries.push_back({i, 0, 1.0});
+  }
+  const auto arrow = csr_from_triplets<double>(test_context(), n, n, entries);
+  Asked asked;
+  asked.stopping.relative_tolerance = 1e-10;
+  expect_as_the_graph(arrow, asked, 1e-6, "arrow");
+}
+
+TEST_F(Resident, WhatDoesNotFitIsRefusedByName) {
+  const auto large = generate(test_context(), "poisson-3d", {{"n", 90}});
+  EXPECT_NE(refusal(large, {}).find("shared memory"), std::string::npos) << refusal(large, {});
+  const auto automatic = [](const LinearOperator<double>& A, std::string_view method,
+                            const Preconditioner<double>* M) {
+    SolverOptions options;
+    options.stopping.max_iterations = 40;
+    const Placed<double> b(context(), wavy<double>(A.rows()));
+    Placed<double> x(context(), std::vector<double>(static_cast<std::size_t>(A.rows()), 0.0));
+    return make_solver<double>(method, options)->solve(A, b.read(), x.view(), M);
+  };
+  const auto A = make_matrix(find_format("csr"), placed(context(), large), context());
+  SolveReport report = automatic(*A, "cg", nullptr);
+  EXPECT_EQ(report.steps, "graph");
+  EXPECT_NE(report.steps_reason.find("shared memory"), std::string::npos) << report.steps_reason;
+
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 30}});
+  const auto small = make_matrix(find_format("csr"), placed(context(), csr), context());
+  report = automatic(*small, "cg", nullptr);
+  EXPECT_EQ(report.steps, "resident");
+  EXPECT_EQ(report.steps_reason, "");
+  report = automatic(*small, "bicgstab", nullptr);
+  EXPECT_EQ(report.steps, "graph");
+  EXPECT_NE(report.steps_reason.find("only cg"), std::string::npos) << report.steps_reason;
+  report = automatic(*make_matrix(find_format("coo"), placed(context(), csr), context()), "cg", nullptr);
+  EXPECT_EQ(report.steps, "graph");
+  EXPECT_NE(report.steps_reason.find("coo does not show its rows"), std::string::npos) << report.steps_reason;
+  const auto handle = placed(context(), csr);
+  const AdaptiveOperator<double> adaptive(handle, make_matrix(find_format("csr"), handle, context()));
+  EXPECT_EQ(automatic(adaptive, "cg", nullptr).steps, "graph");
+  const CallbackPreconditioner<double> half(
+      context(), small->shape(), [](const double* r, double* z, CUstream_st*) {
+        copy<double>(*context(), VectorView<const double>{r, 900, Space::device}, {z, 900, Space::device});
+      });
+  report = automatic(*small, "cg", &half);
+  EXPECT_EQ(report.steps, "graph");
+  EXPECT_NE(report.steps_reason.find("not a diagonal"), std::string::npos) << report.steps_reason;
+}
+
+std::atomic<int> allocations{0};
+
+// One solver: again, with another b, new values, another pattern of the same size, another size; every time
+// the bits of a new solver.
+TEST_F(Resident, WorkspaceIsKept) {
+  SolverOptions options;
+  options.stopping.relative_tolerance = 1e-9, options.device_steps = "resident";
+  const auto kept = make_solver<double>("cg", options);
+  const auto check = [&](const AssembledMatrix<double>& A, double factor, bool jacobi = true) {
+    const auto M = make_preconditioner<double>(jacobi ? "jacobi" : "none", A);
+    if (M) M->ensure(A);
+    std::vector<double> b = wavy<double>(A.rows());
+    for (double& value : b) value *= factor;
+    const Placed<double> b_there(context(), b);
+    const std::vector<double> zeros(b.size(), 0.0);
+    Placed<double> x(context(), zeros), fresh(context(), zeros);
+    allocations = 0;
+    detail::allocation_hook = [](Space, std::size_t) { ++allocations; };
+    const SolveReport report = kept->solve(A, b_there.read(), x.view(), M.get());
+    detail::allocation_hook = nullptr;
+    const int taken = allocations;
+    const SolveReport other =
+        make_solver<double>("cg", options)->solve(A, b_there.read(), fresh.view(), M.get());
+    EXPECT_TRUE(report.converged()) << report.detail;
+    EXPECT_EQ(report.iterations, other.iterations);
+    EXPECT_EQ(x.fetch(), fresh.fetch());
+    return taken;
+  };
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 48}});
+  const auto graph = generate(test_context(), "graph-laplacian", {{"n", 2304}});
+  const auto small = generate(test_context(), "poisson-3d", {{"n", 6}});
+  for (const char* format : {"csr", "sell-c-sigma", "dia"}) {
+    const auto A = make_matrix(find_format(format), placed(context(), csr), context());
+    EXPECT_GT(check(*A, 1), 0);
+    EXPECT_EQ(check(*A, 1), 0) << format << ": everything is there";
+    EXPECT_EQ(check(*A, -3), 0) << format << ": another right-hand side";
+    auto changed = generate(test_context(), "poisson-2d", {{"n", 48}});
+    std::vector<double> values(changed.values, changed.values + changed.nonzeros());
+    for (double& value : values) value *= value > 0 ? 1.5 : 1.0;
+    changed.values = values.data(), changed.values_owner = nullptr;
+    const auto changed_there = placed(context(), changed);
+    A->update_values(changed_there);
+    EXPECT_EQ(check(*A, 1), 0) << format << ": new values";
+    check(*A, 1, false), check(*A, 1);
+    check(*make_matrix(find_format("csr"), placed(context(), graph), context()), 1, false);
+    check(*make_matrix(find_format(format), placed(context(), small), context()), 1);
+  }
+}
+
+// What an exception left behind is forgotten.
+TEST_F(Resident, AfterAnExceptionOfTheObserver) {
+  struct Thrower final : SolveObserver {
+    bool on_iteration(const IterationInfo& info) override {
+      if (info.iteration == 3) throw std::runtime_error("enough");
+      return true;
+    }
+  } thrower;
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 100}});
+  const auto A = make_matrix(find_format("csr"), placed(context(), csr), context());
+  SolverOptions options;
+  options.device_steps = "resident";
+  const auto solver = make_solver<double>("cg", options);
+  const Placed<double> b(context(), wavy<double>(A->rows()));
+  const std::vector<double> zeros(static_cast<std::size_t>(A->rows()), 0.0);
+  std::vector<double> first;
+  for (int round = 0; round < 3; ++round) {
+    Placed<double> x(context(), zeros);
+    EXPECT_THROW(solver->solve(*A, b.read(), x.view(), nullptr, &thrower), std::runtime_error);
+    Placed<double> y(context(), zeros);
+    EXPECT_TRUE(solver->solve(*A, b.read(), y.view()).converged());
+    if (round == 0) first = y.fetch();
+    EXPECT_EQ(y.fetch(), first);
+  }
+}
+
+// Values that change in a running solve: it begins again from b - A x.
+TEST_F(Resident, NewValuesBetweenTwoSteps) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 60}});
+  auto changed = generate(test_context(), "poisson-2d", {{"n", 60}});
+  std::vector<double> values(changed.values, changed.values + changed.nonzeros());
+  for (double& value : values) value *= value > 0 ? 1.25 : 1.0;
+  changed.values = values.data(), changed.values_owner = nullptr;
+  const auto changed_there = placed(context(), changed);
+  for (const char* format : {"csr", "ell", "dia"}) {
+    const auto A = make_matrix(find_format(format), placed(context(), csr), context());
+    struct Changer final : SolveObserver {
+      AssembledMatrix<double>& A;
+      const CsrMatrix<double>& to;
+      Changer(AssembledMatrix<double>& a, const CsrMatrix<double>& b) : A(a), to(b) {}
+      bool on_iteration(const IterationInfo& info) override {
+        if (info.iteration == 20) A.update_values(to);
+        return true;
+      }
+      std::int64_t next_stop() const noexcept override { return 20; }
+    } changer(*A, changed_there);
+    SolverOptions options;
+    options.device_steps = "resident";
+    const Placed<double> b(context(), wavy<double>(A->rows()));
+    Placed<double> x(context(), std::vector<double>(static_cast<std::size_t>(A->rows()), 0.0));
+    const SolveReport report =
+        make_solver<double>("cg", options)->solve(*A, b.read(), x.view(), nullptr, &changer);
+    EXPECT_TRUE(report.converged()) << format << report.detail;
+    EXPECT_GE(report.restarts, 1);
+    const std::vector<double> answer = x.fetch(), rhs = wavy<double>(A->rows());
+    double worst = 0;
+    for (std::int64_t i = 0; i < csr.rows(); ++i) {
+      double r = rhs[i];
+      for (std::int64_t k = csr.pattern.row_ptr[i]; k < csr.pattern.row_ptr[i + 1]; ++k)
+        r -= values[k] * answer[csr.pattern.col[k]];
+      worst = std::max(worst, std::abs(r));
+    }
+    EXPECT_LE(worst, 1e-5) << format;
+  }
+}
+
+// Kernels whose blocks wait for each other, of two contexts at once.
+TEST_F(Resident, TwoContextsAtOnce) {
+  const auto csr = generate(test_context(), "poisson-3d", {{"n", 30}});
+  Asked asked;
+  asked.stopping.relative_tolerance = 1e-10;
+  const std::vector<double> expected = solve(csr, asked).x;
+  std::vector<std::thread> threads;
+  std::vector<double> answers[2];
+  for (std::vector<double>& answer : answers)
+    threads.emplace_back([&csr, &answer] {
+      const ContextPtr own = Context::device();
+      const auto A = make_matrix(find_format("csr"), upload(own, csr), own);
+      const auto M = make_preconditioner<double>("jacobi", *A);
+      M->ensure(*A);
+      SolverOptions options;
+      options.stopping.relative_tolerance = 1e-10, options.device_steps = "resident";
+      const auto solver = make_solver<double>("cg", options);
+      const Placed<double> b(own, wavy<double>(A->rows()));
+      for (int round = 0; round < 20; ++round) {
+        Placed<double> x(own, std::vector<double>(static_cast<std::size_t>(A->rows()), 0.0));
+        EXPECT_TRUE(solver->solve(*A, b.read(), x.view(), M.get()).converged());
+        answer = x.fetch();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(answers[0], expected);
+  EXPECT_EQ(answers[1], expected);
+}
+
+// In a deterministic context, too: sums have a fixed order.
+TEST_F(Resident, InADeterministicContext) {
+  const ContextPtr own = Context::device(0, {.deterministic = true});
+  const auto csr = generate(test_context(), "poisson-3d", {{"n", 20}});
+  const auto A = make_matrix(find_format("csr"), upload(own, csr), own);
+  const Placed<double> b(own, wavy<double>(A->rows()));
+  Placed<double> x(own, std::vector<double>(static_cast<std::size_t>(A->rows()), 0.0));
+  EXPECT_EQ(make_solver<double>("cg")->solve(*A, b.read(), x.view()).steps, "resident");
+}
+
+}  // namespace
+}  // namespace protean::test
