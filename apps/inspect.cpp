@@ -133,8 +133,8 @@ Inspection look(const ContextPtr& host, const CsrMatrix<double>& csr) {
   const ContextPtr alone = Context::host(1);
   parallel(std::min(host->threads(), 2), [&](int part, int parts) {
     if (part == 0 && square && csr.rows() > 0)
-      result.reordered_bandwidth = bandwidth_of(
-          csr.pattern, reverse_cuthill_mckee(csr.pattern, result.statistics.structurally_symmetric));
+      (void)reverse_cuthill_mckee(csr.pattern, result.statistics.structurally_symmetric,
+                                  &result.reordered_bandwidth);
     if (part == parts - 1) {
       result.asymmetry = square ? asymmetry(*alone, csr) : 0;
       result.lengths = length_histogram(csr.pattern);

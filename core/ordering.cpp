@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -35,8 +37,8 @@ Adjacency transposed(const SparsityPattern& p) {
 class CuthillMcKee {
  public:
   CuthillMcKee(const SparsityPattern& pattern, bool known_symmetric)
-      : p_(pattern), level_(static_cast<std::size_t>(pattern.rows), unseen) {
-    queue_.reserve(static_cast<std::size_t>(pattern.rows));
+      : p_(pattern), seen_(static_cast<std::size_t>(pattern.rows), 0) {
+    queue_.resize(static_cast<std::size_t>(pattern.rows));
     if (known_symmetric) return;
     transposed_ = transposed(pattern);
     for (std::int64_t i = 0; i < pattern.rows; ++i)
@@ -46,30 +48,32 @@ class CuthillMcKee {
   std::vector<std::int32_t> order() {
     const auto n = static_cast<std::int32_t>(p_.rows);
     for (std::int32_t i = 0; i < n; ++i) {
-      if (level_[i] != unseen) continue;
-      const std::size_t begin = queue_.size();
-      std::int32_t start = i;
-      std::int32_t depth = search(start, begin);
-      // Restart from the last level as long as that makes the levels more; a few times at most.
-      for (int round = 0; round < 4 && depth > 0; ++round) {
-        std::int32_t far = queue_.back();
-        for (std::size_t k = queue_.size(); k > begin && level_[queue_[k - 1]] == depth; --k)
-          if (degree(queue_[k - 1]) < degree(far)) far = queue_[k - 1];
-        forget(begin);
-        const std::int32_t further = search(far, begin);
-        start = far;
-        if (further <= depth) break;
-        depth = further;
+      if (seen_[i] > 0) continue;
+      const std::size_t begin = size_;
+      Levels levels = search<false>(i, begin, 1);
+      // Restart from the last level as long as that makes the levels more; a few times at most. What is found
+      // last stays, so each restart is already the order.
+      bool deeper = true;
+      for (unsigned char pass = 2; deeper && pass < 6 && levels.depth > 0; ++pass) {
+        const std::int32_t far = lowest_degree(levels.last);
+        size_ = begin;
+        const Levels next = search<true>(far, begin, pass);
+        deeper = next.depth > levels.depth;
+        levels = next;
       }
-      forget(begin);
-      number(start, begin);
+      bandwidth_ = std::max(bandwidth_, levels.bandwidth);
     }
     std::reverse(queue_.begin(), queue_.end());
     return std::move(queue_);
   }
+  std::int64_t bandwidth() const noexcept { return bandwidth_; }
 
  private:
-  static constexpr std::int32_t unseen = -1;
+  struct Levels {
+    std::int32_t depth = 0;      // number of the last one
+    std::size_t last = 0;        // where it begins in queue_
+    std::int64_t bandwidth = 0;  // of the rows in the order of the queue
+  };
 
   std::int64_t degree(std::int32_t i) const {
     return p_.row_length(i) + (symmetric_ ? 0 : transposed_.begin[i + 1] - transposed_.begin[i]);
@@ -82,51 +86,90 @@ class CuthillMcKee {
     for (const std::int32_t j : transposed_.of(i)) visit(j);
   }
 
-  // Breadth first from `start`; the part is queue_[begin ..]. Returns the number of the last level.
-  std::int32_t search(std::int32_t start, std::size_t begin) {
-    queue_.push_back(start), level_[start] = 0;
-    for (std::size_t k = begin; k < queue_.size(); ++k) {
-      const std::int32_t i = queue_[k];
-      neighbours(i, [&](std::int32_t j) {
-        if (level_[j] == unseen) level_[j] = level_[i] + 1, queue_.push_back(j);
+  std::int32_t lowest_degree(std::size_t begin) const {
+    std::int32_t least = queue_[size_ - 1];
+    for (std::size_t k = size_; k > begin; --k)
+      if (degree(queue_[k - 1]) < degree(least)) least = queue_[k - 1];
+    return least;
+  }
+
+  // Breadth first from `start`; the part is queue_[begin ..], and seen_ is `pass` there, which it was not
+  // before. by_degree: the new neighbours of a row come by growing degree, equal ones by number.
+  template <bool by_degree>
+  Levels search(std::int32_t start, std::size_t begin, unsigned char pass) {
+    Levels levels{0, begin, 0};
+    queue_[size_++] = start, seen_[start] = pass;
+    std::size_t level_end = begin + 1;
+    for (std::size_t k = begin; k < size_; ++k) {
+      if (k == level_end) ++levels.depth, levels.last = k, level_end = size_;
+      prefetch(k);
+      const std::size_t first = size_;
+      std::int32_t* end = queue_.data() + first;
+      unsigned char* const seen = seen_.data();
+      neighbours(queue_[k], [&end, seen, pass](std::int32_t j) {
+        if (seen[j] != pass) seen[j] = pass, *end++ = j;
       });
+      size_ = static_cast<std::size_t>(end - queue_.data());
+      if constexpr (by_degree) {
+        sort_by_degree(first);
+        // Of the neighbours of a row the one that was placed last is farthest; a row that places none is
+        // nearer to its neighbours than the rows that placed them are.
+        if (size_ > first)
+          levels.bandwidth = std::max(levels.bandwidth, static_cast<std::int64_t>(size_ - 1 - k));
+      }
     }
-    return level_[queue_.back()];
+    return levels;
   }
 
-  // The same with the neighbours of a row by growing degree.
-  void number(std::int32_t start, std::size_t begin) {
-    queue_.push_back(start), level_[start] = 0;
-    for (std::size_t k = begin; k < queue_.size(); ++k) {
-      const std::size_t first = queue_.size();
-      neighbours(queue_[k], [&](std::int32_t j) {
-        if (level_[j] == unseen) level_[j] = 0, queue_.push_back(j);
-      });
-      std::sort(queue_.begin() + static_cast<std::ptrdiff_t>(first), queue_.end(),
-                [&](std::int32_t a, std::int32_t b) {
-                  return degree(a) != degree(b) ? degree(a) < degree(b) : a < b;
-                });
+  // The rows that come soon lie anywhere.
+  void prefetch(std::size_t k) const {
+    constexpr std::size_t pointers = 16, columns = 8;
+    if (k + pointers < size_) {
+      const std::int32_t soon = queue_[k + pointers];
+      if (p_.row_ptr.p32)
+        __builtin_prefetch(p_.row_ptr.p32 + soon);
+      else
+        __builtin_prefetch(p_.row_ptr.p64 + soon);
     }
+    if (k + columns < size_) __builtin_prefetch(p_.col + p_.row_ptr[queue_[k + columns]]);
   }
 
-  void forget(std::size_t begin) {
-    for (std::size_t k = begin; k < queue_.size(); ++k) level_[queue_[k]] = unseen;
-    queue_.resize(begin);
+  void sort_by_degree(std::size_t first) {
+    if (size_ - first < 2) return;
+    keys_.clear();
+    bool sorted = true;
+    for (std::size_t k = first; k < size_; ++k) {
+      const Key key{degree(queue_[k]), queue_[k]};
+      sorted = sorted && (keys_.empty() || keys_.back() < key);
+      keys_.push_back(key);
+    }
+    if (sorted) return;
+    std::sort(keys_.begin(), keys_.end());
+    for (std::size_t k = 0; k < keys_.size(); ++k) queue_[first + k] = keys_[k].second;
   }
 
+  using Key = std::pair<std::int64_t, std::int32_t>;
   const SparsityPattern& p_;
   Adjacency transposed_;
   bool symmetric_ = true;
-  std::vector<std::int32_t> level_, queue_;
+  std::int64_t bandwidth_ = 0;
+  std::vector<unsigned char> seen_;  // in which pass over its part; 0: in none
+  std::vector<std::int32_t> queue_;
+  std::size_t size_ = 0;  // of what is in the queue
+  std::vector<Key> keys_;
 };
 
 }  // namespace
 
-std::vector<std::int32_t> reverse_cuthill_mckee(const SparsityPattern& pattern, bool known_symmetric) {
+std::vector<std::int32_t> reverse_cuthill_mckee(const SparsityPattern& pattern, bool known_symmetric,
+                                                std::int64_t* bandwidth) {
   if (pattern.rows != pattern.cols)
     throw ShapeMismatch(fmt::format("the pattern is {} x {}; reverse Cuthill-McKee orders square ones",
                                     pattern.rows, pattern.cols));
-  return CuthillMcKee(pattern, known_symmetric).order();
+  CuthillMcKee method(pattern, known_symmetric);
+  std::vector<std::int32_t> order = method.order();
+  if (bandwidth) *bandwidth = method.bandwidth();
+  return order;
 }
 
 std::int64_t bandwidth_of(const SparsityPattern& pattern, const std::vector<std::int32_t>& order) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/parallel.hpp"
 
@@ -36,9 +37,28 @@ struct Counts {
   }
 };
 
-bool contains(std::span<const std::int32_t> row, std::int64_t col) {
-  return std::binary_search(row.begin(), row.end(), static_cast<std::int32_t>(col));
-}
+// Finds mirrors of the entries above the diagonal, asked for by ascending row: those of a row are then met in
+// its own order, so that a place kept for each row replaces the search. 4 bytes a row.
+class Mirrors {
+ public:
+  explicit Mirrors(const SparsityPattern& pattern)
+      : p_(pattern), next_(static_cast<std::size_t>(pattern.rows), unset) {}
+
+  // Where in row c its entry in column r is; -1 where there is none.
+  std::int64_t find(std::int64_t r, std::int32_t c) {
+    const auto row = p_.row(c);
+    std::uint32_t& at = next_[static_cast<std::size_t>(c)];
+    if (at == unset)
+      at = static_cast<std::uint32_t>(std::lower_bound(row.begin(), row.end(), r) - row.begin());
+    while (at < row.size() && row[at] < r) ++at;
+    return at < row.size() && row[at] == r ? std::int64_t{at} : -1;
+  }
+
+ private:
+  static constexpr std::uint32_t unset = std::numeric_limits<std::uint32_t>::max();
+  const SparsityPattern& p_;
+  std::vector<std::uint32_t> next_;
+};
 
 // Entries of `row` with an entry of `next` at column distance 0 or 1.
 std::int64_t with_neighbour(std::span<const std::int32_t> row, std::span<const std::int32_t> next) {
@@ -52,47 +72,52 @@ std::int64_t with_neighbour(std::span<const std::int32_t> row, std::span<const s
   return count;
 }
 
-// Distinct values of column / size over `size` rows: a merge, so it needs no memory.
+// Counts aligned size x size blocks that hold an entry: remembers of each column of blocks which row of
+// blocks was there last. Without a branch, since whether a block is new is hard to foresee.
 template <int size>
-std::int64_t blocks_of(const SparsityPattern& p, std::int64_t first) {
-  constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
-  const std::int32_t *at[size], *end[size];
-  std::int32_t block = none;
-  for (int i = 0; i < size; ++i) {
-    at[i] = end[i] = nullptr;
-    if (first + i >= p.rows) continue;
-    const auto row = p.row(first + i);
-    at[i] = row.data(), end[i] = row.data() + row.size();
-    if (at[i] < end[i]) block = std::min(block, *at[i] / size);
-  }
-  std::int64_t count = 0;
-  for (; block != none; ++count) {
-    const std::int64_t border = (std::int64_t{block} + 1) * size;
-    block = none;
-    for (int i = 0; i < size; ++i) {
-      while (at[i] < end[i] && *at[i] < border) ++at[i];
-      if (at[i] < end[i]) block = std::min(block, *at[i] / size);
+class BlockCount {
+ public:
+  explicit BlockCount(std::int64_t cols) : last_(static_cast<std::size_t>(cols / size + 1), -1) {}
+  void row(std::int64_t r, std::span<const std::int32_t> cols) {
+    const auto own = static_cast<std::int32_t>(r / size);
+    for (const std::int32_t c : cols) {
+      std::int32_t& last = last_[static_cast<std::size_t>(c / size)];
+      count_ += last != own;
+      last = own;
     }
   }
-  return count;
-}
+  std::int64_t take() noexcept { return std::exchange(count_, 0); }
+
+ private:
+  std::vector<std::int32_t> last_;
+  std::int64_t count_ = 0;
+};
+
+// What a thread keeps from row to row; it comes with ascending rows.
+struct Kept {
+  explicit Kept(const SparsityPattern& p)
+      : two(p.cols), three(p.cols), four(p.cols), mirrors(p), square(p.rows == p.cols) {}
+  BlockCount<2> two;
+  BlockCount<3> three;
+  BlockCount<4> four;
+  Mirrors mirrors;
+  bool square;
+};
 
 class Pass {
  public:
-  Pass(const SparsityPattern& pattern, std::vector<unsigned char>& diagonals, bool test_symmetry)
-      : p_(pattern), diagonals_(diagonals), test_symmetry_(test_symmetry) {}
+  Pass(const SparsityPattern& pattern, std::vector<unsigned char>& diagonals)
+      : p_(pattern), diagonals_(diagonals) {}
 
-  Counts rows(std::int64_t begin, std::int64_t end) const {
+  Counts rows(std::int64_t begin, std::int64_t end, Kept& kept) const {
     Counts counts;
-    for (std::int64_t r = begin; r < end; ++r) row(r, counts);
-    for (std::int64_t r = begin; r < end; r += 2) counts.blocks[0] += blocks_of<2>(p_, r);
-    for (std::int64_t r = begin; r < end; r += 3) counts.blocks[1] += blocks_of<3>(p_, r);
-    for (std::int64_t r = begin; r < end; r += 4) counts.blocks[2] += blocks_of<4>(p_, r);
+    for (std::int64_t r = begin; r < end; ++r) row(r, counts, kept);
+    counts.blocks = {kept.two.take(), kept.three.take(), kept.four.take()};
     return counts;
   }
 
  private:
-  void row(std::int64_t r, Counts& counts) const {
+  void row(std::int64_t r, Counts& counts, Kept& kept) const {
     const auto cols = p_.row(r);
     const auto length = static_cast<std::int64_t>(cols.size());
     counts.longest = std::max(counts.longest, length), counts.shortest = std::min(counts.shortest, length);
@@ -103,6 +128,7 @@ class Pass {
     }
     counts.lower_bandwidth = std::max(counts.lower_bandwidth, r - cols.front());
     counts.upper_bandwidth = std::max(counts.upper_bandwidth, cols.back() - r);
+    kept.two.row(r, cols), kept.three.row(r, cols), kept.four.row(r, cols);
     for (std::size_t k = 0; k < cols.size(); ++k) {
       const std::int64_t c = cols[k];
       mark(c - r + p_.rows - 1);
@@ -113,7 +139,7 @@ class Pass {
         ++counts.on_diagonal;
       } else {
         ++counts.above;
-        if (test_symmetry_ && !contains(p_.row(c), r)) ++counts.above_without_mirror;
+        if (kept.square && kept.mirrors.find(r, cols[k]) < 0) ++counts.above_without_mirror;
       }
     }
     if (r + 1 < p_.rows) {
@@ -131,7 +157,6 @@ class Pass {
 
   const SparsityPattern& p_;
   std::vector<unsigned char>& diagonals_;
-  bool test_symmetry_;
 };
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
@@ -142,14 +167,15 @@ Statistics statistics(const Context& context, const SparsityPattern& pattern) {
   const SparsityPattern& p = pattern;
   const bool square = p.rows == p.cols;
   std::vector<unsigned char> diagonals(p.nonzeros > 0 ? static_cast<std::size_t>(p.rows + p.cols - 1) : 0);
-  const Pass pass(p, diagonals, square);
+  const Pass pass(p, diagonals);
   const std::int64_t blocks = (p.rows + block_rows - 1) / block_rows;
   std::vector<Counts> parts(static_cast<std::size_t>(blocks));
   std::atomic<std::int64_t> next{0};
   // Blocks are taken in turn: rows of very different length would make even shares uneven.
   parallel(useful_parts(context, p.nonzeros + p.rows), [&](int, int) {
+    Kept kept(p);
     for (std::int64_t b = next.fetch_add(1); b < blocks; b = next.fetch_add(1))
-      parts[b] = pass.rows(b * block_rows, std::min(p.rows, (b + 1) * block_rows));
+      parts[b] = pass.rows(b * block_rows, std::min(p.rows, (b + 1) * block_rows), kept);
   });
   Counts all;
   for (const Counts& part : parts) all.add(part);
@@ -263,6 +289,7 @@ double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
   std::vector<Largest> parts(static_cast<std::size_t>(workers));
   parallel(workers, [&](int part, int) {
     Largest mine;
+    Mirrors mirrors(p);
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
       for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k) {
         const auto value = static_cast<double>(matrix.values[k]);
@@ -270,14 +297,13 @@ double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
         mine.below += p.col[k] < r;
         if (p.col[k] < r) continue;
         mine.above += p.col[k] > r;
-        const auto mirror = p.row(p.col[k]);
-        const auto found = std::lower_bound(mirror.begin(), mirror.end(), static_cast<std::int32_t>(r));
-        if (found == mirror.end() || *found != r) {
+        const std::int64_t found = mirrors.find(r, p.col[k]);
+        if (found < 0) {
           mine.difference = infinity;
           break;
         }
         const double a = value;
-        const auto b = static_cast<double>(matrix.values[p.row_ptr[p.col[k]] + (found - mirror.begin())]);
+        const auto b = static_cast<double>(matrix.values[p.row_ptr[p.col[k]] + found]);
         // Written so that NaN counts as different.
         const double difference = a == b ? 0 : std::abs(a - b);
         if (!(difference <= mine.difference))

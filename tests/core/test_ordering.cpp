@@ -68,7 +68,10 @@ TEST(ReverseCuthillMcKee, OrdersTheWholeBattery) {
       EXPECT_THROW((void)reverse_cuthill_mckee(pattern), ShapeMismatch) << entry.name;
       continue;
     }
-    EXPECT_TRUE(is_permutation_of(reverse_cuthill_mckee(pattern), pattern.rows)) << entry.name;
+    std::int64_t bandwidth = -1;
+    const auto order = reverse_cuthill_mckee(pattern, false, &bandwidth);
+    EXPECT_TRUE(is_permutation_of(order, pattern.rows)) << entry.name;
+    EXPECT_EQ(bandwidth, bandwidth_of(pattern, order)) << entry.name;
   }
 }
 

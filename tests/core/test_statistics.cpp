@@ -143,6 +143,15 @@ TEST(Statistics, KnowBlocksAndSymmetryOfElasticity) {
   EXPECT_EQ(s.longest, 81);
 }
 
+// As many entries above the diagonal as below, and none of them has a mirror.
+TEST(Statistics, CountsAloneDoNotMakeAPatternSymmetric) {
+  const std::int32_t row_ptr[] = {0, 2, 3, 5}, col[] = {0, 1, 1, 0, 2};  // (0, 1) and (2, 0)
+  const double values[] = {2, 1, 2, 1, 2};
+  const auto a = csr_view(3, 3, row_ptr, col, values);
+  EXPECT_FALSE(statistics(*test_context(), a.pattern).structurally_symmetric);
+  EXPECT_EQ(asymmetry(*test_context(), a), std::numeric_limits<double>::infinity());
+}
+
 TEST(Statistics, AsymmetryMeasuresTheLargestDifference) {
   const std::int32_t row_ptr[] = {0, 2, 4}, col[] = {0, 1, 0, 1};
   const double near[] = {-8, 1, 1.5, 2}, same[] = {4, 1, 1, 2}, broken[] = {4, 1, std::nan(""), 2};
