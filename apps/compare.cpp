@@ -353,7 +353,7 @@ class Comparer {
       if (fastest) variant.history = recorder.take();
     } while (solves.size() < 3 && clock.total() - begun < std::min(seconds / 3, 2.0));
     variant.solve = timing_of(solves);
-    variant.iterations = report.iterations;
+    variant.iterations = report.iterations, variant.steps = report.steps;
     variant.true_relative = report.true_relative;
     variant.status = report.converged() ? "converged" : "not-converged";
     if (!report.converged())

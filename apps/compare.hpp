@@ -41,6 +41,7 @@ struct Variant {
   double setup = 0;                // preconditioner
   Timing product, solve;
   std::int64_t iterations = 0;
+  std::string steps;  // SolveReport::steps
   double true_relative = 0;
   std::optional<double> break_even;  // iterations; empty: never
   std::vector<HistoryPoint> history;

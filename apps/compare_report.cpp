@@ -51,7 +51,7 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["bytes_per_nonzero"] = static_cast<double>(v.matrix_bytes) / static_cast<double>(c.nonzeros);
   json["stored_values"] = v.stored_values;
   json["padding"] = padding(c, v);
-  json["iterations"] = v.iterations;
+  json["iterations"] = v.iterations, json["steps"] = v.steps;
   json["residual"] = {{"norm", "2-norm"}, {"true_relative", number(v.true_relative)}};
   json["seconds"] = {{"convert", v.convert.median},     {"setup", v.setup},
                      {"per_product", v.product.median}, {"per_iteration", v.per_iteration()},

@@ -70,10 +70,12 @@ class JudgedSteps : public Steps<T> {
         state_(context->device_state()),
         judgement_buffer_(context, 1),
         judgement_(judgement_buffer_.data()) {
-    for (Slot& slot : slots_) {
-      about_to_allocate(Space::host, sizeof(Judgement));
-      PROTEAN_CUDA_CHECK(cudaMallocHost(&slot.copy, sizeof(Judgement)));
-      PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
+    // One piece for both copies: such memory takes long to get.
+    about_to_allocate(Space::host, 2 * sizeof(Judgement));
+    PROTEAN_CUDA_CHECK(cudaMallocHost(&copies_.first, 2 * sizeof(Judgement)));
+    for (int k = 0; k < 2; ++k) {
+      slots_[k].copy = copies_.first + k;
+      PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slots_[k].done, cudaEventDisableTiming));
     }
   }
 
@@ -114,7 +116,15 @@ class JudgedSteps : public Steps<T> {
     Slot& operator=(const Slot&) = delete;
     ~Slot() {
       if (done) (void)cudaEventDestroy(done);
-      if (copy) (void)cudaFreeHost(copy);
+    }
+  };
+  struct Copies {
+    Judgement* first = nullptr;
+    Copies() = default;
+    Copies(const Copies&) = delete;
+    Copies& operator=(const Copies&) = delete;
+    ~Copies() {
+      if (first) (void)cudaFreeHost(first);
     }
   };
 
@@ -156,6 +166,7 @@ class JudgedSteps : public Steps<T> {
   }
 
   Buffer<Judgement> judgement_buffer_;
+  Copies copies_;
   Slot slots_[2];
   int first_slot_ = 0, told_ = 0;
   Judgement current_{};
