@@ -49,13 +49,14 @@ HWY_INLINE hn::Vec<RowTag<T>> pick(const T* HWY_RESTRICT x, const std::int32_t* 
 #endif
 
 // sum of values[k] x[col[k]] for begin <= k < end. The order of the additions depends on end - begin only.
-template <class T, class P>
+// Below `shortest` entries one by one.
+template <int shortest = 4, class T, class P>
 HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                      const T* HWY_RESTRICT x, P k, P end) {
   const RowTag<T> d;
   constexpr P lanes = static_cast<P>(hn::MaxLanes(RowTag<T>()));
   T sum = 0;
-  if (end - k >= 4) {
+  if (end - k >= shortest) {
     auto even = hn::Zero(d), odd = hn::Zero(d);
     for (; k + 2 * lanes <= end; k += 2 * lanes) {
       even = hn::MulAdd(hn::LoadU(d, values + k), pick(x, col + k), even);

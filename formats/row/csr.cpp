@@ -29,6 +29,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "formats/private/ordered-inl.hpp"
 #include "formats/private/row_dot-inl.hpp"
 
@@ -53,6 +55,7 @@ struct CsrWork {
   T beta;
   T* y;
   bool ordered;  // the sums of deterministic mode
+  bool uneven;   // short rows of ever other lengths, x in the cache
 };
 
 // What a piece adds to others: to row row_end, and to x . y.
@@ -69,8 +72,11 @@ HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
-template <class T, class P, bool with_dot, bool plain>
+// Where the lengths of short rows keep changing, every branch on a length is mispredicted, which takes longer
+// than the arithmetic: rows are added up in one loop then, and nothing is asked for ahead.
+template <class T, class P, bool with_dot, bool plain, bool uneven>
 CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
+  constexpr int shortest = uneven ? 16 : 4;
   const P* HWY_RESTRICT row_ptr = w.row_ptr;
   const T* HWY_RESTRICT x = w.x;
   T* HWY_RESTRICT y = w.y;
@@ -78,8 +84,8 @@ CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
   CsrCarry<T> carry;
   for (std::int64_t r = piece.row_begin; r < piece.row_end; ++r) {
     const P end = row_ptr[r + 1];
-    prefetch_entries(end, asked, w.values, w.col);
-    const T sum = row_dot(w.values, w.col, x, k, end);
+    if constexpr (!uneven) prefetch_entries(end, asked, w.values, w.col);
+    const T sum = row_dot<shortest>(w.values, w.col, x, k, end);
     if constexpr (plain)
       y[r] = sum;
     else
@@ -88,7 +94,7 @@ CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
     k = end;
   }
   if (k < piece.k_end) {
-    carry.row = row_dot(w.values, w.col, x, k, static_cast<P>(piece.k_end));
+    carry.row = row_dot<shortest>(w.values, w.col, x, k, static_cast<P>(piece.k_end));
     if constexpr (with_dot) carry.dot += x[piece.row_end] * carry.row;
   }
   return carry;
@@ -112,9 +118,13 @@ CsrCarry<T> csr_product(const CsrWork<T, P>& w, const Piece& piece, bool with_do
     ordered_piece(w, piece);
     return {};
   }
-  if (with_dot) return product_of_piece<T, P, true, true>(w, piece);
-  if (w.alpha == T(1) && w.beta == T(0)) return product_of_piece<T, P, false, true>(w, piece);
-  return product_of_piece<T, P, false, false>(w, piece);
+  const auto run = [&](auto uneven) {
+    constexpr bool is = decltype(uneven)::value;
+    if (with_dot) return product_of_piece<T, P, true, true, is>(w, piece);
+    if (w.alpha == T(1) && w.beta == T(0)) return product_of_piece<T, P, false, true, is>(w, piece);
+    return product_of_piece<T, P, false, false, is>(w, piece);
+  };
+  return w.uneven ? run(std::true_type()) : run(std::false_type());
 }
 
 #define PROTEAN_CSR_KERNEL(name, T, P)                                          \
@@ -134,6 +144,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "formats/private/csr.hpp"
 #include "formats/private/library_kernels.hpp"
+#include "operators/cost_model.hpp"
 
 namespace protean::formats {
 namespace {
@@ -203,13 +214,22 @@ std::vector<Piece> deal(const SparsityPattern& pattern, int parts, const std::st
   return pieces;
 }
 
+// Of the whole matrix, so that the sums do not depend on the threads. Where x does not stay in a core's
+// cache, waiting for it is dearer than a wrong guess, and asking ahead pays.
+bool has_uneven_rows(const SparsityPattern& pattern, std::size_t value_bytes) {
+  constexpr std::size_t cache = std::size_t{2} << 20;
+  return static_cast<std::size_t>(pattern.cols) * value_bytes <= cache &&
+         pattern.nonzeros < 24 * pattern.rows && row_changes(pattern) > 0.3;
+}
+
 template <class T>
 class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
  public:
   explicit Csr(const BuildRequest<T>& request)
       : CsrHolder<T>(request),
         pieces_(deal(csr_.pattern, useful_parts(*request.context, csr_.nonzeros() + csr_.rows()),
-                     request.params.word("balance"), request.context->deterministic())) {}
+                     request.params.word("balance"), request.context->deterministic())),
+        uneven_(has_uneven_rows(csr_.pattern, sizeof(T))) {}
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     *result = run(T(1), x, T(0), y, true);
@@ -228,7 +248,8 @@ class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
           row_ptr,     csr_.pattern.col,
           csr_.values, alpha,
           x.data,      beta,
-          y.data,      this->context()->deterministic()};
+          y.data,      this->context()->deterministic(),
+          uneven_};
       const int parts = static_cast<int>(pieces_.size());
       PartialSums<CsrCarry<T>> carries(parts);
       parallel(parts, [&](int part, int) { carries[part] = multiply(work, pieces_[part], with_dot); });
@@ -245,6 +266,7 @@ class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
 
   using CsrHolder<T>::csr_;
   std::vector<Piece> pieces_;
+  bool uneven_;
 };
 
 Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,
