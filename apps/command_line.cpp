@@ -207,6 +207,8 @@ Action add_tune(CLI::App& command) {
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS")
       ->capture_default_str();
+  command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all there are)")
+      ->type_name("S,S");
   add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(

@@ -14,6 +14,7 @@
 #include "apps/clock.hpp"
 #include "apps/compare_report.hpp"
 #include "apps/interrupt.hpp"
+#include "apps/lists.hpp"
 #include "apps/machine_file.hpp"
 #include "apps/output.hpp"
 #include "apps/progress.hpp"
@@ -41,17 +42,6 @@ std::int64_t count_lines(const SparsityPattern& pattern) {
       ++lines;
     }
   return lines;
-}
-
-std::vector<std::string> words(const std::string& list) {
-  std::vector<std::string> result;
-  std::size_t begin = 0;
-  while (begin <= list.size()) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    if (end > begin) result.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return result;
 }
 
 // What is to be compared, in the order of the catalogue. Throws BadArgument for unknown names.
@@ -95,13 +85,7 @@ Selection select(const CompareArguments& arguments) {
   if (arguments.kernels != "all" && selection.kernels.empty())
     throw BadArgument(fmt::format("--kernels names no kernel; give {} separated by commas, or all",
                                   fmt::join(names, ", ")));
-  for (const std::string& space : words(arguments.spaces)) {
-    if (space != "host" && space != "device")
-      throw BadArgument(fmt::format("--spaces: '{}' is no space; there are host and device", space));
-    const Space found = space == "host" ? Space::host : Space::device;
-    if (std::find(selection.spaces.begin(), selection.spaces.end(), found) == selection.spaces.end())
-      selection.spaces.push_back(found);
-  }
+  selection.spaces = spaces(arguments.spaces);
   return selection;
 }
 

@@ -14,6 +14,7 @@
 #include "apps/build_info.hpp"
 #include "apps/clock.hpp"
 #include "apps/interrupt.hpp"
+#include "apps/lists.hpp"
 #include "apps/machine_file.hpp"
 #include "apps/measure.hpp"
 #include "apps/output.hpp"
@@ -61,10 +62,15 @@ class Tuner {
       : arguments_(arguments), progress_(!arguments.quiet), host_(Context::host(arguments.threads)) {
     if (!(arguments.budget > 0))
       throw BadArgument(fmt::format("--budget is {}; it must be above 0 seconds", arguments.budget));
-    contexts_.push_back(host_);
-    if (Context::device_count() > 0) contexts_.push_back(Context::device());
-    table_.machine = fmt::format("{}, {} threads{}", machine_info().cpu, host_->threads(),
-                                 contexts_.size() > 1 ? ", and a GPU" : "");
+    const bool gpu = Context::device_count() > 0;
+    std::vector<Space> asked = spaces(arguments.spaces);
+    if (asked.empty()) {
+      asked.push_back(Space::host);
+      if (gpu) asked.push_back(Space::device);
+    }
+    for (const Space space : asked) contexts_.push_back(space == Space::host ? host_ : Context::device());
+    table_.machine =
+        fmt::format("{}, {} threads{}", machine_info().cpu, host_->threads(), gpu ? ", and a GPU" : "");
   }
 
   int operator()() {

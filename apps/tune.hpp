@@ -12,6 +12,7 @@ struct TuneArguments {
   double budget = 120;  // seconds
   int threads = 0;      // 0: what OMP_NUM_THREADS says, or all
   bool quiet = false;
+  std::string spaces = {};  // as of --spaces; empty: the host, and a GPU where there is one
 };
 
 // A matrix that is measured.

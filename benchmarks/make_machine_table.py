@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    make_machine_table.py docs/results/spmv-host.json docs/results/spmv-gpu.json docs/results/tune-host.yaml \\
-        docs/results/element-degrees-host.json > operators/builtin_machine.cpp
+    cd docs/results; make_machine_table.py spmv-host.json spmv-gpu.json FILE... > ../../operators/builtin_machine.cpp
 
-The third is a table of `protean tune`, the last element_benchmark's, of which double precision is taken. Host figures are medians of spmv_benchmark, device figures those of
-gpu_spmv_benchmark. Names "csr (mkl)" and "csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
+FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), or element_benchmark's JSON, of which double
+precision is taken; today tune-host.yaml tune-gpu.yaml element-degrees-host.json element-degrees-gpu.json. Host figures are medians of
+spmv_benchmark, device figures those of gpu_spmv_benchmark. Names "csr (mkl)" and "csr@cusparse" become "csr/mkl" and "csr/cusparse".
+Nothing is rounded but to four digits.
 """
 import json
 import re
@@ -63,12 +64,13 @@ def elements(path):
 
 
 def main():
-    host_file, device_file, tune_file, element_file = sys.argv[1:]
+    host_file, device_file, *more = sys.argv[1:]
     machine = json.load(open(host_file))["machine"]
     gpu = json.load(open(device_file))
     described = (f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}; "
                  f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}")
-    print("// Made by benchmarks/make_machine_table.py from docs/results/spmv-host.json, spmv-gpu.json,\n// tune-host.yaml and element-degrees-host.json; do not edit.\n"
+    print("// Made by benchmarks/make_machine_table.py from these files of docs/results; do not edit:\n"
+          f"// {', '.join(sys.argv[1:])}\n"
           "// Each line: format, bytes, seconds of a product, seconds of the conversion from csr.\n"
           '#include "operators/cost_model.hpp"\n\n'
           "// clang-format off\n"
@@ -77,7 +79,7 @@ def main():
           "  static const MachineTable table{\n"
           f'    "{described}",\n'
           "    {")
-    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *tuned(tune_file), *elements(element_file)]:
+    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *(m for file in more for m in (tuned if file.endswith(".yaml") else elements)(file))]:
         print(f'      {{"{matrix}", Space::{space}, {int(rows)}, {int(nonzeros)}, {{')
         for name, size, product, convert in formats:
             print(f'        {{"{name}", {int(size)}, {product:.4g}, {convert:.4g}}},')

@@ -145,7 +145,7 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   std::string_view name() const noexcept final { return entry_.id; }
   Revision revision() const noexcept final { return revision_; }
   // Its arrays stay where they are until update_values().
-  Recording recording() const noexcept final { return {true, 1 + revision_.values}; }
+  Recording recording() const noexcept override { return {true, 1 + revision_.values}; }
   // Of csr, which uses the arrays it was made of; the others have their own.
   void check_arrays() const final {
     if (entry_.id == "csr") protean::check_arrays(to_csr());

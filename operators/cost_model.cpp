@@ -15,6 +15,8 @@ constexpr double assembly_products = 40;  // of csr, where nothing was measured
 constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scale = 0.12,
                  changes_scale = 0.25;
 constexpr double base_weight = 0.02;  // of a matrix that is unlike in everything
+// On a device what is in its cache, or takes no longer than a launch, says little about what is not.
+constexpr double size_scale_on_device = 1, base_weight_on_device = 0.002;
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
 double vector_bytes(std::int64_t rows) { return 16 * static_cast<double>(rows); }
@@ -33,6 +35,7 @@ double squared(double x) { return x * x; }
 // Closeness of two matrices, 1 for the same.
 double weight(const CostQuery& query, std::size_t bytes, const MeasuredMatrix& matrix,
               const MeasuredFormat& own, const MeasuredFormat& reference) {
+  const bool on_device = matrix.space == Space::device;
   const double size = std::log2(traffic(query.csr_bytes, query.rows) / traffic(reference.bytes, matrix.rows));
   const double row = std::log2(static_cast<double>(query.nonzeros) / static_cast<double>(query.rows) *
                                static_cast<double>(matrix.rows) / static_cast<double>(matrix.nonzeros));
@@ -46,9 +49,10 @@ double weight(const CostQuery& query, std::size_t bytes, const MeasuredMatrix& m
           : 0;
   const double changes =
       query.row_changes >= 0 && matrix.row_changes >= 0 ? query.row_changes - matrix.row_changes : 0;
-  return base_weight + std::exp(-0.5 * (squared(size / size_scale) + squared(row / row_scale) +
-                                        squared(relative / bytes_scale) + squared(columns / packed_scale) +
-                                        squared(changes / changes_scale)));
+  return (on_device ? base_weight_on_device : base_weight) +
+         std::exp(-0.5 * (squared(size / (on_device ? size_scale_on_device : size_scale)) +
+                          squared(row / row_scale) + squared(relative / bytes_scale) +
+                          squared(columns / packed_scale) + squared(changes / changes_scale)));
 }
 
 struct Weighted {

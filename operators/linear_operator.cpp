@@ -31,7 +31,7 @@ void LinearOperator<T>::check(VectorView<const T> x, VectorView<T> y) const {
   const std::less<const T*> before;
   if (x.size > 0 && y.size > 0 && before(x.data, y.data + y.size) && before(y.data, x.data + x.size))
     throw BadArgument("x and y of a product overlap; give two vectors");
-  products_.fetch_add(1, std::memory_order_relaxed);
+  count_products(1);
 }
 
 template <class T>

@@ -58,8 +58,12 @@ class LinearOperator {
   const ContextPtr& context() const noexcept { return context_; }
   // Different for every operator this process has made, also where one lies at the address of a former one.
   std::uint64_t serial() const noexcept { return serial_; }
-  // Products computed so far, of all threads.
+  // Products computed so far, of all threads. Those of a recorded CUDA graph count once for each replay, by
+  // whoever replays it.
   std::int64_t products() const noexcept { return products_.load(std::memory_order_relaxed); }
+  void count_products(std::int64_t more) const noexcept {
+    products_.fetch_add(more, std::memory_order_relaxed);
+  }
 
   virtual std::string_view name() const noexcept = 0;
   virtual Revision revision() const noexcept { return {}; }

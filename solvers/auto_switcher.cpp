@@ -9,10 +9,8 @@
 namespace protean {
 namespace {
 
-constexpr std::int64_t pace_block = 8;       // iterations of one mean
-constexpr std::size_t most_means = 64;       // kept; older ones go
 constexpr std::int64_t first_look = 8;       // iteration
-constexpr int products_timed = 4;            // on a device
+constexpr int products_timed = 8;            // on a device
 constexpr double unlike_machine = 0.3;       // of predictions from another machine's times, relative
 constexpr double beyond_plan = 1.25;         // a whole conversion over the part that SwitchTarget times
 constexpr std::size_t most_decisions = 500;  // remembered
@@ -34,32 +32,25 @@ std::string without_numbers(const std::string& text) {
 }  // namespace
 
 template <class T>
-void AutoSwitcher<T>::Pace::add(double seconds) {
-  total_ += seconds, ++count_;
-  open_ += seconds;
-  if (++open_count_ < pace_block) return;
-  if (means_.size() == most_means) means_.erase(means_.begin());
-  means_.push_back(open_ / static_cast<double>(open_count_));
-  open_ = 0, open_count_ = 0;
-}
-
-template <class T>
-double AutoSwitcher<T>::Pace::seconds() const {
-  if (means_.size() < 3) return count_ > 0 ? total_ / static_cast<double>(count_) : 0;
-  std::vector<double> sorted = means_;
-  const auto middle = sorted.begin() + std::ssize(sorted) / 2;
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
-
-template <class T>
 AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
                               const AutoSwitchOptions& options, SolveObserver* inner)
-    : A_(A), model_(model), survey_(std::move(survey)), options_(options), inner_(inner), made_(A.now()) {}
+    : A_(A),
+      model_(model),
+      survey_(std::move(survey)),
+      options_(options),
+      inner_(inner),
+      made_(A.now()),
+      first_pace_(on_device()),
+      pace_(on_device()) {}
 
 template <class T>
 AutoSwitcher<T>::~AutoSwitcher() {
   if (surveying_.valid()) surveying_.wait();
+}
+
+template <class T>
+bool AutoSwitcher<T>::on_device() const {
+  return A_.context()->space() == Space::device;
 }
 
 template <class T>
@@ -86,16 +77,18 @@ bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
   }
   if (info.iteration != last_iteration_) forecast_.add(info.iteration, info.relative_residual);
   last_iteration_ = info.iteration;
+  const double before = A_.now();
   // A build that was cancelled and has not ended disturbs the times.
   if (build_running_ || (info.iteration >= next_look_ && !A_.abandoned())) look(info);
-  last_exit_ = A_.now();
+  // A device goes on with the iterations it has been given while the host thinks.
+  last_exit_ = on_device() ? before + waited_ : A_.now();
+  burst_.waited += waited_, waited_ = 0;
   return true;
 }
 
-// A device waits here; with a build under way the next iteration is as good as any.
 template <class T>
 std::int64_t AutoSwitcher<T>::next_stop() const noexcept {
-  return inner_ ? std::min(next_look_, inner_->next_stop()) : next_look_;
+  return inner_ ? inner_->next_stop() : std::numeric_limits<std::int64_t>::max();
 }
 
 // One more iteration since on_iteration() returned.
@@ -103,13 +96,31 @@ template <class T>
 void AutoSwitcher<T>::account(double now) {
   const double seconds = now - last_exit_;
   const bool undisturbed = !build_running_ && !A_.abandoned();
-  if (undisturbed) pace_.add(seconds), ++since_change_;
-  if (undisturbed && (!surveyed_ || current_ == first_)) {
-    first_pace_.add(seconds);
-    stay_seconds_ += seconds;
-  } else {
-    stay_seconds_ += first_pace_.seconds();
+  const bool first = undisturbed && (!surveyed_ || current_ == first_);
+  if (undisturbed && pace_.add(seconds)) ++since_change_;
+  if (first) first_pace_.add(seconds);
+  const double pace = first_pace_.seconds();
+  if (!on_device()) {
+    stay_seconds_ += first ? seconds : pace;
+    return;
   }
+  if (burst_.told == 0 || seconds > 0.5 * pace_.seconds()) {
+    // What the burst before took in the end.
+    if (burst_.first) stay_seconds_ += last_exit_ - burst_.begin - burst_.waited - burst_.credited;
+    burst_ = Burst{.begin = last_exit_};
+  }
+  burst_.first = burst_.first && first;
+  stay_seconds_ += pace, burst_.credited += pace, ++burst_.told;
+}
+
+template <class T>
+double AutoSwitcher<T>::elapsed() const {
+  const double now = A_.now();
+  if (!on_device() || burst_.told == 0) return now - begun_;
+  const double waited = burst_.waited + waited_,
+               pace = pace_.seconds() > 0 ? pace_.seconds() : first_pace_.seconds();
+  return burst_.begin - begun_ + waited +
+         std::min(now - burst_.begin - waited, static_cast<double>(burst_.told) * pace);
 }
 
 // Not in a solve that seems to end at once; and on the host, where the solve waits for it, its price is
@@ -118,8 +129,12 @@ template <class T>
 bool AutoSwitcher<T>::worth_a_survey(std::int64_t iteration) const {
   const Forecast remaining = forecast_.remaining(options_.goal, options_.max_iterations);
   const bool long_enough = iteration >= 64 || (remaining.known && remaining.likely >= 32);
-  if (!long_enough || A_.context()->space() == Space::device) return long_enough;
+  if (!long_enough) return false;
   const double price = options_.survey_seconds;
+  // Beside a device's solve, which should last longer than it.
+  if (on_device())
+    return stay_seconds_ >= 4 * price ||
+           (remaining.known && remaining.low * first_pace_.seconds() >= 2 * price);
   if (price <= (options_.policy.worst_factor - 1) * stay_seconds_) return true;
   // A survey pays when a part of what remains is more than it takes.
   return remaining.known && 0.15 * remaining.low * first_pace_.seconds() >= price &&
@@ -133,7 +148,7 @@ bool AutoSwitcher<T>::survey_ready() {
     if (!worth_a_survey(last_iteration_)) return false;
     asked_ = true;
     // On the host at once (deferred), on a device beside the solve.
-    const bool beside = A_.context()->space() == Space::device;
+    const bool beside = on_device();
     surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, survey_);
     if (!beside) surveying_.wait();
   }
@@ -184,14 +199,21 @@ bool AutoSwitcher<T>::survey_ready() {
 
 // On a device products are queued; a few of them are timed on vectors of their own.
 template <class T>
-double AutoSwitcher<T>::time_products() const {
+double AutoSwitcher<T>::time_products() {
+  A_.context()->synchronize();  // iterations that are under way
+  const double arrived = A_.now();
   Vector<T> x(A_.context(), A_.cols()), y(A_.context(), A_.rows());
-  A_.running().apply(x, y);
-  A_.context()->synchronize();
-  const double begin = A_.now();
-  for (int i = 0; i < products_timed; ++i) A_.running().apply(x, y);
-  A_.context()->synchronize();
-  return (A_.now() - begin) / products_timed;
+  const auto time = [&](int products) {
+    const double begin = A_.now();
+    for (int i = 0; i < products; ++i) A_.running().apply(x, y);
+    A_.context()->synchronize();
+    return A_.now() - begin;
+  };
+  (void)time(1);
+  // The difference, so that waiting for the device does not count.
+  const double one = time(1), all = time(products_timed), end = A_.now();
+  waited_ += end - arrived;
+  return all > one ? (all - one) / (products_timed - 1) : all / products_timed;
 }
 
 // The product of the present format, once it has been run undisturbed for a while.
@@ -199,7 +221,7 @@ template <class T>
 void AutoSwitcher<T>::measure() {
   if (build_running_ || since_change_ < options_.policy.trial_products) return;
   SwitchCandidate& current = candidates_[current_];
-  if (A_.context()->space() == Space::host) {
+  if (!on_device()) {
     const double measured = A_.seconds_per_product();
     if (measured > 0) current.product_seconds = measured, current.measured = true;
   } else if (!current.measured) {
@@ -307,7 +329,7 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
     predict();
   }
   PolicyState state;
-  state.iteration = info.iteration, state.seconds = A_.now() - begun_, state.stay_seconds = stay_seconds_;
+  state.iteration = info.iteration, state.seconds = elapsed(), state.stay_seconds = stay_seconds_;
   state.iteration_seconds = pace_.seconds();
   products_per_iteration_ = info.iteration > 0 ? static_cast<double>(A_.products() - first_products_) /
                                                      static_cast<double>(info.iteration)
@@ -324,6 +346,17 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
 
 template <class T>
 void AutoSwitcher<T>::act(const SwitchDecision& decision, std::int64_t iteration) {
+  if (decision.action == SwitchAction::stay) return;
+  // Iterations that are under way are not part of what the change takes.
+  if (on_device() && !(decision.action == SwitchAction::begin && options_.policy.overlapped))
+    A_.context()->synchronize();
+  const double begin = A_.now();
+  carry_out(decision, iteration);
+  waited_ += A_.now() - begin;
+}
+
+template <class T>
+void AutoSwitcher<T>::carry_out(const SwitchDecision& decision, std::int64_t iteration) {
   const std::size_t chosen = decision.candidate;
   switch (decision.action) {
     case SwitchAction::stay:

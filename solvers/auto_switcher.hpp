@@ -11,6 +11,7 @@
 #include <protean/operators/cost_model.hpp>
 #include <protean/operators/forecast.hpp>
 #include <protean/operators/switch_policy.hpp>
+#include <protean/solvers/iteration_pace.hpp>
 #include <protean/solvers/solver.hpp>
 
 namespace protean {
@@ -61,6 +62,8 @@ class AutoSwitcher final : public SolveObserver {
   ~AutoSwitcher() override;
 
   bool on_iteration(const IterationInfo& info) override;
+  // Of the inner observer alone: on a device the policy looks on while up to two recorded graphs are under
+  // way, in which the format stays. To wait for them each time would cost more than being late.
   std::int64_t next_stop() const noexcept override;
   // Cancels what is still being built, without waiting for its end (AdaptiveOperator::cancel), and takes the
   // last measurements.
@@ -73,29 +76,19 @@ class AutoSwitcher final : public SolveObserver {
   std::function<void(const std::string&)> on_switch;
 
  private:
-  // Mean seconds of an iteration: the median of means over a few iterations each, so that neither a hiccup of
-  // the machine nor the growing cycle of GMRES, nor residuals that a device tells in bursts, distort it.
-  class Pace {
-   public:
-    void add(double seconds);
-    void clear() { means_.clear(), open_ = 0, open_count_ = 0, total_ = 0, count_ = 0; }
-    double seconds() const;  // 0 when there is nothing yet
-   private:
-    std::vector<double> means_;
-    double open_ = 0, total_ = 0;
-    std::int64_t open_count_ = 0, count_ = 0;
-  };
-
   void start(double now);
   void account(double now);
   bool survey_ready();
   void measure();
-  double time_products() const;
+  double time_products();
+  double elapsed() const;
+  bool on_device() const;
   void estimate();
   void predict();
   CostQuery query() const;
   void look(const IterationInfo& info);
   void act(const SwitchDecision& decision, std::int64_t iteration);
+  void carry_out(const SwitchDecision& decision, std::int64_t iteration);
   void lose(std::size_t candidate, std::string why);
   void switched(std::size_t candidate, const std::string& how);
   void record(const SwitchDecision& decision, const IterationInfo& info);
@@ -124,9 +117,18 @@ class AutoSwitcher final : public SolveObserver {
   std::vector<DecisionRecord> decisions_;
 
   double made_, begun_ = -1, last_exit_ = 0, now_ = 0, stay_seconds_ = 0;
+  // What a device tells of at once: iterations that were computed while the first of them was waited for. So
+  // the clock is right where a burst begins; in between, it goes on by the pace of an iteration each.
+  struct Burst {
+    double begin = 0, waited = 0, credited = 0;
+    std::int64_t told = 0;
+    bool first = true;  // all of it in the format the solve began with, with nothing beside it
+  };
+  Burst burst_;
+  double waited_ = 0;  // of the present look, for other things than iterations
   std::int64_t last_iteration_ = -1, first_products_ = 0, next_look_ = 8;
   std::int64_t since_change_ = 0;  // iterations in the present format with nothing beside them
-  Pace first_pace_, pace_;
+  IterationPace first_pace_, pace_;
   std::size_t first_ = 0, current_ = 0, building_ = 0;
   int switches_ = 0;
   double granted_ = 0, price_ = 0, excess_before_ = 0, conversion_scale_ = 1, products_per_iteration_ = 1;

@@ -69,7 +69,8 @@ class DeviceSteps final : public JudgedSteps<T> {
 
  private:
   using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state_, JudgedSteps<T>::system_,
-      JudgedSteps<T>::judgement_, JudgedSteps<T>::copy, JudgedSteps<T>::ask;
+      JudgedSteps<T>::judgement_, JudgedSteps<T>::products_per_step_, JudgedSteps<T>::copy,
+      JudgedSteps<T>::ask;
 
   // What a recorded graph depends on beside the method's own vectors, which stay while this is the same.
   struct Subject {
@@ -161,6 +162,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   };
 
   void record() {
+    const std::int64_t before = system_->A.products();
     const std::int64_t period = method_.period();
     const int steps = method_.cycles_end() ? static_cast<int>(period)
                                            : static_cast<int>((16 + period - 1) / period * period);
@@ -190,6 +192,10 @@ class DeviceSteps final : public JudgedSteps<T> {
     device::check(status, "cudaGraphInstantiate");
     method_.set_phase(0);
     recorded_ = steps, ++recordings_;
+    // Recorded, but not computed yet.
+    const std::int64_t products = system_->A.products() - before;
+    system_->A.count_products(-products);
+    products_per_step_ = products / steps;
   }
 
   // Changes the graph there is, which costs less than a new one, where the kernels are the same.
@@ -213,7 +219,11 @@ class DeviceSteps final : public JudgedSteps<T> {
 
   void step_alone() {
     const std::int64_t phase = method_.phase();
+    const std::int64_t before = system_->A.products();
     queue_step(0, 1);
+    // take() counts them.
+    products_per_step_ = system_->A.products() - before;
+    system_->A.count_products(-products_per_step_);
     queue_close();
     method_.set_phase(phase);
     ask();

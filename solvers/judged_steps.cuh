@@ -105,7 +105,8 @@ class JudgedSteps : public Steps<T> {
   Method<T>& method_;
   const ContextPtr context_;
   DeviceState& state_;
-  const System<T>* system_ = nullptr;  // of the present solve
+  const System<T>* system_ = nullptr;   // of the present solve
+  std::int64_t products_per_step_ = 1;  // for A.products()
 
  private:
   struct Slot {
@@ -154,6 +155,7 @@ class JudgedSteps : public Steps<T> {
     std::memcpy(&current_, slot.copy, sizeof(Judgement));
     first_slot_ ^= 1, --in_flight_;
     told_ = 0;
+    system_->A.count_products(current_.steps * products_per_step_);
   }
 
   // Forgets work that was queued after the end; it has done nothing.

@@ -8,6 +8,7 @@
 //   or
 //          where most entries have no other near them that would share a cache line of x
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (no order of sums) and CSR_ALG2 (a fixed one).
+// Kernels reguly-giles and reguly-giles-tuned are in csr_tuner.cu; they do not use `balance`.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
 // processors, SC 2009, doi 10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector
 // multiplication on cache-based GPUs, InPar 2012, doi 10.1109/InPar.2012.6339602 (threads a row).
@@ -16,20 +17,13 @@
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
+#include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/row_runs.cuh"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
 namespace {
-
-template <class T, class P>
-struct CsrArrays {
-  std::int64_t rows;
-  const P* row_ptr;
-  const std::int32_t* col;
-  const T* values;
-};
 
 // Rows a group works on side by side: while it waits for one, it asks for the other.
 constexpr int rows_a_group = 2;
@@ -99,23 +93,6 @@ __global__ void __launch_bounds__(device::block_size)
         y[row] = sums[i], dots[0] += x[row] * sums[i];
   }
   device::finish_reduction<1>(dots, partials, arrived, result);
-}
-
-// By bisection, a thread a row.
-template <class T, class P>
-__global__ void csr_diagonal(CsrArrays<T, P> a, std::int64_t size, T* diagonal) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (row >= size) return;
-  P low = a.row_ptr[row];
-  const P end = a.row_ptr[row + 1];
-  for (P high = end; low < high;) {
-    const P middle = low + (high - low) / 2;
-    if (a.col[middle] < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  diagonal[row] = low < end && a.col[low] == row ? a.values[low] : T(0);
 }
 
 // What the rule of `balance` looks at.
@@ -219,18 +196,6 @@ void with_lanes(int lanes, F&& f) {
     default:
       return f(std::integral_constant<int, 32>());
   }
-}
-
-template <class T>
-void diagonal_of(const Context& context, const CsrMatrix<T>& csr, VectorView<T> d) {
-  if (d.size == 0) return;
-  csr.pattern.row_ptr.visit([&](auto* row_ptr) {
-    using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-    const CsrArrays<T, P> arrays{csr.rows(), row_ptr, csr.pattern.col, csr.values};
-    csr_diagonal<<<blocks_of(d.size, device::block_size), device::block_size, 0, device::stream(context)>>>(
-        arrays, d.size, d.data);
-  });
-  PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
 template <class T>
@@ -357,7 +322,22 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 
 constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native"),
                               device_kernel<CsrCusparse1>("cusparse", false),
-                              device_kernel<CsrCusparse2>("cusparse-alg2")};
+                              device_kernel<CsrCusparse2>("cusparse-alg2"),
+                              {"reguly-giles",
+                               false,
+                               true,
+                               {},
+                               make_csr_cooperative<double>,
+                               make_csr_cooperative<float>,
+                               "threads a row by the rule of Reguly and Giles"},
+                              {"reguly-giles-tuned",
+                               false,
+                               true,
+                               {},
+                               make_csr_tuned<double>,
+                               make_csr_tuned<float>,
+                               "the same, tuned in the first products, which are not recorded",
+                               false}};
 
 }  // namespace
 

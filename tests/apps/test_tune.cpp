@@ -98,7 +98,9 @@ TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
   table.machine = "another";
   write_file(arguments.output, machine_text(table));
   EXPECT_THROW((void)tune(arguments), BadFile);
-  arguments.budget = 0;
+  arguments.spaces = "hots";
+  EXPECT_THROW((void)tune(arguments), BadArgument);
+  arguments.spaces = "", arguments.budget = 0;
   EXPECT_THROW((void)tune(arguments), BadArgument);
 }
 

@@ -1,0 +1,52 @@
+#include "solvers/iteration_pace.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace protean {
+namespace {
+
+constexpr std::int64_t pace_block = 8;   // iterations of one mean
+constexpr std::int64_t most_open = 256;  // of a device that tells of no bursts
+constexpr std::size_t most_means = 64;   // kept; older ones go
+
+}  // namespace
+
+void IterationPace::clear() {
+  if (bursts_) wait_ = 2 * seconds(), skipped_ = 0;
+  means_.clear(), open_ = 0, open_count_ = 0, total_ = 0, count_ = 0;
+}
+
+bool IterationPace::add(double seconds) {
+  // Where iterations are told of one by one after all, time goes on without a long wait.
+  if (seconds < wait_ && (skipped_ += seconds) < 3 * wait_) return false;
+  wait_ = 0;
+  // A wait as long as half of the block before it begins a burst.
+  if (bursts_ && open_count_ >= pace_block && (seconds > 0.5 * open_ || open_count_ >= most_open)) close();
+  open_ += seconds, ++open_count_;
+  if (!bursts_ && open_count_ == pace_block) close();
+  return true;
+}
+
+void IterationPace::close() {
+  if (means_.size() == most_means) means_.erase(means_.begin());
+  means_.push_back(open_ / static_cast<double>(open_count_));
+  total_ += open_, count_ += open_count_;
+  open_ = 0, open_count_ = 0;
+}
+
+double IterationPace::seconds() const {
+  if (means_.size() < 3) {
+    // What a burst has told of so far says little, so it counts only while there is nothing else.
+    const bool all = !bursts_ || count_ == 0;
+    const double total = total_ + (all ? open_ : 0);
+    const std::int64_t count = count_ + (all ? open_count_ : 0);
+    return count > 0 ? total / static_cast<double>(count) : 0;
+  }
+  std::vector<double> sorted = means_;
+  const auto middle = sorted.begin() + std::ssize(sorted) / 2;
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+}  // namespace protean

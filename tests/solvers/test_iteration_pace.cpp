@@ -1,0 +1,67 @@
+// The pace of a solve from when its iterations were told of: one by one, or in a device's bursts.
+#include "solvers/iteration_pace.hpp"
+
+#include <gtest/gtest.h>
+
+namespace protean {
+namespace {
+
+// A burst of `count` iterations that take `each` seconds; telling of one takes a microsecond.
+void burst(IterationPace& pace, int count, double each) {
+  pace.add(count * each);
+  for (int i = 1; i < count; ++i) pace.add(1e-6);
+}
+
+TEST(IterationPace, NothingIsKnownAtFirst) { EXPECT_EQ(IterationPace(false).seconds(), 0); }
+
+TEST(IterationPace, OneByOneIsTheMedianOfMeans) {
+  IterationPace pace(false);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(pace.add(i == 50 ? 1.0 : 0.002));
+  EXPECT_DOUBLE_EQ(pace.seconds(), 0.002);
+}
+
+TEST(IterationPace, AfterAChangeTheNewFormatAloneCounts) {
+  IterationPace pace(false);
+  for (int i = 0; i < 40; ++i) pace.add(0.002);
+  pace.clear();
+  EXPECT_EQ(pace.seconds(), 0);
+  EXPECT_TRUE(pace.add(0.001));
+  EXPECT_DOUBLE_EQ(pace.seconds(), 0.001);
+}
+
+TEST(IterationPace, BurstsCountWhole) {
+  // Asked in the middle of a burst, whatever its length, and with a hiccup in one of them.
+  for (const int length : {16, 18, 50}) {
+    IterationPace pace(true);
+    for (int k = 0; k < 9; ++k) burst(pace, length, k == 4 ? 0.02 : 0.002);
+    for (int i = 0; i < length / 2; ++i) {
+      pace.add(i == 0 ? 0.002 * length : 1e-6);
+      EXPECT_NEAR(pace.seconds(), 0.002, 2e-5) << length << " " << i;
+    }
+  }
+}
+
+TEST(IterationPace, OfABurstThatWasComputedBeforeTheChangeNothingCounts) {
+  IterationPace pace(true);
+  for (int k = 0; k < 5; ++k) burst(pace, 16, 0.002);
+  pace.clear();
+  // The rest of a burst, and the one that was under way: its end was waited for.
+  for (int i = 0; i < 27; ++i) EXPECT_FALSE(pace.add(1e-6));
+  for (int k = 0; k < 5; ++k) burst(pace, 16, 0.001);
+  EXPECT_NEAR(pace.seconds(), 0.001, 1e-5);
+}
+
+TEST(IterationPace, ADeviceThatTellsOneByOneIsCountedAgainSoonAfterAChange) {
+  IterationPace pace(true);
+  for (int i = 0; i < 100; ++i) pace.add(0.002);
+  EXPECT_DOUBLE_EQ(pace.seconds(), 0.002);
+  pace.clear();
+  int skipped = 0;
+  while (!pace.add(0.001) && skipped < 1000) ++skipped;
+  EXPECT_LE(skipped, 12);
+  for (int i = 0; i < 600; ++i) pace.add(0.001);
+  EXPECT_NEAR(pace.seconds(), 0.001, 1e-9);
+}
+
+}  // namespace
+}  // namespace protean
