@@ -75,7 +75,7 @@ struct ScheduleSpec {
   std::vector<SchedulePoint> points;
   bool automatic = false;          // by the policy, with
   FilePath machine;                // the table to predict with; empty: see choose_machine()
-  std::optional<bool> overlapped;  // empty: where there is a processor to spare
+  std::optional<bool> overlapped;  // empty: on a host with a processor to spare
   PolicyOptions policy;            // the rest
   Place place;
 };

@@ -119,8 +119,9 @@ struct PolicyRun {
   static AutoSwitchOptions options(const Problem& problem, const Context& context) {
     AutoSwitchOptions result;
     result.policy = problem.schedule.policy;
-    // Beside the solve a build needs a processor of its own; a GPU has room.
-    result.policy.overlapped = problem.schedule.overlapped.value_or(context.space() == Space::device ||
+    // Beside the solve a build needs a processor of its own. On a GPU both want the same memory, and what is
+    // built there takes a few products, which the solve had better wait for.
+    result.policy.overlapped = problem.schedule.overlapped.value_or(context.space() == Space::host &&
                                                                     context.threads() < machine_info().cores);
     if (context.space() == Space::host && context.threads() < machine_info().cores) {
       // One worker does alone what all threads would do while the solve waits, on a processor of its own.

@@ -18,6 +18,9 @@ namespace {
 
 // What rounded values may differ by, relatively: the coarsest number type in use for them has 8 bits.
 constexpr double rounding_of_inexact_values = 0x1p-7;
+constexpr std::string_view rows_are_kept =
+    "the solve keeps the rows of the matrix where it computes (device_steps resident); another format would "
+    "change nothing for it";
 // Products below this are measured one time in eight, so that reading the clock costs nothing.
 constexpr float quick_product = 20e-6f;
 
@@ -204,6 +207,7 @@ void AdaptiveOperator<T>::build(Build& build) const {
     return;
   }
   if (!spec.entry) throw BadArgument("a format is asked for without naming one");
+  if (rows_kept()) throw BadArgument(std::string(rows_are_kept));
   if (!spec.entry->traits.exact_values && !options_.allow_inexact)
     throw FormatRefused(spec.entry->id,
                         "its values are rounded, which would change the system in the middle of its solve "
@@ -337,6 +341,10 @@ void AdaptiveOperator<T>::record_failure(const Build& task, std::int64_t iterati
 
 template <class T>
 bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
+  if (rows_kept()) {
+    record_failure(task, iteration, SwitchFailure::refused, std::string(rows_are_kept));
+    return false;
+  }
   const double begin = task.overlapped ? now() : task.begun;
   std::int64_t differing = 0;
   try {
@@ -433,6 +441,12 @@ void AdaptiveOperator<T>::prepare(const FormatSpec& spec, std::string reason, st
     task->state.store(Preparation::failed, std::memory_order_release);
   }
   next_ = std::move(task);
+}
+
+template <class T>
+RowArrays<T> AdaptiveOperator<T>::row_arrays() const noexcept {
+  const auto* rows = rows_shown_ ? dynamic_cast<const HasRowArrays<T>*>(current_.get()) : nullptr;
+  return rows ? rows->row_arrays() : RowArrays<T>();
 }
 
 template <class T>

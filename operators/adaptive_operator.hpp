@@ -20,6 +20,7 @@
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/row_arrays.hpp>
 
 namespace protean {
 
@@ -119,7 +120,10 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 //
 // Memory beside the matrices: three vectors during a preparation, four while one is adopted.
 template <class T>
-class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, public HasApplyDot<T> {
+class AdaptiveOperator final : public LinearOperator<T>,
+                               public HasDiagonal<T>,
+                               public HasApplyDot<T>,
+                               public HasRowArrays<T> {
  public:
   // `source` is the matrix that further formats are built from (a handle; its arrays are shared and must not
   // change but by update_values()). `start`, made from it, is the matrix to begin with. Throws BadArgument
@@ -200,6 +204,13 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   // multiply with may be slow to search.
   void diagonal(VectorView<T> diagonal) const override;
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
+  // Whether a solve on a device may take the rows of the running matrix and compute with them itself
+  // (SolverOptions::device_steps); not unless asked for. While one does, changes of format are refused: they
+  // would change nothing for it.
+  void show_rows(bool shown) noexcept { rows_shown_ = shown; }
+  bool rows_kept() const noexcept { return rows_kept_.load(std::memory_order_relaxed); }
+  RowArrays<T> row_arrays() const noexcept override;
+  void keep_rows(bool kept) const noexcept override { rows_kept_.store(kept, std::memory_order_relaxed); }
   // The source is read by later changes of format, also where the running matrix does not need it.
   void check_arrays() const override {
     protean::check_arrays(source_);
@@ -249,6 +260,8 @@ class AdaptiveOperator final : public LinearOperator<T>, public HasDiagonal<T>, 
   std::unique_ptr<AssembledMatrix<T>> current_;  // null: runs on the element matrices
   AdaptiveOptions options_;
   Revision revision_;
+  bool rows_shown_ = false;
+  mutable std::atomic<bool> rows_kept_{false};
   std::uint64_t form_ = 0, changes_ = 1;  // changes of format; of format or values
   std::vector<SwitchRecord> history_;
   std::vector<FailedSwitch> failures_;

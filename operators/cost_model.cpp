@@ -126,20 +126,31 @@ double CostModel::csr_bandwidth(const CostQuery& query) const {
   return total > 0 ? std::exp(sum / total) : 0;
 }
 
+CostModel::Reference CostModel::reference(const CostQuery& query, std::string_view running,
+                                          std::size_t running_bytes) const {
+  const Estimate present = estimate(query, running, running_bytes);
+  return {present.known, running_bytes, present.log_bandwidth, present.deviation};
+}
+
 CostPrediction CostModel::relative(const CostQuery& query, std::string_view format, std::size_t bytes,
-                                   std::string_view running, std::size_t running_bytes,
-                                   double running_seconds) const {
-  const Estimate target = estimate(query, format, bytes), present = estimate(query, running, running_bytes);
-  if (!target.known || !present.known) return {};
+                                   const Reference& running, double running_seconds) const {
+  const Estimate target = estimate(query, format, bytes);
+  if (!target.known || !running.known) return {};
   const double in_csr = running_seconds * traffic(query.csr_bytes, query.rows) /
-                        traffic(running_bytes, query.rows) * std::exp(present.log_bandwidth);
+                        traffic(running.bytes, query.rows) * std::exp(running.log_bandwidth);
   CostPrediction result;
   result.known = true;
   result.product_seconds = in_csr * traffic(bytes, query.rows) / traffic(query.csr_bytes, query.rows) /
                            std::exp(target.log_bandwidth);
   result.convert_seconds = in_csr * std::exp(target.log_conversion);
-  result.uncertainty = std::hypot(target.deviation, present.deviation);
+  result.uncertainty = std::hypot(target.deviation, running.deviation);
   return result;
+}
+
+CostPrediction CostModel::relative(const CostQuery& query, std::string_view format, std::size_t bytes,
+                                   std::string_view running, std::size_t running_bytes,
+                                   double running_seconds) const {
+  return relative(query, format, bytes, reference(query, running, running_bytes), running_seconds);
 }
 
 CostPrediction CostModel::assembly(const CostQuery& query, std::string_view running,

@@ -76,6 +76,15 @@ class CostModel {
   // Keeps a reference to the table. Only its rows of this space are used.
   CostModel(const MachineTable& table, Space space) : table_(&table), space_(space) {}
 
+  // What is the same in the predictions of all formats relative to one.
+  struct Reference {
+    bool known = false;
+    std::size_t bytes = 0;
+    double log_bandwidth = 0, deviation = 0;  // over that of csr
+  };
+  Reference reference(const CostQuery& query, std::string_view running, std::size_t running_bytes) const;
+  CostPrediction relative(const CostQuery& query, std::string_view format, std::size_t bytes,
+                          const Reference& running, double running_seconds) const;
   // `running_seconds` is the measured product in format `running` of `running_bytes`; predictions are
   // relative to it.
   CostPrediction relative(const CostQuery& query, std::string_view format, std::size_t bytes,

@@ -44,6 +44,9 @@ class HasRowArrays {
  public:
   virtual ~HasRowArrays() = default;
   virtual RowArrays<T> row_arrays() const noexcept = 0;
+  // True: a solve computes with these arrays itself from now on, not with do_apply(), and they must stay;
+  // false: it has ended.
+  virtual void keep_rows(bool) const noexcept {}
 };
 
 }  // namespace protean

@@ -41,10 +41,14 @@ AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, Fo
       inner_(inner),
       made_(A.now()),
       first_pace_(on_device()),
-      pace_(on_device()) {}
+      pace_(on_device()) {
+  // A solve that one kernel does in shared memory is as fast in any format, and faster than by products.
+  A_.show_rows(true);
+}
 
 template <class T>
 AutoSwitcher<T>::~AutoSwitcher() {
+  A_.show_rows(false);
   if (surveying_.valid()) surveying_.wait();
 }
 
@@ -79,11 +83,26 @@ bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
   last_iteration_ = info.iteration;
   const double before = A_.now();
   // A build that was cancelled and has not ended disturbs the times.
-  if (build_running_ || (info.iteration >= next_look_ && !A_.abandoned())) look(info);
+  if (A_.rows_kept())
+    nothing_to_change(info);
+  else if (build_running_ || (info.iteration >= next_look_ && !A_.abandoned()))
+    look(info);
   // A device goes on with the iterations it has been given while the host thinks.
   last_exit_ = on_device() ? before + waited_ : A_.now();
   burst_.waited += waited_, waited_ = 0;
   return true;
+}
+
+// Said once.
+template <class T>
+void AutoSwitcher<T>::nothing_to_change(const IterationInfo& info) {
+  if (!decisions_.empty()) return;
+  DecisionRecord told;
+  told.iteration = info.iteration, told.seconds = elapsed(), told.format = A_.running().name();
+  told.reason =
+      "the solve keeps the matrix in the shared memory of the GPU (device_steps resident), where the format "
+      "does not matter";
+  decisions_.push_back(std::move(told));
 }
 
 template <class T>
@@ -255,11 +274,12 @@ void AutoSwitcher<T>::estimate() {
   const SwitchCandidate& current = candidates_[current_];
   const CostQuery asked = query();
   estimates_.assign(candidates_.size(), {});
+  const CostModel::Reference running = model_.reference(asked, current.name, current.bytes);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const SwitchCandidate& candidate = candidates_[i];
     if (!candidate.admitted) continue;
     Estimate& e = estimates_[i];
-    e.cost = model_.relative(asked, candidate.name, candidate.bytes, current.name, current.bytes, 1);
+    e.cost = model_.relative(asked, candidate.name, candidate.bytes, running, 1);
     // A table without element matrices: what its machine would do, as far as this one is like it.
     if (!e.cost.known && A_.on_elements() && i != current_) {
       e.cost = model_.absolute(asked, candidate.name, candidate.bytes);

@@ -87,6 +87,7 @@ class AutoSwitcher final : public SolveObserver {
   void predict();
   CostQuery query() const;
   void look(const IterationInfo& info);
+  void nothing_to_change(const IterationInfo& info);
   void act(const SwitchDecision& decision, std::int64_t iteration);
   void carry_out(const SwitchDecision& decision, std::int64_t iteration);
   void lose(std::size_t candidate, std::string why);

@@ -53,10 +53,13 @@ class ResidentSteps final : public JudgedSteps<T> {
 
   // True when the kernel fits; else why_not() says the reason. Plans anew when the pattern is another.
   bool fits(const System<T>& system, const HasRowArrays<T>& rows) {
-    const Subject subject{system.A.serial(), system.A.revision().pattern, system.d.size > 0};
+    const RowArrays<T> a = rows.row_arrays();
+    // An operator that changes its format has others then.
+    const Subject subject{system.A.serial(), system.A.revision().pattern, a.kind, a.stored, a.col, a.off,
+                          system.d.size > 0};
     if (subject == planned_) return why_not_.empty();
     planned_ = {};
-    why_not_ = plan(system, rows.row_arrays());
+    why_not_ = plan(system, a);
     planned_ = subject;
     return why_not_.empty();
   }
@@ -88,6 +91,9 @@ class ResidentSteps final : public JudgedSteps<T> {
 
   struct Subject {
     std::uint64_t A = 0, pattern = 0;
+    typename RowArrays<T>::Kind kind = RowArrays<T>::Kind::none;
+    std::int64_t stored = 0;
+    const std::int32_t *col = nullptr, *off = nullptr;
     bool diagonal = false;
     bool operator==(const Subject&) const = default;
   };

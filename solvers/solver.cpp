@@ -12,6 +12,7 @@
 #include "core/blas1.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "operators/row_arrays.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
@@ -63,6 +64,12 @@ class Run {
         host_steps_(method, system),
         fetched_steps_(method, system) {}
 
+  ~Run() {
+    if (rows_) rows_->keep_rows(false);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
   SolveReport operator()() {
     if (context().simulated()) steps_ = &fetched_steps_;
 #if defined(PROTEAN_HAVE_CUDA)
@@ -99,7 +106,11 @@ class Run {
   Steps<T>* steps_on_device() {
     if (options_.device_steps != "graph") {
       std::string why;
-      if (resident_steps_for(kept_.resident_steps, method_, system_, why)) return kept_.resident_steps.get();
+      if (resident_steps_for(kept_.resident_steps, method_, system_, why)) {
+        rows_ = dynamic_cast<const HasRowArrays<T>*>(&system_.A);
+        rows_->keep_rows(true);
+        return kept_.resident_steps.get();
+      }
       if (options_.device_steps == "resident")
         throw BadArgument(fmt::format("device_steps is resident, but {}; take auto or graph", why));
       report_.steps_reason = std::move(why);
@@ -225,6 +236,7 @@ class Run {
   HostSteps<T> host_steps_;
   FetchedSteps<T> fetched_steps_;
   Steps<T>* steps_ = &host_steps_;
+  const HasRowArrays<T>* rows_ = nullptr;  // that the steps keep
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
   Revision revision_ = system_.A.revision();

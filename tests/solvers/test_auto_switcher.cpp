@@ -23,7 +23,7 @@ double made_up_time() { return 1e-6 * static_cast<double>(microseconds.load()); 
 
 // csr whose products take so many made-up microseconds, and 1500 to make.
 constexpr std::int64_t build_microseconds = 1500;
-class Waiting final : public AssembledMatrix<double> {
+class Waiting final : public AssembledMatrix<double>, public HasRowArrays<double> {
  public:
   explicit Waiting(const BuildRequest<double>& request, std::int64_t wait)
       : AssembledMatrix<double>(request),
@@ -34,6 +34,10 @@ class Waiting final : public AssembledMatrix<double> {
   CsrMatrix<double> to_csr() const override { return csr_->to_csr(); }
   std::size_t bytes() const noexcept override { return csr_->bytes(); }
   void diagonal(VectorView<double> d) const override { csr_->diagonal(d); }
+  // Nothing here reads them.
+  RowArrays<double> row_arrays() const noexcept override {
+    return {.kind = RowArrays<double>::Kind::csr, .rows = this->rows()};
+  }
 
  protected:
   void do_update_values(const CsrMatrix<double>& csr) override { csr_->update_values(csr); }
@@ -222,6 +226,39 @@ TEST(AutoSwitcher, ASolveOfAFewIterationsIsNotEvenSurveyed) {
   EXPECT_EQ(live.surveys, 0);
   EXPECT_TRUE(switcher->decisions().empty());
   EXPECT_TRUE(switcher->candidates().empty());
+}
+
+// As the solver does on a GPU when cg runs in one kernel.
+TEST(AutoSwitcher, LeavesTheFormatToASolveThatKeepsTheRows) {
+  using Kind = RowArrays<double>::Kind;
+  Live live;
+  EXPECT_EQ(live.A.row_arrays().kind, Kind::none);  // a schedule may change the format
+  auto switcher = live.switcher({&fast});
+  EXPECT_EQ(live.A.row_arrays().kind, Kind::csr);
+  live.A.keep_rows(true);
+  for (std::int64_t k = 0; k < 300; ++k) {
+    microseconds += 2000;
+    const double residual = std::pow(0.95, static_cast<double>(k));
+    EXPECT_TRUE(
+        switcher->on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+  }
+  EXPECT_EQ(live.surveys, 0);
+  ASSERT_EQ(switcher->decisions().size(), 1u);
+  EXPECT_EQ(switcher->decisions()[0].action, SwitchAction::stay);
+  EXPECT_NE(switcher->decisions()[0].reason.find("resident"), std::string::npos);
+  // Nor does anybody else change it meanwhile.
+  EXPECT_FALSE(live.A.switch_to({.entry = &fast}, 300));
+  ASSERT_EQ(live.A.failures().size(), 1u);
+  EXPECT_EQ(live.A.failures()[0].failure, SwitchFailure::refused);
+  live.A.keep_rows(false);
+  EXPECT_TRUE(live.A.switch_to({.entry = &fast}, 300));
+  live.A.prepare({.entry = &start});
+  (void)live.A.wait_prepared();
+  live.A.keep_rows(true);
+  EXPECT_FALSE(live.A.adopt_prepared(301));
+  live.A.keep_rows(false);
+  switcher.reset();
+  EXPECT_EQ(live.A.row_arrays().kind, Kind::none);
 }
 
 TEST(AutoSwitcher, GoesBackFromASlowFormatAndDoesNotTryItAgain) {

@@ -8,9 +8,12 @@
 #include "core/allocation_hook.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/survey.hpp"
 #include "gtest/gtest.h"
 #include "operators/adaptive_operator.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
+#include "solvers/auto_switcher.hpp"
+#include "solvers/format_schedule.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
 
@@ -487,6 +490,48 @@ TEST_F(Resident, NewValuesBetweenTwoSteps) {
 }
 
 // Kernels whose blocks wait for each other, of two contexts at once.
+// The policy leaves the format alone, since it does not matter there; a schedule is carried out with a graph.
+TEST_F(Resident, ByThePolicyButNotByASchedule) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", 24}});
+  const CsrMatrix<double> source = placed(context(), csr);
+  const Placed<double> b(context(), wavy<double>(csr.rows()));
+  Placed<double> x(context(), std::vector<double>(static_cast<std::size_t>(csr.rows()), 0));
+  AdaptiveOperator<double> A(source, make_matrix(find_format("csr"), source, context()));
+  SolverOptions options;
+  options.stopping.relative_tolerance = 1e-10;
+  const auto solver = make_solver<double>("cg", options);
+  {
+    AutoSwitcher<double> switcher(A, CostModel(builtin_machine(), Space::device),
+                                  [&] { return survey_formats(csr.pattern, Space::device); }, {});
+    const SolveReport report = solver->solve(A, b.read(), x.view(), nullptr, &switcher);
+    switcher.finish();
+    EXPECT_TRUE(report.converged());
+    EXPECT_EQ(report.steps, "resident") << report.steps_reason;
+    EXPECT_TRUE(A.history().empty());
+    ASSERT_EQ(switcher.decisions().size(), 1u);
+    EXPECT_NE(switcher.decisions()[0].reason.find("resident"), std::string::npos);
+  }
+  EXPECT_FALSE(A.rows_kept());
+  x = Placed<double>(context(), std::vector<double>(static_cast<std::size_t>(csr.rows()), 0));
+  FormatSchedule<double> schedule(A, {{.trigger = ScheduleTrigger::iteration,
+                                       .at = 5,
+                                       .to = {.entry = &find_format("dia")},
+                                       .overlapped = false}});
+  const SolveReport report = solver->solve(A, b.read(), x.view(), nullptr, &schedule);
+  schedule.finish();
+  EXPECT_TRUE(report.converged());
+  EXPECT_EQ(report.steps, "graph");
+  EXPECT_EQ(A.history().size(), 1u);
+  // Then the policy again: what is running now are diagonals.
+  x = Placed<double>(context(), std::vector<double>(static_cast<std::size_t>(csr.rows()), 0));
+  AutoSwitcher<double> switcher(A, CostModel(builtin_machine(), Space::device),
+                                [&] { return survey_formats(csr.pattern, Space::device); }, {});
+  const SolveReport last = solver->solve(A, b.read(), x.view(), nullptr, &switcher);
+  EXPECT_TRUE(last.converged());
+  EXPECT_EQ(last.steps, "resident") << last.steps_reason;
+  EXPECT_NEAR(static_cast<double>(last.iterations), static_cast<double>(report.iterations), 3);
+}
+
 TEST_F(Resident, TwoContextsAtOnce) {
   const auto csr = generate(test_context(), "poisson-3d", {{"n", 30}});
   Asked asked;
