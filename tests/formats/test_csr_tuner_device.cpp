@@ -52,6 +52,7 @@ TEST(CsrTunedOnADevice, ASolveGoesOnThroughItsTrialsAndIsRecordedThen) {
     fill<double>(*context, 0.0, x);
     SolverOptions options;
     options.stopping.relative_tolerance = 1e-10;
+    options.device_steps = "graph";
     const SolveReport report = make_solver<double>("cg", options)->solve(*A, b, x);
     EXPECT_TRUE(report.converged());
     EXPECT_TRUE(A->recording().allowed);
