@@ -82,7 +82,9 @@ std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements
 std::string explain_text(const Explanation& e) {
   std::string text = "\n";
   if (e.candidates.empty())
-    return text + "  The solve ended before a change of format was worth a thought.\n";
+    return text + (e.decisions.empty()
+                       ? "  The solve ended before a change of format was worth a thought.\n"
+                       : fmt::format("  No change of format was thought of: {}.\n", e.decisions[0].reason));
   text += fmt::format("  Predictions from the machine table: {}\n\n", e.machine);
   text += fmt::format("  {:<22} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", "format", "bytes", "product",
                       "+-", "real", "conversion", "real", "");

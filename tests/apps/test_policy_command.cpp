@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "apps/explain.hpp"
 #include "command.hpp"
 
 namespace protean::test {
@@ -117,6 +118,16 @@ TEST_F(PolicyCommand, WhatIsWrongIsRefused) {
   outcome = finish(start({"solve", "p.yaml", "--explain"}));
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("schedule.policy=auto"), std::string::npos) << outcome.err;
+}
+
+TEST(Explain, SaysWhyNothingWasThoughtOf) {
+  EXPECT_NE(apps::explain_text({}).find("ended before"), std::string::npos);
+  DecisionRecord left_alone;
+  left_alone.reason = "the solve keeps the matrix in shared memory";
+  const std::string text =
+      apps::explain_text({.machine = {}, .candidates = {}, .decisions = {left_alone}, .real = {}});
+  EXPECT_NE(text.find(left_alone.reason), std::string::npos);
+  EXPECT_EQ(text.find("ended before"), std::string::npos);
 }
 
 }  // namespace
