@@ -71,6 +71,8 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   SolveReport operator()() {
+    if (options_.device_steps == "resident" && (context().space() == Space::host || context().simulated()))
+      throw BadArgument("device_steps is resident, but the operator is not on a GPU; take auto");
     if (context().simulated()) steps_ = &fetched_steps_;
 #if defined(PROTEAN_HAVE_CUDA)
     if (context().space() == Space::device && !context().simulated()) steps_ = steps_on_device();

@@ -3,8 +3,11 @@
 #include <limits>
 #include <thread>
 
+#include "core/blas1.hpp"
 #include "core/buffer.hpp"
 #include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
@@ -616,6 +619,15 @@ TEST(Gmres, SingularButConsistentIsSolved) {
   const auto report = make_solver<double>("gmres")->solve(A, view(b), view(x));
   EXPECT_TRUE(report.converged());
   EXPECT_NEAR(x[0] + 2 * x[1], 2, 1e-12);
+}
+
+TEST(MakeSolver, StepsOfAGpuAreRefusedOnTheHost) {
+  const ContextPtr host = test_context();
+  const auto A = make_matrix(find_format("csr"), generate(host, "poisson-2d", {{"n", 5}}), host);
+  Vector<double> b(host, A->rows()), x(host, A->rows());
+  fill<double>(*host, 1.0, b), fill<double>(*host, 0.0, x);
+  EXPECT_THROW(make_solver<double>("cg", {.device_steps = "resident"})->solve(*A, b, x), BadArgument);
+  EXPECT_TRUE(make_solver<double>("cg", {.device_steps = "graph"})->solve(*A, b, x).converged());
 }
 
 TEST(MakeSolver, NamesAndOptions) {
