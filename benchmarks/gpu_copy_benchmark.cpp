@@ -1,12 +1,14 @@
 // upload() and download() of a matrix beside plain copies of the same size between pinned host memory and the
-// GPU:
-//   gpu_copy_benchmark [--json FILE] [--size 200] [--rounds 9]
+// GPU.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "benchmarks/clock.hpp"
+#include "benchmarks/options.hpp"
 #include "benchmarks/report.hpp"
 #include "core/csr.hpp"
 #include "core/device/state.hpp"
@@ -23,20 +25,29 @@ double seconds_of(const std::function<void()>& work) {
   return seconds_since(start);
 }
 
-}  // namespace
+constexpr const char* usage =
+    R"(usage: gpu_copy_benchmark [--json FILE] [--size N] [--rounds K]
+  --size    of the cube whose matrix is copied (200)
+  --rounds  of all copies (9)
+)";
 
-int main(int argc, char** argv) {
-  std::string json_file;
+struct Options {
+  std::string json;
   double size = 200;
   int rounds = 9;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string option = argv[i];
-    if (option == "--json") json_file = argv[i + 1];
-    if (option == "--size") size = std::stod(argv[i + 1]);
-    if (option == "--rounds") rounds = std::stoi(argv[i + 1]);
-  }
+};
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  const bool read = read_options(
+      argc, argv, {{"--json", &options.json}, {"--size", &options.size}, {"--rounds", &options.rounds}});
+  if (!read || options.rounds < 1) return {};
+  return options;
+}
+
+int run(const Options& options) {
   const ContextPtr host = Context::host(), context = Context::device();
-  const CsrMatrix<double> csr = generate(host, "poisson-3d", {{"n", size}});
+  const CsrMatrix<double> csr = generate(host, "poisson-3d", {{"n", options.size}});
   const auto bytes = csr.bytes();
 
   // The first copy of a context takes its pinned pieces and the pool's memory from the driver.
@@ -52,7 +63,7 @@ int main(int argc, char** argv) {
       PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream));
     });
   };
-  for (int k = 0; k <= rounds; ++k) {
+  for (int k = 0; k <= options.rounds; ++k) {
     const double plain_in = plain(there, pinned, cudaMemcpyHostToDevice);
     CsrMatrix<double> copy, back;
     const double ours_in = seconds_of([&] { copy = upload(context, csr); });
@@ -74,15 +85,20 @@ int main(int argc, char** argv) {
              static_cast<double>(bytes) / first / 1e9);
   fmt::print("pinned copy out {:.1f} GB/s, download into fresh memory {:.1f} GB/s ({:.0f} %)\n",
              rate(pinned_out) / 1e9, rate(out) / 1e9, 100 * rate(out) / rate(pinned_out));
-  if (!json_file.empty())
-    write_json(json_file, {{"machine", machine(host->threads())},
-                           {"bytes", bytes},
-                           {"rounds", rounds},
-                           {"first_upload_seconds", first},
-                           {"upload_bytes_per_second", rate(in)},
-                           {"pinned_in_bytes_per_second", rate(pinned_in)},
-                           {"upload_of_pinned", rate(in) / rate(pinned_in)},
-                           {"download_bytes_per_second", rate(out)},
-                           {"pinned_out_bytes_per_second", rate(pinned_out)},
-                           {"download_of_pinned", rate(out) / rate(pinned_out)}});
+  if (!options.json.empty())
+    write_json(options.json, {{"machine", machine(host->threads())},
+                              {"bytes", bytes},
+                              {"rounds", options.rounds},
+                              {"first_upload_seconds", first},
+                              {"upload_bytes_per_second", rate(in)},
+                              {"pinned_in_bytes_per_second", rate(pinned_in)},
+                              {"upload_of_pinned", rate(in) / rate(pinned_in)},
+                              {"download_bytes_per_second", rate(out)},
+                              {"pinned_out_bytes_per_second", rate(pinned_out)},
+                              {"download_of_pinned", rate(out) / rate(pinned_out)}});
+  return 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program(usage, parse(argc, argv), run); }

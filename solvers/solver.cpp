@@ -117,8 +117,20 @@ class Run {
         throw BadArgument(fmt::format("device_steps is resident, but {}; take auto or graph", why));
       report_.steps_reason = std::move(why);
     }
+    return graphs();
+  }
+  Steps<T>* graphs() {
     kept_.device_steps = device_steps_for(std::move(kept_.device_steps), method_, system_);
     return kept_.device_steps.get();
+  }
+
+  // New element matrices drop what was assembled of the old ones, and with it the rows that were kept.
+  void go_on_without_rows() {
+    if (!rows_ || rows_->row_arrays().kind != RowArrays<T>::Kind::none) return;
+    rows_->keep_rows(false), rows_ = nullptr;
+    report_.steps_reason =
+        "new values left operator " + std::string(system_.A.name()) + " without rows to show";
+    steps_ = graphs();
   }
 #endif
 
@@ -145,6 +157,9 @@ class Run {
         if (!may_restart) return end(reason, std::move(detail));
         if (new_values) {
           revision_ = system_.A.revision();
+#if defined(PROTEAN_HAVE_CUDA)
+          go_on_without_rows();
+#endif
           restart(false);
         } else if (verdict.reached && signals.resumable && report_.true_residual <= 2 * verdict.residual) {
           control_->aim_lower(verdict.residual, report_.true_residual);
