@@ -1,10 +1,10 @@
 // One Jacobi-CG iteration on the GPU, ours in several formats beside unfused cuSPARSE and cuBLAS in a CUDA
-// graph:
-//   gpu_cg_benchmark [--json FILE] [--sizes 30,60,100,200] [--formats csr,sell-packed] [--steps
-//   graph,resident]
+// graph.
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "benchmarks/clock.hpp"
 #include "benchmarks/options.hpp"
@@ -39,21 +39,28 @@ double seconds(const LinearOperator<double>& A, const Preconditioner<double>& M,
   return time;
 }
 
-}  // namespace
+constexpr const char* usage =
+    "usage: gpu_cg_benchmark [--json FILE] [--sizes 30,60,100,200] [--formats csr,sell-packed]"
+    " [--steps graph,resident]\n";
 
-int main(int argc, char** argv) {
-  std::string json_file;
+struct Options {
+  std::string json;
   std::vector<std::string> sizes = {"30", "60", "100", "200"},
                            formats = {"csr", "sell-c-sigma", "sell-packed"}, ways = {"graph", "resident"};
-  if (!read_options(
-          argc, argv,
-          {{"--json", &json_file}, {"--sizes", &sizes}, {"--formats", &formats}, {"--steps", &ways}})) {
-    std::fputs(
-        "usage: gpu_cg_benchmark [--json FILE] [--sizes 30,60,100,200] [--formats csr,sell-packed]"
-        " [--steps graph,resident]\n",
-        stderr);
-    return 2;
-  }
+};
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  if (!read_options(argc, argv,
+                    {{"--json", &options.json},
+                     {"--sizes", &options.sizes},
+                     {"--formats", &options.formats},
+                     {"--steps", &options.ways}}))
+    return {};
+  return options;
+}
+
+int run(const Options& options) {
   const ContextPtr host = Context::host(), context = Context::device();
   const double copy_rate = copy_bandwidth(*context);
   nlohmann::json out = {{"machine", machine(host->threads())},
@@ -62,7 +69,7 @@ int main(int argc, char** argv) {
   fmt::print("copy {:.2f} TB/s; microseconds an iteration\n", copy_rate / 1e12);
   fmt::print("{:8} {:>14} {:>14} {:16} {:9} {:>10} {:>9} {:>9}\n", "matrix", "peer, graph", "peer, stream",
              "format", "steps", "ours", "ratio", "of floor");
-  for (const std::string& size : sizes) {
+  for (const std::string& size : options.sizes) {
     const CsrMatrix<double> csr = upload(context, generate(host, "poisson-3d", {{"n", std::stod(size)}}));
     const std::int64_t n = csr.rows();
     const int iterations = n < 300000 ? 100 : 50;
@@ -71,12 +78,12 @@ int main(int argc, char** argv) {
     // Bytes of an iteration in three passes: matrix, row pointers, 13 vectors (solvers/cg.cpp).
     const double floor_us = (12.0 * csr.nonzeros() + 4.0 * n + 104.0 * n) / copy_rate * 1e6;
     CudaCgTimes peer;
-    for (const std::string& id : formats) {
+    for (const std::string& id : options.formats) {
       const auto A = make_matrix(find_format(id), csr, context);
       const auto M = make_preconditioner<double>("jacobi", *A);
       M->ensure(*A);
       if (peer.graph_us == 0) peer = cuda_cg(*context, csr, M->inverse_diagonal().data, iterations, 7);
-      for (const std::string& way : ways) {
+      for (const std::string& way : options.ways) {
         // The difference of two lengths, so that recording and the first and last residual do not count.
         std::vector<double> samples;
         try {
@@ -107,5 +114,10 @@ int main(int argc, char** argv) {
       }
     }
   }
-  if (!json_file.empty()) write_json(json_file, out);
+  if (!options.json.empty()) write_json(options.json, out);
+  return 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program(usage, parse(argc, argv), run); }
