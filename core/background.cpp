@@ -23,6 +23,7 @@ void leave_background(const Context&, DeviceState*) noexcept {}
 // core/device/context.cu: wait for and give back a device context's place for background work.
 DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel);
 void leave_background(const Context& context, DeviceState* state) noexcept;
+void make_current(const DeviceState& state) noexcept;
 #endif
 
 const Background* background() noexcept { return current; }
@@ -60,7 +61,11 @@ BackgroundWork::~BackgroundWork() {
 
 DeviceState& Context::device_state() const noexcept {
   const detail::Background* const behind = detail::current;
-  return behind && behind->device && behind->context == this ? *behind->device : *device_;
+  DeviceState& state = behind && behind->device && behind->context == this ? *behind->device : *device_;
+#if defined(PROTEAN_HAVE_CUDA)
+  detail::make_current(state);
+#endif
+  return state;
 }
 
 }  // namespace protean

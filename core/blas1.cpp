@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/blas1_loops.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
@@ -31,6 +32,7 @@ using detail::blas1_loops;
 #if defined(PROTEAN_HAVE_CUDA)
 #define PROTEAN_ON_DEVICE(call, ...)                            \
   const detail::DeviceWork device_work(context, {__VA_ARGS__}); \
+  const detail::DeviceScope device_scope(context);              \
   if (context.space() == Space::device && !context.simulated()) return device::call
 #else
 #define PROTEAN_ON_DEVICE(call, ...) const detail::DeviceWork device_work(context, {__VA_ARGS__})

@@ -61,6 +61,8 @@ void require_device_memory(const Context& context, const void* data, std::string
 }
 CUstream_st* stream_of(const Context&) noexcept { return nullptr; }
 void check_queued(const Context&, std::string_view) {}
+int DeviceScope::enter(const Context&) noexcept { return -1; }
+void DeviceScope::restore(int) noexcept {}
 }  // namespace detail
 #endif
 

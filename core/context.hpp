@@ -62,6 +62,9 @@ class Context {
 
   // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its
   // own. Work is queued on the stream in the order of the calls. Use one context from one thread at a time.
+  // Contexts of several GPUs may be used alternately: every function makes the GPU of its context current and
+  // restores the caller's current GPU before it returns. Callbacks and observers run with the GPU of the solve
+  // as the current one.
   // Throws NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in) and
   // BadArgument.
   static std::shared_ptr<Context> device(int ordinal = 0, const DeviceOptions& options = {});
@@ -81,8 +84,9 @@ class Context {
   // some of it failed.
   void synchronize() const;
 
-  // Device contexts of a CUDA build only. Another one inside BackgroundWork (background.hpp): ask at each
-  // call.
+  // Device contexts of a CUDA build only. Makes the context's GPU the calling thread's current one, so that
+  // whatever is done with the state goes to the right GPU. Inside BackgroundWork (background.hpp) it is another
+  // state, so call this for each operation and keep no reference.
   DeviceState& device_state() const noexcept;
   // Null but in tests.
   detail::SimulatedDevice* simulated() const noexcept { return simulated_.get(); }

@@ -13,6 +13,27 @@ namespace protean::detail {
 // device: not pageable, pinned or managed memory, nor that of another GPU.
 void require_device_memory(const Context& context, const void* data, std::string_view what);
 
+// Makes the GPU of a device context the calling thread's current one while this exists, and the caller's GPU
+// again at the end. Every public function that works on a device has one, so a program that uses several GPUs
+// finds its own as it left it. Nothing is done for host contexts and simulated devices.
+class DeviceScope {
+ public:
+  explicit DeviceScope(const Context& context) noexcept {
+    if (context.space() == Space::device && !context.simulated()) before_ = enter(context);
+  }
+  ~DeviceScope() {
+    if (before_ >= 0) restore(before_);
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  // The ordinal of the caller's GPU; -1 where it cannot be asked for.
+  static int enter(const Context& context) noexcept;
+  static void restore(int ordinal) noexcept;
+  int before_ = -1;
+};
+
 // Where work of a device context is queued; null for other contexts.
 CUstream_st* stream_of(const Context& context) noexcept;
 

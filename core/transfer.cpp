@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/csr.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/simulated_device.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
@@ -47,6 +48,7 @@ void copy_bytes(const Context& context, void* to, Space to_space, const void* fr
     return;
   }
   require_device(context);
+  const DeviceScope scope(context);
 #if defined(PROTEAN_HAVE_CUDA)
   if (from_space == Space::host)
     device::copy_in(context, to, from, bytes);

@@ -8,6 +8,7 @@
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device/primitives.hpp"
+#include "core/device_checks.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -446,7 +446,11 @@ void AdaptiveOperator<T>::prepare(const FormatSpec& spec, std::string reason, st
 template <class T>
 RowArrays<T> AdaptiveOperator<T>::row_arrays() const noexcept {
   const auto* rows = rows_shown_ ? dynamic_cast<const HasRowArrays<T>*>(current_.get()) : nullptr;
-  return rows ? rows->row_arrays() : RowArrays<T>();
+  if (!rows) return {};
+  RowArrays<T> arrays = rows->row_arrays();
+  // The arrays of the next format may lie at the same addresses.
+  arrays.version = arrays.version ? form_ + 1 : 0;
+  return arrays;
 }
 
 template <class T>

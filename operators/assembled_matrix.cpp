@@ -137,6 +137,7 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
                     to_string(csr.pattern.space), to_string(this->context()->space())));
   detail::require_device_memory(*this->context(), csr.values, "the new values");
   accept_values(csr);
+  const detail::DeviceScope scope(*this->context());
   do_update_values(csr);
   ++revision_.values;
 }
@@ -163,6 +164,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                                 std::string_view kernel_name, std::size_t most_bytes) {
   const FormatParams complete = resolve_params(entry, params);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
+  const detail::DeviceScope scope(*context);
   check_arrays(csr);
   if (context->space() == Space::device && entry.device->simulated != (context->simulated() != nullptr))
     throw NotAvailable(fmt::format("format {} has kernels for {} devices only", entry.id,

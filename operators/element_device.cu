@@ -7,6 +7,7 @@
 
 #include "core/device/copy.hpp"
 #include "core/device/primitives.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "operators/element_product.cuh"
 
@@ -179,6 +180,7 @@ class DeviceElements final : public ElementOperator<T> {
   }
 
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     const Context& context = *this->context();
     require<T>(d, this->rows(), Space::device, "the diagonal");
     if (d.size == 0) return;
@@ -201,6 +203,7 @@ class DeviceElements final : public ElementOperator<T> {
   }
 
   void add_rounding_bounds(T factor, VectorView<T> bounds) const override {
+    const detail::DeviceScope scope(*this->context());
     require<T>(bounds, this->rows(), Space::device, "the bounds");
     add_bounds_on_device<T>(this->context(), this->symmetric(), view(), batches(), factor, bounds.data);
   }

@@ -1,5 +1,6 @@
 #include "operators/element_operator.hpp"
 
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "operators/element_assemble.hpp"
 #include "operators/element_plan.hpp"
@@ -78,8 +79,15 @@ SparsityPattern ElementOperator<T>::pattern_of_rows(
 template <class T>
 void ElementOperator<T>::update_values(std::span<const ElementGroup<T>> groups) {
   detail::check_matrices(*plan_, groups);
+  const detail::DeviceScope scope(*this->context());
   do_update_values(groups);
   ++revision_.values;
+}
+
+template <class T>
+CsrMatrix<T> ElementOperator<T>::assemble(std::size_t most_bytes) const {
+  const detail::DeviceScope scope(*this->context());
+  return do_assemble(most_bytes);
 }
 
 template <class T>
@@ -89,6 +97,7 @@ std::unique_ptr<ElementOperator<T>> make_element_operator(ContextPtr context, st
   if (context->deterministic())
     throw NotAvailable(
         "products with element matrices have no deterministic mode; assemble them, or leave that mode");
+  const detail::DeviceScope scope(*context);
   if (context->space() == Space::device) {
 #if defined(PROTEAN_HAVE_CUDA)
     if (!context->simulated())

@@ -93,7 +93,7 @@ class ElementOperator : public LinearOperator<T>, public HasDiagonal<T>, public 
   // and c, whether their sum is 0 or not; a constrained row that is kept has one entry, 1; one of an unused
   // node has none. Where `symmetric`, the upper entries are those of the lower half. Throws OutOfMemory where
   // the matrix needs more than most_bytes (0: than what is free), before it is allocated.
-  CsrMatrix<T> assemble(std::size_t most_bytes = 0) const { return do_assemble(most_bytes); }
+  CsrMatrix<T> assemble(std::size_t most_bytes = 0) const;
 
   // Where the assembled matrix has entries in rows [first, end) of each block, one block after the other,
   // without assembling it: a pattern in host memory with as many columns as the operator. Reads the

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/blas1.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 
 namespace protean {
@@ -37,6 +38,7 @@ void LinearOperator<T>::check(VectorView<const T> x, VectorView<T> y) const {
 template <class T>
 void LinearOperator<T>::apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
   check(x, y);
+  const detail::DeviceScope scope(*context_);
   do_apply(alpha, x, beta, y);
 }
 
@@ -49,6 +51,7 @@ void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> 
   const bool fusing = !A.context()->deterministic();
   if (const auto* fused = fusing ? dynamic_cast<const HasApplyDot<T>*>(&A) : nullptr) {
     A.check(x, y);
+    const detail::DeviceScope scope(*A.context());
     fused->do_apply_dot(x, y, result);
     return;
   }

@@ -21,6 +21,10 @@ struct RowArrays {
                 // from entries + d bit_bytes on is set
   };
   Kind kind = Kind::none;
+  // Another number whenever an array other than values has other contents or another address, also where it
+  // comes to lie at the address of a former one. 0: not known, so what was derived from the arrays is derived
+  // anew in each solve.
+  std::uint64_t version = 0;
   std::int64_t rows = 0;
   std::int64_t stored = 0;  // entries with padding
   const T* values = nullptr;
@@ -35,6 +39,7 @@ struct RowArrays {
   const std::int64_t* ptr = nullptr;
   const std::int32_t* off = nullptr;
   const std::uint8_t* entries = nullptr;
+  bool operator==(const RowArrays&) const = default;
 };
 
 // Ability of an operator in device memory: shows its rows. The arrays stay where they are, and hold what

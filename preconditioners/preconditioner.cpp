@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "preconditioners/jacobi.hpp"
 
@@ -16,6 +17,7 @@ void Preconditioner<T>::ensure(const LinearOperator<T>& A) {
                                     this->rows(), this->cols(), A.rows(), A.cols()));
   const Revision revision = A.revision();
   if (built_for_ == A.serial() && built_from_ == revision) return;
+  const detail::DeviceScope scope(*A.context());
   setup(A, built_for_ != A.serial() || built_from_.pattern != revision.pattern);
   built_for_ = A.serial();
   built_from_ = revision;

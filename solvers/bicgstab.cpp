@@ -21,13 +21,10 @@ template <class T>
 class BiCgStab final : public Method<T> {
  public:
   static constexpr std::string_view id = "bicgstab";
-  explicit BiCgStab(const SolverOptions&) {}
-
-  void prepare(const System<T>& s) override {
-    for (Vector<T>* v : {&r_, &r0_, &p_, &v_, &t_}) fit(*v, s.A.context(), s.x.size);
-    if (s.M)
-      for (Vector<T>* v : {&mp_, &ms_}) fit(*v, s.A.context(), s.x.size);
-    fit(scalars_, s.A.context(), Count);
+  BiCgStab(const SolverOptions&, const WorkspaceLayout& layout) : scalars_(layout.context, Count) {
+    for (Vector<T>* v : {&r_, &r0_, &p_, &v_, &t_}) *v = Vector<T>(layout.context, layout.n);
+    if (layout.preconditioning != WorkspaceLayout::Preconditioning::none)
+      for (Vector<T>* v : {&mp_, &ms_}) *v = Vector<T>(layout.context, layout.n);
   }
   VectorView<T> scratch() noexcept override { return t_; }
 

@@ -19,12 +19,10 @@ template <class T>
 class Cg final : public Method<T>, public HasCgState<T> {
  public:
   static constexpr std::string_view id = "cg";
-  explicit Cg(const SolverOptions&) {}
-
-  void prepare(const System<T>& s) override {
-    for (Vector<T>* v : {&r_, &p_, &q_}) fit(*v, s.A.context(), s.x.size);
-    if (s.general_preconditioner()) fit(z_, s.A.context(), s.x.size);
-    fit(scalars_, s.A.context(), 5);
+  Cg(const SolverOptions&, const WorkspaceLayout& layout) : scalars_(layout.context, 5) {
+    for (Vector<T>* v : {&r_, &p_, &q_}) *v = Vector<T>(layout.context, layout.n);
+    if (layout.preconditioning == WorkspaceLayout::Preconditioning::general)
+      z_ = Vector<T>(layout.context, layout.n);
   }
   VectorView<T> scratch() noexcept override { return q_; }
 

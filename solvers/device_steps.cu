@@ -1,8 +1,9 @@
-// Steps on a device. The steps of one graph are recorded once; the judge of a step (core/device/judge.cuh)
-// applies the tests of IterationControl in the same arithmetic and, when one of them ends the run, sets a
-// flag at which all later kernels of the graph return at once. So the host needs no answer before it queues
-// more work: it keeps one graph ahead and reads the verdicts of the one before. The graph is kept between the
-// solves of a solver as long as it fits.
+// Steps on a device as CUDA graphs. The steps of one graph are recorded once. The judge of a step
+// (core/device/judge.cuh) applies the tests of IterationControl in the same arithmetic. When one of them ends
+// the run, it sets a flag, and all later kernels of the graph return at once. So the host can queue more work
+// before it has an answer: it keeps one graph ahead and reads the verdicts of the graph before. The graph
+// belongs to the solver's workspace, and later solves replay it as long as operator, preconditioner and x are
+// the same.
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -20,19 +21,19 @@ namespace {
 using device::Judge;
 constexpr int most_steps = Judgement::most_steps, most_guards = Judgement::most_guards;
 
-// Where no vector operation takes the judge along. One warp.
+// The judge as a kernel of its own, for methods whose last vector operation cannot run it. One warp.
 template <class T>
 __global__ void judge_alone(Judge<T> judge) {
   const bool ended = device::stopped(judge.stop + judge.step);
-  const auto loaded = judge.load();
+  const auto loaded = judge.load([](const T*) { return true; });
   if (!ended) judge(loaded, [](const T*, T number) { return number; });
 }
 
-// Ends a graph: writes the judgement to the host's memory, which is sooner there than by a copy, and makes
-// ready for the next graph. The copies take turns. One block.
+// The last kernel of a graph. It writes the judgement to the host's memory, which is faster than a copy, and
+// resets it for the next graph. Graphs write to the two copies alternately. One block.
 __global__ void close_graph(Judgement* j, int* stop, Judgement* first_copy, Judgement* second_copy) {
   device::wait_for_stream();
-  Judgement* const copy = j->turn == 0 ? first_copy : second_copy;
+  Judgement* const copy = j->next_copy == 0 ? first_copy : second_copy;
   const int ended = j->ended, steps = j->steps;
   for (int k = threadIdx.x; k < steps; k += blockDim.x) copy->residual_squared[k] = j->residual_squared[k];
   for (int k = threadIdx.x; k < most_guards * 3; k += blockDim.x)
@@ -40,7 +41,7 @@ __global__ void close_graph(Judgement* j, int* stop, Judgement* first_copy, Judg
   for (int k = threadIdx.x; k < most_steps; k += blockDim.x) stop[k] = ended;
   if (threadIdx.x == 0) copy->ended = ended, copy->steps = steps, copy->left = j->left;
   __syncthreads();
-  if (threadIdx.x == 0) j->steps = 0, j->turn = 1 - j->turn;
+  if (threadIdx.x == 0) j->steps = 0, j->next_copy = 1 - j->next_copy;
 }
 
 template <class T>
@@ -49,7 +50,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   DeviceSteps(Method<T>& method, const ContextPtr& context)
       : JudgedSteps<T>(method, context), stop_buffer_(context, most_steps), stop_(stop_buffer_.data()) {}
   ~DeviceSteps() override {
-    (void)cudaStreamSynchronize(state_.stream);
+    (void)cudaStreamSynchronize(this->stream());
     if (graph_) (void)cudaGraphExecDestroy(graph_);
   }
 
@@ -68,18 +69,19 @@ class DeviceSteps final : public JudgedSteps<T> {
   }
 
  private:
-  using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state_, JudgedSteps<T>::system_,
-      JudgedSteps<T>::judgement_, JudgedSteps<T>::products_per_step_, JudgedSteps<T>::copy,
-      JudgedSteps<T>::ask;
+  using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state, JudgedSteps<T>::stream,
+      JudgedSteps<T>::system_, JudgedSteps<T>::judgement_, JudgedSteps<T>::products_per_step_,
+      JudgedSteps<T>::copy, JudgedSteps<T>::expect_copy;
 
-  // What a recorded graph depends on beside the method's own vectors, which stay while this is the same.
+  // What a recorded graph depends on beside the method's own vectors, which never move.
   struct Subject {
     std::uint64_t A = 0, M = 0;  // serial numbers; M: of a preconditioner whose work is recorded
     Recording work, preconditioning;
     const T *x = nullptr, *diagonal = nullptr;
     bool operator==(const Subject&) const = default;
   };
-  // next_solve: what is not known to be the same in two solves is made different from all there was.
+  // next_solve: an operator or preconditioner that cannot promise to queue the same work in two solves
+  // (version 0) makes the subject different from that of every solve before.
   Subject subject(bool next_solve) const {
     const bool general = system_->general_preconditioner();
     Subject s{system_->A.serial(),    general ? system_->M->serial() : 0,
@@ -93,45 +95,46 @@ class DeviceSteps final : public JudgedSteps<T> {
            (!system_->general_preconditioner() || system_->M->recording().allowed);
   }
 
-  // The phase a method is in after a graph that began in phase 0.
-  std::int64_t after_graph() const { return method_.cycles_end() ? method_.period() : 0; }
-
   // A graph where one can begin, else a single step.
   void start(const IterationControl& control, std::int64_t left) override {
     this->set_limits(control, left);
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(stop_, 0, sizeof(int) * most_steps, state_.stream));
-    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
-    if (method_.phase() == 0 && may_record()) {
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(stop_, 0, sizeof(int) * most_steps, stream()));
+    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream()));
+    queued_phase_ = method_.phase();
+    if (queued_phase_ == 0 && may_record()) {
       launch();
     } else {
       step_alone();
     }
   }
 
-  // One graph ahead, where the present one has not ended a cycle.
+  // One graph ahead, if the queued work leaves the method where a graph can begin. That is not the phase of
+  // method_, which counts the steps that next() has returned.
   void go_ahead() override {
-    if (may_record() && after_graph() == 0 && method_.phase() == 0) launch();
+    if (queued_phase_ == 0 && may_record()) launch();
   }
 
-  // The step's work and its judge: in the step's last operation where the method allows it, else after it.
+  // The step's work and its judge. The judge runs in the step's last operation where the method allows it,
+  // else as a kernel after it.
   void queue_step(int step, int steps) {
     const bool early = method_.scalars_in_coefficients(*system_);
-    // Where kernels run long, those that come early take their places unevenly, which costs more than it
-    // saves.
-    const bool overlap = state_.can_overlap && system_->A.rows() < std::int64_t{state_.processors} << 14;
-    const InStep in_step(state_, stop_ + step, overlap, early);
+    DeviceState& device = state();
+    // Where kernels run long, blocks of the next kernel that are on the device early are spread unevenly over
+    // the processors, which costs more than the overlap saves.
+    const bool overlap = device.can_overlap && system_->A.rows() < std::int64_t{device.processors} << 14;
+    const InStep in_step(device, stop_ + step, overlap, early);
     Judge<T> judge{};
     if (early) {
       const std::int64_t phase = method_.phase();
       method_.set_phase(phase + 1);
       judge = judge_of(step, steps);
       method_.set_phase(phase);
-      state_.judge = &judge;
+      device.judge = &judge;
     }
     method_.step(*system_);
-    device::close_sums<T>(*context_);
-    if (early && !state_.judge) return;
-    device::launch(state_, judge_alone<T>, 1, 32, judge_of(step, steps));
+    protean::device::close_sums<T>(*context_);
+    if (early && !device.judge) return;
+    protean::device::launch(device, judge_alone<T>, 1, 32, judge_of(step, steps));
   }
 
   Judge<T> judge_of(int step, int steps) const {
@@ -149,7 +152,8 @@ class DeviceSteps final : public JudgedSteps<T> {
     return judge;
   }
 
-  // Kernels queued while this lives return at once when the step's flag is set, and overlap where they can.
+  // While this exists, kernels that are queued return at once when the step's flag is set, and overlap where
+  // they can.
   struct InStep {
     DeviceState& state;
     InStep(DeviceState& s, const int* flag, bool overlap, bool leave_open) : state(s) {
@@ -166,39 +170,42 @@ class DeviceSteps final : public JudgedSteps<T> {
     const std::int64_t period = method_.period();
     const int steps = method_.cycles_end() ? static_cast<int>(period)
                                            : static_cast<int>((16 + period - 1) / period * period);
+    // An exception below must not leave the old graph to be replayed.
     recorded_ = 0;
     recorded_subject_ = subject(false);
     cudaGraph_t graph = nullptr;
-    PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(state_.stream, cudaStreamCaptureModeThreadLocal));
+    const std::int64_t phase = method_.phase();
+    method_.set_phase(0);
+    PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
     try {
       for (int k = 0; k < steps; ++k) queue_step(k, steps);
       queue_close();
     } catch (...) {
-      (void)cudaStreamEndCapture(state_.stream, &graph);
+      (void)cudaStreamEndCapture(stream(), &graph);
       (void)cudaGetLastError();  // or the next check would report it
       if (graph) (void)cudaGraphDestroy(graph);
+      method_.set_phase(phase);
       throw;
     }
-    if (cudaStreamEndCapture(state_.stream, &graph) != cudaSuccess || !graph) {
+    method_.set_phase(phase);
+    if (cudaStreamEndCapture(stream(), &graph) != cudaSuccess || !graph) {
       (void)cudaGetLastError();
-      throw DeviceError(
-          "the steps could not be recorded: operator '" + std::string(system_->A.name()) + "'" +
-          (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
-          " did something else than queue work on the context's stream (it waited for the device, "
-          "say); its recording() should tell that this is not allowed");
+      throw DeviceError("the steps could not be recorded: operator '" + std::string(system_->A.name()) + "'" +
+                        (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
+                        " did something else than queue work on the context's stream (for example, it waited "
+                        "for the device); its recording() must return allowed = false");
     }
     const cudaError_t status = make_executable(graph);
     (void)cudaGraphDestroy(graph);
     device::check(status, "cudaGraphInstantiate");
-    method_.set_phase(0);
     recorded_ = steps, ++recordings_;
-    // Recorded, but not computed yet.
+    // The products were recorded, but not computed yet.
     const std::int64_t products = system_->A.products() - before;
     system_->A.count_products(-products);
     products_per_step_ = products / steps;
   }
 
-  // Changes the graph there is, which costs less than a new one, where the kernels are the same.
+  // Updates the executable graph where the kernels are the same, which costs less than a new one.
   cudaError_t make_executable(cudaGraph_t graph) {
     if (graph_) {
       cudaGraphExecUpdateResultInfo result;
@@ -213,8 +220,9 @@ class DeviceSteps final : public JudgedSteps<T> {
 
   void launch() {
     if (recorded_ == 0 || !(subject(false) == recorded_subject_)) record();
-    PROTEAN_CUDA_CHECK(cudaGraphLaunch(graph_, state_.stream));
-    ask();
+    PROTEAN_CUDA_CHECK(cudaGraphLaunch(graph_, stream()));
+    queued_phase_ = method_.cycles_end() ? method_.period() : 0;
+    expect_copy();
   }
 
   void step_alone() {
@@ -225,18 +233,20 @@ class DeviceSteps final : public JudgedSteps<T> {
     products_per_step_ = system_->A.products() - before;
     system_->A.count_products(-products_per_step_);
     queue_close();
+    queued_phase_ = method_.phase();
     method_.set_phase(phase);
-    ask();
+    expect_copy();
   }
 
   void queue_close() {
-    close_graph<<<1, 256, 0, state_.stream>>>(judgement_, stop_, copy(0), copy(1));
+    close_graph<<<1, 256, 0, stream()>>>(judgement_, stop_, copy(0), copy(1));
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
   Buffer<int> stop_buffer_;
-  int* stop_;         // what the kernels are given
-  int recorded_ = 0;  // steps in graph_, 0 where it is not to be used
+  int* stop_;                      // as kernels get it
+  int recorded_ = 0;               // steps in graph_; 0: it must not be replayed
+  std::int64_t queued_phase_ = 0;  // of the method when all queued work is done
   Subject recorded_subject_;
   std::int64_t recordings_ = 0, instantiations_ = 0;  // in this solve
   cudaGraphExec_t graph_ = nullptr;
@@ -245,20 +255,14 @@ class DeviceSteps final : public JudgedSteps<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Steps<T>> device_steps_for(std::unique_ptr<Steps<T>> before, Method<T>& method,
-                                           const System<T>& system) {
-  // Only this function makes what it is given.
-  auto* steps = static_cast<DeviceSteps<T>*>(before.get());
-  if (!steps || steps->context() != system.A.context()) {
-    before = std::make_unique<DeviceSteps<T>>(method, system.A.context());
-    steps = static_cast<DeviceSteps<T>*>(before.get());
-  }
-  steps->attach(system);
-  return before;
+Steps<T>& graph_steps_for(Workspace<T>& workspace, const System<T>& system) {
+  if (!workspace.graph_steps)
+    workspace.graph_steps = std::make_unique<DeviceSteps<T>>(*workspace.method, workspace.layout.context);
+  // Only the line above makes them.
+  static_cast<DeviceSteps<T>&>(*workspace.graph_steps).attach(system);
+  return *workspace.graph_steps;
 }
-#define PROTEAN_INSTANTIATE(T)                                                                  \
-  template std::unique_ptr<Steps<T>> device_steps_for<T>(std::unique_ptr<Steps<T>>, Method<T>&, \
-                                                         const System<T>&);
+#define PROTEAN_INSTANTIATE(T) template Steps<T>& graph_steps_for<T>(Workspace<T>&, const System<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -27,19 +27,17 @@ template <class T>
 class Gmres final : public Method<T> {
  public:
   static constexpr std::string_view id = "gmres";
-  explicit Gmres(const SolverOptions& options)
-      : restart_(options.restart), twice_(options.orthogonalization == "cgs2") {}
-
-  void prepare(const System<T>& s) override {
-    const std::int64_t n = s.x.size;
+  Gmres(const SolverOptions& options, const WorkspaceLayout& layout)
+      : twice_(options.orthogonalization == "cgs2"),
+        // Columns begin at whole cache lines.
+        stride_((layout.n + 15) / 16 * 16) {
+    const auto& [context, n, preconditioning] = layout;
     // In exact arithmetic n steps are enough.
-    scalars_.m = std::min(restart_, std::max<std::int64_t>(n, 1));
-    // Columns begin at whole cache lines.
-    stride_ = (n + 15) / 16 * 16;
-    fit(basis_, s.A.context(), stride_ * (scalars_.m + 1));
-    fit(u_, s.A.context(), n);
-    if (s.M) fit(z_, s.A.context(), n);
-    fit(numbers_, s.A.context(), GmresScalars<T>::size(scalars_.m));
+    scalars_.m = std::min(options.restart, std::max<std::int64_t>(n, 1));
+    basis_ = Vector<T>(context, stride_ * (scalars_.m + 1));
+    u_ = Vector<T>(context, n);
+    if (preconditioning != WorkspaceLayout::Preconditioning::none) z_ = Vector<T>(context, n);
+    numbers_ = Vector<T>(context, GmresScalars<T>::size(scalars_.m));
     scalars_.data = numbers_.data();
   }
   VectorView<T> scratch() noexcept override { return u_; }
@@ -132,9 +130,9 @@ class Gmres final : public Method<T> {
     }
   }
 
-  const std::int64_t restart_;
   const bool twice_;
-  std::int64_t stride_ = 0, j_ = 0;
+  const std::int64_t stride_;
+  std::int64_t j_ = 0;
   Vector<T> basis_, u_, z_, numbers_;
   GmresScalars<T> scalars_;
   Guard<T> guard_{};

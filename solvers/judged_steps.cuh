@@ -1,5 +1,6 @@
-// What is the same in all ways of running steps on a device: two copies of the judgement in host memory, work
-// that is ahead of what next() has told, and verdicts on numbers that came back. Private to solvers/.
+// What all ways of running steps on a device have in common: two copies of the judgement in host memory,
+// steps that the device computes ahead of the host, and verdicts on the numbers that come back. Private to
+// solvers/.
 #pragma once
 #include <cmath>
 #include <cstring>
@@ -17,28 +18,27 @@ using device::Judgement;
 template <class T>
 class JudgedSteps : public Steps<T> {
  public:
-  ~JudgedSteps() override { (void)cudaStreamSynchronize(state_.stream); }
+  ~JudgedSteps() override { (void)cudaStreamSynchronize(stream()); }
 
-  const ContextPtr& context() const noexcept { return context_; }
-
-  // A new solve begins. What the one before may have left when an exception ended it is forgotten.
+  // A new solve begins. Work that is still in flight belongs to a solve that an exception ended; its results
+  // are dropped.
   void attach(const System<T>& system) {
-    if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state_.stream));
-    in_flight_ = 0, current_ = {}, told_ = 0;
+    if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream()));
+    in_flight_ = 0, current_ = {}, reported_ = 0;
     system_ = &system;
   }
 
   Verdict next(const IterationControl& control, std::int64_t left) override {
-    if (told_ == current_.steps) {
+    if (reported_ == current_.steps) {
       if (in_flight_ == 0) start(control, left);
       take();
       if (!current_.ended && current_.left > 0) go_ahead();
     }
-    const int index = told_++;
+    const int index = reported_++;
     method_.set_phase(method_.phase() + 1);
-    const bool last = current_.ended && told_ == current_.steps;
+    const bool last = current_.ended && reported_ == current_.steps;
     if (!last) {
-      // Its guards were good, or the judge would have stopped.
+      // The guards of this step were good: the judge would have stopped here otherwise.
       Verdict good;
       good.residual = std::sqrt(current_.residual_squared[index]);
       return good;
@@ -49,28 +49,29 @@ class JudgedSteps : public Steps<T> {
   }
 
   std::int64_t settle(const IterationControl& control, Verdict& last) override {
-    std::int64_t untold = 0;
+    std::int64_t unreported = 0;
     for (;;) {
-      if (const int more = current_.steps - told_; more > 0) {
-        untold += more;
+      if (const int more = current_.steps - reported_; more > 0) {
+        unreported += more;
         method_.set_phase(method_.phase() + more);
-        told_ = current_.steps;
-        last = verdict(control, current_.residual_squared[told_ - 1]);
+        reported_ = current_.steps;
+        last = verdict(control, current_.residual_squared[reported_ - 1]);
       }
       if (in_flight_ == 0) break;
       take();
     }
-    return untold;
+    return unreported;
   }
 
  protected:
   JudgedSteps(Method<T>& method, const ContextPtr& context)
       : method_(method),
         context_(context),
-        state_(context->device_state()),
         judgement_buffer_(context, 1),
         judgement_(judgement_buffer_.data()) {
-    // One piece for both copies: such memory takes long to get.
+    // Graphs copy all guards, also those that a method does not have.
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(judgement_, 0, sizeof(Judgement), stream()));
+    // One allocation for both copies, because pinned memory takes long to allocate.
     about_to_allocate(Space::host, 2 * sizeof(Judgement));
     PROTEAN_CUDA_CHECK(cudaMallocHost(&copies_.first, 2 * sizeof(Judgement)));
     for (int k = 0; k < 2; ++k) {
@@ -79,32 +80,35 @@ class JudgedSteps : public Steps<T> {
     }
   }
 
-  // Queues work for the first steps after begin() or after an end; nothing is in flight.
+  // Queues the first steps after begin() or after an end. Nothing is in flight then.
   virtual void start(const IterationControl& control, std::int64_t left) = 0;
-  // Called when the oldest work has been taken and neither ended the run nor reached its limit: queues more,
-  // if it can be queued now.
+  // Called after the oldest work was taken, if it neither ended the run nor reached its limit. Queues more
+  // work if that is possible already.
   virtual void go_ahead() = 0;
 
-  // Sets the judge's limits, when nothing is in flight.
+  // Sets the judge's limits. Nothing is in flight.
   void set_limits(const IterationControl& control, std::int64_t left) {
     Judgement& header = *slots_[0].copy;
-    header.turn = first_slot_, header.ended = 0, header.steps = 0, header.left = left;
+    header.next_copy = first_slot_, header.ended = 0, header.steps = 0, header.left = left;
     header.goal = control.goal(), header.limit = control.too_large();
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, guards),
-                                       cudaMemcpyHostToDevice, state_.stream));
+    PROTEAN_CUDA_CHECK(
+        cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, guards), cudaMemcpyHostToDevice, stream()));
   }
 
-  // Marks where the judgement is in its copy. Each piece of work that is asked for writes copies in turn.
-  void ask() {
-    PROTEAN_CUDA_CHECK(cudaEventRecord(slots_[(first_slot_ + in_flight_) % 2].done, state_.stream));
+  // Records the event after which the copy of the queued work is complete. Two pieces of work in a row write
+  // to different copies.
+  void expect_copy() {
+    PROTEAN_CUDA_CHECK(cudaEventRecord(slots_[(first_slot_ + in_flight_) % 2].done, stream()));
     ++in_flight_;
   }
   Judgement* copy(int which) const noexcept { return slots_[which].copy; }
   Judgement* next_copy() const noexcept { return copy((first_slot_ + in_flight_) % 2); }
 
+  DeviceState& state() const noexcept { return context_->device_state(); }
+  cudaStream_t stream() const noexcept { return state().stream; }
+
   Method<T>& method_;
   const ContextPtr context_;
-  DeviceState& state_;
   const System<T>* system_ = nullptr;   // of the present solve
   std::int64_t products_per_step_ = 1;  // for A.products()
 
@@ -148,34 +152,35 @@ class JudgedSteps : public Steps<T> {
     return control.read(here);
   }
 
-  // Waits for the oldest copy.
+  // Waits for the oldest copy and reads it.
   void take() {
     Slot& slot = slots_[first_slot_];
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(slot.done));
     std::memcpy(&current_, slot.copy, sizeof(Judgement));
     first_slot_ ^= 1, --in_flight_;
-    told_ = 0;
+    reported_ = 0;
     system_->A.count_products(current_.steps * products_per_step_);
   }
 
-  // Forgets work that was queued after the end; it has done nothing.
+  // Waits for work that was queued after the end. Its kernels returned at once, so there is nothing to read.
   void drain() {
     while (in_flight_ > 0) {
       PROTEAN_CUDA_CHECK(cudaEventSynchronize(slots_[first_slot_].done));
       first_slot_ ^= 1, --in_flight_;
     }
-    current_.steps = told_ = 0;
+    current_.steps = reported_ = 0;
   }
 
   Buffer<Judgement> judgement_buffer_;
   Copies copies_;
   Slot slots_[2];
-  int first_slot_ = 0, told_ = 0;
-  Judgement current_{};
+  int first_slot_ = 0;
+  Judgement current_{};  // the copy that was read last
+  int reported_ = 0;     // steps of current_ that next() has returned
 
  protected:
-  Judgement* judgement_;  // what the kernels are given
-  int in_flight_ = 0;
+  Judgement* judgement_;  // as kernels get it
+  int in_flight_ = 0;     // pieces of queued work whose copies were not taken yet
 };
 
 }  // namespace protean::detail

@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -41,6 +42,24 @@ struct System {
   }
 };
 
+// What the vectors of a method depend on. A method allocates all of them when it is made, for one layout, and
+// they never move: an address of theirs that was recorded is valid as long as the method exists.
+struct WorkspaceLayout {
+  enum class Preconditioning : unsigned char { none, diagonal, general };
+  ContextPtr context;
+  std::int64_t n = 0;
+  Preconditioning preconditioning = Preconditioning::none;
+  bool operator==(const WorkspaceLayout&) const = default;
+};
+template <class T>
+WorkspaceLayout layout_of(const System<T>& system) {
+  using enum WorkspaceLayout::Preconditioning;
+  return {system.A.context(), system.x.size,
+          system.general_preconditioner() ? general
+          : system.M                      ? diagonal
+                                          : none};
+}
+
 // A scalar that must not have happened. `scale`, where given, is two squared norms a, b in the context's
 // space and the value counts as zero up to factor * sqrt(a b).
 enum class Test : unsigned char { nonzero, positive };
@@ -63,7 +82,7 @@ struct Signals {
   bool resumable = true;     // step() may follow finish() at once
 };
 
-// At most one solve at a time.
+// At most one solve at a time, of systems with the layout it was made for. Only the constructor allocates.
 template <class T>
 class Method {
  public:
@@ -72,8 +91,6 @@ class Method {
   Method& operator=(const Method&) = delete;
   virtual ~Method() = default;
 
-  // Allocates what is not yet there. begin(), step() and finish() allocate nothing.
-  virtual void prepare(const System<T>& system) = 0;
   // A vector that nothing between two calls depends on; the driver computes b - A x in it.
   virtual VectorView<T> scratch() noexcept = 0;
   // Starts from r = b - A x, which may be scratch().
@@ -100,7 +117,7 @@ class Method {
 
 // Ability of a method whose step is that of conjugate gradients with M^-1 the identity or a diagonal: its
 // vectors and scalars {p . A p, r . r, r . z, r . r, r . z}, the pairs in turn: pair phase() is the present
-// one. Valid after prepare(). Between two steps x, r and p = z + beta p are those of the step before.
+// one. Between two steps x, r and p = z + beta p are those of the step before.
 template <class T>
 struct CgState {
   VectorView<T> r, p;
@@ -113,21 +130,16 @@ class HasCgState {
   virtual CgState<T> cg_state() noexcept = 0;
 };
 
-// n entries in this context, kept from the solve before where that fits.
-template <class T>
-void fit(Vector<T>& vector, const ContextPtr& context, std::int64_t n) {
-  if (vector.size() != n || vector.context() != context) vector = Vector<T>(context, n);
-}
-
 template <class T, template <class> class M>
 class SolverOf final : public Solver<T> {
  public:
-  explicit SolverOf(const SolverOptions& options) : Solver<T>(options), method_(options) {}
+  explicit SolverOf(const SolverOptions& options) : Solver<T>(options) {}
   std::string_view name() const noexcept override { return M<T>::id; }
 
  private:
-  Method<T>& method() noexcept override { return method_; }
-  M<T> method_;
+  std::unique_ptr<Method<T>> make_method(const WorkspaceLayout& layout) const override {
+    return std::make_unique<M<T>>(this->options(), layout);
+  }
 };
 
 template <class T, template <class> class M>

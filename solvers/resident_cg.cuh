@@ -1,27 +1,44 @@
 // Many steps of conjugate gradients in one kernel. Each block keeps its rows of the matrix and its part of
-// all vectors in shared memory; what goes through the second cache is, for each row, the pair {z, p} that
-// other blocks need for their products, and the sums. Private to solvers/.
+// all vectors in shared memory. Through the L2 cache go only the numbers that blocks exchange: for each row
+// the pair {z, p}, which other blocks need for their products, and the sums. Private to solvers/.
 //
-// A step has two meetings of all blocks:
+// A step has two reductions over all blocks:
 //
 //   p := z + beta p, of rows of other blocks where it is read, from their pairs;  q := A p;  p . q
-//   -- meeting: p . q
+//   -- reduction 1: p . q
 //   alpha = r.z / p.q;  r := r - alpha q;  z := M^-1 r;  pairs := {z, p};  r . r, r . z
-//   -- meeting: r . r, r . z; x := x + alpha p while the others are awaited
-//   beta = r.z / old r.z; the judge's tests, by every block on the same numbers
+//   -- reduction 2: r . r, r . z;  x := x + alpha p while the block waits for the others
+//   beta = r.z / old r.z;  the judge's tests, by every block on the same numbers
 //
-// A fence costs as much as a reading of the second cache, and a step would need four of them one after the
-// other. So no reader relies on the order of two writes: each number that blocks exchange says itself whether
-// it is there. Absent is a NaN that no result can be; readers look again until it is gone. In a meeting a
-// block writes its sums and reads those of all. Every block adds them in the same order, so all have the same
-// bits, and so in every run.
+// A fence costs as much as an access to the L2 cache, and acquire and release on the critical path would cost
+// four of them a step. So blocks exchange numbers by relaxed accesses, and each number shows by itself whether
+// it has arrived: the mark "absent" is a NaN that no result can be. A reader repeats its load until the mark is
+// gone. In a reduction a block writes its sums and reads those of all blocks. Every block adds them in the same
+// order, so all have the same bits, in every run.
 //
-// Places are used in turn, and made absent again by their writer when all have read them, which it knows from
-// a later meeting: who gives its part of a sum has read what that depends on. A fence beside each meeting,
-// off the path that the others wait for, makes sure that this is seen before the place is used again:
-//   pairs   two sets. Those of step k are read in the product of step k + 1, made absent after its p . q has
-//           been met, and written again in step k + 2.
-//   sums    four sets. Those of meeting m are made absent after meeting m + 1 and written in meeting m + 4.
+// A slot (of a pair or of a sum) is used again after some steps, so its writer must mark it absent in between.
+// Two orders are needed: the mark is written after all blocks have read the old number, and no block reads the
+// old number after the mark. Both follow from causality order in the memory model of PTX (PTX ISA, "Memory
+// Consistency Model": release and acquire patterns, base causality order, axioms Coherence and Causality).
+//
+// The last warp of a block, the communicator, has no rows. In step k it does in program order
+//     reduction 1:  writes the block's sum, reads those of all blocks
+//     reduction 2:  writes the block's sums, reads those of all blocks
+//     F(k):         fence.acq_rel.gpu, while the other warps compute the product of step k + 1
+// F(k) and the writes of step k + 1 are a release pattern; the reads of step k + 1 and F(k + 1) are an acquire
+// pattern. The barriers of the block (bar.sync) join its other threads to the communicator. Therefore:
+//
+//   (*) What any thread did before reduction 2 of step k ended happens before what the communicator of any
+//       block does after F(k + 1), and before what any thread does after reduction 1 of step k + 2 began.
+//
+//   pairs   5 sets. Step k reads set k mod 5 in its product. The set is marked absent during reduction 2 of
+//           step k + 2, after reduction 1 of that step began (*). It is written again in step k + 4 and read in
+//           the product of step k + 5, after reduction 1 of step k + 4 began (*).
+//   sums    8 sets, two a step. The communicator reads those of step k before F(k) and marks them absent after
+//           F(k + 1) (*). It uses them again in step k + 4, after F(k + 3) (*). The reduction before the first
+//           step counts as one of step -1; its fences are on the critical path.
+//
+// A slot has one writer thread, so its writes are ordered by program order.
 #pragma once
 #include <cstdint>
 #include <cuda/atomic>
@@ -115,7 +132,7 @@ struct DiagonalView {
 // How the rows lie in shared memory. Block b has positions first[b] .. first[b + 1] - 1. `lanes` neighbouring
 // threads share a row; the rows of a warp are a chunk, whose slot j of all lanes is contiguous.
 struct ResidentShape {
-  static constexpr int most_threads = 512;
+  static constexpr int most_threads = 512, communicator = 32;  // with rows, and those of one warp more
   int blocks = 1, threads = most_threads, lanes = 1;
   int positions = 0, slots = 0, chunks = 0;  // of the block with the most
   bool diagonal = false, permuted = false;
@@ -180,11 +197,13 @@ __global__ void plan_resident(Rows a, int rows, int lanes, int slot_bytes, int r
   atomicMax(&needs->slots, 32 * widths);
 }
 
-// A pair as the blocks exchange it, in one access; the halves may come at different times.
+// A pair as the blocks exchange it, in one vector access. The two halves may arrive at different times.
 template <class T>
 struct alignas(2 * sizeof(T)) ResidentPair {
   T z, p;
 };
+
+constexpr int pair_sets = 5;
 
 template <class T>
 struct ResidentTask {
@@ -193,16 +212,16 @@ struct ResidentTask {
   T *x, *r, *p;                 // in and out, as CgState says
   const T* d;                   // null: no preconditioner
   T* scalars;                   // of CgState
-  int phase;                    // the pair of scalars that r and p belong to
+  int phase;                    // which pair of scalars r and p belong to
   int rows;
   int steps;               // most of them in this launch, up to Judgement::most_steps
-  ResidentPair<T>* pairs;  // two sets of one for each position
-  // Of sums, all absent; those of the next launch are made so in this one.
-  ResidentPair<T>*places, *next_places;
+  ResidentPair<T>* pairs;  // pair_sets sets of one for each position
+  // Slots of the sums, all absent. This launch marks those of the next launch absent.
+  ResidentPair<T>*sums, *next_sums;
   device::Judgement *judgement, *copy;
 };
 
-// A number that no sum, z or p is: one that is not a number is written as another NaN.
+// The mark is one NaN. present() replaces any NaN among the results by another one.
 __device__ inline double absent(double) { return __longlong_as_double(-1); }
 __device__ inline float absent(float) { return __int_as_float(-1); }
 __device__ inline bool is_absent(double v) { return __double_as_longlong(v) == -1; }
@@ -212,7 +231,8 @@ __device__ inline T present(T v) {
   return v == v ? v : T(__int_as_float(0x7fc00000));
 }
 
-// Each half is written and read at once, seen by all blocks, and no order is kept with anything else.
+// Relaxed accesses of device scope. Each half is written and read in one piece, and the access has no order
+// with accesses to other addresses.
 __device__ inline void put(ResidentPair<double>* place, double z, double p) {
   asm volatile("st.relaxed.gpu.global.v2.f64 [%0], {%1, %2};" ::"l"(place), "d"(z), "d"(p) : "memory");
 }
@@ -240,63 +260,70 @@ __device__ inline bool is_absent(const ResidentPair<T>& pair) {
   return is_absent(pair.z) || is_absent(pair.p);
 }
 template <class T>
-__device__ inline void put_absent(ResidentPair<T>* place) {
+__device__ inline void mark_absent(ResidentPair<T>* place) {
   put(place, absent(T()), absent(T()));
 }
 
-// The meetings of a launch. All threads of all blocks take part in each.
+// The reductions of a launch. All threads of all blocks take part in each of them.
 template <class T>
-class Meetings {
+class GridReductions {
  public:
-  static constexpr int sets = 4, most_blocks = 256;
-  // A place for each block in each set, a cache line apart: lines that many wait for are slow.
+  static constexpr int sets = 8, most_blocks = 256;
+  // Each block has a slot in each set. Slots are a cache line apart, because a line that several blocks write
+  // while others poll it is slow.
   static constexpr int stride = 128 / sizeof(ResidentPair<T>);
-  __host__ __device__ static int places(int blocks) { return sets * blocks * stride; }
-  struct Room {
+  __host__ __device__ static int slots(int blocks) { return sets * blocks * stride; }
+  struct Shared {
     ResidentPair<T> of_warps[ResidentShape::most_threads / 32], of_blocks;
   };
-  // room: in shared memory.
-  __device__ Meetings(ResidentPair<T>* places, Room& room) : places_(places), room_(room) {}
+  // slots: all absent. shared: in shared memory. The last warp is the communicator.
+  __device__ GridReductions(ResidentPair<T>* slots, Shared& shared)
+      : slots_(slots), shared_(shared), workers_(static_cast<int>(blockDim.x) / 32 - 1) {}
 
-  // a, b := their sums over all threads of the grid, in every thread. meanwhile() is done between giving and
-  // taking. fenced: what any block has written before is seen by all after.
-  template <class Meanwhile>
-  __device__ void operator()(T& a, T& b, Meanwhile meanwhile, bool fenced = false) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    const int blocks = gridDim.x;
-    a = device::sum_lanes(a), b = device::sum_lanes(b);
-    if (lane == 0) room_.of_warps[warp] = {a, b};
-    __syncthreads();
-    ResidentPair<T>* const set = places_ + turn_ * blocks * stride;
-    if (threadIdx.x == 0) {
-      const ResidentPair<T> given = sum_of_warps(warps);
-      if (blocks > 1) {
-        if (fenced) fence();
-        put(set + blockIdx.x * stride, present(given.z), present(given.p));
-      } else {
-        room_.of_blocks = given;
-      }
-    }
-    meanwhile();
-    if (blocks > 1) {
-      if (warp == 0) {
-        const ResidentPair<T> taken = take(set, blocks, lane);
-        if (fenced) fence();
-        if (lane == 0) room_.of_blocks = taken;
-      } else if (warp == warps - 1 && lane == 0) {
-        fence();  // what was made absent before this meeting is so before the next
-      }
+  // a, b := their sums over all threads of the grid but those of communicators, in every thread. overlapped()
+  // runs in the other warps while the communicator waits. fenced: what any block has written before is visible
+  // to all blocks afterwards; the fences are on the critical path.
+  template <class Overlapped>
+  __device__ void operator()(T& a, T& b, Overlapped overlapped, bool fenced = false) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if (warp < workers_) {
+      a = device::sum_lanes(a), b = device::sum_lanes(b);
+      if (lane == 0) shared_.of_warps[warp] = {a, b};
     }
     __syncthreads();
-    a = room_.of_blocks.z, b = room_.of_blocks.p;
-    if (threadIdx.x == 0 && blocks > 1)
-      put_absent(places_ + ((turn_ + sets - 1) % sets * blocks + blockIdx.x) * stride);
-    turn_ = (turn_ + 1) % sets;
+    if (warp < workers_) {
+      overlapped();
+    } else {
+      ResidentPair<T> sums = sum_of_warps();
+      if (gridDim.x > 1) {
+        ResidentPair<T>* const set = set_of(number_);
+        if (fenced) fence();
+        if (lane == 0) put(set + blockIdx.x * stride, present(sums.z), present(sums.p));
+        sums = take(set, lane);
+        if (fenced) fence();
+      }
+      if (lane == 0) shared_.of_blocks = sums;
+    }
+    __syncthreads();
+    a = shared_.of_blocks.z, b = shared_.of_blocks.p;
+    ++number_;
+  }
+
+  // Called by all threads when a step has ended: F(k), and the marks of the step before.
+  __device__ void end_step() {
+    if (threadIdx.x / 32 < workers_ || gridDim.x == 1) return;
+    fence();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+      for (const unsigned old : {number_ - 4, number_ - 3}) mark_absent(set_of(old) + blockIdx.x * stride);
   }
 
  private:
   __device__ static void fence() {
     cuda::atomic_thread_fence(cuda::memory_order_acq_rel, cuda::thread_scope_device);
+  }
+  __device__ ResidentPair<T>* set_of(unsigned number) const {
+    return slots_ + number % sets * gridDim.x * stride;
   }
 
   // A tree, into part[0].
@@ -310,21 +337,22 @@ class Meetings {
     }
   }
 
-  __device__ ResidentPair<T> sum_of_warps(int warps) const {
+  __device__ ResidentPair<T> sum_of_warps() const {
     constexpr int most = ResidentShape::most_threads / 32;
     ResidentPair<T> part[most];
 #pragma unroll
     for (int k = 0; k < most; ++k) {
       part[k] = {T(0), T(0)};
-      if (k < warps) part[k] = room_.of_warps[k];
+      if (k < workers_) part[k] = shared_.of_warps[k];
     }
     add_up<most>(part);
     return part[0];
   }
 
   // By one warp: the sums of all blocks' numbers, in all lanes.
-  __device__ static ResidentPair<T> take(const ResidentPair<T>* set, int blocks, int lane) {
+  __device__ static ResidentPair<T> take(const ResidentPair<T>* set, int lane) {
     constexpr int most = most_blocks / 32;
+    const int blocks = gridDim.x;
     ResidentPair<T> part[most];
 #pragma unroll
     for (int k = 0; k < most; ++k) {
@@ -344,9 +372,10 @@ class Meetings {
     return {device::sum_lanes(part[0].z), device::sum_lanes(part[0].p)};
   }
 
-  ResidentPair<T>* places_;
-  Room& room_;
-  int turn_ = 0;
+  ResidentPair<T>* slots_;
+  Shared& shared_;
+  const int workers_;    // warps that have rows
+  unsigned number_ = 1;  // of the next reduction; step k has the numbers 2 k + 2 and 2 k + 3
 };
 
 // x + a y, rounded once.
@@ -356,11 +385,13 @@ __device__ inline double product(double a, double b) { return __dmul_rn(a, b); }
 __device__ inline float product(float a, float b) { return __fmul_rn(a, b); }
 
 template <class T, class Rows>
-__global__ void __launch_bounds__(ResidentShape::most_threads)
+__global__ void __launch_bounds__(ResidentShape::most_threads + ResidentShape::communicator)
     resident_cg(const Rows a, const ResidentTask<T> task) {
   using Pair = ResidentPair<T>;
   const ResidentShape& shape = task.shape;
-  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, warps = blockDim.x / 32;
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const int threads = static_cast<int>(blockDim.x) - ResidentShape::communicator, warps = threads / 32;
+  const bool has_rows = thread < threads;
   const double goal = task.judgement->goal, limit = task.judgement->limit;
   long long left = task.judgement->left;
   if (task.judgement->ended) {
@@ -383,23 +414,25 @@ __global__ void __launch_bounds__(ResidentShape::most_threads)
   const int first = task.first[blockIdx.x], last = task.first[blockIdx.x + 1], positions = last - first;
   const int lanes = shape.lanes, rows_a_chunk = 32 / lanes;
   const int chunks = (positions + rows_a_chunk - 1) / rows_a_chunk;
-  // Of this block's rows, in both sets.
-  const auto pairs = [&](int set) { return task.pairs + first + (set ? task.rows : 0); };
+  // Of this block's rows.
+  const auto pairs = [&](int set) { return task.pairs + first + std::int64_t{set % pair_sets} * task.rows; };
   const auto row = [&](int i) { return shape.permuted ? row_of[i] : first + i; };
 
-  for (int c = warp; c < chunks; c += warps) {
+  for (int c = warp; has_rows && c < chunks; c += warps) {
     const int width = chunk_width(a, first, last, lanes, c);
     if (lane == 0) begin[c + 1] = 32 * width;
   }
-  for (int i = thread; i < positions; i += blockDim.x) {
+  for (int i = thread; has_rows && i < positions; i += threads) {
     const int its_row = a.row(first + i);
     if (shape.permuted) row_of[i] = its_row;
     x[i] = task.x[its_row], r[i] = task.r[its_row], p[i] = task.p[its_row];
     if (task.d) d[i] = task.d[its_row];
-    put(pairs(0) + i, present(p[i]), T(0)), put_absent(pairs(1) + i);
+    put(pairs(0) + i, present(p[i]), T(0));
+    for (int set = 1; set < pair_sets; ++set) mark_absent(pairs(set) + i);
   }
-  if (thread < Meetings<T>::sets)
-    put_absent(task.next_places + (thread * gridDim.x + blockIdx.x) * Meetings<T>::stride);
+  using Reductions = GridReductions<T>;
+  if (thread < Reductions::sets)
+    mark_absent(task.next_sums + (thread * gridDim.x + blockIdx.x) * Reductions::stride);
   __syncthreads();
   if (warp == 0) {
     int sum = 0;
@@ -416,13 +449,13 @@ __global__ void __launch_bounds__(ResidentShape::most_threads)
     if (lane == 0) begin[0] = 0;
   }
   __syncthreads();
-  for (int c = warp; c < chunks; c += warps) {
+  for (int c = warp; has_rows && c < chunks; c += warps) {
     const int its_p = first + c * rows_a_chunk + lane / lanes;
     const int width = its_p < last ? a.width(its_p) : 0;
     for (int at = begin[c] + lane, k = lane % lanes; at < begin[c + 1]; at += 32, k += lanes) {
       const RowEntry<T> entry = k < width ? a.get(its_p, k) : RowEntry<T>{-1, T(0)};
       const int place = entry.col >= 0 && task.place_of ? task.place_of[entry.col] : entry.col;
-      // Those of this block are counted from -2 downwards.
+      // Columns of this block are stored as -2, -3, ...: their p is in shared memory.
       cols[at] = place >= first && place < last ? first - place - 2 : place;
       values[at] = entry.value;
     }
@@ -430,28 +463,29 @@ __global__ void __launch_bounds__(ResidentShape::most_threads)
 
   T* const now = task.scalars + 1 + 2 * task.phase;
   T rr = now[0], rz = now[1], old_rr = rr, old_rz = rz, pq = 0, beta = 0;
-  __shared__ typename Meetings<T>::Room meeting_room;
-  Meetings<T> meet(task.places, meeting_room);
+  __shared__ typename Reductions::Shared shared_sums;
+  Reductions reduce(task.sums, shared_sums);
+  // All pairs and marks that were written above are visible to all blocks after this one.
   T nothing[2] = {};
-  meet(
+  reduce(
       nothing[0], nothing[1], [] {}, true);
 
   bool ended = false;
   int step = 0;
   do {
-    const ResidentPair<T>* const others = task.pairs + (step % 2 ? task.rows : 0);
-    if (step > 0) {
+    const ResidentPair<T>* const others = task.pairs + std::int64_t{step % pair_sets} * task.rows;
+    if (step > 0 && has_rows) {
       // p := z + beta p
-      for (int i = thread; i < positions; i += blockDim.x)
+      for (int i = thread; i < positions; i += threads)
         p[i] = multiply_add(beta, p[i], task.d ? product(d[i], r[i]) : r[i]);
-      __syncthreads();
+      asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");  // without the communicator
     }
     // q := A p, p . q
     T p_q = 0, unused = 0;
-    for (int c = warp; c < chunks; c += warps) {
+    for (int c = warp; has_rows && c < chunks; c += warps) {
       T sum = 0;
       const int end = begin[c + 1];
-      constexpr int batch = 8;  // pairs on their way at a time
+      constexpr int batch = 8;  // pairs that are loaded at the same time
       for (int at = begin[c] + lane; at < end; at += 32 * batch) {
         int col[batch];
         Pair pair[batch];
@@ -475,24 +509,25 @@ __global__ void __launch_bounds__(ResidentShape::most_threads)
       const int i = c * rows_a_chunk + lane / lanes;
       if (lane % lanes == 0 && i < positions) q[i] = sum, p_q += p[i] * sum;
     }
-    meet(p_q, unused, [] {});
+    reduce(p_q, unused, [] {});
     pq = p_q;
     // alpha = r.z / p.q;  r := r - alpha q;  r . r, r . z
     const T alpha = pq > T(0) ? rz / pq : T(0);
     T r_r = 0, r_z = 0;
-    for (int i = thread; i < positions; i += blockDim.x) {
+    for (int i = thread; has_rows && i < positions; i += threads) {
       const T r_i = r[i] - alpha * q[i], square = r_i * r_i;
       const T z_i = task.d ? product(d[i], r_i) : r_i;
-      put(pairs((step + 1) % 2) + i, present(z_i), present(p[i]));
+      put(pairs(step + 1) + i, present(z_i), present(p[i]));
       r[i] = r_i;
       r_r += square, r_z += task.d ? d[i] * square : square;
     }
-    meet(r_r, r_z, [&] {
-      for (int i = thread; i < positions; i += blockDim.x) {
-        put_absent(pairs(step % 2) + i);
+    reduce(r_r, r_z, [&] {
+      for (int i = thread; i < positions; i += threads) {
+        if (step > 1) mark_absent(pairs(step - 2) + i);
         x[i] += alpha * p[i];
       }
     });
+    reduce.end_step();
     old_rr = rr, old_rz = rz;
     rr = r_r, rz = r_z;
     // beta = r.z / old r.z
@@ -507,7 +542,7 @@ __global__ void __launch_bounds__(ResidentShape::most_threads)
   } while (!ended && step < task.steps);
 
   __syncthreads();
-  for (int i = thread; i < positions; i += blockDim.x) {
+  for (int i = thread; has_rows && i < positions; i += threads) {
     const int its_row = row(i);
     task.x[its_row] = x[i], task.r[its_row] = r[i];
     task.p[its_row] = multiply_add(beta, p[i], task.d ? product(d[i], r[i]) : r[i]);

@@ -1,7 +1,7 @@
-// Steps of cg in one kernel that does many of them (resident_cg.cuh): where it can be used, how it is laid
-// out, and its launches. A launch does 16 steps at first, then twice as many as the one before up to 128, so
-// that the host hears of them often enough to stop a solve; two launches are on their way while the host
-// tells of a third.
+// Steps of cg in one kernel that does many of them (resident_cg.cuh): where the kernel can be used, how rows
+// are distributed over its blocks, and its launches. The first launch does 16 steps, each later one twice as
+// many as the one before, up to 128. So the host gets results often enough to stop a solve. Two launches are
+// queued while the host reports the steps of a third.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -17,7 +17,8 @@ namespace {
 
 constexpr int first_steps = 16, most_steps = 128;  // even, so that all launches begin in the same phase
 static_assert(most_steps <= Judgement::most_steps);
-// Slots of a lane beyond which one warp would keep all others waiting.
+// Slots of a lane. With more than many_slots a row gets more lanes; with more than most_slots all other warps
+// would wait for one, and the kernel is refused.
 constexpr unsigned long long many_slots = 32, most_slots = 512;
 
 // f(view) of the view that fits.
@@ -51,15 +52,14 @@ class ResidentSteps final : public JudgedSteps<T> {
 
   std::string_view name() const noexcept override { return "resident"; }
 
-  // True when the kernel fits; else why_not() says the reason. Plans anew when the pattern is another.
+  // True if the kernel can be used; else why_not() gives the reason. Plans anew unless the arrays are those
+  // of the plan there is.
   bool fits(const System<T>& system, const HasRowArrays<T>& rows) {
-    const RowArrays<T> a = rows.row_arrays();
-    // An operator that changes its format has others then.
-    const Subject subject{system.A.serial(), system.A.revision().pattern, a.kind, a.stored, a.col, a.off,
-                          system.d.size > 0};
-    if (subject == planned_) return why_not_.empty();
+    Subject subject{system.A.serial(), system.A.revision().pattern, rows.row_arrays(), system.d.size > 0};
+    subject.rows.values = nullptr;  // a plan depends on where entries are, not on their values
+    if (subject == planned_ && subject.rows.version != 0) return why_not_.empty();
     planned_ = {};
-    why_not_ = plan(system, a);
+    why_not_ = plan(system, rows.row_arrays());
     planned_ = subject;
     return why_not_.empty();
   }
@@ -87,27 +87,27 @@ class ResidentSteps final : public JudgedSteps<T> {
   }
 
  private:
-  using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state_, JudgedSteps<T>::system_;
+  using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state, JudgedSteps<T>::stream,
+      JudgedSteps<T>::system_;
 
+  // What a plan depends on: every array of the rows but the values, and the version of their contents.
   struct Subject {
     std::uint64_t A = 0, pattern = 0;
-    typename RowArrays<T>::Kind kind = RowArrays<T>::Kind::none;
-    std::int64_t stored = 0;
-    const std::int32_t *col = nullptr, *off = nullptr;
+    RowArrays<T> rows;
     bool diagonal = false;
     bool operator==(const Subject&) const = default;
   };
 
-  // Chooses the shape; returns why there is none.
+  // Chooses the shape. Returns the reason if no shape fits.
   std::string plan(const System<T>& system, const RowArrays<T>& a) {
-    const int processors = std::min(state_.processors, Meetings<T>::most_blocks);
-    if (!attribute(cudaDevAttrCooperativeLaunch, state_.ordinal))
+    const int processors = std::min(state().processors, GridReductions<T>::most_blocks);
+    if (!attribute(cudaDevAttrCooperativeLaunch, state().ordinal))
       return "this GPU cannot launch a kernel whose blocks wait for each other";
     std::size_t capacity = 0;
     with_view(a, [&](auto view) {
       cudaFuncAttributes kernel;
       PROTEAN_CUDA_CHECK(cudaFuncGetAttributes(&kernel, resident_cg<T, decltype(view)>));
-      const int optin = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, state_.ordinal);
+      const int optin = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, state().ordinal);
       capacity = static_cast<std::size_t>(optin) - kernel.sharedSizeBytes;
       PROTEAN_CUDA_CHECK(cudaFuncSetAttribute(resident_cg<T, decltype(view)>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -118,14 +118,15 @@ class ResidentSteps final : public JudgedSteps<T> {
     const int slot_bytes = static_cast<int>(sizeof(T) + sizeof(int));
     const int row_bytes = static_cast<int>(sizeof(T)) * shape.vectors() + (shape.permuted ? 4 : 0);
     const double bytes = static_cast<double>(a.stored) * slot_bytes + static_cast<double>(a.rows) * row_bytes;
-    const double room = static_cast<double>(capacity) * processors;
+    const double available = static_cast<double>(capacity) * processors;
     const auto too_large = [&](double needed) {
       return "matrix and vectors need " + kilobytes(needed) + " kB of shared memory, this GPU has " +
-             kilobytes(room);
+             kilobytes(available);
     };
-    if (a.kind == RowArrays<T>::Kind::csr && bytes > room) return too_large(bytes);
+    if (a.kind == RowArrays<T>::Kind::csr && bytes > available) return too_large(bytes);
 
-    // Lanes of a row have four slots or more, where rows alone do not give every thread something to do.
+    // A row gets more lanes where there are fewer rows than threads, as long as each lane has four slots or
+    // more.
     const double mean = static_cast<double>(a.stored) / static_cast<double>(a.rows);
     while (shape.lanes < 32 && mean >= 8 * shape.lanes &&
            a.rows * shape.lanes * 2 <= std::int64_t{processors} * ResidentShape::most_threads)
@@ -133,7 +134,8 @@ class ResidentSteps final : public JudgedSteps<T> {
     shape.blocks = static_cast<int>(std::clamp<std::int64_t>(
         std::max<std::int64_t>(
             (a.rows * shape.lanes + 127) / 128,
-            static_cast<std::int64_t>(std::min(bytes, room) / (0.9 * static_cast<double>(capacity))) + 1),
+            static_cast<std::int64_t>(std::min(bytes, available) / (0.9 * static_cast<double>(capacity))) +
+                1),
         1, processors));
     place_of_ = Buffer<int>(context_, shape.permuted ? a.rows : 0);
     for (;;) {
@@ -158,16 +160,16 @@ class ResidentSteps final : public JudgedSteps<T> {
     shape.threads =
         std::clamp((shape.positions * shape.lanes + 63) / 64 * 64, 128, ResidentShape::most_threads);
     shape_ = shape;
-    pairs_ = Buffer<ResidentPair<T>>(context_, 2 * a.rows);
-    places_ = Buffer<ResidentPair<T>>(context_, std::int64_t{2} * Meetings<T>::places(shape.blocks));
+    pairs_ = Buffer<ResidentPair<T>>(context_, pair_sets * a.rows);
+    sums_ = Buffer<ResidentPair<T>>(context_, std::int64_t{2} * GridReductions<T>::slots(shape.blocks));
     return {};
   }
 
   ResidentNeeds measure(const RowArrays<T>& a, const ResidentShape& shape, int slot_bytes, int row_bytes) {
     if (needs_.empty()) needs_ = Buffer<ResidentNeeds>(context_, 1);
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(needs_.data(), 0, needs_.bytes(), state_.stream));
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(needs_.data(), 0, needs_.bytes(), stream()));
     with_view(a, [&](auto view) {
-      plan_resident<<<static_cast<unsigned>(shape.blocks), device::block_size, 0, state_.stream>>>(
+      plan_resident<<<static_cast<unsigned>(shape.blocks), device::block_size, 0, stream()>>>(
           view, static_cast<int>(a.rows), shape.lanes, slot_bytes, row_bytes, first_.data(), place_of_.data(),
           needs_.data());
     });
@@ -179,8 +181,8 @@ class ResidentSteps final : public JudgedSteps<T> {
 
   void start(const IterationControl& control, std::int64_t left) override {
     this->set_limits(control, left);
-    // All sums are absent.
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(places_.data(), 0xff, places_.bytes(), state_.stream));
+    // Marks all sums absent.
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(sums_.data(), 0xff, sums_.bytes(), stream()));
     steps_ = first_steps;
     const bool more = left > steps_;
     launch();
@@ -197,23 +199,23 @@ class ResidentSteps final : public JudgedSteps<T> {
     task.d = system_->d.size > 0 ? system_->d.data : nullptr;
     task.scalars = cg.scalars, task.phase = static_cast<int>(method_.phase());
     task.steps = steps_, task.pairs = pairs_.data();
-    ResidentPair<T>* const places[2] = {places_.data(), places_.data() + places_.size() / 2};
-    task.places = places[turn_], task.next_places = places[1 - turn_];
+    ResidentPair<T>* const halves[2] = {sums_.data(), sums_.data() + sums_.size() / 2};
+    task.sums = halves[half_], task.next_sums = halves[1 - half_];
     task.judgement = this->judgement_, task.copy = this->next_copy();
     cudaLaunchAttribute together{};
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(shape_.blocks));
-    config.blockDim = dim3(static_cast<unsigned>(shape_.threads));
+    config.blockDim = dim3(static_cast<unsigned>(shape_.threads + ResidentShape::communicator));
     config.dynamicSmemBytes = shape_.bytes(sizeof(T));
-    config.stream = state_.stream;
+    config.stream = stream();
     config.attrs = &together, config.numAttrs = 1;
     with_view(rows_->row_arrays(), [&](auto view) {
       PROTEAN_CUDA_CHECK(cudaLaunchKernelEx(&config, resident_cg<T, decltype(view)>, view, task));
     });
-    turn_ = 1 - turn_, steps_ = std::min(2 * steps_, most_steps);
-    this->ask();
+    half_ = 1 - half_, steps_ = std::min(2 * steps_, most_steps);
+    this->expect_copy();
   }
 
   HasCgState<T>& cg_;
@@ -224,17 +226,16 @@ class ResidentSteps final : public JudgedSteps<T> {
   Buffer<int> first_, place_of_;
   Buffer<ResidentNeeds> needs_;
   Buffer<ResidentPair<T>> pairs_;
-  Buffer<ResidentPair<T>> places_;
-  int turn_ = 0;             // which half of places_ is next
+  Buffer<ResidentPair<T>> sums_;
+  int half_ = 0;             // which half of sums_ the next launch uses
   int steps_ = first_steps;  // of the next launch
 };
 
 }  // namespace
 
 template <class T>
-bool resident_steps_for(std::unique_ptr<Steps<T>>& kept, Method<T>& method, const System<T>& system,
-                        std::string& why_not) {
-  auto* const cg = dynamic_cast<HasCgState<T>*>(&method);
+Steps<T>* resident_steps_for(Workspace<T>& workspace, const System<T>& system, std::string& why_not) {
+  auto* const cg = dynamic_cast<HasCgState<T>*>(workspace.method.get());
   const auto* const rows = dynamic_cast<const HasRowArrays<T>*>(&system.A);
   if (!cg) {
     why_not = "only cg has such steps";
@@ -247,22 +248,21 @@ bool resident_steps_for(std::unique_ptr<Steps<T>>& kept, Method<T>& method, cons
   } else if (system.x.size > std::numeric_limits<int>::max() / 2) {
     why_not = "there are too many rows";
   }
-  if (!why_not.empty()) return false;
-  // Only this function makes what it is given.
-  auto* steps = static_cast<ResidentSteps<T>*>(kept.get());
-  if (!steps || steps->context() != system.A.context()) {
-    kept = std::make_unique<ResidentSteps<T>>(method, *cg, system.A.context());
-    steps = static_cast<ResidentSteps<T>*>(kept.get());
+  if (!why_not.empty()) return nullptr;
+  if (!workspace.resident_steps)
+    workspace.resident_steps =
+        std::make_unique<ResidentSteps<T>>(*workspace.method, *cg, workspace.layout.context);
+  // Only the line above makes them.
+  auto& steps = static_cast<ResidentSteps<T>&>(*workspace.resident_steps);
+  if (!steps.fits(system, *rows)) {
+    why_not = steps.why_not();
+    return nullptr;
   }
-  if (!steps->fits(system, *rows)) {
-    why_not = steps->why_not();
-    return false;
-  }
-  steps->attach(system, *rows);
-  return true;
+  steps.attach(system, *rows);
+  return &steps;
 }
 #define PROTEAN_INSTANTIATE(T) \
-  template bool resident_steps_for<T>(std::unique_ptr<Steps<T>>&, Method<T>&, const System<T>&, std::string&);
+  template Steps<T>* resident_steps_for<T>(Workspace<T>&, const System<T>&, std::string&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -53,16 +53,15 @@ double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
 template <class T>
 class Run {
  public:
-  Run(const SolverOptions& options, Method<T>& method, const System<T>& system, SolveObserver* observer,
-      Kept<T>& kept)
+  Run(const SolverOptions& options, const System<T>& system, SolveObserver* observer, Workspace<T>& workspace)
       : options_(options),
         rule_(options.stopping),
-        method_(method),
+        method_(*workspace.method),
         system_(system),
         observer_(observer),
-        kept_(kept),
-        host_steps_(method, system),
-        fetched_steps_(method, system) {}
+        workspace_(workspace),
+        host_steps_(method_, system),
+        fetched_steps_(method_, system) {}
 
   ~Run() {
     if (rows_) rows_->keep_rows(false);
@@ -77,10 +76,8 @@ class Run {
 #if defined(PROTEAN_HAVE_CUDA)
     if (context().space() == Space::device && !context().simulated()) steps_ = steps_on_device();
 #endif
-    method_.prepare(system_);
-    fit(kept_.number, system_.A.context(), 1);
     copy<T>(context(), system_.b, method_.scratch());
-    report_.rhs_norm = norm<T>(context(), method_.scratch(), kept_.number);
+    report_.rhs_norm = norm<T>(context(), method_.scratch(), workspace_.number);
     if (report_.rhs_norm == 0) {
       fill<T>(context(), T(0), system_.x);
       observe(0);
@@ -108,20 +105,16 @@ class Run {
   Steps<T>* steps_on_device() {
     if (options_.device_steps != "graph") {
       std::string why;
-      if (resident_steps_for(kept_.resident_steps, method_, system_, why)) {
+      if (Steps<T>* const resident = resident_steps_for(workspace_, system_, why)) {
         rows_ = dynamic_cast<const HasRowArrays<T>*>(&system_.A);
         rows_->keep_rows(true);
-        return kept_.resident_steps.get();
+        return resident;
       }
       if (options_.device_steps == "resident")
         throw BadArgument(fmt::format("device_steps is resident, but {}; take auto or graph", why));
       report_.steps_reason = std::move(why);
     }
-    return graphs();
-  }
-  Steps<T>* graphs() {
-    kept_.device_steps = device_steps_for(std::move(kept_.device_steps), method_, system_);
-    return kept_.device_steps.get();
+    return &graph_steps_for(workspace_, system_);
   }
 
   // New element matrices drop what was assembled of the old ones, and with it the rows that were kept.
@@ -130,7 +123,7 @@ class Run {
     rows_->keep_rows(false), rows_ = nullptr;
     report_.steps_reason =
         "new values left operator " + std::string(system_.A.name()) + " without rows to show";
-    steps_ = graphs();
+    steps_ = &graph_steps_for(workspace_, system_);
   }
 #endif
 
@@ -195,7 +188,7 @@ class Run {
     const VectorView<T> r = method_.scratch();
     copy<T>(context(), system_.b, r);
     system_.A.apply(T(-1), system_.x, T(1), r);
-    return report_.true_residual = norm<T>(context(), r, kept_.number);
+    return report_.true_residual = norm<T>(context(), r, workspace_.number);
   }
 
   void restart(bool planned) {
@@ -249,7 +242,7 @@ class Run {
   Method<T>& method_;
   const System<T>& system_;
   SolveObserver* observer_;
-  Kept<T>& kept_;
+  Workspace<T>& workspace_;
   HostSteps<T> host_steps_;
   FetchedSteps<T> fetched_steps_;
   Steps<T>* steps_ = &host_steps_;
@@ -298,8 +291,7 @@ void check(const SolverOptions& options) {
 }  // namespace detail
 
 template <class T>
-Solver<T>::Solver(SolverOptions options)
-    : options_(std::move(options)), kept_(std::make_unique<detail::Kept<T>>()) {}
+Solver<T>::Solver(SolverOptions options) : options_(std::move(options)) {}
 template <class T>
 Solver<T>::~Solver() = default;
 
@@ -328,6 +320,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     d = M->inverse_diagonal();
     if (d.size > 0) require<T>(d, n, space, "the preconditioner's diagonal");
   }
+  const detail::DeviceScope scope(*A.context());
   A.check_arrays();
   if (busy_.exchange(true))
     throw BadArgument(
@@ -337,7 +330,12 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     ~Release() { flag.store(false); }
   } release{busy_};
   const detail::System<T> system{A, b, x, M, d};
-  return detail::Run<T>(options_, method(), system, observer, *kept_)();
+  if (const detail::WorkspaceLayout layout = detail::layout_of(system);
+      !workspace_ || workspace_->layout != layout) {
+    workspace_.reset();  // before the new one, so that memory holds one of them at most
+    workspace_ = std::make_unique<detail::Workspace<T>>(layout, make_method(layout));
+  }
+  return detail::Run<T>(options_, system, observer, *workspace_)();
 }
 
 std::span<const SolverEntry> solvers() noexcept {

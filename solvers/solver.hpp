@@ -40,7 +40,8 @@ namespace detail {
 template <class T>
 class Method;
 template <class T>
-struct Kept;
+struct Workspace;
+struct WorkspaceLayout;
 }  // namespace detail
 
 struct SolveReport {
@@ -100,12 +101,12 @@ class Solver {
   explicit Solver(SolverOptions options);
 
  private:
-  // The recurrence itself; see solvers/method.hpp.
-  virtual detail::Method<T>& method() noexcept = 0;
+  // The recurrence itself with its vectors; see solvers/method.hpp.
+  virtual std::unique_ptr<detail::Method<T>> make_method(const detail::WorkspaceLayout& layout) const = 0;
 
   SolverOptions options_;
   std::atomic<bool> busy_{false};
-  std::unique_ptr<detail::Kept<T>> kept_;  // between solves
+  std::unique_ptr<detail::Workspace<T>> workspace_;  // of the solve before
 };
 
 struct SolverEntry {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/device_checks.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
 
@@ -88,25 +89,34 @@ class FetchedSteps final : public Steps<T> {
   const System<T>& system_;
 };
 
-// What a solver keeps from one solve to the next, beside the vectors of its method.
+// Everything that a solver keeps from one solve to the next. A solve of another layout gets another workspace,
+// so vectors, recorded graphs and plans of kernels begin and end together: no graph can outlive the vectors
+// whose addresses it contains.
 template <class T>
-struct Kept {
-  std::unique_ptr<Steps<T>> device_steps, resident_steps;
-  Vector<T> number;  // one, in the space of the solve: norms are left there
+struct Workspace {
+  Workspace(const WorkspaceLayout& for_layout, std::unique_ptr<Method<T>> its_method)
+      : layout(for_layout), method(std::move(its_method)), number(layout.context, 1) {}
+  // What belongs to a GPU is destroyed with that GPU as the current one.
+  ~Workspace() {
+    const DeviceScope scope(*layout.context);
+    resident_steps.reset(), graph_steps.reset();
+  }
+  const WorkspaceLayout layout;
+  const std::unique_ptr<Method<T>> method;
+  Vector<T> number;  // one entry, in the space of the solve; norms are left there
+  // Made when first used. They refer to `method`, so they are destroyed before it.
+  std::unique_ptr<Steps<T>> graph_steps, resident_steps;
 };
 
-// For the solve that begins: the steps of the solve before with what can still be used of them, or new ones.
-// Called before method.prepare(), which may move vectors that a kept graph knows. `system` outlives the
-// solve. CUDA builds only: device_steps.cu.
+// The workspace's graph steps, made ready for a solve of `system`, which outlives the solve. The graph of the
+// solve before is used again where it fits. CUDA builds only: device_steps.cu.
 template <class T>
-std::unique_ptr<Steps<T>> device_steps_for(std::unique_ptr<Steps<T>> before, Method<T>& method,
-                                           const System<T>& system);
+Steps<T>& graph_steps_for(Workspace<T>& workspace, const System<T>& system);
 
-// The same for steps of cg in one kernel that stays on the device and keeps the matrix there. False, and
-// why_not says the reason, where method, operator or size do not allow it; `kept` is not to be used then.
-// Waits for the device the first time it sees a pattern. resident_steps.cu.
+// The same for steps of cg in one kernel that stays on the device and keeps the matrix there. Null, and
+// why_not gives the reason, where method, operator or size do not allow that kernel. Waits for the device
+// when it sees a matrix for the first time. resident_steps.cu.
 template <class T>
-bool resident_steps_for(std::unique_ptr<Steps<T>>& kept, Method<T>& method, const System<T>& system,
-                        std::string& why_not);
+Steps<T>* resident_steps_for(Workspace<T>& workspace, const System<T>& system, std::string& why_not);
 
 }  // namespace protean::detail

@@ -45,10 +45,33 @@ void check(cusparseStatus_t status, const char* call, std::source_location where
 
 namespace {
 
+// The calling thread's current GPU. Asking for it costs less than setting it.
+void set_current(int ordinal) noexcept {
+  int current = -1;
+  if (cudaGetDevice(&current) != cudaSuccess || current != ordinal) (void)cudaSetDevice(ordinal);
+}
+
+// The caller's current GPU is restored at the end.
+struct RestoredDevice {
+  int ordinal = -1;
+  RestoredDevice() noexcept {
+    if (cudaGetDevice(&ordinal) != cudaSuccess) {
+      (void)cudaGetLastError();
+      ordinal = -1;
+    }
+  }
+  ~RestoredDevice() {
+    if (ordinal >= 0) set_current(ordinal);
+  }
+  RestoredDevice(const RestoredDevice&) = delete;
+  RestoredDevice& operator=(const RestoredDevice&) = delete;
+};
+
 void destroy(DeviceState* state) {
   if (!state) return;
+  const RestoredDevice restored;
   if (state->behind) {
-    state->behind->pool = nullptr;  // it is the one below
+    state->behind->pool = nullptr;  // it shares the pool that is destroyed below
     destroy(state->behind);
   }
   (void)cudaSetDevice(state->ordinal);
@@ -118,13 +141,24 @@ cusparseHandle_t cusparse(const Context& context) {
 
 namespace detail {
 
+void make_current(const DeviceState& state) noexcept { device::set_current(state.ordinal); }
+int DeviceScope::enter(const Context& context) noexcept {
+  int before = -1;
+  if (cudaGetDevice(&before) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return -1;
+  }
+  (void)context.device_state();
+  return before;
+}
+void DeviceScope::restore(int ordinal) noexcept { device::set_current(ordinal); }
+
 DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel) {
   DeviceState& ahead = context.device_state();
   while (!ahead.behind_in_use.try_lock_for(std::chrono::milliseconds(5)))
     if (cancel.load(std::memory_order_relaxed))
       throw Cancelled("background work was asked to end while it waited for other background work");
   try {
-    PROTEAN_CUDA_CHECK(cudaSetDevice(ahead.ordinal));
     if (!ahead.behind) {
       std::unique_ptr<DeviceState, void (*)(DeviceState*)> made(new DeviceState, [](DeviceState* state) {
         state->pool = nullptr;
@@ -168,6 +202,7 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   if (ordinal < 0 || ordinal >= count)
     throw BadArgument("GPU " + std::to_string(ordinal) + " was asked for; there are " +
                       std::to_string(count) + ", counted from 0");
+  const device::RestoredDevice restored;
   std::shared_ptr<Context> context(new Context(Space::device, 1));
   context->options_.deterministic = options.deterministic;
   context->device_ = {new DeviceState, device::destroy};
@@ -192,6 +227,7 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
 }
 
 void Context::synchronize() const {
+  const detail::DeviceScope scope(*this);
   if (space_ == Space::device && !simulated_)
     PROTEAN_CUDA_CHECK(cudaStreamSynchronize(device_state().stream));
 }
@@ -199,8 +235,8 @@ void Context::synchronize() const {
 namespace device {
 
 std::size_t free_bytes(const Context& context) {
+  const detail::DeviceScope scope(context);
   const DeviceState& state = context.device_state();
-  PROTEAN_CUDA_CHECK(cudaSetDevice(state.ordinal));
   std::size_t free = 0, total = 0, reserved = 0, used = 0;
   PROTEAN_CUDA_CHECK(cudaMemGetInfo(&free, &total));
   // What the pool keeps for the next buffer is free, too.
@@ -214,8 +250,8 @@ std::size_t free_bytes(const Context& context) {
 namespace detail {
 
 void* allocate_device(const Context& context, std::size_t bytes) {
+  const DeviceScope scope(context);
   const DeviceState& state = context.device_state();
-  PROTEAN_CUDA_CHECK(cudaSetDevice(state.ordinal));
   void* data = nullptr;
   const cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, state.pool, state.stream);
   if (status == cudaErrorMemoryAllocation) {
@@ -231,10 +267,12 @@ void* allocate_device(const Context& context, std::size_t bytes) {
 }
 
 void deallocate_device(const Context& context, void* data) noexcept {
+  const DeviceScope scope(context);
   (void)cudaFreeAsync(data, context.device_state().stream);
 }
 
 std::size_t allocated_on_device(const Context& context) {
+  const DeviceScope scope(context);
   const DeviceState& state = context.device_state();
   PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
   std::size_t used = 0;
@@ -245,6 +283,7 @@ std::size_t allocated_on_device(const Context& context) {
 void require_device_memory(const Context& context, const void* data, std::string_view what) {
   if (context.space() != Space::device || !data) return;
   if (context.simulated()) return require_simulated_memory(context, data, what);
+  const DeviceScope scope(context);
   const int ordinal = context.device_state().ordinal;
   cudaPointerAttributes attributes;
   device::check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes");

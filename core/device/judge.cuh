@@ -11,7 +11,7 @@ namespace protean::device {
 // In device memory, copied to the host after each graph of steps.
 struct Judgement {
   static constexpr int most_steps = 256, most_guards = 4;
-  int turn;                       // which of two copies is next
+  int next_copy;                  // 0 or 1: where the next graph writes its copy
   int ended;                      // not 0: the run has ended
   int steps;                      // done in this graph
   long long left;                 // before the iteration limit
@@ -35,28 +35,30 @@ struct Judge {
   Judgement* judgement;
   int* stop;  // stop[k] is not 0 when step k is not to be done
 
-  // What one lane of the judging warp needs from memory.
+  // What one lane of the judging warp needs from memory. stored(where): whether memory holds that scalar
+  // already; where it does not, nothing is loaded, and newest() below has the number.
   struct Loaded {
     const T* where = nullptr;  // of its part of a guard
     T number{}, squared{};
     double goal, limit;
     long long left;
   };
-  __device__ Loaded load() const {
+  template <class Stored>
+  __device__ Loaded load(Stored stored) const {
     Loaded loaded;
     const int mine = threadIdx.x % 32 / 3, part = threadIdx.x % 32 % 3;
     if (mine < guards) {
       const Guard& g = guard[mine];
       loaded.where = part == 0 ? g.value : part == 1 ? g.scale_a : g.scale_b;
     }
-    if (loaded.where) loaded.number = *loaded.where;
-    loaded.squared = *residual_squared;
+    if (loaded.where && stored(loaded.where)) loaded.number = *loaded.where;
+    if (stored(residual_squared)) loaded.squared = *residual_squared;
     loaded.goal = judgement->goal, loaded.limit = judgement->limit, loaded.left = judgement->left - 1;
     return loaded;
   }
 
-  // By a whole warp, whose stop[step] is 0. newest(where, number) is what is to be found at `where`, where
-  // load() found `number`.
+  // By a whole warp, where stop[step] is 0. newest(where, number) is the scalar that belongs at `where`, for
+  // which load() returned `number`.
   template <class Newest>
   __device__ void operator()(const Loaded& loaded, Newest newest) const {
     const int lane = threadIdx.x % 32, mine = lane / 3, part = lane % 3;

@@ -131,6 +131,8 @@ struct OpenSums {
   const T* parts = nullptr;
   T* result = nullptr;
   int count = 0, blocks = 0;
+  // Whether memory holds the scalar at `where` already: it is none of these sums.
+  __device__ bool stored(const T* where) const { return where < result || where >= result + count; }
 };
 
 // What the stream's open sums are; they are closed by the kernel that this is given to.
@@ -157,7 +159,7 @@ class Evaluated {
   T a, b;
 
   __device__ Evaluated(const Scalars<T>& scalars, bool ended) : open_(scalars.open) {
-    // All loads before the first wait.
+    // All loads are issued before the first result is used.
     const T a_top = load(scalars.a.numerator), a_bottom = load(scalars.a.denominator);
     const T b_top = load(scalars.b.numerator), b_bottom = load(scalars.b.denominator);
     if (open_.count == 1) {
@@ -175,7 +177,7 @@ class Evaluated {
     a = value(scalars.a, a_top, a_bottom), b = value(scalars.b, b_top, b_bottom);
   }
 
-  // The scalar at `where`, which held `loaded` before the sums were closed.
+  // The scalar that belongs at `where`; `loaded` is what memory held, unless it is one of the open sums.
   __device__ T operator()(const T* where, T loaded) const {
 #pragma unroll
     for (int s = 0; s < OpenSums<T>::most; ++s)
@@ -184,7 +186,8 @@ class Evaluated {
   }
 
  private:
-  __device__ static T load(const T* where) { return where ? *where : T(1); }
+  // The first block stores open sums while others evaluate scalars, so nobody loads these.
+  __device__ T load(const T* where) const { return where && open_.stored(where) ? *where : T(1); }
   // Coefficient::value()
   __device__ T value(const Coefficient<T>& c, T top, T bottom) const {
     top = (*this)(c.numerator, top), bottom = (*this)(c.denominator, bottom);
@@ -233,7 +236,7 @@ __global__ void __launch_bounds__(block_size, resident_threads / block_size)
   constexpr unsigned riders = std::is_same_v<Rider, Nobody> ? 0 : 1;
   if constexpr (riders > 0) {
     if (blockIdx.x == 0) {
-      const auto loaded = rider.load();
+      const auto loaded = rider.load([&](const T* where) { return scalars.open.stored(where); });
       const Evaluated<T> values(scalars, ended);
       if (threadIdx.x < 32 && !ended) rider(loaded, values);
       return;

@@ -363,10 +363,12 @@ class BlockStorage : public AssembledMatrix<T> {
   }
 
   CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
     return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
   }
 
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
     block_diagonal<<<blocks_of(d.size), device::block_size, 0, queue()>>>(arrays(), d.size, d.data);
     PROTEAN_CUDA_CHECK(cudaGetLastError());

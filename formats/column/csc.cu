@@ -97,6 +97,7 @@ class CscArrays : public AssembledMatrix<T> {
   }
 
   CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
     const ContextPtr& context = this->context();
     const std::int64_t size = values_.size();
     CsrBuilder<T> builder(context, this->rows(), this->cols(), size, sizeof(P) == 8);
@@ -113,6 +114,7 @@ class CscArrays : public AssembledMatrix<T> {
   }
   std::size_t bytes() const noexcept override { return col_ptr_.bytes() + row_.bytes() + values_.bytes(); }
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
     csc_diagonal<<<blocks_of(d.size, threads), threads, 0, device::stream(*this->context())>>>(
         d.size, col_ptr_.data(), row_.data(), values_.data(), d.data);

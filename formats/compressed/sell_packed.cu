@@ -72,6 +72,7 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
 
   CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
     return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
   }
 
@@ -80,6 +81,7 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
 
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
     packed_diagonal<<<blocks_of(this->rows()), device::block_size, 0, device::stream(*this->context())>>>(
         arrays(), d.size, d.data);

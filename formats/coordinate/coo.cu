@@ -78,6 +78,7 @@ class CooArrays : public AssembledMatrix<T> {
   }
 
   CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
     CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), values_.size());
     if (builder.row_ptr32())
       compress(*this->context(), row_.data(), row_.size(), this->rows(), builder.row_ptr32());
@@ -89,6 +90,7 @@ class CooArrays : public AssembledMatrix<T> {
   }
   std::size_t bytes() const noexcept override { return row_.bytes() + col_.bytes() + values_.bytes(); }
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
     const cudaStream_t stream = device::stream(*this->context());
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(d.data, 0, static_cast<std::size_t>(d.size) * sizeof(T), stream));

@@ -117,6 +117,7 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T>, public 
     const DiagonalArrays<T> a = arrays();
     RowArrays<T> rows;
     rows.kind = RowArrays<T>::Kind::diagonals;
+    rows.version = 1;
     rows.rows = this->rows(), rows.stored = values_.size();
     rows.values = a.values, rows.height = a.height, rows.bit_bytes = a.bit_bytes;
     rows.ptr = a.ptr, rows.off = a.off, rows.entries = a.entries;
@@ -124,10 +125,12 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T>, public 
   }
 
   CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
     return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
   }
 
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
     diagonal_main<<<blocks_of(d.size), device::block_size, 0, queue()>>>(arrays(), d.size, d.data);
     PROTEAN_CUDA_CHECK(cudaGetLastError());

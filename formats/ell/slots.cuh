@@ -235,10 +235,12 @@ template <class T, class Place>
 class SlotStorage : public AssembledMatrix<T> {
  public:
   CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
     return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
   }
 
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
     slot_diagonal<<<blocks_of(this->rows()), device::block_size, 0, queue()>>>(arrays(), d.size, d.data);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
@@ -295,6 +297,7 @@ class SlotDevice : public SlotStorage<T, Place>, public HasApplyDot<T>, public H
     rows.rows = this->rows(), rows.stored = this->col_.size();
     rows.values = a.values, rows.col = a.col, rows.perm = a.perm;
     a.place.describe(rows);
+    rows.version = 1;
     return rows;
   }
 

@@ -238,6 +238,7 @@ class HybDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
 
   CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
     CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), this->nonzeros());
     const auto build = [&](auto* row_ptr) {
       const cudaStream_t stream = device::stream(*this->context());
@@ -263,6 +264,7 @@ class HybDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
            coo_values_.bytes() + tiles_.bytes();
   }
   void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
     hyb_diagonal<<<blocks_of(d.size, threads), threads, 0, device::stream(*this->context())>>>(
         arrays(), d.size, d.data);

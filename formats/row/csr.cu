@@ -210,11 +210,15 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T>, public
   CsrMatrix<T> to_csr() const override { return csr_; }
   std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes(); }
 
-  void diagonal(VectorView<T> d) const override { diagonal_of(*this->context(), csr_, d); }
+  void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
+    diagonal_of(*this->context(), csr_, d);
+  }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
     rows.kind = RowArrays<T>::Kind::csr;
+    rows.version = 1;
     rows.rows = this->rows(), rows.stored = this->nonzeros();
     rows.values = csr_.values, rows.col = csr_.pattern.col;
     rows.row_ptr32 = csr_.pattern.row_ptr.p32, rows.row_ptr64 = csr_.pattern.row_ptr.p64;
@@ -289,7 +293,10 @@ class CsrCusparse final : public AssembledMatrix<T> {
   }
   CsrMatrix<T> to_csr() const override { return csr_; }
   std::size_t bytes() const noexcept override { return csr_.bytes() + (product_ ? product_->bytes() : 0); }
-  void diagonal(VectorView<T> d) const override { diagonal_of(*this->context(), csr_, d); }
+  void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
+    diagonal_of(*this->context(), csr_, d);
+  }
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {

@@ -77,7 +77,10 @@ class CsrCooperative : public AssembledMatrix<T> {
       : AssembledMatrix<T>(request), csr_(request.csr), rule_(fixed_rule(csr_.rows(), csr_.nonzeros())) {}
   CsrMatrix<T> to_csr() const override { return csr_; }
   std::size_t bytes() const noexcept override { return csr_.bytes(); }
-  void diagonal(VectorView<T> d) const override { diagonal_of(*this->context(), csr_, d); }
+  void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
+    diagonal_of(*this->context(), csr_, d);
+  }
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {

@@ -41,6 +41,16 @@ void queue_impossible(CUstream_st* stream) { poison<<<1, 5000, 0, stream>>>(null
 void queue_poison(CUstream_st* stream) { poison<<<1, 1, 0, stream>>>(reinterpret_cast<int*>(64)); }
 void wait_for(CUstream_st* stream) { (void)cudaStreamSynchronize(stream); }
 
+int current_gpu() {
+  int ordinal = -1;
+  (void)cudaGetDevice(&ordinal);
+  return ordinal;
+}
+void set_current_gpu(int ordinal) {
+  if (const cudaError_t status = cudaSetDevice(ordinal); status != cudaSuccess)
+    throw std::runtime_error(cudaGetErrorString(status));
+}
+
 void* take(Kind kind, std::size_t bytes) {
   void* memory = nullptr;
   const cudaError_t status = kind == Kind::pinned    ? cudaMallocHost(&memory, bytes)

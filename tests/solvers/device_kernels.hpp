@@ -16,6 +16,10 @@ void queue_impossible(CUstream_st* stream);
 void queue_poison(CUstream_st* stream);
 void wait_for(CUstream_st* stream);
 
+// The GPU that is the calling thread's current one, as a program that uses CUDA itself sets it.
+int current_gpu();
+void set_current_gpu(int ordinal);
+
 // Memory of other kinds than a buffer's.
 enum class Kind { pinned, managed, plain };  // plain: cudaMalloc's
 void* take(Kind kind, std::size_t bytes);
