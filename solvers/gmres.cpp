@@ -38,6 +38,8 @@ class Gmres final : public Method<T> {
     u_ = Vector<T>(context, n);
     if (preconditioning != WorkspaceLayout::Preconditioning::none) z_ = Vector<T>(context, n);
     numbers_ = Vector<T>(context, GmresScalars<T>::size(scalars_.m));
+    // cuBLAS loads the result of a product before it overwrites it.
+    fill<T>(*context, T(0), numbers_);
     scalars_.data = numbers_.data();
   }
   VectorView<T> scratch() noexcept override { return u_; }

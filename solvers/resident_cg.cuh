@@ -309,7 +309,7 @@ class GridReductions {
     ++number_;
   }
 
-  // Called by all threads when a step has ended: F(k), and the marks of the step before.
+  // Called by all threads before the product of the next step: F(k), and the marks of the step before.
   __device__ void end_step() {
     if (threadIdx.x / 32 < workers_ || gridDim.x == 1) return;
     fence();
@@ -474,11 +474,12 @@ __global__ void __launch_bounds__(ResidentShape::most_threads + ResidentShape::c
   int step = 0;
   do {
     const ResidentPair<T>* const others = task.pairs + std::int64_t{step % pair_sets} * task.rows;
-    if (step > 0 && has_rows) {
+    if (step > 0) {
       // p := z + beta p
-      for (int i = thread; i < positions; i += threads)
+      for (int i = thread; has_rows && i < positions; i += threads)
         p[i] = multiply_add(beta, p[i], task.d ? product(d[i], r[i]) : r[i]);
-      asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");  // without the communicator
+      __syncthreads();
+      reduce.end_step();
     }
     // q := A p, p . q
     T p_q = 0, unused = 0;
@@ -527,7 +528,6 @@ __global__ void __launch_bounds__(ResidentShape::most_threads + ResidentShape::c
         x[i] += alpha * p[i];
       }
     });
-    reduce.end_step();
     old_rr = rr, old_rz = rz;
     rr = r_r, rz = r_z;
     // beta = r.z / old r.z
