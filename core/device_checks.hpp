@@ -1,5 +1,5 @@
-// What is checked where a user's own memory or a user's own device code comes in. Nothing is done for host
-// contexts, where asking the driver would start it. Private.
+// Checks of a user's own memory and a user's own device code, and the scope of the current GPU. Nothing is done
+// for host contexts, because a call to the CUDA driver would start it. Private.
 #pragma once
 #include <string_view>
 
@@ -34,10 +34,10 @@ class DeviceScope {
   int before_ = -1;
 };
 
-// Where work of a device context is queued; null for other contexts.
+// The stream of a device context; null for other contexts.
 CUstream_st* stream_of(const Context& context) noexcept;
 
-// Throws DeviceError, naming `what`, when work that has just been queued by foreign code was refused.
+// Throws DeviceError, naming `what`, if work that a user's code has just queued was refused.
 void check_queued(const Context& context, std::string_view what);
 
 }  // namespace protean::detail

@@ -1,7 +1,7 @@
-// A device without a GPU, for tests: memory that the host may not touch, under a context in device space. The
-// library has none of its own and neither problem files nor Context::device() lead to one; tests derive
-// theirs (tests/support/fake_device.hpp). Vector operations, copies and the scalars of GMRES then run as on
-// the host while the memory is open, and everything else that touches it is found. Private.
+// A device without a GPU, for tests: memory that the host must not touch, and a context in device space that
+// uses it. The library contains no such device, and neither problem files nor Context::device() can create one;
+// tests derive their own (tests/support/fake_device.hpp). Vector operations, copies and the scalars of GMRES run
+// as on the host while the memory is open. Any other access to the memory is an error that is found. Private.
 #pragma once
 #include <cstddef>
 #include <initializer_list>
@@ -17,21 +17,21 @@ class SimulatedDevice {
   virtual ~SimulatedDevice() = default;
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
-  // Bytes of buffers that are held.
+  // Bytes of all buffers that are allocated.
   virtual std::size_t held() const noexcept = 0;
-  // True for an address in memory that is held.
+  // True for an address in an allocated buffer.
   virtual bool owns(const void* data) const noexcept = 0;
-  // Between the two, which nest, the device works and its memory may be touched.
+  // Between open() and close() the device works, and its memory may be accessed. Calls may be nested.
   virtual void open() noexcept = 0;
   virtual void close() noexcept = 0;
 };
 
-// A context over this device. In space host it is one whose buffers lie in the device's memory: what computes
-// inside the device.
+// A context that uses this device. With space host, its buffers lie in the device's memory: it is for code that
+// computes inside the device.
 ContextPtr simulated_context(std::shared_ptr<SimulatedDevice> device, Space space = Space::device);
 
-// The device of a simulated context is open while this lives; nothing for other contexts. Throws WrongSpace
-// when one of the addresses given to a context in device space, null ones excepted, is not the device's.
+// Keeps the device of a simulated context open while this exists. Does nothing for other contexts. Throws
+// WrongSpace if the context is in device space and one of the addresses, except null, is not in its memory.
 class DeviceWork {
  public:
   explicit DeviceWork(const Context& context, std::initializer_list<const void*> addresses = {})
@@ -49,7 +49,7 @@ class DeviceWork {
   SimulatedDevice* device_;
 };
 
-// Throws WrongSpace, naming `what`, where the context's device is simulated and `data` is not null nor its
+// Throws WrongSpace, naming `what`, if the context's device is simulated and `data` is neither null nor in its
 // memory.
 void require_simulated_memory(const Context& context, const void* data, std::string_view what);
 

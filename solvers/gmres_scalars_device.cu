@@ -1,5 +1,5 @@
-// The same functions as on the host, by one thread of the device: they are short, and what they need lies
-// there.
+// The functions of the host, executed by one thread of the device: they are short, and their data is in device
+// memory.
 #include "core/device/kernel_tools.cuh"
 #include "solvers/gmres_scalars_device.hpp"
 

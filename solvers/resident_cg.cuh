@@ -49,10 +49,10 @@
 
 namespace protean::detail {
 
-// Views of RowArrays by kind:
-//   int row(p), int width(p)       the row at position p; how many entries it has, holes among them
-//   RowEntry get(p, k)             one of them
-//   std::int64_t before(p)         slots of the positions before p, with padding
+// Views of RowArrays, one for each kind:
+//   int row(p), int width(p)       the row at position p; the number of its entries, with holes
+//   RowEntry get(p, k)             entry k of that row
+//   std::int64_t before(p)         number of slots of the positions before p, with padding
 template <class T>
 struct RowEntry {
   int col;  // -1: a hole
@@ -83,7 +83,7 @@ struct SliceView {
   __device__ std::int64_t base(int p) const {
     return a.slice_ptr ? __ldg(a.slice_ptr + (p >> a.shift)) + (p & ((1 << a.shift) - 1)) : p;
   }
-  // Without padding, which repeats the last column.
+  // Without padding. Padding repeats the last column.
   __device__ int width(int p) const {
     const int count = slots(p);
     if (count == 0) return 0;
@@ -132,7 +132,7 @@ struct DiagonalView {
 // How the rows lie in shared memory. Block b has positions first[b] .. first[b + 1] - 1. `lanes` neighbouring
 // threads share a row; the rows of a warp are a chunk, whose slot j of all lanes is contiguous.
 struct ResidentShape {
-  static constexpr int most_threads = 512, communicator = 32;  // with rows, and those of one warp more
+  static constexpr int most_threads = 512, communicator = 32;  // threads with rows; threads of one more warp
   int blocks = 1, threads = most_threads, lanes = 1;
   int positions = 0, slots = 0, chunks = 0;  // of the block with the most
   bool diagonal = false, permuted = false;
@@ -159,8 +159,8 @@ __device__ inline int chunk_width(const Rows& a, int first, int last, int lanes,
   return width;
 }
 
-// Cuts the positions into parts of the same bytes in shared memory, and says what is needed. A block each.
-// place_of: where rows are permuted, receives the position of each.
+// Divides the positions into parts that need the same number of bytes of shared memory, and computes the needs.
+// One block for each part. place_of: null, or receives the position of each row.
 template <class Rows>
 __global__ void plan_resident(Rows a, int rows, int lanes, int slot_bytes, int row_bytes, int* first,
                               int* place_of, ResidentNeeds* needs) {
@@ -209,12 +209,12 @@ template <class T>
 struct ResidentTask {
   ResidentShape shape;
   const int *first, *place_of;  // place_of: null where rows are not permuted
-  T *x, *r, *p;                 // in and out, as CgState says
+  T *x, *r, *p;                 // in and out, as described at CgState
   const T* d;                   // null: no preconditioner
   T* scalars;                   // of CgState
   int phase;                    // which pair of scalars r and p belong to
   int rows;
-  int steps;               // most of them in this launch, up to Judgement::most_steps
+  int steps;               // at most this many in this launch; up to Judgement::most_steps
   ResidentPair<T>* pairs;  // pair_sets sets of one for each position
   // Slots of the sums, all absent. This launch marks those of the next launch absent.
   ResidentPair<T>*sums, *next_sums;

@@ -21,7 +21,7 @@ static_assert(most_steps <= Judgement::most_steps);
 // would wait for one, and the kernel is refused.
 constexpr unsigned long long many_slots = 32, most_slots = 512;
 
-// f(view) of the view that fits.
+// Calls f with the view of the rows' kind.
 template <class T, class F>
 void with_view(const RowArrays<T>& rows, F&& f) {
   switch (rows.kind) {

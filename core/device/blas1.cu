@@ -6,7 +6,8 @@
 
 namespace protean::device {
 
-// Each operation is one launch: what element i loads and, given the values of the coefficients, stores.
+// Each operation is one launch. It is written as a function of i that loads what element i needs and returns a
+// function of the coefficients' values that computes and stores.
 
 template <class T>
 void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
@@ -73,7 +74,7 @@ void reciprocal(const Context& context, VectorView<T> d, T* result) {
 template <class T>
 __global__ void __launch_bounds__(block_size)
     max_abs_kernel(std::int64_t n, const T* x, T* result, const int* stop) {
-  // One block: used once a solve, not in its loop.
+  // One block is enough: a solve calls this once, outside of its loop.
   if (stopped(stop)) return;
   T largest = 0;
   const auto larger = [](T a, T b) { return a != a || !(b <= a) ? (a != a ? a : b) : a; };  // NaN stays
@@ -249,7 +250,7 @@ void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const 
 
 namespace {
 
-// Scalars given by value, for the calls inside.
+// While this exists, the handle reads scalars from host memory.
 class HostScalars {
  public:
   explicit HostScalars(cublasHandle_t handle) : handle_(handle) {

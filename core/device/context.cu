@@ -18,7 +18,7 @@ namespace device {
 void check(cudaError_t status, const char* call, std::source_location where) {
   if (status == cudaSuccess) return;
   const std::string text = std::string(call) + ": " + cudaGetErrorString(status);
-  (void)cudaGetLastError();  // a sticky error stays, any other is cleared for the next call
+  (void)cudaGetLastError();  // clears the error for the next call, unless it is a sticky one
   if (status == cudaErrorMemoryAllocation) throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
     throw NotAvailable(
@@ -90,14 +90,14 @@ void destroy(DeviceState* state) {
   delete state;
 }
 
-// Only asked about.
+// Never launched. Its attributes show what this program was compiled for.
 __global__ void compiled_for() {}
 
-// Stream, handles and workspace of a state whose device and pool are set.
+// Makes the stream and the workspace of a state that has its GPU and its pool.
 void complete(DeviceState& state, int priority) {
   PROTEAN_CUDA_CHECK(cudaStreamCreateWithPriority(&state.stream, cudaStreamNonBlocking, priority));
   detail::about_to_allocate(Space::device, sizeof(double) * DeviceState::max_blocks * DeviceState::max_sums);
-  // From the pool: cudaMalloc() might wait for a solve that runs beside.
+  // From the pool, because cudaMalloc() might wait for a solve that runs at the same time.
   const auto allocate = [&](std::size_t bytes) {
     void* memory = nullptr;
     PROTEAN_CUDA_CHECK(cudaMallocFromPoolAsync(&memory, bytes, state.pool, state.stream));
@@ -123,7 +123,7 @@ void make_cusparse(DeviceState& state) {
   PROTEAN_CUDA_CHECK(cusparseSetStream(state.cusparse, state.stream));
 }
 
-// Of streams: the solve goes before background work.
+// Of streams. A solve has a higher priority than background work.
 struct Priorities {
   int lowest = 0, highest = 0;
   Priorities() { PROTEAN_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest)); }
@@ -216,7 +216,7 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = ordinal;
   PROTEAN_CUDA_CHECK(cudaMemPoolCreate(&state.pool, &properties));
-  // Freed memory is kept for the next buffer instead of being given back at each synchronisation.
+  // The pool keeps freed memory for the next buffer. By default it would free it at each synchronisation.
   unsigned long long keep = ~0ull;
   PROTEAN_CUDA_CHECK(cudaMemPoolSetAttribute(state.pool, cudaMemPoolAttrReleaseThreshold, &keep));
   device::complete(state, device::Priorities().highest);
@@ -239,7 +239,7 @@ std::size_t free_bytes(const Context& context) {
   const DeviceState& state = context.device_state();
   std::size_t free = 0, total = 0, reserved = 0, used = 0;
   PROTEAN_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  // What the pool keeps for the next buffer is free, too.
+  // Memory that the pool keeps for the next buffer is free as well.
   PROTEAN_CUDA_CHECK(cudaMemPoolGetAttribute(state.pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
   PROTEAN_CUDA_CHECK(cudaMemPoolGetAttribute(state.pool, cudaMemPoolAttrUsedMemCurrent, &used));
   return free + (reserved > used ? reserved - used : 0);

@@ -1,5 +1,5 @@
-// Copies between host and device memory, by name only. Pageable host memory goes through pinned pieces that
-// are filled by the host's threads while others are on their way.
+// Copies between host and device memory. Pageable host memory is copied through pinned pieces: threads of the
+// host fill one piece while others are being transferred.
 #include <algorithm>
 #include <cstring>
 
@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::size_t piece_bytes = DeviceState::staging_bytes, piece_count = DeviceState::staging_pieces;
 
-// More do not copy faster, and take longer to meet.
+// More threads do not copy faster, and starting them takes longer.
 constexpr int most_threads = 8;
 
-// The pinned pieces of a context, made when first needed.
+// The pinned pieces of a context, allocated by the first copy that needs them.
 DeviceState::Staging* staging(DeviceState& state) {
   for (DeviceState::Staging& piece : state.staging) {
     if (!piece.data) detail::about_to_allocate(Space::host, piece_bytes);
@@ -82,8 +82,7 @@ void copy_out(const Context& context, void* to, const void* from, std::size_t by
   const std::size_t number = (bytes + piece_bytes - 1) / piece_bytes;
   for (std::size_t k = 0; k + 1 < piece_count && k < number; ++k) send(k);
   for (std::size_t k = 0; k < number; ++k) {
-    if (k + piece_count - 1 < number)
-      send(k + piece_count - 1);  // into the piece that was emptied one turn ago
+    if (k + piece_count - 1 < number) send(k + piece_count - 1);  // the piece was emptied in the step before
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(pieces[k % piece_count].done));
     host_copy(static_cast<char*>(to) + k * piece_bytes, pieces[k % piece_count].data, count(k));
   }

@@ -7,13 +7,13 @@
 
 namespace protean::device {
 
-// Host to device and back: return when the host memory may be used again. Throw DeviceError.
+// Host to device, and device to host. They return when the host memory may be used again. Throw DeviceError.
 void copy_in(const Context& context, void* to, const void* from, std::size_t bytes);
 void copy_out(const Context& context, void* to, const void* from, std::size_t bytes);
 // Within device memory; asynchronous.
 void copy_within(const Context& context, void* to, const void* from, std::size_t bytes);
 
-// What cudaMalloc and the context's own pool could still give.
+// Bytes that can still be allocated: free memory of the GPU and unused memory of the context's pool.
 std::size_t free_bytes(const Context& context);
 
 }  // namespace protean::device

@@ -1,4 +1,4 @@
-// Indices that count from 1, turned into such that count from 0.
+// Converts indices that count from 1 into indices that count from 0.
 #include "core/device/kernel_tools.cuh"
 
 namespace protean::device {

@@ -1,6 +1,6 @@
-// The tests that end a run of recorded steps, applied on the device: after each step one warp reads the
-// step's scalars and, when one of them ends the run, sets the flags at which the kernels of later steps
-// return at once.
+// The tests that end a run of recorded steps, applied on the device. After each step one warp reads the step's
+// scalars. If one of them ends the run, the warp sets the flags of the later steps, and their kernels return at
+// once.
 #pragma once
 #include <cmath>
 
@@ -23,7 +23,7 @@ struct Judgement {
 // Step `step` of a graph of `steps`.
 template <class T>
 struct Judge {
-  // A value that must be positive, or not be zero: |value| > factor * sqrt(scale_a) sqrt(scale_b).
+  // A value that must be positive, or must not be zero: |value| > factor * sqrt(scale_a) sqrt(scale_b).
   struct Guard {
     const T *value, *scale_a, *scale_b;
     double factor;
@@ -33,7 +33,7 @@ struct Judge {
   int guards, step, steps;
   Guard guard[Judgement::most_guards];
   Judgement* judgement;
-  int* stop;  // stop[k] is not 0 when step k is not to be done
+  int* stop;  // stop[k] is not 0 if step k must not be computed
 
   // What one lane of the judging warp needs from memory. stored(where): whether memory holds that scalar
   // already; where it does not, nothing is loaded, and newest() below has the number.

@@ -1,4 +1,4 @@
-// What device kernels have in common: lanes, block sums, and reductions finished in the same launch.
+// Parts that device kernels share: sums over lanes and blocks, and reductions that end in the same launch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,9 +17,10 @@ constexpr int block_size = 256, reduce_size = 512;
 // Threads that a processor holds of the kernels of each() and reduce().
 constexpr int resident_threads = 1024;
 
-// The first thing in every kernel that launch() starts: what came before it on the stream is done and can be
-// read from here on, and the next kernel may take its place on the device and wait there in its turn. So at
-// most two kernels overlap, and only where neither reads nor writes.
+// The first call in every kernel that launch() starts. When it returns, the work before this kernel on the
+// stream is done and its results can be read. From then on blocks of the next kernel may be placed on the
+// device, where they wait in this call. So at most two kernels overlap, and the second one neither reads nor
+// writes meanwhile.
 __device__ inline void wait_for_stream() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -33,8 +34,8 @@ __device__ inline bool stopped(const int* stop) {
   return stop && *stop;
 }
 
-// Launches a kernel whose every thread begins with stopped() or wait_for_stream(). Where
-// DeviceState::overlap is set it is brought to the device while the kernel before it still runs.
+// Launches a kernel in which every thread begins with stopped() or wait_for_stream(). If DeviceState::overlap
+// is set, its blocks may be placed on the device while the kernel before still runs.
 template <class... Parameters, class... Arguments>
 void launch(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
             Arguments&&... arguments) {
@@ -57,12 +58,12 @@ __device__ inline T sum_lanes(T value) {
   return value;
 }
 
-// The sum over a block of N values a thread, in every thread. Every thread of the block takes part.
+// The sums of N values over the threads of a block, in every thread. Every thread of the block takes part.
 template <int N, class T>
 __device__ inline void sum_block(T (&sums)[N]) {
   __shared__ T warps[N][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = (blockDim.x + 31) / 32;
-  __syncthreads();  // a call before may still read `warps`
+  __syncthreads();  // threads may still read `warps` in the call before
 #pragma unroll
   for (int s = 0; s < N; ++s) {
     sums[s] = sum_lanes(sums[s]);
@@ -74,7 +75,7 @@ __device__ inline void sum_block(T (&sums)[N]) {
 }
 
 // The sum of `blocks` blocks' parts, in every thread; parts[s * blocks + b] is block b's part of sum s. The
-// order is that of the blocks, dealt to the threads in turn: the same in every run.
+// order of additions depends on `blocks` and blockDim.x only, so it is the same in every run.
 template <int N, class T>
 __device__ inline void sum_parts(const T* parts, int blocks, T (&sums)[N]) {
 #pragma unroll
@@ -94,9 +95,9 @@ struct Sums {
   T* result = nullptr;
 };
 
-// Ends a kernel that reduces: every thread brings N partial sums. With `arrived`, the last block to arrive
-// adds the blocks' sums into result[0..N-1], and `arrived` is 0 again afterwards; without it they are left
-// for the next kernel to add (DeviceState::open). At most DeviceState::max_blocks blocks and max_sums sums.
+// The end of a kernel that reduces. Every thread has N partial sums. With `arrived`, the last block that arrives
+// adds the sums of all blocks into result[0..N-1] and sets `arrived` back to 0. Without it the next kernel adds
+// them (DeviceState::open). At most DeviceState::max_blocks blocks and max_sums sums.
 template <int N, class T>
 __device__ inline void finish_reduction(T (&sums)[N], double* workspace, unsigned* arrived, T* result) {
   static_assert(N <= DeviceState::max_sums);
@@ -123,8 +124,8 @@ __device__ inline void finish_reduction(T (&sums)[N], double* workspace, unsigne
   }
 }
 
-// Sums that the kernel before has left in parts, as a kernel gets them: it adds them up in every block and
-// its first block stores them where they belong.
+// Sums of which the kernel before has stored the parts only. The kernel that gets them adds the parts in every
+// block, and its first block stores the results.
 template <class T>
 struct OpenSums {
   static constexpr int most = DeviceState::OpenSums::most;
@@ -135,7 +136,7 @@ struct OpenSums {
   __device__ bool stored(const T* where) const { return where < result || where >= result + count; }
 };
 
-// What the stream's open sums are; they are closed by the kernel that this is given to.
+// The open sums of the stream. The kernel that gets them must close them.
 template <class T>
 OpenSums<T> take_open_sums(const Context& context) {
   DeviceState::OpenSums& open = context.device_state().open;
@@ -145,14 +146,14 @@ OpenSums<T> take_open_sums(const Context& context) {
   return taken;
 }
 
-// Two coefficients for a kernel whose sums-to-be-closed count as stored already.
+// Two coefficients, and the open sums that they may refer to.
 template <class T>
 struct Scalars {
   Coefficient<T> a, b;
   OpenSums<T> open;
 };
 
-// Scalars in a kernel. All threads of the block take part in making it.
+// The values of Scalars in a kernel. All threads of the block take part in the construction.
 template <class T>
 class Evaluated {
  public:
@@ -207,9 +208,9 @@ inline int blocks_for(const DeviceState& state, std::int64_t items, int threads 
   return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
-// Calls use(body(i)) for block `block` of `blocks`' share of 0..n-1, n > 0. body(i) loads what element i
-// needs and returns what is to be done with it, so that loads do not wait for stores; those of the first
-// element do not even wait for meanwhile(), which says whether to go on.
+// Calls use(body(i)) for the part of 0..n-1 that belongs to block `block` of `blocks`; n > 0. body(i) loads what
+// element i needs and returns a function that computes and stores, so loads do not wait for stores. The loads
+// of the first element do not wait for meanwhile() either, which returns whether to continue.
 template <class Body, class Meanwhile, class Use>
 __device__ inline void for_share(std::int64_t n, unsigned block, unsigned blocks, const Body& body,
                                  Meanwhile meanwhile, Use use) {
@@ -228,7 +229,7 @@ __device__ inline void for_share(std::int64_t n, unsigned block, unsigned blocks
 
 struct Nobody {};
 
-// Rider: Nobody, or a Judge, for whom the grid has one block more, the first.
+// Rider: Nobody, or a Judge, which the first block runs; the grid then has one block more.
 template <class T, class Body, class Rider>
 __global__ void __launch_bounds__(block_size, resident_threads / block_size)
     each_kernel(std::int64_t n, Scalars<T> scalars, Body body, const int* stop, Rider rider) {
@@ -253,7 +254,7 @@ __global__ void __launch_bounds__(block_size, resident_threads / block_size)
       [&](const auto& element) { element(a, b); });
 }
 
-// body(i)(a, b) for i in 0..n-1, where a and b are the values of two coefficients. body(i) only loads.
+// Computes body(i)(a, b) for i in 0..n-1, where a and b are the values of two coefficients. body(i) only loads.
 template <class T, class Body>
 void each(const Context& context, std::int64_t n, Coefficient<T> a, Coefficient<T> b, Body body) {
   if (n == 0) return;
@@ -262,19 +263,19 @@ void each(const Context& context, std::int64_t n, Coefficient<T> a, Coefficient<
          Scalars<T>{a, b, take_open_sums<T>(context)}, body, state.stop, Nobody());
 }
 
-// The same, and beside it the judge that waits for a step's scalars (DeviceState::judge), if there is one.
+// The same, and in the same launch the judge of the step (DeviceState::judge), if one is set.
 template <class T, class Body>
 void each_and_judge(const Context& context, std::int64_t n, Coefficient<T> a, Coefficient<T> b, Body body) {
   DeviceState& state = context.device_state();
   if (n == 0 || !state.judge) return each(context, n, a, b, body);
   const auto* judge = static_cast<const Judge<T>*>(std::exchange(state.judge, nullptr));
-  // No block of the grid has to wait for another to end.
+  // All blocks are on the device at the same time.
   const int blocks = std::min(blocks_for(state, n), state.processors * (resident_threads / block_size) - 1);
   launch(state, each_kernel<T, Body, Judge<T>>, 1 + blocks, block_size, n,
          Scalars<T>{a, b, take_open_sums<T>(context)}, body, state.stop, *judge);
 }
 
-// Ends what the kernel before has left open, in a launch of its own.
+// Closes open sums in a launch of its own.
 template <class T>
 __global__ void close_kernel(Scalars<T> scalars, const int* stop) {
   const bool ended = stopped(stop);
@@ -287,13 +288,13 @@ void close_sums(const Context& context) {
   if (open.count > 0) launch(state, close_kernel<T>, 1, block_size, Scalars<T>{{}, {}, open}, state.stop);
 }
 
-// Where a kernel of `blocks` blocks that ends in finish_reduction<N> leaves its sums so that they get to
-// result[0..N-1]: at once or, while DeviceState::leave_open is set, in the next kernel.
+// The arguments of finish_reduction<N> in a kernel of `blocks` blocks whose sums belong into result[0..N-1]. The
+// kernel stores them itself or, while DeviceState::leave_open is set, the next kernel does.
 template <int N, class T>
 Sums<T> sums_into(const Context& context, std::int64_t blocks, T* result) {
   DeviceState& state = context.device_state();
   if (!state.leave_open || N > OpenSums<T>::most) return {state.partials, state.arrived, result};
-  // Nobody has needed those of the kernel before.
+  // No operation has closed those of the kernel before yet.
   if (state.open.count > 0) close_sums<T>(context);
   // The next kernel reads these parts while it writes its own.
   std::swap(state.partials, state.other_partials);
@@ -318,8 +319,8 @@ __global__ void __launch_bounds__(reduce_size, resident_threads / reduce_size)
   finish_reduction<N>(sums, out.parts, out.arrived, out.result);
 }
 
-// body(i)(a, b, sums) for i in 0..n-1, which adds to sums[0..N-1]. The totals go to result[0..N-1]. body(i)
-// only loads.
+// Computes body(i)(a, b, sums) for i in 0..n-1, which adds to sums[0..N-1]. The totals are stored in
+// result[0..N-1]. body(i) only loads.
 template <int N, class T, class Body>
 void reduce(const Context& context, std::int64_t n, Coefficient<T> a, Coefficient<T> b, Body body,
             T* result) {
@@ -328,8 +329,8 @@ void reduce(const Context& context, std::int64_t n, Coefficient<T> a, Coefficien
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(result, 0, N * sizeof(T), state.stream));
     return;
   }
-  // Few, large blocks, since each brings a part to be added up; smaller ones where not every processor would
-  // have one.
+  // Few, large blocks, because the partial sums of all blocks must be added up. Smaller blocks if there would
+  // be fewer blocks than processors.
   int threads = reduce_size;
   while (threads > block_size && n < std::int64_t{threads} * state.processors) threads /= 2;
   const int blocks = blocks_for(state, n, threads);

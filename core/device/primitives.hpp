@@ -30,12 +30,12 @@ class Scratch {
   std::int64_t size_ = 0;
 };
 
-// data[i] := data[0] + ... + data[i-1]. To turn n lengths into n + 1 pointers give size n + 1: the last item
-// is read but adds to nothing.
+// data[i] := data[0] + ... + data[i-1]. To convert n lengths into n + 1 pointers give size n + 1. The last item
+// is read, but its value has no effect.
 void exclusive_scan(const Context& context, std::int32_t* data, std::int64_t size);
 void exclusive_scan(const Context& context, std::int64_t* data, std::int64_t size);
 
-// Sorts pairs by the lowest `bits` bits of their keys, ascending and stable. What is above these bits is 0.
+// Sorts pairs by the lowest `bits` bits of their keys, ascending and stable. All higher bits must be 0.
 void sort_pairs(const Context& context, std::uint32_t* keys, std::int32_t* items, std::int64_t size,
                 int bits);
 void sort_pairs(const Context& context, std::uint64_t* keys, std::int32_t* items, std::int64_t size,

@@ -20,17 +20,17 @@ struct DeviceState {
   cublasHandle_t cublas = nullptr;
   cusparseHandle_t cusparse = nullptr;
 
-  // Workspace of reductions: partial sums of up to max_blocks blocks, and the count of blocks that are done.
-  // One is enough, since the work of a stream runs in order; other_partials takes turns with it while sums
-  // are left open.
+  // Workspace of reductions: partial sums of up to max_blocks blocks, and the number of blocks that are done.
+  // One workspace is enough, because the work of a stream runs in order. While sums are left open, partials and
+  // other_partials are used alternately.
   static constexpr int max_blocks = 4096, max_sums = 8;
   double *partials = nullptr, *other_partials = nullptr;
   unsigned* arrived = nullptr;
 
   // The last block of a reduction waits for all others, which costs as much as a small kernel. While
-  // leave_open is set, reductions of up to OpenSums::most sums end with their blocks' parts, and the vector
-  // operation that comes next adds them up in each of its blocks (kernel_tools.cuh). Set it only where
-  // nothing but Coefficients of vector operations reads the results.
+  // leave_open is set, a reduction of up to OpenSums::most sums only stores the partial sums of its blocks, and
+  // the next vector operation adds them up in each of its blocks (kernel_tools.cuh). Set it only where the
+  // results are read by Coefficients of vector operations and by nothing else.
   struct OpenSums {
     static constexpr int most = 2;
     const double* parts = nullptr;
@@ -39,28 +39,28 @@ struct DeviceState {
   } open;
   bool leave_open = false;
 
-  // A device::Judge<T> that waits for the last operation of a step to take it along (device::each_and_judge).
+  // A device::Judge<T> that the last operation of the step shall run (device::each_and_judge).
   const void* judge = nullptr;
 
-  // Kernels started by device::launch() may come to the device while the one before still runs; they wait
-  // there until it is done. can_overlap: what this program's kernels were compiled for allows it.
+  // overlap: blocks of a kernel that device::launch() starts may be placed on the device while the kernel before
+  // still runs; they wait there until it is done. can_overlap: this program's kernels were compiled for that.
   bool can_overlap = false, overlap = false;
 
-  // Pinned host memory through which copies of pageable memory go (copy.cu).
+  // Pinned host memory for copies of pageable memory (copy.cu).
   static constexpr std::size_t staging_bytes = std::size_t{4} << 20;
   static constexpr int staging_pieces = 4;
   struct Staging {
     void* data = nullptr;
-    cudaEvent_t done = nullptr;  // the device has done with it
+    cudaEvent_t done = nullptr;  // the device no longer uses it
   } staging[staging_pieces];
 
-  // The context's other state, for background work, made when first needed (BackgroundWork). Shares the pool
-  // and has no cuBLAS, which takes long to make and is of use to solvers only.
+  // The context's second state, for background work, made by the first BackgroundWork. It shares the pool. It
+  // has no cuBLAS handle, which takes long to make and is used by solvers only.
   DeviceState* behind = nullptr;
   std::timed_mutex behind_in_use;
 
-  // While this points somewhere, kernels do nothing once the value there is not 0: a solve that has ended
-  // inside a graph of several iterations leaves x as it is.
+  // Null, or the address of a flag. Kernels return at once if the flag is not 0, so a solve that ends inside a
+  // graph of several iterations leaves x as it is.
   const int* stop = nullptr;
 };
 
@@ -74,7 +74,7 @@ void check(cublasStatus_t status, const char* call,
 void check(cusparseStatus_t status, const char* call,
            std::source_location where = std::source_location::current());
 
-// The handle of the context's state; made here for background work, which seldom needs it.
+// The handle of the context's state. For background work, which seldom needs one, it is made here.
 cusparseHandle_t cusparse(const Context& context);
 
 inline cudaStream_t stream(const Context& context) noexcept { return context.device_state().stream; }
@@ -82,5 +82,5 @@ inline cudaStream_t stream(const Context& context) noexcept { return context.dev
 }  // namespace device
 }  // namespace protean
 
-// A macro, so that the text of the call is in the message.
+// A macro, so that the message contains the text of the call.
 #define PROTEAN_CUDA_CHECK(call) ::protean::device::check((call), #call)
