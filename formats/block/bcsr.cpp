@@ -145,7 +145,9 @@ struct BlockPlan {
         std::int32_t* col = mine.col.get();
         std::uint8_t* entries = mine.entries.get();
         std::int64_t* ptr = block_ptr.data();
-        for (std::int64_t i = top / R; i * R < end; ++i) {
+        // Rounded up: the last block row may be incomplete, and a part that begins after it has none.
+        const std::int64_t past = (end + R - 1) / R;
+        for (std::int64_t i = (top + R - 1) / R; i < past; ++i) {
           const std::int32_t* const first = col;
           for_blocks<R, C>(pattern, row_ptr, i, [&](std::uint32_t number, std::uint64_t bits) {
             *col++ = static_cast<std::int32_t>(number);

@@ -68,8 +68,8 @@ inline std::vector<std::int64_t> row_borders(const Diagonals& where, std::int64_
       continue;
     }
     const std::int64_t share = where.count() / parts * part;
-    borders[part] =
-        (std::lower_bound(where.ptr.begin(), where.ptr.end(), share) - where.ptr.begin()) * where.height;
+    const std::int64_t hack = std::lower_bound(where.ptr.begin(), where.ptr.end(), share) - where.ptr.begin();
+    borders[part] = std::min(rows, hack * where.height);  // the last hack may be incomplete
   }
   borders[0] = 0;
   return borders;

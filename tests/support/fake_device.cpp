@@ -1,12 +1,9 @@
 #include "support/fake_device.hpp"
 
-#include <signal.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <iterator>
 #include <utility>
@@ -19,53 +16,24 @@ namespace protean::test {
 namespace {
 
 constexpr std::size_t page = 4096, reserve = std::size_t{64} << 30, alignment = 64;
-std::array<std::atomic<char*>, 64> devices{};  // where each begins
 
-struct sigaction before;
-
-void on_fault(int signal, siginfo_t* info, void* context) {
-  for (const std::atomic<char*>& begin : devices) {
-    const char* const first = begin.load();
-    if (!first || info->si_addr < first || info->si_addr >= first + reserve) continue;
-    constexpr char text[] =
-        "fake device: device memory was touched outside the device's own work, or after it was freed, or "
-        "past the "
-        "end of a buffer\n";
-    (void)!write(2, text, sizeof text - 1);
-    std::abort();
-  }
-  if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(signal);
-  sigaction(signal, &before, nullptr);  // faults again, for good
-}
-
-void catch_faults() {
-  static const bool once = [] {
-    struct sigaction action {};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO;
-    sigaction(SIGSEGV, &action, &before);
-    return true;
-  }();
-  (void)once;
+void explain(const void*, const char*, char* text, std::size_t room) {
+  constexpr std::string_view message =
+      "fake device: device memory was touched outside the device's own work, or after it was freed, or past the "
+      "end of a buffer\n";
+  message.copy(text, room);
 }
 
 }  // namespace
 
 FakeDevice::FakeDevice() {
-  catch_faults();
   void* const memory = mmap(nullptr, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw OutOfMemory("no address space for a fake device", reserve);
   begin_ = static_cast<char*>(memory);
-  for (std::atomic<char*>& place : devices)
-    if (char* none = nullptr; place.compare_exchange_strong(none, begin_)) return;
+  message_.emplace(begin_, reserve, explain, this);
 }
 
-FakeDevice::~FakeDevice() {
-  for (std::atomic<char*>& place : devices)
-    if (char* mine = begin_; place.compare_exchange_strong(mine, nullptr)) break;
-  munmap(begin_, reserve);
-}
+FakeDevice::~FakeDevice() { munmap(begin_, reserve); }
 
 // At the end of its pages, so that the next address but alignment is a page of nobody. Addresses are not used
 // twice.

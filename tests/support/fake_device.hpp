@@ -14,10 +14,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "core/simulated_device.hpp"
 #include "operators/assembled_matrix.hpp"
+#include "support/fault_message.hpp"
 
 namespace protean::test {
 
@@ -43,6 +45,7 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   std::size_t used_ = 0, held_ = 0;
   int depth_ = 0;
   std::int64_t works_ = 0;
+  std::optional<FaultMessage> message_;
   std::map<char*, Block> blocks_;  // by first page
   mutable std::recursive_mutex mutex_;
 };

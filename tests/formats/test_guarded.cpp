@@ -1,0 +1,287 @@
+// No format and no host kernel reads or writes beyond its arrays. The vectors, and the arrays that a matrix is made of
+// and updated with, lie between pages that nobody may touch (support/guarded_array.hpp); in part of the cases the
+// arrays of the matrix do as well. An access beyond them ends this program with a message.
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "support/battery.hpp"
+#include "support/fake_device.hpp"
+#include "support/guarded_array.hpp"
+#include "support/oracle.hpp"
+
+namespace protean::test {
+namespace {
+
+struct Way {
+  const FormatEntry* format;
+  const Kernel* kernel;
+};
+
+std::vector<Way> ways() {
+  std::vector<Way> list;
+  for (const FormatEntry* format : catalogue())
+    for (const Kernel& kernel : format->kernels) list.push_back({format, &kernel});
+  return list;
+}
+
+// A matrix whose three arrays lie between guarded pages and may not be written.
+template <class T>
+class GuardedCsr {
+ public:
+  GuardedCsr(const CsrMatrix<T>& from, Border border, bool wide, T factor)
+      : ptr32_("row_ptr", wide ? std::vector<std::int32_t>{} : pointers<std::int32_t>(from.pattern), border),
+        ptr64_("row_ptr", wide ? pointers<std::int64_t>(from.pattern) : std::vector<std::int64_t>{}, border),
+        col_("col", std::vector<std::int32_t>(from.pattern.col, from.pattern.col + from.nonzeros()), border),
+        values_("values", scaled(from, factor), border),
+        view_(wide ? csr_view(from.rows(), from.cols(), ptr64_.data(), col_.data(), values_.data())
+                   : csr_view(from.rows(), from.cols(), ptr32_.data(), col_.data(), values_.data())) {}
+  const CsrMatrix<T>& view() const { return view_; }
+
+ private:
+  template <class P>
+  static std::vector<P> pointers(const SparsityPattern& pattern) {
+    std::vector<P> list;
+    for (std::int64_t r = 0; r <= pattern.rows; ++r) list.push_back(static_cast<P>(pattern.row_ptr[r]));
+    return list;
+  }
+  static std::vector<T> scaled(const CsrMatrix<T>& from, T factor) {
+    std::vector<T> list(from.values, from.values + from.nonzeros());
+    for (T& value : list) value *= factor;
+    return list;
+  }
+  GuardedArray<const std::int32_t> ptr32_;
+  GuardedArray<const std::int64_t> ptr64_;
+  GuardedArray<const std::int32_t> col_;
+  GuardedArray<const T> values_;
+  CsrMatrix<T> view_;
+};
+
+using Length = std::function<std::int64_t(std::int64_t)>;
+
+// Row r has length(r) entries: consecutive columns from a random one on, or spread over the row.
+CsrMatrix<double> with_lengths(std::int64_t rows, std::int64_t cols, std::mt19937& random, bool together,
+                               const Length& length) {
+  std::vector<Triplet<double>> list;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t n = std::min(cols, length(r)), first = static_cast<std::int64_t>(random() % (cols - n + 1));
+    for (std::int64_t k = 0; k < n; ++k) {
+      const std::int64_t low = cols * k / n, high = cols * (k + 1) / n;
+      const std::int64_t col = together ? first + k : low + static_cast<std::int64_t>(random() % (high - low));
+      list.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(col),
+                      static_cast<double>(1 + random() % 31) / 8});
+    }
+  }
+  return csr_from_triplets<double>(test_context(), rows, cols, list);
+}
+
+// Each row r has the entries r + off for off in [-lower, upper], and rows from `dense` on have all columns.
+CsrMatrix<double> banded(std::int64_t n, std::int64_t lower, std::int64_t upper, std::int64_t dense) {
+  std::vector<Triplet<double>> list;
+  for (std::int64_t r = 0; r < n; ++r)
+    for (std::int64_t c = r < dense ? std::max<std::int64_t>(0, r - lower) : 0;
+         c < (r < dense ? std::min(n, r + upper + 1) : n); ++c)
+      list.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(c),
+                      static_cast<double>((r + 3 * c) % 17) - 8.5});
+  return csr_from_triplets<double>(test_context(), n, n, list);
+}
+
+// Most have enough entries for several threads to get a part each; the heavy rows lie anywhere, at the first or at the
+// last rows too.
+CsrMatrix<double> random_matrix(std::mt19937& random) {
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % n); };
+  const std::int64_t rows = 1 + below(random() % 2 ? 40 : 1500), cols = 1 + below(random() % 2 ? 60 : 1500);
+  const bool together = random() % 2;
+  const std::int64_t mean = 1 + below(6000 / rows + 3), heavy = 1 + below(12), weight = below(cols + 1);
+  switch (random() % 6) {
+    case 0:  // the last rows are heavy
+      return with_lengths(rows, cols, random, together,
+                          [&](std::int64_t r) { return r >= rows - heavy ? weight : mean; });
+    case 1:  // the first rows are heavy
+      return with_lengths(rows, cols, random, together, [&](std::int64_t r) { return r < heavy ? weight : mean; });
+    case 2:
+      return with_lengths(rows, cols, random, together, [&](std::int64_t) { return below(2 * mean + 1); });
+    case 3:  // some rows are empty
+      return with_lengths(rows, cols, random, together,
+                          [&](std::int64_t) { return random() % 3 ? 0 : below(3 * mean + 1); });
+    case 4: {
+      const std::int64_t n = 100 + below(400);
+      return banded(n, below(30), below(30), random() % 2 ? n : n - heavy);
+    }
+    default:
+      return with_lengths(rows, cols, random, together, [&](std::int64_t) { return mean; });
+  }
+}
+
+// Parameters with a range or a list get any of their values; limits to fill are lifted, so that few are refused.
+FormatParams random_params(const FormatEntry& format, std::mt19937& random) {
+  FormatParams params = most_tolerant(format);
+  for (const ParamDoc& doc : format.params) {
+    if (params.has(doc.name) || random() % 2) continue;
+    if (doc.choices.empty()) {
+      const std::int64_t largest = std::min<std::int64_t>(doc.largest, 64);
+      params.set(std::string(doc.name),
+                 doc.smallest + static_cast<std::int64_t>(random() % (largest - doc.smallest + 1)));
+      continue;
+    }
+    std::vector<std::string> words(1);
+    for (const char c : doc.choices)
+      if (c == '|')
+        words.emplace_back();
+      else
+        words.back() += c;
+    params.set(std::string(doc.name), words[random() % words.size()]);
+  }
+  return params;
+}
+
+class Guarded : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
+  }
+
+  // Everything that a format does, on guarded arrays. False where the format refuses the matrix or the parameters.
+  template <class T>
+  static bool check(const CsrMatrix<T>& csr, const ContextPtr& context, const FormatParams& params, Border border,
+                    bool wide) {
+    const GuardedCsr<T> source(csr, border, wide, T(1)), changed(csr, border, wide, T(2));
+    const std::int64_t rows = csr.rows(), cols = csr.cols(), shorter = std::min(rows, cols);
+    const auto x_values = sample_vector<T>(cols, 1), y0 = sample_vector<T>(rows, 2);
+    const GuardedArray<const T> x_array("x", x_values, border);
+    const VectorView<const T> x{x_array.data(), cols};
+    std::unique_ptr<AssembledMatrix<T>> matrix;
+    try {
+      matrix = make_matrix(*GetParam().format, source.view(), context, params, GetParam().kernel->name);
+    } catch (const FormatRefused&) {
+      return false;
+    } catch (const BadArgument&) {  // parameters that do not go together
+      return false;
+    }
+    for (const CsrMatrix<T>* now : {&source.view(), &changed.view()}) {
+      if (now == &changed.view()) matrix->update_values(*now);
+      for (const T beta : {T(0), T(0.5)}) {
+        const GuardedArray<T> y("y", y0, border);
+        matrix->apply(T(1.5), x, beta, {y.data(), rows});
+        const std::vector<T> product(y.span().begin(), y.span().end());
+        EXPECT_TRUE(product_is_right(*now, T(1.5), x_values, beta, y0, product));
+      }
+      if (rows == cols) {
+        const GuardedArray<T> y("y of apply_dot", y0, border), dot("dot", std::vector<T>{0}, border);
+        apply_dot<T>(*matrix, x, {y.data(), rows}, dot.data());
+        const std::vector<T> product(y.span().begin(), y.span().end());
+        EXPECT_TRUE(product_is_right(*now, T(1), x_values, T(0), y0, product));
+      }
+      std::vector<T> expected(static_cast<std::size_t>(shorter));
+      const GuardedArray<T> diagonal("diagonal", expected, border);
+      extract_diagonal(*test_context(), *now, expected.data());
+      matrix->diagonal({diagonal.data(), shorter});
+      EXPECT_TRUE(std::ranges::equal(diagonal.span(), expected));
+      if (matrix->entry().traits.exact_values) { EXPECT_TRUE(identical(*now, matrix->to_csr())); }
+    }
+    return true;
+  }
+
+  // With the matrix' own arrays at the end of guarded pages, as far as their alignment allows.
+  template <class T>
+  static bool check_own_arrays(const CsrMatrix<T>& csr, const FormatParams& params, Border border, bool wide) {
+    const ContextPtr context = detail::simulated_context(std::make_shared<FakeDevice>(), Space::host);
+    const detail::DeviceWork open(*context);
+    return check(csr, context, params, border, wide);
+  }
+
+  static void name_case(const std::string& what, int threads, Border border) {
+    set_guarded_case(std::string(GetParam().format->id) + "/" + std::string(GetParam().kernel->name) + ", " + what +
+                     ", threads " + std::to_string(threads) + (border == Border::end ? ", end" : ", begin"));
+  }
+};
+
+TEST_P(Guarded, OnTheBattery) {
+  int built = 0;
+  for (const BatteryMatrix& entry : battery())
+    for (const Border border : {Border::end, Border::begin}) {
+      SCOPED_TRACE(entry.name);
+      const FormatParams params = most_tolerant(*GetParam().format);
+      for (const int threads : {1, 3}) {
+        name_case(entry.name, threads, border);
+        built += check(entry.matrix, Context::host(threads), params, border, threads == 3);
+      }
+      name_case(entry.name + ", float", 2, border);
+      check_own_arrays(convert_values<float>(test_context(), entry.matrix), params, border, false);
+      check_own_arrays(entry.matrix, params, border, false);
+    }
+  EXPECT_GT(built, 40);
+}
+
+TEST_P(Guarded, OnRandomShapes) {
+  constexpr unsigned seeds = 600;
+  unsigned built = 0;
+  for (unsigned seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const CsrMatrix<double> csr = random_matrix(random);
+    const FormatParams params = random_params(*GetParam().format, random);
+    const Border border = random() % 2 ? Border::end : Border::begin;
+    const bool wide = random() % 4 == 0, ordered = random() % 4 == 0 && GetParam().kernel->ordered;
+    const int threads = static_cast<int>(std::array{1, 2, 3, 5, 8}[random() % 5]);
+    name_case("random seed " + std::to_string(seed), threads, border);
+    if (seed % 3 == 0)
+      built += check_own_arrays(csr, params, border, wide);
+    else if (seed % 3 == 1)
+      built += check(csr, Context::host(threads, {.deterministic = ordered}), params, border, wide);
+    else
+      built += check(convert_values<float>(test_context(), csr), Context::host(threads, {.deterministic = ordered}),
+                     params, border, wide);
+  }
+  EXPECT_GT(built, seeds / 3);
+}
+
+// Threads get shares of the rows by their weight, and here the weight lies in the last rows, which are fewer than
+// those of a whole hack or slice.
+TEST_P(Guarded, WhereTheLastRowsAreHeavy) {
+  FormatParams params;
+  for (const ParamDoc& doc : GetParam().format->params)
+    if (doc.name == "max_fill") params.set("max_fill", 64);
+  int built = 0;
+  for (const auto& [n, lower, upper, dense] : {std::array<std::int64_t, 4>{5000, 1, 1, 4992}, {150, 20, 20, 150},
+                                               {150, 40, 10, 149}, {1029, 1, 1, 1025}, {4099, 0, 0, 4098}}) {
+    const CsrMatrix<double> csr = banded(n, lower, upper, dense);
+    for (const int threads : {2, 8})
+      for (const Border border : {Border::end, Border::begin}) {
+        name_case("banded " + std::to_string(n), threads, border);
+        built += check(csr, Context::host(threads), params, border, false);
+      }
+  }
+  EXPECT_GE(built, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, Guarded, testing::ValuesIn(ways()), [](const auto& instance) {
+  std::string name = std::string(instance.param.format->id) + "__" + std::string(instance.param.kernel->name);
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+// The guard itself.
+TEST(GuardedArrayDeathTest, EveryAccessBeyondItIsFound) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // threads of the library are there
+  set_guarded_case("the guard's own test");
+  const std::vector<double> values{1, 2, 3};
+  const GuardedArray<double> end("y", values, Border::end), begin("x", values, Border::begin);
+  const GuardedArray<const double> fixed("values", values, Border::end);
+  volatile double read = 0;
+  volatile std::ptrdiff_t three = 3, minus_one = -1;  // so that the compiler does not know
+  read = end.data()[2] + begin.data()[0] + fixed.data()[0];
+  EXPECT_EQ(read, 5);
+  EXPECT_DEATH(read = end.data()[three], "'y' of 24 bytes was read or written past its end, at byte 24; the guard");
+  EXPECT_DEATH(end.data()[three] = 0, "past its end");
+  EXPECT_DEATH(read = begin.data()[minus_one], "'x' of 24 bytes was read or written before its beginning, at byte -8");
+  EXPECT_DEATH(const_cast<double*>(fixed.data())[0] = 1, "'values' of 24 bytes was written, which the test forbids");
+}
+
+}  // namespace
+}  // namespace protean::test
