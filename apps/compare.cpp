@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <limits>
-#include <map>
 #include <set>
 
 #include "apps/clock.hpp"
 #include "apps/compare_report.hpp"
+#include "apps/files.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/lists.hpp"
 #include "apps/machine_file.hpp"
@@ -138,7 +136,9 @@ class Comparer {
   Comparison operator()() {
     Problem& problem = result_.problem;
     if (arguments_.threads > 0) problem.op.threads = arguments_.threads;
-    require_inputs(problem);
+    CommandFiles files;
+    files.reads(problem);
+    files.require_inputs();
     const ContextPtr host = Context::host(problem.op.threads, {.deterministic = problem.op.deterministic});
     std::vector<Space> spaces = selection_.spaces;
     if (spaces.empty()) spaces.push_back(problem.op.space);
@@ -377,42 +377,21 @@ struct Planned {
   std::optional<Problem> problem;  // empty: broken
 };
 
-// Before hours are spent on what cannot be kept.
-void require_writable(const CompareArguments& arguments, const Suite& suite,
-                      const std::vector<Planned>& problems) {
-  struct Named {
-    std::string what, path;
-  };
-  std::vector<Named> inputs;
-  if (suite.several) inputs.push_back({"the suite", arguments.problem});
+// Checked before hours are spent on results that cannot be kept.
+void require_outputs(const CompareArguments& arguments, const Suite& suite,
+                     const std::vector<Planned>& problems) {
+  CommandFiles files;
+  if (suite.several) files.reads("the suite", arguments.problem);
   for (const Planned& planned : problems) {
-    inputs.push_back({"the problem file", planned.file});
-    if (!planned.problem) continue;
-    const Problem& p = *planned.problem;
-    inputs.push_back({"matrix.file", p.matrix.file.path});
-    inputs.push_back({"matrix.generate.mesh", p.matrix.mesh.path});
-    inputs.push_back({"the right-hand side", p.rhs.vector.file.path});
-    inputs.push_back({"initial_guess.file", p.initial_guess.file.path});
-    inputs.push_back({"schedule.machine", p.schedule.machine.path});
+    if (planned.problem)
+      files.reads(*planned.problem);
+    else
+      files.reads("the problem file", planned.file);
   }
-  if (const char* machine = std::getenv("PROTEAN_MACHINE")) inputs.push_back({"the machine table", machine});
-  std::map<std::filesystem::path, const char*> seen;
-  const std::pair<const char*, const std::string*> outputs[] = {
-      {"--report", &arguments.report}, {"--csv", &arguments.csv}, {"--html", &arguments.html}};
-  for (const auto& [option, file] : outputs) {
-    if (file->empty()) continue;
-    const std::filesystem::path path = real_path(*file);
-    if (const auto [other, fresh] = seen.emplace(path, option); !fresh)
-      throw BadArgument(
-          fmt::format("{} and {} are the same file '{}'; give two files", other->second, option, *file));
-    for (const Named& input : inputs)
-      if (!input.path.empty() && real_path(input.path) == path)
-        throw BadArgument(
-            fmt::format("{} would overwrite {} '{}'; give another path", option, input.what, input.path));
-    try {
-      const AtomicFile probe(*file);
-    } catch (const Error& error) { throw BadArgument(fmt::format("{}: {}", option, error.what())); }
-  }
+  files.writes("--report", arguments.report);
+  files.writes("--csv", arguments.csv);
+  files.writes("--html", arguments.html);
+  files.require_outputs();
 }
 
 }  // namespace
@@ -458,13 +437,14 @@ int compare(const CompareArguments& arguments) {
   for (const SuiteProblem& entry : suite.problems) {
     problems.push_back({entry.file, {}});
     try {
-      problems.back().problem = read_problem(entry.file, entry.settings);
+      problems.back().problem = suite.several ? read_problem(entry.file, entry.settings)
+                                              : parse_problem(suite.text, entry.file, entry.settings);
     } catch (const Error& error) {
       if (!suite.several) throw;
       report_broken(entry.file, error);
     }
   }
-  require_writable(arguments, suite, problems);
+  require_outputs(arguments, suite, problems);
   Progress progress(!arguments.quiet);
   const InterruptGuard guard;
   const Clock clock;

@@ -24,8 +24,13 @@ double flops(const Comparison& c, const Variant& v) {
   return 2.0 * static_cast<double>(c.nonzeros) / v.product.median;
 }
 
+// Of a matrix without entries the total, since there is nothing to divide by.
+double per_nonzero(const Comparison& c, double total) {
+  return total / static_cast<double>(std::max<std::int64_t>(c.nonzeros, 1));
+}
+
 double padding(const Comparison& c, const Variant& v) {
-  return static_cast<double>(v.stored_values - c.nonzeros) / static_cast<double>(c.nonzeros);
+  return per_nonzero(c, static_cast<double>(v.stored_values - c.nonzeros));
 }
 
 bool two_spaces(const Comparison& c) {
@@ -48,7 +53,7 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["predicted_bytes"] = v.predicted_bytes;
   if (!v.ran()) return json;
   json["matrix_bytes"] = v.matrix_bytes;
-  json["bytes_per_nonzero"] = static_cast<double>(v.matrix_bytes) / static_cast<double>(c.nonzeros);
+  json["bytes_per_nonzero"] = per_nonzero(c, static_cast<double>(v.matrix_bytes));
   json["stored_values"] = v.stored_values;
   json["padding"] = padding(c, v);
   json["iterations"] = v.iterations, json["steps"] = v.steps;
@@ -153,27 +158,26 @@ Json page_json(const Comparison& c, std::size_t points) {
       const HistoryPoint& point = v.history[kept > 1 ? k * (count - 1) / (kept - 1) : count - 1];
       curve.push_back({rounded(point.seconds, 3), rounded(point.relative_residual, 3)});
     }
-    json["runs"].push_back(
-        {{"i", i},
-         {"name", v.name(spaces)},
-         {"space", v.space == Space::device ? 1 : 0},
-         {"ok", v.status == "converged"},
-         {"why", v.why},
-         {"bpn", rounded(static_cast<double>(v.matrix_bytes) / static_cast<double>(c.nonzeros), 4)},
-         {"predicted", rounded(static_cast<double>(v.predicted_bytes) / static_cast<double>(c.nonzeros), 4)},
-         {"stored", v.stored_values},
-         {"pad", rounded(padding(c, v), 3)},
-         {"convert", rounded(v.convert.median, 4)},
-         {"setup", rounded(v.setup, 3)},
-         {"product", rounded(v.product.median, 4)},
-         {"spread", rounded(v.product.spread(), 2)},
-         {"moved", rounded(moved_bytes(c, v), 5)},
-         {"iterations", v.iterations},
-         {"residual", rounded(v.true_relative, 3)},
-         {"solve", rounded(v.solve.median, 4)},
-         {"even", v.break_even ? Json(rounded(*v.break_even, 3)) : Json(nullptr)},
-         {"det", v.deterministic},
-         {"curve", std::move(curve)}});
+    json["runs"].push_back({{"i", i},
+                            {"name", v.name(spaces)},
+                            {"space", v.space == Space::device ? 1 : 0},
+                            {"ok", v.status == "converged"},
+                            {"why", v.why},
+                            {"bpn", rounded(per_nonzero(c, static_cast<double>(v.matrix_bytes)), 4)},
+                            {"predicted", rounded(per_nonzero(c, static_cast<double>(v.predicted_bytes)), 4)},
+                            {"stored", v.stored_values},
+                            {"pad", rounded(padding(c, v), 3)},
+                            {"convert", rounded(v.convert.median, 4)},
+                            {"setup", rounded(v.setup, 3)},
+                            {"product", rounded(v.product.median, 4)},
+                            {"spread", rounded(v.product.spread(), 2)},
+                            {"moved", rounded(moved_bytes(c, v), 5)},
+                            {"iterations", v.iterations},
+                            {"residual", rounded(v.true_relative, 3)},
+                            {"solve", rounded(v.solve.median, 4)},
+                            {"even", v.break_even ? Json(rounded(*v.break_even, 3)) : Json(nullptr)},
+                            {"det", v.deterministic},
+                            {"curve", std::move(curve)}});
   }
   return json;
 }
@@ -209,13 +213,12 @@ std::string compare_table(const Comparison& c) {
                              : !v->break_even                            ? "never"
                              : *v->break_even > 1e6                      ? "> 1e6"
                                                     : fmt::format("{:.0f}", std::ceil(*v->break_even));
-    text +=
-        fmt::format("  {:<22} {:>7.2f} {:>9} {:>10} {:>7.2f} {:>6.1f} {:>6} {:>9} {:>9} {:>10}{}\n",
-                    v->name(spaces), static_cast<double>(v->matrix_bytes) / static_cast<double>(c.nonzeros),
-                    duration(v->convert.median), duration(v->product.median), flops(c, *v) / 1e9,
-                    rate > 0 ? 100 * moved_bytes(c, *v) / v->product.median / rate : 0, v->iterations,
-                    duration(v->solve.median), duration(v->total()), even,
-                    v->status == "converged" ? "" : "  NOT CONVERGED: " + v->why);
+    text += fmt::format("  {:<22} {:>7.2f} {:>9} {:>10} {:>7.2f} {:>6.1f} {:>6} {:>9} {:>9} {:>10}{}\n",
+                        v->name(spaces), per_nonzero(c, static_cast<double>(v->matrix_bytes)),
+                        duration(v->convert.median), duration(v->product.median), flops(c, *v) / 1e9,
+                        rate > 0 ? 100 * moved_bytes(c, *v) / v->product.median / rate : 0, v->iterations,
+                        duration(v->solve.median), duration(v->total()), even,
+                        v->status == "converged" ? "" : "  NOT CONVERGED: " + v->why);
   }
   for (const Variant& v : c.variants)
     if (!v.ran()) text += fmt::format("  {:<22} {}: {}\n", v.name(spaces), v.shown_status(), v.why);

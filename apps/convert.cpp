@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/files.hpp"
 #include "apps/progress.hpp"
 #include "core/error.hpp"
-#include "core/io/atomic_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
 
@@ -20,11 +20,10 @@ bool is_binary(const std::string& path) { return path.ends_with(".pbin"); }
 
 }  // namespace
 
-void require_matrix_output(const std::string& path) {
+void require_matrix_name(const std::string& path) {
   if (!is_binary(path) && !path.ends_with(".mtx") && !path.ends_with(".mtx.gz") && !path.ends_with(".mtx.xz"))
     throw BadArgument(fmt::format(
         "'{}': the name must end in .mtx, .mtx.gz, .mtx.xz or .pbin, which says what to write", path));
-  const AtomicFile probe(path);
 }
 
 void write_matrix(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
@@ -36,12 +35,12 @@ void write_matrix(const Context& context, const std::string& path, const CsrMatr
 }
 
 void convert(const std::string& from, const std::string& to, int threads, bool quiet) {
-  std::error_code code;
-  if (!std::filesystem::exists(from, code)) throw BadFile(from, 0, 0, "there is no such file");
-  if (std::filesystem::is_directory(from, code)) throw BadFile(from, 0, 0, "this is a folder, not a matrix");
-  if (std::filesystem::equivalent(from, to, code))
-    throw BadArgument(fmt::format("'{}' and '{}' are the same file; give another name", from, to));
-  require_matrix_output(to);  // say so before reading
+  require_matrix_name(to);
+  CommandFiles files;
+  files.reads("the matrix", from);
+  files.writes("the new file", to);
+  files.require_inputs();
+  files.require_outputs();
 
   Progress progress(!quiet);
   const auto begin = std::chrono::steady_clock::now();
@@ -54,13 +53,14 @@ void convert(const std::string& from, const std::string& to, int threads, bool q
   progress.clear();
   if (quiet) return;
   const auto end = std::chrono::steady_clock::now();
-  const auto bytes = [&](const std::string& path) {
+  const auto size_of = [](const std::string& path) {
+    std::error_code code;
     const auto size = std::filesystem::file_size(path, code);
-    return human_bytes(code ? 0 : static_cast<std::size_t>(size));
+    return code ? std::string("a pipe") : human_bytes(static_cast<std::size_t>(size));
   };
   const auto took = [](auto a, auto b) { return duration(std::chrono::duration<double>(b - a).count()); };
-  print(fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, bytes(from), to,
-                    bytes(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
+  print(fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, size_of(from), to,
+                    size_of(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
                     took(middle, end)));
 }
 

@@ -10,8 +10,8 @@ namespace protean::apps {
 // `to` ends in. Throws BadArgument for another ending or when both are the same file.
 void convert(const std::string& from, const std::string& to, int threads, bool quiet);
 
-// Throws BadArgument for an ending that names no matrix format, Error where it cannot be written.
-void require_matrix_output(const std::string& path);
+// Throws BadArgument for an ending that names no matrix format.
+void require_matrix_name(const std::string& path);
 // In the format that the name's ending says; the comment goes into text files.
 void write_matrix(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
                   const std::string& comment = {});

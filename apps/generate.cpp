@@ -9,6 +9,7 @@
 
 #include "apps/clock.hpp"
 #include "apps/convert.hpp"
+#include "apps/files.hpp"
 #include "apps/json.hpp"
 #include "apps/output.hpp"
 #include "apps/presets.hpp"
@@ -112,10 +113,12 @@ int generate_file(const GenerateArguments& arguments) {
         problem.matrix.place,
         "the matrix of this problem is a file; `protean generate` writes those of matrix: {generate: {...}}, "
         "`protean convert` rewrites files");
-  require_matrix_output(arguments.output);
-  if (arguments.preset.empty() && real_path(arguments.output) == real_path(problem.file))
-    throw BadArgument(
-        fmt::format("'{}' is the problem file; give the matrix another name", arguments.output));
+  require_matrix_name(arguments.output);
+  CommandFiles files;
+  files.reads(problem);
+  files.writes("-o", arguments.output);
+  files.require_inputs();
+  files.require_outputs();
   Progress progress(!arguments.quiet);
   const ContextPtr host = Context::host(arguments.threads);
   const std::string comment = "generated: " + problem_json(problem)["matrix"]["generate"].dump();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "apps/clock.hpp"
+#include "apps/files.hpp"
 #include "apps/json.hpp"
 #include "apps/machine_file.hpp"
 #include "apps/output.hpp"
@@ -115,11 +116,16 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
   if (!is_problem(arguments.input)) {
     if (!arguments.settings.empty())
       throw BadArgument("--set overrides keys of a problem file; this is a matrix");
+    CommandFiles files;
+    files.reads("the matrix", arguments.input);
+    files.require_inputs();
     name = arguments.input;
     return read_matrix(host, arguments.input, {});
   }
   const Problem problem = read_problem(arguments.input, arguments.settings);
-  require_inputs(problem);
+  CommandFiles files;
+  files.reads(problem);
+  files.require_inputs();
   name = problem.matrix.file ? problem.matrix.file.given : problem.matrix.kind;
   return make_matrix_data(host, problem.matrix);
 }

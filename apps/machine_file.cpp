@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "apps/yaml_tree.hpp"
 #include "core/error.hpp"
+#include "core/io/input_file.hpp"
 
 namespace protean::apps {
 namespace {
@@ -87,14 +85,10 @@ MachineTable parse_machine(std::string_view text, const std::string& file) {
 }
 
 MachineTable read_machine(const std::string& file) {
-  std::error_code code;
-  if (std::filesystem::is_directory(file, code))
-    throw BadFile(file, 0, 0, "this is a folder, not a machine table");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw BadFile(file, 0, 0, "there is no such machine table; `protean tune -o FILE` writes one");
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return parse_machine(text.str(), file);
+  if (io_detail::kind_of(file) == io_detail::FileKind::missing)
+    throw BadFile(file, 0, 0, "there is no such machine table; `protean tune -o FILE` writes one");
+  constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  return parse_machine(io_detail::read_text(file, most_bytes), file);
 }
 
 ChosenMachine choose_machine(const std::string& file) {

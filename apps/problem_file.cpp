@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "core/error.hpp"
+#include "core/io/input_file.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 
@@ -367,7 +364,6 @@ class ProblemReader {
         schedule.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
       PolicyOptions& policy = schedule.policy;
       policy.worst_factor = section.number("worst_factor", policy.worst_factor, 1, 10);
-      policy.forecast_factor = std::max(policy.forecast_factor, policy.worst_factor);
       policy.most_switches = static_cast<int>(section.integer("most_switches", policy.most_switches, 0, 100));
       return;
     }
@@ -438,16 +434,8 @@ Problem parse_problem(std::string_view text, const std::string& file, std::span<
 }
 
 std::string read_problem_text(const std::string& file) {
-  std::error_code code;
-  if (std::filesystem::is_directory(file, code))
-    throw BadFile(file, 0, 0, "this is a folder; give the path of a problem file (.yaml)");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream)
-    throw BadFile(file, 0, 0, fmt::format("cannot read the problem file: {}", std::strerror(errno)));
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (stream.bad()) throw BadFile(file, 0, 0, "reading the problem file failed");
-  return std::move(text).str();
+  constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  return io_detail::read_text(file, most_bytes);
 }
 
 Problem read_problem(const std::string& file, std::span<const std::string> settings) {

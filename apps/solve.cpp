@@ -7,6 +7,7 @@
 
 #include "apps/build_info.hpp"
 #include "apps/clock.hpp"
+#include "apps/files.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/machine_file.hpp"
 #include "apps/output.hpp"
@@ -149,15 +150,18 @@ int solve(const SolveArguments& arguments) {
   SolveRecord record;
   Problem& problem = record.problem;
   problem = read_problem(arguments.problem, arguments.settings);
-  if (!arguments.report.empty())
-    problem.output.report = {arguments.report,
-                             arguments.report,
-                             {std::make_shared<const std::string>("--report " + arguments.report), 0, 0}};
+  if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
   if (arguments.explain && !problem.schedule.automatic)
     throw BadArgument("--explain tells of schedule: {policy: auto}; add --set schedule.policy=auto");
-  require_inputs(problem);
-  require_outputs(problem);
+  CommandFiles files;
+  files.reads(problem);
+  files.writes("output.solution", problem.output.solution.path, problem.output.solution.place);
+  files.writes("output.history", problem.output.history.path, problem.output.history.place);
+  files.writes(arguments.report.empty() ? "output.report" : "--report", problem.output.report.path,
+               problem.output.report.place);
+  files.require_inputs();
+  files.require_outputs();
 
   Progress progress(!arguments.quiet);
   const bool by_kokkos = problem.op.kernel == to_string(VectorKernels::kokkos);

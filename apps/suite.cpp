@@ -10,9 +10,10 @@
 namespace protean::apps {
 
 Suite read_suite(const std::string& file, const std::vector<std::string>& settings) {
-  const Node root = parse_yaml(read_problem_text(file), file);
-  const Node::Entry* list = root.kind == Node::Kind::map ? root.find("suite") : nullptr;
   Suite suite;
+  suite.text = read_problem_text(file);
+  const Node root = parse_yaml(suite.text, file);
+  const Node::Entry* list = root.kind == Node::Kind::map ? root.find("suite") : nullptr;
   if (!list) {
     suite.problems.push_back({file, settings});
     return suite;

@@ -11,7 +11,8 @@ struct SuiteProblem {
 };
 
 struct Suite {
-  bool several = false;  // false: `file` was a problem file itself
+  bool several = false;  // false: `file` was a problem file itself, with this text
+  std::string text;      // read once, since a pipe cannot be read again
   std::vector<SuiteProblem> problems;
 };
 

@@ -3,40 +3,15 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 #include <string>
-#include <vector>
 
 #include "core/blas1.hpp"
-#include "core/io/atomic_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/parallel.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Before anything large is read.
-void require_input(const FilePath& file, std::string_view key) {
-  if (!file) return;
-  std::error_code code;
-  const fs::path path(file.path);
-  if (fs::is_directory(path, code))
-    fail(file.place, fmt::format("{}: '{}' is a folder, not a file", key, file.path));
-  if (fs::exists(path, code)) return;
-  const fs::path folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
-  std::vector<std::string> names;
-  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
-    names.push_back(entry->path().filename().string());
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string why =
-      fs::is_directory(folder, code) ? "" : fmt::format("; there is no folder '{}' either", folder.string());
-  fail(file.place,
-       fmt::format("{}: there is no file '{}'{} (paths begin at the folder of the problem file).{}", key,
-                   file.path, why, did_you_mean(path.filename().string(), views)));
-}
 
 // Uniform in [-1, 1), the same for any number of threads: a hash (splitmix64) of seed and index.
 double random_value(std::uint64_t seed, std::int64_t index) {
@@ -96,53 +71,6 @@ LinearSystem make_element_system(const ContextPtr& host, const Problem& problem,
 }
 
 }  // namespace
-
-fs::path real_path(const std::string& path) {
-  std::error_code code;
-  // Made absolute first: of a relative path of which nothing is there yet, weakly_canonical() makes nothing.
-  fs::path result = fs::weakly_canonical(fs::absolute(path, code), code);
-  return code ? fs::path(path) : result;
-}
-
-void require_inputs(const Problem& problem) {
-  require_input(problem.matrix.file, "matrix.file");
-  require_input(problem.matrix.mesh, "matrix.generate.mesh");
-  require_input(problem.rhs.vector.file, rhs_key(problem));
-  require_input(problem.initial_guess.file, "initial_guess.file");
-}
-
-void require_outputs(const Problem& problem) {
-  struct Named {
-    std::string_view key;
-    const FilePath& file;
-  };
-  const Named outputs[] = {{"output.solution", problem.output.solution},
-                           {"output.report", problem.output.report},
-                           {"output.history", problem.output.history}};
-  const FilePath self{problem.file, problem.file, {}};
-  const Named inputs[] = {{"the problem file", self},
-                          {"matrix.file", problem.matrix.file},
-                          {"matrix.generate.mesh", problem.matrix.mesh},
-                          {"rhs", problem.rhs.vector.file},
-                          {"initial_guess", problem.initial_guess.file}};
-  for (const Named& output : outputs) {
-    if (!output.file) continue;
-    std::error_code code;
-    const bool ordinary = !fs::exists(output.file.path, code) || fs::is_regular_file(output.file.path, code);
-    for (const Named& other : outputs)
-      if (ordinary && &other != &output && other.file &&
-          real_path(other.file.path) == real_path(output.file.path))
-        fail(output.file.place, fmt::format("{} and {} are the same file '{}'; give two", output.key,
-                                            other.key, output.file.path));
-    for (const Named& input : inputs)
-      if (input.file && real_path(input.file.path) == real_path(output.file.path))
-        fail(output.file.place, fmt::format("{} would overwrite {} '{}'; give another path", output.key,
-                                            input.key, output.file.path));
-    try {
-      const AtomicFile probe(output.file.path);  // removed again, since it is not committed
-    } catch (const Error& error) { fail(output.file.place, fmt::format("{}: {}", output.key, error.what())); }
-  }
-}
 
 ContextPtr device_context(const DeviceOptions& options) {
   try {

@@ -1,6 +1,5 @@
 // The system a problem file describes, in memory: what `solve`, `compare` and `inspect` begin with.
 #pragma once
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,14 +11,6 @@
 #include "core/vector.hpp"
 
 namespace protean::apps {
-
-// Where a path leads, whatever way it is written, through links; it need not exist.
-std::filesystem::path real_path(const std::string& path);
-
-// Before anything large is read: BadFile when an input is missing or an output cannot be written or would
-// overwrite an input.
-void require_inputs(const Problem& problem);
-void require_outputs(const Problem& problem);
 
 // Throws NotAvailable with what to do, where there is no device.
 ContextPtr device_context(const DeviceOptions& options);

@@ -13,6 +13,7 @@
 
 #include "apps/build_info.hpp"
 #include "apps/clock.hpp"
+#include "apps/files.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/lists.hpp"
 #include "apps/machine_file.hpp"
@@ -75,7 +76,9 @@ class Tuner {
 
   int operator()() {
     resume();
-    { const AtomicFile probe(arguments_.output); }  // not writable: say so before measuring
+    CommandFiles files;  // the file that is written is the only one that is read, and is gone on with
+    files.writes("-o", arguments_.output);
+    files.require_outputs();
     std::size_t left = 0;
     for (const ContextPtr& context : contexts_)
       for (const TuneCase& one : tune_cases())
@@ -94,7 +97,7 @@ class Tuner {
  private:
   void resume() {
     std::error_code code;
-    if (!std::filesystem::exists(arguments_.output, code) ||
+    if (!std::filesystem::is_regular_file(arguments_.output, code) ||
         std::filesystem::file_size(arguments_.output, code) == 0)
       return;
     MachineTable before = read_machine(arguments_.output);

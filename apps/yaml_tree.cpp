@@ -11,6 +11,7 @@
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "core/error.hpp"
 
@@ -70,6 +71,7 @@ class Builder final : public YAML::EventHandler {
  private:
   struct Open {
     Node node;
+    std::unordered_map<std::string, std::int64_t> lines;  // of the keys so far
     bool has_key = false;
     std::string key;
     Place key_place;
@@ -90,7 +92,7 @@ class Builder final : public YAML::EventHandler {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
     if (open_.size() == deepest) fail(place(mark), fmt::format("nested deeper than {} levels", deepest));
-    open_.push_back({.node = node_at(place(mark), kind), .key = {}, .key_place = {}});
+    open_.push_back({.node = node_at(place(mark), kind), .lines = {}, .key = {}, .key_place = {}});
   }
   void close() {
     Node node = std::move(open_.back().node);
@@ -107,10 +109,11 @@ class Builder final : public YAML::EventHandler {
       top.node.items.push_back(std::move(node));
     } else if (!top.has_key) {
       if (node.kind != Node::Kind::scalar) fail(node.place, "a key must be a word");
-      if (const Node::Entry* first = top.node.find(node.text))
+      const auto [first, is_new] = top.lines.emplace(node.text, node.place.line);
+      if (!is_new)
         fail(node.place,
              fmt::format("the key '{}' is here for the second time; it was given in line {}. Remove one.",
-                         node.text, first->place.line));
+                         node.text, first->second));
       top.has_key = true, top.key = std::move(node.text), top.key_place = node.place;
     } else {
       // yaml-cpp places a value that is not there at the next line.

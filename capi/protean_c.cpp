@@ -125,7 +125,10 @@ protean_status make_csr(protean_context* context, int64_t rows, int64_t cols, in
     auto made = std::make_unique<protean_matrix>();
     made->context = need(context, "context")->context;
     made->csr = csr_view(made->context, rows, cols, nonzeros, row_ptr, col, values, base_of(index_base));
-    if (made->context->space() == Space::host) validate(*made->context, made->csr.pattern);
+    if (made->context->space() == Space::host) {
+      validate(*made->context, made->csr.pattern);
+      require_finite(*made->context, made->csr);
+    }
     made->assembled = make_matrix(find_format("csr"), made->csr, made->context);
     made->format = made->assembled->name();
     *matrix = made.release();
@@ -276,6 +279,7 @@ protean_status protean_matrix_update_values(protean_matrix* matrix, const double
       return;
     }
     const CsrMatrix<double> changed = with_values(matrix->csr, values);
+    if (matrix->context->space() == Space::host) require_finite(*matrix->context, changed);
     matrix->assembled->update_values(changed);
     matrix->csr = changed;
   });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -98,11 +99,15 @@ CsrMatrix<T> CsrBuilder<T>::freeze() {
 void validate(const Context& context, const SparsityPattern& pattern) {
   if (pattern.row_ptr[0] != 0)
     throw BadMatrix(fmt::format("row_ptr[0] is {}; it must be 0 (indices count from 0)", pattern.row_ptr[0]));
+  if (pattern.row_ptr[pattern.rows] != pattern.nonzeros)
+    throw BadMatrix(fmt::format("row_ptr[{}] is {}; the last row pointer must be the number of entries, {}",
+                                pattern.rows, pattern.row_ptr[pattern.rows], pattern.nonzeros));
   parallel(useful_parts(context, pattern.nonzeros), [&](int part, int parts) {
     const Range range = even_range(pattern.rows, part, parts);
     for (std::int64_t r = range.begin; r < range.end; ++r) {
       const std::int64_t begin = pattern.row_ptr[r], end = pattern.row_ptr[r + 1];
-      if (end < begin || end > pattern.nonzeros)
+      // A thread may begin in the middle, so no earlier row has shown that `begin` is in range.
+      if (begin < 0 || end < begin || end > pattern.nonzeros)
         throw BadMatrix(
             fmt::format("row_ptr[{}] = {} follows row_ptr[{}] = {}; row pointers must not decrease", r + 1,
                         end, r, begin));
@@ -119,6 +124,35 @@ void validate(const Context& context, const SparsityPattern& pattern) {
       }
     }
   });
+}
+
+template <class T>
+void require_finite(const Context& context, const CsrMatrix<T>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  const std::int64_t none = p.nonzeros;
+  std::atomic<std::int64_t> first{none};
+  parallel(useful_parts(context, p.nonzeros), [&](int part, int parts) {
+    const Range range = even_range(p.nonzeros, part, parts);
+    for (std::int64_t begin = range.begin; begin < range.end && begin < first.load(); begin += 4096) {
+      const std::int64_t end = std::min<std::int64_t>(range.end, begin + 4096);
+      T sum = 0;
+      for (std::int64_t k = begin; k < end; ++k) sum += matrix.values[k] * T(0);  // NaN if one is not finite
+      if (sum == 0) continue;
+      std::int64_t k = begin;
+      while (std::isfinite(matrix.values[k])) ++k;
+      std::int64_t known = first.load();
+      while (k < known && !first.compare_exchange_weak(known, k)) {}
+      break;
+    }
+  });
+  if (first == none) return;
+  std::int64_t low = 0, high = p.rows;  // the row of this entry
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (p.row_ptr[middle] <= first ? low : high) = middle;
+  }
+  throw BadMatrix(fmt::format("entry ({}, {}), counted from 0, is {}; every value must be finite", low,
+                              p.col[first], matrix.values[first]));
 }
 
 bool is_sorted(const Context& context, const SparsityPattern& pattern) {
@@ -180,9 +214,14 @@ CsrMatrix<T> sort_rows(const ContextPtr& context, std::int64_t rows, std::int64_
         if (k == ptr[r] || entries[k].col != entries[k - 1].col) {
           builder.col()[++out] = entries[k].col;
           builder.values()[out] = value_at(entries[k].position);
-        } else {
-          builder.values()[out] += value_at(entries[k].position);
+          continue;
         }
+        const T before = builder.values()[out], more = value_at(entries[k].position);
+        builder.values()[out] = before + more;
+        if (!std::isfinite(before + more) && std::isfinite(before) && std::isfinite(more))
+          throw BadMatrix(
+              fmt::format("entry ({}, {}), counted from 0, is given more than once; its values add up to {}",
+                          r, entries[k].col, before + more));
       }
     }
   });
@@ -309,6 +348,7 @@ std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, i
   template CsrMatrix<T> csr_from_triplets<T>(const ContextPtr&, std::int64_t, std::int64_t,               \
                                              std::span<const Triplet<T>>, Duplicates);                    \
   template CsrMatrix<T> sorted_copy<T>(const ContextPtr&, const CsrMatrix<T>&, Duplicates);               \
+  template void require_finite<T>(const Context&, const CsrMatrix<T>&);                                   \
   template CsrMatrix<T> transpose<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
   template CsrMatrix<T> deep_copy<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
   template bool identical<T>(const CsrMatrix<T>&, const CsrMatrix<T>&);

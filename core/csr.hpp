@@ -134,13 +134,20 @@ enum class Duplicates : unsigned char { sum, refuse };
 
 // Sorts triplets in any order into a matrix; duplicates are added in the order given, or refused with
 // BadMatrix naming the first. Stable: the result depends on nothing but the order given. Time O(nnz log row).
+// Throws BadMatrix where finite duplicates add up to infinity; a single value is taken as it is (see
+// require_finite()).
 template <class T>
 CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
                                std::span<const Triplet<T>> triplets, Duplicates duplicates = Duplicates::sum);
 
-// Throws BadMatrix, naming row and entry, unless row pointers start at 0 and never decrease and columns are
-// in range and strictly ascending in each row. Parallel; reads the whole pattern once.
+// Throws BadMatrix, naming row and entry, unless row pointers start at 0, never decrease and end with the number
+// of entries, and columns are in range and strictly ascending in each row. Parallel; reads the whole pattern once.
+// Memory outside of the arrays is never read, whatever the row pointers are.
 void validate(const Context& context, const SparsityPattern& pattern);
+// Throws BadMatrix, naming row and column (from 0) of the first entry that is infinite or NaN. The pattern must be
+// valid. Parallel; reads the values once.
+template <class T>
+void require_finite(const Context& context, const CsrMatrix<T>& matrix);
 
 // True when every row is strictly ascending (the pattern is otherwise taken to be valid).
 bool is_sorted(const Context& context, const SparsityPattern& pattern);

@@ -12,6 +12,7 @@
 
 #include "apps/fem/mesh.hpp"
 #include "core/error.hpp"
+#include "core/io/input_file.hpp"
 
 namespace protean::apps::fem {
 namespace {
@@ -20,7 +21,9 @@ constexpr int tetrahedron_type = 4;
 
 class GmshReader {
  public:
-  explicit GmshReader(const std::string& path) : path_(path), file_(path) {
+  explicit GmshReader(const std::string& path) : path_(path) {
+    const io_detail::InputFile readable(path);  // refuses folders, devices and named pipes
+    file_.open(path);
     if (!file_) throw BadFile(path, 0, 0, fmt::format("cannot read the mesh: {}", std::strerror(errno)));
   }
 

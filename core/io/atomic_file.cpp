@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/io/input_file.hpp"
 
 namespace protean {
 namespace {
@@ -56,12 +58,28 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Where a link points to, so that the link survives; the path itself for anything else.
+// Where a link leads to, so that the link is kept; the path itself for anything else. Throws Error for a link that
+// leads nowhere: it may point into a folder that is not mounted now, and replacing it would hide that.
 std::string follow(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
   const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
-  return real ? std::string(real.get()) : path;
+  if (real) return real.get();
+  const int code = errno;
+  std::error_code ignored;
+  throw Error(
+      fmt::format("cannot write '{}': it is a link to '{}', which cannot be reached ({}); create that "
+                  "file, or remove the link",
+                  path, std::filesystem::read_symlink(path, ignored).string(), std::strerror(code)));
+}
+
+// Throws Error for an existing file that its user has made read-only: a rename would replace it all the same.
+void require_writable(const std::string& path, unsigned mode) {
+  if ((mode & 0222) != 0 && faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return;
+  throw Error(
+      fmt::format("cannot write '{}': the file is read-only; allow writing (chmod u+w), or choose another "
+                  "path",
+                  path));
 }
 
 constexpr int most_names = 100;
@@ -100,15 +118,21 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   const bool exists = stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(path_, "write", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) {
+    if (io_detail::kind_of(path_) == io_detail::FileKind::named_pipe)
+      throw Error(fmt::format(
+          "cannot write '{}': it is a named pipe, which would wait for another program; choose an "
+          "ordinary file, or a pipe of the shell: >(command)",
+          path_));
     direct_ = true;
     file_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     if (file_ < 0) fail(path_, "open", errno);
     return;
   }
-  const std::string target = follow(path_);
-  file_ = open_nameless(folder_of(target));
+  target_ = follow(path_);
+  if (exists) require_writable(path_, status.st_mode);
+  file_ = open_nameless(folder_of(target_));
   for (int attempt = 0; file_ < 0; ++attempt) {
-    temporary_ = next_name(target);
+    temporary_ = next_name(target_);
     file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ < 0 && (errno != EEXIST || attempt == most_names)) {
       const int code = errno;
@@ -179,9 +203,8 @@ void AtomicFile::commit() {
     discard();
     fail(path_, "write", code);
   }
-  const std::string target = follow(path_);
   if (!direct_ && temporary_.empty()) {
-    temporary_ = give_name(file_, target);
+    temporary_ = give_name(file_, target_);
     if (temporary_.empty()) {
       const int code = errno;
       discard();
@@ -195,13 +218,13 @@ void AtomicFile::commit() {
     fail(path_, "write", close_error);
   }
   if (direct_) return;
-  if (std::rename(temporary_.c_str(), target.c_str()) != 0) {
+  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) {
     const int code = errno;
     discard();
     fail(path_, "write", code);
   }
   temporary_.clear();
-  const int folder = open(folder_of(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int folder = open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     (void)fsync(folder);  // some file systems refuse; the file itself is safe
     close(folder);

@@ -33,8 +33,10 @@ class AtomicFile {
   void write_through(const char* data, std::size_t bytes);
   void discard() noexcept;
 
-  std::string path_, temporary_;  // temporary_: the name of what is written, where it has one
-  bool direct_ = false;           // path_ itself is written to
+  std::string path_;
+  std::string target_;     // the file that is replaced: path_, or where a link leads to
+  std::string temporary_;  // the name of what is written, where it has one
+  bool direct_ = false;    // path_ itself is written to
   std::string buffer_;
   int file_ = -1;
 };

@@ -94,8 +94,8 @@ Parsed<PieceOut> parse_pieces(const Context& context, LineSource& source, const 
 // costs nothing unless there is something to complain about. Line 0 when it cannot be read again.
 template <class Item, class Wanted>
 Position find_entry(const Input& input, const Wanted& wanted) {
-  const auto source = input.lines();
   try {
+    const auto source = input.lines();
     const Header header = read_header(*source, true);
     Piece piece;
     std::vector<Item> items;
@@ -119,7 +119,7 @@ Position find_entry(const Input& input, const Wanted& wanted) {
       if (broken) break;
       entries += result.entries, lines += result.lines;
     }
-  } catch (const BadFile&) {  // broken compression further on, or gone meanwhile
+  } catch (const BadFile&) {  // broken compression further on, or the file was a pipe or has been removed
   }
   return {};
 }
@@ -180,9 +180,25 @@ void check_memory(const Input& input, const Header& header, double entries, doub
                  options.memory_limit);
 }
 
+// Throws BadFile for a matrix of many rows or columns that would nearly all be empty: the header is damaged. Without
+// this a file of a few bytes would take memory and minutes for two billion empty rows. A vector may be that sparse.
+void check_rows(const Input& input, const Header& header) {
+  constexpr std::int64_t harmless = std::int64_t{1} << 24, empty_for_each_entry = 16;
+  const std::int64_t longer = std::max(header.rows, header.cols),
+                     shorter = std::min(header.rows, header.cols);
+  const std::int64_t entries = header.mirrored() ? 2 * header.entries : header.entries;
+  if (shorter <= 1 || longer <= harmless || longer / empty_for_each_entry < entries) return;
+  fail(input, {header.size_line, 0},
+       fmt::format(
+           "a matrix of {} x {} with {} entries has nearly only empty rows or columns; the sizes must be "
+           "wrong. Above {} rows or columns at least one entry for {} of them is needed",
+           header.rows, header.cols, header.entries, harmless, empty_for_each_entry));
+}
+
 template <class Item>
 CsrMatrix<double> read_coordinate(const ContextPtr& context, const Input& input, LineSource& source,
                                   const Header& header, const ReadOptions& options) {
+  check_rows(input, header);
   check_memory(input, header, static_cast<double>(header.entries) * (header.mirrored() ? 2 : 1),
                sizeof(Item) + 12, 8, options);
   const Buckets buckets(header.rows);
@@ -198,18 +214,22 @@ CsrMatrix<double> read_coordinate(const ContextPtr& context, const Input& input,
   check<Item>(input, header, parsed);
   if (header.mirrored()) check_triangles(input, header, parsed);
   Assembled result = assemble(context, header, buckets, std::move(parsed.pieces), options.duplicates);
-  if (result.repeated && options.duplicates == Duplicates::refuse) {
+  // The message is for the second time that the entry stands in the file, and names it as the file does.
+  const auto refuse = [&](EntryPlace entry, std::string_view why) {
     int seen = 0;
-    const auto again = [&](std::int64_t, const Item& item) {
-      const bool same = (item.row == result.row && item.col == result.col) ||
-                        (header.mirrored() && item.row == result.col && item.col == result.row);
-      return same && ++seen == 2;
-    };
-    fail(input, find_entry<Item>(input, again),
-         fmt::format(
-             "entry ({}, {}) is given twice; allow repeated entries to be added if that is what is meant",
-             result.row + 1, result.col + 1));
-  }
+    const Position second = find_entry<Item>(input, [&](std::int64_t, const Item& item) {
+      const bool mirrored = header.mirrored() && item.row == entry.col && item.col == entry.row;
+      if (!mirrored && (item.row != entry.row || item.col != entry.col)) return false;
+      entry = {item.row, item.col};
+      return ++seen == 2;
+    });
+    fail(input, second, fmt::format("entry ({}, {}) {}", entry.row + 1, entry.col + 1, why));
+  };
+  if (result.repeated && options.duplicates == Duplicates::refuse)
+    refuse(*result.repeated, "is given twice; allow repeated entries to be added if that is what is meant");
+  if (result.overflow && !options.allow_not_finite)
+    refuse(*result.overflow,
+           "is given more than once; the sum of its values is too large for double precision");
   return result.matrix;
 }
 
@@ -294,7 +314,8 @@ Vector<double> read_vector_market(const ContextPtr& context, const std::string& 
 
 CsrMatrix<double> read_matrix(const ContextPtr& context, const std::string& path,
                               const ReadOptions& options) {
-  return is_pbin(path) ? read_pbin(context, path) : read_matrix_market(context, path, options);
+  return is_pbin(path) ? read_pbin(context, path, true, options.allow_not_finite)
+                       : read_matrix_market(context, path, options);
 }
 
 }  // namespace protean

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <atomic>
-#include <limits>
+#include <cmath>
 #include <numeric>
 
 #include "core/io/matrix_market_pieces.hpp"
@@ -40,20 +40,30 @@ class RowSorter {
   std::vector<std::pair<std::int32_t, double>> row_;
 };
 
-// Adds equal neighbours of a sorted row up; the row ends in `removed`. False when there were none.
-bool add_repeated(std::int32_t* col, double* value, std::int64_t length, std::int32_t& first_repeated) {
+// Columns of the first entries of a row that were given more than once, and whose sum overflowed.
+struct Repeated {
+  std::optional<std::int32_t> first, overflow;
+};
+
+// Adds entries of the same column in a sorted row; the columns no longer used become `removed`.
+Repeated add_repeated(std::int32_t* col, double* value, std::int64_t length) {
+  Repeated result;
   const auto found = std::adjacent_find(col, col + length);
-  if (found == col + length) return false;
-  first_repeated = *found;
+  if (found == col + length) return result;
+  result.first = *found;
   std::int64_t out = 0;
   for (std::int64_t k = 1; k < length; ++k) {
-    if (col[k] == col[out])
-      value[out] += value[k];
-    else
+    if (col[k] != col[out]) {
       ++out, col[out] = col[k], value[out] = value[k];
+      continue;
+    }
+    const double before = value[out];
+    value[out] += value[k];
+    if (!std::isfinite(value[out]) && std::isfinite(before) && std::isfinite(value[k]) && !result.overflow)
+      result.overflow = col[out];
   }
   std::fill(col + out + 1, col + length, removed);
-  return true;
+  return result;
 }
 
 CsrMatrix<double> without_removed(const ContextPtr& context, const CsrMatrix<double>& full) {
@@ -109,8 +119,10 @@ Assembled assemble(const ContextPtr& context, const Header& header, const Bucket
   CsrBuilder<double> builder(context, header.rows, header.cols, base[buckets.count]);
   const int workers = useful_parts(*context, base[buckets.count] + header.rows);
   struct Found {
-    bool any = false;
-    std::int32_t row = std::numeric_limits<std::int32_t>::max(), col = 0;
+    std::optional<EntryPlace> repeated, overflow;
+    static void keep_first(std::optional<EntryPlace>& known, const std::optional<EntryPlace>& other) {
+      if (other && (!known || other->row < known->row)) known = other;
+    }
   };
   std::vector<Found> found(static_cast<std::size_t>(workers));
   std::atomic<std::int64_t> next_bucket{0};
@@ -140,12 +152,13 @@ Assembled assemble(const ContextPtr& context, const Header& header, const Bucket
       // next[r] is now the end of row r.
       for (std::int64_t r = first, begin = base[b]; r < last; begin = next[r - first], ++r) {
         const std::int64_t length = next[r - first] - begin;
-        std::int32_t repeated = 0;
         sorter.sort(builder.col() + begin, builder.values() + begin, length);
-        if (add_repeated(builder.col() + begin, builder.values() + begin, length, repeated)) {
-          if (r < mine.row) mine.row = static_cast<std::int32_t>(r), mine.col = repeated;
-          mine.any = true;
-        }
+        const Repeated row = add_repeated(builder.col() + begin, builder.values() + begin, length);
+        const auto place = [&](std::int32_t column) {
+          return EntryPlace{static_cast<std::int32_t>(r), column};
+        };
+        if (row.first) Found::keep_first(mine.repeated, place(*row.first));
+        if (row.overflow) Found::keep_first(mine.overflow, place(*row.overflow));
       }
     }
     found[part] = mine;
@@ -153,11 +166,12 @@ Assembled assemble(const ContextPtr& context, const Header& header, const Bucket
   pieces.clear();
   Assembled result;
   result.matrix = builder.freeze();
-  Found first;
-  for (const Found& f : found)
-    if (f.any && f.row < first.row) first = f;
-  result.repeated = first.any, result.row = first.row, result.col = first.col;
-  if (first.any && duplicates == Duplicates::sum) result.matrix = without_removed(context, result.matrix);
+  for (const Found& of_worker : found) {
+    Found::keep_first(result.repeated, of_worker.repeated);
+    Found::keep_first(result.overflow, of_worker.overflow);
+  }
+  if (result.repeated && duplicates == Duplicates::sum)
+    result.matrix = without_removed(context, result.matrix);
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -261,11 +262,13 @@ class HeaderReader {
     const std::vector<std::string_view> words = words_of(line_);
     if (words.empty() || lower_case(words[0]) != "%%matrixmarket") {
       const bool tar = piece_.size > 262 && std::string_view(piece_.begin() + 257, 5) == "ustar";
+      const bool binary = std::string_view(piece_.begin(), piece_.size).starts_with("\x89PBIN");
       fail(line_,
-           tar ? "this is a tar archive; unpack it (tar xf) and give the .mtx file in it"
-               : fmt::format(
-                     "a Matrix Market file begins with '%%MatrixMarket matrix'; this one begins with {}",
-                     word_at(skip_blanks(line_))));
+           tar      ? "this is a tar archive; unpack it (tar xf) and give the .mtx file in it"
+           : binary ? "this is a .pbin file, which cannot be read as text or through a pipe; give its path"
+                    : fmt::format(
+                          "a Matrix Market file begins with '%%MatrixMarket matrix'; this one begins with {}",
+                          word_at(skip_blanks(line_))));
     }
     const auto choose = [&](std::size_t i, const char* what, std::string_view allowed) {
       if (words.size() <= i)
@@ -311,22 +314,18 @@ class HeaderReader {
   }
 
   std::int64_t size(std::string_view word, const char* what) const {
-    std::uint64_t value = 0;
+    std::int64_t value = 0;
     const char* const shown = word.data();
     if (word.starts_with('+')) word.remove_prefix(1);
-    for (const char c : word) {
-      if (digit(c) > 9)
-        fail(shown,
-             *shown == '-'
-                 ? fmt::format("the number of {} is {}; it cannot be negative", what, word_at(shown))
-                 : fmt::format("the number of {} is {}, which is not a whole number", what, word_at(shown)));
-      if (value > (std::numeric_limits<std::int64_t>::max() - 9) / 10)
-        fail(shown, fmt::format("the number of {} is {}, more than 64 bits hold", what, word_at(shown)));
-      value = value * 10 + digit(c);
-    }
-    if (word.empty())
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error == std::errc::invalid_argument || end != word.data() + word.size())
       fail(shown, fmt::format("the number of {} is {}, which is not a whole number", what, word_at(shown)));
-    return static_cast<std::int64_t>(value);
+    if (*shown == '-')
+      fail(shown, fmt::format("the number of {} is {}; it cannot be negative", what, word_at(shown)));
+    if (error == std::errc::result_out_of_range)
+      fail(shown, fmt::format("the number of {} is {}; at most {} are supported", what, word_at(shown),
+                              std::numeric_limits<std::int64_t>::max()));
+    return value;
   }
 
   void sizes() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -78,10 +79,15 @@ struct ValuePiece {
 template <class Item>
 void store(ItemPiece<Item>& piece, const Buckets& buckets, const Item* parsed);
 
+// Of an entry of the matrix, 0-based.
+struct EntryPlace {
+  std::int32_t row = 0, col = 0;
+};
+
 struct Assembled {
   CsrMatrix<double> matrix;
-  bool repeated = false;  // an entry was given twice; the first such one (by row, then column), 0-based:
-  std::int32_t row = 0, col = 0;
+  // The first entries by row, then column, that were given twice, and whose values add up to infinity.
+  std::optional<EntryPlace> repeated, overflow;
 };
 // Consumes the pieces. Repeated entries are added in the file's order, or, where they are to be refused,
 // named.

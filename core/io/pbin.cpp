@@ -1,9 +1,7 @@
 #include "core/io/pbin.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "core/io/atomic_file.hpp"
+#include "core/io/input_file.hpp"
 #include "core/parallel.hpp"
 
 namespace protean {
@@ -106,20 +105,6 @@ FileHeader layout_of(std::size_t pointer_bytes, std::int64_t rows, std::int64_t 
   return header;
 }
 
-class File {
- public:
-  explicit File(const std::string& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (file_ < 0) throw BadFile(path, 0, 0, fmt::format("cannot be opened: {}", std::strerror(errno)));
-  }
-  ~File() { close(file_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const noexcept { return file_; }
-
- private:
-  int file_;
-};
-
 struct Mapping {
   const char* data = nullptr;
   std::size_t bytes = 0;
@@ -137,23 +122,22 @@ struct Mapping {
 }  // namespace
 
 bool is_pbin(const std::string& path) {
-  const File file(path);
-  struct stat status {};
-  // Looking into a pipe would take bytes out of it.
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const io_detail::InputFile file(path);
+  if (!file.ordinary()) return false;  // bytes read from a pipe would be missing afterwards
   std::array<char, 8> first{};
-  return pread(file.get(), first.data(), first.size(), 0) == static_cast<ssize_t>(first.size()) &&
+  return pread(file.descriptor(), first.data(), first.size(), 0) == static_cast<ssize_t>(first.size()) &&
          first == magic;
 }
 
-CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify) {
+CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify,
+                            bool allow_not_finite) {
   const auto fail = [&](const std::string& message) { throw BadFile(path, 0, 0, message); };
-  const File file(path);
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) fail("is not an ordinary file");
-  const auto size = static_cast<std::size_t>(status.st_size);
+  const io_detail::InputFile file(path);
+  if (!file.ordinary()) fail("is a pipe; a .pbin file is mapped into memory, so it must be an ordinary file");
+  const auto size = static_cast<std::size_t>(file.size());
   FileHeader header;
-  const bool whole = size >= sizeof header && pread(file.get(), &header, sizeof header, 0) == sizeof header;
+  const bool whole =
+      size >= sizeof header && pread(file.descriptor(), &header, sizeof header, 0) == sizeof header;
   if (!whole || header.magic != magic) fail("this is no .pbin file (it does not begin as one)");
   if (header.byte_order != byte_order)
     fail(header.byte_order == 0x0d0c0b0a
@@ -180,7 +164,7 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
   if (header.file_bytes != end) fail("its size does not follow from its header");
   if (size != end) fail(fmt::format("has {} bytes, {} are stated; it may have been cut off", size, end));
 
-  const auto mapping = std::make_shared<Mapping>(path, file.get(), size);
+  const auto mapping = std::make_shared<Mapping>(path, file.descriptor(), size);
   CsrMatrix<double> matrix;
   SparsityPattern& p = matrix.pattern;
   p.rows = header.rows, p.cols = header.cols, p.nonzeros = header.entries;
@@ -199,6 +183,7 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
       fail(fmt::format("its {} are damaged (wrong checksum)", names[s]));
   try {
     validate(*context, p);
+    if (!allow_not_finite) require_finite(*context, matrix);
   } catch (const BadMatrix& error) { fail(error.what()); }
   return matrix;
 }

@@ -28,11 +28,14 @@
 
 namespace protean {
 
-// Maps the file; the arrays are the file's own pages, shared with other processes, read on first use. The
-// file may be replaced meanwhile (writers here rename) but must not be shortened. verify: check the checksums
-// and the invariants of CSR, which reads every page once; without it only the header is checked. Throws
-// BadFile (no such file, wrong magic, version, byte order, sizes, checksum, or arrays that are no matrix).
-CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify = true);
+// Maps the file. The arrays are the pages of the file, shared with other processes and read on first use. The
+// file may be replaced meanwhile (the writers here rename) but must not be shortened. verify: check the
+// checksums, the invariants of CSR and, unless allow_not_finite is set, that every value is finite. This reads
+// every page once. Without it only the header is checked. Throws BadFile when there is no such file, when it is
+// no ordinary file, when magic, version, byte order, sizes or a checksum are wrong, and when the arrays are no
+// valid matrix (entries in the message count from 0).
+CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify = true,
+                            bool allow_not_finite = false);
 
 // Atomic, as write_matrix_market.
 void write_pbin(const Context& context, const std::string& path, const CsrMatrix<double>& matrix);

@@ -1,46 +1,25 @@
 #include "core/io/text_source.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <lzma.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "core/error.hpp"
+#include "core/io/input_file.hpp"
 
 namespace protean::io_detail {
 namespace {
 
 class FileBytes final : public ByteSource {
  public:
-  explicit FileBytes(const std::string& path) : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (file_ < 0) throw BadFile(path, 0, 0, fmt::format("cannot be opened: {}", std::strerror(errno)));
-    struct stat status {};
-    if (fstat(file_, &status) == 0 && S_ISDIR(status.st_mode)) {
-      close(file_);
-      throw BadFile(path, 0, 0, "is a folder; give the path of a file");
-    }
-  }
-  ~FileBytes() override { close(file_); }
-  FileBytes(const FileBytes&) = delete;
-  FileBytes& operator=(const FileBytes&) = delete;
-
-  std::size_t read(char* to, std::size_t most) override {
-    while (true) {
-      const ssize_t got = ::read(file_, to, most);
-      if (got >= 0) return static_cast<std::size_t>(got);
-      if (errno != EINTR) throw BadFile(path_, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
-    }
-  }
+  explicit FileBytes(const std::string& path) : file_(path) {}
+  std::size_t read(char* to, std::size_t most) override { return file_.read(to, most); }
 
  private:
-  std::string path_;
-  int file_;
+  InputFile file_;
 };
 
 class MemoryBytes final : public ByteSource {

@@ -208,9 +208,12 @@ TEST_F(Conversion, RefusalsWriteNothing) {
   write("bad.mtx", banner + "2 2 2\n1 1 4\n");
   const auto before = files();
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{"convert", "a.mtx", "b.txt"}, "must end in"}, {{"convert", "no.mtx", "b.pbin"}, "no such file"},
-      {{"convert", "a.mtx", "a.mtx"}, "same file"},   {{"convert", "bad.mtx", "b.pbin"}, "bad.mtx"},
-      {{"convert", "a.mtx", "no/b.pbin"}, "folder"},  {{"convert", "a.mtx"}, "required"},
+      {{"convert", "a.mtx", "b.txt"}, "must end in"},
+      {{"convert", "no.mtx", "b.pbin"}, "there is no file 'no.mtx'"},
+      {{"convert", "a.mtx", "a.mtx"}, "would overwrite the matrix"},
+      {{"convert", "bad.mtx", "b.pbin"}, "bad.mtx"},
+      {{"convert", "a.mtx", "no/b.pbin"}, "folder"},
+      {{"convert", "a.mtx"}, "required"},
       {{"convert", ".", "b.pbin"}, "folder"}};
   for (const auto& [words, part] : cases) {
     const Outcome o = run(words);

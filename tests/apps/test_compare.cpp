@@ -298,6 +298,21 @@ TEST_F(Compare, ElementMatricesAreRefusedWithAWayOut) {
   }
 }
 
+TEST_F(Compare, AMatrixWithoutEntriesHasNoFiguresThatAreNotNumbers) {
+  write("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 0\n");
+  write("p.yaml", "matrix: {file: m.mtx}\nrhs: {value: 1}\n");
+  const Outcome o = run({"compare", "p.yaml", "--report", "r.json", "--csv", "c.csv", "--html", "p.html"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json report = Json::parse(slurp(work_ / "r.json"));
+  for (const Json& result : report["results"])
+    if (result["status"] != "refused") {
+      EXPECT_EQ(result["padding"], 0) << result;
+      EXPECT_EQ(result["bytes_per_nonzero"], result["matrix_bytes"].get<double>()) << result;
+    }
+  for (const std::string& text : {o.out, slurp(work_ / "c.csv")})
+    for (const char* word : {"nan", " inf", ",inf"}) EXPECT_EQ(text.find(word), std::string::npos) << text;
+}
+
 TEST_F(Compare, NothingThatIsReadIsOverwritten) {
   write("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2\n2 2 4\n");
   write("b.mtx", "%%MatrixMarket matrix array real general\n2 1\n1\n1\n");
@@ -310,7 +325,7 @@ TEST_F(Compare, NothingThatIsReadIsOverwritten) {
       {{"compare", "p.yaml", "--report", "p.yaml"}, "the problem file"},
       {{"compare", "p.yaml", "--csv", "./x/../m.mtx"}, "matrix.file"},
       {{"compare", "p.yaml", "--html", "link.html"}, "matrix.file"},
-      {{"compare", "p.yaml", "--html", "b.mtx"}, "right-hand side"},
+      {{"compare", "p.yaml", "--html", "b.mtx"}, "rhs.file"},
       {{"compare", "s.yaml", "--report", "s.yaml"}, "the suite"},
       {{"compare", "s.yaml", "--html", "m.mtx"}, "matrix.file"},
       {{"compare", "s.yaml", "--html", "broken.yaml"}, "the problem file"},

@@ -111,7 +111,7 @@ TEST_F(PolicyCommand, WhatIsWrongIsRefused) {
   write_problem("{policy: auto, machine: nowhere.yaml}");
   Outcome outcome = finish(start({"solve", "p.yaml"}));
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("no such machine table"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("schedule.machine: there is no file"), std::string::npos) << outcome.err;
   write_problem("{policy: auto, worst_factor: 0.5}");
   EXPECT_EQ(finish(start({"solve", "p.yaml"})).code, 2);
   write_problem("[]");

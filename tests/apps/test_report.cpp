@@ -5,6 +5,7 @@
 
 #include "apps/formats.hpp"
 #include "apps/progress.hpp"
+#include "apps/report.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
 
@@ -39,6 +40,47 @@ TEST(Progress, Durations) {
   EXPECT_EQ(duration(1.5), "1.5 s");
   EXPECT_EQ(duration(200), "3 min 20 s");
   EXPECT_EQ(duration(7500), "2 h 05 min");
+}
+
+SolveRecord solved() {
+  SolveRecord record;
+  record.problem.matrix.file = {"a.mtx", "folder/a.mtx", {}};
+  record.rows = 1000, record.nonzeros = 4000, record.threads = 2;
+  record.format = "csr", record.kernel = "native";
+  record.matrix_bytes = 52'000, record.peak_bytes = std::size_t{3} << 20;
+  record.result.reason = StopReason::relative_tolerance;
+  record.result.iterations = 50, record.result.seconds = 0.025;
+  record.seconds.read = 1.5, record.seconds.convert = 0.0025, record.seconds.setup = 4e-6;
+  record.seconds.solve = 0.25, record.seconds.total = 200;
+  return record;
+}
+
+TEST(Report, HistoryIsInSeconds) {
+  EXPECT_EQ(history_csv({{0, 8, 1, 0, 0}, {7, 2, 0.25, 1.5, 0}}),
+            "iteration,residual,relative_residual,seconds\n"
+            "0,8,1,0.000000000\n"
+            "7,2,0.25,1.500000000\n");
+}
+
+TEST(Report, SummaryGivesEachFigureInItsUnit) {
+  const std::string text = summary(solved());
+  for (const char* part :
+       {"a.mtx: 1 000 rows, 4 000 nonzeros\n", "matrix 50.8 KiB (13.00 bytes a nonzero), peak 3.0 MiB\n",
+        "500 us an iteration\n", "read 1.5 s, convert 2.5 ms, setup 4 us, solve 250 ms, total 3 min 20 s"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
+TEST(Report, JsonIsInSecondsAndBytes) {
+  const auto json = nlohmann::json::parse(report_json(solved()));
+  EXPECT_EQ(json["seconds"]["read"], 1.5);
+  EXPECT_EQ(json["seconds"]["convert"], 0.0025);
+  EXPECT_EQ(json["seconds"]["setup"], 4e-6);
+  EXPECT_EQ(json["seconds"]["solve"], 0.25);
+  EXPECT_EQ(json["seconds"]["total"], 200);
+  EXPECT_EQ(json["memory"]["matrix_bytes"], 52'000);
+  EXPECT_EQ(json["memory"]["peak_bytes"], 3 << 20);
+  EXPECT_EQ(json["iterations"], 50);
+  EXPECT_EQ(json["matrix"]["nonzeros"], 4000);
 }
 
 TEST(Formats, JsonDescribesTheWholeCatalogue) {

@@ -1,6 +1,7 @@
 #include "core/csr.hpp"
 
 #include "core/csr_view.hpp"
+#include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/space.hpp"
@@ -109,6 +110,39 @@ TEST(Csr, ValidateNamesWhatIsWrong) {
   EXPECT_THROW(validate(*test_context(), csr_view(2, 2, pointers, outside, values).pattern), BadMatrix);
   const std::int32_t good[] = {0, 1};
   EXPECT_THROW(validate(*test_context(), csr_view(2, 2, falling, good, values).pattern), BadMatrix);
+}
+
+// The part of a thread may begin at a row pointer that is below zero.
+TEST(Csr, ValidateReadsNothingThroughBadRowPointers) {
+  const auto a = generate(test_context(), "poisson-2d", {{"n", 100}});
+  std::vector<std::int64_t> row_ptr;
+  for (std::int64_t r = 0; r <= a.rows(); ++r) row_ptr.push_back(a.pattern.row_ptr[r]);
+  CsrMatrix<double> bad = a;
+  bad.pattern.row_ptr = {nullptr, row_ptr.data()};
+  for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{-1} << 60, std::int64_t{1} << 60})
+    for (const int threads : {1, 2, 3, 4})
+      for (int part = 1; part <= threads; ++part) {
+        const std::int64_t at = a.rows() * part / threads, right = row_ptr[at];
+        row_ptr[at] = wrong;
+        try {
+          validate(*Context::host(threads), bad.pattern);
+          ADD_FAILURE() << "accepted row_ptr[" << at << "] = " << wrong;
+        } catch (const BadMatrix& error) {
+          EXPECT_NE(std::string(error.what()).find(std::to_string(wrong)), std::string::npos) << error.what();
+        }
+        row_ptr[at] = right;
+      }
+  EXPECT_NO_THROW(validate(*test_context(), bad.pattern));
+}
+
+TEST(Csr, DuplicatesThatAddUpToInfinityAreRefused) {
+  const std::vector<Triplet<double>> triplets = {{0, 0, 1.0}, {1, 0, 1e308}, {1, 1, 4.0}, {1, 0, 1e308}};
+  try {
+    (void)csr_from_triplets<double>(test_context(), 2, 2, triplets);
+    FAIL();
+  } catch (const BadMatrix& error) {
+    EXPECT_NE(std::string(error.what()).find("entry (1, 0)"), std::string::npos) << error.what();
+  }
 }
 
 // Diagonals at the ends and in the middle of long and short rows, far from where the row before has its own,

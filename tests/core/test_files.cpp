@@ -6,12 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
+#include "core/csr_view.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/atomic_file.hpp"
 #include "core/io/matrix_market.hpp"
@@ -137,6 +140,58 @@ TEST(AtomicFile, NothingIsLeftWhenTheDiskIsFull) {
   EXPECT_EQ(folder.files(), 1u);
 }
 
+// A folder takes the place of the file while it is written, so that the rename cannot succeed.
+TEST(AtomicFile, NothingIsLeftWhenTheRenameFails) {
+  const Folder folder;
+  AtomicFile file(folder / "a.txt");
+  file.write("new");
+  fs::create_directory(folder / "a.txt");
+  EXPECT_NE(message_of([&] { file.commit(); }).find("cannot write"), std::string::npos);
+  EXPECT_EQ(folder.files(), 1u) << "the temporary file is still there";
+  EXPECT_TRUE(fs::is_directory(folder / "a.txt"));
+}
+
+TEST(AtomicFile, ALinkThatLeadsNowhereIsRefused) {
+  const Folder folder;
+  fs::create_symlink("missing.txt", folder / "link.txt");
+  const std::string message = message_of([&] { write_file(folder / "link.txt", "new"); });
+  EXPECT_NE(message.find("missing.txt"), std::string::npos) << message;
+  EXPECT_TRUE(fs::is_symlink(folder / "link.txt"));
+  EXPECT_FALSE(fs::exists(folder / "missing.txt"));
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+// Also for root, who could write to it.
+TEST(AtomicFile, AReadOnlyFileIsRefused) {
+  const Folder folder;
+  write_file(folder / "a.txt", "old");
+  fs::create_symlink("a.txt", folder / "link.txt");
+  chmod((folder / "a.txt").c_str(), 0444);
+  for (const char* name : {"a.txt", "link.txt"}) {
+    const std::string message = message_of([&] { write_file(folder / name, "new"); });
+    EXPECT_NE(message.find("read-only"), std::string::npos) << message;
+  }
+  EXPECT_EQ(slurp(folder / "a.txt"), "old");
+  chmod((folder / "a.txt").c_str(), 0644);
+  write_file(folder / "a.txt", "new");
+  EXPECT_EQ(slurp(folder / "a.txt"), "new");
+}
+
+// A named pipe would wait for a program that reads it; the pipe of a shell has one.
+TEST(AtomicFile, ANamedPipeIsRefusedAndAPipeIsWrittenTo) {
+  const Folder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const std::string message = message_of([&] { write_file(folder / "pipe", "new"); });
+  EXPECT_NE(message.find("named pipe"), std::string::npos) << message;
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  write_file("/dev/fd/" + std::to_string(ends[1]), "text");
+  char text[8] = {};
+  EXPECT_EQ(read(ends[0], text, sizeof text), 4);
+  EXPECT_STREQ(text, "text");
+  close(ends[0]), close(ends[1]);
+}
+
 TEST(Pbin, RoundTripOfTheBatteryIsBitForBit) {
   const Folder folder;
   for (const BatteryMatrix& entry : battery()) {
@@ -208,7 +263,7 @@ TEST(Pbin, BadFilesAreTold) {
   EXPECT_NE(message(turned).find("byte order"), std::string::npos);
   EXPECT_NE(message_of([&] { read_pbin(test_context(), folder / "none.pbin"); }).find("No such file"),
             std::string::npos);
-  EXPECT_NE(message_of([&] { read_pbin(test_context(), folder / ""); }).find("ordinary file"),
+  EXPECT_NE(message_of([&] { read_pbin(test_context(), folder / ""); }).find("is a folder"),
             std::string::npos);
 }
 
@@ -220,6 +275,43 @@ TEST(Pbin, ArraysThatAreNoMatrixAreTold) {
   write_pbin(*test_context(), folder / "a.pbin", csr_view(1, 2, row_ptr, col, values));
   EXPECT_NE(message_of([&] { read_pbin(test_context(), folder / "a.pbin"); }).find("must ascend"),
             std::string::npos);
+}
+
+// The checksums are right; they are of the bad row pointers.
+TEST(Pbin, RowPointersBelowZeroAreRefused) {
+  const Folder folder;
+  const auto a = generate(test_context(), "poisson-2d", {{"n", 100}});
+  std::vector<std::int32_t> row_ptr(a.pattern.row_ptr.p32, a.pattern.row_ptr.p32 + a.rows() + 1);
+  for (const std::size_t at : {row_ptr.size() / 4, row_ptr.size() / 2, 3 * row_ptr.size() / 4}) {
+    row_ptr[at] = -2'000'000'000;
+    CsrMatrix<double> bad = a;
+    bad.pattern.row_ptr.p32 = row_ptr.data();
+    write_pbin(*test_context(), folder / "bad.pbin", bad);
+    for (const int threads : {1, 2, 4})
+      EXPECT_NE(message_of([&] {
+                  (void)read_pbin(Context::host(threads), folder / "bad.pbin");
+                }).find(fmt::format("row_ptr[{}] = -2000000000", at)),
+                std::string::npos);
+    row_ptr[at] = a.pattern.row_ptr.p32[at];
+  }
+}
+
+TEST(Pbin, ValuesThatAreNotFiniteAreRefusedUnlessAllowed) {
+  const Folder folder;
+  const auto a = generate(test_context(), "poisson-2d", {{"n", 100}});
+  std::vector<double> values(a.values, a.values + a.nonzeros());
+  const std::int64_t at = a.pattern.row_ptr[5000] + 1;
+  for (const double wrong :
+       {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
+    values[at] = wrong;
+    write_pbin(*test_context(), folder / "bad.pbin", with_values(a, values.data()));
+    const std::string message = message_of([&] { (void)read_matrix(test_context(), folder / "bad.pbin"); });
+    EXPECT_NE(message.find(fmt::format("entry ({}, {})", 5000, a.pattern.col[at])), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("finite"), std::string::npos) << message;
+    const auto allowed = read_matrix(test_context(), folder / "bad.pbin", {.allow_not_finite = true});
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(allowed.values[at]), std::bit_cast<std::uint64_t>(wrong));
+  }
 }
 
 }  // namespace

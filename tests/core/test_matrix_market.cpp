@@ -1,6 +1,8 @@
 #include "core/io/matrix_market.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cmath>
@@ -11,6 +13,7 @@
 #include <sstream>
 
 #include "core/generate/generate.hpp"
+#include "core/io/pbin.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/folder.hpp"
@@ -122,7 +125,13 @@ TEST(MatrixMarket, SaysWhatIsWrongAndWhere) {
       {"%%MatrixMarket matrix coordinate real general\n2 x 1\n", 2, 3, "number of columns is 'x'"},
       {"%%MatrixMarket matrix coordinate real general\n-2 2 1\n", 2, 1, "cannot be negative"},
       {"%%MatrixMarket matrix coordinate real general\n3000000000 2 1\n", 2, 1, "at most 2147483647"},
-      {"%%MatrixMarket matrix coordinate real general\n2 2 99999999999999999999\n", 2, 5, "64 bits"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 99999999999999999999\n", 2, 5,
+       "at most 9223372036854775807"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 9223372036854775808\n", 2, 5,
+       "at most 9223372036854775807"},
+      {"%%MatrixMarket matrix coordinate real general\n9223372036854775807 2 1\n", 2, 1,
+       "at most 2147483647"},
+      {"%%MatrixMarket matrix coordinate real general\n2147483648 2 1\n", 2, 1, "at most 2147483647"},
       {"%%MatrixMarket matrix coordinate real symmetric\n2 3 1\n1 1 1\n", 2, 1, "symmetric matrix is square"},
       {"%%MatrixMarket matrix coordinate real general\n2 2 1\n0 1 1\n", 3, 1, "indices count from 1"},
       {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 000 1\n", 3, 3, "indices count from 1"},
@@ -130,6 +139,14 @@ TEST(MatrixMarket, SaysWhatIsWrongAndWhere) {
       {"%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n", 3, 1, "allowed is 1 to 2"},
       {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 18446744073709551617 1\n", 3, 3,
        "allowed is 1 to 2"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 00018446744073709551617 1\n", 3, 3,
+       "allowed is 1 to 2"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 0000000000000000000003 1\n", 3, 3,
+       "allowed is 1 to 2"},
+      {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 00000000000000000000 1\n", 3, 3,
+       "indices count from 1"},
+      {"%%MatrixMarket matrix coordinate real general\n1 2147483647 1\n1 2147483648 1\n", 3, 3,
+       "allowed is 1 to 2147483647"},
       {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1.0 1 1\n", 3, 1, "not a whole number"},
       {"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n% c\n\n 1 x 1\n", 6, 4,
        "the column is 'x'"},
@@ -174,6 +191,56 @@ TEST(MatrixMarket, SaysWhatIsWrongAndWhere) {
         EXPECT_NE(std::string(e.what()).find(bad.message), std::string::npos) << bad.text << e.what();
       }
   }
+}
+
+// Digits that no 64-bit number holds are read as long as they are zeros in front.
+TEST(MatrixMarket, IndicesAndIntegersAtTheirBorders) {
+  const std::string zeros(30, '0');
+  EXPECT_EQ(dense(parse(std::string(general) + "2 2 2\n" + zeros + "2 1 1\n1 " + zeros + "2 3\n")),
+            ". 3 / 1 . / ");
+  EXPECT_EQ(parse(std::string(general) + "1 2147483647 1\n1 2147483647 3\n").pattern.col[0], 2147483646);
+  const auto value = [](const std::string& text) {
+    return parse("%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 " + text + "\n").values[0];
+  };
+  EXPECT_EQ(value("999999999999999999"), 999999999999999999.0);
+  EXPECT_EQ(value("-9223372036854775808"), -0x1p63);
+  EXPECT_EQ(value("18446744073709551617"), 0x1p64);
+  EXPECT_EQ(value(zeros + "7"), 7.0);
+}
+
+TEST(MatrixMarket, RepeatedEntriesThatAddUpToInfinityAreNamed) {
+  const std::string text = std::string(general) + "2 2 4\n1 1 1e308\n2 1 1e308\n2 2 1\n2 1 1e308\n";
+  for (int threads : {1, 3}) try {
+      (void)read_matrix_market_text(Context::host(threads), "text", text);
+      FAIL();
+    } catch (const BadFile& e) {
+      EXPECT_EQ(e.line(), 6);
+      EXPECT_NE(std::string(e.what()).find("entry (2, 1)"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("too large for double precision"), std::string::npos) << e.what();
+    }
+  EXPECT_TRUE(std::isinf(parse(text, {.allow_not_finite = true}).values[1]));
+  // Of a symmetric file the message names the entry that is in the file, not its mirror image.
+  try {
+    parse("%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n2 1 1e308\n2 1 1e308\n");
+    FAIL();
+  } catch (const BadFile& e) {
+    EXPECT_EQ(e.line(), 4) << e.what();
+    EXPECT_NE(std::string(e.what()).find("entry (2, 1)"), std::string::npos) << e.what();
+  }
+}
+
+// A damaged header must not keep a reader busy for minutes with empty rows.
+TEST(MatrixMarket, HeadersOfNearlyEmptyMatricesAreRefused) {
+  const std::size_t peak = peak_allocated_bytes();
+  for (const char* sizes : {"2147483647 2147483647 1", "20000000 2 100", "2 20000000 1000000"}) try {
+      parse(std::string(general) + sizes + "\n1 1 1\n");
+      ADD_FAILURE() << sizes;
+    } catch (const BadFile& e) {
+      EXPECT_EQ(e.line(), 2);
+      EXPECT_NE(std::string(e.what()).find("empty"), std::string::npos) << e.what();
+    }
+  EXPECT_EQ(peak_allocated_bytes(), peak);
+  EXPECT_EQ(parse(std::string(general) + "100000 100000 1\n1 1 1\n").nonzeros(), 1);
 }
 
 TEST(MatrixMarket, NotFiniteValuesAreReadWhenAllowed) {
@@ -324,6 +391,35 @@ TEST(MatrixMarket, MissingFilesFoldersAndArchivesAreTold) {
   EXPECT_NE(message(folder / "a.tar").find("tar archive"), std::string::npos) << message(folder / "a.tar");
   std::ofstream(folder / "long.mtx") << general << std::string(1 << 20, '%') << "\n";
   EXPECT_NE(message(folder / "long.mtx").find("a line of more than"), std::string::npos);
+}
+
+// A pipe of a shell is read like a file; a named pipe could wait for ever.
+TEST(MatrixMarket, PipesAreReadAndNamedPipesAndDevicesRefused) {
+  const Folder folder;
+  const auto message = [&](const std::string& path) -> std::string {
+    try {
+      read_matrix(test_context(), path);
+    } catch (const BadFile& e) { return e.what(); }
+    return {};
+  };
+  ASSERT_EQ(mkfifo((folder / "pipe.mtx").c_str(), 0600), 0);
+  EXPECT_NE(message(folder / "pipe.mtx").find("named pipe"), std::string::npos);
+  EXPECT_NE(message("/dev/zero").find("device"), std::string::npos) << message("/dev/zero");
+  const auto piped = [&](const std::string& bytes) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    EXPECT_EQ(write(ends[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    close(ends[1]);
+    return ends[0];
+  };
+  const int text = piped(std::string(general) + "2 2 2\n1 1 4\n2 2 5\n");
+  EXPECT_EQ(dense(read_matrix(test_context(), "/dev/fd/" + std::to_string(text))), "4 . / . 5 / ");
+  const int bad = piped(std::string(general) + "2 2 2\n1 1 4\n2 2 five\n");
+  EXPECT_NE(message("/dev/fd/" + std::to_string(bad)).find(":4:5: 'five'"), std::string::npos);
+  write_pbin(*test_context(), folder / "a.pbin", battery_matrix("dense_17x17"));
+  const int binary = piped(slurp(folder / "a.pbin"));
+  EXPECT_NE(message("/dev/fd/" + std::to_string(binary)).find(".pbin"), std::string::npos);
+  for (const int end : {text, bad, binary}) close(end);
 }
 
 TEST(MatrixMarket, Vectors) {

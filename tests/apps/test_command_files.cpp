@@ -1,0 +1,186 @@
+// Files that commands read and write: no output of any command takes the place of any of its inputs, and inputs that
+// are no files are refused at once.
+#include <sys/stat.h>
+
+#include <cstdlib>
+
+#include "command.hpp"
+#include "core/io/matrix_market.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string matrix = "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2\n2 2 4\n";
+const std::string vector = "%%MatrixMarket matrix array real general\n2 1\n1\n1\n";
+const std::string machine = "machine: here\nmatrices: []\n";
+const std::string mesh =
+    "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n4\n1 0 0 0\n2 1 0 0\n3 0 1 0\n4 0 0 1\n$EndNodes\n"
+    "$Elements\n1\n1 4 0 1 2 3 4\n$EndElements\n";
+
+class CommandFiles : public CommandTest {
+ protected:
+  CommandFiles() {
+    write("m.mtx", matrix), write("b.mtx", vector), write("x0.mtx", vector);
+    write("table.yaml", machine), write("other-table.yaml", machine), write("mesh.msh", mesh);
+    write("p.yaml",
+          "matrix: {file: m.mtx}\nrhs: {file: b.mtx}\ninitial_guess: {file: x0.mtx}\n"
+          "schedule: {policy: auto, machine: table.yaml}\n");
+    write("exact.yaml", "matrix: {file: m.mtx}\nrhs: {solution: {file: b.mtx}}\n");
+    write("fem.yaml", "matrix: {generate: {kind: fem-tet, mesh: mesh.msh}}\n");
+    write("suite.yaml", "suite: [p.yaml, fem.yaml]\n");
+    ::setenv("PROTEAN_MACHINE", "other-table.yaml", 1);
+  }
+  ~CommandFiles() override { ::unsetenv("PROTEAN_MACHINE"); }
+
+  // One message, exit code 2, and no file is touched.
+  void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {
+    const auto before = files();
+    std::string shown;
+    for (const std::string& word : arguments) shown += word + " ";
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << shown << o.err;
+    EXPECT_NE(o.err.find(part), std::string::npos) << shown << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_EQ(files(), before) << shown;
+  }
+};
+
+struct Input {
+  const char *file, *name;  // as messages call it
+};
+constexpr Input inputs_of_p[] = {{"p.yaml", "the problem file"},
+                                 {"m.mtx", "matrix.file"},
+                                 {"b.mtx", "rhs.file"},
+                                 {"x0.mtx", "initial_guess.file"},
+                                 {"table.yaml", "schedule.machine"},
+                                 {"other-table.yaml", "the machine table of PROTEAN_MACHINE"}};
+
+TEST_F(CommandFiles, NoOutputOfSolveOverwritesAnInput) {
+  for (const Input& input : inputs_of_p) {
+    expect_refused({"solve", "p.yaml", "--report", input.file}, std::string("overwrite ") + input.name);
+    for (const std::string key : {"solution", "report", "history"})
+      expect_refused({"solve", "p.yaml", "--set", "output." + key + "=./" + input.file},
+                     "output." + key + " would overwrite ");
+  }
+  expect_refused({"solve", "exact.yaml", "--report", "b.mtx"}, "rhs.solution.file");
+  expect_refused({"solve", "fem.yaml", "--report", "mesh.msh"}, "matrix.generate.mesh");
+}
+
+TEST_F(CommandFiles, NoOutputOfCompareOverwritesAnInput) {
+  for (const std::string option : {"--report", "--csv", "--html"}) {
+    for (const Input& input : inputs_of_p) {
+      expect_refused({"compare", "p.yaml", option, input.file}, option + " would overwrite " + input.name);
+      expect_refused({"compare", "suite.yaml", option, input.file},
+                     option + " would overwrite " + input.name);
+    }
+    expect_refused({"compare", "suite.yaml", option, "suite.yaml"}, "the suite");
+    expect_refused({"compare", "suite.yaml", option, "fem.yaml"}, "the problem file");
+    expect_refused({"compare", "suite.yaml", option, "mesh.msh"}, "matrix.generate.mesh");
+  }
+}
+
+TEST_F(CommandFiles, NoOutputOfGenerateOrConvertOverwritesAnInput) {
+  fs::create_symlink("m.mtx", work_ / "link.mtx");
+  fs::create_hard_link(work_ / "m.mtx", work_ / "hard.mtx");
+  fs::create_symlink("fem.yaml", work_ / "fem.mtx");
+  fs::create_symlink("mesh.msh", work_ / "mesh.pbin");
+  fs::create_symlink("other-table.yaml", work_ / "table.mtx");
+  for (const char* name : {"m.mtx", "./m.mtx", "link.mtx", "hard.mtx"})
+    expect_refused({"convert", "m.mtx", name}, "would overwrite the matrix");
+  expect_refused({"generate", "fem.yaml", "-o", "fem.mtx"}, "would overwrite the problem file");
+  expect_refused({"generate", "fem.yaml", "-o", "mesh.pbin"}, "would overwrite matrix.generate.mesh");
+  expect_refused({"generate", "fem.yaml", "-o", "table.mtx"}, "PROTEAN_MACHINE");
+}
+
+TEST_F(CommandFiles, TwoOutputsAreTwoFiles) {
+  const std::string keys[] = {"solution", "report", "history"};
+  for (const std::string& one : keys)
+    for (const std::string& two : keys)
+      if (one != two)
+        expect_refused(
+            {"solve", "p.yaml", "--set", "output." + one + "=o", "--set", "output." + two + "=./o"},
+            "are the same file");
+  EXPECT_EQ(
+      run({"solve", "exact.yaml", "--quiet", "--report", "/dev/null", "--set", "output.history=/dev/null"})
+          .code,
+      0);
+}
+
+TEST_F(CommandFiles, LinksToNothingAndReadOnlyFilesAreNotReplaced) {
+  fs::create_symlink("nothing", work_ / "link.mtx");
+  write("kept.mtx", "kept");
+  fs::permissions(work_ / "kept.mtx", fs::perms::owner_read);
+  for (const auto& [name, why] : {std::pair("link.mtx", "'nothing'"), std::pair("kept.mtx", "read-only")}) {
+    expect_refused({"solve", "exact.yaml", "--set", std::string("output.solution=") + name}, why);
+    expect_refused({"solve", "exact.yaml", "--report", name}, why);
+    expect_refused({"compare", "exact.yaml", "--html", name}, why);
+    expect_refused({"convert", "m.mtx", name}, why);
+    expect_refused({"generate", "fem.yaml", "-o", name}, why);
+  }
+  expect_refused({"tune", "-o", "link.mtx", "--budget", "1"}, "'nothing'");
+  EXPECT_TRUE(fs::is_symlink(work_ / "link.mtx"));
+}
+
+TEST_F(CommandFiles, InputsThatAreNoFilesAreRefusedAtOnce) {
+  ASSERT_EQ(mkfifo((work_ / "pipe.mtx").c_str(), 0600), 0);
+  fs::create_directory(work_ / "folder.mtx");
+  const std::pair<std::string, const char*> kinds[] = {
+      {"pipe.mtx", "named pipe"}, {"/dev/zero", "device"}, {"folder.mtx", "folder"}};
+  for (const auto& [path, why] : kinds) {
+    for (const char* key : {"matrix.file", "rhs.file", "initial_guess.file", "schedule.machine"})
+      for (const char* command : {"solve", "compare", "inspect"})
+        expect_refused({command, "p.yaml", "--set", key + ("=" + path)}, why);
+    expect_refused({"solve", "exact.yaml", "--set", "rhs.solution.file=" + path}, why);
+    for (const char* command : {"solve", "compare", "inspect"})
+      expect_refused({command, "fem.yaml", "--set", "matrix.generate.mesh=" + path}, why);
+    for (const char* command : {"solve", "compare", "inspect"}) expect_refused({command, path}, why);
+    expect_refused({"generate", path, "-o", "g.mtx"}, why);
+    expect_refused({"convert", path, "g.mtx"}, why);
+    ::setenv("PROTEAN_MACHINE", path.c_str(), 1);
+    for (const char* command : {"solve", "compare", "inspect"}) expect_refused({command, "exact.yaml"}, why);
+    ::setenv("PROTEAN_MACHINE", "other-table.yaml", 1);
+  }
+  expect_refused({"solve", "exact.yaml", "--report", "pipe.mtx"}, "named pipe");
+}
+
+TEST_F(CommandFiles, PipesOfTheShellAreReadAndWritten) {
+  const auto shell = [&](const std::string& line) {
+    const std::string script = "cd " + work_.string() + " && P=" + PROTEAN_COMMAND + " && " + line;
+    return std::system(("bash -c '" + script + "'").c_str());
+  };
+  EXPECT_EQ(shell("$P convert <(cat m.mtx) a.pbin --quiet"), 0);
+  EXPECT_EQ(shell("$P inspect <(gzip -c m.mtx) --json > inspect.json"), 0);
+  EXPECT_EQ(shell("cat exact.yaml | $P solve /dev/stdin --quiet --set matrix.file=$PWD/m.mtx "
+                  "--set rhs=solution --set rhs.solution=ones --report /dev/stdout | cat > r.json"),
+            0);
+  EXPECT_NE(slurp(work_ / "r.json").find("\"converged\""), std::string::npos);
+  EXPECT_EQ(shell("cat exact.yaml | $P compare /dev/stdin --quiet --formats csr --set matrix.file=$PWD/m.mtx "
+                  "--set rhs.solution=ones --csv >(cat > c.csv); sleep 0.2"),
+            0);
+  EXPECT_TRUE(
+      identical(read_matrix(test_context(), work_ / "a.pbin"), read_matrix(test_context(), work_ / "m.mtx")));
+  EXPECT_EQ(slurp(work_ / "c.csv").rfind("problem,format,kernel", 0), 0u) << slurp(work_ / "c.csv");
+}
+
+TEST_F(CommandFiles, AHeaderOfTwoBillionRowsIsRefusedAtOnce) {
+  write("big.mtx", "%%MatrixMarket matrix coordinate real general\n2147483647 2147483647 1\n1 1 1\n");
+  expect_refused({"inspect", "big.mtx"}, "big.mtx:2");
+  expect_refused({"solve", "exact.yaml", "--set", "matrix.file=big.mtx"}, "big.mtx:2");
+}
+
+// Comparing each key with all before it would take four minutes of processor time; one pass takes a second.
+TEST_F(CommandFiles, AProblemFileOfManyKeysIsReadInOnePass) {
+  std::string text = "matrix: {file: m.mtx}\nsolver: {";
+  for (int i = 0; i < 400'000; ++i) text += "key" + std::to_string(i) + ": 1, ";
+  write("many.yaml", text + "}\n");
+  const std::string script =
+      "ulimit -t 60; cd " + work_.string() + " && " + PROTEAN_COMMAND + " solve many.yaml 2> message";
+  EXPECT_EQ(WEXITSTATUS(std::system(("bash -c '" + script + "'").c_str())), 2);
+  EXPECT_NE(slurp(work_ / "message").find("unknown key 'key0'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace protean::test
