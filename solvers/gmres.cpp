@@ -107,12 +107,14 @@ class Gmres final : public Method<T> {
   }
 
   void guard_step() noexcept {
-    // No new direction: the Krylov space holds the solution (happy breakdown), or A is singular.
-    guard_ = {scalars_.next(),
+    // No new direction, h_j+1,j <= 16 eps ||A M^-1 v_j||: the Krylov space holds the solution (happy
+    // breakdown), or A is singular. Both sides are squared, since squares are what is stored.
+    constexpr T rounding = 16 * std::numeric_limits<T>::epsilon();
+    guard_ = {scalars_.w_squared(),
               Test::nonzero,
               StopReason::breakdown,
-              "h(j+1,j)",
-              16 * std::numeric_limits<T>::epsilon(),
+              "h(j+1,j)^2",
+              rounding * rounding,
               scalars_.column_squared(),
               scalars_.column_squared()};
   }

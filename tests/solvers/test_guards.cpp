@@ -1,0 +1,283 @@
+// The tests of scalars that end a solve or let it go on, each at the place where a missing or misplaced test
+// gives a wrong answer; and new values, which every part of a solve must see.
+#include <cmath>
+#include <limits>
+
+#include "core/blas1.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "operators/adaptive_operator.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "protean.h"
+#include "solvers/systems.hpp"
+#include "support/elements.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+// M^-1 is the diagonal given, which need not be positive.
+class DiagonalPreconditioner final : public Preconditioner<double> {
+ public:
+  explicit DiagonalPreconditioner(std::vector<double> d)
+      : Preconditioner<double>(test_context(), {std::ssize(d), std::ssize(d)}), d_(std::move(d)) {}
+  std::string_view name() const noexcept override { return "diagonal"; }
+  VectorView<const double> inverse_diagonal() const noexcept override { return view(d_); }
+
+ protected:
+  void setup(const LinearOperator<double>&, bool) override {}
+  void do_apply(double, VectorView<const double>, double, VectorView<double>) const override {}
+
+ private:
+  std::vector<double> d_;
+};
+
+// The answer of a solver to A x = b from x = 0.
+template <class T>
+SolveReport solve(const char* method, const Dense& A, const std::vector<T>& b, std::vector<T>& x,
+                  const SolverOptions& options = {}, const Preconditioner<T>* M = nullptr) {
+  x.assign(b.size(), T(0));
+  return make_solver<T>(method, options)->solve(DenseOperator<T>(A), view(b), view(x), M);
+}
+
+Dense scaled(Dense A, long double factor) {
+  for (long double& a : A.a) a *= factor;
+  return A;
+}
+
+TEST(GmresGuard, LargeEntriesAreNoBreakdown) {
+  for (const char* how : {"cgs2", "mgs"})
+    for (long double factor : {1e-5L, 1e5L, 1e8L}) {
+      const Dense A = scaled(convection_2d(12, 0), factor);
+      std::vector<float> b = right_hand_side<float>(A.n), x;
+      const SolveReport report = solve<float>(
+          "gmres", A, b, x, {.stopping = {.relative_tolerance = 1e-5}, .orthogonalization = how});
+      EXPECT_EQ(report.reason, StopReason::relative_tolerance)
+          << how << " " << factor << " " << to_string(report.reason) << " " << report.detail;
+    }
+}
+
+TEST(GmresGuard, PenaltyRowsAreNoBreakdown) {
+  Dense A = convection_2d(30, 0);
+  for (std::int64_t i = 0; i < A.n; i += 31) A(i, i) += 1e10L;
+  const std::vector<double> b = right_hand_side<double>(A.n);
+  std::vector<double> x;
+  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    const SolveReport report = solve<double>(method, A, b, x, {.restart = 200});
+    EXPECT_TRUE(report.converged()) << method << " " << to_string(report.reason) << " " << report.detail;
+  }
+}
+
+// The kernel of the judge on a GPU applies the same comparison; here it is that of the host on scalars that
+// are copied one by one.
+TEST(GmresGuard, TheSameOnADevice) {
+  for (const ContextPtr& context : {fake_device_context(), test_context(Space::device)}) {
+    if (!context) continue;  // no GPU
+    const bool fake = context->simulated();
+    auto csr = deep_copy(test_context(), generate(test_context(), "poisson-2d", {{"n", 16}}));
+    for (std::int64_t i = 0; i < csr.nonzeros(); ++i) const_cast<double*>(csr.values)[i] *= 1e15;
+    const auto A =
+        make_matrix(fake ? fake_format("csr") : find_format("csr"), placed(context, csr), context);
+    const Placed<double> b(context, right_hand_side<double>(csr.rows()));
+    Placed<double> x(context, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
+    const SolveReport report = make_solver<double>("gmres")->solve(*A, b.read(), x.view());
+    EXPECT_TRUE(report.converged()) << to_string(report.reason) << " " << report.detail;
+  }
+}
+
+TEST(CgGuard, APreconditionerThatIsIndefiniteFromTheSecondStepOn) {
+  // r . M^-1 r is positive for the first residual (1, 1, 1), negative for the second, (-4, 1, 5) / 7, and
+  // p . A p is positive in the first step.
+  const Dense A = diagonal_matrix({1, 2, 3});
+  const std::vector<double> b = {1, 1, 1};
+  const DiagonalPreconditioner M({1, 3, -0.5});
+  std::vector<double> x;
+  const SolveReport report = solve<double>("cg", A, b, x, {}, &M);
+  EXPECT_EQ(report.reason, StopReason::indefinite_preconditioner) << report.detail;
+  EXPECT_NE(report.detail.find("r . M^-1 r = -"), std::string::npos) << report.detail;
+  EXPECT_EQ(report.iterations, 1);
+}
+
+TEST(BiCgStabGuard, AResidualOrthogonalToTheFirst) {
+  // b = e1: v = A b = (1, -1, 0), alpha = 1, s = (0, 1, 0), t = A s = (0, 1, 1), omega = 1/2 and
+  // r = (0, 1/2, -1/2): r0 . r = 0 although neither omega nor r is zero.
+  Dense A(3);
+  A(0, 0) = 1, A(1, 0) = -1, A(1, 1) = 1, A(2, 1) = 1, A(2, 2) = 1;
+  const std::vector<double> b = {1, 0, 0};
+  std::vector<double> x;
+  const SolveReport report = solve<double>("bicgstab", A, b, x);
+  EXPECT_EQ(report.reason, StopReason::breakdown) << to_string(report.reason);
+  EXPECT_EQ(report.iterations, 1);
+  EXPECT_NE(report.detail.find("rho = r0 . r = 0"), std::string::npos) << report.detail;
+  EXPECT_EQ(report.true_residual, std::sqrt(0.5));
+}
+
+TEST(Norms, AVectorWhoseSquaresOverflowIsScaledBack) {
+  // r . r is infinite, so the solve ends before a step. The recurrence must begin with b - A x itself: were
+  // it left divided by its largest entry, r . r would be finite.
+  const Dense A = convection_2d(5, 0);
+  std::vector<double> b = right_hand_side<double>(A.n), x;
+  for (double& v : b) v *= 1e170;
+  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    const SolveReport report = solve<double>(method, A, b, x);
+    EXPECT_EQ(report.reason, StopReason::not_finite) << method << " " << to_string(report.reason);
+    EXPECT_EQ(report.iterations, 0) << method;
+    EXPECT_EQ(report.restarts, 0) << method;
+    EXPECT_NEAR(report.true_residual / 1e170, report.rhs_norm / 1e170, 1e-12) << method;
+  }
+}
+
+// One unknown: CG takes one step, after which the recurrence is zero, and then b - A x is computed. Here that
+// is falsified, so each restart finds the residual that the test has chosen.
+SolveReport restart_with(std::vector<double> residuals) {
+  DenseOperator<double> A(diagonal_matrix({1}));
+  // Products 1: b - A x0; then, again and again, one of a step and one of b - A x.
+  A.after = [&](std::int64_t product, VectorView<double> y) {
+    if (product == 1 || product % 2 == 0) return;
+    const auto k = static_cast<std::size_t>(product / 2 - 1);
+    y[0] = k < residuals.size() ? residuals[k] : 0;
+  };
+  const std::vector<double> b = {1};
+  std::vector<double> x = {0};
+  return make_solver<double>("cg")->solve(A, view(b), view(x));
+}
+
+TEST(Restarts, OneWithoutProgressIsForgottenAfterOneWithProgress) {
+  // Falls, stays, falls, stays, falls.
+  SolveReport report = restart_with({0.5, 0.5, 0.1, 0.1, 0.01});
+  EXPECT_EQ(report.reason, StopReason::relative_tolerance) << to_string(report.reason) << report.detail;
+  EXPECT_EQ(report.restarts, 5);
+  // Two without progress after each other are one too many.
+  report = restart_with({0.5, 0.5, 0.5, 0.1, 0.01});
+  EXPECT_EQ(report.reason, StopReason::stagnation);
+  EXPECT_EQ(report.restarts, 2);
+}
+
+TEST(Divergence, IsMeasuredFromAFarInitialGuessToo) {
+  const Dense A = convection_2d(9, 0);
+  const std::vector<double> b = right_hand_side<double>(A.n);
+  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    std::vector<double> x(b.size(), 1e6);
+    const SolveReport report = make_solver<double>(method, {.stopping = {.divergence = 100}})
+                                   ->solve(DenseOperator<double>(A), view(b), view(x));
+    EXPECT_GT(report.initial_residual, 1e5 * report.rhs_norm);
+    EXPECT_TRUE(report.converged()) << method << " " << to_string(report.reason) << " " << report.detail;
+  }
+}
+
+// Rows and columns scaled so that a diagonal of other values is far off.
+CsrMatrix<double> rescaled(const CsrMatrix<double>& source) {
+  CsrMatrix<double> result = deep_copy(test_context(), source);
+  const auto d = [](std::int64_t i) { return std::pow(10.0, static_cast<double>(i % 4)); };
+  for (std::int64_t i = 0; i < result.rows(); ++i)
+    for (std::int64_t k = result.pattern.row_ptr[i]; k < result.pattern.row_ptr[i + 1]; ++k)
+      const_cast<double*>(result.values)[k] *= d(i) * d(result.pattern.col[k]);
+  return result;
+}
+
+struct Answer {
+  std::int64_t iterations = 0;
+  std::vector<double> x;
+  bool operator==(const Answer&) const = default;
+};
+
+// Jacobi-CG; M is brought up to date by ensure(), as a program does before each solve.
+Answer jacobi_cg(const LinearOperator<double>& A, Preconditioner<double>& M) {
+  M.ensure(A);
+  const auto b = right_hand_side<double>(A.rows());
+  Answer answer{0, std::vector<double>(b.size(), 0.0)};
+  const SolveReport report = make_solver<double>("cg")->solve(A, view(b), view(answer.x), &M);
+  EXPECT_TRUE(report.converged()) << to_string(report.reason);
+  answer.iterations = report.iterations;
+  return answer;
+}
+
+TEST(NewValues, AreSeenByJacobiInEveryFormat) {
+  const CsrMatrix<double> before = generate(test_context(), "poisson-2d", {{"n", 12}}),
+                          after = rescaled(before);
+  for (const FormatEntry* format : catalogue()) {
+    SCOPED_TRACE(format->id);
+    const auto fresh = make_matrix(*format, after, test_context(), most_tolerant(*format));
+    const auto M_fresh = make_preconditioner<double>("jacobi", *fresh);
+    const Answer right = jacobi_cg(*fresh, *M_fresh);
+
+    const auto A = make_matrix(*format, before, test_context(), most_tolerant(*format));
+    const auto M = make_preconditioner<double>("jacobi", *A);
+    (void)jacobi_cg(*A, *M);
+    A->update_values(after);
+    EXPECT_EQ(jacobi_cg(*A, *M), right);
+
+    AdaptiveOperator<double> adaptive(before, make_matrix(*format, before, test_context(), most_tolerant(*format)));
+    const auto M_adaptive = make_preconditioner<double>("jacobi", adaptive);
+    (void)jacobi_cg(adaptive, *M_adaptive);
+    adaptive.update_values(after);
+    EXPECT_EQ(jacobi_cg(adaptive, *M_adaptive), right);
+  }
+}
+
+TEST(NewValues, OfElementsAreSeenByJacobi) {
+  const ElementMesh& mesh = element_mesh("cubes_1");
+  ElementOptions options;
+  options.symmetric = true, options.scatter = ElementScatter::gather;
+  auto numbers = element_numbers<double>(mesh, true);
+  const auto A = make_element_operator<double>(test_context(), mesh.nodes, numbers.groups, options);
+  AdaptiveOperator<double> adaptive(
+      make_element_operator<double>(test_context(), mesh.nodes, numbers.groups, options));
+  const auto M = make_preconditioner<double>("jacobi", *A),
+             M_adaptive = make_preconditioner<double>("jacobi", adaptive);
+  const Answer first = jacobi_cg(*A, *M);
+  EXPECT_EQ(jacobi_cg(adaptive, *M_adaptive), first);
+  // The second half of the elements becomes a thousand times as stiff.
+  const auto elements = static_cast<std::size_t>(mesh.groups[0].elements());
+  std::vector<double>& matrices = numbers.matrices[0];
+  for (std::size_t i = elements / 2 * (matrices.size() / elements); i < matrices.size(); ++i)
+    matrices[i] *= 1000;
+  const auto fresh = make_element_operator<double>(test_context(), mesh.nodes, numbers.groups, options);
+  const auto M_fresh = make_preconditioner<double>("jacobi", *fresh);
+  const Answer right = jacobi_cg(*fresh, *M_fresh);
+  EXPECT_NE(right, first);
+  A->update_values(numbers.groups);
+  EXPECT_EQ(jacobi_cg(*A, *M), right);
+  adaptive.update_values(numbers.groups);
+  EXPECT_EQ(jacobi_cg(adaptive, *M_adaptive), right);
+}
+
+// A C program that keeps one solver for matrices of several sizes.
+class CSolver : public testing::Test {
+ protected:
+  CSolver() {
+    EXPECT_EQ(protean_context_host(2, &context_), PROTEAN_OK);
+    EXPECT_EQ(protean_solver_create("cg", "jacobi", &solver_), PROTEAN_OK);
+  }
+  ~CSolver() override {
+    protean_solver_free(solver_);
+    protean_context_free(context_);
+  }
+  // Diagonal d of n entries, b = 1: x must be 1 / d.
+  void solves(std::int64_t n, double d) {
+    std::vector<std::int32_t> row_ptr(static_cast<std::size_t>(n) + 1), col(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < n; ++i) row_ptr[i + 1] = static_cast<std::int32_t>(i + 1), col[i] = static_cast<std::int32_t>(i);
+    const std::vector<double> values(col.size(), d), b(col.size(), 1.0);
+    std::vector<double> x(col.size(), 0.0);
+    protean_matrix* matrix = nullptr;
+    ASSERT_EQ(protean_matrix_csr(context_, n, n, n, row_ptr.data(), col.data(), values.data(), 0, &matrix),
+              PROTEAN_OK);
+    EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_OK) << protean_last_error();
+    for (double v : x) EXPECT_NEAR(v, 1 / d, 1e-12);
+    protean_matrix_free(matrix);
+  }
+  protean_context* context_ = nullptr;
+  protean_solver* solver_ = nullptr;
+};
+
+TEST_F(CSolver, OneForMatricesOfSeveralSizes) {
+  solves(5, 2);
+  solves(9, 4);
+  solves(9, 8);
+  solves(3, 2);
+}
+
+}  // namespace
+}  // namespace protean::test
