@@ -7,19 +7,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 
+#include "benchmarks/cg_contestants.hpp"
 #include "benchmarks/clock.hpp"
 #include "benchmarks/options.hpp"
-#include "benchmarks/peers/peers.hpp"
 #include "benchmarks/report.hpp"
 #include "benchmarks/sources.hpp"
-#include "formats/catalogue.hpp"
-#include "preconditioners/preconditioner.hpp"
-#include "solvers/solver.hpp"
 
 namespace protean::bench {
 namespace {
@@ -28,7 +23,7 @@ constexpr const char* usage =
     R"(usage: cg_benchmark [--matrices FOLDER] [--only NAME,...] [--formats ID,...] [--threads N] [--iterations K]
                     [--seconds S] [--json FILE]
   --matrices    folder with G2_circuit and bcsstk17 as .mtx, .mtx.gz or .mtx.xz
-  --only        run these matrices only (names as in the table)
+  --only        run these matrices only: names as in the table, or of files in the folder
   --formats     run these of our formats, instead of csr and the two fastest
   --threads     2 if not given
   --iterations  of one solve, 100 if not given
@@ -57,74 +52,6 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
-struct Contestant {
-  CgSolve cg;
-  bool ours = false;
-  std::vector<double> samples = {};
-  double residual = 0;
-  double least() const { return *std::min_element(samples.begin(), samples.end()); }
-};
-
-// ||b - A x|| / ||b|| in long double, row by row.
-double relative_residual(const CsrMatrix<double>& A, const Vector<double>& b, const Vector<double>& x) {
-  long double rr = 0, bb = 0;
-  for (std::int64_t i = 0; i < A.rows(); ++i) {
-    long double r = b[i];
-    for (std::int64_t k = A.pattern.row_ptr[i]; k < A.pattern.row_ptr[i + 1]; ++k)
-      r -= static_cast<long double>(A.values[k]) * x[A.pattern.col[k]];
-    rr += r * r, bb += static_cast<long double>(b[i]) * b[i];
-  }
-  return static_cast<double>(std::sqrt(rr / bb));
-}
-
-// Our formats, fastest product first; those refused are left out.
-std::vector<std::shared_ptr<AssembledMatrix<double>>> our_matrices(const ContextPtr& context,
-                                                                   const CsrMatrix<double>& csr,
-                                                                   const Options& options) {
-  std::vector<std::pair<double, std::shared_ptr<AssembledMatrix<double>>>> timed;
-  Vector<double> x(context, csr.cols()), y(context, csr.rows());
-  std::fill_n(x.data(), x.size(), 1.0);
-  for (const FormatEntry* format : catalogue()) {
-    if (!wanted(options.formats, format->id)) continue;
-    try {
-      std::shared_ptr<AssembledMatrix<double>> matrix = make_matrix(*format, csr, context);
-      double least = std::numeric_limits<double>::infinity();
-      for (int i = 0; i < 10; ++i) {
-        const auto start = Clock::now();
-        matrix->apply(x, y);
-        least = std::min(least, seconds_since(start));
-      }
-      timed.emplace_back(least, std::move(matrix));
-    } catch (const FormatRefused&) {}
-  }
-  std::sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::shared_ptr<AssembledMatrix<double>>> chosen;
-  for (std::size_t i = 0; i < timed.size(); ++i)
-    if (i < 2 || !options.formats.empty() || timed[i].second->name() == "csr")
-      chosen.push_back(timed[i].second);
-  return chosen;
-}
-
-CgSolve our_cg(std::shared_ptr<AssembledMatrix<double>> matrix) {
-  std::shared_ptr<Preconditioner<double>> jacobi = make_preconditioner<double>("jacobi", *matrix);
-  jacobi->ensure(*matrix);
-  struct Held {
-    std::unique_ptr<Solver<double>> solver;
-  };
-  auto held = std::make_shared<Held>();
-  return {std::string(matrix->name()), [=](const double* b, double* x, int iterations) {
-            if (!held->solver || held->solver->options().stopping.max_iterations != iterations)
-              held->solver = make_solver<double>(
-                  "cg", {.stopping = {.relative_tolerance = 0, .max_iterations = iterations}});
-            const std::int64_t n = matrix->rows();
-            std::fill_n(x, n, 0.0);
-            const SolveReport report = held->solver->solve(*matrix, {b, n}, {x, n}, jacobi.get());
-            if (report.reason != StopReason::max_iterations || report.iterations != iterations)
-              throw std::runtime_error(fmt::format("our cg ended with {} after {} iterations",
-                                                   to_string(report.reason), report.iterations));
-          }};
-}
-
 void race(std::vector<Contestant>& contestants, const CsrMatrix<double>& csr, const Vector<double>& b,
           Vector<double>& x, const Options& options) {
   double longest = 0;
@@ -134,9 +61,10 @@ void race(std::vector<Contestant>& contestants, const CsrMatrix<double>& csr, co
     longest = std::max(longest, seconds_since(start));
     c.residual = relative_residual(csr, b, x);
   }
-  const int turns = std::clamp(static_cast<int>(options.seconds / longest), 7, 1000);
+  const int turns = std::clamp(static_cast<int>(options.seconds / (longest + 0.02)), 7, 1000);
   for (int turn = 0; turn < turns; ++turn)
     for (Contestant& c : contestants) {
+      let_threads_park();
       const auto start = Clock::now();
       c.cg.solve(b.data(), x.data(), options.iterations);
       c.samples.push_back(seconds_since(start) / options.iterations);
@@ -178,8 +106,7 @@ int run(const Options& options) {
   fmt::print("{}\n", report["machine"].dump());
   std::map<std::string, std::vector<double>> ratios;
   bool all_right = true;
-  for (const Source& source : sources()) {
-    if (!wanted(options.only, source.name)) continue;
+  for (const Source& source : sources_named(options.only)) {
     const auto csr = load(context, source, options.folder);
     if (!csr) {
       fmt::print("\n{}: no such file (--matrices)\n", source.name);
@@ -194,11 +121,7 @@ int run(const Options& options) {
     for (std::int64_t i = 0; i < b.size(); ++i) b[i] = std::sin(static_cast<double>(i % 1013)) + 0.5;
     fmt::print("\n{}: {} rows, {} entries\n", source.name, csr->rows(), csr->nonzeros());
 
-    std::vector<Contestant> contestants;
-    for (auto& matrix : our_matrices(context, *csr, options))
-      contestants.push_back({our_cg(std::move(matrix)), true});
-    for (auto& list : {mkl_cg(*csr, options.threads), eigen_cg(*csr, options.threads), petsc_cg(*csr)})
-      for (const CgSolve& cg : list) contestants.push_back({cg, false});
+    std::vector<Contestant> contestants = cg_contestants(context, *csr, options.formats);
     race(contestants, *csr, b, x, options);
 
     nlohmann::json rows = nlohmann::json::array();

@@ -28,6 +28,9 @@ void make_current(const DeviceState& state) noexcept;
 
 const Background* background() noexcept { return current; }
 
+BackgroundScope::BackgroundScope(const Background* work) noexcept { current = work; }
+BackgroundScope::~BackgroundScope() { current = nullptr; }
+
 void checkpoint() {
   if (current && current->cancel->load(std::memory_order_relaxed))
     throw Cancelled("background work was asked to end");

@@ -58,6 +58,14 @@ class BackgroundWork {
 namespace detail {
 // Of the calling thread, null where it does no background work.
 const Background* background() noexcept;
+// While it lives, the calling thread does this background work, or none: a worker that runs a part of it.
+class BackgroundScope {
+ public:
+  explicit BackgroundScope(const Background* work) noexcept;
+  ~BackgroundScope();
+  BackgroundScope(const BackgroundScope&) = delete;
+  BackgroundScope& operator=(const BackgroundScope&) = delete;
+};
 // Throws Cancelled inside background work that was asked to end; nothing otherwise.
 void checkpoint();
 // The calling thread is about to allocate: a checkpoint, which counts the bytes.

@@ -1,34 +1,77 @@
-// Compiled without -fsanitize=thread also in a ThreadSanitizer build: the OpenMP run time is not
-// instrumented, so its fork and join are told to the sanitizer here, by hand, and everything inside a part is
-// checked.
 #include "core/parallel.hpp"
 
 #include <omp.h>
+#include <pthread.h>
 
-#include <exception>
-#include <vector>
+#include <cstdlib>
 
 #include "core/background.hpp"
-
-#if defined(PROTEAN_THREAD_SANITIZER)
-extern "C" void __tsan_acquire(void* address);
-extern "C" void __tsan_release(void* address);
-#else
-static void __tsan_acquire(void*) {}
-static void __tsan_release(void*) {}
-#endif
+#include "core/processors.hpp"
+#include "core/thread_team.hpp"
 
 namespace protean {
-
-int available_threads() noexcept { return std::max(1, omp_get_max_threads()); }
-
 namespace detail {
+namespace {
+
+// What a calling thread has. The team ends with the thread; a region that a destructor of a static object runs
+// after that is serial.
+struct Caller {
+  ThreadTeam* team;
+  bool in_region;
+  bool ended;
+};
+constinit thread_local Caller caller{nullptr, false, false};
+
+// Ends the calling thread's team when the thread ends. While a thread has one, the system keeps a library
+// loaded by dlopen() in memory, so no worker runs code that is gone.
+struct TeamEnd {
+  bool armed = false;
+  ~TeamEnd() {
+    delete caller.team;
+    caller = {nullptr, false, true};
+  }
+};
+thread_local TeamEnd team_end;
+
+// fork() leaves the workers behind in the parent. The child drops the team, which cannot be ended without them,
+// and makes another one when it needs it. Kept in a list, so that it is not a leak.
+struct Abandoned {
+  ThreadTeam* team;
+  Abandoned* next;
+};
+Abandoned* abandoned = nullptr;
+
+void after_fork_in_child() {
+  if (!caller.team) return;
+  abandoned = new Abandoned{caller.team, abandoned};
+  caller.team = nullptr;
+}
+
+ThreadTeam& team_of(int workers, int parts) {
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  if (caller.team && caller.team->fits(workers, parts)) return *caller.team;
+  team_end.armed = true;
+  delete std::exchange(caller.team, nullptr);
+  return *(caller.team = new ThreadTeam(workers, parts));
+}
+
+class RegionScope {
+ public:
+  RegionScope() noexcept { caller.in_region = true; }
+  ~RegionScope() { caller.in_region = false; }
+  RegionScope(const RegionScope&) = delete;
+  RegionScope& operator=(const RegionScope&) = delete;
+};
+
+}  // namespace
+
+void become_worker() noexcept { caller.in_region = true; }
 
 void run_parallel(int parts, ParallelBody body, void* closure) {
   const Background* const behind = background();
   const int threads = behind ? std::min(parts, behind->workers) : parts;
-  // Serial inside a parallel region, so that nested calls neither oversubscribe nor lose parts.
-  if (threads == 1 || omp_in_parallel()) {
+  // Serial inside of a parallel region, ours or one of the program's OpenMP: its threads are busy already.
+  if (threads == 1 || caller.in_region || caller.ended || omp_in_parallel()) {
     for (int part = 0; part < parts; ++part) {
       checkpoint();
       body(closure, part, parts);
@@ -36,27 +79,20 @@ void run_parallel(int parts, ParallelBody body, void* closure) {
     return;
   }
   checkpoint();
-  std::exception_ptr error;
-  int error_part = parts;
-  char fork = 0, join = 0;
-  __tsan_release(&fork);
-#pragma omp parallel num_threads(threads)
-  {
-    __tsan_acquire(&fork);
-    // The run time may give fewer threads than asked for; every part still runs.
-    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) {
-      try {
-        body(closure, part, parts);
-      } catch (...) {
-#pragma omp critical(protean_parallel_error)
-        if (part < error_part) error = std::current_exception(), error_part = part;
-      }
-    }
-    __tsan_release(&join);
-  }
-  __tsan_acquire(&join);
-  if (error) std::rethrow_exception(error);
+  ThreadTeam& team = team_of(threads - 1, parts);
+  const RegionScope scope;
+  team.run(body, closure, parts, threads - 1, behind);
 }
 
 }  // namespace detail
+
+int available_threads() {
+  const int asked = omp_get_max_threads();
+  if (detail::first_number_of_threads(std::getenv("OMP_NUM_THREADS")) > 0) return std::max(1, asked);
+  static const int quota = detail::quota_processors();
+  int threads = std::min(asked, detail::ProcessorSet::usable().count());
+  if (quota > 0) threads = std::min(threads, quota);
+  return std::max(1, threads);
+}
+
 }  // namespace protean

@@ -1,7 +1,11 @@
-// The one place where threads are started. Everything parallel on the host is a body(part, parts) run once
-// for each part of a context's threads, so work is split by the caller, not by a scheduler: the thread that
-// touched a part of a vector first is the one that works on it, and sums over parts are the same in every
-// run.
+// The one place where threads are started. Everything parallel on the host is a body(part, parts), run once for
+// each part. The caller splits the work into a fixed number of parts, so sums over parts are the same in every
+// run. Which thread runs a part is not fixed: see thread_team.hpp. A part usually runs on the same thread as in
+// the regions before, which has its data in its caches. Parts must not wait for each other: one thread may run
+// several of them, one after another.
+//
+// Each thread that calls parallel() has workers of its own, started when first needed and ended with it. After
+// fork() the child starts its own.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,14 +16,20 @@
 
 namespace protean {
 
-int available_threads() noexcept;
+// The threads of a context that is asked for 0: OMP_NUM_THREADS where it is set; otherwise the processors that
+// this process may run on, or fewer where its control group grants less time (containers), or where the
+// program has called omp_set_num_threads().
+int available_threads();
 
 namespace detail {
 using ParallelBody = void (*)(void* closure, int part, int parts);
-// Runs body for part 0 .. parts-1 on `parts` threads and waits. An exception in a part is rethrown here (the
-// one of the lowest part); the other parts finish first. Inside another parallel region it runs serially,
-// and inside background work on that work's threads only.
+// Runs body for part 0 .. parts-1 on up to `parts` threads and waits. An exception in a part is rethrown here
+// (the one of the lowest part); the other parts finish first. Inside another parallel region, ours or one of
+// OpenMP, all parts run on the calling thread, one after another, up to the first exception. Inside background
+// work they run on that work's threads only.
 void run_parallel(int parts, ParallelBody body, void* closure);
+// The calling thread is a worker from now on: regions inside of the parts that it runs are serial.
+void become_worker() noexcept;
 void checkpoint();  // background.hpp
 }  // namespace detail
 
@@ -54,7 +64,7 @@ inline Range even_range(std::int64_t size, int part, int parts, std::int64_t gra
   return {border(part), border(part + 1)};
 }
 
-// Threads worth starting for this much work: 1 below `smallest` items, where a fork costs more than it saves.
+// Parts worth having for this much work: 1 below `smallest` items, where a region costs more than it saves.
 inline int useful_parts(const Context& context, std::int64_t items, std::int64_t smallest = 4096) noexcept {
   return items < smallest ? 1 : context.threads();
 }

@@ -1,0 +1,34 @@
+// The solves that the benchmarks of CG compare: ours in several formats, and those of other libraries.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "benchmarks/peers/peers.hpp"
+#include "core/context.hpp"
+#include "core/csr.hpp"
+#include "core/vector.hpp"
+
+namespace protean::bench {
+
+struct Contestant {
+  CgSolve cg;
+  bool ours = false;
+  std::vector<double> samples = {};  // seconds
+  double residual = 0;               // true, relative to b, after the first solve
+  double least() const;
+};
+
+// ||b - A x|| / ||b|| in long double, row by row.
+double relative_residual(const CsrMatrix<double>& A, const Vector<double>& b, const Vector<double>& x);
+
+// Ours in the named formats, the fastest product first; in csr and the two with the fastest product when none is
+// named. Formats that refuse the matrix are left out. Then those of the other libraries in this build.
+// With one thread for PETSc, which has no threads of its own. The csr arrays must outlive the contestants.
+std::vector<Contestant> cg_contestants(const ContextPtr& context, const CsrMatrix<double>& csr,
+                                       const std::vector<std::string>& formats);
+
+// Waits until threads of the last contestant no longer spin: those of GNU OpenMP do for some milliseconds
+// after a parallel region, on processors that the next contestant needs.
+void let_threads_park();
+
+}  // namespace protean::bench

@@ -1,0 +1,19 @@
+// The control groups of Linux that limit this process (containers, batch systems).
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace protean::detail {
+
+struct ControlGroup {
+  std::string folder;  // that holds the group's files
+  bool unified;        // version 2
+};
+
+// The group of this process for one controller ("cpu", "memory"), then the groups above it as far up as the
+// mounted file system shows them; those of version 2 and of version 1, where both are mounted. Empty where none
+// is. System files are read below the folder `root`, and folders are given below it (tests).
+std::vector<ControlGroup> control_groups(std::string_view controller, const std::string& root = {});
+
+}  // namespace protean::detail
