@@ -1,0 +1,57 @@
+// What kept objects owe: the outcome of fresh ones. How closely depends on where and what, by the contracts in
+// docs/deterministic.md, solvers/solver.hpp and operators/element_operator.hpp:
+//
+//   host, simulated device     bits, in the same storage format, with the same number of threads. Exceptions,
+//                              which agree up to rounding: elements scattered by atomic additions from several
+//                              threads; a change of format whose iteration depends on time (beside, automatic)
+//   host, deterministic mode   bits, whatever the format, its changes and the number of threads
+//   GPU                        up to rounding
+//   GPU, deterministic mode    bits, in the same format, when the observer names its iterations beforehand;
+//                              but changes that depend on time as above
+//
+// Bits: the reason, all numbers of the report but its times and counts of graphs, what the observer saw, x.
+// Up to rounding: the reason, where it does not hang on a rounding error; iterations, about; x within
+// (||b - A x|| + ||b - A x'||) ||A^-1||, where both residuals and the norm of the inverse are known without the
+// library. In every case b - A x is computed in long double and compared with the residual of the report.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "life/solve.hpp"
+#include "life/world.hpp"
+
+namespace protean::test::life {
+
+enum class Owed : unsigned char { rounding, bits };
+
+// `before` is the operator as the solve found it.
+Owed owed(const OperatorSpec& before, const SolvePlan& plan, int threads);
+
+// The system that a solve ended with.
+template <class T>
+struct Solved {
+  int system = 0;
+  unsigned generation = 0;
+  const std::vector<T>& b;
+  const Solver<T>& solver;
+};
+
+// Empty, or how the report lies about its own x.
+template <class T>
+std::string lie(const Outcome<T>& outcome, const Solved<T>& solved);
+
+// Empty, or the first thing in which the two outcomes differ by more than they may.
+template <class T>
+std::string difference(Owed owed, const Outcome<T>& kept, const Outcome<T>& fresh, const Solved<T>& solved);
+
+// The same of two results of y = alpha A x + beta y0, and of the sum in long double.
+template <class T>
+struct Product {
+  T alpha, beta;
+  const std::vector<T>&x, &y0;
+};
+template <class T>
+std::string difference(Owed owed, const Product<T>& product, const std::vector<T>& kept,
+                       const std::vector<T>& fresh, const Numbers<T>& numbers);
+
+}  // namespace protean::test::life
