@@ -40,8 +40,8 @@ endif()
 protean_optional(KOKKOS ProteanKokkos)
 protean_optional(MKL ProteanMKL)
 
-# CUDA: nvcc, cuBLAS, cuSPARSE. Architectures by CMAKE_CUDA_ARCHITECTURES; the default is the machine's own, or
-# sm_80, sm_90 and PTX where there is no GPU.
+# CUDA: nvcc, cuBLAS, cuSPARSE. CMAKE_CUDA_ARCHITECTURES names the GPUs to compile for, sm_75 or later. The default is
+# the GPU of this machine; without one it is sm_80, sm_90 and PTX.
 set(PROTEAN_HAVE_CUDA OFF)
 if(NOT "${PROTEAN_CUDA}" STREQUAL "OFF")
   include(CheckLanguage)
@@ -58,7 +58,12 @@ if(NOT "${PROTEAN_CUDA}" STREQUAL "OFF")
         set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
       endif()
     endif()
+    # Before CMake tries the compiler, which may refuse numbers with a message of its own, and again after CMake has
+    # found what the words native and all stand for.
+    include(ProteanCudaArchitectures)
+    protean_check_cuda_architectures(${CMAKE_CUDA_ARCHITECTURES})
     enable_language(CUDA)
+    protean_check_cuda_architectures(${CMAKE_CUDA_ARCHITECTURES})
     find_package(CUDAToolkit 12 REQUIRED)
     set(PROTEAN_HAVE_CUDA ON)
   elseif("${PROTEAN_CUDA}" STREQUAL "ON")

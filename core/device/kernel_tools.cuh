@@ -58,6 +58,36 @@ __device__ inline T sum_lanes(T value) {
   return value;
 }
 
+// Minimum, maximum and sum of one integer a lane over a whole warp, in all of its lanes. GPUs before sm_80 have no
+// instruction for them: there lanes exchange their values in five steps.
+template <class Combine>
+__device__ inline std::int32_t combine_warp(std::int32_t value, Combine combine) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+  return value;
+}
+__device__ inline std::int32_t warp_min(std::int32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_min_sync(0xffffffffu, value);
+#else
+  return combine_warp(value, [](std::int32_t a, std::int32_t b) { return a < b ? a : b; });
+#endif
+}
+__device__ inline std::int32_t warp_max(std::int32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, value);
+#else
+  return combine_warp(value, [](std::int32_t a, std::int32_t b) { return a > b ? a : b; });
+#endif
+}
+__device__ inline std::int32_t warp_sum(std::int32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(0xffffffffu, value);
+#else
+  return combine_warp(value, [](std::int32_t a, std::int32_t b) { return a + b; });
+#endif
+}
+
 // The sums of N values over the threads of a block, in every thread. Every thread of the block takes part.
 template <int N, class T>
 __device__ inline void sum_block(T (&sums)[N]) {

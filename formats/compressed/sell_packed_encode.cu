@@ -67,14 +67,11 @@ __device__ inline LaneRow lane_row(const DevicePattern& a, const std::int32_t* p
   return mine;
 }
 
-__device__ inline std::int32_t warp_min(std::int32_t value) { return __reduce_min_sync(0xffffffffu, value); }
-__device__ inline std::int32_t warp_max(std::int32_t value) { return __reduce_max_sync(0xffffffffu, value); }
-
 enum Kind { near_slot, far_slot, wide_slot };
 // The kind of a slot by rank from its columns (none in lanes without an entry), and its base.
 __device__ inline Kind classify(bool has, std::int32_t col, std::int32_t& base) {
-  base = warp_min(has ? col : none);
-  const std::int32_t spread = warp_max(has ? col : -1) - base;
+  base = device::warp_min(has ? col : none);
+  const std::int32_t spread = device::warp_max(has ? col : -1) - base;
   return spread < 255 ? near_slot : spread < 65535 ? far_slot : wide_slot;
 }
 
@@ -108,7 +105,7 @@ __host__ __device__ inline int best_group(const unsigned long long* cost) {
 template <class Met>
 __device__ inline bool merge_diagonals(LaneRow row, Met met) {
   for (std::int32_t key = row.key();;) {
-    const std::int32_t lowest = warp_min(key);
+    const std::int32_t lowest = device::warp_min(key);
     if (lowest == none) return true;
     const bool mine = key == lowest;
     if (!met(lowest, __ballot_sync(0xffffffffu, mine), mine)) return false;
@@ -152,7 +149,7 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
   if (whole) {
 #pragma unroll
     for (int i = tries - 1; i >= 0; --i) {
-      const int its = diagonals[i] * (slot_bytes + 8) + warp_max(rest[i]) * (slot_bytes + 48);
+      const int its = diagonals[i] * (slot_bytes + 8) + device::warp_max(rest[i]) * (slot_bytes + 48);
       if (its <= cost) cost = its, best = threshold[i];
     }
   }
@@ -217,7 +214,7 @@ static __global__ void packed_totals(std::int64_t slices, const SliceCounts* cou
   if (slice == 0) totals->slots_and_units = static_cast<unsigned long long>(before[slices]);
   int wide = 0, rest = 0;
   if (slice < slices) wide = counts[slice].wide, rest = wide + counts[slice].near + counts[slice].far;
-  wide = __reduce_add_sync(0xffffffffu, wide), rest = __reduce_add_sync(0xffffffffu, rest);
+  wide = device::warp_sum(wide), rest = device::warp_sum(rest);
   if (threadIdx.x % 32 != 0 || rest == 0) return;
   atomicAdd(&totals->rest, static_cast<unsigned long long>(rest));
   atomicAdd(&totals->wide, static_cast<unsigned long long>(wide));

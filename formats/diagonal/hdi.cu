@@ -21,13 +21,13 @@ static __global__ void merge_hack(DevicePattern a, std::int64_t height, std::int
   std::int64_t count = 0;
   for (;; ++count) {
     const std::int32_t mine = walk.ended() ? none : static_cast<std::int32_t>(walk.col() - r);
-    std::int32_t lowest = __reduce_min_sync(0xffffffffu, mine);
+    std::int32_t lowest = device::warp_min(mine);
     if (warps > 1) {
       __syncthreads();
       if (threadIdx.x % 32 == 0) lowest_of[threadIdx.x / 32] = lowest;
       __syncthreads();
       const int lane = threadIdx.x % 32;
-      lowest = __reduce_min_sync(0xffffffffu, lane < warps ? lowest_of[lane] : none);
+      lowest = device::warp_min(lane < warps ? lowest_of[lane] : none);
     }
     if (lowest == none) break;
     if (threadIdx.x == 0) to[count] = lowest;
