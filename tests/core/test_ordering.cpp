@@ -61,6 +61,28 @@ TEST(ReverseCuthillMcKee, OfAPathIsThePath) {
   }
 }
 
+// One entry without a mirror makes a pattern unsymmetric, whichever row it is in. The neighbours of a row are then also
+// those of the transpose: without them a search that begins elsewhere does not reach the same rows.
+TEST(ReverseCuthillMcKee, OneEntryWithoutMirrorInAnyRowIsSeen) {
+  for (std::int32_t without = 0; without < 6; ++without) {
+    SCOPED_TRACE("row " + std::to_string(without));
+    // `centre` is a neighbour of every row and every row of it, but `without` is missing among its own neighbours.
+    const std::int32_t centre = without == 1 ? 2 : 1;
+    std::vector<Triplet<double>> triplets;
+    for (std::int32_t i = 0; i < 6; ++i) {
+      triplets.push_back({i, i, 1});
+      if (i == centre) continue;
+      triplets.push_back({i, centre, 1});
+      if (i != without) triplets.push_back({centre, i, 1});
+    }
+    const auto matrix = csr_from_triplets<double>(test_context(), 6, 6, triplets);
+    std::int64_t bandwidth = -1;
+    const auto order = reverse_cuthill_mckee(matrix.pattern, false, &bandwidth);
+    EXPECT_TRUE(is_permutation_of(order, 6));
+    EXPECT_EQ(bandwidth, bandwidth_of(matrix.pattern, order));
+  }
+}
+
 TEST(ReverseCuthillMcKee, OrdersTheWholeBattery) {
   for (const BatteryMatrix& entry : battery()) {
     const SparsityPattern& pattern = battery_matrix(entry.name).pattern;

@@ -152,6 +152,24 @@ TEST(Statistics, CountsAloneDoNotMakeAPatternSymmetric) {
   EXPECT_EQ(asymmetry(*test_context(), a), std::numeric_limits<double>::infinity());
 }
 
+// Only entries above the diagonal are compared with their mirrors, and there are none of them.
+TEST(Statistics, ALowerTriangleIsNotSymmetric) {
+  const ContextPtr context = test_context();
+  for (const std::int64_t n : {2, 3000})      // one thread and two
+    for (const bool diagonal : {true, false}) {
+      std::vector<Triplet<double>> list;
+      for (std::int32_t r = 0; r < n; ++r)
+        for (std::int32_t c = std::max(0, r - 3); c < r + diagonal; ++c) list.push_back({r, c, 2});
+      const auto lower = csr_from_triplets<double>(context, n, n, list);
+      const auto upper = transpose(context, lower);
+      for (const auto* one : {&lower, &upper}) {
+        EXPECT_EQ(asymmetry(*context, *one), std::numeric_limits<double>::infinity());
+        EXPECT_EQ(asymmetry(*context, convert_values<float>(context, *one)), std::numeric_limits<double>::infinity());
+        EXPECT_FALSE(statistics(*context, one->pattern).structurally_symmetric);
+      }
+    }
+}
+
 TEST(Statistics, AsymmetryMeasuresTheLargestDifference) {
   const std::int32_t row_ptr[] = {0, 2, 4}, col[] = {0, 1, 0, 1};
   const double near[] = {-8, 1, 1.5, 2}, same[] = {4, 1, 1, 2}, broken[] = {4, 1, std::nan(""), 2};

@@ -149,19 +149,39 @@ TEST_P(Format, NewValuesInTheSamePattern) {
   const CsrMatrix<double>& csr = GetParam().matrix->matrix;
   const auto matrix = make(csr);
   if (!matrix) return;
-  CsrMatrix<double> changed = deep_copy(test_context(), csr);
-  for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
-    const_cast<double*>(changed.values)[k] = csr.values[k] * 2 + 1;
-  const Revision before = matrix->revision();
-  matrix->update_values(placed(context_, changed));
-  EXPECT_NE(before, matrix->revision());
-  EXPECT_EQ(before.pattern, matrix->revision().pattern);
-  EXPECT_TRUE(identical(changed, fetched(context_, matrix->to_csr())));
   const auto x = sample_vector<double>(csr.cols(), 3);
   const Placed<double> px(context_, x);
-  Placed<double> y(context_, std::vector<double>(csr.rows(), std::numeric_limits<double>::quiet_NaN()));
-  matrix->apply(px.read(), y.view());
-  EXPECT_TRUE(product_is_right(changed, 1.0, x, 0.0, x, y.fetch()));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Revision built = matrix->revision();
+  CsrMatrix<double> changed;
+  // Twice: each update is a revision of its own, and everything that the matrix computes is of the newest values.
+  for (int update = 1; update <= 2; ++update) {
+    SCOPED_TRACE(update);
+    changed = deep_copy(test_context(), csr);
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
+      const_cast<double*>(changed.values)[k] = csr.values[k] * (1 + update) + 1;
+    const Revision before = matrix->revision();
+    const Recording recorded = matrix->recording();
+    matrix->update_values(placed(context_, changed));
+    EXPECT_GT(matrix->revision().values, before.values);
+    EXPECT_EQ(built.pattern, matrix->revision().pattern);
+    EXPECT_NE(recorded.version, matrix->recording().version);
+    EXPECT_TRUE(identical(changed, fetched(context_, matrix->to_csr())));
+
+    Placed<double> y(context_, std::vector<double>(csr.rows(), nan));
+    matrix->apply(px.read(), y.view());
+    EXPECT_TRUE(product_is_right(changed, 1.0, x, 0.0, x, y.fetch()));
+    if (csr.rows() == csr.cols()) {
+      Placed<double> fused(context_, std::vector<double>(csr.rows(), nan)), dot(context_, {nan});
+      apply_dot<double>(*matrix, px.read(), fused.view(), dot.data());
+      EXPECT_TRUE(product_is_right(changed, 1.0, x, 0.0, x, fused.fetch())) << "apply_dot";
+    }
+    std::vector<double> expected(static_cast<std::size_t>(std::min(csr.rows(), csr.cols())));
+    extract_diagonal(*test_context(), changed, expected.data());
+    Placed<double> found(context_, std::vector<double>(expected.size(), nan));
+    matrix->diagonal(found.view());
+    EXPECT_EQ(expected, found.fetch());
+  }
   // Those of another matrix change nothing.
   const Revision good = matrix->revision();
   const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 7}}));

@@ -122,22 +122,25 @@ TEST(GoldenPacked, BlocksShareTheirCode) {
   EXPECT_EQ(found.slots[formats::packed::near] + found.slots[formats::packed::far], 0);
 }
 
+// The kind of the only slot of a matrix of 8 rows with one entry each, whose product and way back must be right.
+int kind_of_one_slot(std::int64_t cols, std::vector<std::int32_t> columns) {
+  Triplets triplets;
+  for (std::int32_t r = 0; r < 8; ++r) triplets.push_back({r, columns[r], 1.0 + r});
+  const auto csr = csr_from_triplets<double>(test_context(), 8, cols, triplets);
+  const auto matrix = build("sell-packed", csr);
+  EXPECT_TRUE(identical(csr, matrix->to_csr()));
+  const auto x = sample_vector<double>(cols, 5);
+  std::vector<double> y(8);
+  matrix->apply(VectorView<const double>{x.data(), cols}, {y.data(), 8});
+  EXPECT_TRUE(product_is_right(csr, 1.0, x, 0.0, y, y));
+  Census found = census(*matrix);
+  EXPECT_EQ(found.slots.size(), 1u);
+  return found.slots.begin()->first;
+}
+
 TEST(GoldenPacked, EachKindIsChosenWhereItIsTheNarrowest) {
   using namespace formats::packed;
-  const auto one_slot = [](std::int64_t cols, std::vector<std::int32_t> columns) {
-    Triplets triplets;
-    for (std::int32_t r = 0; r < 8; ++r) triplets.push_back({r, columns[r], 1.0 + r});
-    const auto csr = csr_from_triplets<double>(test_context(), 8, cols, triplets);
-    const auto matrix = build("sell-packed", csr);
-    EXPECT_TRUE(identical(csr, matrix->to_csr()));
-    const auto x = sample_vector<double>(cols, 5);
-    std::vector<double> y(8);
-    matrix->apply(VectorView<const double>{x.data(), cols}, {y.data(), 8});
-    EXPECT_TRUE(product_is_right(csr, 1.0, x, 0.0, y, y));
-    Census found = census(*matrix);
-    EXPECT_EQ(found.slots.size(), 1u);
-    return found.slots.begin()->first;
-  };
+  const auto one_slot = kind_of_one_slot;
   EXPECT_EQ(one_slot(20, {12, 13, 14, 15, 16, 17, 18, 19}), contiguous);
   EXPECT_EQ(one_slot(20, {19, 18, 17, 16, 15, 14, 13, 12}), pair);
   EXPECT_EQ(one_slot(70000, {0, 65535, 7, 65536, 3, 65537, 0, 65542}), pair);
@@ -146,6 +149,29 @@ TEST(GoldenPacked, EachKindIsChosenWhereItIsTheNarrowest) {
   EXPECT_EQ(one_slot(4000, {0, 500, 1000, 1500, 2000, 2500, 20, 70}), far);
   EXPECT_EQ(one_slot(100000, {0, 500, 1000, 1500, 2000, 2500, 20, 99999}), wide);
   EXPECT_EQ(one_slot(7, {6, 5, 4, 3, 2, 1, 0, 6}), near);  // x is shorter than a stretch of 8
+}
+
+// Offsets have 8 or 16 bits: the widest slot that a kind can hold, and one column more.
+TEST(GoldenPacked, EachKindHoldsAllThatItsOffsetsCanSay) {
+  using namespace formats::packed;
+  const auto with_last = [](std::int32_t last) {
+    return kind_of_one_slot(70000, {0, 30, 60, 90, 120, 150, 180, last});
+  };
+  EXPECT_EQ(with_last(255), near);
+  EXPECT_EQ(with_last(256), far);
+  EXPECT_EQ(with_last(65535), far);
+  EXPECT_EQ(with_last(65536), wide);
+  // Two and four stretches of neighbours, of which the last begins at the given column.
+  const auto pair_to = [](std::int32_t at) {
+    return kind_of_one_slot(70000, {0, 7, 3, 1, at, at + 7, at + 1, at + 2});
+  };
+  EXPECT_EQ(pair_to(65535), pair);
+  EXPECT_EQ(pair_to(65536), wide);
+  const auto quad_to = [](std::int32_t at) {
+    return kind_of_one_slot(70000, {0, 7, 1000, 1007, 2000, 2007, at, at + 7});
+  };
+  EXPECT_EQ(quad_to(65535), quad);
+  EXPECT_EQ(quad_to(65536), wide);
 }
 
 TEST(GoldenPacked, ManyGroupsContinueInAnotherChunk) {

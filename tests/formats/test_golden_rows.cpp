@@ -154,6 +154,28 @@ TEST(GoldenRows, HybCountsForEachK) {
   EXPECT_EQ(layout_numbers(*small, "coo_values").size(), 24u);
 }
 
+// K grows as long as at least a third of the rows, and at least break_even rows, have more than K entries. Here
+// `longer` of `rows` rows have 3 entries and the others 1.
+TEST(GoldenRows, TheOneThirdRuleOfHybAtItsBorder) {
+  const auto slots = [](std::int32_t rows, std::int32_t longer, std::int64_t break_even) {
+    std::vector<Triplet<double>> triplets;
+    for (std::int32_t r = 0; r < rows; ++r)
+      for (std::int32_t c = 0; c < (r < longer ? 3 : 1); ++c) triplets.push_back({r, c, 1.0 + r + c});
+    const auto csr = csr_from_triplets<double>(test_context(), rows, 4, triplets);
+    const auto matrix = build("hyb", csr, {{"break_even", std::to_string(break_even)}});
+    EXPECT_TRUE(identical(csr, matrix->to_csr()));
+    const std::size_t stored = layout_numbers(*matrix, "ell_values").size();
+    EXPECT_EQ(layout_numbers(*matrix, "coo_values").size(),
+              stored == static_cast<std::size_t>(rows) ? 2u * static_cast<unsigned>(longer) : 0u);
+    return static_cast<int>(stored / static_cast<std::size_t>(rows));
+  };
+  EXPECT_EQ(slots(9, 3, 0), 3);   // exactly a third
+  EXPECT_EQ(slots(10, 3, 0), 1);  // less
+  EXPECT_EQ(slots(8, 3, 0), 3);   // more
+  EXPECT_EQ(slots(8, 3, 3), 3);   // exactly break_even rows
+  EXPECT_EQ(slots(8, 3, 4), 1);   // fewer
+}
+
 TEST(GoldenRows, PaddingOfHybCarriesNoNaN) {
   const auto matrix = build("hyb", t8(), {{"K", "4"}});
   Numbers x(8, 1.0), y(8);

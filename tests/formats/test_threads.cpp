@@ -1,6 +1,7 @@
 // What a storage format promises beyond a right product, for every format and kernel on the host: any number
 // of threads, several callers at once, no memory taken by a product, and refusals of what it cannot hold.
 #include <atomic>
+#include <barrier>
 #include <functional>
 #include <limits>
 #include <random>
@@ -117,8 +118,14 @@ TEST_P(Promises, NewValuesWithAnyNumberOfThreads) {
       const CsrMatrix<double> changed = deep_copy(test_context(), csr);
       for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
         const_cast<double*>(changed.values)[k] = csr.values[k] * 2 - 1;
+      const Revision before = matrix->revision();
       matrix->update_values(changed);
+      EXPECT_GT(matrix->revision().values, before.values);
       if (GetParam().format->traits.exact_values) { EXPECT_TRUE(identical(changed, matrix->to_csr())); }
+      std::vector<double> expected(std::min(csr.rows(), csr.cols())), found(expected.size(), -1e300);
+      extract_diagonal(*test_context(), changed, expected.data());
+      matrix->diagonal({found.data(), static_cast<std::int64_t>(found.size())});
+      EXPECT_EQ(expected, found);
       const auto x = sample_vector<double>(csr.cols(), 1);
       std::vector<double> y(csr.rows());
       matrix->apply(VectorView<const double>{x.data(), csr.cols()}, {y.data(), csr.rows()});
@@ -126,31 +133,43 @@ TEST_P(Promises, NewValuesWithAnyNumberOfThreads) {
     }
 }
 
+// Two threads of the caller's, which begin each product together. In a deterministic context as well, where a product
+// with the old y may need memory of the matrix.
 TEST_P(Promises, SeveralCallersAtOnce) {
-  for (const auto& [name, csr] : large_matrices()) {
-    const auto matrix = make(csr, test_context());
-    if (!matrix) continue;
-    SCOPED_TRACE(name);
-    std::atomic<int> wrong{0};
-    const auto caller = [&matrix = *matrix, &csr = csr, &wrong](unsigned seed) {
-      const auto x = sample_vector<double>(csr.cols(), seed);
-      std::vector<double> y(csr.rows());
-      double dot = 0;
-      for (int i = 0; i < 10; ++i) {
-        if (i % 2 == 0 && csr.rows() == csr.cols())
-          apply_dot<double>(matrix, {x.data(), csr.cols()}, {y.data(), csr.rows()}, &dot);
-        else
-          matrix.apply(VectorView<const double>{x.data(), csr.cols()}, {y.data(), csr.rows()});
-        if (!product_is_right(csr, 1.0, x, 0.0, y, y)) ++wrong;
-      }
-    };
-    const std::int64_t before = matrix->products();
-    std::thread other(caller, 7);
-    caller(8);
-    other.join();
-    EXPECT_EQ(wrong, 0);
-    EXPECT_EQ(matrix->products() - before, 20);
-  }
+  constexpr int rounds = 60;
+  std::vector<ContextPtr> contexts{test_context()};
+  if (GetParam().kernel->ordered) contexts.push_back(Context::host(2, {.deterministic = true}));
+  for (const ContextPtr& context : contexts)
+    for (const auto& [name, csr] : large_matrices()) {
+      const auto matrix = make(csr, context);
+      if (!matrix) continue;
+      SCOPED_TRACE(name + (context->deterministic() ? ", deterministic" : ""));
+      std::atomic<int> wrong{0};
+      std::barrier together(2);
+      const auto caller = [&matrix = *matrix, &csr = csr, &wrong, &together](unsigned seed) {
+        const auto x = sample_vector<double>(csr.cols(), seed), y0 = sample_vector<double>(csr.rows(), seed + 20);
+        const VectorView<const double> from{x.data(), csr.cols()};
+        auto y = y0;
+        const VectorView<double> to{y.data(), csr.rows()};
+        double dot = 0;
+        for (int i = 0; i < rounds; ++i) {
+          const double alpha = i % 3 == 1 ? 1 : -0.5, beta = i % 3 == 0 ? 2 : 0;
+          y = y0;
+          together.arrive_and_wait();
+          if (i % 3 == 1 && csr.rows() == csr.cols())
+            apply_dot<double>(matrix, from, to, &dot);
+          else
+            matrix.apply(alpha, from, beta, to);
+          if (!product_is_right(csr, alpha, x, beta, y0, y)) ++wrong;
+        }
+      };
+      const std::int64_t before = matrix->products();
+      std::thread other(caller, 7);
+      caller(8);
+      other.join();
+      EXPECT_EQ(wrong, 0);
+      EXPECT_EQ(matrix->products() - before, 2 * rounds);
+    }
 }
 
 TEST_P(Promises, AProductTakesNoMemory) {
