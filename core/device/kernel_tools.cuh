@@ -58,8 +58,8 @@ __device__ inline T sum_lanes(T value) {
   return value;
 }
 
-// Minimum, maximum and sum of one integer a lane over a whole warp, in all of its lanes. GPUs before sm_80 have no
-// instruction for them: there lanes exchange their values in five steps.
+// Minimum, maximum and sum of one integer a lane over a whole warp, in all of its lanes. GPUs before sm_80
+// have no instruction for them: there lanes exchange their values in five steps.
 template <class Combine>
 __device__ inline std::int32_t combine_warp(std::int32_t value, Combine combine) {
 #pragma unroll

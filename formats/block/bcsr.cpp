@@ -6,23 +6,30 @@
 //        | 4 5 . 6 |     values    = 1 . . 3 | 2 . . . | . . 4 5 | . . . 6
 //                        entries   =    9         1        12         8
 //
-// block_ptr [block rows + 1] int64: blocks before each block row; block rows = ceil(rows / R).
-// block_col [blocks] int32: number of the block's column, ascending in a block row; it begins at column C
-// times that. values    [R C blocks]: a block after the other, each row by row; 0 where there is no entry or
-// no such row or column. entries   [ceil(R C / 8) blocks] uint8: bit i % 8 of byte i / 8 of a block says that
-// its value i is an entry, so that
-//           stored zeros are told from fill. Not read by products.
-// Bytes: blocks (v R C + 4 + ceil(R C / 8)) + 8 (block rows + 1), v bytes a value.
-// Parameters: rows R and cols C of a block: 1, 2, 3, 4, 8, or auto: of 2, 3, 4 the one that takes the fewest
-// bytes, judged
-//   on all rows of a matrix of up to 768 rows and on 32 groups of 24 rows of a larger one. max_fill, stored
-//   values an entry.
-// NaN or infinity in x also reaches rows of a block that have no entry in that column (0 times it is NaN).
-// Wins where unknowns come in groups (several to a node): one column index serves R C values, and x is loaded
-// without a gather. Refuses when R C blocks > max_fill * nonzeros. Source: A. Pinar, M. T. Heath, Improving
-// performance of sparse matrix-vector multiplication, SC 1999,
+// Arrays:
+//   block_ptr  [block rows + 1] int64: number of blocks before each block row; block rows = ceil(rows / R).
+//   block_col  [blocks] int32: number of the block's column of blocks, ascending within a block row. The
+//              block begins at matrix column C times that number.
+//   values     [R C blocks]: one block after another, each row by row; 0 where there is no entry, no such row
+//              or no such column.
+//   entries    [ceil(R C / 8) blocks] uint8: bit i % 8 of byte i / 8 of a block is 1 where its value i is an
+//              entry. It distinguishes stored zeros from fill. Products do not read it, except in
+//              deterministic mode.
+// Bytes: blocks (v R C + 4 + ceil(R C / 8)) + 8 (block rows + 1), with v bytes a value.
+// Parameters:
+//   rows, cols  R and C: 1, 2, 3, 4, 8 or auto. auto takes the size among 2, 3 and 4 that needs the fewest
+//               bytes. It counts blocks in all rows of a matrix of up to 768 rows, and in 32 groups of 24
+//               rows of a larger one.
+//   max_fill    the most stored values an entry.
+// Wins: where unknowns come in groups, such as several in each node of a mesh. One column index serves R C
+//   values, and x is loaded without a gather.
+// Refuses: when R C blocks > max_fill nonzeros.
+// Source: A. Pinar, M. T. Heath, Improving performance of sparse matrix-vector multiplication, SC 1999,
 //   doi:10.1145/331532.331562; E.-J. Im, K. Yelick, R. Vuduc, Sparsity: optimization framework for sparse
 //   matrix kernels, Int. J. High Perform. Comput. Appl. 18(1), 2004, doi:10.1177/1094342004041296.
+//
+// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers
+// column j, because 0 times it is NaN. In deterministic mode it reaches only rows with an entry there.
 #include <algorithm>
 #include <memory>
 

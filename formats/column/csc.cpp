@@ -5,19 +5,27 @@
 //        | . . . . |     values  = 1 4 | 3 5 | 2 | 6
 //        | 4 5 . 6 |
 //
-// col_ptr [cols+1] int32 or int64, as wide as the row pointers it is built from: nondecreasing from 0 to nnz.
-// row     [nnz] int32: ascending within a column.
-// values  [nnz].
-// split   [(t-1) cols] for t threads, as wide as col_ptr: split[p cols + j] is the first entry of column j in
-//         the rows of a thread after p.
-// A column scatters into all of y. So that threads never meet, each owns a block of rows and takes its piece
-// of every column: no private copies of y, no atomics, and a row is summed in the order of its columns with
-// any number of threads. Small matrices are given one thread and no split.
-// sums    [rows], in deterministic mode only: the sums of a product that needs the old y. One such product at
-// a time. Bytes: (v + 4) nnz + p (cols + 1) + p (t - 1) cols, v bytes a value, p = 4 or 8 bytes a pointer; v
-// rows more in deterministic mode. Parameters: none. Rows are dealt to threads by rows + entries. Wins where
-// columns must be at hand; y = A x is slower than with csr. Never refuses. Source: I. S. Duff, R. G. Grimes,
-// J. G. Lewis, Sparse matrix test problems, ACM TOMS 15 (1989), doi 10.1145/62038.62043.
+// Arrays:
+//   col_ptr  [cols + 1] int32 or int64, as wide as the row pointers of the CSR matrix it is built from:
+//            nondecreasing from 0 to nnz.
+//   row      [nnz] int32: ascending within a column.
+//   values   [nnz].
+//   split    [(t - 1) cols] for t threads, as wide as col_ptr: split[p cols + j] is the first entry of column
+//            j whose row belongs to a thread after thread p.
+//   sums     [rows], in deterministic mode only: the sums of a product that needs the old y. A lock lets one
+//            such product run at a time.
+// Bytes: (v + 4) nnz + p (cols + 1) + p (t - 1) cols, with v bytes a value and p = 4 or 8 bytes a pointer; v
+//   rows more in deterministic mode.
+// Parameters: none.
+// Wins: where the entries of a column are needed together. y := A x is slower than with csr.
+// Refuses: never.
+// Source: I. S. Duff, R. G. Grimes, J. G. Lewis, Sparse matrix test problems, ACM TOMS 15 (1989),
+//   doi:10.1145/62038.62043.
+//
+// A column adds to any row of y. Therefore each thread owns a block of rows and takes its piece of every
+// column. No thread needs a copy of y or atomic operations, and a row is summed in the order of its columns
+// with any number of threads. The blocks have nearly the same number of rows + entries. A small matrix gets
+// one thread and no split.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "formats/column/csc.cpp"

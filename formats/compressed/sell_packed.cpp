@@ -1,54 +1,56 @@
-// sell-packed: slices of 8 rows, stored slot by slot, in which each slot says the columns of its 8 entries in
-// the narrowest way that can.
+// sell-packed: slices of 8 rows, stored slot by slot; each slot has the columns of its 8 entries in the
+// shortest code that can hold them.
 //
-//        | 1 2 . . |     one slice, lanes 0..3 (4..7 hold no row: live = 00001111), two slots by rank:
-//    A = | . 3 4 . |     slot 0: columns 0 1 0 3 -> near, base 0, offsets 0 1 0 3 - - - -, values 1 3 5 7 0 0
-//    0 0
-//        | 5 . 6 . |     slot 1: columns 1 2 2 . -> near, base 1, offsets 0 1 1 2 - - - -, values 2 4 6 0 0 0
-//        0 0 | . . . 7 |     (lane 3 of slot 1 is padding: it meets column 3, which row 3 uses anyway)
+//        | 1 2 . . |     one slice with rows in lanes 0..3 (live = 00001111) and two slots, by rank:
+//    A = | . 3 4 . |     columns 0 1 0 3, near, base 0, offsets 0 1 0 3 - - - -, values 1 3 5 7 0 0 0 0
+//        | 5 . 6 . |     columns 1 2 2 3, near, base 1, offsets 0 1 1 2 - - - -, values 2 4 6 0 0 0 0 0
+//        | . . . 7 |     (lane 3 of the second is padding; it reads x_3, which row 3 uses anyway)
 //
-// Kinds of slot, base and all offsets being columns:
-//   contiguous  base                              column of lane l = base + l: one load of eight neighbours
-//   pair        base, 8 x 4 bits, step, mask, run all columns in two stretches of 8, at base and base + step
-//                                                 (16 bits): two loads and one permute; lanes out of mask are
-//                                                 0
+// Kinds of slot; base and offsets are columns:
+//   contiguous  base                                   column of lane l = base + l: one load
+//   pair        base, 8 x 4 bits, step, mask, run      all columns lie in two stretches of 8, which begin at
+//                                                      base and base + step (16 bits): two loads and one
+//                                                      permute; lanes that the mask leaves out are 0
 //   quad        base, 8 x 4 bits, 3 steps, masks, run  the same with four stretches and two permutes
-//   near        base, 8 x 8 bits                  column of lane l = base + offset l
-//   far         base, 8 x 16 bits                 the same
-//   wide        8 x 32 bits                       the columns themselves
-// `run` slots that follow each other share the code of a pair or quad, each with all columns one higher than
-// the one before: the entries of small dense blocks.
+//   near        base, 8 x 8 bits                       column of lane l = base + offset l
+//   far         base, 8 x 16 bits                      the same
+//   wide        8 x 32 bits                            the columns themselves
+// A group is `run` consecutive slots that share the code of one pair or quad. The columns of each slot are
+// one higher than those of the slot before. Small dense blocks give such runs.
 //
-// code    [words] uint32, read in order: for each window of 256 rows a word that is 0, or 1 and 256 bytes
-// that
-//         name the window's rows in the order of the lanes; for each slice of it one or more chunks: two
-//         words with the number of groups of each kind (8 bits each), the lanes that are rows with entries,
-//         and a mark at the slice's last chunk; then the groups by kind, of 1, 3, 5, 3, 5 and 8 words.
-// places  [bytes] uint8: for each slice the rule by which its slots were made, then for each group which slot
-//         it begins with, so that new values need no search (sell_packed_layout.hpp). Products do not read
-//         it.
-// values  [8 slots]: in the order of code, 0 in padding.
-// entries [slots] uint8, in deterministic mode only: which lanes of a slot hold entries, so that padding adds
-// nothing.
-//         There a chunk stores only groups whose slots follow each other, so that each row's sum is in the
-//         order of its columns; that takes more chunks.
-// Bytes: 8 v slots + 4 words + places, v bytes a value, and slots more in deterministic mode. A slot without
-// padding costs 8.5 bytes an entry (double) when it is contiguous, 9.5 as a single pair, less in a run, 9.5
-// near, 10.5 quad or far, 12 wide; a slice 8 bytes more. Parameters: order = auto | natural | sorted: whether
-// the rows of a window are sorted by length, which saves padding and loses neighbourhood; auto takes the
-// cheaper for each window.
+// Arrays:
+//   code     [words] uint32, read in order. Each window of 256 rows begins with a word 0, or with a word 1
+//            and 256 bytes that give the rows of the window in the order of the lanes. Each slice of the
+//            window has one or more chunks. A chunk begins with two words: the number of groups of each kind
+//            (8 bits each), the lanes that are rows with entries, and a mark at the last chunk of the slice.
+//            The groups follow, by kind, with 1, 3, 5, 3, 5 and 8 words each.
+//   places   [bytes] uint8: for each slice the rule by which its slots were made, then for each group the
+//            number of its first slot, so that new values need no search (sell_packed_layout.hpp). Products
+//            do not read it.
+//   values   [8 slots]: in the order of code, 0 in padding.
+//   entries  [slots] uint8, in deterministic mode only: the lanes of a slot that hold entries, so that
+//            padding adds nothing.
+// Bytes: 8 v slots + 4 words + places, with v bytes a value; slots more in deterministic mode. In double
+//   precision a slot without padding costs 8.5 bytes an entry when contiguous, 9.5 as a single pair, less in
+//   a run, 9.5 near, 10.5 quad or far, 12 wide. A slice costs 8 bytes more.
+// Parameters:
+//   order  auto, natural or sorted: whether the rows of a window are sorted by length. Sorting saves padding,
+//          but neighbouring rows no longer lie together. auto takes what costs less, for each window.
+// Wins: on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
+//   and similar lengths.
+// Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the
+//   others.
+// Source: our own. Sliced ELLPACK with sorting in windows is SELL-C-sigma of M. Kreutzer, G. Hager, G.
+//   Wellein, H. Fehske, A. R. Bishop, SIAM J. Sci. Comput. 36(5), 2014, doi:10.1137/130930352.
 //
-// Of a slice in natural order, diagonals that all eight rows share go first, each a contiguous slot. What is
-// left is taken by diagonal where that costs no padding, else by rank.
+// In natural order a slice gets its slots as follows. A diagonal that all eight rows have becomes a
+// contiguous slot, and these come first. The other entries are taken by diagonal where that needs no padding,
+// else by rank: slot k has the k-th entry of each row. In deterministic mode a chunk holds only groups whose
+// slots follow each other, so that each row is summed in the order of its columns; this needs more chunks.
 //
-// An infinite or NaN x_j reaches exactly the rows that store an entry in column j (a stored 0 counts): padded
-// lanes of pair and quad are masked, of near, far and wide read an x that their row stores, contiguous slots
-// have none, and sums of rows without entries are not used. Nothing outside x is read.
-//
-// Wins on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
-// and similar lengths. Refuses when more than 4 values are stored for an entry (a few rows much longer than
-// others). Source: our own; sliced ELLPACK with sorting in windows is SELL-C-sigma of M. Kreutzer, G. Hager,
-// G. Wellein, H. Fehske, A. R. Bishop, SIAM J. Sci. Comput. 36(5), 2014, DOI 10.1137/130930352.
+// A NaN or infinity in x_j reaches exactly the rows that store an entry in column j (a stored 0 counts). The
+// padded lanes of pair and quad are masked, those of near, far and wide read an x that their row uses,
+// contiguous slots have none, and sums of rows without entries are not used. Nothing outside x is read.
 #include <fmt/format.h>
 
 #include "core/error.hpp"

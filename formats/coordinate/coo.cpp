@@ -5,15 +5,20 @@
 //        | . . . . |     values = 1 2 3 4 5 6
 //        | 4 5 . 6 |
 //
-// row    [nnz] int32: nondecreasing.
-// col    [nnz] int32: ascending within a row.
-// values [nnz].
-// Bytes: (v + 8) nnz, v bytes a value.
-// Kernels: native; kokkos (coo_kokkos.cpp) on the same arrays.
-// Parameters: none. Each thread gets the same number of entries, wherever a row ends (in deterministic mode:
-// up to the end of a row). Wins when most rows are empty or one row holds most entries; otherwise the row
-// indices are traffic for nothing. Never refuses. Source: N. Bell, M. Garland, Implementing sparse
-// matrix-vector multiplication on throughput-oriented processors, SC 2009, doi 10.1145/1654059.1654078.
+// Arrays:
+//   row     [nnz] int32: nondecreasing.
+//   col     [nnz] int32: ascending within a row.
+//   values  [nnz].
+// Bytes: (v + 8) nnz, with v bytes a value.
+// Parameters: none.
+// Wins: when most rows are empty or one row holds most entries. Otherwise the row indices are read for
+//   nothing.
+// Refuses: never.
+// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
+//   processors, SC 2009, doi:10.1145/1654059.1654078.
+//
+// Each thread gets the same number of entries, wherever a row ends; in deterministic mode its share ends
+// where a row ends. Kernels: native; kokkos (coo_kokkos.cpp) on the same arrays.
 
 // Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)

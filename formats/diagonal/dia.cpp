@@ -1,24 +1,27 @@
-// DIA: whole diagonals, no column index at all.
+// DIA: whole diagonals, without any column index.
 //
 //        | 1 . 2 . |     off     = -3 -2 0 2                (. is a stored 0)
 //    A = | . 3 . . |     values  = . . . 4 | . . . 5 | 1 3 . 6 | 2 . . .
 //        | . . . . |     entries =   8     |   8     |  11     |  1
 //        | 4 5 . 6 |
 //
-// off     [diagonals] int32: column - row of every diagonal with an entry, ascending.
-// values  [rows diagonals]: a(r, r + off[d]) at d rows + r; 0 where there is no entry or no such column.
-// entries [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d says that its value is an
-// entry, so
-//         that stored zeros are told from fill. Not read by products.
-// Bytes: diagonals (v rows + 4 + ceil(rows / 8)), v bytes a value.
-// Parameters: max_fill, stored values an entry.
-// NaN or infinity in x also reaches rows whose diagonal has no entry there (0 times it is NaN).
-// Wins on stencils: little more than a value is read for each entry, and no x is gathered. Refuses when
-// rows * diagonals > max_fill * nonzeros.
+// Arrays:
+//   off      [diagonals] int32: column - row of every diagonal with an entry, ascending.
+//   values   [rows diagonals]: a(r, r + off[d]) at d rows + r; 0 where there is no entry or no such column.
+//   entries  [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d is 1 where its value r
+//            is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
+//            deterministic mode.
+// Bytes: diagonals (v rows + 4 + ceil(rows / 8)), with v bytes a value.
+// Parameters:
+//   max_fill  the most stored values an entry.
+// Wins: on stencils. Little more than a value is read for each entry, and x needs no gather.
+// Refuses: when rows diagonals > max_fill nonzeros.
 // Source: Y. Saad, SPARSKIT: a basic tool kit for sparse matrix computations, RIACS 90-20, 1990; N. Bell, M.
-// Garland,
-//   Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
+//   Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
 //   doi:10.1145/1654059.1654078.
+//
+// A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
+// deterministic mode it reaches only rows with an entry there.
 #include "formats/diagonal/diagonals.hpp"
 #include "formats/diagonal/rules.hpp"
 

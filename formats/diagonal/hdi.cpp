@@ -1,4 +1,4 @@
-// HDI, hacked diagonals: every hack of consecutive rows stores only the diagonals it has.
+// HDI, hacked diagonals: each hack, a group of consecutive rows, stores only the diagonals that it has.
 //
 //        | 1 . 2 . |     hack = 2
 //    A = | . 3 . . |     hack_ptr = 0 2 5
@@ -6,23 +6,26 @@
 //        | 4 5 . 6 |     values   = 1 3 | 2 . | . 4 | . 5 | . 6        (. is a stored 0)
 //                        entries  =  3    1     2    2     2
 //
-// hack_ptr [hacks + 1] int64: diagonals before each hack; hacks = ceil(rows / hack).
-// off      [diagonals] int32: column - row, ascending inside a hack.
-// values   [hack diagonals]: a(r, r + off[d]) at d hack + r % hack; 0 where there is no entry, no such column
-// or, in
-//          the last hack, no such row.
-// entries  [ceil(hack / 8) diagonals] uint8: bit i % 8 of byte i / 8 of diagonal d says that its value i is
-// an entry,
-//          so that stored zeros are told from fill. Not read by products.
-// Bytes: diagonals (v hack + 4 + ceil(hack / 8)) + 8 (hacks + 1), v bytes a value.
-// Parameters: hack, rows: short ones store less fill, long ones read fewer offsets. max_fill, stored values
-// an entry. NaN or infinity in x also reaches rows whose diagonal has no entry there (0 times it is NaN).
-// Wins where parts of the matrix are diagonal, or a stencil's diagonals come and go. Refuses when
-// hack * diagonals > max_fill * nonzeros.
+// Arrays:
+//   hack_ptr  [hacks + 1] int64: number of diagonals before each hack; hacks = ceil(rows / hack).
+//   off       [diagonals] int32: column - row, ascending within a hack.
+//   values    [hack diagonals]: a(r, r + off[d]) at d hack + r % hack; 0 where there is no entry, no such
+//             column or, in the last hack, no such row.
+//   entries   [ceil(hack / 8) diagonals] uint8: bit i % 8 of byte i / 8 of diagonal d is 1 where its value i
+//             is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
+//             deterministic mode.
+// Bytes: diagonals (v hack + 4 + ceil(hack / 8)) + 8 (hacks + 1), with v bytes a value.
+// Parameters:
+//   hack      rows in a hack. Short hacks store less fill, long ones read fewer offsets.
+//   max_fill  the most stored values an entry.
+// Wins: where parts of the matrix are diagonal, or a stencil's diagonals begin and end within the matrix.
+// Refuses: when hack diagonals > max_fill nonzeros.
 // Source: D. Barbieri, V. Cardellini, A. Fanfarillo, S. Filippone, Three storage formats for sparse matrices
-// on GPGPUs,
-//   RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo,
-//   Sparse matrix-vector multiplication on GPGPUs, ACM TOMS 43(4), 2017, doi:10.1145/3017994.
+//   on GPGPUs, RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A.
+//   Fanfarillo, Sparse matrix-vector multiplication on GPGPUs, ACM TOMS 43(4), 2017, doi:10.1145/3017994.
+//
+// A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
+// deterministic mode it reaches only rows with an entry there.
 #include "formats/diagonal/diagonals.hpp"
 #include "formats/diagonal/rules.hpp"
 

@@ -5,21 +5,25 @@
 //        | . . . . |     values = 1 3 . 4 | 2 . . 5 | . . . 6        (. is a stored 0)
 //        | 4 5 . 6 |     empty  = 2
 //
-// col    [ld width] int32: slot k of row r at k ld + r; ld = rows rounded up to a multiple of align, width =
-// longest
-//        row. Entries first, columns ascending; padding repeats the row's last column (0 in rows without
-//        entries and past the last row), so the first column that does not ascend ends a row.
-// values [ld width]: 0 where padded.
-// empty  [rows without entries] int32, ascending: they give 0 whatever x[0] is.
-// Bytes: (v + 4) ld width + 4 empty rows, v bytes a value.
-// Parameters: align, of ld: 8 keeps every column of values on cache lines. max_fill slots an entry.
-// NaN in x reaches only rows that use it; where x is infinite, a padded row whose last column it is becomes
-// NaN. Wins on rows of equal length (stencils) in small matrices: a large one is read through 2 width streams
-// at once, where sell-c-sigma reads two. Refuses when ld width > max_fill * nonzeros: one long row pads all
-// the others. Source: R. G. Grimes, D. R. Kincaid, D. M. Young, ITPACK 2.0 user's guide, CNA-150, University
-// of Texas, 1979;
-//   N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors,
-//   SC 2009, doi:10.1145/1654059.1654078.
+// Arrays:
+//   col     [ld width] int32: slot k of row r at k ld + r; ld = rows rounded up to a multiple of align, width
+//           = length of the longest row. Entries come first, columns ascending. Padding repeats the row's
+//           last column (0 in rows without entries and past the last row), so the first column that does not
+//           ascend ends a row.
+//   values  [ld width]: 0 where padded.
+//   empty   [rows without entries] int32, ascending: these rows give 0, whatever x[0] is.
+// Bytes: (v + 4) ld width + 4 empty rows, with v bytes a value.
+// Parameters:
+//   align     ld is a multiple of it. With 8, every column of values begins on a cache line.
+//   max_fill  the most slots an entry.
+// Wins: on small matrices with rows of equal length (stencils). A large one is read through 2 width streams
+//   at once, where sell-c-sigma reads two.
+// Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
+// Source: R. G. Grimes, D. R. Kincaid, D. M. Young, ITPACK 2.0 user's guide, CNA-150, University of Texas,
+//   1979; N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
+//   processors, SC 2009, doi:10.1145/1654059.1654078.
+//
+// A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
 #include "formats/ell/ell.hpp"
 #include "formats/ell/slots.hpp"
 

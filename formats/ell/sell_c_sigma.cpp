@@ -1,5 +1,5 @@
 // SELL-C-sigma: rows sorted by length inside windows of sigma rows, cut into slices of C rows, each slice as
-// wide as its longest row. A SIMD lane is a row.
+// wide as its longest row; a SIMD lane computes a row.
 //
 //        | 1 . 2 . |     C = 2, sigma = 4:  lengths 2 1 0 3
 //    A = | . 3 . . |     perm      = 3 0 1 2
@@ -8,31 +8,31 @@
 //                        values    = 4 1  5 2  6 . | 3 .        (. is a stored 0)
 //                        empty     = 3
 //
-// slice_ptr [slices+1] int64: slots before each slice; slice s is (slice_ptr[s+1] - slice_ptr[s]) / C slots
-// wide.
-//           slices = ceil(rows / C).
-// col       [slots] int32: slot k of lane i of slice s at slice_ptr[s] + k C + i. Entries first, columns
-// ascending;
-//           padding repeats the row's last column (0 in rows without entries and past the last row), so the
-//           first column that does not ascend ends a row.
-// values    [slots]: 0 where padded. The last slice is padded to C rows.
-// perm      [rows] int32, only when sigma > 1: row at each position; stable, longest first inside a window.
-// empty     [rows without entries] int32: their positions, ascending. They give 0 whatever x[0] is.
-// Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows [sigma > 1] + 4 empty rows, v bytes a value.
-// Parameters: C rows in a slice; 0 is 8 on the host, where 8 doubles fill the widest SIMD register of today's
-// processors, and 32, a warp, on the device. sigma rows in
-// a
-//   window: 1 keeps the order, and with it the neighbourhood of columns, which stencils need; a multiple of C
-//   otherwise; 0 takes 1 when that stores at most 1.15 slots an entry and 512 otherwise. max_fill slots an
-//   entry.
-// NaN in x reaches only rows that use it; where x is infinite, a row whose last column it is and that is
-// padded
-//   becomes NaN.
-// Wins on rows of similar length. Refuses when slots > max_fill * nonzeros, or when sigma is not a multiple
-// of C. Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. R. Bishop, A unified sparse matrix data
-// format for
+// Arrays:
+//   slice_ptr  [slices + 1] int64: number of slots before each slice; slices = ceil(rows / C). Slice s is
+//              (slice_ptr[s + 1] - slice_ptr[s]) / C slots wide.
+//   col        [slots] int32: slot k of lane i of slice s at slice_ptr[s] + k C + i. Entries come first,
+//              columns ascending. Padding repeats the row's last column (0 in rows without entries and past
+//              the last row), so the first column that does not ascend ends a row.
+//   values     [slots]: 0 where padded. The last slice is padded to C rows.
+//   perm       [rows] int32, only when sigma > 1: the row at each position; stable, longest first inside a
+//              window.
+//   empty      [rows without entries] int32: their positions, ascending. They give 0, whatever x[0] is.
+// Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows [sigma > 1] + 4 empty rows, with v bytes a value.
+// Parameters:
+//   C         rows in a slice. 0 takes 8 on the host, where 8 doubles fill the widest SIMD register of
+//             today's processors, and 32 (a warp) on the device.
+//   sigma     rows in a window, a multiple of C. 1 keeps the order of the rows, and so neighbouring columns
+//             together, which stencils need. 0 takes 1 when that stores at most 1.15 slots an entry, else
+//             512.
+//   max_fill  the most slots an entry.
+// Wins: on rows of similar length.
+// Refuses: when slots > max_fill nonzeros, or when sigma is not a multiple of C.
+// Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. R. Bishop, A unified sparse matrix data format for
 //   efficient general sparse matrix-vector multiplication on modern processors with wide SIMD units, SIAM J.
 //   Sci. Comput. 36(5), C401-C423, 2014, doi:10.1137/130930352.
+//
+// A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
 #include "formats/ell/sell_c_sigma.hpp"
 
 #include <fmt/format.h>

@@ -5,18 +5,27 @@
 //        | . . . . |             empty_row  = 2            coo_values = 2 5 6
 //        | 4 5 . 6 |
 //
-// ell_col    [K rows] int32, ell_values [K rows]: slot s of row r is at s rows + r. A slot without an entry
-// has
-//            value 0 and the column of the row's last entry (0 in a row without entries).
-// empty_row  [number of rows without entries] int32: ascending; not there when K = 0.
-// coo_row, coo_col [m] int32, coo_values [m]: entries K, K+1, ... of every row, sorted by row and column.
-// Bytes: (v + 4) K rows + (v + 8) m + 4 empty, v bytes a value.
-// Parameters: K, of which at most cols is used; -1 takes the rule: the smallest K such that fewer than a
-// third of the rows, or fewer than break_even rows, have more than K entries. (A third, because an entry is
-// taken to be three times as fast in ELLPACK.) Padding never carries a NaN of x into a row that does not use
-// it. Wins when most rows are alike and a few are long. Never refuses. Source: N. Bell, M. Garland,
-// Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
-// doi 10.1145/1654059.1654078.
+// Arrays:
+//   ell_col     [K rows] int32, slot s of row r at s rows + r. A slot without an entry has the column of the
+//               row's last entry (0 in a row without entries).
+//   ell_values  [K rows], in the same places. A slot without an entry has the value 0.
+//   empty_row   [rows without entries] int32: ascending; absent when K = 0.
+//   coo_row     [m] int32, for entries K, K + 1, ... of every row, sorted by row and column.
+//   coo_col     [m] int32.
+//   coo_values  [m].
+// Bytes: (v + 4) K rows + (v + 8) m + 4 empty rows, with v bytes a value.
+// Parameters:
+//   K           entries of each row in ELLPACK; at most cols are used. -1 takes the rule: the smallest K such
+//               that fewer than a third of the rows, or fewer than break_even rows, have more than K entries.
+//               The third is there because an entry in ELLPACK is taken to be three times as fast as one in
+//               coordinates.
+//   break_even  see K.
+// Wins: when most rows have similar lengths and a few are long.
+// Refuses: never.
+// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
+//   processors, SC 2009, doi:10.1145/1654059.1654078.
+//
+// Padding never carries a NaN of x into a row that does not use it.
 
 // Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)

@@ -1,25 +1,30 @@
-// JAD, jagged diagonals: rows sorted by length over the whole matrix, then the first entries of all rows, the
-// second entries of those that have one, and so on. No padding.
+// JAD, jagged diagonals: rows sorted by length over the whole matrix; then the first entries of all rows, the
+// second entries of those that have one, and so on, without padding.
 //
 //        | 1 . 2 . |     perm    = 3 0 1 2
 //    A = | . 3 . . |     jag_ptr = 0 3 5 6
 //        | . . . . |     col     = 0 0 1 | 1 2 | 3
 //        | 4 5 . 6 |     values  = 4 1 3 | 5 2 | 6
 //
-// jag_ptr [longest + 1] int64: entries before each jag; jag k holds entry k of the first jag_ptr[k+1] -
-// jag_ptr[k]
-//         positions; lengths of jags never increase. longest = entries of the longest row.
-// perm    [rows] int32: row at each position; stable, longest first.
-// col     [nonzeros] int32: entry k of position p at jag_ptr[k] + p; ascending with k.
-// values  [nonzeros].
-// Bytes: (v + 4) nonzeros + 4 rows + 8 (longest + 1), v bytes a value.
-// Parameters: none. The product goes over strips of rows, four SIMD registers at a time, not over whole jags,
-// so that y is written once. NaN in x reaches only rows that use it. Wins on rows of very different lengths,
-// which nothing pads. Never refuses. Neighbouring rows are torn apart where lengths alternate, and with them
-// the neighbourhood of x (sell-c-sigma sorts in windows for that). Source: Y. Saad, Krylov subspace methods
-// on supercomputers, SIAM J. Sci. Stat. Comput. 10(6), 1989,
+// Arrays:
+//   jag_ptr  [longest + 1] int64: number of entries before each jag; longest = entries of the longest row.
+//            Jag k holds entry k of the first jag_ptr[k + 1] - jag_ptr[k] positions. The lengths of the jags
+//            never increase.
+//   perm     [rows] int32: the row at each position; stable, longest first.
+//   col      [nonzeros] int32: entry k of position p at jag_ptr[k] + p; ascending with k.
+//   values   [nonzeros].
+// Bytes: (v + 4) nonzeros + 4 rows + 8 (longest + 1), with v bytes a value.
+// Parameters: none.
+// Wins: on rows of very different lengths, because nothing is padded. Where lengths alternate, sorting
+//   separates neighbouring rows, which then no longer share x in the cache; sell-c-sigma sorts within windows
+//   to avoid this.
+// Refuses: never.
+// Source: Y. Saad, Krylov subspace methods on supercomputers, SIAM J. Sci. Stat. Comput. 10(6), 1989,
 //   doi:10.1137/0910073; R. Li, Y. Saad, GPU-accelerated preconditioned iterative linear solvers, J.
 //   Supercomput. 63, 2013, doi:10.1007/s11227-012-0825-3.
+//
+// The product goes over strips of rows, four SIMD registers at a time, and not over whole jags, so that y is
+// written once. A NaN in x reaches only rows that use it.
 #include "formats/ell/slots.hpp"
 
 namespace protean::formats {

@@ -5,22 +5,29 @@
 //        | . . . . |     values  = 1 2 | 3 | | 4 5 6
 //        | 4 5 . 6 |
 //
-// row_ptr [rows+1] int32 or int64: nondecreasing, row_ptr[0] = 0, row_ptr[rows] = nnz.
-// col     [nnz] int32: distinct within a row; in any order on the host, where sums are added in it; ascending
-//         on a device and in deterministic mode.
-// values  [nnz].
-// Bytes: (v + 4) nnz + p (rows + 1), v bytes a value, p = 4 or 8 bytes a row pointer. Nothing is copied: a
-// view of the caller's arrays must outlive the matrix.
-// Parameters: balance, how the work is dealt to threads.
-//   rows   whole rows, nearly the same rows + entries a thread; any number of threads gives the same bits
-//   merge  the same rows + entries a thread; a row may be cut, and its pieces are added in order
-//   auto   rows, unless the heaviest thread would then do more than 1.1 times its fair share
-//   In deterministic mode rows are never cut, whatever it says.
-// Wins when there are few products or no regularity. Never refuses.
-// Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp) on the same arrays, where `balance` is not
-// used. Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
-// doi 10.1137/1.9780898718003; merge: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
-// multiplication, SC 2016, doi 10.1109/SC.2016.57.
+// Arrays:
+//   row_ptr  [rows + 1] int32 or int64: nondecreasing, row_ptr[0] = 0, row_ptr[rows] = nnz.
+//   col      [nnz] int32: distinct within a row. On the host in any order, which is the order of the sum;
+//            ascending on a device and in deterministic mode.
+//   values   [nnz].
+// Bytes: (v + 4) nnz + p (rows + 1), with v bytes a value and p = 4 or 8 bytes a row pointer. Nothing is
+//   copied: a view of the caller's arrays must outlive the matrix.
+// Parameters:
+//   balance  how the work is divided among the threads.
+//            rows   whole rows, nearly the same number of rows + entries for each thread. Any number of
+//                   threads gives the same bits.
+//            merge  the same number of rows + entries for each thread. A row may be cut; its pieces are added
+//                   in order.
+//            auto   rows, unless one thread would then do more than 1.1 times its fair share; then merge.
+//            In deterministic mode rows are never cut.
+// Wins: when there are few products, or the matrix has no regularity.
+// Refuses: never.
+// Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
+//   doi:10.1137/1.9780898718003; merge: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
+//   multiplication, SC 2016, doi:10.1109/SC.2016.57.
+//
+// Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp) on the same arrays, which do not use
+// `balance`.
 
 // Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)

@@ -155,7 +155,7 @@ TEST(Statistics, CountsAloneDoNotMakeAPatternSymmetric) {
 // Only entries above the diagonal are compared with their mirrors, and there are none of them.
 TEST(Statistics, ALowerTriangleIsNotSymmetric) {
   const ContextPtr context = test_context();
-  for (const std::int64_t n : {2, 3000})      // one thread and two
+  for (const std::int64_t n : {2, 3000})  // one thread and two
     for (const bool diagonal : {true, false}) {
       std::vector<Triplet<double>> list;
       for (std::int32_t r = 0; r < n; ++r)
@@ -164,7 +164,8 @@ TEST(Statistics, ALowerTriangleIsNotSymmetric) {
       const auto upper = transpose(context, lower);
       for (const auto* one : {&lower, &upper}) {
         EXPECT_EQ(asymmetry(*context, *one), std::numeric_limits<double>::infinity());
-        EXPECT_EQ(asymmetry(*context, convert_values<float>(context, *one)), std::numeric_limits<double>::infinity());
+        EXPECT_EQ(asymmetry(*context, convert_values<float>(context, *one)),
+                  std::numeric_limits<double>::infinity());
         EXPECT_FALSE(statistics(*context, one->pattern).structurally_symmetric);
       }
     }

@@ -154,7 +154,8 @@ TEST_P(Format, NewValuesInTheSamePattern) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Revision built = matrix->revision();
   CsrMatrix<double> changed;
-  // Twice: each update is a revision of its own, and everything that the matrix computes is of the newest values.
+  // Twice: each update is a revision of its own, and everything that the matrix computes is of the newest
+  // values.
   for (int update = 1; update <= 2; ++update) {
     SCOPED_TRACE(update);
     changed = deep_copy(test_context(), csr);

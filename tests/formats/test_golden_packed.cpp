@@ -122,7 +122,8 @@ TEST(GoldenPacked, BlocksShareTheirCode) {
   EXPECT_EQ(found.slots[formats::packed::near] + found.slots[formats::packed::far], 0);
 }
 
-// The kind of the only slot of a matrix of 8 rows with one entry each, whose product and way back must be right.
+// The kind of the only slot of a matrix of 8 rows with one entry each, whose product and way back must be
+// right.
 int kind_of_one_slot(std::int64_t cols, std::vector<std::int32_t> columns) {
   Triplets triplets;
   for (std::int32_t r = 0; r < 8; ++r) triplets.push_back({r, columns[r], 1.0 + r});

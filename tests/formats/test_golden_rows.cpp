@@ -154,8 +154,8 @@ TEST(GoldenRows, HybCountsForEachK) {
   EXPECT_EQ(layout_numbers(*small, "coo_values").size(), 24u);
 }
 
-// K grows as long as at least a third of the rows, and at least break_even rows, have more than K entries. Here
-// `longer` of `rows` rows have 3 entries and the others 1.
+// K grows as long as at least a third of the rows, and at least break_even rows, have more than K entries.
+// Here `longer` of `rows` rows have 3 entries and the others 1.
 TEST(GoldenRows, TheOneThirdRuleOfHybAtItsBorder) {
   const auto slots = [](std::int32_t rows, std::int32_t longer, std::int64_t break_even) {
     std::vector<Triplet<double>> triplets;

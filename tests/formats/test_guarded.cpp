@@ -1,6 +1,6 @@
-// No format and no host kernel reads or writes beyond its arrays. The vectors, and the arrays that a matrix is made of
-// and updated with, lie between pages that nobody may touch (support/guarded_array.hpp); in part of the cases the
-// arrays of the matrix do as well. An access beyond them ends this program with a message.
+// No format and no host kernel reads or writes beyond its arrays. The vectors, and the arrays that a matrix
+// is made of and updated with, lie between pages that nobody may touch (support/guarded_array.hpp); in part
+// of the cases the arrays of the matrix do as well. An access beyond them ends this program with a message.
 #include <algorithm>
 #include <functional>
 #include <random>
@@ -69,10 +69,12 @@ CsrMatrix<double> with_lengths(std::int64_t rows, std::int64_t cols, std::mt1993
                                const Length& length) {
   std::vector<Triplet<double>> list;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t n = std::min(cols, length(r)), first = static_cast<std::int64_t>(random() % (cols - n + 1));
+    const std::int64_t n = std::min(cols, length(r)),
+                       first = static_cast<std::int64_t>(random() % (cols - n + 1));
     for (std::int64_t k = 0; k < n; ++k) {
       const std::int64_t low = cols * k / n, high = cols * (k + 1) / n;
-      const std::int64_t col = together ? first + k : low + static_cast<std::int64_t>(random() % (high - low));
+      const std::int64_t col =
+          together ? first + k : low + static_cast<std::int64_t>(random() % (high - low));
       list.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(col),
                       static_cast<double>(1 + random() % 31) / 8});
     }
@@ -91,8 +93,8 @@ CsrMatrix<double> banded(std::int64_t n, std::int64_t lower, std::int64_t upper,
   return csr_from_triplets<double>(test_context(), n, n, list);
 }
 
-// Most have enough entries for several threads to get a part each; the heavy rows lie anywhere, at the first or at the
-// last rows too.
+// Most have enough entries for several threads to get a part each; the heavy rows lie anywhere, at the first
+// or at the last rows too.
 CsrMatrix<double> random_matrix(std::mt19937& random) {
   const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % n); };
   const std::int64_t rows = 1 + below(random() % 2 ? 40 : 1500), cols = 1 + below(random() % 2 ? 60 : 1500);
@@ -103,7 +105,8 @@ CsrMatrix<double> random_matrix(std::mt19937& random) {
       return with_lengths(rows, cols, random, together,
                           [&](std::int64_t r) { return r >= rows - heavy ? weight : mean; });
     case 1:  // the first rows are heavy
-      return with_lengths(rows, cols, random, together, [&](std::int64_t r) { return r < heavy ? weight : mean; });
+      return with_lengths(rows, cols, random, together,
+                          [&](std::int64_t r) { return r < heavy ? weight : mean; });
     case 2:
       return with_lengths(rows, cols, random, together, [&](std::int64_t) { return below(2 * mean + 1); });
     case 3:  // some rows are empty
@@ -118,7 +121,8 @@ CsrMatrix<double> random_matrix(std::mt19937& random) {
   }
 }
 
-// Parameters with a range or a list get any of their values; limits to fill are lifted, so that few are refused.
+// Parameters with a range or a list get any of their values; limits to fill are lifted, so that few are
+// refused.
 FormatParams random_params(const FormatEntry& format, std::mt19937& random) {
   FormatParams params = most_tolerant(format);
   for (const ParamDoc& doc : format.params) {
@@ -146,10 +150,11 @@ class Guarded : public testing::TestWithParam<Way> {
     if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
   }
 
-  // Everything that a format does, on guarded arrays. False where the format refuses the matrix or the parameters.
+  // Everything that a format does, on guarded arrays. False where the format refuses the matrix or the
+  // parameters.
   template <class T>
-  static bool check(const CsrMatrix<T>& csr, const ContextPtr& context, const FormatParams& params, Border border,
-                    bool wide) {
+  static bool check(const CsrMatrix<T>& csr, const ContextPtr& context, const FormatParams& params,
+                    Border border, bool wide) {
     const GuardedCsr<T> source(csr, border, wide, T(1)), changed(csr, border, wide, T(2));
     const std::int64_t rows = csr.rows(), cols = csr.cols(), shorter = std::min(rows, cols);
     const auto x_values = sample_vector<T>(cols, 1), y0 = sample_vector<T>(rows, 2);
@@ -189,15 +194,17 @@ class Guarded : public testing::TestWithParam<Way> {
 
   // With the matrix' own arrays at the end of guarded pages, as far as their alignment allows.
   template <class T>
-  static bool check_own_arrays(const CsrMatrix<T>& csr, const FormatParams& params, Border border, bool wide) {
+  static bool check_own_arrays(const CsrMatrix<T>& csr, const FormatParams& params, Border border,
+                               bool wide) {
     const ContextPtr context = detail::simulated_context(std::make_shared<FakeDevice>(), Space::host);
     const detail::DeviceWork open(*context);
     return check(csr, context, params, border, wide);
   }
 
   static void name_case(const std::string& what, int threads, Border border) {
-    set_guarded_case(std::string(GetParam().format->id) + "/" + std::string(GetParam().kernel->name) + ", " + what +
-                     ", threads " + std::to_string(threads) + (border == Border::end ? ", end" : ", begin"));
+    set_guarded_case(std::string(GetParam().format->id) + "/" + std::string(GetParam().kernel->name) + ", " +
+                     what + ", threads " + std::to_string(threads) +
+                     (border == Border::end ? ", end" : ", begin"));
   }
 };
 
@@ -235,21 +242,24 @@ TEST_P(Guarded, OnRandomShapes) {
     else if (seed % 3 == 1)
       built += check(csr, Context::host(threads, {.deterministic = ordered}), params, border, wide);
     else
-      built += check(convert_values<float>(test_context(), csr), Context::host(threads, {.deterministic = ordered}),
-                     params, border, wide);
+      built += check(convert_values<float>(test_context(), csr),
+                     Context::host(threads, {.deterministic = ordered}), params, border, wide);
   }
   EXPECT_GT(built, seeds / 3);
 }
 
-// Threads get shares of the rows by their weight, and here the weight lies in the last rows, which are fewer than
-// those of a whole hack or slice.
+// Threads get shares of the rows by their weight, and here the weight lies in the last rows, which are fewer
+// than those of a whole hack or slice.
 TEST_P(Guarded, WhereTheLastRowsAreHeavy) {
   FormatParams params;
   for (const ParamDoc& doc : GetParam().format->params)
     if (doc.name == "max_fill") params.set("max_fill", 64);
   int built = 0;
-  for (const auto& [n, lower, upper, dense] : {std::array<std::int64_t, 4>{5000, 1, 1, 4992}, {150, 20, 20, 150},
-                                               {150, 40, 10, 149}, {1029, 1, 1, 1025}, {4099, 0, 0, 4098}}) {
+  for (const auto& [n, lower, upper, dense] : {std::array<std::int64_t, 4>{5000, 1, 1, 4992},
+                                               {150, 20, 20, 150},
+                                               {150, 40, 10, 149},
+                                               {1029, 1, 1, 1025},
+                                               {4099, 0, 0, 4098}}) {
     const CsrMatrix<double> csr = banded(n, lower, upper, dense);
     for (const int threads : {2, 8})
       for (const Border border : {Border::end, Border::begin}) {
@@ -277,10 +287,13 @@ TEST(GuardedArrayDeathTest, EveryAccessBeyondItIsFound) {
   volatile std::ptrdiff_t three = 3, minus_one = -1;  // so that the compiler does not know
   read = end.data()[2] + begin.data()[0] + fixed.data()[0];
   EXPECT_EQ(read, 5);
-  EXPECT_DEATH(read = end.data()[three], "'y' of 24 bytes was read or written past its end, at byte 24; the guard");
+  EXPECT_DEATH(read = end.data()[three],
+               "'y' of 24 bytes was read or written past its end, at byte 24; the guard");
   EXPECT_DEATH(end.data()[three] = 0, "past its end");
-  EXPECT_DEATH(read = begin.data()[minus_one], "'x' of 24 bytes was read or written before its beginning, at byte -8");
-  EXPECT_DEATH(const_cast<double*>(fixed.data())[0] = 1, "'values' of 24 bytes was written, which the test forbids");
+  EXPECT_DEATH(read = begin.data()[minus_one],
+               "'x' of 24 bytes was read or written before its beginning, at byte -8");
+  EXPECT_DEATH(const_cast<double*>(fixed.data())[0] = 1,
+               "'values' of 24 bytes was written, which the test forbids");
 }
 
 }  // namespace

@@ -133,8 +133,8 @@ TEST_P(Promises, NewValuesWithAnyNumberOfThreads) {
     }
 }
 
-// Two threads of the caller's, which begin each product together. In a deterministic context as well, where a product
-// with the old y may need memory of the matrix.
+// Two threads of the caller's, which begin each product together. In a deterministic context as well, where a
+// product with the old y may need memory of the matrix.
 TEST_P(Promises, SeveralCallersAtOnce) {
   constexpr int rounds = 60;
   std::vector<ContextPtr> contexts{test_context()};
@@ -147,7 +147,8 @@ TEST_P(Promises, SeveralCallersAtOnce) {
       std::atomic<int> wrong{0};
       std::barrier together(2);
       const auto caller = [&matrix = *matrix, &csr = csr, &wrong, &together](unsigned seed) {
-        const auto x = sample_vector<double>(csr.cols(), seed), y0 = sample_vector<double>(csr.rows(), seed + 20);
+        const auto x = sample_vector<double>(csr.cols(), seed),
+                   y0 = sample_vector<double>(csr.rows(), seed + 20);
         const VectorView<const double> from{x.data(), csr.cols()};
         auto y = y0;
         const VectorView<double> to{y.data(), csr.rows()};

@@ -1,13 +1,14 @@
-// A message for a fault of the processor: what lies at the address that may not be read or written. Without it the
-// program ends with "Segmentation fault" and nothing more.
+// A message for a fault of the processor: what lies at the address that may not be read or written. Without
+// it the program ends with "Segmentation fault" and nothing more.
 #pragma once
 #include <cstddef>
 
 namespace protean::test {
 
-// While this lives, a fault at an address in [begin, begin + size) prints `explain(object, address, text, room)`, which
-// writes at most `room` characters to `text`, and the program ends with SIGABRT. Faults elsewhere go to the handler
-// that was there before. `explain` runs in a signal handler: it may neither allocate nor lock.
+// While this lives, a fault at an address in [begin, begin + size) prints `explain(object, address, text,
+// room)`, which writes at most `room` characters to `text`, and the program ends with SIGABRT. Faults
+// elsewhere go to the handler that was there before. `explain` runs in a signal handler: it may neither
+// allocate nor lock.
 class FaultMessage {
  public:
   using Explain = void (*)(const void* object, const char* address, char* text, std::size_t room);

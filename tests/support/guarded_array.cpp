@@ -51,8 +51,8 @@ void GuardedMemory::explain(const void* self, const char* address, char* text, s
                            : at >= size ? "read or written past its end"
                                         : "written, which the test forbids";
   // snprintf allocates nothing for these conversions.
-  std::snprintf(text, room, "guarded array: '%s' of %td bytes was %s, at byte %td; %s\n", m.name_.c_str(), size, what,
-                at, current_case.data());
+  std::snprintf(text, room, "guarded array: '%s' of %td bytes was %s, at byte %td; %s\n", m.name_.c_str(),
+                size, what, at, current_case.data());
 }
 
 }  // namespace protean::test

@@ -1,5 +1,5 @@
-// Arrays between pages that nobody may touch. A read or a write past the end of one (or before its beginning) ends the
-// program with a message that names the array, the distance and the test's case.
+// Arrays between pages that nobody may touch. A read or a write past the end of one (or before its beginning)
+// ends the program with a message that names the array, the distance and the test's case.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -11,8 +11,8 @@
 
 namespace protean::test {
 
-// Which end of the array lies at the border of its pages: an access beyond that end is found from the first byte on.
-// Beyond the other end it is found where it leaves the page.
+// Which end of the array lies at the border of its pages: an access beyond that end is found from the first
+// byte on. Beyond the other end it is found where it leaves the page.
 enum class Border { end, begin };
 
 class GuardedMemory {
