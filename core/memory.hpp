@@ -1,17 +1,37 @@
-// How much memory there is, asked before much of it is taken.
+// How much memory the process may still take, asked before a large allocation.
 #pragma once
 #include <cstddef>
+#include <limits>
+#include <string>
 #include <string_view>
 
 namespace protean {
 
-// Bytes of host memory this process can still take without swapping: the least of what the system calls
-// available, what the control group leaves, and what the address space limit leaves. Linux; the largest
-// std::size_t where nothing is known.
-std::size_t available_memory() noexcept;
+inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>::max();
 
-// Throws OutOfMemory naming `what` when `bytes` are more than available_memory(), or than `limit` where that
-// is not 0.
+// The limits that setrlimit() puts on a process, in bytes.
+struct ProcessLimits {
+  std::size_t address_space = unlimited_memory;  // RLIMIT_AS: all mappings together
+  std::size_t data = unlimited_memory;           // RLIMIT_DATA: private writable mappings and the heap
+};
+ProcessLimits process_limits() noexcept;
+
+// Bytes of host memory that this process can still take without swapping and without being killed. It is the
+// smallest of
+//   - MemAvailable of /proc/meminfo,
+//   - for the control group of the process and each group above it: the limit less the memory in use, where
+//     inactive page cache counts as free. Version 2: the smaller of memory.max and memory.high (above
+//     memory.high the kernel slows the process down), less memory.current. Version 1: memory.limit_in_bytes
+//     less memory.usage_in_bytes.
+//   - RLIMIT_AS and RLIMIT_DATA less the mappings that count towards them.
+// unlimited_memory where nothing is known. Linux.
+std::size_t available_memory();
+
+// The same for system files below the folder `root`, and for these limits. For tests.
+std::size_t available_memory(const std::string& root, const ProcessLimits& limits);
+
+// Throws OutOfMemory that names `what` when `bytes` is more than available_memory(), or more than `limit`
+// where that is not 0. Below 64 MiB only `limit` is checked.
 void require_memory(std::size_t bytes, std::string_view what, std::size_t limit = 0);
 
 }  // namespace protean

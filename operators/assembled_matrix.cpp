@@ -11,6 +11,7 @@
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/memory.hpp"
 #include "core/words.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
@@ -18,6 +19,9 @@
 
 namespace protean {
 namespace {
+
+// Bytes. For a smaller matrix it is not worth reading the system's files to find out what memory is left.
+constexpr std::size_t small_matrix = std::size_t{1} << 20;
 
 bool parse_integer(std::string_view text, std::int64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -146,16 +150,7 @@ std::size_t available_bytes([[maybe_unused]] const Context& context) {
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device && !context.simulated()) return device::free_bytes(context);
 #endif
-  if (std::FILE* file = std::fopen("/proc/meminfo", "r")) {
-    char line[256];
-    unsigned long long kib = 0;
-    bool found = false;
-    while (!found && std::fgets(line, sizeof line, file))
-      found = std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
-    std::fclose(file);
-    if (found) return static_cast<std::size_t>(kib) * 1024;
-  }
-  return std::numeric_limits<std::size_t>::max();
+  return available_memory();
 }
 
 template <class T>
@@ -191,7 +186,9 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   const Admit admit = context->space() == Space::device ? entry.device->admit : entry.admit;
   const Admission admission = admit(*context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
-  const std::size_t most = most_bytes > 0 ? most_bytes : available_bytes(*context);
+  const std::size_t most = most_bytes > 0                    ? most_bytes
+                           : admission.bytes < small_matrix ? unlimited_memory
+                                                            : available_bytes(*context);
   if (admission.bytes > most)
     throw OutOfMemory(
         fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(admission.bytes),
