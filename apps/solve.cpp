@@ -164,12 +164,16 @@ int solve(const SolveArguments& arguments) {
   files.require_outputs();
 
   Progress progress(!arguments.quiet);
-  const bool by_kokkos = problem.op.kernel == to_string(VectorKernels::kokkos);
+  const bool on_device = problem.op.space == Space::device;
+  const auto kernels = problem.op.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos
+                                                                            : VectorKernels::native;
   const ContextPtr host = Context::host(
-      problem.op.threads, {.vector_kernels = by_kokkos ? VectorKernels::kokkos : VectorKernels::native,
+      problem.op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
                            .deterministic = problem.op.deterministic});
   const ContextPtr context =
-      problem.op.space == Space::device ? device_context({.deterministic = problem.op.deterministic}) : host;
+      on_device
+          ? device_context({.vector_kernels = kernels, .deterministic = problem.op.deterministic})
+          : host;
   record.threads = host->threads();
   record.seconds.start = clock.lap();
 

@@ -38,3 +38,15 @@ function(protean_room name)
   set_property(GLOBAL APPEND PROPERTY PROTEAN_ROOMS protean_${name})
   set_property(GLOBAL APPEND PROPERTY PROTEAN_LINK ${arg_LINK})
 endfunction()
+
+# protean_uses_kokkos(<target> <sources>...): adds sources that include Kokkos. All sources of a target see
+# PROTEAN_HAVE_KOKKOS, and PROTEAN_KOKKOS_CUDA where Kokkos has CUDA, which has to compile these sources then.
+function(protean_uses_kokkos target)
+  target_sources(${target} PRIVATE ${ARGN})
+  target_link_libraries(${target} PRIVATE Protean::kokkos)
+  target_compile_definitions(${target} PRIVATE PROTEAN_HAVE_KOKKOS)
+  if(PROTEAN_KOKKOS_CUDA)
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
+    target_compile_definitions(${target} PRIVATE PROTEAN_KOKKOS_CUDA)
+  endif()
+endfunction()

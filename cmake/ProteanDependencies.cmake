@@ -17,7 +17,7 @@ if(PROTEAN_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
-# protean_optional(<package> <find_package arguments>): honours PROTEAN_<PACKAGE> = AUTO | ON | OFF and sets
+# protean_optional(<package> <find_package arguments>): reads PROTEAN_<PACKAGE> = AUTO | ON | OFF and sets
 # PROTEAN_HAVE_<PACKAGE>.
 function(protean_optional package)
   set(have OFF)
@@ -33,12 +33,6 @@ function(protean_optional package)
   endif()
   set(PROTEAN_HAVE_${package} ${have} PARENT_SCOPE)
 endfunction()
-
-if(CMAKE_VERSION VERSION_LESS 3.24)
-  message(STATUS "CMake ${CMAKE_VERSION}: optional packages need CMake 3.24 or newer to be seen in every folder")
-endif()
-protean_optional(KOKKOS ProteanKokkos)
-protean_optional(MKL ProteanMKL)
 
 # CUDA: nvcc, cuBLAS, cuSPARSE. CMAKE_CUDA_ARCHITECTURES names the GPUs to compile for, sm_75 or later. The default is
 # the GPU of this machine; without one it is sm_80, sm_90 and PTX.
@@ -71,5 +65,26 @@ if(NOT "${PROTEAN_CUDA}" STREQUAL "OFF")
   endif()
 endif()
 
+if(CMAKE_VERSION VERSION_LESS 3.24)
+  message(STATUS "CMake ${CMAKE_VERSION}: optional packages need CMake 3.24 or newer to be seen in every folder")
+endif()
+set(PROTEAN_KOKKOS_CUDA OFF CACHE INTERNAL "")
+if("${PROTEAN_KOKKOS}" STREQUAL "FETCH")
+  include(ProteanFetchKokkos)
+else()
+  protean_optional(KOKKOS ProteanKokkos)
+endif()
+if(PROTEAN_HAVE_KOKKOS AND PROTEAN_KOKKOS_CUDA AND NOT PROTEAN_HAVE_CUDA)
+  # Its headers can be compiled as CUDA only.
+  if("${PROTEAN_KOKKOS}" STREQUAL "ON" OR Kokkos_ROOT OR DEFINED ENV{Kokkos_ROOT})
+    message(FATAL_ERROR "This Kokkos was built with CUDA (${Kokkos_DIR}), but Protean is built without: set "
+      "PROTEAN_CUDA=ON, or name a Kokkos for the host by Kokkos_ROOT")
+  endif()
+  message(STATUS "Kokkos is not used: ${Kokkos_DIR} was built with CUDA, and PROTEAN_CUDA is off")
+  set(PROTEAN_HAVE_KOKKOS OFF)
+  set(PROTEAN_KOKKOS_CUDA OFF CACHE INTERNAL "")
+endif()
+protean_optional(MKL ProteanMKL)
+
 message(STATUS "Protean ${PROJECT_VERSION}: CUDA ${PROTEAN_HAVE_CUDA} ${CMAKE_CUDA_ARCHITECTURES}, "
-  "Kokkos ${PROTEAN_HAVE_KOKKOS}, MKL ${PROTEAN_HAVE_MKL}")
+  "Kokkos ${PROTEAN_HAVE_KOKKOS} (with CUDA: ${PROTEAN_KOKKOS_CUDA}), MKL ${PROTEAN_HAVE_MKL}")

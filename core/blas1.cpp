@@ -1,5 +1,5 @@
-// Checks arguments and deals fixed parts of the vectors to the threads; the loops are in blas1_simd.cpp and
-// blas1_kokkos.cpp.
+// Checks arguments and deals fixed parts of the vectors to the threads; the loops are in blas1_simd.cpp. Contexts
+// with vector kernels of Kokkos have all operations in blas1_kokkos.cpp.
 #include "core/blas1.hpp"
 
 #include <fmt/format.h>
@@ -19,6 +19,9 @@
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/blas1.hpp"
 #endif
+#if defined(PROTEAN_HAVE_KOKKOS)
+#include "core/blas1_kokkos.hpp"
+#endif
 
 namespace protean {
 namespace {
@@ -26,16 +29,25 @@ namespace {
 using Size = std::int64_t;
 using detail::blas1_loops;
 
-// Leaves the function by the device's way where the context is a device. A macro, since it returns, and since
-// there is no device code to name in a build without CUDA. Named are the addresses of scalars, since views
-// say themselves where they lie.
+// Leaves the function where the operation is not ours on the host: by Kokkos, or on a device. Macros, since they
+// return, and since builds without Kokkos or CUDA have no such functions. The scalars are named by their
+// addresses; views know their space themselves.
+#if defined(PROTEAN_HAVE_KOKKOS)
+#define PROTEAN_BY_KOKKOS(call) \
+  if (context.vector_kernels() == VectorKernels::kokkos) return kokkos::call
+#else
+#define PROTEAN_BY_KOKKOS(call)
+#endif
 #if defined(PROTEAN_HAVE_CUDA)
 #define PROTEAN_ON_DEVICE(call, ...)                            \
   const detail::DeviceWork device_work(context, {__VA_ARGS__}); \
   const detail::DeviceScope device_scope(context);              \
+  PROTEAN_BY_KOKKOS(call);                                      \
   if (context.space() == Space::device && !context.simulated()) return device::call
 #else
-#define PROTEAN_ON_DEVICE(call, ...) const detail::DeviceWork device_work(context, {__VA_ARGS__})
+#define PROTEAN_ON_DEVICE(call, ...)                            \
+  const detail::DeviceWork device_work(context, {__VA_ARGS__}); \
+  PROTEAN_BY_KOKKOS(call)
 #endif
 
 // All views have n entries in the context's space.
@@ -57,24 +69,11 @@ void check(const Context& context, Size n, const Views&... views) {
 // Borders at whole cache lines, so that no two threads write the same one.
 constexpr Size grain = 64;
 
-template <class T>
-const detail::Blas1Loops<T>& loops_of([[maybe_unused]] const Context& context) {
-#if defined(PROTEAN_HAVE_KOKKOS)
-  if (context.vector_kernels() == VectorKernels::kokkos) return detail::kokkos_loops<T>();
-#endif
-  return blas1_loops<T>();
-}
-
-// Kokkos gets whole vectors and deals them to its own threads.
-int parts_of(const Context& context, Size n) {
-  return context.vector_kernels() == VectorKernels::native ? useful_parts(context, n) : 1;
-}
-
 // body(loops, begin, size) for each part of 0 .. n-1
 template <class T, class Body>
 void for_parts(const Context& context, Size n, Body&& body) {
-  const auto& loops = loops_of<T>(context);
-  parallel(parts_of(context, n), [&](int part, int parts) {
+  const auto& loops = blas1_loops<T>();
+  parallel(useful_parts(context, n), [&](int part, int parts) {
     const Range range = even_range(n, part, parts, grain);
     body(loops, range.begin, range.size());
   });
@@ -86,7 +85,7 @@ constexpr Size strip = 1024;
 constexpr Size most_chunks = 256;
 template <int K, class T, class Body>
 void sum_strips(const Context& context, Size n, T* result, Body&& body) {
-  const auto& loops = loops_of<T>(context);
+  const auto& loops = blas1_loops<T>();
   const Size chunks = std::clamp<Size>((n + strip - 1) / strip, 1, most_chunks);
   std::array<std::array<T, K>, most_chunks> sums;
   parallel(static_cast<int>(std::min<Size>(useful_parts(context, n), chunks)), [&](int part, int parts) {
@@ -116,8 +115,8 @@ void sum_parts(const Context& context, Size n, T* result, Body&& body) {
   struct alignas(64) Line {
     T sums[K];
   };
-  const auto& loops = loops_of<T>(context);
-  const int parts = parts_of(context, n);
+  const auto& loops = blas1_loops<T>();
+  const int parts = useful_parts(context, n);
   std::array<Line, 64> few;
   std::vector<Line> many(parts > 64 ? static_cast<std::size_t>(parts) : 0);
   Line* const lines = parts > 64 ? many.data() : few.data();
@@ -147,13 +146,16 @@ T* offset(VectorView<T> view, Size begin) {
 template <class T>
 void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
 #if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device && !context.simulated() && from.size == to.size)
+  if (context.space() == Space::device && !context.simulated() && from.size == to.size) {
+    if (from.space == to.space && from.space == Space::device) PROTEAN_BY_KOKKOS(copy<T>(context, from, to));
     return device::copy<T>(context, from, to);
+  }
 #endif
   if (context.simulated() && from.size == to.size)
     return detail::copy_bytes(context, to.data, to.space, from.data, from.space,
                               static_cast<std::size_t>(from.size) * sizeof(T));
   check(context, from.size, from, to);
+  PROTEAN_BY_KOKKOS(copy<T>(context, from, to));
   for_parts<T>(context, from.size, [&](const auto& loops, Size begin, Size size) {
     loops.copy(size, from.data + begin, to.data + begin);
   });
@@ -226,8 +228,8 @@ template <class T>
 void max_abs(const Context& context, VectorView<const T> x, T* result) {
   check(context, x.size, x);
   PROTEAN_ON_DEVICE(max_abs<T>(context, x, result), result);
-  const auto& loops = loops_of<T>(context);
-  const int parts = parts_of(context, x.size);
+  const auto& loops = blas1_loops<T>();
+  const int parts = useful_parts(context, x.size);
   std::vector<T> largest(static_cast<std::size_t>(parts), T(0));
   parallel(parts, [&](int part, int count) {
     const Range range = even_range(x.size, part, count, grain);

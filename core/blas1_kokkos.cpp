@@ -1,220 +1,550 @@
-// The loops of BLAS-1 by Kokkos, over whole vectors on its host device. Each carries the name
-// protean::<loop>, under which Kokkos' profiling tools see it.
+// The vector operations by Kokkos. Each is one functor, a template of the execution space, and one loop or
+// reduction named protean::<operation>, under which Kokkos' profiling tools see it.
+#include "core/blas1_kokkos.hpp"
+
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
-#include "core/blas1_loops.hpp"
 #include "core/kokkos.hpp"
+#if defined(PROTEAN_KOKKOS_CUDA)
+#include "core/buffer.hpp"
+#include "core/device/kernel_tools.cuh"
+#endif
 
-namespace protean::detail {
+namespace protean::kokkos {
 namespace {
 
 using Size = std::int64_t;
 
-// body(i) for 0 .. n-1
-template <class Body>
-void for_each(const char* name, Size n, const Body& body) {
-  const std::lock_guard lock(kokkos_mutex());
-  Kokkos::parallel_for(name, KokkosRows(0, n), body);
-  KokkosHost().fence();
+// The value of a coefficient: computed before the kernel on a host, inside it on a device.
+template <class T>
+struct KnownNumber {
+  T value;
+  KOKKOS_FUNCTION T operator()() const { return value; }
+};
+template <class T>
+struct DeviceNumber {
+  T factor;
+  const T *numerator, *denominator;
+  Demand demand;
+  // As Coefficient::value().
+  KOKKOS_FUNCTION T operator()() const {
+    const T top = numerator ? *numerator : T(1), bottom = denominator ? *denominator : T(1);
+    if (demand == Demand::positive && !(bottom > T(0))) return T(0);
+    if (demand == Demand::nonzero && (bottom == T(0) || bottom != bottom)) return T(0);
+    return denominator ? factor * top / bottom : factor * top;
+  }
+};
+template <class Exec, class T>
+using Number = std::conditional_t<is_kokkos_host<Exec>, KnownNumber<T>, DeviceNumber<T>>;
+
+// Arguments as functors hold them.
+template <class Exec, class T>
+Number<Exec, T> held(const Coefficient<T>& c) {
+  if constexpr (is_kokkos_host<Exec>)
+    return {c.value()};
+  else
+    return {c.factor, c.numerator, c.denominator, c.demand};
 }
+template <class Exec, class T>
+KokkosArray<Exec, T> held(const VectorView<T>& view) {
+  return kokkos_array<Exec>(view.size > 0 ? view.data : nullptr, view.size);
+}
+template <class Exec, class T>
+T held(T value)
+  requires std::is_arithmetic_v<T>
+{
+  return value;
+}
+
+template <class Exec, class Body>
+struct Loop {
+  Body body;
+  KokkosStop<Exec> stop;
+  KOKKOS_FUNCTION void operator()(Size i) const {
+    if (!stop()) body(i);
+  }
+};
 
 template <int K, class T>
 struct Sums {
   T of[K];
 };
 
-// body(i, sums) adds the terms of entry i to K sums, or takes the larger.
-template <int K, class T, class Body>
+// body(i, sums) adds the terms of entry i to K sums. A stopped kernel leaves the result as it is.
+template <class Exec, int K, class T, class Body>
 struct Reduction {
   using value_type = Sums<K, T>;
   Body body;
-  void operator()(Size i, value_type& sums) const { body(i, sums.of); }
-  void init(value_type& sums) const {
-    for (T& sum : sums.of) sum = 0;
+  KokkosStop<Exec> stop;
+  const T* result;
+  KOKKOS_FUNCTION void operator()(Size i, value_type& sums) const {
+    if (!stop()) body(i, sums.of);
   }
-  void join(value_type& sums, const value_type& others) const {
-    for (int k = 0; k < K; ++k) sums.of[k] += others.of[k];
+  KOKKOS_FUNCTION void init(value_type& sums) const {
+    for (int k = 0; k < K; ++k) sums.of[k] = 0;
+  }
+  KOKKOS_FUNCTION void join(value_type& sums, const value_type& others) const {
+    for (int k = 0; k < K; ++k) Body::join(sums.of[k], others.of[k]);
   }
   // Kokkos before 4.0 joins volatile sums.
-  void join(volatile value_type& sums, const volatile value_type& others) const {
-    for (int k = 0; k < K; ++k) sums.of[k] = sums.of[k] + others.of[k];
+  KOKKOS_FUNCTION void join(volatile value_type& sums, const volatile value_type& others) const {
+    for (int k = 0; k < K; ++k) {
+      T sum = sums.of[k];
+      Body::join(sum, others.of[k]);
+      sums.of[k] = sum;
+    }
+  }
+  KOKKOS_FUNCTION void final(value_type& sums) const {
+    if (stop())
+      for (int k = 0; k < K; ++k) sums.of[k] = result[k];
   }
 };
 
-template <int K, class T, class Body>
-void reduce(const char* name, Size n, T* result, const Body& body) {
-  Sums<K, T> sums{};
-  {
-    const std::lock_guard lock(kokkos_mutex());
-    Kokkos::parallel_reduce(name, KokkosRows(0, n), Reduction<K, T, Body>{body}, sums);
-    KokkosHost().fence();
+// What bodies of reductions that add derive from.
+struct Adding {
+  template <class T>
+  KOKKOS_FUNCTION static void join(T& sum, const T& other) {
+    sum += other;
   }
-  for (int k = 0; k < K; ++k) result[k] = sums.of[k];
-}
+};
 
-template <class T, class Body>
-T reduce(const char* name, Size n, const Body& body) {
-  T result;
-  reduce<1>(name, n, &result, body);
-  return result;
-}
-
+// Native kernels may have left sums for the next vector operation to add.
 template <class T>
-T max_abs(Size n, const T* x) {
-  // A maximum may lose a NaN, so those are counted.
-  const T largest = [&] {
-    T found = 0;
-    const std::lock_guard lock(kokkos_mutex());
-    Kokkos::parallel_reduce(
-        "protean::max_abs", KokkosRows(0, n),
-        [=](Size i, T& top) {
-          const T size = x[i] < T(0) ? -x[i] : x[i];
-          if (size > top) top = size;
-        },
-        Kokkos::Max<T>(found));
-    KokkosHost().fence();
-    return n > 0 ? found : T(0);
-  }();
-  const T missing = reduce<T>("protean::max_abs", n, [=](Size i, T* sum) { sum[0] += x[i] != x[i]; });
-  return missing > T(0) ? std::numeric_limits<T>::quiet_NaN() : largest;
+void close_sums([[maybe_unused]] const Context& context) {
+#if defined(PROTEAN_KOKKOS_CUDA)
+  if (context.space() == Space::device) device::close_sums<T>(context);
+#endif
 }
 
-template <class T>
-T reciprocal(Size n, T* d) {
-  return reduce<T>("protean::reciprocal", n, [=](Size i, T* bad) {
-    const T inverse = T(1) / d[i];
-    const bool good = std::isfinite(d[i]) && std::isfinite(inverse);
-    bad[0] += !good;
-    d[i] = good ? inverse : T(1);
+// Body<Exec, T>{arguments...}(i) for i in 0 .. n-1
+template <template <class, class> class Body, class T, class... Arguments>
+void each(const Context& context, const char* name, Size n, const Arguments&... arguments) {
+  if (n == 0) return;
+  close_sums<T>(context);
+  with_kokkos(context, [&](const auto& exec, const auto& stop) {
+    using Exec = std::decay_t<decltype(exec)>;
+    using Functor = Loop<Exec, Body<Exec, T>>;
+    Kokkos::parallel_for(name, KokkosRange<Exec>(exec, 0, n),
+                         Functor{Body<Exec, T>{held<Exec>(arguments)...}, stop});
   });
 }
 
-template <class T>
-void cg_residual(Size n, T a, const T* q, const T* d, T* r, T* sums) {
-  reduce<2>("protean::cg_residual", n, sums, [=](Size i, T* sum) {
-    r[i] -= a * q[i];
-    const T square = r[i] * r[i];
-    sum[0] += square;
-    sum[1] += d ? d[i] * square : square;
+// Body<Exec, T>{{}, arguments...}(i, sums); the K totals go to result, which lies in the context's space.
+template <int K, template <class, class> class Body, class T, class... Arguments>
+void reduce(const Context& context, const char* name, Size n, T* result, const Arguments&... arguments) {
+  if (n == 0) return kokkos::fill<T>(context, T(0), {result, K, context.space()});
+  close_sums<T>(context);
+  with_kokkos(context, [&](const auto& exec, const auto& stop) {
+    using Exec = std::decay_t<decltype(exec)>;
+    using Functor = Reduction<Exec, K, T, Body<Exec, T>>;
+    using Result = Kokkos::View<Sums<K, T>, typename Exec::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+    Kokkos::parallel_reduce(name, KokkosRange<Exec>(exec, 0, n),
+                            Functor{Body<Exec, T>{{}, held<Exec>(arguments)...}, stop, result},
+                            Result(reinterpret_cast<Sums<K, T>*>(result)));
   });
 }
 
+template <class Exec, class T>
+using In = KokkosArray<Exec, const T>;
+template <class Exec, class T>
+using Out = KokkosArray<Exec, T>;
+
+template <class Exec, class T>
+struct Copy {
+  In<Exec, T> x;
+  Out<Exec, T> y;
+  KOKKOS_FUNCTION void operator()(Size i) const { y(i) = x(i); }
+};
+
+template <class Exec, class T>
+struct Fill {
+  T value;
+  Out<Exec, T> x;
+  KOKKOS_FUNCTION void operator()(Size i) const { x(i) = value; }
+};
+
+template <class Exec, class T>
+struct Scale {
+  Number<Exec, T> a;
+  In<Exec, T> x;
+  Out<Exec, T> y;
+  KOKKOS_FUNCTION void operator()(Size i) const { y(i) = a() * x(i); }
+};
+
+template <class Exec, class T>
+struct Axpby {
+  Number<Exec, T> a;
+  In<Exec, T> x;
+  Number<Exec, T> b;
+  Out<Exec, T> y;
+  KOKKOS_FUNCTION void operator()(Size i) const { y(i) = a() * x(i) + b() * y(i); }
+};
+
+template <class Exec, class T>
+struct Multiply {
+  In<Exec, T> x, y;
+  Out<Exec, T> z;
+  KOKKOS_FUNCTION void operator()(Size i) const { z(i) = x(i) * y(i); }
+};
+
+template <class Exec, class T>
+struct MultiplyAdd {
+  In<Exec, T> d, x;
+  Number<Exec, T> b;
+  Out<Exec, T> y;
+  KOKKOS_FUNCTION void operator()(Size i) const { y(i) = d(i) * x(i) + b() * y(i); }
+};
+
+template <class Exec, class T>
+struct AxpyPair {
+  Number<Exec, T> a;
+  In<Exec, T> x;
+  Out<Exec, T> y;
+  Number<Exec, T> b;
+  In<Exec, T> v;
+  Out<Exec, T> w;
+  KOKKOS_FUNCTION void operator()(Size i) const {
+    y(i) += a() * x(i);
+    w(i) += b() * v(i);
+  }
+};
+
+template <class Exec, class T>
+struct ScalarProduct {
+  Number<Exec, T> a, b;
+  Out<Exec, T> result;
+  KOKKOS_FUNCTION void operator()(Size) const { result(0) = a() * b(); }
+};
+
+// An empty d stands for ones.
+template <class Exec, class T>
+struct CgDirection {
+  Number<Exec, T> a;
+  In<Exec, T> d, z;
+  Number<Exec, T> b;
+  Out<Exec, T> x, p;
+  KOKKOS_FUNCTION void operator()(Size i) const {
+    x(i) += a() * p(i);
+    p(i) = (d.data() ? d(i) * z(i) : z(i)) + b() * p(i);
+  }
+};
+
+template <class Exec, class T>
+struct BicgstabDirection {
+  In<Exec, T> r;
+  Number<Exec, T> b, w;
+  In<Exec, T> v, d;
+  Out<Exec, T> p, z;
+  KOKKOS_FUNCTION void operator()(Size i) const {
+    p(i) = r(i) + b() * (p(i) - w() * v(i));
+    if (d.data()) z(i) = d(i) * p(i);
+  }
+};
+
+// x - x is 0 for finite numbers alone.
 template <class T>
-void cg_direction(Size n, T a, const T* d, const T* z, T b, T* x, T* p) {
-  for_each("protean::cg_direction", n, [=](Size i) {
-    x[i] += a * p[i];
-    p[i] = (d ? d[i] * z[i] : z[i]) + b * p[i];
-  });
+KOKKOS_FUNCTION bool is_finite(T x) {
+  return x - x == T(0);
 }
 
-template <class T>
-void bicgstab_direction(Size n, const T* r, T b, T w, const T* v, const T* d, T* p, T* z) {
-  for_each("protean::bicgstab_direction", n, [=](Size i) {
-    p[i] = r[i] + b * (p[i] - w * v[i]);
-    if (d) z[i] = d[i] * p[i];
-  });
-}
+template <class Exec, class T>
+struct Reciprocal : Adding {
+  Out<Exec, T> d;
+  KOKKOS_FUNCTION void operator()(Size i, T* bad) const {
+    const T inverse = T(1) / d(i);
+    const bool good = is_finite(d(i)) && is_finite(inverse);
+    bad[0] += good ? T(0) : T(1);
+    d(i) = good ? inverse : T(1);
+  }
+};
 
-template <class T>
-void bicgstab_update(Size n, T a, const T* p, T w, const T* s, const T* t, const T* r0, T* x, T* r, T* sums) {
-  reduce<2>("protean::bicgstab_update", n, sums, [=](Size i, T* sum) {
-    // s may be r itself: it is read before r is written.
-    x[i] += a * p[i] + w * s[i];
-    r[i] -= w * t[i];
-    sum[0] += r[i] * r[i];
-    sum[1] += r0[i] * r[i];
-  });
-}
+struct Largest {
+  // A NaN, once found, stays.
+  template <class T>
+  KOKKOS_FUNCTION static void join(T& largest, const T& other) {
+    if (largest == largest && !(other <= largest)) largest = other;
+  }
+};
+
+template <class Exec, class T>
+struct MaxAbs : Largest {
+  In<Exec, T> x;
+  KOKKOS_FUNCTION void operator()(Size i, T* largest) const {
+    Largest::join(largest[0], x(i) < T(0) ? -x(i) : x(i));
+  }
+};
+
+template <class Exec, class T>
+struct Dot : Adding {
+  In<Exec, T> x, y;
+  KOKKOS_FUNCTION void operator()(Size i, T* sums) const { sums[0] += x(i) * y(i); }
+};
+
+template <class Exec, class T>
+struct DotPair : Adding {
+  In<Exec, T> x, y, z;
+  KOKKOS_FUNCTION void operator()(Size i, T* sums) const {
+    sums[0] += x(i) * y(i);
+    sums[1] += x(i) * z(i);
+  }
+};
+
+template <class Exec, class T>
+struct AxpyDot : Adding {
+  Number<Exec, T> a;
+  In<Exec, T> x;
+  Out<Exec, T> y;
+  KOKKOS_FUNCTION void operator()(Size i, T* sums) const {
+    const T yi = y(i) + a() * x(i);
+    y(i) = yi;
+    sums[0] += yi * yi;
+  }
+};
+
+template <class Exec, class T>
+struct CgResidual : Adding {
+  Number<Exec, T> a;
+  In<Exec, T> q, d;
+  Out<Exec, T> r;
+  KOKKOS_FUNCTION void operator()(Size i, T* sums) const {
+    const T ri = r(i) - a() * q(i), square = ri * ri;
+    r(i) = ri;
+    sums[0] += square;
+    sums[1] += d.data() ? d(i) * square : square;
+  }
+};
+
+template <class Exec, class T>
+struct BicgstabHalf : Adding {
+  Number<Exec, T> a;
+  In<Exec, T> v, d;
+  Out<Exec, T> r, z;
+  KOKKOS_FUNCTION void operator()(Size i, T* sums) const {
+    const T ri = r(i) + a() * v(i);
+    r(i) = ri;
+    z(i) = d(i) * ri;
+    sums[0] += ri * ri;
+  }
+};
+
+// s may be r itself: it is read before r is written.
+template <class Exec, class T>
+struct BicgstabUpdate : Adding {
+  Number<Exec, T> a;
+  In<Exec, T> p;
+  Number<Exec, T> w;
+  In<Exec, T> s, t, r0;
+  Out<Exec, T> x, r;
+  KOKKOS_FUNCTION void operator()(Size i, T* sums) const {
+    x(i) += a() * p(i) + w() * s(i);
+    const T ri = r(i) - w() * t(i);
+    r(i) = ri;
+    sums[0] += ri * ri;
+    sums[1] += r0(i) * ri;
+  }
+};
 
 // w is read once for this many columns.
 constexpr int group = 4;
 
-template <class T>
-void block_dot(Size n, const T* V, Size stride, Size columns, const T* w, T* sums) {
-  for (Size j = 0; j < columns; j += group) {
-    const int some = static_cast<int>(std::min<Size>(group, columns - j));
-    const T* const first = V + j * stride;
-    T found[group];
-    reduce<group>("protean::block_dot", n, found, [=](Size i, T* sum) {
-      for (int k = 0; k < some; ++k) sum[k] += first[k * stride + i] * w[i];
-    });
-    for (int k = 0; k < some; ++k) sums[j + k] += found[k];
-  }
-}
-
-template <class T>
-T block_axpy(Size n, T factor, const T* V, Size stride, Size columns, const T* h, T* w) {
-  return reduce<T>("protean::block_axpy", n, [=](Size i, T* sum) {
-    T wi = w[i];
-    for (Size j = 0; j < columns; ++j) wi += factor * h[j] * V[j * stride + i];
-    w[i] = wi;
-    sum[0] += wi * wi;
-  });
-}
-
-template <class T>
-constexpr Blas1Loops<T> loops = {
-    .copy = [](Size n, const T* x, T* y) { for_each("protean::copy", n, [=](Size i) { y[i] = x[i]; }); },
-    .fill = [](Size n, T value, T* x) { for_each("protean::fill", n, [=](Size i) { x[i] = value; }); },
-    .reciprocal = reciprocal<T>,
-    .dot =
-        [](Size n, const T* x, const T* y) {
-          return reduce<T>("protean::dot", n, [=](Size i, T* sum) { sum[0] += x[i] * y[i]; });
-        },
-    .dot_pair =
-        [](Size n, const T* x, const T* y, const T* z, T* sums) {
-          reduce<2>("protean::dot_pair", n, sums,
-                    [=](Size i, T* sum) { sum[0] += x[i] * y[i], sum[1] += x[i] * z[i]; });
-        },
-    .max_abs = max_abs<T>,
-    .scale = [](Size n, T a, const T* x,
-                T* y) { for_each("protean::scale", n, [=](Size i) { y[i] = a * x[i]; }); },
-    .axpy = [](Size n, T a, const T* x,
-               T* y) { for_each("protean::axpy", n, [=](Size i) { y[i] += a * x[i]; }); },
-    .axpby = [](Size n, T a, const T* x, T b,
-                T* y) { for_each("protean::axpby", n, [=](Size i) { y[i] = a * x[i] + b * y[i]; }); },
-    .multiply = [](Size n, const T* x, const T* y,
-                   T* z) { for_each("protean::multiply", n, [=](Size i) { z[i] = x[i] * y[i]; }); },
-    .axpy_dot =
-        [](Size n, T a, const T* x, T* y) {
-          return reduce<T>("protean::axpy_dot", n,
-                           [=](Size i, T* sum) { y[i] += a * x[i], sum[0] += y[i] * y[i]; });
-        },
-    .axpy_dot_scaled =
-        [](Size n, T a, const T* x, T* y, const T* d, T* z) {
-          return reduce<T>("protean::axpy_dot_scaled", n, [=](Size i, T* sum) {
-            y[i] += a * x[i];
-            z[i] = d[i] * y[i];
-            sum[0] += y[i] * y[i];
-          });
-        },
-    .axpy_pair =
-        [](Size n, T a, const T* x, T* y, T b, const T* v, T* w) {
-          for_each("protean::axpy_pair", n, [=](Size i) { y[i] += a * x[i], w[i] += b * v[i]; });
-        },
-    .multiply_add =
-        [](Size n, const T* d, const T* x, T b, T* y) {
-          for_each("protean::multiply_add", n, [=](Size i) { y[i] = d[i] * x[i] + b * y[i]; });
-        },
-    .cg_residual = cg_residual<T>,
-    .cg_direction = cg_direction<T>,
-    .bicgstab_direction = bicgstab_direction<T>,
-    .bicgstab_update = bicgstab_update<T>,
-    .block_dot = block_dot<T>,
-    .block_axpy = block_axpy<T>,
+// K columns of V, each `stride` after the one before.
+template <int K>
+struct BlockDot {
+  template <class Exec, class T>
+  struct Body : Adding {
+    In<Exec, T> V;
+    Size stride;
+    In<Exec, T> w;
+    KOKKOS_FUNCTION void operator()(Size i, T* sums) const {
+      for (int k = 0; k < K; ++k) sums[k] += V(k * stride + i) * w(i);
+    }
+  };
 };
+
+template <class Exec, class T>
+struct BlockAxpy {
+  T factor;
+  In<Exec, T> V;
+  Size stride;
+  In<Exec, T> h;
+  Out<Exec, T> w;
+  KOKKOS_FUNCTION T operator()(Size i) const {
+    T wi = w(i);
+    for (Size j = 0; j < static_cast<Size>(h.extent(0)); ++j) wi += factor * h(j) * V(j * stride + i);
+    return w(i) = wi;
+  }
+};
+
+template <class Exec, class T>
+struct BlockAxpyDot : Adding {
+  T factor;
+  In<Exec, T> V;
+  Size stride;
+  In<Exec, T> h;
+  Out<Exec, T> w;
+  KOKKOS_FUNCTION void operator()(Size i, T* sums) const {
+    const T wi = BlockAxpy<Exec, T>{factor, V, stride, h, w}(i);
+    sums[0] += wi * wi;
+  }
+};
+
+// Columns as one array.
+template <class T>
+VectorView<const T> flat(const VectorBlock<const T>& V, Size first, Size count) {
+  return {V.data + first * V.stride, count > 0 ? (count - 1) * V.stride + V.size : 0, V.space};
+}
 
 }  // namespace
 
-template <>
-const Blas1Loops<float>& kokkos_loops<float>() noexcept {
-  return loops<float>;
-}
-template <>
-const Blas1Loops<double>& kokkos_loops<double>() noexcept {
-  return loops<double>;
+void prepare([[maybe_unused]] const Context& context) {
+#if defined(PROTEAN_KOKKOS_CUDA)
+  if (context.space() != Space::device) return;
+  const device::Scratch<double> memory(context, Size{group} << 20);
+  kokkos::fill<double>(context, 0.0, {memory.data(), memory.size(), Space::device});
+  kokkos::block_dot<double>(context, {memory.data(), memory.size() / group, memory.size() / group, group, Space::device},
+                    {memory.data(), memory.size() / group, Space::device}, memory.data());
+  context.synchronize();
+#endif
 }
 
-}  // namespace protean::detail
+template <class T>
+void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
+  each<Copy, T>(context, "protean::copy", from.size, from, to);
+}
+template <class T>
+void fill(const Context& context, T value, VectorView<T> x) {
+  each<Fill, T>(context, "protean::fill", x.size, value, x);
+}
+template <class T>
+void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b, bool read_y,
+           VectorView<T> y) {
+  if (read_y)
+    each<Axpby, T>(context, "protean::axpby", x.size, a, x, b, y);
+  else
+    each<Scale, T>(context, "protean::scale", x.size, a, x, y);
+}
+template <class T>
+void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z) {
+  each<Multiply, T>(context, "protean::multiply", x.size, x, y, z);
+}
+template <class T>
+void reciprocal(const Context& context, VectorView<T> d, T* result) {
+  reduce<1, Reciprocal, T>(context, "protean::reciprocal", d.size, result, d);
+}
+template <class T>
+void max_abs(const Context& context, VectorView<const T> x, T* result) {
+  reduce<1, MaxAbs, T>(context, "protean::max_abs", x.size, result, x);
+}
+template <class T>
+void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
+  each<ScalarProduct, T>(context, "protean::scalar_product", 1, a, b, VectorView<T>{result, 1, context.space()});
+}
+template <class T>
+void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
+  reduce<1, Dot, T>(context, "protean::dot", x.size, result, x, y);
+}
+template <class T>
+void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
+              T* result) {
+  reduce<2, DotPair, T>(context, "protean::dot_pair", x.size, result, x, y, z);
+}
+template <class T>
+void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result) {
+  reduce<1, AxpyDot, T>(context, "protean::axpy_dot", x.size, result, a, x, y);
+}
+template <class T>
+void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
+               Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
+  each<AxpyPair, T>(context, "protean::axpy_pair", x.size, a, x, y, b, v, w);
+}
+template <class T>
+void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
+                  VectorView<T> y) {
+  each<MultiplyAdd, T>(context, "protean::multiply_add", y.size, d, x, b, y);
+}
+template <class T>
+void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q, VectorView<const T> d,
+                 VectorView<T> r, T* result) {
+  reduce<2, CgResidual, T>(context, "protean::cg_residual", r.size, result, a, q, d, r);
+}
+template <class T>
+void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d, VectorView<const T> z,
+                  Coefficient<T> b, VectorView<T> x, VectorView<T> p) {
+  each<CgDirection, T>(context, "protean::cg_direction", p.size, a, d, z, b, x, p);
+}
+template <class T>
+void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficient<T> b, Coefficient<T> w,
+                        VectorView<const T> v, VectorView<const T> d, VectorView<T> p, VectorView<T> z) {
+  each<BicgstabDirection, T>(context, "protean::bicgstab_direction", r.size, r, b, w, v, d, p, z);
+}
+template <class T>
+void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T> v, VectorView<const T> d,
+                   VectorView<T> r, VectorView<T> z, T* result) {
+  reduce<1, BicgstabHalf, T>(context, "protean::bicgstab_half", r.size, result, a, v, d, r, z);
+}
+template <class T>
+void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const T> p, Coefficient<T> w,
+                     VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
+                     VectorView<T> r, T* result) {
+  reduce<2, BicgstabUpdate, T>(context, "protean::bicgstab_update", x.size, result, a, p, w, s, t, r0, x, r);
+}
+
+template <class T>
+void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
+  constexpr const char* name = "protean::block_dot";
+  Size j = 0;
+  for (; j + group <= V.count; j += group)
+    reduce<group, BlockDot<group>::template Body, T>(context, name, w.size, result + j, flat(V, j, group),
+                                                     V.stride, w);
+  for (; j < V.count; ++j)
+    reduce<1, Dot, T>(context, name, w.size, result + j, flat(V, j, 1), w);
+}
+
+template <class T>
+void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
+                T* result) {
+  constexpr const char* name = "protean::block_axpy";
+  const VectorView<const T> all = flat(V, 0, V.count), coefficients{h, V.count, context.space()};
+  if (result)
+    reduce<1, BlockAxpyDot, T>(context, name, w.size, result, factor, all, V.stride, coefficients, w);
+  else
+    each<BlockAxpy, T>(context, name, w.size, factor, all, V.stride, coefficients, w);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void copy<T>(const Context&, VectorView<const T>, VectorView<T>);                               \
+  template void fill<T>(const Context&, T, VectorView<T>);                                                 \
+  template void axpby<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>, bool,        \
+                         VectorView<T>);                                                                   \
+  template void multiply<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<T>);      \
+  template void reciprocal<T>(const Context&, VectorView<T>, T*);                                          \
+  template void max_abs<T>(const Context&, VectorView<const T>, T*);                                       \
+  template void scalar_product<T>(const Context&, Coefficient<T>, Coefficient<T>, T*);                     \
+  template void dot<T>(const Context&, VectorView<const T>, VectorView<const T>, T*);                      \
+  template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \
+                            T*);                                                                           \
+  template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
+  template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
+                             Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
+  template void multiply_add<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
+                                VectorView<T>);                                                            \
+  template void cg_residual<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,   \
+                               VectorView<T>, T*);                                                         \
+  template void cg_direction<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,  \
+                                Coefficient<T>, VectorView<T>, VectorView<T>);                             \
+  template void bicgstab_direction<T>(const Context&, VectorView<const T>, Coefficient<T>, Coefficient<T>, \
+                                      VectorView<const T>, VectorView<const T>, VectorView<T>,             \
+                                      VectorView<T>);                                                      \
+  template void bicgstab_half<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>, \
+                                 VectorView<T>, VectorView<T>, T*);                                        \
+  template void bicgstab_update<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>,    \
+                                   VectorView<const T>, VectorView<const T>, VectorView<const T>,          \
+                                   VectorView<T>, VectorView<T>, T*);                                      \
+  template void block_dot<T>(const Context&, VectorBlock<const T>, VectorView<const T>, T*);               \
+  template void block_axpy<T>(const Context&, T, VectorBlock<const T>, const T*, VectorView<T>, T*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::kokkos

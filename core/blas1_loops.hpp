@@ -1,11 +1,11 @@
-// The loops of BLAS-1 over one contiguous range: ours in SIMD, serial, for a part of the vectors each;
-// Kokkos' for whole vectors, since it has threads of its own. Private to core/.
+// The loops of BLAS-1 over one contiguous range, serial, in SIMD, for a part of the vectors each. Private to
+// core/.
 #pragma once
 #include <cstdint>
 
 namespace protean::detail {
 
-// One table for each instruction set and one of Kokkos; n entries everywhere. Sums are written, not added to.
+// One table for each instruction set; n entries everywhere. Sums are written, not added to.
 template <class T>
 struct Blas1Loops {
   using Size = std::int64_t;
@@ -52,9 +52,5 @@ struct Blas1Loops {
 // The table for the processor this runs on.
 template <class T>
 const Blas1Loops<T>& blas1_loops() noexcept;
-
-// In builds with Kokkos only, after start_kokkos().
-template <class T>
-const Blas1Loops<T>& kokkos_loops() noexcept;
 
 }  // namespace protean::detail

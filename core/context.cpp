@@ -5,7 +5,7 @@
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #if defined(PROTEAN_HAVE_KOKKOS)
-#include "core/kokkos.hpp"
+#include "core/kokkos_start.hpp"
 #endif
 
 namespace protean {
@@ -16,13 +16,34 @@ std::string_view to_string(VectorKernels kernels) noexcept {
   return kernels == VectorKernels::native ? "native" : "kokkos";
 }
 
-std::string_view unavailable([[maybe_unused]] VectorKernels kernels) noexcept {
+std::string_view unavailable([[maybe_unused]] VectorKernels kernels, [[maybe_unused]] Space space) noexcept {
+  if (kernels == VectorKernels::native) return {};
 #if !defined(PROTEAN_HAVE_KOKKOS)
-  if (kernels == VectorKernels::kokkos)
-    return "Kokkos was not found when Protean was configured (PROTEAN_KOKKOS)";
+  return "Kokkos was not found when Protean was configured (PROTEAN_KOKKOS)";
+#elif !defined(PROTEAN_KOKKOS_CUDA)
+  if (space == Space::device) return "no GPU code in this Kokkos: it was built without CUDA (Kokkos_ROOT)";
 #endif
   return {};
 }
+
+namespace detail {
+bool vector_operations_record([[maybe_unused]] const Context& context) noexcept {
+#if defined(PROTEAN_HAVE_KOKKOS)
+  if (context.vector_kernels() == VectorKernels::kokkos) return kokkos_can_record(context);
+#endif
+  return true;
+}
+
+void require_vector_kernels(VectorKernels kernels, Space space, bool deterministic) {
+  if (const std::string_view why = unavailable(kernels, space); !why.empty())
+    throw NotAvailable("vector operations of " + std::string(to_string(kernels)) +
+                       " are not in this build: " + std::string(why) + "; take native");
+  if (deterministic && kernels != VectorKernels::native)
+    throw NotAvailable("vector operations of " + std::string(to_string(kernels)) +
+                       " add in an order of their own, which deterministic mode forbids; take native, or leave "
+                       "deterministic mode");
+}
+}  // namespace detail
 
 Context::Context(Space space, int threads) : space_(space), threads_(threads), device_(nullptr, nullptr) {}
 Context::~Context() = default;
@@ -30,14 +51,7 @@ Context::~Context() = default;
 std::shared_ptr<Context> Context::host(int threads, const HostOptions& options) {
   if (threads < 0)
     throw BadArgument("the number of threads is " + std::to_string(threads) + "; give 0 (all) or more");
-  if (const std::string_view why = unavailable(options.vector_kernels); !why.empty())
-    throw NotAvailable("vector operations of " + std::string(to_string(options.vector_kernels)) +
-                       " are not in this build: " + std::string(why) + "; take native");
-  if (options.deterministic && options.vector_kernels != VectorKernels::native)
-    throw NotAvailable(
-        "vector operations of " + std::string(to_string(options.vector_kernels)) +
-        " add in an order of their own, which deterministic mode forbids; take native, or leave "
-        "deterministic mode");
+  detail::require_vector_kernels(options.vector_kernels, Space::host, options.deterministic);
   std::shared_ptr<Context> context(new Context(Space::host, threads > 0 ? threads : available_threads()));
   context->options_ = options;
 #if defined(PROTEAN_HAVE_KOKKOS)

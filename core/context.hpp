@@ -10,13 +10,13 @@ namespace protean {
 enum class Space : unsigned char { host, device };
 std::string_view to_string(Space space) noexcept;
 
-// Whose loops the vector operations of blas1.hpp run on a host context: ours, in SIMD on the context's
-// threads, or Kokkos' on its host device. A Kokkos that has the Serial device only uses one thread, whatever
-// the context has.
+// Whose kernels compute the vector operations of blas1.hpp: ours, or those written with Kokkos, on its host space
+// in a host context and on a GPU in a device context. A Kokkos that has the Serial space only uses one thread,
+// whatever the context has.
 enum class VectorKernels : unsigned char { native, kokkos };
 std::string_view to_string(VectorKernels kernels) noexcept;
-// Empty when this build has them, else why not.
-std::string_view unavailable(VectorKernels kernels) noexcept;
+// Empty when this build has them in a space, else why not.
+std::string_view unavailable(VectorKernels kernels, Space space = Space::host) noexcept;
 
 // Deterministic mode (off unless asked for, and then slower): the same problem gives the same bits again.
 //
@@ -38,7 +38,8 @@ struct HostOptions {
   bool deterministic = false;  // with native vector kernels only
 };
 struct DeviceOptions {
-  bool deterministic = false;
+  VectorKernels vector_kernels = VectorKernels::native;
+  bool deterministic = false;  // with native vector kernels only
 };
 
 // What a device context owns: stream, library handles, memory pool. Defined in core/device, CUDA builds only.
@@ -65,8 +66,8 @@ class Context {
   // Contexts of several GPUs may be used alternately: every function makes the GPU of its context current and
   // restores the caller's current GPU before it returns. Callbacks and observers run with the GPU of the solve
   // as the current one.
-  // Throws NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in) and
-  // BadArgument.
+  // Throws BadArgument, and NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in,
+  // vector kernels that are not in this build or not deterministic where that is asked for).
   static std::shared_ptr<Context> device(int ordinal = 0, const DeviceOptions& options = {});
   // GPUs this process can see, 0 in a build without CUDA.
   static int device_count() noexcept;

@@ -40,4 +40,10 @@ CUstream_st* stream_of(const Context& context) noexcept;
 // Throws DeviceError, naming `what`, if work that a user's code has just queued was refused.
 void check_queued(const Context& context, std::string_view what);
 
+// Whether the context's vector operations can be recorded into a CUDA graph now.
+bool vector_operations_record(const Context& context) noexcept;
+
+// Throws NotAvailable unless this build has these vector operations in a space, in deterministic mode if asked.
+void require_vector_kernels(VectorKernels kernels, Space space, bool deterministic);
+
 }  // namespace protean::detail

@@ -1,23 +1,103 @@
-// What the kernels written with Kokkos have in common. Include only in files that are compiled with Kokkos.
+// What the kernels written with Kokkos have in common. Each kernel is written once, as a template of the
+// execution space: it runs on Kokkos' host space in a host context and on Kokkos::Cuda in a device context.
+// Include this only in files that are compiled with Kokkos: as CUDA where Kokkos was built with CUDA
+// (PROTEAN_KOKKOS_CUDA), as C++ otherwise. Kernels are functors, since nvcc makes the host side of a
+// __host__ __device__ lambda slow.
 #pragma once
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
 #include <mutex>
+#include <type_traits>
+#include <utility>
 
-#include "core/context.hpp"
+#include "core/kokkos_start.hpp"
 
 namespace protean {
 
 using KokkosHost = Kokkos::DefaultHostExecutionSpace;
-using KokkosRows = Kokkos::RangePolicy<KokkosHost, Kokkos::IndexType<std::int64_t>>;
 
-// Initialises Kokkos at the first call, without output and with the context's number of threads, unless the
-// program has done so itself. Kokkos is finalised when the program exits, and not before, since it cannot be
-// started twice. Throws NotAvailable when the program has finalised it already.
-void start_kokkos(const Context& context);
+template <class Exec>
+using KokkosRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
+template <class Exec>
+using KokkosTeams = Kokkos::TeamPolicy<Exec, Kokkos::IndexType<std::int64_t>>;
 
-// One loop at a time: Kokkos' host devices are not made for several callers.
-std::mutex& kokkos_mutex();
+// Memory that Protean owns, as Kokkos sees it.
+template <class Exec, class T>
+using KokkosArray =
+    Kokkos::View<T*, typename Exec::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+template <class Exec, class T>
+KokkosArray<Exec, T> kokkos_array(T* data, std::int64_t size) {
+  return KokkosArray<Exec, T>(data, static_cast<std::size_t>(size));
+}
+
+template <class Exec>
+inline constexpr bool is_kokkos_host = std::is_same_v<Exec, KokkosHost>;
+
+// The flag of DeviceState::stop, at which kernels of a recorded solve that has ended do nothing. A host has
+// none, and its loops do not look.
+template <class Exec>
+struct KokkosStop {
+  const int* flag = nullptr;
+  KOKKOS_FUNCTION bool operator()() const {
+    if constexpr (is_kokkos_host<Exec>)
+      return false;
+    else
+      return flag && *flag;
+  }
+};
+
+#if defined(PROTEAN_KOKKOS_CUDA)
+// Makes the CUDA device that is current now current again at its end: Kokkos changes it at each call.
+class KeptCudaDevice {
+ public:
+  KeptCudaDevice() {
+    if (cudaGetDevice(&before_) != cudaSuccess) before_ = -1;
+  }
+  ~KeptCudaDevice() {
+    if (int now = -1; before_ >= 0 && cudaGetDevice(&now) == cudaSuccess && now != before_)
+      (void)cudaSetDevice(before_);
+  }
+  KeptCudaDevice(const KeptCudaDevice&) = delete;
+  KeptCudaDevice& operator=(const KeptCudaDevice&) = delete;
+
+ private:
+  int before_ = -1;
+};
+#endif
+
+// While it lives, this thread alone starts kernels of Kokkos, which is not made for several callers.
+class KokkosScope {
+ public:
+  explicit KokkosScope(const Context& context);
+  const int* stop() const noexcept { return stop_; }
+#if defined(PROTEAN_KOKKOS_CUDA)
+  // The instance whose kernels are queued on the context's stream.
+  const Kokkos::Cuda& cuda() const noexcept { return *cuda_; }
+#endif
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  const int* stop_ = nullptr;
+#if defined(PROTEAN_KOKKOS_CUDA)
+  const KeptCudaDevice device_;
+  const Kokkos::Cuda* cuda_ = nullptr;
+#endif
+};
+
+// work(exec, stop) with the execution space of a context. Returns when the work is done on a host, and when it
+// is queued on a device.
+template <class Work>
+void with_kokkos(const Context& context, Work&& work) {
+  const KokkosScope scope(context);
+#if defined(PROTEAN_KOKKOS_CUDA)
+  if (context.space() == Space::device)
+    return work(scope.cuda(), KokkosStop<Kokkos::Cuda>{scope.stop()});
+#endif
+  const KokkosHost host;
+  work(host, KokkosStop<KokkosHost>());
+  host.fence();
+}
 
 }  // namespace protean

@@ -12,6 +12,7 @@
 
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "solvers/judged_steps.cuh"
 
@@ -91,7 +92,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     return s;
   }
   bool may_record() const {
-    return method_.period() <= most_steps && system_->A.recording().allowed &&
+    return method_.period() <= most_steps && system_->A.recording().allowed && vector_operations_record(*context_) &&
            (!system_->general_preconditioner() || system_->M->recording().allowed);
   }
 

@@ -105,7 +105,9 @@ class Run {
   Steps<T>* steps_on_device() {
     if (options_.device_steps != "graph") {
       std::string why;
-      if (Steps<T>* const resident = resident_steps_for(workspace_, system_, why)) {
+      if (context().vector_kernels() != VectorKernels::native) {
+        why = fmt::format("the vector operations are those of {}", to_string(context().vector_kernels()));
+      } else if (Steps<T>* const resident = resident_steps_for(workspace_, system_, why)) {
         rows_ = dynamic_cast<const HasRowArrays<T>*>(&system_.A);
         rows_->keep_rows(true);
         return resident;

@@ -11,6 +11,10 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/simulated_device.hpp"
+#if defined(PROTEAN_KOKKOS_CUDA)
+#include "core/blas1_kokkos.hpp"
+#include "core/kokkos_start.hpp"
+#endif
 
 namespace protean {
 namespace device {
@@ -76,6 +80,9 @@ void destroy(DeviceState* state) {
   }
   (void)cudaSetDevice(state->ordinal);
   if (state->stream) (void)cudaStreamSynchronize(state->stream);
+#if defined(PROTEAN_KOKKOS_CUDA)
+  detail::forget_kokkos(state);
+#endif
   if (state->cusparse) (void)cusparseDestroy(state->cusparse);
   if (state->cublas) (void)cublasDestroy(state->cublas);
   if (state->partials) (void)cudaFree(state->partials);
@@ -202,9 +209,10 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   if (ordinal < 0 || ordinal >= count)
     throw BadArgument("GPU " + std::to_string(ordinal) + " was asked for; there are " +
                       std::to_string(count) + ", counted from 0");
+  detail::require_vector_kernels(options.vector_kernels, Space::device, options.deterministic);
   const device::RestoredDevice restored;
   std::shared_ptr<Context> context(new Context(Space::device, 1));
-  context->options_.deterministic = options.deterministic;
+  context->options_ = {options.vector_kernels, options.deterministic};
   context->device_ = {new DeviceState, device::destroy};
   DeviceState& state = *context->device_;
   state.ordinal = ordinal;
@@ -223,6 +231,12 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   device::make_cublas(state);
   device::make_cusparse(state);
   PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
+#if defined(PROTEAN_KOKKOS_CUDA)
+  if (options.vector_kernels == VectorKernels::kokkos) {
+    start_kokkos(*context);
+    kokkos::prepare(*context);
+  }
+#endif
   return context;
 }
 

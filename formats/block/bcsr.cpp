@@ -35,6 +35,8 @@
 
 #include "formats/block/bcsr.hpp"
 #include "formats/block/blocks.hpp"
+#include "formats/private/array_views.hpp"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -172,13 +174,21 @@ struct BlockPlan {
 };
 
 template <class T>
-class Bcsr final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
+class Bcsr final : public AssembledMatrix<T>,
+                   public HasApplyDot<T>,
+                   public HasLayout,
+                   public HasArrayView<BlockView<T>> {
  public:
   explicit Bcsr(const BuildRequest<T>& request)
       : Bcsr(request, *static_cast<const BlockPlan*>(request.admission.plan.get())) {}
 
   std::size_t bytes() const noexcept override {
     return block_ptr_.bytes() + block_col_.bytes() + values_.bytes() + entries_.bytes();
+  }
+
+  BlockView<T> array_view() const noexcept override {
+    return {this->rows(), this->cols(), block_ptr_.size() - 1, block_col_.size(), shape_.R, shape_.C,
+            block_ptr_.data(), block_col_.data(), values_.data()};
   }
 
   CsrMatrix<T> to_csr() const override {
@@ -401,7 +411,7 @@ constexpr ParamDoc params[] = {
      .default_value = "2",
      .smallest = 1,
      .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Bcsr>(Sums::ordered)};
+constexpr Kernel kernels[] = {native_host_kernel<Bcsr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(bcsr)};
 
 }  // namespace
 

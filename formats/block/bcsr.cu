@@ -16,7 +16,9 @@
 
 #include "formats/cusparse_support.hpp"
 #include "formats/private/device_rows.cuh"
+#include "formats/private/array_views.hpp"
 #include "formats/private/expand.cuh"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -400,13 +402,20 @@ class BlockStorage : public AssembledMatrix<T> {
 };
 
 template <class T>
-class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T> {
+class BcsrDevice final : public BlockStorage<T>,
+                         public HasApplyDot<T>,
+                         public HasArrayView<BlockView<T>> {
  public:
   explicit BcsrDevice(const BuildRequest<T>& request) : BlockStorage<T>(request) {
     // Enough lanes for a column of blocks, and so many that a lane has about five blocks of the mean row.
     const std::int64_t mean =
         this->block_col_.size() * this->R_ / std::max<std::int64_t>(1, this->block_ptr_.size() - 1);
     while (lanes_ < 32 && (lanes_ < this->R_ || lanes_ * 5 < mean)) lanes_ *= 2;
+  }
+
+  BlockView<T> array_view() const noexcept override {
+    const BlockArrays<T> a = this->arrays();
+    return {a.rows, a.cols, a.block_rows, this->block_col_.size(), a.R, a.C, a.block_ptr, a.block_col, a.values};
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
@@ -500,7 +509,8 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<BcsrDevice>("native"), device_kernel<BcsrCusparse>("cusparse")};
+constexpr Kernel kernels[] = {device_kernel<BcsrDevice>("native"), device_kernel<BcsrCusparse>("cusparse"),
+                              PROTEAN_KOKKOS_DEVICE_KERNEL(bcsr)};
 
 }  // namespace
 

@@ -15,6 +15,8 @@
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
+#include "formats/private/array_views.hpp"
+#include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
 
 namespace protean::formats {
@@ -62,7 +64,7 @@ __global__ void __launch_bounds__(device::block_size)
 
 // The three arrays, and what does not depend on the kernel.
 template <class T>
-class CooArrays : public AssembledMatrix<T> {
+class CooArrays : public AssembledMatrix<T>, public HasArrayView<CooView<T>> {
  public:
   explicit CooArrays(const BuildRequest<T>& request)
       : AssembledMatrix<T>(request),
@@ -89,6 +91,9 @@ class CooArrays : public AssembledMatrix<T> {
     return builder.freeze();
   }
   std::size_t bytes() const noexcept override { return row_.bytes() + col_.bytes() + values_.bytes(); }
+  CooView<T> array_view() const noexcept override {
+    return {values_.size(), row_.data(), col_.data(), values_.data()};
+  }
   void diagonal(VectorView<T> d) const override {
     const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
@@ -194,7 +199,8 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 
 constexpr Kernel kernels[] = {device_kernel<CooNative>("native"), device_kernel<CooAtomic>("atomic", false),
                               device_kernel<CooCusparse1>("cusparse", false),
-                              device_kernel<CooCusparse2>("cusparse-alg2")};
+                              device_kernel<CooCusparse2>("cusparse-alg2"),
+                              PROTEAN_KOKKOS_DEVICE_KERNEL(coo)};
 
 }  // namespace
 

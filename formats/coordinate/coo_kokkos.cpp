@@ -1,66 +1,147 @@
-// COO multiplied by Kokkos, on the arrays of coo.cpp. Each work item takes an even piece of the entries,
-// writes the rows that begin in it and the rows without entries before them, and leaves what belongs to a row
-// begun earlier as a carry; the carries are added in order. So there are no atomics and the result is the
-// same in every run. Source: N. Bell, M. Garland, SC 2009, doi 10.1145/1654059.1654078 (segmented reduction
-// with carries).
-#include "core/kokkos.hpp"
-#include "formats/private/coo.hpp"
-#include "formats/private/library_kernels.hpp"
+// COO multiplied by Kokkos, on the arrays of coo.cpp. The entries are cut into pieces of equal length, one a
+// thread. A piece adds to the rows that begin in it. What it has of a row that began earlier is its carry, which
+// the piece where that row began adds afterwards. So no atomics are used, and the result is the same in every run.
+// Besides the arrays there is one carry a piece.
+// Source: N. Bell, M. Garland, SC 2009, doi 10.1145/1654059.1654078 (segmented reduction with carries).
+#include "core/buffer.hpp"
+#include "formats/private/kokkos_matrix.hpp"
 
 namespace protean::formats {
 namespace {
 
-template <class T>
-class CooKokkos final : public CooHolder<T> {
- public:
-  explicit CooKokkos(const BuildRequest<T>& request) : CooHolder<T>(request) {
-    start_kokkos(*request.context);
-    const std::int64_t pieces = KokkosHost().concurrency() == 1 ? 1 : 4 * KokkosHost().concurrency();
-    carries_ = Buffer<T>(request.context, std::min(pieces, std::max<std::int64_t>(1, this->nonzeros())));
+// Entries of a piece on a device: few, so that neighbouring threads read neighbouring cache lines.
+constexpr std::int64_t device_piece = 16;
+
+template <class Exec, class T>
+struct CooPieces {
+  std::int64_t size, length;
+  KokkosArray<Exec, const std::int32_t> row, col;
+  KokkosArray<Exec, const T> values;
+
+  KOKKOS_FUNCTION std::int64_t begin(std::int64_t piece) const { return piece * length; }
+  KOKKOS_FUNCTION std::int64_t end(std::int64_t piece) const {
+    return (piece + 1) * length < size ? (piece + 1) * length : size;
   }
-  std::size_t bytes() const noexcept override { return CooHolder<T>::bytes() + carries_.bytes(); }
+  // Whether entry k belongs to the same row as the entry before it.
+  KOKKOS_FUNCTION bool goes_on(std::int64_t k) const { return k > 0 && k < size && row(k) == row(k - 1); }
+};
+
+// y := beta y, where beta == 0 does not read y
+template <class Exec, class T>
+struct CooScale {
+  T beta;
+  KokkosArray<Exec, T> y;
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const { y(r) = beta == T(0) ? T(0) : beta * y(r); }
+};
+
+template <class Exec, class T>
+struct CooProduct {
+  CooPieces<Exec, T> a;
+  T alpha;
+  KokkosArray<Exec, const T> x;
+  KokkosArray<Exec, T> y, carries;
+
+  KOKKOS_FUNCTION T sum_row(std::int64_t& k, std::int64_t end) const {
+    const std::int32_t r = a.row(k);
+    T sum = 0;
+    for (; k < end && a.row(k) == r; ++k) sum += a.values(k) * x(a.col(k));
+    return sum;
+  }
+  KOKKOS_FUNCTION void operator()(std::int64_t piece) const {
+    std::int64_t k = a.begin(piece);
+    const std::int64_t end = a.end(piece);
+    carries(piece) = a.goes_on(k) ? sum_row(k, end) : T(0);
+    while (k < end) {
+      const std::int32_t r = a.row(k);
+      y(r) += alpha * sum_row(k, end);
+    }
+  }
+};
+
+template <class Exec, class T>
+struct CooCarries {
+  CooPieces<Exec, T> a;
+  T alpha;
+  KokkosArray<Exec, const T> carries;
+  KokkosArray<Exec, T> y;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t piece) const {
+    const std::int64_t begin = a.begin(piece), end = a.end(piece);
+    if (!a.goes_on(end)) return;
+    const std::int32_t r = a.row(end - 1);
+    if (a.row(begin) == r && a.goes_on(begin)) return;  // it began in an earlier piece
+    T sum = 0;
+    std::int64_t next = piece + 1;
+    for (; a.goes_on(a.end(next)) && a.row(a.end(next)) == r; ++next) sum += carries(next);
+    y(r) += alpha * (sum + carries(next));
+  }
+};
+
+template <class Exec, class T>
+struct CooDiagonal {
+  KokkosArray<Exec, const std::int32_t> row, col;
+  KokkosArray<Exec, const T> values;
+  KokkosArray<Exec, T> d;
+  KOKKOS_FUNCTION void operator()(std::int64_t k) const {
+    if (row(k) == col(k)) d(row(k)) = values(k);
+  }
+};
+
+template <class T>
+class CooKokkos final : public KokkosOnArrays<T, CooView<T>> {
+ public:
+  // On a device the native kernel keeps more than the three arrays.
+  explicit CooKokkos(const BuildRequest<T>& request)
+      : KokkosOnArrays<T, CooView<T>>(request, request.context->space() == Space::host ? "native" : "atomic") {
+    length_ = device_piece;
+    if (request.context->space() == Space::host) {
+      const std::int64_t threads = KokkosHost().concurrency(), pieces = threads == 1 ? 1 : 4 * threads;
+      length_ = std::max<std::int64_t>(1, (this->nonzeros() + pieces - 1) / pieces);
+    }
+    carries_ = Buffer<T>(request.context, (this->nonzeros() + length_ - 1) / length_);
+  }
+  std::size_t bytes() const noexcept override {
+    return KokkosOnArrays<T, CooView<T>>::bytes() + carries_.bytes();
+  }
+
+  void diagonal(VectorView<T> d) const override {
+    const CooView<T> a = this->view();
+    with_kokkos(*this->context(), [&](const auto& exec, const auto& stop) {
+      using Exec = std::decay_t<decltype(exec)>;
+      const auto all = kokkos_array<Exec>(d.data, d.size);
+      kokkos_for("protean::coo_scale", exec, stop, d.size, CooScale<Exec, T>{T(0), all});
+      kokkos_for("protean::coo_diagonal", exec, stop, a.size,
+                 CooDiagonal<Exec, T>{kokkos_array<Exec>(a.row, a.size), kokkos_array<Exec>(a.col, a.size),
+                                      kokkos_array<Exec>(a.values, a.size), all});
+    });
+  }
 
  protected:
-  void do_apply(T alpha, VectorView<const T> x_view, T beta, VectorView<T> y_view) const override {
-    const std::lock_guard lock(kokkos_mutex());  // guards carries_ too
-    const Triples<T> A = this->triples();
-    const std::int64_t rows = this->rows(), pieces = carries_.size();
-    const T* x = x_view.data;
-    T *y = y_view.data, *carries = const_cast<T*>(carries_.data());
-    Kokkos::parallel_for(
-        "protean::coo", KokkosRows(0, pieces), KOKKOS_LAMBDA(const std::int64_t piece) {
-          std::int64_t k = A.size * piece / pieces;
-          const std::int64_t end = A.size * (piece + 1) / pieces;
-          const std::int64_t before = k > 0 ? A.row[k - 1] : -1;
-          T sum = 0;
-          for (; k < end && A.row[k] == before; ++k) sum += A.values[k] * x[A.col[k]];
-          carries[piece] = sum;
-          std::int64_t row = before + 1;
-          while (row < rows && (k < end || end == A.size)) {
-            sum = 0;
-            for (; k < end && A.row[k] == row; ++k) sum += A.values[k] * x[A.col[k]];
-            y[row] = beta == T(0) ? alpha * sum : alpha * sum + beta * y[row];
-            ++row;
-          }
-        });
-    KokkosHost().fence();
-    for (std::int64_t piece = 1; piece < pieces; ++piece) {
-      const std::int64_t first = A.size * piece / pieces;
-      if (first < A.size && A.row[first] == A.row[first - 1]) y[A.row[first]] += alpha * carries[piece];
-    }
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    const CooView<T> a = this->view();
+    with_kokkos(*this->context(), [&](const auto& exec, const auto& stop) {
+      using Exec = std::decay_t<decltype(exec)>;
+      const CooPieces<Exec, T> pieces{a.size, length_, kokkos_array<Exec>(a.row, a.size),
+                                      kokkos_array<Exec>(a.col, a.size), kokkos_array<Exec>(a.values, a.size)};
+      const auto result = kokkos_array<Exec>(y.data, y.size);
+      // Several callers take turns in with_kokkos(), so one array of carries is enough.
+      const auto carries = kokkos_array<Exec>(const_cast<T*>(carries_.data()), carries_.size());
+      if (beta != T(1)) kokkos_for("protean::coo_scale", exec, stop, y.size, CooScale<Exec, T>{beta, result});
+      kokkos_for("protean::coo", exec, stop, carries_.size(),
+                 CooProduct<Exec, T>{pieces, alpha, kokkos_array<Exec>(x.data, x.size), result, carries});
+      kokkos_for("protean::coo_carries", exec, stop, carries_.size(),
+                 CooCarries<Exec, T>{pieces, alpha, carries, result});
+    });
+    this->has_multiplied();
   }
 
  private:
+  std::int64_t length_;
   Buffer<T> carries_;
 };
 
 }  // namespace
 
-template <class T>
-std::unique_ptr<AssembledMatrix<T>> make_kokkos_coo(const BuildRequest<T>& request) {
-  return std::make_unique<CooKokkos<T>>(request);
-}
-template std::unique_ptr<AssembledMatrix<float>> make_kokkos_coo(const BuildRequest<float>&);
-template std::unique_ptr<AssembledMatrix<double>> make_kokkos_coo(const BuildRequest<double>&);
+PROTEAN_DEFINE_KOKKOS_KERNEL(coo, CooKokkos)
 
 }  // namespace protean::formats

@@ -24,16 +24,21 @@
 // deterministic mode it reaches only rows with an entry there.
 #include "formats/diagonal/diagonals.hpp"
 #include "formats/diagonal/rules.hpp"
+#include "formats/private/array_views.hpp"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
 
 template <class T>
-class Dia final : public DiagonalMatrix<T> {
+class Dia final : public DiagonalMatrix<T>, public HasArrayView<DiaView<T>> {
  public:
   explicit Dia(const BuildRequest<T>& request) : DiagonalMatrix<T>(request) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes(); }
+  DiaView<T> array_view() const noexcept override {
+    return {this->rows(), this->cols(), this->off_.size(), this->off_.data(), this->values_.data()};
+  }
 
   std::vector<LayoutArray> layout() const override {
     return {layout_array("off", this->off_), layout_array("values", this->values_),
@@ -69,7 +74,7 @@ constexpr ParamDoc params[] = {{.name = "max_fill",
                                 .default_value = "4",
                                 .smallest = 1,
                                 .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Dia>(Sums::ordered)};
+constexpr Kernel kernels[] = {native_host_kernel<Dia>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(dia)};
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // DIA on the device: the layout is that of dia.cpp, a thread a row.
 #include "formats/diagonal/diagonals.cuh"
 #include "formats/diagonal/rules.hpp"
+#include "formats/private/array_views.hpp"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -52,7 +54,7 @@ DeviceDiagonals whole_diagonals(const ContextPtr& context, const SparsityPattern
 }
 
 template <class T>
-class DiaDevice final : public DiagonalDevice<T> {
+class DiaDevice final : public DiagonalDevice<T>, public HasArrayView<DiaView<T>> {
  public:
   explicit DiaDevice(const BuildRequest<T>& request)
       : DiagonalDevice<T>(request,
@@ -60,6 +62,10 @@ class DiaDevice final : public DiagonalDevice<T> {
                                           *static_cast<const Planner*>(request.admission.plan.get()))) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes(); }
+  DiaView<T> array_view() const noexcept override {
+    const RowArrays<T> a = this->row_arrays();
+    return {this->rows(), this->cols(), this->where_.off.size(), a.off, a.values};
+  }
 };
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
@@ -70,7 +76,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<DiaDevice>("native")};
+constexpr Kernel kernels[] = {device_kernel<DiaDevice>("native"), PROTEAN_KOKKOS_DEVICE_KERNEL(dia)};
 
 }  // namespace
 

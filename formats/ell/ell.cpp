@@ -26,6 +26,7 @@
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
 #include "formats/ell/ell.hpp"
 #include "formats/ell/slots.hpp"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -47,7 +48,7 @@ struct Columns {
 };
 
 template <class T>
-class Ell final : public SlotMatrix<T, Columns> {
+class Ell final : public SlotMatrix<T, Columns>, public HasArrayView<SlotView<T>> {
  public:
   explicit Ell(const BuildRequest<T>& request)
       : SlotMatrix<T, Columns>(request,
@@ -56,6 +57,7 @@ class Ell final : public SlotMatrix<T, Columns> {
                                {}) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes(); }
+  SlotView<T> array_view() const noexcept override { return this->slot_view(this->geometry_.ld); }
 
   std::vector<LayoutArray> layout() const override {
     return {layout_array("col", this->col_), layout_array("values", this->values_),
@@ -94,7 +96,7 @@ constexpr ParamDoc params[] = {{.name = "align",
                                 .default_value = "4",
                                 .smallest = 1,
                                 .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Ell>(Sums::ordered)};
+constexpr Kernel kernels[] = {native_host_kernel<Ell>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(ell)};
 
 }  // namespace
 

@@ -1,18 +1,24 @@
 // ELLPACK on the device: the layout is that of ell.cpp, a thread a row.
 #include "formats/ell/ell.hpp"
 #include "formats/ell/slots.cuh"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
 
 template <class T>
-class EllDevice final : public SlotDevice<T, ColumnPlace> {
+class EllDevice final : public SlotDevice<T, ColumnPlace>, public HasArrayView<SlotView<T>> {
  public:
   explicit EllDevice(const BuildRequest<T>& request)
       : EllDevice(request, device_row_lengths(*request.context, request.csr.pattern),
                   column_length(request.csr.pattern, request.params)) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes(); }
+  SlotView<T> array_view() const noexcept override {
+    SlotView<T> view = this->slot_view();
+    view.stride = this->place_.ld, view.width = this->place_.longest;
+    return view;
+  }
 
  private:
   EllDevice(const BuildRequest<T>& request, DeviceRowLengths lengths, std::int64_t ld)
@@ -25,7 +31,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admit_columns(pattern, lengths.longest, lengths.empty, params, value_bytes);
 }
 
-constexpr Kernel kernels[] = {device_kernel<EllDevice>("native")};
+constexpr Kernel kernels[] = {device_kernel<EllDevice>("native"), PROTEAN_KOKKOS_DEVICE_KERNEL(ell)};
 
 }  // namespace
 

@@ -37,7 +37,6 @@
 
 #include <fmt/format.h>
 
-#include "formats/ell/sliced_kokkos.hpp"
 #include "formats/ell/slots.hpp"
 #include "formats/private/library_kernels.hpp"
 
@@ -165,13 +164,17 @@ Plan plan(const ContextPtr& context, const SparsityPattern& pattern, const Forma
 }
 
 template <class T>
-class SellCSigma : public SlotMatrix<T, Slices> {
+class SellCSigma final : public SlotMatrix<T, Slices>, public HasArrayView<SlotView<T>> {
  public:
   explicit SellCSigma(const BuildRequest<T>& request)
       : SellCSigma(request, plan(request.context, request.csr.pattern, request.params)) {}
 
   std::size_t bytes() const noexcept override {
     return this->slot_bytes() + this->geometry_.slice_ptr.bytes();
+  }
+
+  SlotView<T> array_view() const noexcept override {
+    return this->slot_view((this->geometry_.slice_ptr.size() - 1) * this->geometry_.C);
   }
 
   std::vector<LayoutArray> layout() const override {
@@ -226,29 +229,6 @@ constexpr ParamDoc params[] = {
      .default_value = "4",
      .smallest = 1,
      .largest = 1'000'000}};
-#if defined(PROTEAN_HAVE_KOKKOS)
-template <class T>
-class SellCSigmaKokkos final : public SellCSigma<T> {
- public:
-  explicit SellCSigmaKokkos(const BuildRequest<T>& request) : SellCSigma<T>(request) {
-    start_sliced_kokkos(*request.context);
-  }
-  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    kokkos_sliced_product(this->product(T(1), x, T(0), y, false));
-    dot<T>(*this->context(), x, y, result);
-  }
-
- protected:
-  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    kokkos_sliced_product(this->product(alpha, x, beta, y, false));
-  }
-};
-
-template <class T>
-std::unique_ptr<AssembledMatrix<T>> make_kokkos_sell_c_sigma(const BuildRequest<T>& request) {
-  return std::make_unique<SellCSigmaKokkos<T>>(request);
-}
-#endif
 
 constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>(Sums::ordered),
                               PROTEAN_KOKKOS_KERNEL(sell_c_sigma)};

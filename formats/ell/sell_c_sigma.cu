@@ -14,6 +14,7 @@
 #include "formats/ell/sell_c_sigma.hpp"
 #include "formats/ell/slots.cuh"
 #include "formats/private/expand.cuh"
+#include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
@@ -56,12 +57,17 @@ class Planner {
 };
 
 template <class T>
-class SellDevice final : public SlotDevice<T, SlicePlace> {
+class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<SlotView<T>> {
  public:
   explicit SellDevice(const BuildRequest<T>& request)
       : SellDevice(request, *static_cast<const Planner*>(request.admission.plan.get())) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes() + slice_ptr_.bytes(); }
+  SlotView<T> array_view() const noexcept override {
+    SlotView<T> view = this->slot_view();
+    view.stride = std::int64_t{1} << this->place_.shift, view.slice_ptr = slice_ptr_.data();
+    return view;
+  }
 
  private:
   SellDevice(const BuildRequest<T>& request, const Planner& plan)
@@ -140,7 +146,8 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<SellDevice>("native"), device_kernel<SellCusparse>("cusparse")};
+constexpr Kernel kernels[] = {device_kernel<SellDevice>("native"), device_kernel<SellCusparse>("cusparse"),
+                              PROTEAN_KOKKOS_DEVICE_KERNEL(sell_c_sigma)};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 // few rows to fill the device 2, 4 or 8 warps of a block share the slots of 32 rows and add their sums in a
 // fixed order. Private to formats/.
 #pragma once
+#include "formats/private/array_views.hpp"
 #include "formats/private/device_rows.cuh"
 #include "operators/row_arrays.hpp"
 
@@ -263,6 +264,14 @@ class SlotStorage : public AssembledMatrix<T> {
 
   std::size_t slot_bytes() const noexcept {
     return col_.bytes() + values_.bytes() + perm_.bytes() + empty_.bytes();
+  }
+  // For kernels of libraries, without what belongs to the place.
+  SlotView<T> slot_view() const noexcept {
+    SlotView<T> view;
+    view.rows = this->rows(), view.positions = place_.positions(), view.slots = col_.size();
+    view.col = col_.data(), view.values = values_.data();
+    view.perm = perm_.data(), view.empty = empty_.data(), view.empty_count = empty_.size();
+    return view;
   }
   SlotArrays<T, Place> arrays() const {
     return {place_, this->rows(), col_.data(), values_.data(), perm_.data(), empty_.data(), empty_.size()};

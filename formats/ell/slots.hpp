@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/host_support.hpp"
+#include "formats/private/array_views.hpp"
 
 namespace protean::formats {
 
@@ -155,6 +156,12 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
             y.data,
             with_dot,
             this->context()->deterministic()};
+  }
+
+  // For kernels of libraries; of ell and sell-c-sigma.
+  SlotView<T> slot_view(std::int64_t positions) const noexcept {
+    return {this->rows(),      positions,    geometry_.slots(), geometry_.stride(), geometry_.width(), geometry_.pointers(),
+            col_.data(),  values_.data(),    perm_.empty() ? nullptr : perm_.data(), empty_.data(), empty_.size()};
   }
 
   std::size_t slot_bytes() const noexcept {

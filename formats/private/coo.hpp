@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "formats/host_support.hpp"
+#include "formats/private/array_views.hpp"
 
 namespace protean::formats {
 
@@ -30,7 +31,7 @@ T add_triples(const Context& context, const Triples<T>& A, T alpha, const T* x, 
 
 // The arrays of coo and everything but the product.
 template <class T>
-class CooHolder : public AssembledMatrix<T>, public HasLayout {
+class CooHolder : public AssembledMatrix<T>, public HasLayout, public HasArrayView<CooView<T>> {
  public:
   explicit CooHolder(const BuildRequest<T>& request)
       : AssembledMatrix<T>(request),
@@ -69,6 +70,9 @@ class CooHolder : public AssembledMatrix<T>, public HasLayout {
   std::size_t bytes() const noexcept override { return row_.bytes() + col_.bytes() + values_.bytes(); }
   std::vector<LayoutArray> layout() const override {
     return {layout_array("row", row_), layout_array("col", col_), layout_array("values", values_)};
+  }
+  CooView<T> array_view() const noexcept override {
+    return {values_.size(), row_.data(), col_.data(), values_.data()};
   }
   void diagonal(VectorView<T> d) const override {
     std::fill(d.data, d.data + d.size, T(0));

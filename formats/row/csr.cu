@@ -19,6 +19,7 @@
 #include "formats/device_support.cuh"
 #include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
+#include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
 #include "operators/row_arrays.hpp"
 
@@ -344,7 +345,8 @@ constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native"),
                                make_csr_tuned<double>,
                                make_csr_tuned<float>,
                                "the same, tuned in the first products, which are not recorded",
-                               false}};
+                               false},
+                              PROTEAN_KOKKOS_DEVICE_KERNEL(csr)};
 
 }  // namespace
 

@@ -342,7 +342,7 @@ TEST_F(Compare, BadInputWritesNothing) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"compare", "p.yaml", "--formats", "cssr"}, "there are csr, ell"},
-      {{"compare", "p.yaml", "--formats", "ell", "--kernels", "kokkos"}, "no format of --formats ell"},
+      {{"compare", "p.yaml", "--formats", "jad", "--kernels", "kokkos"}, "no format of --formats jad"},
       {{"compare", "p.yaml", "--kernels", ","}, "--kernels names no kernel"},
       {{"compare", "p.yaml", "--kernels", "natve"}, "native"},
       {{"compare", "p.yaml", "--spaces", "moon"}, "host and device"},
