@@ -3,11 +3,12 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve test build command dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve test test-all build command dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
-	@echo "make test          the same, and run all tests"
+	@echo "make test          the same, and run the tests of what is installed"
+	@echo "make test-all      install Kokkos, MKL, MFEM, deal.II, SciPy and Chromium too, and run every test of the host"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
@@ -35,6 +36,14 @@ solve: command
 
 test: build
 	@tests/run.sh $(BUILD)
+	@echo "The tests of Kokkos, MKL, MFEM, deal.II, SciPy and the page in a browser: make test-all installs what they need"
+
+# Skipped tests are failures here, but for those that need a GPU.
+test-all:
+	@cmake/install-test-dependencies.sh build/test-libraries
+	@cmake -C build/test-libraries/libraries.cmake --preset $(PRESET) $(CMAKE_ARGUMENTS)
+	@cmake --build --preset $(PRESET)
+	@tests/run.sh $(BUILD) --allow-skips '^no device'
 
 asan tsan:
 	@$(MAKE) --no-print-directory test PRESET=$@

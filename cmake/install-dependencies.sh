@@ -1,14 +1,14 @@
 #!/bin/sh
-# Installs the system packages the build needs and does not find. Debian and Ubuntu; root or sudo.
-# Says what it does; does nothing when all are there.
+# install-dependencies.sh [PACKAGE...]: installs the system packages that the build needs, and those named, where they
+# are missing. Debian and Ubuntu, as root or by sudo. It prints what it installs, and nothing when all are there.
 set -eu
 needed="g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libfast-float-dev zlib1g-dev liblzma-dev
-        libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libgtest-dev python3 xz-utils"
+        libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libgtest-dev python3 xz-utils $*"
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
   echo "This is not Debian or Ubuntu, so packages are not installed for you. docs/dependencies.md names what the"
   echo "build needs; with all of it installed, run: cmake --preset cpu-release && cmake --build --preset cpu-release"
-  # The build itself says what is missing.
+  # CMake names what is missing.
   exit 0
 fi
 
@@ -27,7 +27,7 @@ elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
 elif command -v sudo >/dev/null 2>&1 && [ -t 0 ]; then
   as_root="sudo"
 else
-  echo "These packages are missing and you are neither root nor able to use sudo. Ask your administrator to run" >&2
+  echo "These packages are missing, and you are neither root nor able to use sudo. Ask your administrator to run" >&2
   echo "  apt-get install$missing" >&2
   exit 1
 fi

@@ -7,8 +7,8 @@
 
 #include "core/kokkos.hpp"
 #if defined(PROTEAN_KOKKOS_CUDA)
-#include "core/buffer.hpp"
 #include "core/device/kernel_tools.cuh"
+#include "core/device/primitives.hpp"
 #endif
 
 namespace protean::kokkos {

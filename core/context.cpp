@@ -21,7 +21,7 @@ std::string_view unavailable([[maybe_unused]] VectorKernels kernels, [[maybe_unu
 #if !defined(PROTEAN_HAVE_KOKKOS)
   return "Kokkos was not found when Protean was configured (PROTEAN_KOKKOS)";
 #elif !defined(PROTEAN_KOKKOS_CUDA)
-  if (space == Space::device) return "no GPU code in this Kokkos: it was built without CUDA (Kokkos_ROOT)";
+  if (space == Space::device) return "no device code in this Kokkos: it was built without CUDA (Kokkos_ROOT)";
 #endif
   return {};
 }

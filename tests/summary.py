@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Counts what the tests did, one line for each reason to skip: summary.py RESULTS_FOLDER CTEST_JUNIT
+"""Counts what the tests did, one line for each reason to skip:
+summary.py RESULTS_FOLDER CTEST_JUNIT [--allow-skips REGULAR_EXPRESSION]
 
 CTEST_JUNIT is what `ctest --output-junit` wrote: one entry for each test of ctest. Where RESULTS_FOLDER has GoogleTest's
 XML for an entry its cases are counted instead. A skipped or disabled test is never counted as passed, and an entry
 that failed counts at least one failure, also when it died before or after its cases. The last line is the counts
-alone. Exit status 1 when a test failed or none passed.
+alone. Exit status 1 when a test failed or none passed. With --allow-skips also when a test was skipped or disabled
+for a reason in which the expression is not found; such reasons are named before the counts.
 """
+import argparse
 import collections
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -18,8 +22,20 @@ def reason_of(skip) -> str:
     return lines[-1] if len(lines) > 1 and ":" in lines[0] and lines[0][-1].isdigit() else lines[0]
 
 
+def expression(text: str) -> re.Pattern:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {error}") from error
+
+
 def main() -> int:
-    results, junit = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("results", type=pathlib.Path)
+    arguments.add_argument("junit", type=pathlib.Path)
+    arguments.add_argument("--allow-skips", type=expression, metavar="REGULAR_EXPRESSION")
+    given = arguments.parse_args()
+    results, junit = given.results, given.junit
     passed, failed, skipped = 0, [], collections.defaultdict(list)
     for entry in ElementTree.parse(junit).getroot().iter("testcase"):
         name, status = entry.get("name"), entry.get("status")
@@ -58,9 +74,12 @@ def main() -> int:
         print(f"skipped ({len(names)}): {reason}\n    {shown}")
     for name in failed:
         print(f"failed: {name}")
+    forbidden = [reason for reason in sorted(skipped) if given.allow_skips and not given.allow_skips.search(reason)]
+    for reason in forbidden:
+        print(f"must not be skipped ({len(skipped[reason])}): {reason}")
     count = sum(len(names) for names in skipped.values())
     print(f"{passed} passed, {len(failed)} failed, {count} skipped")
-    return 1 if failed or not passed else 0
+    return 1 if failed or forbidden or not passed else 0
 
 
 if __name__ == "__main__":

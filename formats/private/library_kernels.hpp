@@ -23,7 +23,7 @@
   }
 #elif defined(PROTEAN_HAVE_KOKKOS)
 #define PROTEAN_KOKKOS_DEVICE_KERNEL(name) \
-  Kernel { "kokkos", false, true, "no GPU code in this Kokkos: it was built without CUDA (Kokkos_ROOT)" }
+  Kernel { "kokkos", false, true, "no device code in this Kokkos: it was built without CUDA (Kokkos_ROOT)" }
 #else
 #define PROTEAN_KOKKOS_DEVICE_KERNEL(name) \
   Kernel { "kokkos", false, true, "Kokkos was not found when Protean was configured (PROTEAN_KOKKOS)" }

@@ -2,7 +2,9 @@
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +67,8 @@ class CommandTest : public ::testing::Test {
     if (child == 0) {
       const int o = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       const int e = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      // The right of root to write everywhere is lost at execv().
+      if (obeys_permissions_ && geteuid() == 0 && prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE) != 0) _exit(97);
       if (chdir(work.c_str()) != 0 || dup2(o, 1) < 0 || dup2(e, 2) < 0) _exit(99);
       execv(argv[0], argv.data());
       _exit(98);
@@ -119,6 +123,7 @@ class CommandTest : public ::testing::Test {
   Outcome run(const std::vector<std::string>& arguments) { return finish(start(arguments)); }
 
   std::filesystem::path folder_, work_;
+  bool obeys_permissions_ = false;  // the command may not write what only root may
 };
 
 }  // namespace protean::test

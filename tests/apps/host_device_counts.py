@@ -34,7 +34,7 @@ def solve(file, space, folder):
     run = subprocess.run([given.protean, "solve", str(file), "--quiet", "--set", f"operator.space={space}",
                           "--report", str(report)], capture_output=True, text=True)
     if run.returncode == 3 and space == "device":
-        print(f"skipped: {run.stderr.strip()}")
+        print(f"skipped: no device: {run.stderr.strip()}")
         sys.exit(77)
     if run.returncode not in (0, 1):
         sys.exit(f"{file.name} on the {space}: exit {run.returncode}: {run.stderr}")

@@ -191,12 +191,13 @@ TEST_F(Outputs, FullDiskIsAnError) {
 }
 
 TEST_F(Outputs, ReadOnlyFolderIsAnError) {
-  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   write("p.yaml", generated(""));
+  obeys_permissions_ = true;
   std::filesystem::permissions(work_,
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   const Outcome o = run({"solve", "p.yaml"});
   std::filesystem::permissions(work_, std::filesystem::perms::owner_all);
+  if (o.code == 97) GTEST_SKIP() << "root cannot give up its rights here";
   EXPECT_EQ(o.code, 2) << o.err;
   EXPECT_EQ(files().size(), 1u);
 }

@@ -24,6 +24,9 @@ CASES = """<testsuites><testsuite>
 <testcase classname="A" name="fails" status="run"><failure message="x"/></testcase>
 <testcase classname="A" name="filtered" status="notrun"/>
 </testsuite></testsuites>"""
+GOOD = """<testsuite><testcase name="plain" status="run"/>
+<testcase name="gpu" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/><system-out>skipped: no device: no GPU
+</system-out></testcase></testsuite>"""
 PASSES = '<testsuites><testsuite><testcase classname="B" name="passes" status="run"/></testsuite></testsuites>'
 
 with tempfile.TemporaryDirectory() as temporary:
@@ -32,7 +35,14 @@ with tempfile.TemporaryDirectory() as temporary:
     (folder / "cases.xml").write_text(CASES)
     (folder / "died-late.xml").write_text(PASSES)
     (folder / "empty.xml").write_text("<testsuites/>")
-    run = subprocess.run([sys.executable, sys.argv[1], folder, folder / "ctest.junit"], text=True, capture_output=True)
+    def summary(*options):
+        return subprocess.run([sys.executable, sys.argv[1], folder, folder / "ctest.junit", *options], text=True,
+                              capture_output=True)
+    run = summary()
+    # One that passes, one skipped for want of a device, and none that fails.
+    (folder / "ctest.junit").write_text(GOOD)
+    strict = {reason: summary("--allow-skips", reason) for reason in ("^no device", "device$", "^no luck", "[")}
+    loose = summary()
 print(run.stdout, run.stderr)
 lines = run.stdout.splitlines()
 expected = {
@@ -42,6 +52,12 @@ expected = {
     "who failed": [line for line in lines if line.startswith("failed: ")] == [
         "failed: bad", "failed: absent", "failed: A.fails", "failed: died-late (it failed outside its tests)",
         "failed: died-early", "failed: empty (it has no test)"],
+    "skips that are allowed": loose.returncode == 0 and strict["^no device"].returncode == 0
+        and "must not" not in strict["^no device"].stdout,
+    "skips that are not": all(strict[reason].returncode == 1
+                              and "must not be skipped (1): no device: no GPU" in strict[reason].stdout
+                              for reason in ("device$", "^no luck")),
+    "a wrong expression": strict["["].returncode == 2,
 }
 print(expected)
 sys.exit(0 if all(expected.values()) else 1)

@@ -234,7 +234,7 @@ TEST_P(Callbacks, NotANumberIsNamed) {
 
 #if defined(PROTEAN_HAVE_CUDA)
 TEST_P(Callbacks, FaultsOfDeviceCode) {
-  if (!on_gpu_) GTEST_SKIP() << "of a GPU only";
+  if (!on_gpu_) GTEST_SKIP() << "no device in this case: faults of a GPU";
   const auto A = make();
   const auto message = [&] {
     try {
