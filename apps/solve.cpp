@@ -165,15 +165,14 @@ int solve(const SolveArguments& arguments) {
 
   Progress progress(!arguments.quiet);
   const bool on_device = problem.op.space == Space::device;
-  const auto kernels = problem.op.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos
-                                                                            : VectorKernels::native;
-  const ContextPtr host = Context::host(
-      problem.op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
-                           .deterministic = problem.op.deterministic});
+  const auto kernels =
+      problem.op.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos : VectorKernels::native;
+  const ContextPtr host =
+      Context::host(problem.op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
+                                         .deterministic = problem.op.deterministic});
   const ContextPtr context =
-      on_device
-          ? device_context({.vector_kernels = kernels, .deterministic = problem.op.deterministic})
-          : host;
+      on_device ? device_context({.vector_kernels = kernels, .deterministic = problem.op.deterministic})
+                : host;
   record.threads = host->threads();
   record.seconds.start = clock.lap();
 

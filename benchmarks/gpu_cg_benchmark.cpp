@@ -34,14 +34,18 @@ double seconds(const LinearOperator<double>& A, const Preconditioner<double>& M,
   const auto start = Clock::now();
   const SolveReport report = solver->solve(A, b, x, &M);
   const double time = seconds_since(start);
+  if (report.steps != steps)
+    throw std::runtime_error(fmt::format("the steps ran by {} instead of {}", report.steps, steps));
   if (report.iterations != iterations)
     throw std::runtime_error(fmt::format("{} iterations instead of {}", report.iterations, iterations));
   return time;
 }
 
 constexpr const char* usage =
-    "usage: gpu_cg_benchmark [--json FILE] [--sizes 30,60,100,200] [--formats csr,sell-packed]"
-    " [--steps graph,resident]\n";
+    "usage: gpu_cg_benchmark [--json FILE] [--sizes 30,60,100,200] [--formats csr,csr@kokkos,sell-packed]"
+    " [--steps graph,resident]\n"
+    "  --formats  a format, and after @ its kernel; with kernel kokkos the vector operations are Kokkos', "
+    "too\n";
 
 struct Options {
   std::string json;
@@ -60,8 +64,23 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
+// The system in the memory of a context.
+struct Place {
+  ContextPtr context;
+  CsrMatrix<double> csr;
+  Vector<double> b, x;
+  Place(const ContextPtr& where, const CsrMatrix<double>& host_csr)
+      : context(where), csr(upload(where, host_csr)), b(where, csr.rows()), x(where, csr.rows()) {
+    fill<double>(*where, 1.0, b);
+  }
+};
+
 int run(const Options& options) {
   const ContextPtr host = Context::host(), context = Context::device();
+  ContextPtr kokkos;
+  for (const std::string& id : options.formats)
+    if (!kokkos && id.ends_with("@kokkos"))
+      kokkos = Context::device(0, {.vector_kernels = VectorKernels::kokkos});
   const double copy_rate = copy_bandwidth(*context);
   nlohmann::json out = {{"machine", machine(host->threads())},
                         {"copy_bandwidth", copy_rate},
@@ -70,31 +89,35 @@ int run(const Options& options) {
   fmt::print("{:8} {:>14} {:>14} {:16} {:9} {:>10} {:>9} {:>9}\n", "matrix", "peer, graph", "peer, stream",
              "format", "steps", "ours", "ratio", "of floor");
   for (const std::string& size : options.sizes) {
-    const CsrMatrix<double> csr = upload(context, generate(host, "poisson-3d", {{"n", std::stod(size)}}));
+    const CsrMatrix<double> csr = generate(host, "poisson-3d", {{"n", std::stod(size)}});
     const std::int64_t n = csr.rows();
+    Place native(context, csr);
+    std::optional<Place> by_kokkos;
+    if (kokkos) by_kokkos.emplace(kokkos, csr);
     const int iterations = n < 300000 ? 100 : 50;
-    Vector<double> b(context, n), x(context, n);
-    fill<double>(*context, 1.0, b);
     // Bytes of an iteration in three passes: matrix, row pointers, 13 vectors (solvers/cg.cpp).
     const double floor_us = (12.0 * csr.nonzeros() + 4.0 * n + 104.0 * n) / copy_rate * 1e6;
     CudaCgTimes peer;
     for (const std::string& id : options.formats) {
-      const auto A = make_matrix(find_format(id), csr, context);
+      const std::string format = id.substr(0, id.find('@')),
+                        kernel = id.substr(std::min(id.size(), format.size() + 1));
+      Place& place = kernel == "kokkos" ? *by_kokkos : native;
+      const auto A = make_matrix(find_format(format), place.csr, place.context, {}, kernel);
       const auto M = make_preconditioner<double>("jacobi", *A);
       M->ensure(*A);
-      if (peer.graph_us == 0) peer = cuda_cg(*context, csr, M->inverse_diagonal().data, iterations, 7);
+      if (peer.graph_us == 0) peer = cuda_cg(*context, native.csr, M->inverse_diagonal().data, iterations, 7);
       for (const std::string& way : options.ways) {
         // The difference of two lengths, so that recording and the first and last residual do not count.
         std::vector<double> samples;
         try {
-          (void)seconds(*A, *M, b, x, 64, way);
+          (void)seconds(*A, *M, place.b, place.x, 64, way);
         } catch (const BadArgument& refused) {
           fmt::print("pde{:<5} {:14} {:14} {:16} {:9} {}\n", size, "", "", id, way, refused.what());
           continue;
         }
         for (int k = 0; k < 9; ++k) {
-          const double shorter = seconds(*A, *M, b, x, 64, way),
-                       longer = seconds(*A, *M, b, x, 64 + 16 * 20, way);
+          const double shorter = seconds(*A, *M, place.b, place.x, 64, way),
+                       longer = seconds(*A, *M, place.b, place.x, 64 + 16 * 20, way);
           samples.push_back((longer - shorter) / (16 * 20) * 1e6);
         }
         const double ours = median(samples);

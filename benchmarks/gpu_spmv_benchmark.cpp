@@ -236,7 +236,7 @@ class Race {
         result.convert_seconds = std::min(result.convert_seconds, seconds_since(start));
       }
       result.bytes = static_cast<double>(matrix->bytes());
-      result.library = matrix->kernel().starts_with("cusparse");
+      result.library = matrix->kernel().starts_with("cusparse") || matrix->kernel() == "kokkos";
       measure(result, [&] {
         matrix->apply(VectorView<const double>{x_.data(), x_.size(), Space::device},
                       VectorView<double>{y_.data(), y_.size(), Space::device});

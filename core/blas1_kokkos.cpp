@@ -51,9 +51,7 @@ KokkosArray<Exec, T> held(const VectorView<T>& view) {
   return kokkos_array<Exec>(view.size > 0 ? view.data : nullptr, view.size);
 }
 template <class Exec, class T>
-T held(T value)
-  requires std::is_arithmetic_v<T>
-{
+T held(T value) requires std::is_arithmetic_v<T> {
   return value;
 }
 
@@ -138,7 +136,8 @@ void reduce(const Context& context, const char* name, Size n, T* result, const A
   with_kokkos(context, [&](const auto& exec, const auto& stop) {
     using Exec = std::decay_t<decltype(exec)>;
     using Functor = Reduction<Exec, K, T, Body<Exec, T>>;
-    using Result = Kokkos::View<Sums<K, T>, typename Exec::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+    using Result =
+        Kokkos::View<Sums<K, T>, typename Exec::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
     Kokkos::parallel_reduce(name, KokkosRange<Exec>(exec, 0, n),
                             Functor{Body<Exec, T>{{}, held<Exec>(arguments)...}, stop, result},
                             Result(reinterpret_cast<Sums<K, T>*>(result)));
@@ -402,8 +401,9 @@ void prepare([[maybe_unused]] const Context& context) {
   if (context.space() != Space::device) return;
   const device::Scratch<double> memory(context, Size{group} << 20);
   kokkos::fill<double>(context, 0.0, {memory.data(), memory.size(), Space::device});
-  kokkos::block_dot<double>(context, {memory.data(), memory.size() / group, memory.size() / group, group, Space::device},
-                    {memory.data(), memory.size() / group, Space::device}, memory.data());
+  kokkos::block_dot<double>(
+      context, {memory.data(), memory.size() / group, memory.size() / group, group, Space::device},
+      {memory.data(), memory.size() / group, Space::device}, memory.data());
   context.synchronize();
 #endif
 }
@@ -438,7 +438,8 @@ void max_abs(const Context& context, VectorView<const T> x, T* result) {
 }
 template <class T>
 void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
-  each<ScalarProduct, T>(context, "protean::scalar_product", 1, a, b, VectorView<T>{result, 1, context.space()});
+  each<ScalarProduct, T>(context, "protean::scalar_product", 1, a, b,
+                         VectorView<T>{result, 1, context.space()});
 }
 template <class T>
 void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
@@ -497,8 +498,7 @@ void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const 
   for (; j + group <= V.count; j += group)
     reduce<group, BlockDot<group>::template Body, T>(context, name, w.size, result + j, flat(V, j, group),
                                                      V.stride, w);
-  for (; j < V.count; ++j)
-    reduce<1, Dot, T>(context, name, w.size, result + j, flat(V, j, 1), w);
+  for (; j < V.count; ++j) reduce<1, Dot, T>(context, name, w.size, result + j, flat(V, j, 1), w);
 }
 
 template <class T>

@@ -39,9 +39,10 @@ void require_vector_kernels(VectorKernels kernels, Space space, bool determinist
     throw NotAvailable("vector operations of " + std::string(to_string(kernels)) +
                        " are not in this build: " + std::string(why) + "; take native");
   if (deterministic && kernels != VectorKernels::native)
-    throw NotAvailable("vector operations of " + std::string(to_string(kernels)) +
-                       " add in an order of their own, which deterministic mode forbids; take native, or leave "
-                       "deterministic mode");
+    throw NotAvailable(
+        "vector operations of " + std::string(to_string(kernels)) +
+        " add in an order of their own, which deterministic mode forbids; take native, or leave "
+        "deterministic mode");
 }
 }  // namespace detail
 

@@ -20,7 +20,8 @@ std::mutex& kokkos_mutex() {
 }
 
 [[noreturn]] void throw_finalised() {
-  throw NotAvailable("Kokkos has been finalised in this program and cannot be started again; take kernel native");
+  throw NotAvailable(
+      "Kokkos has been finalised in this program and cannot be started again; take kernel native");
 }
 
 #if defined(PROTEAN_KOKKOS_CUDA)
@@ -61,7 +62,8 @@ void start_kokkos(const Context& context) {
 #if defined(PROTEAN_KOKKOS_CUDA)
   if (Context::device_count() == 0)
     throw NotAvailable(
-        "this Kokkos was built with CUDA and cannot start without a GPU; take kernel native, or build Protean with "
+        "this Kokkos was built with CUDA and cannot start without a GPU; take kernel native, or build "
+        "Protean with "
         "a Kokkos for the host");
   const KeptCudaDevice kept;
   const bool on_device = context.space() == Space::device;

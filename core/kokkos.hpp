@@ -24,8 +24,7 @@ using KokkosTeams = Kokkos::TeamPolicy<Exec, Kokkos::IndexType<std::int64_t>>;
 
 // Memory that Protean owns, as Kokkos sees it.
 template <class Exec, class T>
-using KokkosArray =
-    Kokkos::View<T*, typename Exec::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+using KokkosArray = Kokkos::View<T*, typename Exec::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
 template <class Exec, class T>
 KokkosArray<Exec, T> kokkos_array(T* data, std::int64_t size) {
@@ -92,8 +91,7 @@ template <class Work>
 void with_kokkos(const Context& context, Work&& work) {
   const KokkosScope scope(context);
 #if defined(PROTEAN_KOKKOS_CUDA)
-  if (context.space() == Space::device)
-    return work(scope.cuda(), KokkosStop<Kokkos::Cuda>{scope.stop()});
+  if (context.space() == Space::device) return work(scope.cuda(), KokkosStop<Kokkos::Cuda>{scope.stop()});
 #endif
   const KokkosHost host;
   work(host, KokkosStop<KokkosHost>());

@@ -92,7 +92,8 @@ class DeviceSteps final : public JudgedSteps<T> {
     return s;
   }
   bool may_record() const {
-    return method_.period() <= most_steps && system_->A.recording().allowed && vector_operations_record(*context_) &&
+    return method_.period() <= most_steps && system_->A.recording().allowed &&
+           vector_operations_record(*context_) &&
            (!system_->general_preconditioner() || system_->M->recording().allowed);
   }
 

@@ -187,8 +187,8 @@ class Bcsr final : public AssembledMatrix<T>,
   }
 
   BlockView<T> array_view() const noexcept override {
-    return {this->rows(), this->cols(), block_ptr_.size() - 1, block_col_.size(), shape_.R, shape_.C,
-            block_ptr_.data(), block_col_.data(), values_.data()};
+    return {this->rows(), this->cols(),      block_ptr_.size() - 1, block_col_.size(), shape_.R,
+            shape_.C,     block_ptr_.data(), block_col_.data(),     values_.data()};
   }
 
   CsrMatrix<T> to_csr() const override {

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "formats/cusparse_support.hpp"
-#include "formats/private/device_rows.cuh"
 #include "formats/private/array_views.hpp"
+#include "formats/private/device_rows.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
 
@@ -402,9 +402,7 @@ class BlockStorage : public AssembledMatrix<T> {
 };
 
 template <class T>
-class BcsrDevice final : public BlockStorage<T>,
-                         public HasApplyDot<T>,
-                         public HasArrayView<BlockView<T>> {
+class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T>, public HasArrayView<BlockView<T>> {
  public:
   explicit BcsrDevice(const BuildRequest<T>& request) : BlockStorage<T>(request) {
     // Enough lanes for a column of blocks, and so many that a lane has about five blocks of the mean row.
@@ -415,7 +413,8 @@ class BcsrDevice final : public BlockStorage<T>,
 
   BlockView<T> array_view() const noexcept override {
     const BlockArrays<T> a = this->arrays();
-    return {a.rows, a.cols, a.block_rows, this->block_col_.size(), a.R, a.C, a.block_ptr, a.block_col, a.values};
+    return {a.rows,      a.cols,      a.block_rows, this->block_col_.size(), a.R, a.C,
+            a.block_ptr, a.block_col, a.values};
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {

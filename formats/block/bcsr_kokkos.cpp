@@ -69,7 +69,8 @@ class BcsrKokkos final : public KokkosOnArrays<T, BlockView<T>> {
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     const BlockView<T> a = this->view();
-    const double mean = static_cast<double>(a.blocks) / static_cast<double>(std::max<std::int64_t>(1, a.block_rows));
+    const double mean =
+        static_cast<double>(a.blocks) / static_cast<double>(std::max<std::int64_t>(1, a.block_rows));
     with_kokkos(*this->context(), [&](const auto& exec, const auto& stop) {
       using Exec = std::decay_t<decltype(exec)>;
       with_size(a.C, [&](auto C) {

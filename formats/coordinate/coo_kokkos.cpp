@@ -92,7 +92,8 @@ class CooKokkos final : public KokkosOnArrays<T, CooView<T>> {
  public:
   // On a device the native kernel keeps more than the three arrays.
   explicit CooKokkos(const BuildRequest<T>& request)
-      : KokkosOnArrays<T, CooView<T>>(request, request.context->space() == Space::host ? "native" : "atomic") {
+      : KokkosOnArrays<T, CooView<T>>(request,
+                                      request.context->space() == Space::host ? "native" : "atomic") {
     length_ = device_piece;
     if (request.context->space() == Space::host) {
       const std::int64_t threads = KokkosHost().concurrency(), pieces = threads == 1 ? 1 : 4 * threads;
@@ -122,7 +123,8 @@ class CooKokkos final : public KokkosOnArrays<T, CooView<T>> {
     with_kokkos(*this->context(), [&](const auto& exec, const auto& stop) {
       using Exec = std::decay_t<decltype(exec)>;
       const CooPieces<Exec, T> pieces{a.size, length_, kokkos_array<Exec>(a.row, a.size),
-                                      kokkos_array<Exec>(a.col, a.size), kokkos_array<Exec>(a.values, a.size)};
+                                      kokkos_array<Exec>(a.col, a.size),
+                                      kokkos_array<Exec>(a.values, a.size)};
       const auto result = kokkos_array<Exec>(y.data, y.size);
       // Several callers take turns in with_kokkos(), so one array of carries is enough.
       const auto carries = kokkos_array<Exec>(const_cast<T*>(carries_.data()), carries_.size());

@@ -64,7 +64,10 @@ class DiaKokkos final : public KokkosOnArrays<T, DiaView<T>> {
       using Exec = std::decay_t<decltype(exec)>;
       constexpr std::int64_t B = DiaProduct<Exec, T>::B;
       kokkos_for("protean::dia", exec, stop, (a.rows + B - 1) / B,
-                 DiaProduct<Exec, T>{a.rows, a.cols, a.diagonals, kokkos_array<Exec>(a.off, a.diagonals),
+                 DiaProduct<Exec, T>{a.rows,
+                                     a.cols,
+                                     a.diagonals,
+                                     kokkos_array<Exec>(a.off, a.diagonals),
                                      kokkos_array<Exec>(a.values, a.rows * a.diagonals),
                                      kokkos_array<Exec>(x.data, x.size),
                                      {alpha, beta, kokkos_array<Exec>(y.data, y.size)}});

@@ -160,8 +160,10 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
 
   // For kernels of libraries; of ell and sell-c-sigma.
   SlotView<T> slot_view(std::int64_t positions) const noexcept {
-    return {this->rows(),      positions,    geometry_.slots(), geometry_.stride(), geometry_.width(), geometry_.pointers(),
-            col_.data(),  values_.data(),    perm_.empty() ? nullptr : perm_.data(), empty_.data(), empty_.size()};
+    return {this->rows(),       positions,         geometry_.slots(),
+            geometry_.stride(), geometry_.width(), geometry_.pointers(),
+            col_.data(),        values_.data(),    perm_.empty() ? nullptr : perm_.data(),
+            empty_.data(),      empty_.size()};
   }
 
   std::size_t slot_bytes() const noexcept {

@@ -122,9 +122,10 @@ class SlotKokkos : public KokkosOnArrays<T, SlotView<T>> {
       constexpr int B = static_cast<int>(on_host_or_device<Exec>(8, 1));
       const auto multiply = [&](auto block) {
         constexpr int size = decltype(block)::value;
-        kokkos_for("protean::slots", exec, stop, (a.positions + size - 1) / size,
-                   SlotSums<size, Exec, T>{a, kokkos_array<Exec>(x.data, x.size),
-                                           {alpha, beta, kokkos_array<Exec>(y.data, y.size)}});
+        kokkos_for(
+            "protean::slots", exec, stop, (a.positions + size - 1) / size,
+            SlotSums<size, Exec, T>{
+                a, kokkos_array<Exec>(x.data, x.size), {alpha, beta, kokkos_array<Exec>(y.data, y.size)}});
       };
       // A block may not cross slices.
       if (!a.slice_ptr || a.stride % B == 0)

@@ -16,10 +16,10 @@
 #endif
 // Kokkos promises no order of sums on a device.
 #if defined(PROTEAN_KOKKOS_CUDA)
-#define PROTEAN_KOKKOS_DEVICE_KERNEL(name)                                                                \
-  Kernel {                                                                                                \
+#define PROTEAN_KOKKOS_DEVICE_KERNEL(name)                                                                 \
+  Kernel {                                                                                                 \
     "kokkos", false, true, {}, make_kokkos_##name<double>, make_kokkos_##name<float>, PROTEAN_KOKKOS_NOTE, \
-        false                                                                                             \
+        false                                                                                              \
   }
 #elif defined(PROTEAN_HAVE_KOKKOS)
 #define PROTEAN_KOKKOS_DEVICE_KERNEL(name) \
@@ -36,11 +36,11 @@
   Kernel { "mkl", true, false, "MKL was not named when Protean was configured (PROTEAN_MKL, MKL_ROOT)" }
 #endif
 
-#define PROTEAN_DEFINE_KOKKOS_KERNEL(name, Matrix)                                          \
-  template <class T>                                                                        \
-  std::unique_ptr<AssembledMatrix<T>> make_kokkos_##name(const BuildRequest<T>& request) {  \
-    return std::make_unique<Matrix<T>>(request);                                            \
-  }                                                                                         \
+#define PROTEAN_DEFINE_KOKKOS_KERNEL(name, Matrix)                                                 \
+  template <class T>                                                                               \
+  std::unique_ptr<AssembledMatrix<T>> make_kokkos_##name(const BuildRequest<T>& request) {         \
+    return std::make_unique<Matrix<T>>(request);                                                   \
+  }                                                                                                \
   template std::unique_ptr<AssembledMatrix<float>> make_kokkos_##name(const BuildRequest<float>&); \
   template std::unique_ptr<AssembledMatrix<double>> make_kokkos_##name(const BuildRequest<double>&);
 

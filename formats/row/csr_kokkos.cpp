@@ -61,7 +61,8 @@ class CsrKokkos final : public KokkosMatrix<T> {
   }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    const double mean = static_cast<double>(csr_.nonzeros()) / static_cast<double>(std::max<std::int64_t>(1, csr_.rows()));
+    const double mean =
+        static_cast<double>(csr_.nonzeros()) / static_cast<double>(std::max<std::int64_t>(1, csr_.rows()));
     with_kokkos(*this->context(), [&](const auto& exec, const auto& stop) {
       using Exec = std::decay_t<decltype(exec)>;
       visit<Exec>([&](auto row_ptr, auto col, auto values) {

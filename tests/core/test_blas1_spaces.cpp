@@ -5,6 +5,7 @@
 
 #include "core/blas1.hpp"
 #include "gtest/gtest.h"
+#include "support/oracle.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
@@ -20,9 +21,8 @@ class Blas1InSpaces : public testing::TestWithParam<Case> {
   void SetUp() override {
     if (!test_context(GetParam().space)) GTEST_SKIP() << no_device;
     if (const auto why = unavailable(GetParam().kernels, GetParam().space); !why.empty()) GTEST_SKIP() << why;
-    context_ = GetParam().space == Space::host
-                   ? Context::host(2, {.vector_kernels = GetParam().kernels})
-                   : Context::device(0, {.vector_kernels = GetParam().kernels});
+    context_ = GetParam().space == Space::host ? Context::host(2, {.vector_kernels = GetParam().kernels})
+                                               : Context::device(0, {.vector_kernels = GetParam().kernels});
   }
   ContextPtr context_;
 };
@@ -78,7 +78,7 @@ class Workbench {
     bicgstab_update<T>(c, a, r(0), b, r(5), r(2), r(3), v(4), v(5), sums), keep(4), keep(5), keep_sums(2);
     scalar_product<T>(c, a, b, sums), keep_sums(1);
     max_abs<T>(c, r(0), sums), keep_sums(1);
-    for (const std::int64_t count : {1, 3, 4, columns}) {
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{3}, std::int64_t{4}, columns}) {
       Placed<T> products(context_, std::vector<T>(static_cast<std::size_t>(count), T(9)));
       block_dot<T>(c, {V.data, V.size, V.stride, count, V.space}, r(0), products.data());
       found_.push_back(products.fetch());
@@ -115,18 +115,21 @@ void compare(const ContextPtr& context, std::int64_t n) {
     ASSERT_EQ(found[k].size(), expected[k].size()) << k;
     double largest = 1;
     for (const T number : expected[k]) largest = std::max(largest, std::fabs(static_cast<double>(number)));
-    const double bound = 64 * std::sqrt(static_cast<double>(n) + 1) * std::numeric_limits<T>::epsilon() * largest;
+    const double bound =
+        64 * std::sqrt(static_cast<double>(n) + 1) * std::numeric_limits<T>::epsilon() * largest;
     for (std::size_t i = 0; i < found[k].size(); ++i)
       ASSERT_NEAR(found[k][i], expected[k][i], bound) << "result " << k << ", entry " << i << " of n " << n;
   }
 }
 
 TEST_P(Blas1InSpaces, AsNativeOnTheHost) {
-  for (const std::int64_t n : {0, 1, 31, 1000, 100003}) compare<double>(context_, n), compare<float>(context_, n);
+  for (const std::int64_t n : {0, 1, 31, 1000, 100003})
+    compare<double>(context_, n), compare<float>(context_, n);
 }
 
 TEST_P(Blas1InSpaces, NanAndInfinityStay) {
-  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
   for (const std::int64_t n : {1, 17, 70000})
     for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1})
       for (const double bad : {-infinity, nan}) {
@@ -135,7 +138,8 @@ TEST_P(Blas1InSpaces, NanAndInfinityStay) {
         Placed<double> px(context_, x), result(context_, {0.0});
         max_abs<double>(*context_, px.read(), result.data());
         const double largest = result.fetch()[0];
-        EXPECT_TRUE(std::isnan(bad) ? std::isnan(largest) : std::isinf(largest)) << n << " " << at << " " << bad;
+        EXPECT_TRUE(std::isnan(bad) ? std::isnan(largest) : std::isinf(largest))
+            << n << " " << at << " " << bad;
         reciprocal<double>(*context_, px.view(), result.data());
         EXPECT_EQ(result.fetch()[0], 1);
         EXPECT_EQ(px.fetch()[at], 1);

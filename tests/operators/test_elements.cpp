@@ -429,7 +429,8 @@ TEST_P(Elements, BadInputIsNamed) {
 }
 
 TEST_P(Elements, ArraysInDeviceMemoryAreTakenThere) {
-  if (GetParam().space == Space::host) GTEST_SKIP() << "no device in this case: the operator is one of the host";
+  if (GetParam().space == Space::host)
+    GTEST_SKIP() << "no device in this case: the operator is one of the host";
   for (const char* name : {"cubes_2", "mixed"}) {
     const ElementMesh& mesh = element_mesh(name);
     auto numbers = element_numbers<double>(mesh, GetParam().symmetric);

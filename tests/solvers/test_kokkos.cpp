@@ -29,7 +29,8 @@ class KokkosSolves : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (!test_context(GetParam().space)) GTEST_SKIP() << no_device;
-    if (const auto why = unavailable(VectorKernels::kokkos, GetParam().space); !why.empty()) GTEST_SKIP() << why;
+    if (const auto why = unavailable(VectorKernels::kokkos, GetParam().space); !why.empty())
+      GTEST_SKIP() << why;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Methods, KokkosSolves,
