@@ -1,0 +1,134 @@
+// Rules at their borders: what the last column, the 33rd repeated entry or 1024 bytes are.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/csr.hpp"
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "core/io/matrix_market.hpp"
+#include "support/battery.hpp"
+
+namespace protean::test {
+namespace {
+
+TEST(Csr, ValidateRefusesTheColumnPastTheLast) {
+  const std::int32_t row_ptr[] = {0, 1, 2}, last[] = {0, 1}, past[] = {0, 2};
+  const double values[] = {1, 1};
+  EXPECT_NO_THROW(validate(*test_context(), csr_view(2, 2, row_ptr, last, values).pattern));
+  EXPECT_THROW(validate(*test_context(), csr_view(2, 2, row_ptr, past, values).pattern), BadMatrix);
+}
+
+TEST(Csr, PatternsThatDifferInTheirRowsAloneAreNotTheSame) {
+  const std::int32_t one[] = {0, 1, 2}, other[] = {0, 2, 2}, col[] = {0, 1};
+  const double values[] = {1, 1};
+  EXPECT_TRUE(
+      same_pattern(csr_view(2, 2, one, col, values).pattern, csr_view(2, 2, one, col, values).pattern));
+  EXPECT_FALSE(
+      same_pattern(csr_view(2, 2, one, col, values).pattern, csr_view(2, 2, other, col, values).pattern));
+}
+
+// Values whose sum depends on the order: each is far larger than the rounding of the ones before.
+std::vector<double> values_that_show_their_order(int count) {
+  std::vector<double> values;
+  for (int k = 0; k < count; ++k) values.push_back(std::ldexp(1 + k % 3, (k * 37) % 90) * (k % 2 ? -1 : 1));
+  return values;
+}
+
+TEST(Csr, RepeatedEntriesAreAddedInTheirOrderInRowsOfAnyLength) {
+  for (const int count : {2, 3, 8, 31, 200}) {
+    const std::vector<double> values = values_that_show_their_order(count);
+    std::vector<Triplet<double>> triplets;
+    double expected[2] = {0, 0};
+    for (int k = 0; k < count; ++k) {
+      const std::int32_t col = (k * 5) % 7 < 4 ? 1 : 0;
+      triplets.push_back({0, col, values[k]});
+      expected[col] += values[k];
+    }
+    const auto a = csr_from_triplets<double>(test_context(), 1, 2, triplets);
+    for (std::int64_t k = 0; k < a.nonzeros(); ++k)
+      EXPECT_EQ(a.values[k], expected[a.pattern.col[k]]) << count << " entries";
+  }
+}
+
+TEST(MatrixMarket, RepeatedEntriesAreAddedInTheFilesOrderInRowsOfAnyLength) {
+  for (const int count : {2, 3, 8, 31, 33, 200}) {
+    const std::vector<double> values = values_that_show_their_order(count);
+    std::string text = fmt::format("%%MatrixMarket matrix coordinate real general\n1 2 {}\n", count);
+    double expected[2] = {0, 0};
+    for (int k = 0; k < count; ++k) {
+      const int col = (k * 5) % 7 < 4 ? 1 : 0;
+      text += fmt::format("1 {} {}\n", col + 1, values[k]);
+      expected[col] += values[k];
+    }
+    const auto a = read_matrix_market_text(test_context(), "text", text);
+    for (std::int64_t k = 0; k < a.nonzeros(); ++k)
+      EXPECT_EQ(a.values[k], expected[a.pattern.col[k]]) << count << " entries";
+  }
+}
+
+TEST(Buffer, SizesAtTheEndOfTheAddressSpaceAreRefused) {
+  const ContextPtr context = test_context();
+  const std::size_t before = allocated_bytes();
+  for (const std::size_t less : {0, 1, 63, 4096, 1 << 21})
+    EXPECT_THROW((void)detail::allocate(*context, std::numeric_limits<std::size_t>::max() - less),
+                 OutOfMemory)
+        << less;
+  EXPECT_EQ(allocated_bytes(), before);
+}
+
+TEST(Buffer, ThePeakIsTheMostThatWasHeldAtOnce) {
+  const std::size_t before = allocated_bytes();
+  std::size_t peak = 0;
+  {
+    const std::int64_t more = static_cast<std::int64_t>(peak_allocated_bytes() - before) + 1000;
+    const Buffer<char> buffer(test_context(), more);
+    EXPECT_EQ(allocated_bytes(), before + static_cast<std::size_t>(more));
+    peak = peak_allocated_bytes();
+    EXPECT_EQ(peak, before + static_cast<std::size_t>(more));
+  }
+  EXPECT_EQ(allocated_bytes(), before);
+  EXPECT_EQ(peak_allocated_bytes(), peak);
+}
+
+// The first node takes part in n^(-1/power) of the ends of edges, power = 1 / (1 - 1 / (exponent - 1)).
+TEST(Generate, HubsOfAGraphAreAsLargeAsTheirPowerLawSays) {
+  for (const double exponent : {2.5, 3.5}) {
+    const double n = 5000, degree = 8, power = 1 / (1 - 1 / (exponent - 1));
+    const auto a =
+        generate(test_context(), "graph-laplacian", {{"n", n}, {"degree", degree}, {"exponent", exponent}});
+    std::int64_t longest = 0;
+    for (std::int64_t r = 0; r < a.rows(); ++r) longest = std::max(longest, a.pattern.row_length(r));
+    const double ends = n * degree * std::pow(n, -1 / power);
+    EXPECT_LT(static_cast<double>(longest), 1.1 * ends) << exponent;
+    EXPECT_GT(static_cast<double>(longest), 0.4 * ends) << exponent << ": repeated edges count once";
+  }
+}
+
+TEST(Error, BytesAreWrittenInTheLargestUnitThatFits) {
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(1024), "1.0 KiB");
+  EXPECT_EQ(human_bytes(std::size_t{1} << 20), "1.0 MiB");
+  EXPECT_EQ(human_bytes((std::size_t{1} << 30) * 3 / 2), "1.5 GiB");
+}
+
+TEST(Error, OnlyNamesThatAreNearAreSuggested) {
+  const std::vector<std::string_view> names{"bicgstab", "gmres"};
+  EXPECT_EQ(nearest_name("bicgstap", names), "bicgstab");
+  EXPECT_EQ(nearest_name("gmre", names), "gmres");
+  EXPECT_EQ(nearest_name("multigrid", names), "");
+  EXPECT_EQ(did_you_mean("multigrid", names), "");
+}
+
+TEST(Context, NumbersOfThreadsBelowZeroAreRefused) {
+  EXPECT_THROW((void)Context::host(-1), BadArgument);
+  EXPECT_EQ(Context::host(3)->threads(), 3);
+  EXPECT_GE(Context::host(0)->threads(), 1);
+}
+
+}  // namespace
+}  // namespace protean::test

@@ -1,0 +1,93 @@
+// Small rules of solvers and preconditioners, each by a solve that needs it.
+#include <gtest/gtest.h>
+
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "preconditioners/callback_preconditioner.hpp"
+#include "solvers/iteration_pace.hpp"
+#include "solvers/systems.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+// Squares of these numbers are denormal: they have few digits or none.
+TEST(Norm, IsExactWhereSquaresUnderflow) {
+  const DenseOperator<double> A(poisson_1d(20));
+  const std::vector<double> unit = right_hand_side<double>(20);
+  long double expected = 0;
+  for (const double v : unit) expected += static_cast<long double>(v) * v;
+  expected = std::sqrt(expected);
+  for (const int exponent : {-530, -520, -515, -510, 515}) {
+    std::vector<double> b = unit, x(20, 0.0);
+    for (double& v : b) v = std::ldexp(v, exponent);
+    const auto report = make_solver<double>("gmres", {.stopping = {.max_iterations = 0}})
+                            ->solve(A, view(std::as_const(b)), view(x));
+    EXPECT_NEAR(std::ldexp(report.rhs_norm, -exponent), static_cast<double>(expected), 1e-13) << exponent;
+  }
+}
+
+TEST(Solver, ServesOneContextAfterTheOther) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 12}});
+  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    const auto solver = make_solver<double>(method);
+    std::int64_t iterations = 0;
+    for (int round = 0; round < 2; ++round)
+      for (const bool on_device : {false, true}) {
+        const ContextPtr context = on_device ? fake_device_context() : test_context();
+        const auto A =
+            make_matrix(on_device ? fake_format("csr") : find_format("csr"), placed(context, csr), context);
+        const Placed<double> b(context, std::vector<double>(144, 1.0));
+        Placed<double> x(context, std::vector<double>(144, 0.0));
+        const auto report = solver->solve(*A, b.read(), x.view());
+        EXPECT_TRUE(report.converged()) << method;
+        if (iterations == 0) iterations = report.iterations;
+        EXPECT_EQ(report.iterations, iterations) << method;
+      }
+  }
+}
+
+TEST(Preconditioner, IsToldWhetherThePatternIsAnotherOne) {
+  DenseOperator<double> A(poisson_1d(4)), other(poisson_1d(4));
+  std::vector<bool> changes;
+  CallbackPreconditioner<double> M(
+      A.context(), A.shape(), [](const double* r, double* z, CUstream_st*) { std::copy(r, r + 4, z); },
+      [&](const LinearOperator<double>&, bool pattern_changed) { changes.push_back(pattern_changed); });
+  M.ensure(A);
+  ++A.revision_.values;
+  M.ensure(A);
+  ++A.revision_.pattern;
+  M.ensure(A), M.ensure(A);
+  M.ensure(other);
+  EXPECT_EQ(changes, (std::vector<bool>{true, false, true, true}));
+}
+
+// The recurrence falls to 1e-8 because of one wrong product; the solve then begins anew from the true residual. Its
+// window of stagnation must begin anew with it.
+TEST(Solver, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
+  for (const char* method : {"cg", "bicgstab"}) {
+    DenseOperator<double> A(convection_2d(9, 0));
+    A.after = [](std::int64_t product, VectorView<double> y) {
+      if (product == 8)
+        for (std::int64_t i = 0; i < y.size; ++i) y[i] *= 1 + 1e-2 * static_cast<double>(i % 3);
+    };
+    const auto b = right_hand_side<double>(81);
+    std::vector<double> x(81, 0.0);
+    const auto report =
+        make_solver<double>(method, {.stopping = {.stagnation_window = 14}})->solve(A, view(b), view(x));
+    EXPECT_EQ(report.reason, StopReason::relative_tolerance)
+        << method << ": " << to_string(report.reason) << " " << report.detail;
+    EXPECT_GE(report.restarts, 1) << method;
+  }
+}
+
+TEST(IterationPace, OfALongSolveIsThatOfItsLastIterations) {
+  IterationPace pace(false);
+  for (int i = 0; i < 1000; ++i) pace.add(0.002);
+  for (int i = 0; i < 1000; ++i) pace.add(0.001);
+  EXPECT_DOUBLE_EQ(pace.seconds(), 0.001);
+}
+
+}  // namespace
+}  // namespace protean::test
