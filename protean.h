@@ -112,7 +112,11 @@ double protean_solver_true_residual(const protean_solver* solver);       /* of t
 double protean_solver_recurrence_residual(const protean_solver* solver); /* what the method believed */
 double protean_solver_seconds(const protean_solver* solver);
 int protean_solver_converged(const protean_solver* solver);
-const char* protean_solver_reason(const protean_solver* solver); /* "relative-tolerance", "breakdown", ... */
+/* Why the solve ended. Converged: "relative-tolerance", "absolute-tolerance", "zero-right-hand-side". Not:
+ * "max-iterations", "time-limit", "breakdown", "indefinite-operator", "indefinite-preconditioner",
+ * "negative-definite" (cg: solve -A x = -b instead), "underflow" (multiply A and b by one large factor),
+ * "not-finite", "stagnation", "divergence", "interrupted". */
+const char* protean_solver_reason(const protean_solver* solver);
 const char* protean_solver_advice(const protean_solver* solver); /* what to try; "" when converged */
 
 #ifdef __cplusplus

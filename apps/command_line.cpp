@@ -91,6 +91,7 @@ Action add_formats(CLI::App& command) {
 Action add_convert(CLI::App& command) {
   struct Arguments {
     std::string from, to;
+    double scale = 1;
     int threads = 0;
     bool quiet = false;
   };
@@ -101,11 +102,13 @@ Action add_convert(CLI::App& command) {
   command.add_option("to", arguments->to, "New file; its ending says what to write")
       ->required()
       ->type_name("B");
+  command.add_option("--scale", arguments->scale, "Multiply the values, by -1 for example")
+      ->type_name("FACTOR");
   add_threads(command, arguments->threads, "Threads");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer("Example:\n  protean convert A.mtx.xz A.pbin   .pbin is mapped, not parsed");
   return [arguments] {
-    convert(arguments->from, arguments->to, arguments->threads, arguments->quiet);
+    convert(arguments->from, arguments->to, arguments->scale, arguments->threads, arguments->quiet);
     return done;
   };
 }

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
 #include "apps/files.hpp"
 #include "apps/progress.hpp"
+#include "apps/system.hpp"
 #include "core/error.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
@@ -34,7 +36,10 @@ void write_matrix(const Context& context, const std::string& path, const CsrMatr
     write_matrix_market(context, path, matrix, comment);
 }
 
-void convert(const std::string& from, const std::string& to, int threads, bool quiet) {
+void convert(const std::string& from, const std::string& to, double scale, int threads, bool quiet) {
+  const Place scale_place{std::make_shared<const std::string>("--scale"), 0, 0};
+  if (!(std::isfinite(scale) && scale != 0))
+    fail(scale_place, fmt::format("{:g} is no factor; give a finite number other than 0", scale));
   require_matrix_name(to);
   CommandFiles files;
   files.reads("the matrix", from);
@@ -46,7 +51,7 @@ void convert(const std::string& from, const std::string& to, int threads, bool q
   const auto begin = std::chrono::steady_clock::now();
   const ContextPtr context = Context::host(threads);
   progress.stage("reading " + from);
-  const CsrMatrix<double> matrix = read_matrix(context, from);
+  const CsrMatrix<double> matrix = scaled(context, read_matrix(context, from), scale, scale_place);
   const auto middle = std::chrono::steady_clock::now();
   progress.stage("writing " + to);
   write_matrix(*context, to, matrix);

@@ -7,8 +7,9 @@
 namespace protean::apps {
 
 // Reads a matrix (.mtx, .mtx.gz, .mtx.xz, .pbin, told by its first bytes) and writes it in the form the name
-// `to` ends in. Throws BadArgument for another ending or when both are the same file.
-void convert(const std::string& from, const std::string& to, int threads, bool quiet);
+// `to` ends in, values times `scale`. Throws BadArgument for another ending, for a scale of 0, or when both
+// are the same file.
+void convert(const std::string& from, const std::string& to, double scale, int threads, bool quiet);
 
 // Throws BadArgument for an ending that names no matrix format.
 void require_matrix_name(const std::string& path);

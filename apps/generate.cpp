@@ -64,11 +64,12 @@ std::string features(const GeneratorParams& params, const StreamedFeatures& reac
   return text;
 }
 
-// A writer that is also looked at.
+// A writer whose rows are also observed. `scale` multiplies the values.
 class Watched final : public RowReceiver {
  public:
-  Watched(RowReceiver& writer, StreamedFeatures* features, Progress& progress, std::string stage)
-      : writer_(writer), features_(features), progress_(progress), stage_(std::move(stage)) {}
+  Watched(RowReceiver& writer, double scale, StreamedFeatures* features, Progress& progress,
+          std::string stage)
+      : writer_(writer), scale_(scale), features_(features), progress_(progress), stage_(std::move(stage)) {}
   void begin(std::int64_t all_rows, std::int64_t all_cols, std::int64_t entries) override {
     rows = all_rows, cols = all_cols, nonzeros = entries;
     writer_.begin(rows, cols, nonzeros);
@@ -76,7 +77,15 @@ class Watched final : public RowReceiver {
   }
   void take(const RowStretch& stretch) override {
     Clock clock;
-    writer_.take(stretch);
+    if (scale_ == 1) {
+      writer_.take(stretch);
+    } else {
+      values_.assign(stretch.values, stretch.values + stretch.entries());
+      for (double& value : values_) value *= scale_;
+      RowStretch scaled = stretch;
+      scaled.values = values_.data();
+      writer_.take(scaled);
+    }
     writing += clock.total();
     if (features_) features_->take(stretch);
     progress_.stage(fmt::format("{}: {:.0f} %", stage_,
@@ -88,6 +97,8 @@ class Watched final : public RowReceiver {
 
  private:
   RowReceiver& writer_;
+  double scale_;
+  std::vector<double> values_;  // of one stretch, scaled
   StreamedFeatures* features_;
   Progress& progress_;
   std::string stage_;
@@ -121,7 +132,9 @@ int generate_file(const GenerateArguments& arguments) {
   files.require_outputs();
   Progress progress(!arguments.quiet);
   const ContextPtr host = Context::host(arguments.threads);
-  const std::string comment = "generated: " + problem_json(problem)["matrix"]["generate"].dump();
+  const double scale = problem.matrix.scale;
+  const std::string comment = "generated: " + problem_json(problem)["matrix"]["generate"].dump() +
+                              (scale == 1 ? std::string() : fmt::format(", times {}", scale));
   Clock clock;
   if (problem.matrix.fem) {
     progress.stage("making the matrix");
@@ -136,7 +149,7 @@ int generate_file(const GenerateArguments& arguments) {
   const bool artificial = problem.matrix.kind == "artificial";
   StreamedFeatures reached(host);
   const auto run = [&](auto&& writer) {
-    Watched watched(writer, artificial && !arguments.quiet ? &reached : nullptr, progress,
+    Watched watched(writer, scale, artificial && !arguments.quiet ? &reached : nullptr, progress,
                     "making and writing " + arguments.output);
     generate_rows(host, problem.matrix.kind, problem.matrix.params, watched);
     Clock committing;

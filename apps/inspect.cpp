@@ -93,6 +93,29 @@ std::string braille(const Picture& picture) {
   return text;
 }
 
+// Of a_ii, i < min(rows, cols); zero: also those without an entry.
+struct DiagonalSigns {
+  std::int64_t positive = 0, negative = 0, zero = 0;
+  std::int64_t all() const { return positive + negative + zero; }
+};
+
+DiagonalSigns diagonal_signs(const Context& context, const CsrMatrix<double>& csr) {
+  std::vector<double> diagonal(static_cast<std::size_t>(std::min(csr.rows(), csr.cols())));
+  extract_diagonal(context, csr, diagonal.data());
+  DiagonalSigns signs;
+  for (const double a : diagonal) ++(a > 0 ? signs.positive : a < 0 ? signs.negative : signs.zero);
+  return signs;
+}
+
+// "all positive"; the advice is for cg.
+std::string sign_text(const DiagonalSigns& signs) {
+  if (signs.all() == 0) return "no entries";
+  if (signs.positive == signs.all()) return "all positive";
+  if (signs.negative == signs.all()) return "all negative (for cg: matrix.scale: -1)";
+  return fmt::format("{} positive, {} negative, {} zero or missing", grouped(signs.positive),
+                     grouped(signs.negative), grouped(signs.zero));
+}
+
 struct Row {
   const FormatEntry* entry = nullptr;
   Admission admission;
@@ -102,6 +125,7 @@ struct Inspection {
   std::string name;
   Statistics statistics;
   double asymmetry = 0;
+  DiagonalSigns signs;
   std::int64_t reordered_bandwidth = -1;
   std::vector<std::int64_t> lengths;
   Picture picture;
@@ -142,6 +166,7 @@ Inspection look(const ContextPtr& host, const CsrMatrix<double>& csr) {
       (void)reverse_cuthill_mckee(csr.pattern, result.statistics.structurally_symmetric,
                                   &result.reordered_bandwidth);
     if (part == parts - 1) {
+      result.signs = diagonal_signs(*alone, csr);
       result.asymmetry = square ? asymmetry(*alone, csr) : 0;
       result.lengths = length_histogram(csr.pattern);
       result.picture = picture_of(csr.pattern, 96, 128);
@@ -182,6 +207,8 @@ Json to_json(const Inspection& i) {
       {"structurally_symmetric", s.structurally_symmetric},
       {"asymmetry", number(i.asymmetry)},
       {"full_diagonal", s.full_diagonal},
+      {"diagonal_signs",
+       {{"positive", i.signs.positive}, {"negative", i.signs.negative}, {"zero", i.signs.zero}}},
       {"diagonals", s.diagonals},
       {"lower_bandwidth", s.lower_bandwidth},
       {"upper_bandwidth", s.upper_bandwidth},
@@ -223,8 +250,8 @@ std::string to_text(const Inspection& i, bool picture) {
       fmt::format("{:.4g}   0 to 1: entries with one near by in the next row", f.cross_row_similarity));
   row("neighbours", fmt::format("{:.4g}   0 to 2: entries beside one in the same row", f.neighbours));
   row("symmetry", symmetry(i));
-  row("diagonal", fmt::format("{}; {} diagonals with entries", s.full_diagonal ? "full" : "has holes",
-                              grouped(s.diagonals)));
+  row("diagonal", fmt::format("{}, {}; {} diagonals with entries", s.full_diagonal ? "full" : "has holes",
+                              sign_text(i.signs), grouped(s.diagonals)));
   row("bandwidth", i.reordered_bandwidth < 0
                        ? grouped(bandwidth(s))
                        : fmt::format("{}; {} after reverse Cuthill-McKee", grouped(bandwidth(s)),

@@ -79,6 +79,7 @@ Json problem_json(const Problem& p) {
     }
     if (p.matrix.fem) matrix["generate"].update(fem_json(p.matrix));
   }
+  if (p.matrix.scale != 1) matrix["scale"] = p.matrix.scale;
   const StoppingRule& rule = p.solver.options.stopping;
   Json json;
   if (!p.title.empty()) json["title"] = p.title;

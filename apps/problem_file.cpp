@@ -78,8 +78,12 @@ class ProblemReader {
 
   void read_matrix(const Node& node) {
     MatrixSpec& matrix = problem_.matrix;
-    const Section section(node, "matrix", {"file", "generate", "duplicates"});
+    const Section section(node, "matrix", {"file", "generate", "duplicates", "scale"});
     matrix.place = node.place;
+    matrix.scale = section.number("scale", 1, -1e300, 1e300);
+    matrix.scale_place = section.has("scale") ? section.find("scale")->place : node.place;
+    if (matrix.scale == 0)
+      fail(matrix.scale_place, "matrix.scale is 0; it must be another number, for example -1");
     if (exactly_one(section, "matrix", {"file", "generate"}) == "file") {
       matrix.file = read_path(section, "file");
       matrix.duplicates = section.word("duplicates", "sum", {"sum", "refuse"}) == "sum" ? Duplicates::sum

@@ -34,6 +34,8 @@ struct MatrixSpec {
   std::optional<fem::Spec> fem;  // kinds fem-hex and fem-tet, which have no params
   FilePath mesh;                 // of fem-tet
   Duplicates duplicates = Duplicates::sum;
+  double scale = 1;  // the system solved is (scale A) x = scale b
+  Place scale_place;
   Place place;
 };
 

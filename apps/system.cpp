@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
 #include <string>
 
@@ -45,6 +46,13 @@ std::string_view rhs_key(const Problem& problem) {
   return problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file";
 }
 
+// The right-hand side of the scaled system, or the solution from which it is made.
+Vector<double> make_rhs(const ContextPtr& host, const Problem& problem, std::int64_t rows) {
+  Vector<double> b = make_vector(host, problem.rhs.vector, rows, rhs_key(problem));
+  if (problem.matrix.scale != 1 && !problem.rhs.from_solution) scale<double>(*host, problem.matrix.scale, b);
+  return b;
+}
+
 std::string matrix_name(const MatrixSpec& spec) {
   return spec.file ? fmt::format("the matrix '{}'", spec.file.path) : "the matrix";
 }
@@ -52,13 +60,14 @@ std::string matrix_name(const MatrixSpec& spec) {
 // The solve is on element matrices.
 LinearSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
   LinearSystem system;
-  const fem::System source = fem::make_system(*host, *problem.matrix.fem);
+  fem::System source = fem::make_system(*host, *problem.matrix.fem);
+  for (double& value : source.matrices) value *= problem.matrix.scale;
   system.elements = source.on(context, problem.op.variant);
   const std::int64_t rows = system.elements->rows();
   if (rows == 0)
     fail(problem.matrix.place, "all nodes of the mesh are on its boundary; there is nothing to solve");
   system.x0 = make_vector(host, problem.initial_guess, rows, "initial_guess.file");
-  system.b = make_vector(host, problem.rhs.vector, rows, rhs_key(problem));
+  system.b = make_rhs(host, problem, rows);
   if (problem.rhs.from_solution) {
     system.exact = std::move(system.b);
     system.b = Vector<double>(host, rows);
@@ -88,6 +97,29 @@ Vector<double> moved(const ContextPtr& target, const Context& device, Vector<dou
   return copied;
 }
 
+CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix, double factor,
+                         const Place& place) {
+  if (factor == 1) return matrix;
+  const auto values = std::make_shared<Buffer<double>>(host, matrix.nonzeros());
+  std::atomic<bool> infinite{false};
+  parallel(*host, [&](int part, int parts) {
+    const Range range = even_range(matrix.nonzeros(), part, parts);
+    bool finite = true;
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      (*values)[i] = factor * matrix.values[i];
+      finite = finite && std::isfinite((*values)[i]);
+    }
+    if (!finite) infinite = true;
+  });
+  if (infinite)
+    fail(place,
+         fmt::format("with a scale of {:g} an entry of the matrix becomes infinite; take a smaller one",
+                     factor));
+  CsrMatrix<double> result = matrix;
+  result.values = values->data(), result.values_owner = values;
+  return result;
+}
+
 CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& spec) {
   CsrMatrix<double> csr;
   if (spec.fem && !spec.fem->assembled)
@@ -105,7 +137,7 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   if (csr.rows() == 0 || csr.cols() == 0)
     fail(spec.place, fmt::format("{} is empty ({} x {}); there is nothing to solve", matrix_name(spec),
                                  csr.rows(), csr.cols()));
-  return csr;
+  return scaled(context, csr, spec.scale, spec.scale_place);
 }
 
 LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
@@ -119,7 +151,7 @@ LinearSystem make_system(const ContextPtr& host, const Problem& problem, const C
          fmt::format("{} has {} rows and {} columns; a system A x = b needs a square one",
                      matrix_name(problem.matrix), csr.rows(), csr.cols()));
   system.x0 = make_vector(host, problem.initial_guess, csr.rows(), "initial_guess.file");
-  system.b = make_vector(host, problem.rhs.vector, csr.rows(), rhs_key(problem));
+  system.b = make_rhs(host, problem, csr.rows());
   if (problem.rhs.from_solution) {
     system.exact = std::move(system.b);
     system.b = Vector<double>(host, csr.rows());

@@ -15,7 +15,12 @@ namespace protean::apps {
 // Throws NotAvailable with what to do, where there is no device.
 ContextPtr device_context(const DeviceOptions& options);
 
-// The matrix in host memory. Throws BadFile, OutOfMemory; refuses empty matrices.
+// The matrix with its values times `factor`; throws BadFile at `place` where one becomes infinite. The
+// pattern is shared. Also used for the matrix alone, as in `convert --scale`.
+CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix, double factor,
+                         const Place& place);
+
+// The matrix in host memory, times spec.scale. Throws BadFile, OutOfMemory; refuses empty matrices.
 CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spec);
 
 struct LinearSystem {
@@ -26,9 +31,10 @@ struct LinearSystem {
   Vector<double> exact;  // empty unless the right-hand side was made from a solution
 };
 
-// Everything in host memory, but for element matrices, which are made in `context`. b is made with format csr
-// whatever the problem's format, so that every format gets the same b, bit for bit (of element matrices by
-// themselves). Refuses a matrix that is not square.
+// The scaled system (matrix.scale): matrix and right-hand side are multiplied, so x is that of the system as
+// it was given. Everything in host memory, but for element matrices, which are made in `context`. b is made
+// with format csr whatever the problem's format, so that every format gets the same b, bit for bit (of
+// element matrices by themselves). Refuses a matrix that is not square.
 LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr);
 
 // The vector in the memory of `target`; the copy is made by `device`.

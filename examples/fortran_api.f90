@@ -38,6 +38,12 @@ program fortran_api
   call check(protean_solve(solver, matrix, b, x))
   if (abs(x(n / 2) - 1) > 1d-6) error stop 'wrong solution with new values'
 
+  values = -values
+  call check(protean_matrix_update_values(matrix, values))
+  if (protean_solve(solver, matrix, b, x) /= PROTEAN_NOT_CONVERGED) error stop 'cg solved a negative definite system'
+  if (protean_solver_reason(solver) /= 'negative-definite') error stop 'another reason than negative-definite'
+  print '(a)', protean_last_error()
+
   if (protean_matrix_set_format(matrix, 'crs'//c_null_char, c_null_ptr, c_null_ptr) /= PROTEAN_BAD_ARGUMENT) &
     error stop 'an unknown format was taken'
   print '(a)', protean_last_error()

@@ -15,6 +15,11 @@ module protean
       import :: c_ptr
       type(c_ptr) :: text
     end function
+    function protean_solver_reason_c(solver) bind(c, name='protean_solver_reason') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
+    end function
     function protean_context_host(threads, context) bind(c) result(status)
       import :: c_int, c_ptr
       integer(c_int), value :: threads
@@ -111,12 +116,26 @@ module protean
 
 contains
 
-  ! What the last failed call of this thread had to say.
+  ! The message of the last failed call of this thread.
   function protean_last_error() result(text)
+    character(len=:), allocatable :: text
+    text = text_of(protean_last_error_c())
+  end function
+
+  ! Why the last solve ended: 'relative-tolerance', 'negative-definite', ...; protean.h lists all reasons.
+  function protean_solver_reason(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_reason_c(solver))
+  end function
+
+  ! A C string as a Fortran string.
+  function text_of(from_c) result(text)
+    type(c_ptr), intent(in) :: from_c
     character(len=:), allocatable :: text
     character(kind=c_char), pointer :: from(:)
     integer :: length
-    call c_f_pointer(protean_last_error_c(), from, [100000])
+    call c_f_pointer(from_c, from, [100000])
     length = 0
     do while (from(length + 1) /= c_null_char)
       length = length + 1

@@ -2,7 +2,7 @@
 // Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, algorithm 7.7 applied to A M^-1. Any
 // nonsingular A. An iteration has two products. r and s of the algorithm share one vector.
 //
-// Memory traffic of one iteration in vectors of n, read + written, beside the products' matrix:
+// Memory traffic of one iteration in vectors of n, read + written; the matrix of both products comes on top:
 //
 //   operation                              no M      diagonal M   general M
 //   v := A p'; r0 . v                      3 + 1     3 + 1        3 + 1
@@ -27,6 +27,7 @@ class BiCgStab final : public Method<T> {
       for (Vector<T>* v : {&mp_, &ms_}) *v = Vector<T>(layout.context, layout.n);
   }
   VectorView<T> scratch() noexcept override { return t_; }
+  std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }
 
   void begin(const System<T>& s, VectorView<const T> r) override {
     // r0 := p := r := b - A x;  r . r and rho = r0 . r
@@ -69,7 +70,7 @@ class BiCgStab final : public Method<T> {
   std::int64_t phase() const noexcept override { return 0; }
   void set_phase(std::int64_t) noexcept override { guard_step(); }
 
-  // An operator that is not ours may store its dot product in any way.
+  // A general preconditioner is the caller's operator, which may do anything.
   bool scalars_in_coefficients(const System<T>& s) const noexcept override {
     return !s.general_preconditioner();
   }
@@ -83,8 +84,8 @@ class BiCgStab final : public Method<T> {
   T* at(Place place) noexcept { return scalars_.data() + place; }
   VectorView<T> scalar(Place place) noexcept { return {at(place), 1, scalars_.space()}; }
 
-  // The divisors of this step and the next. omega and rho count as zero when vectors are orthogonal to
-  // rounding.
+  // The divisors of this step and the next. omega and rho count as zero when the two vectors of the dot
+  // product are orthogonal up to rounding.
   void guard_step() noexcept {
     constexpr T eps = std::numeric_limits<T>::epsilon();
     constexpr StopReason bad = StopReason::breakdown;

@@ -1,7 +1,7 @@
 // Preconditioned conjugate gradients: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003,
 // algorithm 9.1 (algorithm 6.18 without preconditioner). A and M symmetric positive definite.
 //
-// Memory traffic of one iteration in vectors of n, read + written, beside the product's matrix:
+// Memory traffic of one iteration in vectors of n, read + written; the matrix of the product comes on top:
 //
 //   operation                        no M      diagonal M   general M
 //   q := A p with p . q              1 + 1     1 + 1        1 + 1
@@ -25,9 +25,10 @@ class Cg final : public Method<T>, public HasCgState<T> {
       z_ = Vector<T>(layout.context, layout.n);
   }
   VectorView<T> scratch() noexcept override { return q_; }
+  std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }
 
   void begin(const System<T>& s, VectorView<const T> r) override {
-    turn_ = 0;
+    parity_ = 0;
     // r := b - A x
     copy<T>(s.context(), r, r_);
     // p := z = M^-1 r
@@ -41,7 +42,7 @@ class Cg final : public Method<T>, public HasCgState<T> {
   void step(const System<T>& s) override {
     T* const pq = scalars_.data();
     const T* const rz = &now()[1];
-    turn_ = 1 - turn_;
+    parity_ = 1 - parity_;
     T* const rz_next = &now()[1];
     // q := A p, p . q
     apply_dot<T>(s.A, p_, q_, pq);
@@ -57,13 +58,13 @@ class Cg final : public Method<T>, public HasCgState<T> {
   }
 
   std::int64_t period() const noexcept override { return 2; }
-  std::int64_t phase() const noexcept override { return turn_; }
+  std::int64_t phase() const noexcept override { return parity_; }
   void set_phase(std::int64_t phase) noexcept override {
-    turn_ = static_cast<int>(phase % 2);
+    parity_ = static_cast<int>(phase % 2);
     guard_step();
   }
 
-  // An operator that is not ours may store its dot product in any way.
+  // A general preconditioner is the caller's operator, which may compute r . z in any way.
   bool scalars_in_coefficients(const System<T>& s) const noexcept override {
     return !s.general_preconditioner();
   }
@@ -71,12 +72,13 @@ class Cg final : public Method<T>, public HasCgState<T> {
   CgState<T> cg_state() noexcept override { return {r_.view(), p_.view(), scalars_.data()}; }
 
   Signals<T> signals() const noexcept override {
-    return {.residual_squared = scalars_.data() + 1 + 2 * turn_, .guards = {guards_, guard_count_}};
+    return {.residual_squared = scalars_.data() + 1 + 2 * parity_, .guards = {guards_, guard_count_}};
   }
 
  private:
-  // {r . r, r . z}: two places in turn, since alpha and beta need r . z of the step before.
-  T* now() noexcept { return scalars_.data() + 1 + 2 * turn_; }
+  // {r . r, r . z} of the present step. The pairs of even and odd steps lie in two places, since alpha and
+  // beta need r . z of the step before.
+  T* now() noexcept { return scalars_.data() + 1 + 2 * parity_; }
 
   void guard_step() noexcept {
     guards_[0] = {scalars_.data(), Test::positive, StopReason::indefinite_operator, "p . A p"};
@@ -85,7 +87,7 @@ class Cg final : public Method<T>, public HasCgState<T> {
   }
 
   Vector<T> r_, p_, q_, z_, scalars_;
-  int turn_ = 0;
+  int parity_ = 0;
   Guard<T> guards_[2];
   std::size_t guard_count_ = 0;
 };

@@ -1,13 +1,14 @@
 // GMRES(m) with right preconditioning: Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856; Saad,
 // Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, algorithms 6.11 (restarts) and 9.5 (right
-// preconditioning) with the Givens rotations of section 6.5.3. The residual minimised is that of A x = b
-// itself.
+// preconditioning) with the Givens rotations of section 6.5.3. It minimises the residual of A x = b itself,
+// not of a preconditioned system.
 //
 // Orthogonalisation: cgs2, classical Gram-Schmidt done twice, two passes over the basis each (Giraud, Langou,
 // Rozloznik, van den Eshof, Numer. Math. 101 (2005) 87: orthogonal to rounding); mgs, modified Gram-Schmidt,
 // algorithm 6.2, 2 (j + 1) passes over w.
 //
-// Memory traffic of step j = 0 .. m-1 in vectors of n, read + written, beside the product's matrix:
+// Memory traffic of step j = 0 .. m-1 in vectors of n, read + written; the matrix of the product comes on
+// top:
 //
 //   operation                    cgs2                       mgs
 //   z := M^-1 v_j (if M)         2 + 1 (diagonal)           the same
@@ -43,6 +44,10 @@ class Gmres final : public Method<T> {
     scalars_.data = numbers_.data();
   }
   VectorView<T> scratch() noexcept override { return u_; }
+  std::array<VectorView<T>, 2> spare() noexcept override {
+    const VectorBlock<T> V{basis_.data(), u_.size(), stride_, 2, basis_.space()};
+    return {V.column(0), V.column(1)};
+  }
 
   void begin(const System<T>& s, VectorView<const T> r) override {
     const VectorView<T> v = basis(s).column(0);
@@ -110,12 +115,9 @@ class Gmres final : public Method<T> {
     // No new direction, h_j+1,j <= 16 eps ||A M^-1 v_j||: the Krylov space holds the solution (happy
     // breakdown), or A is singular. Both sides are squared, since squares are what is stored.
     constexpr T rounding = 16 * std::numeric_limits<T>::epsilon();
-    guard_ = {scalars_.w_squared(),
-              Test::nonzero,
-              StopReason::breakdown,
-              "h(j+1,j)^2",
-              rounding * rounding,
-              scalars_.column_squared(),
+    guard_ = {scalars_.w_squared(),     Test::nonzero,
+              StopReason::breakdown,    "h(j+1,j)^2",
+              rounding * rounding,      scalars_.column_squared(),
               scalars_.column_squared()};
   }
 

@@ -1,5 +1,6 @@
-// The small dense part of GMRES: Hessenberg columns, Givens rotations, the triangular solve. All of it works
-// on scalars in place, so that it can run where the scalars live. Private to solvers/.
+// The small dense part of GMRES: Hessenberg columns, Givens rotations, the triangular solve. It works in
+// place on one array of scalars, so that it can run where that array lies, on the host or on a device.
+// Private to solvers/.
 //
 // Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 6.5.3.
 #pragma once
@@ -11,7 +12,7 @@
 #include "core/context.hpp"
 #include "core/vector.hpp"
 
-// So that nvcc makes the same functions for the device; nothing to other compilers.
+// With it nvcc compiles the functions for host and device. Other compilers see an empty macro.
 #if defined(__CUDACC__)
 #define PROTEAN_HOST_DEVICE __host__ __device__
 #else
@@ -20,7 +21,7 @@
 
 namespace protean::detail {
 
-// Where everything lies in one block of scalars, for a basis of m + 1 vectors.
+// The layout of the array of scalars, for a basis of m + 1 vectors.
 template <class T>
 struct GmresScalars {
   T* data = nullptr;
@@ -47,8 +48,9 @@ struct GmresScalars {
     *residual_squared() = *w_squared();
   }
 
-  // Column j holds h_0j .. h_jj and w_squared h_j+1,j^2: applies the rotations so far, makes the next one,
-  // and turns g.
+  // On entry column j holds h_0j .. h_jj, and w_squared holds h_j+1,j^2. Applies the former rotations to the
+  // column, computes rotation j and applies it to the column and to g. `corrected`: correction() is added to
+  // the column first.
   PROTEAN_HOST_DEVICE void rotate(std::int64_t j, bool corrected) const {
     T* const h = column(j);
     T squares = *w_squared();
@@ -72,7 +74,8 @@ struct GmresScalars {
     *residual_squared() = g()[j + 1] * g()[j + 1];
   }
 
-  // y := R^-1 g of the leading `columns` that are finite; 0 where R has no pivot (a singular matrix).
+  // y := R^-1 g. Only the leading columns that are finite are used; y is 0 for the others and where the pivot
+  // of R counts as zero (a singular matrix).
   PROTEAN_HOST_DEVICE void solve(std::int64_t columns) const {
     std::int64_t k = 0;
     T largest = 0;
@@ -88,7 +91,7 @@ struct GmresScalars {
   }
 };
 
-// The three of them where the context's scalars live, queued behind its work.
+// begin(), rotate() and solve() in the memory space of the context, queued after its other work.
 template <class T>
 void gmres_begin(const Context& context, const GmresScalars<T>& scalars);
 template <class T>

@@ -1,5 +1,5 @@
-// The functions of the host, executed by one thread of the device: they are short, and their data is in device
-// memory.
+// The functions of GmresScalars on a device. One thread runs them: they are short, and their data lie in
+// device memory.
 #include "core/device/kernel_tools.cuh"
 #include "solvers/gmres_scalars_device.hpp"
 

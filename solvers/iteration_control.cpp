@@ -11,6 +11,7 @@ Verdict IterationControl::read(const Signals<T>& signals) const {
   Verdict verdict;
   const double squared = static_cast<double>(*signals.residual_squared);
   verdict.residual = std::sqrt(squared);
+  verdict.value = squared;
   if (!std::isfinite(squared) || squared < 0) {
     verdict.event = StopReason::not_finite;
     verdict.detail = fmt::format("r . r = {}", squared);
@@ -22,6 +23,8 @@ Verdict IterationControl::read(const Signals<T>& signals) const {
     }
   if (verdict.event != StopReason::running) return verdict;
   verdict.reached = verdict.residual <= goal_;
+  // With r = 0 the other scalars are 0 as well, which is no breakdown.
+  if (squared == 0) return verdict;
   for (const Guard<T>& guard : signals.guards) {
     const double value = static_cast<double>(*guard.value);
     const double scale = guard.scale_a ? std::sqrt(static_cast<double>(*guard.scale_a)) *
@@ -30,6 +33,7 @@ Verdict IterationControl::read(const Signals<T>& signals) const {
     const bool good = guard.test == Test::positive ? value > 0 : std::abs(value) > guard.factor * scale;
     if (good) continue;
     verdict.event = guard.reason;
+    verdict.value = value;
     verdict.detail = fmt::format("{} = {:.3g}", guard.meaning, value);
     break;
   }
@@ -38,8 +42,8 @@ Verdict IterationControl::read(const Signals<T>& signals) const {
 
 StopReason IterationControl::limit(const IterationInfo& info, std::string& detail) {
   if (info.residual > too_large_) {
-    detail = fmt::format("residual {:.3g}, {:.3g} times the limit's baseline", info.residual,
-                         info.residual / (too_large_ / rule_.divergence));
+    detail = fmt::format("residual {:.3g}, {:.3g} times the larger of baseline and initial residual",
+                         info.residual, info.residual / (too_large_ / rule_.divergence));
     return StopReason::divergence;
   }
   if (info.residual < smallest_) smallest_ = info.residual, smallest_at_ = info.iteration;

@@ -1,4 +1,5 @@
-// The one place that reads a method's scalars and decides whether to go on. Private to solvers/.
+// Reads the scalars of a method and decides whether the solve goes on. No other code does. Private to
+// solvers/.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -8,12 +9,13 @@
 
 namespace protean::detail {
 
-// What one reading of the signals says.
+// The result of one reading of the signals.
 struct Verdict {
   double residual = 0;                     // 2-norm of the recurrence residual
-  bool reached = false;                    // it is small enough: b - A x is worth computing
-  StopReason event = StopReason::running;  // breakdown, indefinite, not finite
+  bool reached = false;                    // the residual reached the goal: b - A x must be computed
+  StopReason event = StopReason::running;  // or breakdown, indefinite_..., not_finite
   std::string detail;
+  double value = 0;  // the scalar that failed its test; the squared residual where none did
 };
 
 class IterationControl {
@@ -28,7 +30,7 @@ class IterationControl {
 
   double baseline() const noexcept { return baseline_; }
   double tolerance() const noexcept { return tolerance_; }
-  // The recurrence residual at which b - A x is computed, and the one above which the solve diverges.
+  // b - A x is computed when the recurrence residual is at most goal(). Above too_large() the solve diverges.
   double goal() const noexcept { return goal_; }
   double too_large() const noexcept { return too_large_; }
   double relative(double residual) const noexcept {
@@ -36,20 +38,21 @@ class IterationControl {
                          : (residual > 0 ? std::numeric_limits<double>::infinity() : residual);
   }
 
-  // Which tolerance a true residual meets; running when none.
+  // The tolerance that a true residual satisfies; running when none.
   StopReason satisfied(double residual) const noexcept {
     if (residual <= rule_.relative_tolerance * baseline_) return StopReason::relative_tolerance;
     if (residual <= rule_.absolute_tolerance) return StopReason::absolute_tolerance;
     return StopReason::running;
   }
 
-  // The recurrence begins anew from a true residual.
+  // The recurrence starts again from a true residual.
   void restart(double residual, std::int64_t iteration) noexcept {
     goal_ = tolerance_;
     smallest_ = residual;
     smallest_at_ = iteration;
   }
-  // The true residual is a little larger than the recurrence's: aim lower and go on.
+  // The true residual is a little larger than that of the recurrence: lowers the goal, so that the solve goes
+  // on.
   void aim_lower(double recurrence, double truth) noexcept {
     goal_ = 0.9 * recurrence * (tolerance_ / truth);
   }
@@ -57,7 +60,7 @@ class IterationControl {
   template <class T>
   Verdict read(const Signals<T>& signals) const;
 
-  // Limits that end a solve whatever its numbers are worth; running when none is reached.
+  // Limits of divergence, stagnation, iterations and time; running when none is reached.
   StopReason limit(const IterationInfo& info, std::string& detail);
 
  private:

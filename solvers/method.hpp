@@ -1,10 +1,11 @@
-// What a Krylov method is to the driver in solver.cpp: begin(), step(), finish(), and scalars to be judged.
-// Private to solvers/.
+// The interface between a Krylov method and the driver in solver.cpp: begin(), step(), finish(), and the
+// scalars that decide whether the solve goes on. Private to solvers/.
 //
-// begin() and step() call vector operations, the operator and the preconditioner only; scalars stay in the
-// context's space and are read there by the next operation (Coefficient). Nothing in them decides whether to
-// go on: that is judged from signals(), in IterationControl alone.
+// begin() and step() only call vector operations, the operator and the preconditioner. Scalars stay in the
+// space of the context, where the next operation reads them (Coefficient). A method decides nothing:
+// IterationControl alone reads signals() and decides.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -19,14 +20,14 @@
 
 namespace protean::detail {
 
-// A x = b with what belongs to one solve.
+// The arguments of one solve of A x = b.
 template <class T>
 struct System {
   const LinearOperator<T>& A;
   VectorView<const T> b;
   VectorView<T> x;
   const Preconditioner<T>* M;
-  VectorView<const T> d;  // the diagonal of M^-1 where it is one, else empty
+  VectorView<const T> d;  // the entries of M^-1 where M^-1 is a diagonal, else empty
 
   const Context& context() const noexcept { return *A.context(); }
   bool general_preconditioner() const noexcept { return M && d.size == 0; }
@@ -60,15 +61,16 @@ WorkspaceLayout layout_of(const System<T>& system) {
                                           : none};
 }
 
-// A scalar that must not have happened. `scale`, where given, is two squared norms a, b in the context's
-// space and the value counts as zero up to factor * sqrt(a b).
+// A test that a scalar must pass. The value counts as zero where |value| <= factor * sqrt(a) sqrt(b); a and b
+// are two squared norms, so that value has the dimension of a product of two norms. Without them only 0
+// counts as zero. All pointers are into the space of the context.
 enum class Test : unsigned char { nonzero, positive };
 template <class T>
 struct Guard {
   const T* value;
   Test test;
   StopReason reason;
-  const char* meaning;  // for a person: "p . A p"
+  const char* meaning;  // as text for messages: "p . A p"
   T factor = 0;
   const T* scale_a = nullptr;
   const T* scale_b = nullptr;
@@ -78,11 +80,11 @@ template <class T>
 struct Signals {
   const T* residual_squared;  // in the context's space
   std::span<const Guard<T>> guards;
-  bool cycle_ended = false;  // no room for another step: finish() and begin() again
-  bool resumable = true;     // step() may follow finish() at once
+  bool cycle_ended = false;  // the basis is full: finish() and begin() must follow
+  bool resumable = true;     // step() may follow finish() without begin()
 };
 
-// At most one solve at a time, of systems with the layout it was made for. Only the constructor allocates.
+// For one solve at a time, of systems with the layout it was made for. Only the constructor allocates.
 template <class T>
 class Method {
  public:
@@ -91,33 +93,37 @@ class Method {
   Method& operator=(const Method&) = delete;
   virtual ~Method() = default;
 
-  // A vector that nothing between two calls depends on; the driver computes b - A x in it.
+  // A vector that the method does not use between two calls. The driver computes b - A x in it.
   virtual VectorView<T> scratch() noexcept = 0;
-  // Starts from r = b - A x, which may be scratch().
+  // Two vectors other than scratch() that the driver may overwrite once no step follows.
+  virtual std::array<VectorView<T>, 2> spare() noexcept = 0;
+  // Starts from r = b - A x. r may be scratch().
   virtual void begin(const System<T>& system, VectorView<const T> r) = 0;
-  // What signals() names is final before the last operation that this queues.
+  // The scalars of signals() are final before the last operation that step() queues.
   virtual void step(const System<T>& system) = 0;
   // Makes x the current iterate.
   virtual void finish(const System<T>&) {}
 
-  // For steps that are recorded once and replayed. step() queues the same work whenever phase() is the same:
-  // phase is 0 after begin() and grows by 1 a step up to period(), which is 0 again unless cycles end there.
+  // For steps that are recorded once and replayed: step() queues the same work whenever phase() is the same.
+  // phase() is 0 after begin() and grows by 1 with each step. At period() it is 0 again, or, where
+  // cycles_end(), begin() must follow.
   virtual std::int64_t period() const noexcept = 0;
   virtual bool cycles_end() const noexcept { return false; }
   virtual std::int64_t phase() const noexcept = 0;
-  // After steps were replayed: what step() would have left behind on the calling side.
+  // Called after steps were replayed: sets the members that step() would have set on the host.
   virtual void set_phase(std::int64_t phase) noexcept = 0;
-  // Whether the scalars that step() computes are read by Coefficients of vector operations and by the judge
-  // only, and what signals() names is final before the step's cg_direction or bicgstab_direction. A device
-  // then need not have a scalar until the next operation, and judges in that one.
+  // True where only Coefficients of vector operations and the judge read the scalars that step() computes,
+  // and where the scalars of signals() are final before cg_direction or bicgstab_direction of the step. Then
+  // a device may finish a scalar in the operation that reads it, and that operation contains the judge.
   virtual bool scalars_in_coefficients(const System<T>&) const noexcept { return false; }
   // After begin() and after each step().
   virtual Signals<T> signals() const noexcept = 0;
 };
 
-// Ability of a method whose step is that of conjugate gradients with M^-1 the identity or a diagonal: its
-// vectors and scalars {p . A p, r . r, r . z, r . r, r . z}, the pairs in turn: pair phase() is the present
-// one. Between two steps x, r and p = z + beta p are those of the step before.
+// Ability of a method whose step is that of conjugate gradients, with M^-1 the identity or a diagonal.
+// scalars holds {p . A p, r . r, r . z, r . r, r . z}: one pair for even and one for odd steps, of which
+// number phase() is the present one. Between two steps x, r and p = z + beta p are the
+// results of the last step.
 template <class T>
 struct CgState {
   VectorView<T> r, p;

@@ -1,4 +1,4 @@
-// The methods there are. Private to solvers/.
+// All methods. Private to solvers/.
 #pragma once
 #include "solvers/solver.hpp"
 

@@ -13,6 +13,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "operators/row_arrays.hpp"
+#include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
@@ -21,33 +22,6 @@
 namespace protean {
 namespace detail {
 namespace {
-
-// The scalar that reduce(T*) leaves in `there`, in the context's space. Waits for it.
-template <class T, class Reduce>
-T reduced(const Context& context, Vector<T>& there, Reduce&& reduce) {
-  T value = 0;
-  reduce(there.data());
-  copy<T>(context, there.view(), {&value, 1});
-  return value;
-}
-
-// ||v||, also where the sum of squares leaves the range of T; v is scaled and scaled back then. NaN and
-// infinity only where v holds one.
-template <class T>
-double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
-  const auto dot_v = [&](T* result) { dot<T>(context, v, v, result); };
-  T squared = reduced<T>(context, number, dot_v);
-  constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
-  if (std::isfinite(squared) && squared > smallest_safe) return std::sqrt(static_cast<double>(squared));
-  const T largest = reduced<T>(context, number, [&](T* result) { max_abs<T>(context, v, result); });
-  if (largest == 0 || !std::isfinite(largest)) return static_cast<double>(largest);
-  // A power of two, so that scaling is exact both ways.
-  const T factor = std::ldexp(T(1), std::min(-std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1));
-  scale<T>(context, factor, v);
-  squared = reduced<T>(context, number, dot_v);
-  scale<T>(context, T(1) / factor, v);
-  return std::sqrt(static_cast<double>(squared)) / static_cast<double>(factor);
-}
 
 // One solve.
 template <class T>
@@ -119,12 +93,12 @@ class Run {
     return &graph_steps_for(workspace_, system_);
   }
 
-  // New element matrices drop what was assembled of the old ones, and with it the rows that were kept.
-  void go_on_without_rows() {
+  // New element matrices drop the matrix that was assembled from the old ones, and its rows.
+  void continue_without_rows() {
     if (!rows_ || rows_->row_arrays().kind != RowArrays<T>::Kind::none) return;
     rows_->keep_rows(false), rows_ = nullptr;
     report_.steps_reason =
-        "new values left operator " + std::string(system_.A.name()) + " without rows to show";
+        "operator " + std::string(system_.A.name()) + " has no row arrays after its new values";
     steps_ = &graph_steps_for(workspace_, system_);
   }
 #endif
@@ -137,7 +111,7 @@ class Run {
       StopReason reason = verdict.event;
       if (!observe(verdict.residual) && reason == StopReason::running) reason = StopReason::interrupted;
       if (reason == StopReason::running) reason = control_->limit(info_, detail);
-      // The recurrence is one of the old values.
+      // With new values of A the recurrence is worthless.
       const bool new_values = system_.A.revision() != revision_;
       if (reason != StopReason::running || new_values) catch_up(verdict);
       const Signals<T> signals = method_.signals();
@@ -149,11 +123,11 @@ class Run {
           return end(good);
         const bool may_restart =
             reason == StopReason::running || (reason == StopReason::breakdown && steps_since_begin_ > 1);
-        if (!may_restart) return end(reason, std::move(detail));
+        if (!may_restart) return end_of(reason, std::move(detail), verdict);
         if (new_values) {
           revision_ = system_.A.revision();
 #if defined(PROTEAN_HAVE_CUDA)
-          go_on_without_rows();
+          continue_without_rows();
 #endif
           restart(false);
         } else if (verdict.reached && signals.resumable && report_.true_residual <= 2 * verdict.residual) {
@@ -161,8 +135,8 @@ class Run {
         } else {
           const bool planned = signals.cycle_ended && !verdict.reached && reason == StopReason::running;
           if (!planned && !restart_helps())
-            return end(reason == StopReason::breakdown ? reason : StopReason::stagnation,
-                       restart_detail(verdict, detail));
+            return end_of(reason == StopReason::breakdown ? reason : StopReason::stagnation,
+                          restart_detail(verdict, detail), verdict);
           restart(planned);
         }
       }
@@ -171,14 +145,14 @@ class Run {
     }
   }
 
-  // Steps until the limit, or until the observer wants to be asked before more is done.
+  // How many steps may be computed before the iteration limit, or before the next stop of the observer.
   std::int64_t room() const {
     const std::int64_t stop = observer_ ? observer_->next_stop() : rule_.max_iterations;
     return (stop > report_.iterations ? std::min(stop, rule_.max_iterations) : rule_.max_iterations) -
            report_.iterations;
   }
 
-  // Steps a device has done beyond the one that ends the solve are part of x, so they count.
+  // A device may have done some steps beyond the one that ends the solve. They have changed x, so they count.
   void catch_up(Verdict& verdict) {
     const std::int64_t more = steps_->settle(*control_, verdict);
     report_.iterations += more, steps_since_begin_ += more;
@@ -200,7 +174,7 @@ class Run {
     steps_since_begin_ = 0;
   }
 
-  // Restarts that were not planned must bring the true residual down by a tenth, one in two of them at least.
+  // Of two unplanned restarts at least one must reduce the true residual by a tenth or more.
   bool restart_helps() {
     const bool fell = report_.true_residual < 0.9 * smallest_restart_;
     fruitless_ = fell ? 0 : fruitless_ + 1;
@@ -209,8 +183,9 @@ class Run {
   }
   std::string restart_detail(const Verdict& verdict, const std::string& detail) const {
     return fmt::format(
-        "{}{}the recurrence says {:.3g}, b - A x is {:.3g}, and restarts from it no longer help", detail,
-        detail.empty() ? "" : "; ", verdict.residual, report_.true_residual);
+        "{}{}the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no longer "
+        "help",
+        detail, detail.empty() ? "" : "; ", verdict.residual, report_.true_residual);
   }
 
   bool observe(double residual) {
@@ -220,6 +195,13 @@ class Run {
              .seconds = seconds(),
              .restarts = report_.restarts};
     return !observer_ || observer_->on_iteration(info_);
+  }
+
+  // b - A x is in scratch().
+  SolveReport end_of(StopReason reason, std::string detail, const Verdict& verdict) {
+    const bool first = report_.iterations <= 1 && report_.restarts == 0;
+    Diagnosis found = diagnose(method_, system_, kept_.number, verdict, first, reason, std::move(detail));
+    return end(found.reason, std::move(found.detail));
   }
 
   SolveReport end(StopReason reason, std::string detail = {}) {
@@ -236,7 +218,7 @@ class Run {
   }
 
   double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
   const SolverOptions& options_;
@@ -248,8 +230,8 @@ class Run {
   HostSteps<T> host_steps_;
   FetchedSteps<T> fetched_steps_;
   Steps<T>* steps_ = &host_steps_;
-  const HasRowArrays<T>* rows_ = nullptr;  // that the steps keep
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  const HasRowArrays<T>* rows_ = nullptr;  // the operator, while keep_rows() holds its row arrays
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
   Revision revision_ = system_.A.revision();
   SolveReport report_;
@@ -278,7 +260,8 @@ void check(const StoppingRule& rule) {
 void check(const SolverOptions& options) {
   check(options.stopping);
   if (options.restart < 1)
-    throw BadArgument(fmt::format("restart is {}; gmres needs a basis of 1 vector or more", options.restart));
+    throw BadArgument(
+        fmt::format("restart is {}; it must be 1 or more (basis vectors of gmres)", options.restart));
   constexpr std::string_view known[] = {"cgs2", "mgs"};
   if (std::find(std::begin(known), std::end(known), options.orthogonalization) == std::end(known))
     throw BadArgument(fmt::format("there is no orthogonalization '{}'; there are cgs2 and mgs.{}",

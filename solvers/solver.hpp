@@ -23,16 +23,16 @@ struct IterationInfo {
   std::int64_t restarts = 0;     // from the true residual so far
 };
 
-// Called between two iterations, iteration 0 included. The one safe point at which an operator may change its
-// storage format, or its values: a solver that sees A's revision() changed begins again from b - A x, with A
-// as it is then. Return false to end the solve with StopReason::interrupted.
+// Called between two iterations, also after iteration 0. Only here may an operator change its storage format
+// or its values: a solver that finds A.revision() changed starts again from b - A x with the new A. Return
+// false to end the solve with StopReason::interrupted.
 class SolveObserver {
  public:
   virtual ~SolveObserver() = default;
   virtual bool on_iteration(const IterationInfo& info) = 0;
-  // A device computes some iterations ahead of what the observer is told. It does not pass this iteration
-  // before on_iteration() has been called with it; asked for whenever work is queued that was not foreseen,
-  // so name the next stop in good time. A stop that has been passed already means nothing.
+  // A device computes some iterations ahead of the calls of on_iteration(). It does not compute beyond
+  // iteration next_stop() before on_iteration() was called for it. The solver asks each time before it queues
+  // more iterations, so a stop must be known that early. A stop in the past has no effect.
   virtual std::int64_t next_stop() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
 };
 
@@ -47,19 +47,20 @@ struct WorkspaceLayout;
 struct SolveReport {
   StopReason reason = StopReason::running;
   std::int64_t iterations = 0;
-  std::int64_t restarts =
-      0;  // from b - A x: the recurrence had lied or broken down, or the method's own cycle ended
+  // How often the method started again from b - A x: the recurrence residual was too small, the method broke
+  // down, new values came, or a cycle of the method was complete.
+  std::int64_t restarts = 0;
   double rhs_norm = 0, initial_residual = 0;
-  double recurrence_residual = 0, true_residual = 0;  // 2-norms; true_residual is of the x returned
+  double recurrence_residual = 0, true_residual = 0;  // 2-norms; true_residual belongs to the x returned
   double recurrence_relative = 0, true_relative = 0;  // divided by the baseline norm
   double seconds = 0;
-  // On a device: how often steps were recorded into a graph, and how often that took a new graph instead of
-  // an update of the one there was. 0 where the graph of the solve before was used as it is.
+  // On a device: how often steps were recorded into a graph, and how often that needed a new graph instead of
+  // an update of the existing one. 0 where the graph of the last solve was used again.
   std::int64_t graphs_recorded = 0, graphs_made = 0;
-  // How the steps ran: "host"; on a device "graph", or "resident" (SolverOptions::device_steps).
-  // steps_reason: why not "resident", where that was looked at.
+  // How the steps ran: "host"; on a device "graph" or "resident" (SolverOptions::device_steps).
+  // steps_reason: why the steps are not "resident", where that was tried.
   std::string steps, steps_reason;
-  std::string detail;  // numbers behind the reason, where there are some
+  std::string detail;  // the numbers that led to the reason; may be empty
   bool converged() const noexcept { return protean::converged(reason); }
 };
 
@@ -67,19 +68,20 @@ struct SolverOptions {
   StoppingRule stopping = {};
   std::int64_t restart = 30;               // gmres: basis vectors before a restart
   std::string orthogonalization = "cgs2";  // gmres: cgs2 | mgs
-  // On a device: auto | graph | resident. A graph of some steps is replayed, for any method and operator.
-  // resident: cg, without preconditioner or with a diagonal one, of a matrix that shows its rows
-  // (HasRowArrays) and fits into the shared memory of the processors together with the vectors: one kernel
-  // does many steps and keeps all that there. auto: resident where it can be, else graph; resident:
-  // BadArgument from solve() where it cannot be. Both give the same bits in every run, and differ by
-  // rounding.
+  // On a device: auto | graph | resident.
+  // graph: some steps are recorded into a CUDA graph, which is replayed; for any method and operator.
+  // resident: one kernel does many steps and keeps matrix and vectors in the shared memory of the processors.
+  // For cg without preconditioner or with a diagonal one, where the operator has HasRowArrays and all fits;
+  // elsewhere solve() throws BadArgument.
+  // auto: resident where that is possible, else graph.
+  // Each of the two gives the same bits in every run; their results differ by rounding.
   std::string device_steps = "auto";
 };
 
-// A solver keeps its workspace between solves and reuses it while size and context stay; on a device also the
-// recorded graph, while operator, preconditioner and x are the same and LinearOperator::recording() tells of
-// no change. Not for use from two threads at once, nor from its own observer (BadArgument); two solvers in
-// two threads are fine.
+// A solver keeps its workspace between solves and uses it again while size and context are the same. On a
+// device it also keeps the recorded graph, while operator, preconditioner and x are the same and
+// LinearOperator::recording() has not changed. Two threads must not use one solver at the same time, and its
+// own observer must not use it (BadArgument). Two threads may use two solvers.
 template <class T>
 class Solver {
  public:
@@ -87,10 +89,10 @@ class Solver {
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
-  // x: initial guess on entry, solution on return. Both vectors in A's space, not overlapping. M is set up by
-  // the caller (Preconditioner::ensure) or null for none. Numerical trouble is a reason in the report; bad
-  // arguments throw ShapeMismatch, WrongSpace, BadArgument, ArraysChanged (watched()). What A, M or the
-  // observer throw passes through; x is some iterate then.
+  // Solves A x = b. x: initial guess on entry, solution on return. b and x lie in the space of A and do not
+  // overlap. M: set up by the caller (Preconditioner::ensure), or null for no preconditioner. Numerical
+  // trouble is no exception but the reason in the report. Throws ShapeMismatch, WrongSpace, BadArgument,
+  // ArraysChanged (see watched()), and whatever A, M or the observer throw; x is some iterate then.
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                     const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
 
@@ -101,7 +103,7 @@ class Solver {
   explicit Solver(SolverOptions options);
 
  private:
-  // The recurrence itself with its vectors; see solvers/method.hpp.
+  // The implementation of the method with its vectors; see solvers/method.hpp.
   virtual std::unique_ptr<detail::Method<T>> make_method(const detail::WorkspaceLayout& layout) const = 0;
 
   SolverOptions options_;
@@ -115,10 +117,10 @@ struct SolverEntry {
   std::unique_ptr<Solver<float>> (*make_f32)(const SolverOptions&);
 };
 
-// cg, bicgstab, gmres.
+// All methods: cg, bicgstab, gmres.
 std::span<const SolverEntry> solvers() noexcept;
 
-// BadArgument for an unknown method (with the nearest name) or options out of range.
+// Throws BadArgument for an unknown method (with the nearest name) or options out of range.
 template <class T>
 std::unique_ptr<Solver<T>> make_solver(std::string_view method, const SolverOptions& options = {});
 

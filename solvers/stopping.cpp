@@ -30,6 +30,10 @@ std::string_view to_string(StopReason reason) noexcept {
       return "stagnation";
     case StopReason::divergence:
       return "divergence";
+    case StopReason::underflow:
+      return "underflow";
+    case StopReason::negative_definite:
+      return "negative-definite";
   }
   return "unknown";
 }
@@ -53,28 +57,35 @@ std::string_view advice(StopReason reason) noexcept {
     case StopReason::interrupted:
       return "The solve was interrupted. x is the last iterate; start again from it.";
     case StopReason::breakdown:
-      return "The method divided by something that is zero. Try another method (gmres rarely breaks down), "
-             "another "
+      return "The method had to divide by zero. Try another method (gmres rarely breaks down) or another "
              "initial guess, or check whether the matrix is singular.";
     case StopReason::indefinite_operator:
       return "p . A p was not positive, so the matrix is not symmetric positive definite and cg does not "
-             "apply. Use "
-             "gmres or bicgstab, or check signs and boundary conditions.";
+             "apply. Use gmres or bicgstab, or check signs and boundary conditions. If the matrix is "
+             "negative definite, "
+             "solve -A x = -b.";
     case StopReason::indefinite_preconditioner:
       return "r . M^-1 r was not positive, so the preconditioner is not symmetric positive definite (Jacobi: "
-             "a "
-             "negative diagonal entry). Use gmres or bicgstab, or no preconditioner.";
+             "a negative diagonal entry). Use gmres or bicgstab, or no preconditioner. If the matrix is "
+             "negative "
+             "definite, solve -A x = -b.";
     case StopReason::not_finite:
-      return "An infinite or undefined number appeared. Check matrix, right-hand side and initial guess, and "
-             "their "
-             "scale: squares of the entries must fit the type.";
+      return "An infinite or undefined number appeared. Check matrix, right-hand side and initial guess for "
+             "such numbers, and for very large ones: the squares of the entries must be finite, too.";
     case StopReason::stagnation:
-      return "The residual no longer falls. The tolerance may be below what this precision can reach for "
-             "this matrix; "
-             "else try another method, a larger restart, or a better preconditioner.";
+      return "The residual no longer decreases. The tolerance may be too small for this precision and this "
+             "matrix. Otherwise try another method, a larger restart, or a better preconditioner.";
     case StopReason::divergence:
       return "The residual grew beyond the limit. Try another method (gmres does not diverge) or a "
              "preconditioner.";
+    case StopReason::underflow:
+      return "The numbers are so small that products of two of them are zero in this precision. Multiply A "
+             "and b by the same factor (x stays the same), so that their entries come near 1, or use double "
+             "precision instead of single. In a problem file: matrix.scale.";
+    case StopReason::negative_definite:
+      return "The matrix seems to be negative definite: all its diagonal entries are negative. cg needs a "
+             "positive definite one. Solve -A x = -b, which has the same x. In a problem file: matrix.scale: "
+             "-1.";
   }
   return "An unknown reason.";
 }

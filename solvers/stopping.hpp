@@ -6,7 +6,7 @@
 
 namespace protean {
 
-// Positive: converged, b - Ax computed and small enough. Negative: not.
+// Positive: converged, b - A x was computed and is small enough. Negative: not converged.
 enum class StopReason : int {
   running = 0,
   relative_tolerance = 1,
@@ -14,22 +14,24 @@ enum class StopReason : int {
   zero_right_hand_side = 3,  // b = 0: x = 0 is exact
   max_iterations = -1,
   time_limit = -2,
-  interrupted = -3,  // the observer asked for it
+  interrupted = -3,  // the observer returned false
   breakdown = -4,
   indefinite_operator = -5,
   indefinite_preconditioner = -6,
   not_finite = -7,
   stagnation = -8,
   divergence = -9,
+  underflow = -10,          // squares of the numbers are below the range of the type
+  negative_definite = -11,  // cg: no positive curvature, and all diagonal entries are negative
 };
 
 constexpr bool converged(StopReason reason) noexcept { return static_cast<int>(reason) > 0; }
 // "max-iterations"
 std::string_view to_string(StopReason reason) noexcept;
-// One or two sentences for a person: what happened and what to try. Never empty for a negative reason.
+// Some sentences for a user: what happened and what to try. Never empty.
 std::string_view advice(StopReason reason) noexcept;
 
-// What the residual is compared with.
+// The norm that the residual is compared with.
 enum class Baseline : unsigned char { rhs, initial_residual };
 
 struct StoppingRule {
@@ -37,9 +39,10 @@ struct StoppingRule {
   double absolute_tolerance = 0;     // or ||b - A x|| <= absolute_tolerance
   std::int64_t max_iterations = 10000;
   double max_seconds = std::numeric_limits<double>::infinity();
-  double divergence = 1e8;  // stop when the residual exceeds this times the baseline; infinity: never
-  std::int64_t stagnation_window =
-      0;  // stop when this many iterations bring no new smallest residual; 0: off
+  // Stop when the residual exceeds this times the larger of baseline and initial residual; infinity: never.
+  double divergence = 1e8;
+  // Stop when this many iterations bring no new smallest residual; 0: never.
+  std::int64_t stagnation_window = 0;
   Baseline baseline = Baseline::rhs;
 };
 

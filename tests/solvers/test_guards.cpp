@@ -78,8 +78,7 @@ TEST(GmresGuard, TheSameOnADevice) {
     const bool fake = context->simulated();
     auto csr = deep_copy(test_context(), generate(test_context(), "poisson-2d", {{"n", 16}}));
     for (std::int64_t i = 0; i < csr.nonzeros(); ++i) const_cast<double*>(csr.values)[i] *= 1e15;
-    const auto A =
-        make_matrix(fake ? fake_format("csr") : find_format("csr"), placed(context, csr), context);
+    const auto A = make_matrix(fake ? fake_format("csr") : find_format("csr"), placed(context, csr), context);
     const Placed<double> b(context, right_hand_side<double>(csr.rows()));
     Placed<double> x(context, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
     const SolveReport report = make_solver<double>("gmres")->solve(*A, b.read(), x.view());
@@ -167,6 +166,145 @@ TEST(Divergence, IsMeasuredFromAFarInitialGuessToo) {
   }
 }
 
+// Where products of two numbers are below the range of the type, a solve ends for that reason, whatever
+// scalar was the first to become zero.
+template <class T>
+void expect_underflow(const std::vector<long double>& factors, double tolerance, bool of_matrix) {
+  for (const char* method : {"cg", "bicgstab", "gmres"})
+    for (const char* preconditioner : {"none", "jacobi"})
+      for (long double factor : factors) {
+        SCOPED_TRACE(testing::Message() << method << " " << preconditioner << " " << factor);
+        const Dense matrix = scaled(convection_2d(9, 0), of_matrix ? factor : 1);
+        const DenseOperator<T> A(matrix);
+        std::vector<T> b = right_hand_side<T>(A.rows()), x(b.size(), T(0));
+        for (T& v : b) v = static_cast<T>(v * factor);
+        const auto M = make_preconditioner<T>(preconditioner, A);
+        if (M) M->ensure(A);
+        const auto solver = make_solver<T>(method, {.stopping = {.relative_tolerance = tolerance}});
+        const SolveReport report = solver->solve(A, view(b), view(x), M.get());
+        // Jacobi scales p . A p, and GMRES divides by ||r||: these still solve some of the systems.
+        const bool cg_alone = std::string_view(method) == "cg" && !M;
+        if (cg_alone || !report.converged()) {
+          EXPECT_EQ(report.reason, StopReason::underflow) << to_string(report.reason) << " " << report.detail;
+          EXPECT_NE(report.detail.find("||r|| = 1e-"), std::string::npos) << report.detail;
+        }
+        // What the advice recommends helps.
+        const DenseOperator<T> larger(scaled(matrix, 1 / factor));
+        for (T& v : b) v = static_cast<T>(v / factor);
+        x.assign(b.size(), T(0));
+        if (M) M->ensure(larger);
+        if (of_matrix) { EXPECT_TRUE(solver->solve(larger, view(b), view(x), M.get()).converged()); }
+      }
+}
+
+TEST(Underflow, OfASmallRightHandSideInSinglePrecision) {
+  expect_underflow<float>({1e-18L, 1e-19L, 1e-20L, 1e-24L, 1e-30L}, 1e-5, false);
+}
+TEST(Underflow, OfASmallSystemInSinglePrecision) {
+  expect_underflow<float>({1e-15L, 1e-18L, 1e-22L}, 1e-5, true);
+}
+TEST(Underflow, OfASmallRightHandSideInDouble) {
+  expect_underflow<double>({1e-158L, 1e-170L, 1e-250L}, 1e-8, false);
+}
+TEST(Underflow, OfASmallSystemInDouble) { expect_underflow<double>({1e-110L, 1e-160L, 1e-200L}, 1e-8, true); }
+
+TEST(Underflow, IsNotTakenForAnIndefiniteMatrixNorTheOtherWayRound) {
+  // p . A p = 0 with p = e1 in the kernel of A, and no number is small.
+  std::vector<float> b = {1e-10f, 0, 0}, x;
+  SolveReport report = solve<float>("cg", diagonal_matrix({0, 1, 1}), b, x);
+  EXPECT_EQ(report.reason, StopReason::indefinite_operator) << report.detail;
+  // The curvature is zero without a zero in A p.
+  b = {1e-10f, 1e-10f, 0};
+  report = solve<float>("cg", diagonal_matrix({1, -1, 1}), b, x);
+  EXPECT_EQ(report.reason, StopReason::indefinite_operator) << report.detail;
+  Dense skew(2);
+  skew(0, 1) = 1, skew(1, 0) = -1;
+  b = {1e-10f, 0};
+  EXPECT_EQ(solve<float>("bicgstab", skew, b, x).reason, StopReason::breakdown);
+}
+
+TEST(Underflow, OnADevice) {
+  for (const ContextPtr& context : {fake_device_context(), test_context(Space::device)}) {
+    if (!context) continue;  // no GPU
+    const auto csr =
+        convert_values<float>(test_context(), generate(test_context(), "poisson-2d", {{"n", 9}}));
+    const FormatEntry& format = context->simulated() ? fake_format("csr") : find_format("csr");
+    const auto A = make_matrix(format, placed(context, csr), context);
+    const auto M = make_preconditioner<float>("jacobi", *A);
+    M->ensure(*A);
+    for (const char* method : {"cg", "bicgstab", "gmres"}) {
+      const Placed<float> b(context, std::vector<float>(81, 1e-20f));
+      Placed<float> x(context, std::vector<float>(81, 0.0f));
+      const SolveReport report = make_solver<float>(method)->solve(*A, b.read(), x.view(), M.get());
+      EXPECT_EQ(report.reason, StopReason::underflow) << method << " " << to_string(report.reason);
+    }
+  }
+}
+
+// Half of all assembled Laplacians have this sign.
+class NegativeDefinite : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, NegativeDefinite, testing::Values("none", "jacobi"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST_P(NegativeDefinite, IsNamedByCg) {
+  auto csr = deep_copy(test_context(), generate(test_context(), "poisson-2d", {{"n", 40}}));
+  for (std::int64_t i = 0; i < csr.nonzeros(); ++i) const_cast<double*>(csr.values)[i] *= -1;
+  for (const ContextPtr& context : {test_context(), fake_device_context(), test_context(Space::device)}) {
+    if (!context) continue;  // no GPU
+    const FormatEntry& format = context->simulated() ? fake_format("csr") : find_format("csr");
+    const auto A = make_matrix(format, placed(context, csr), context);
+    const auto M = make_preconditioner<double>(GetParam(), *A);
+    if (M) M->ensure(*A);
+    const Placed<double> b(context, right_hand_side<double>(csr.rows()));
+    Placed<double> x(context, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
+    const SolveReport report = make_solver<double>("cg")->solve(*A, b.read(), x.view(), M.get());
+    EXPECT_EQ(report.reason, StopReason::negative_definite) << to_string(report.reason);
+    EXPECT_NE(report.detail.find("all 1600 diagonal entries are negative"), std::string::npos)
+        << report.detail;
+    EXPECT_EQ(x.fetch(), std::vector<double>(1600, 0.0));
+    EXPECT_NEAR(report.true_relative, 1, 1e-14);
+  }
+}
+
+TEST_P(NegativeDefinite, IsNotSaidOfOthers) {
+  const auto reason = [&](const Dense& matrix, const std::vector<double>& b, std::string& detail) {
+    const DenseOperator<double> A(matrix);
+    const auto M = make_preconditioner<double>(GetParam(), A);
+    if (M) M->ensure(A);
+    std::vector<double> x(b.size(), 0.0);
+    const SolveReport report = make_solver<double>("cg")->solve(A, view(b), view(x), M.get());
+    detail = report.detail;
+    return report.reason;
+  };
+  std::string detail;
+  // One diagonal entry, the last one of a second stretch, is positive.
+  std::vector<long double> d(1025, -1);
+  d[1024] = 1;
+  EXPECT_NE(reason(diagonal_matrix(d), right_hand_side<double>(1025), detail), StopReason::negative_definite)
+      << detail;
+  d[1024] = 0.0L;
+  if (std::string_view(GetParam()) == "none") {
+    EXPECT_EQ(reason(diagonal_matrix(d), right_hand_side<double>(1025), detail),
+              StopReason::indefinite_operator);
+  }
+  // All diagonal entries are negative, but the curvature of the first step is positive.
+  Dense A(2);
+  A(0, 0) = A(1, 1) = -1, A(0, 1) = A(1, 0) = 3;
+  const StopReason given = reason(A, {1, 1.5}, detail);
+  if (std::string_view(GetParam()) == "none") { EXPECT_EQ(given, StopReason::indefinite_operator) << detail; }
+}
+
+TEST(NegativeDefiniteWithoutADiagonal, IsIndefiniteWithAdviceThatHelps) {
+  const CallbackOperator<double> A(test_context(), {3, 3}, [](const double* x, double* y) {
+    for (int i = 0; i < 3; ++i) y[i] = -(i + 1) * x[i];
+  });
+  const std::vector<double> b = {1, 2, 3};
+  std::vector<double> x(3, 0.0);
+  const SolveReport report = make_solver<double>("cg")->solve(A, view(b), view(x));
+  EXPECT_EQ(report.reason, StopReason::indefinite_operator);
+  EXPECT_NE(advice(report.reason).find("-A x = -b"), std::string_view::npos);
+}
+
 // Rows and columns scaled so that a diagonal of other values is far off.
 CsrMatrix<double> rescaled(const CsrMatrix<double>& source) {
   CsrMatrix<double> result = deep_copy(test_context(), source);
@@ -209,7 +347,8 @@ TEST(NewValues, AreSeenByJacobiInEveryFormat) {
     A->update_values(after);
     EXPECT_EQ(jacobi_cg(*A, *M), right);
 
-    AdaptiveOperator<double> adaptive(before, make_matrix(*format, before, test_context(), most_tolerant(*format)));
+    AdaptiveOperator<double> adaptive(before,
+                                      make_matrix(*format, before, test_context(), most_tolerant(*format)));
     const auto M_adaptive = make_preconditioner<double>("jacobi", adaptive);
     (void)jacobi_cg(adaptive, *M_adaptive);
     adaptive.update_values(after);
@@ -255,17 +394,25 @@ class CSolver : public testing::Test {
     protean_solver_free(solver_);
     protean_context_free(context_);
   }
-  // Diagonal d of n entries, b = 1: x must be 1 / d.
-  void solves(std::int64_t n, double d) {
+  // A diagonal matrix of n entries d, b = 1: x must be 1 / d, or the reason the one given.
+  void solves(std::int64_t n, double d, const std::string& reason = "") {
     std::vector<std::int32_t> row_ptr(static_cast<std::size_t>(n) + 1), col(static_cast<std::size_t>(n));
-    for (std::int64_t i = 0; i < n; ++i) row_ptr[i + 1] = static_cast<std::int32_t>(i + 1), col[i] = static_cast<std::int32_t>(i);
+    for (std::int64_t i = 0; i < n; ++i)
+      row_ptr[i + 1] = static_cast<std::int32_t>(i + 1), col[i] = static_cast<std::int32_t>(i);
     const std::vector<double> values(col.size(), d), b(col.size(), 1.0);
     std::vector<double> x(col.size(), 0.0);
     protean_matrix* matrix = nullptr;
     ASSERT_EQ(protean_matrix_csr(context_, n, n, n, row_ptr.data(), col.data(), values.data(), 0, &matrix),
               PROTEAN_OK);
-    EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_OK) << protean_last_error();
-    for (double v : x) EXPECT_NEAR(v, 1 / d, 1e-12);
+    if (reason.empty()) {
+      EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_OK) << protean_last_error();
+      for (double v : x) EXPECT_NEAR(v, 1 / d, 1e-12);
+    } else {
+      EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_NOT_CONVERGED);
+      EXPECT_EQ(protean_solver_reason(solver_), reason);
+      EXPECT_NE(std::string(protean_solver_advice(solver_)), "");
+      EXPECT_NE(std::string(protean_last_error()).find(reason), std::string::npos) << protean_last_error();
+    }
     protean_matrix_free(matrix);
   }
   protean_context* context_ = nullptr;
@@ -277,6 +424,11 @@ TEST_F(CSolver, OneForMatricesOfSeveralSizes) {
   solves(9, 4);
   solves(9, 8);
   solves(3, 2);
+}
+
+TEST_F(CSolver, NamesANegativeDefiniteMatrix) {
+  solves(5, -2, "negative-definite");
+  solves(5, 2);
 }
 
 }  // namespace

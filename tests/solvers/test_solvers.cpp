@@ -1,4 +1,4 @@
-// What every method promises, over methods, precisions and preconditioners.
+// The contract of all methods, tested for each method, precision and preconditioner.
 #include <chrono>
 #include <limits>
 #include <thread>
@@ -33,7 +33,7 @@ class Methods : public testing::TestWithParam<Case> {
   }
   bool is_cg() const { return std::string_view(GetParam().method) == "cg"; }
   bool is_gmres() const { return std::string_view(GetParam().method) == "gmres"; }
-  // A system the method is for.
+  // A matrix for which the method works.
   Dense matrix() const { return is_cg() ? convection_2d(9, 0) : convection_2d(9, 3); }
 };
 INSTANTIATE_TEST_SUITE_P(All, Methods,
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(All, Methods,
                                          Case{"gmres_cgs2", "gmres"}, Case{"gmres_mgs", "gmres", "mgs"}),
                          [](const auto& one) { return one.param.label; });
 
-// A preconditioner that is not a diagonal, so that it goes through apply: Richardson's with a symmetric M.
+// A symmetric preconditioner that is no diagonal, so that a solver must call apply().
 template <class T>
 class TridiagonalPreconditioner final : public Preconditioner<T> {
  public:
@@ -113,8 +113,8 @@ TEST_P(Methods, SolvesInSinglePrecision) {
 }
 
 TEST_P(Methods, LargeEnoughForThreads) {
-  // 2 blocks of unknowns per thread at least; a callback, since dense would be slow. Counts and answers
-  // agree.
+  // Each thread has at least 2 blocks of unknowns. Iterations and answers must agree for all numbers of
+  // threads.
   const std::int64_t n = 20000;
   const double c = is_cg() ? 0 : 0.2;
   const auto product = [=](const double* x, double* y) {
@@ -176,7 +176,7 @@ TEST_P(Methods, AGoodInitialGuessNeedsNoIteration) {
   EXPECT_EQ(report.reason, StopReason::relative_tolerance);
   EXPECT_EQ(report.iterations, 0);
   EXPECT_EQ(A.products(), 1) << "b - A x must have been computed";
-  EXPECT_GT(report.true_residual, 0) << "of x, not assumed";
+  EXPECT_GT(report.true_residual, 0) << "the residual of x must not be assumed";
   EXPECT_EQ(x, before);
 }
 
@@ -208,7 +208,7 @@ TEST_P(Methods, FiniteTermination) {
   EXPECT_LE(report.iterations, matrix.n + 1);
 }
 
-TEST_P(Methods, NoIterationsAllowedStillTellsTheTruth) {
+TEST_P(Methods, WithoutIterationsTheTrueResidualIsReported) {
   const DenseOperator<double> A(matrix());
   const auto b = right_hand_side<double>(81);
   std::vector<double> x(81, 1.0);
@@ -254,7 +254,7 @@ TEST_P(Methods, InterruptedGivesTheCurrentIterate) {
   }
 }
 
-// One product outlasts the limit, so the outcome does not depend on the speed of the machine.
+// One product takes longer than the limit, so the result does not depend on the speed of the machine.
 TEST_P(Methods, TimeLimit) {
   DenseOperator<double> A(matrix());
   A.after = [](std::int64_t product, VectorView<double>) {
@@ -275,8 +275,9 @@ TEST_P(Methods, AbsoluteToleranceAndBaselines) {
   auto report = make({.relative_tolerance = 0, .absolute_tolerance = 1e-5})->solve(A, view(b), view(x));
   EXPECT_EQ(report.reason, StopReason::absolute_tolerance);
   EXPECT_LE(report.true_residual, 1e-5);
-  EXPECT_GT(report.true_residual, 1e-9) << "it went on too long";
-  // A far guess: the first residual is 1e6 times b, and so may the last one be.
+  EXPECT_GT(report.true_residual, 1e-9) << "the solve should have ended earlier";
+  // The guess is so far away that the tolerance, relative to the initial residual, allows a residual above
+  // 1e-4 ||b||.
   std::vector<double> far(81, 1e6);
   report = make({.relative_tolerance = 1e-6, .baseline = Baseline::initial_residual})
                ->solve(A, view(b), view(far));
@@ -318,31 +319,31 @@ TEST_P(Methods, NotFiniteOnTheWay) {
   EXPECT_EQ(report.reason, StopReason::not_finite);
   EXPECT_GT(report.iterations, 0);
   EXPECT_LE(report.iterations, 6);
-  // Methods that had not used the bad product give back a good iterate.
+  // These methods have not used the bad product in x, so x is a good iterate.
   if (is_cg() || is_gmres()) { EXPECT_LT(report.true_residual, report.initial_residual); }
 }
 
 TEST_P(Methods, TheTrueResidualIsComputed) {
-  // Products are right until the recurrence has converged and then wrong by a known amount: only a real b - A
-  // x sees it.
+  // Products are right until the recurrence has converged, then wrong by a known amount. Only the computation
+  // of b - A x finds that.
   DenseOperator<double> A(matrix());
   const auto b = right_hand_side<double>(81);
   std::vector<double> x(81, 0.0);
-  const auto honest = make()->solve(A, view(b), view(x));
+  const auto right = make()->solve(A, view(b), view(x));
   const std::int64_t products = A.products();
-  DenseOperator<double> liar(matrix());
-  liar.after = [=](std::int64_t product, VectorView<double> y) {
+  DenseOperator<double> wrong(matrix());
+  wrong.after = [=](std::int64_t product, VectorView<double> y) {
     if (product >= products) y[0] += 1;
   };
   std::fill(x.begin(), x.end(), 0.0);
-  const auto report = make({.max_iterations = honest.iterations})->solve(liar, view(b), view(x));
+  const auto report = make({.max_iterations = right.iterations})->solve(wrong, view(b), view(x));
   EXPECT_EQ(report.reason, StopReason::max_iterations);
   EXPECT_NEAR(report.true_residual, 1, 1e-6);
   EXPECT_LE(report.recurrence_relative, 1e-8);
 }
 
-TEST_P(Methods, ALyingRecurrenceIsRestartedFromTheTruth) {
-  // One product in the middle is off by a little: the recurrence cannot know.
+TEST_P(Methods, AWrongRecurrenceIsRestartedFromTheTrueResidual) {
+  // One product is slightly wrong, which does not show in the recurrence.
   DenseOperator<double> A(matrix());
   A.after = [](std::int64_t product, VectorView<double> y) {
     if (product == 4)
@@ -370,7 +371,7 @@ TEST_P(Methods, AnUnreachableToleranceIsStagnationNotSuccess) {
 }
 
 TEST_P(Methods, NoiseThatNeverEndsIsStagnation) {
-  // A product with an error of its own: below it nothing can be reached.
+  // Each product has a random error, which limits the residual that can be reached.
   DenseOperator<double> A(matrix());
   unsigned state = 1;
   A.after = [&](std::int64_t, VectorView<double> y) {
@@ -409,7 +410,7 @@ TEST_P(Methods, NothingIsAllocatedInTheSecondSolve) {
   EXPECT_EQ(allocated_bytes(), kept);
   EXPECT_EQ(x, y) << "the second solve must not depend on the first";
   EXPECT_EQ(first.iterations, second.iterations);
-  // Another size in between changes nothing either.
+  // A solve of another size in between changes nothing.
   const DenseOperator<double> small(is_cg() ? convection_2d(4, 0) : convection_2d(4, 3));
   const auto c = right_hand_side<double>(16);
   std::vector<double> z(16, 0.0);
@@ -430,7 +431,7 @@ TEST_P(Methods, OneSolveAtATime) {
     return true;
   };
   EXPECT_TRUE(solver->solve(A, view(b), view(x), nullptr, &history).converged());
-  // An exception of the observer passes through and leaves the solver usable.
+  // An exception of the observer passes through, and the solver can be used afterwards.
   history.then = [](const IterationInfo& info) -> bool {
     if (info.iteration == 2) throw std::runtime_error("enough");
     return true;
@@ -451,7 +452,7 @@ TEST_P(Methods, VeryLargeAndVerySmallNumbers) {
     EXPECT_TRUE(report.converged()) << factor << " " << to_string(report.reason);
     EXPECT_NEAR(report.rhs_norm / factor, 4.249, 1e-3);
   }
-  // Here squares leave the range of the type: no success may be claimed, and b is not taken for zero.
+  // Here squares overflow or underflow. The solve must not report success without it, nor take b for zero.
   for (double factor : {1e-170, 1e170}) {
     auto b = right_hand_side<double>(81);
     for (double& v : b) v *= factor;
@@ -477,7 +478,7 @@ TEST_P(Methods, BadArguments) {
   EXPECT_THROW(solver->solve(A, {b.data(), 81, Space::device}, view(x)), WrongSpace);
   const auto M = make_preconditioner<double>("jacobi", small);
   EXPECT_THROW(solver->solve(A, view(b), view(x), M.get()), ShapeMismatch);
-  EXPECT_TRUE(solver->solve(A, view(b), view(x)).converged()) << "still usable";
+  EXPECT_TRUE(solver->solve(A, view(b), view(x)).converged()) << "the solver must be usable afterwards";
 }
 
 TEST(BiCgStab, BreakdownsAreNamed) {
@@ -489,19 +490,19 @@ TEST(BiCgStab, BreakdownsAreNamed) {
   auto report = make_solver<double>("bicgstab")->solve(DenseOperator<double>(skew), view(b), view(x));
   EXPECT_EQ(report.reason, StopReason::breakdown);
   EXPECT_NE(report.detail.find("r0 . A M^-1 p = 0"), std::string::npos) << report.detail;
-  // A s is orthogonal to s: omega = 0. A = [1 1; -1 0], b = e1: v = (1, -1), alpha = 1, s = (0, 1), t = (1,
-  // 0).
+  // A s is orthogonal to s, so omega = 0: A = [1 1; -1 0], b = e1 give v = (1, -1), alpha = 1, s = (0, 1) and
+  // t = (1, 0).
   Dense turn(2);
   turn(0, 0) = 1, turn(0, 1) = 1, turn(1, 0) = -1;
   x = {0, 0};
   report = make_solver<double>("bicgstab")->solve(DenseOperator<double>(turn), view(b), view(x));
   EXPECT_EQ(report.reason, StopReason::breakdown);
   EXPECT_NE(report.detail.find("omega = 0"), std::string::npos) << report.detail;
-  EXPECT_EQ(report.true_residual, 1) << "x is the half step's";
+  EXPECT_EQ(report.true_residual, 1) << "x must be the result of the half step";
 }
 
 TEST(BiCgStab, DivergenceIsNamed) {
-  // Nearly skew-symmetric: residuals jump far above b before anything else happens.
+  // Nearly skew-symmetric: the residuals grow far above ||b|| before the method breaks down.
   const std::int64_t n = 40;
   Dense A(n);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -529,8 +530,8 @@ TEST(Gmres, EveryRestartLength) {
       SCOPED_TRACE(std::string(how) + " restart " + std::to_string(m));
       expect_solution(matrix, b, x, report, 1e-8);
       if (m == 17) full = report.iterations;
-      EXPECT_GE(report.iterations, full) << "no restarted method needs fewer steps here";
-      // One true residual for each cycle, no more: cycles that end because they are full are restarts.
+      EXPECT_GE(report.iterations, full) << "with restarts it needs no fewer steps";
+      // One restart for each complete cycle but the last, and no others.
       EXPECT_EQ(report.restarts, (report.iterations - 1) / m);
     }
     EXPECT_LE(full, 16);
@@ -546,7 +547,7 @@ TEST(Gmres, EstimateIsTheTrueResidualAtEveryStepAndRestart) {
   make_solver<double>("gmres", {.restart = 7})->solve(A, view(b), view(y), nullptr, &all);
   for (std::size_t k = 1; k < all.seen.size(); ++k) {
     EXPECT_LE(all.seen[k].residual, all.seen[k - 1].residual * (1 + 1e-12))
-        << "never grows, across restarts too";
+        << "the residual must not grow, not even at a restart";
     std::vector<double> x(36, 0.0);
     const auto report =
         make_solver<double>("gmres",
@@ -589,12 +590,12 @@ TEST(Gmres, CyclicShiftStagnatesUntilTheLastStep) {
   for (std::int64_t i = 0; i < n; ++i) A((i + 1) % n, i) = 1;
   std::vector<double> b(10, 0.0), x(10, 0.0);
   b[0] = 1;
-  // Full GMRES makes no progress for n - 1 steps and then has it all.
+  // Full GMRES makes no progress in n - 1 steps and finds the solution in step n.
   const DenseOperator<double> op(A);
   auto report = make_solver<double>("gmres", {.restart = 10})->solve(op, view(b), view(x));
   EXPECT_TRUE(report.converged());
   EXPECT_EQ(report.iterations, 10);
-  // A shorter cycle never gets there; the window says so.
+  // With shorter cycles it never makes progress, and the stagnation window ends the solve.
   std::fill(x.begin(), x.end(), 0.0);
   report = make_solver<double>("gmres", {.stopping = {.stagnation_window = 25}, .restart = 5})
                ->solve(op, view(b), view(x));
@@ -609,7 +610,7 @@ TEST(Gmres, SingularAndInconsistentIsABreakdown) {
   std::vector<double> x(3, 0.0);
   const auto report = make_solver<double>("gmres")->solve(A, view(b), view(x));
   EXPECT_EQ(report.reason, StopReason::breakdown) << to_string(report.reason);
-  EXPECT_NEAR(report.true_residual, 1, 1e-10) << "the part that can be solved is";
+  EXPECT_NEAR(report.true_residual, 1, 1e-10) << "the consistent part is solved";
 }
 
 TEST(Gmres, SingularButConsistentIsSolved) {
@@ -658,7 +659,7 @@ TEST(MakeSolver, NamesAndOptions) {
 }
 
 TEST(StopReasons, NamesAndAdvice) {
-  for (int i = -9; i <= 3; ++i) {
+  for (int i = -11; i <= 3; ++i) {
     const auto reason = static_cast<StopReason>(i);
     EXPECT_NE(to_string(reason), "unknown");
     EXPECT_FALSE(advice(reason).empty());

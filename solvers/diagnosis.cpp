@@ -1,0 +1,156 @@
+#include "solvers/diagnosis.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+
+namespace protean::detail {
+namespace {
+
+// A sum of squares above it has lost nothing to underflow that matters.
+template <class T>
+constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+
+// The scalar that reduce(T*) leaves in `there`, in the context's space. Waits for it.
+template <class T, class Reduce>
+T reduced(const Context& context, Vector<T>& there, Reduce&& reduce) {
+  T value = 0;
+  reduce(there.data());
+  copy<T>(context, there.view(), {&value, 1});
+  return value;
+}
+
+// The power of two, so that scaling is exact both ways, that brings the largest |v_i| into [1, 2). `largest`
+// is neither 0 nor infinite.
+template <class T>
+T factor_to_one(T largest) {
+  return std::ldexp(T(1), std::min(-std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1));
+}
+
+template <class T>
+T largest_entry(const Context& context, VectorView<T> v, Vector<T>& number) {
+  return reduced<T>(context, number, [&](T* result) { max_abs<T>(context, v, result); });
+}
+
+// v := v times a power of two, with entries of at most 2; returns the power. 0 where v is 0 or not finite.
+template <class T>
+double bring_to_one(const Context& context, VectorView<T> v, Vector<T>& number) {
+  const T largest = largest_entry(context, v, number);
+  if (largest == 0 || !std::isfinite(largest)) return 0;
+  const T factor = factor_to_one(largest);
+  scale<T>(context, factor, v);
+  return static_cast<double>(factor);
+}
+
+// Decimal logarithms of the 2-norms of r = b - A x, z = M^-1 r and q = A z. Norms themselves may be below the
+// range of a double.
+struct Norms {
+  double r = 0, z = 0, q = 0;
+};
+
+// Each vector is scaled to one before the next is computed from it, so that none of them underflows. Empty
+// where one is 0 or not finite.
+template <class T>
+std::optional<Norms> norms_at_the_end(Method<T>& method, const System<T>& s, Vector<T>& number) {
+  const Context& context = s.context();
+  const VectorView<T> r = method.scratch();
+  const auto [z, q] = method.spare();
+  const double r_factor = bring_to_one(context, r, number);
+  if (r_factor == 0) return std::nullopt;
+  Norms norms;
+  norms.r = std::log10(norm<T>(context, r, number)) - std::log10(r_factor);
+  s.precondition(r, z);
+  const double z_factor = bring_to_one(context, z, number);
+  if (z_factor == 0) return std::nullopt;
+  const double factors = std::log10(z_factor) + std::log10(r_factor);
+  norms.z = std::log10(norm<T>(context, z, number)) - factors;
+  s.A.apply(z, q);
+  norms.q = std::log10(norm<T>(context, q, number)) - factors;
+  return std::isfinite(norms.q) ? std::optional(norms) : std::nullopt;
+}
+
+// Whether products of two of these norms are out of range. The scalars of all methods are such products.
+template <class T>
+bool underflows(const Norms& n, bool of_cg) {
+  const double least = std::log10(smallest_safe<T>);
+  // r . r, r . z, p . A p
+  if (2 * n.r < least || n.r + n.z < least || n.z + n.q < least) return true;
+  // bicgstab: r0 . v, t . t; gmres: w . w with w = A M^-1 r / ||r||
+  return !of_cg && (n.r + n.q < least || 2 * n.q < least || 2 * (n.q - n.r) < least);
+}
+
+// How many diagonal entries are not negative; nothing where A does not know its diagonal.
+template <class T>
+std::optional<std::int64_t> diagonal_not_negative(Method<T>& method, const System<T>& s) {
+  const auto* known = dynamic_cast<const HasDiagonal<T>*>(&s.A);
+  if (!known) return std::nullopt;
+  const VectorView<T> d = method.spare()[0];
+  try {
+    known->diagonal(d);
+  } catch (const BadArgument&) { return std::nullopt; }  // a caller's operator without a function for it
+  std::array<T, 1024> some;                              // no memory is taken here
+  std::int64_t found = 0;
+  for (std::int64_t begin = 0; begin < d.size; begin += std::ssize(some)) {
+    const std::int64_t count = std::min<std::int64_t>(std::ssize(some), d.size - begin);
+    copy<T>(s.context(), VectorView<const T>{d.data + begin, count, d.space}, {some.data(), count});
+    found += std::count_if(some.begin(), some.begin() + count, [](T a) { return !(a < T(0)); });
+  }
+  return found;
+}
+
+}  // namespace
+
+template <class T>
+double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
+  const auto dot_v = [&](T* result) { dot<T>(context, v, v, result); };
+  T squared = reduced<T>(context, number, dot_v);
+  if (std::isfinite(squared) && squared > smallest_safe<T>) return std::sqrt(static_cast<double>(squared));
+  const T largest = largest_entry(context, v, number);
+  if (largest == 0 || !std::isfinite(largest)) return static_cast<double>(largest);
+  const T factor = factor_to_one(largest);
+  scale<T>(context, factor, v);
+  squared = reduced<T>(context, number, dot_v);
+  scale<T>(context, T(1) / factor, v);
+  return std::sqrt(static_cast<double>(squared)) / static_cast<double>(factor);
+}
+
+template <class T>
+Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number, const Verdict& verdict,
+                   bool first, StopReason reason, std::string detail) {
+  const bool of_cg =
+      reason == StopReason::indefinite_operator || reason == StopReason::indefinite_preconditioner;
+  if (!of_cg && reason != StopReason::breakdown && reason != StopReason::stagnation)
+    return {reason, std::move(detail)};
+  if (std::abs(verdict.value) < static_cast<double>(smallest_safe<T>)) {
+    const std::optional<Norms> norms = norms_at_the_end(method, system, number);
+    if (norms && underflows<T>(*norms, of_cg))
+      return {
+          StopReason::underflow,
+          fmt::format("{}{}||r|| = 1e{:.0f}, ||M^-1 r|| = 1e{:.0f}, ||A M^-1 r|| = 1e{:.0f}; {} precision "
+                      "ends at {:.0g}, and products of two of them are smaller",
+                      detail, detail.empty() ? "" : "; ", norms->r, norms->z, norms->q,
+                      sizeof(T) == 4 ? "single" : "double", std::numeric_limits<T>::min())};
+  } else if (of_cg && first && verdict.value < 0) {
+    if (const auto others = diagonal_not_negative(method, system); others && *others == 0)
+      return {StopReason::negative_definite,
+              fmt::format("{}; all {} diagonal entries are negative", detail, system.x.size)};
+  }
+  return {reason, std::move(detail)};
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                        \
+  template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, StopReason, \
+                                 std::string);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail
