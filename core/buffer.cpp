@@ -52,26 +52,27 @@ void* allocate(const Context& context, std::size_t bytes) {
   const bool large = bytes >= huge_page / 4 * 3;
   const std::size_t alignment = large ? huge_page : small_alignment;
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - alignment)
-    throw OutOfMemory("a buffer of " + human_bytes(bytes) + " was asked for; no machine has that", bytes);
-  // The last pages are huge, too, where little is wasted on that.
+    throw OutOfMemory("a buffer of " + human_bytes(bytes) + " is larger than any address space", bytes);
+  // The size is rounded up to whole huge pages where that wastes at most a third.
   const bool all_huge = large && rounded_up(bytes, huge_page) - bytes <= bytes / 3;
   const std::size_t rounded = rounded_up(bytes, all_huge ? huge_page : large ? page : small_alignment);
   void* data = nullptr;
   if (posix_memalign(&data, alignment, rounded) != 0)
     throw OutOfMemory("no memory for a buffer of " + human_bytes(bytes), bytes);
   if (large) {
-    // Refusal is harmless: ordinary pages are used then.
+    // Where the system refuses, ordinary pages are used.
     (void)madvise(data, rounded, MADV_HUGEPAGE);
     const auto touch = [&](int part, int parts) {
       const Range range = even_range(static_cast<std::int64_t>(rounded), part, parts, page);
-      // In one call where the kernel can (Linux 5.14): a fault for each page costs several times as much.
+      // One call for all pages where the system has it (Linux 5.14). Otherwise each page costs a page fault,
+      // which takes several times as long.
       char* const begin = static_cast<char*>(data) + range.begin;
       if (madvise(begin, static_cast<std::size_t>(range.size()), populate_write) == 0) return;
       for (std::int64_t i = range.begin; i < range.end; i += page) static_cast<volatile char*>(data)[i] = 0;
     };
     try {
       parallel(context, touch);
-    } catch (...) {  // background work was asked to end
+    } catch (...) {  // background work was cancelled
       std::free(data);
       throw;
     }

@@ -1,4 +1,4 @@
-// Memory of a context, uninitialised, freed by its destructor.
+// Memory in the space of a context. A Buffer owns it; the values are not initialised.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,20 +10,20 @@
 namespace protean {
 
 namespace detail {
-// Aligned to 64 bytes; large blocks to 2 MiB and offered to the kernel as huge pages, which is worth up
-// to 1.5x on a matrix-vector product. Each thread of the context touches its own even part first. Throws
-// OutOfMemory.
+// Aligned to 64 bytes; large blocks to 2 MiB, with huge pages where the system grants them, which makes a
+// matrix-vector product up to 1.5 times faster. Each thread of the context writes its part first, so that the
+// part lies in memory near that thread. Throws OutOfMemory.
 void* allocate(const Context& context, std::size_t bytes);
 void deallocate(const Context& context, void* data, std::size_t bytes) noexcept;
 }  // namespace detail
 
-// Bytes all host buffers of this process hold at present, and the most they ever held.
+// Bytes that all host buffers of this process hold now, and the largest number so far.
 std::size_t allocated_bytes() noexcept;
-// Bytes that buffers of this context hold, for one of a device; the host's for one of the host.
-std::size_t allocated_bytes(const Context& context);
 std::size_t peak_allocated_bytes() noexcept;
+// Bytes that the buffers of a device context hold now; of a host context: allocated_bytes().
+std::size_t allocated_bytes(const Context& context);
 
-// `size` items of a trivial type. Movable, not copyable. The context lives at least as long as the buffer.
+// `size` items of a trivial type. Movable, not copyable. Keeps its context alive.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -52,7 +52,7 @@ class Buffer {
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(size_) * sizeof(T); }
   const ContextPtr& context() const noexcept { return context_; }
 
-  // Host buffers only.
+  // For buffers in host memory only.
   T& operator[](std::int64_t i) noexcept { return data_[i]; }
   const T& operator[](std::int64_t i) const noexcept { return data_[i]; }
   T* begin() noexcept { return data_; }

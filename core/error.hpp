@@ -1,5 +1,5 @@
-// Errors: broken input, missing resources and misuse. Numerical events of a solve are not errors but results
-// (see solvers/stopping.hpp).
+// Exceptions for bad input, missing resources and wrong use of the library. Numerical trouble in a solve is
+// not an exception but a result (see solvers/stopping.hpp).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace protean {
 
-// Constructors are written out, not inherited: nvcc's front end fails on an inherited default argument that
-// is source_location::current().
+// The constructors are not inherited: nvcc fails on an inherited default argument that is
+// source_location::current().
 
-// Base of every exception the library throws. what() is one message for a person: what is wrong, what is
-// allowed, what to do. where() is the place in the library that noticed it.
+// Base class of every exception of the library. what() is a message for the user: what is wrong, what is
+// allowed, what to do. where() is the line of the library that threw it.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, SourceLocation where = SourceLocation::current())
@@ -27,21 +27,23 @@ class Error : public std::runtime_error {
   SourceLocation where_;
 };
 
-// Sizes that do not fit together.
+// The sizes of two arguments do not fit together.
 class ShapeMismatch : public Error {
  public:
   explicit ShapeMismatch(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
-// Data in another memory space than the operation's; the library never copies between spaces unasked.
+// Data lie in another memory space than the operation needs. The library never copies between spaces by
+// itself.
 class WrongSpace : public Error {
  public:
   explicit WrongSpace(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
-// Arrays of a caller that are used where they lie were freed or changed (see watched() in core/watch.hpp).
+// Arrays of the caller, which the library uses without a copy, were freed or changed (see watched() in
+// core/watch.hpp).
 class ArraysChanged : public Error {
  public:
   explicit ArraysChanged(const std::string& message, SourceLocation where = SourceLocation::current())
@@ -55,21 +57,21 @@ class BadMatrix : public Error {
       : Error(message, where) {}
 };
 
-// A call that is wrong in itself: unknown name, parameter out of range, overlapping vectors.
+// An argument is wrong: unknown name, parameter out of range, overlapping vectors.
 class BadArgument : public Error {
  public:
   explicit BadArgument(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
-// Something not compiled into this build, or not available on this machine.
+// Something that this build does not contain or this machine does not have.
 class NotAvailable : public Error {
  public:
   explicit NotAvailable(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
-// Not enough memory; thrown before allocating where the need is known beforehand.
+// Not enough memory. Where the size is known beforehand, it is thrown before anything is allocated.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(const std::string& message, std::size_t bytes, SourceLocation where = SourceLocation::current())
@@ -80,14 +82,14 @@ class OutOfMemory : public Error {
   std::size_t bytes_;
 };
 
-// The GPU or one of its libraries failed: what was called, and the text the driver gives.
+// A call to the GPU or one of its libraries failed. The message has the call and the text of the driver.
 class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message, SourceLocation where = SourceLocation::current())
       : Error(message, where) {}
 };
 
-// A text file that cannot be understood. Line and column count from 1; 0 means not known.
+// A file that cannot be read as what it should be. Line and column count from 1; 0: not known.
 class BadFile : public Error {
  public:
   BadFile(const std::string& file, std::int64_t line, std::int64_t column, const std::string& message,
@@ -101,7 +103,7 @@ class BadFile : public Error {
   std::int64_t line_, column_;
 };
 
-// A storage format that will not hold this matrix. bytes() is the predicted size where that was the reason.
+// A storage format cannot store this matrix. bytes() is the predicted size where the size is the reason.
 class FormatRefused : public Error {
  public:
   FormatRefused(std::string_view format, std::string_view reason, std::size_t bytes = 0,
@@ -115,7 +117,7 @@ class FormatRefused : public Error {
   std::size_t bytes_;
 };
 
-// value as Target; throws BadArgument naming `what` when it does not fit.
+// `value` converted to Target. Throws BadArgument, which names `what`, when Target cannot hold it.
 template <class Target, class Source>
 Target narrow(Source value, std::string_view what, SourceLocation where = SourceLocation::current()) {
   const auto result = static_cast<Target>(value);
@@ -125,13 +127,13 @@ Target narrow(Source value, std::string_view what, SourceLocation where = Source
   return result;
 }
 
-// The candidate nearest to `word` in edit distance, or an empty view when none is near.
+// The candidate with the smallest edit distance to `word`; empty when that is too large for a typing error.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
 
 // " Did you mean 'x'?" or an empty string.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
 
-// "1.5 GiB" for a person.
+// "1.5 GiB"
 std::string human_bytes(std::size_t bytes);
 
 }  // namespace protean

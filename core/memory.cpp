@@ -168,7 +168,7 @@ void require_memory(std::size_t bytes, std::string_view what, std::size_t limit)
   if (limit > 0 && bytes > limit)
     throw OutOfMemory(
         fmt::format("{} needs {}; the limit set is {}", what, human_bytes(bytes), human_bytes(limit)), bytes);
-  // A small allocation is not worth reading the system's files.
+  // For a small size the question would cost more than it is worth.
   if (bytes < (std::size_t{64} << 20)) return;
   const std::size_t available = available_memory();
   if (bytes > available)

@@ -1,4 +1,4 @@
-// Dense vectors: an owner and a view.
+// Dense vectors: Vector owns its memory, VectorView does not.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -8,8 +8,8 @@
 
 namespace protean {
 
-// Not owning; passed by value; valid while the memory it points to lives. A view of T converts to one of
-// const T.
+// `size` values at `data` in memory of `space`. It owns nothing, is passed by value, and is valid as long as
+// the memory exists. A view of T converts to one of const T.
 template <class T>
 struct VectorView {
   T* data = nullptr;
@@ -17,11 +17,11 @@ struct VectorView {
   Space space = Space::host;
 
   operator VectorView<const T>() const noexcept requires(!std::is_const_v<T>) { return {data, size, space}; }
-  // Host views only.
+  // For views of host memory only.
   T& operator[](std::int64_t i) const noexcept { return data[i]; }
 };
 
-// `size` values in the context's space, uninitialised.
+// Owns `size` values in the space of the context. They are not initialised.
 template <class T>
 class Vector {
  public:
@@ -37,7 +37,7 @@ class Vector {
   VectorView<const T> view() const noexcept { return {data(), size(), space()}; }
   operator VectorView<T>() noexcept { return view(); }
   operator VectorView<const T>() const noexcept { return view(); }
-  // Host vectors only.
+  // For vectors in host memory only.
   T& operator[](std::int64_t i) noexcept { return buffer_[i]; }
   const T& operator[](std::int64_t i) const noexcept { return buffer_[i]; }
 

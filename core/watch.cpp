@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::size_t block_bytes = 4096;
 
-// Reads memory that may not be there any more: the system copies it through a pipe, and says so where that is
-// not possible instead of ending the process. Not by write(2) of the C library, which AddressSanitizer
-// watches.
+// Reads memory that may have been unmapped: the system copies it through a pipe, and returns an error where a
+// plain read would end the process. It calls the system directly, since AddressSanitizer intercepts write()
+// of the C library.
 class CarefulReader {
  public:
   CarefulReader() {
@@ -41,7 +41,7 @@ class CarefulReader {
   CarefulReader(const CarefulReader&) = delete;
   CarefulReader& operator=(const CarefulReader&) = delete;
 
-  // At most block_bytes, which a pipe holds. False when some of it cannot be read.
+  // bytes: at most block_bytes, which fits into a pipe. Returns false when a part cannot be read.
   bool operator()(const void* from, std::size_t bytes, void* to) {
 #if defined(__SANITIZE_ADDRESS__)
     if (__asan_region_is_poisoned(const_cast<void*>(from), bytes)) return false;
@@ -68,7 +68,7 @@ class CarefulReader {
   int ends_[2];
 };
 
-// Of at most block_bytes; every bit counts.
+// A hash of at most block_bytes, which depends on every bit.
 std::uint64_t hash_of(const unsigned char* data, std::size_t bytes) {
   std::uint64_t h = 0x9e3779b97f4a7c15ULL ^ bytes;
   for (std::size_t i = 0; i < bytes; i += 8) {
@@ -80,7 +80,7 @@ std::uint64_t hash_of(const unsigned char* data, std::size_t bytes) {
   return h;
 }
 
-// One array and what its blocks were like.
+// An array and the hashes of its blocks.
 struct WatchedArray {
   std::string name;
   const void* data = nullptr;
@@ -88,7 +88,7 @@ struct WatchedArray {
   std::vector<std::uint64_t> hashes;
 
   std::size_t blocks() const { return (item * items + block_bytes - 1) / block_bytes; }
-  // f(block, its hash, whether it could be read) for `at`, where the array, or a copy of it, lies now.
+  // Calls f(block, its hash, whether it could be read) for each block. `at`: the array, or a copy of it.
   template <class F>
   void for_blocks(const void* at, F f) const {
     CarefulReader read;
@@ -122,9 +122,9 @@ struct WatchedArray {
       if (!good) gone(b);
       if (hash != hashes[b])
         throw ArraysChanged(fmt::format(
-            "array {} of a matrix is not what it was ({}): it has been overwritten, or freed and used for "
-            "something else. Keep it as it is; new values are told by update_values(), another pattern "
-            "needs a new matrix",
+            "array {} of a matrix has changed ({}): it has been overwritten, or freed and used for something "
+            "else. Do not change it. After a change of values call update_values(); another pattern needs a "
+            "new matrix",
             name, entries(b)));
     });
   }
@@ -144,7 +144,7 @@ class ArrayWatch {
     const Here<T> now = here(matrix);
     for (std::size_t a = 0; a < arrays_.size(); ++a) arrays_[a].look(now.at[a]);
   }
-  // The same pattern, other values.
+  // For the same pattern with other values.
   ArrayWatch(const ArrayWatch& pattern, const void* values)
       : context_(pattern.context_), arrays_(pattern.arrays_) {
     arrays_[2].data = values, arrays_[2].hashes.clear();
@@ -157,11 +157,11 @@ class ArrayWatch {
     if (with_values && !arrays_[2].hashes.empty())
       arrays_[2].check(now.at[2]);
     else
-      arrays_[2].look(now.at[2]);  // they were told, and not yet looked at
+      arrays_[2].look(now.at[2]);  // new values, which have no hashes yet
   }
 
  private:
-  // The arrays, or copies of them in host memory.
+  // The arrays in host memory: themselves, or copies of those of a device.
   template <class T>
   struct Here {
     std::array<const void*, 3> at;

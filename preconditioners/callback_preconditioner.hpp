@@ -1,4 +1,4 @@
-// A preconditioner that is a function of the caller's program.
+// A preconditioner that calls a function of the user's program.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,12 +10,12 @@
 
 namespace protean {
 
-// z := M^-1 r. For the function and its exceptions the same holds as for an operator's
+// z := M^-1 r. The rules for the function and its exceptions are those of CallbackOperator
 // (callback_operator.hpp).
 template <class T>
 class CallbackPreconditioner final : public Preconditioner<T> {
  public:
-  // Called by ensure() when the operator or its revision is another one than before; may be empty.
+  // Called by ensure() when the operator or its revision has changed; may be empty.
   using Setup = std::function<void(const LinearOperator<T>& A, bool pattern_changed)>;
 
   CallbackPreconditioner(ContextPtr context, Shape shape, ProductFunction<T> solve, Setup setup = {},

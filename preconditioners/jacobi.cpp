@@ -1,5 +1,6 @@
 // Jacobi: M = diag(A). Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 10.2.
-// Memory: one vector of n, two once the values of A have changed: then no setup takes memory any more.
+// Memory: one vector of n. The first setup after a change of A adds a second one; later setups take no
+// memory.
 #include "preconditioners/jacobi.hpp"
 
 #include <fmt/format.h>
@@ -26,12 +27,11 @@ class Jacobi final : public Preconditioner<T> {
   void setup(const LinearOperator<T>& A, bool) override {
     const auto* known = dynamic_cast<const HasDiagonal<T>*>(&A);
     if (!known)
-      throw BadArgument(
-          fmt::format("jacobi needs the diagonal, which operator '{}' does not know; use preconditioner "
-                      "none, or derive the "
-                      "operator from HasDiagonal",
-                      A.name()));
-    // Built aside, so that a failure leaves M as it was.
+      throw BadArgument(fmt::format(
+          "jacobi needs the diagonal, which operator '{}' does not know; use preconditioner none, or "
+          "derive the operator from HasDiagonal",
+          A.name()));
+    // Computed in a second vector, so that M is unchanged when this fails.
     const ContextPtr& context = A.context();
     if (next_.size() != A.rows() || next_.context() != context) next_ = Vector<T>(context, A.rows());
     if (unusable_.context() != context) unusable_ = Vector<T>(context, 1);
@@ -51,7 +51,7 @@ class Jacobi final : public Preconditioner<T> {
       throw BadArgument("the jacobi preconditioner is applied before ensure(A) has set it up");
     const Context& context = *this->context();
     if (alpha == T(0)) return scale<T>(context, beta, y);
-    // y := d .* x + (beta / alpha) y, then y := alpha y; solvers ask for alpha = 1, beta = 0.
+    // y := d .* x + (beta / alpha) y, then y := alpha y. Solvers use alpha = 1, beta = 0.
     if (beta == T(0))
       multiply<T>(context, inverse_, x, y);
     else
@@ -71,8 +71,9 @@ class Jacobi final : public Preconditioner<T> {
         rows += fmt::format("{}row {} ({})", found++ ? ", " : "", i, d[i]);
     throw BadMatrix(fmt::format(
         "jacobi divides by the diagonal, but {} of {} diagonal entries are zero, missing or not finite: {}{} "
-        "(rows "
-        "count from 0). Reorder the matrix, use preconditioner none, or take 1 for them (zero_diagonal: one)",
+        "(rows count from 0). Reorder the matrix, use preconditioner none, or take 1 for them "
+        "(zero_diagonal: "
+        "one)",
         bad, diagonal.size, rows, bad > found ? ", ..." : ""));
   }
 

@@ -13,8 +13,9 @@ namespace protean {
 template <class T>
 void Preconditioner<T>::ensure(const LinearOperator<T>& A) {
   if (A.shape() != this->shape())
-    throw ShapeMismatch(fmt::format("a preconditioner of {} x {} was asked to fit an operator of {} x {}",
-                                    this->rows(), this->cols(), A.rows(), A.cols()));
+    throw ShapeMismatch(
+        fmt::format("the preconditioner is {} x {}, the operator {} x {}; make a new preconditioner for it",
+                    this->rows(), this->cols(), A.rows(), A.cols()));
   const Revision revision = A.revision();
   if (built_for_ == A.serial() && built_from_ == revision) return;
   const detail::DeviceScope scope(*A.context());

@@ -1,4 +1,4 @@
-// Preconditioners: operators that apply M^-1.
+// Preconditioners: operators whose product is y = M^-1 x.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,12 +14,13 @@ class Preconditioner : public LinearOperator<T> {
  public:
   using LinearOperator<T>::LinearOperator;
 
-  // Makes M fit A: does nothing when A's revision is the one M was built from, whatever its storage format.
-  // Throws what setup() throws; M is unchanged then.
+  // Brings M up to date with A. Does nothing when M was built from this A at its present revision(); a change
+  // of the storage format does not change the revision. Throws ShapeMismatch, and what setup() throws; M is
+  // unchanged then.
   void ensure(const LinearOperator<T>& A);
 
-  // Where M^-1 is a diagonal: its entries, so that solvers can fold it into their own passes; empty
-  // otherwise.
+  // The entries of M^-1 where it is a diagonal: solvers then multiply by it inside their own vector
+  // operations. Empty otherwise. In the space of the context; valid until the next ensure().
   virtual VectorView<const T> inverse_diagonal() const noexcept { return {}; }
 
  protected:
@@ -30,10 +31,10 @@ class Preconditioner : public LinearOperator<T> {
   Revision built_from_;
 };
 
-// What Jacobi does with rows whose diagonal entry is missing, zero or not finite.
+// What Jacobi does with a row whose diagonal entry is missing, zero or not finite.
 enum class ZeroDiagonal : unsigned char {
-  error,  // BadMatrix naming the first rows
-  one     // takes 1 for them
+  error,  // throw BadMatrix, which names the first such rows
+  one     // use 1 in its place
 };
 
 struct PreconditionerOptions {
@@ -46,8 +47,8 @@ struct PreconditionerEntry {
 // none, jacobi.
 std::span<const PreconditionerEntry> preconditioners() noexcept;
 
-// A preconditioner for operators of this shape and context, not yet set up. nullptr for "none".
-// BadArgument for an unknown name, ShapeMismatch for a rectangular A.
+// A preconditioner for operators of the shape and context of A; ensure() must be called before it is used.
+// nullptr for "none". Throws BadArgument for an unknown name, ShapeMismatch for a rectangular A.
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
                                                        const PreconditionerOptions& options = {});

@@ -1,4 +1,4 @@
-// Device code of a user's program, and what it may do wrong. CUDA builds only.
+// Device code of a user's program, and its faults. In CUDA builds only.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +11,21 @@ namespace protean::test {
 void queue_stencil(std::int64_t m, const double* x, double* y, CUstream_st* stream);
 void queue_fill(std::int64_t n, double value, double* d, CUstream_st* stream);
 void queue_scaled(std::int64_t n, double factor, const double* r, double* z, CUstream_st* stream);
-// A launch no GPU takes; work that ends the context (an address of nobody); waiting for the stream.
+// A launch that every GPU refuses; a kernel that writes to an invalid address, which ends the CUDA context; a
+// wait for the stream.
 void queue_impossible(CUstream_st* stream);
 void queue_poison(CUstream_st* stream);
 void wait_for(CUstream_st* stream);
 
+<<<<<<< HEAD
 // The GPU that is the calling thread's current one, as a program that uses CUDA itself sets it.
 int current_gpu();
 void set_current_gpu(int ordinal);
 
 // Memory of other kinds than a buffer's.
+=======
+// Device memory that is not from a Buffer.
+>>>>>>> c4513bd (Comments and messages of core, preconditioners and the tests of solvers in plain English)
 enum class Kind { pinned, managed, plain };  // plain: cudaMalloc's
 void* take(Kind kind, std::size_t bytes);
 void give_back(Kind kind, void* memory);

@@ -13,7 +13,7 @@
 
 namespace protean::test {
 
-// Row by row, in long double: the judge.
+// A dense matrix in long double, row by row: the reference.
 struct Dense {
   std::int64_t n = 0;
   std::vector<long double> a;
@@ -22,7 +22,7 @@ struct Dense {
   long double operator()(std::int64_t i, std::int64_t j) const { return a[i * n + j]; }
 };
 
-// Gauss with row pivoting.
+// Gaussian elimination with row pivoting.
 inline std::vector<long double> direct_solution(Dense A, std::vector<long double> b) {
   const std::int64_t n = A.n;
   for (std::int64_t k = 0; k < n; ++k) {
@@ -44,7 +44,7 @@ inline std::vector<long double> direct_solution(Dense A, std::vector<long double
   return b;
 }
 
-// A user's own operator: dense rows, with a hook that may falsify each product.
+// An operator of a user: dense rows, with a hook that may change the result of each product.
 template <class T>
 class DenseOperator : public LinearOperator<T>, public HasDiagonal<T> {
  public:
@@ -57,7 +57,7 @@ class DenseOperator : public LinearOperator<T>, public HasDiagonal<T> {
   }
   const Dense& matrix() const { return matrix_; }
 
-  // after(number of this product, y), counted from 1
+  // Called after each product as after(number, y); the first product has number 1.
   std::function<void(std::int64_t, VectorView<T>)> after;
   Revision revision_;
 
@@ -83,7 +83,7 @@ inline Dense poisson_1d(std::int64_t n) {
   }
   return A;
 }
-// Laplacian on an m x m grid with upwinded flow c in x: nonsymmetric for c != 0.
+// Laplacian on an m x m grid with upwinded convection c in direction x; not symmetric for c != 0.
 inline Dense convection_2d(std::int64_t m, long double c) {
   Dense A(m * m);
   for (std::int64_t y = 0; y < m; ++y)
@@ -102,7 +102,7 @@ inline Dense diagonal_matrix(const std::vector<long double>& d) {
   for (std::int64_t i = 0; i < A.n; ++i) A(i, i) = d[i];
   return A;
 }
-// Q D Q with the Householder reflection Q of a fixed vector: the eigenvalues d in a full matrix.
+// A full matrix with the eigenvalues d: Q D Q with the Householder reflection Q of a fixed vector.
 inline Dense rotated(const std::vector<long double>& d) {
   const auto n = static_cast<std::int64_t>(d.size());
   std::vector<long double> v(d.size());

@@ -1,5 +1,5 @@
-// Memory that runs out, at each allocation of a whole solve in turn: OutOfMemory by name, all memory given
-// back, and the next solve of the same problem as if nothing had been.
+// Each allocation of a whole solve is made to fail, one in each run. The solve must throw OutOfMemory and
+// free all its memory, and the next solve of the same problem must give the same answer as without a failure.
 #include <atomic>
 
 #include "core/allocation_hook.hpp"
@@ -14,7 +14,7 @@
 namespace protean::test {
 namespace {
 
-// The n-th allocation from now on fails; n = 0 counts only.
+// Makes the n-th allocation from now on fail; n = 0 only counts them.
 class FailingAllocation {
  public:
   explicit FailingAllocation(std::int64_t n) {
@@ -52,7 +52,7 @@ class AllocationFaults : public testing::TestWithParam<Case> {
                                                         : find_format(GetParam().format);
   }
 
-  // Everything that takes memory, and the answer on the host. With `kept` its solver is used, else a new one.
+  // Makes and solves the system; returns the answer in host memory. Uses the solver `kept`, or a new one.
   std::vector<double> whole(Solver<double>* kept = nullptr) {
     const auto A = make_matrix(format(), placed(context_, csr_), context_, most_tolerant(format()));
     const auto M = make_preconditioner<double>("jacobi", *A);
@@ -68,7 +68,7 @@ class AllocationFaults : public testing::TestWithParam<Case> {
     return answer;
   }
 
-  // Bit for bit where the kernel adds in a fixed order.
+  // Compares bit by bit where the kernel adds in a fixed order.
   void expect_same(const std::vector<double>& x, const std::vector<double>& answer) const {
     if (kernels_in(format(), context_->space()).front().deterministic) {
       EXPECT_EQ(x, answer);
@@ -77,7 +77,8 @@ class AllocationFaults : public testing::TestWithParam<Case> {
     }
   }
 
-  // Runs `body` with each allocation failing in turn, until it passes. Returns how many failed.
+  // Runs `body` again and again; run n has its n-th allocation fail. Ends with the first run that has fewer
+  // allocations. Returns how many runs failed.
   template <class Body>
   std::int64_t each_allocation(const Body& body) {
     const std::size_t host_before = allocated_bytes(), before = allocated_bytes(*context_);
@@ -92,12 +93,14 @@ class AllocationFaults : public testing::TestWithParam<Case> {
           EXPECT_NE(std::string(error.what()).find("the test's allocation"), std::string::npos)
               << error.what();
         } catch (const std::exception& error) {
-          ADD_FAILURE() << "allocation " << n << " failed, and what came out is " << error.what();
+          ADD_FAILURE() << "allocation " << n << " failed, and the exception is " << error.what();
         }
       }
       if (passed) return n - 1;
-      EXPECT_EQ(allocated_bytes(), host_before) << "memory is held after allocation " << n << " failed";
-      EXPECT_EQ(allocated_bytes(*context_), before) << "memory is held after allocation " << n << " failed";
+      EXPECT_EQ(allocated_bytes(), host_before)
+          << "host memory is not freed after allocation " << n << " failed";
+      EXPECT_EQ(allocated_bytes(*context_), before)
+          << "memory is not freed after allocation " << n << " failed";
       if (testing::Test::HasFailure() || n > 1000) return n;
     }
   }
@@ -115,7 +118,7 @@ TEST_P(AllocationFaults, OfAWholeSolve) {
   expect_same(whole(), answer);
 }
 
-// The solver lives through all failures; what it keeps between solves is never half of something.
+// One solver is used through all failures. Its workspace is never incomplete.
 TEST_P(AllocationFaults, OfASolverThatIsUsedAgain) {
   const std::vector<double> answer = whole();
   std::int64_t failed = 0;
@@ -136,7 +139,7 @@ TEST_P(AllocationFaults, OfASolverThatIsUsedAgain) {
   EXPECT_GT(failed, 5);
 }
 
-// A second solve with the same operator takes no memory at all.
+// A second solve with the same operator allocates nothing.
 TEST_P(AllocationFaults, NoneInASecondSolve) {
   const auto A = make_matrix(format(), placed(context_, csr_), context_, most_tolerant(format()));
   const auto M = make_preconditioner<double>("jacobi", *A);

@@ -1,5 +1,5 @@
-// Operators and preconditioners that are functions of the caller, on the host, a fake device and a GPU: the
-// same test bodies in all three.
+// Operators and preconditioners that call functions of the user's program. The same tests run on the host, on
+// a fake device and on a GPU.
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -55,7 +55,7 @@ class Callbacks : public testing::TestWithParam<Case> {
       y[i] = sum;
     }
   }
-  // z := r * factor, z := factor without r
+  // z := factor * r; factor in each entry where r is null
   void scaled(double factor, const double* r, double* z, [[maybe_unused]] CUstream_st* stream) const {
 #if defined(PROTEAN_HAVE_CUDA)
     if (on_gpu_) return r ? queue_scaled(n, factor, r, z, stream) : queue_fill(n, factor, z, stream);
@@ -72,7 +72,7 @@ class Callbacks : public testing::TestWithParam<Case> {
     return A;
   }
 
-  // Of x = 1 / (1 + i mod 7), by the matrix of the same stencil.
+  // b = A x for x_i = 1 / (1 + i mod 7), computed with an assembled matrix of the same stencil.
   std::vector<double> solution() const {
     std::vector<double> x(n);
     for (std::int64_t i = 0; i < n; ++i) x[i] = 1.0 / static_cast<double>(1 + i % 7);
@@ -114,7 +114,8 @@ TEST_P(Callbacks, SolveAsAMatrixDoes) {
   const auto A = make();
   const SolveReport report = solve(*A);
   expect_solved(report);
-  // Recorded: called while recording and for b - A x; else once a product.
+  // With recorded steps the function is called while they are recorded and for b - A x, else once for each
+  // product.
   if (on_gpu_ && GetParam().recordable) {
     EXPECT_EQ(report.graphs_recorded, 1);
     EXPECT_LT(calls_, 70);
@@ -123,7 +124,7 @@ TEST_P(Callbacks, SolveAsAMatrixDoes) {
     EXPECT_GE(calls_, report.iterations);
   }
   if (std::string_view(GetParam().method) == "bicgstab")
-    return;  // amplifies rounding, so its count is its own
+    return;  // bicgstab amplifies rounding, so its number of iterations differs
   const FormatEntry& csr =
       std::string_view(GetParam().place) == "fake" ? fake_format("csr") : find_format("csr");
   const auto matrix = make_matrix(
@@ -160,7 +161,7 @@ TEST_P(Callbacks, AlphaAndBeta) {
   const Placed<double> x_there(context_, x);
   for (const double alpha : {1.0, -2.0})
     for (const double beta : {0.0, 1.0, 0.5}) {
-      // Where beta is 0 y is not read.
+      // With beta = 0 the function must not read y.
       Placed<double> y(context_, std::vector<double>(n, beta == 0 ? std::nan("") : 3.0));
       A->apply(alpha, x_there.read(), beta, y.view());
       const std::vector<double> result = y.fetch();
@@ -199,7 +200,7 @@ TEST_P(Callbacks, ExceptionsPassThrough) {
     };
     try {
       (void)solve(*A);
-      FAIL() << "nothing was thrown at call " << at;
+      FAIL() << "call " << at << " threw nothing";
     } catch (const std::runtime_error& error) { EXPECT_STREQ(error.what(), "the caller's own"); }
     then_ = nullptr;
     expect_solved(solve(*A));
@@ -234,7 +235,11 @@ TEST_P(Callbacks, NotANumberIsNamed) {
 
 #if defined(PROTEAN_HAVE_CUDA)
 TEST_P(Callbacks, FaultsOfDeviceCode) {
+<<<<<<< HEAD
   if (!on_gpu_) GTEST_SKIP() << "no device in this case: faults of a GPU";
+=======
+  if (!on_gpu_) GTEST_SKIP() << "for a GPU only";
+>>>>>>> c4513bd (Comments and messages of core, preconditioners and the tests of solvers in plain English)
   const auto A = make();
   const auto message = [&] {
     try {
@@ -251,7 +256,8 @@ TEST_P(Callbacks, FaultsOfDeviceCode) {
     then_ = nullptr;
     expect_solved(solve(*A));
   }
-  // Waiting is allowed when each product calls, not while steps are recorded.
+  // The function may wait for the stream when it is called for each product, but not while steps are
+  // recorded.
   then_ = wait_for;
   if (GetParam().recordable)
     EXPECT_NE(message().find("stencil"), std::string::npos) << message();

@@ -40,7 +40,7 @@ TEST(Cg, NegativeEigenvalueIsNamed) {
     const auto report = make_solver<double>("cg")->solve(A, view(b), view(x));
     EXPECT_EQ(report.reason, StopReason::indefinite_operator);
     EXPECT_NE(report.detail.find("p . A p = -"), std::string::npos) << report.detail;
-    // x is the last iterate of positive curvature, and the report is about it.
+    // x is the last iterate before the negative curvature, and the report describes it.
     EXPECT_NEAR(report.true_residual, static_cast<double>(residual_norm(A.matrix(), b, x)), 1e-13);
   }
 }

@@ -1,5 +1,5 @@
-// Deterministic mode: a solve takes exactly the same steps in every format and with any number of threads. In
-// default mode BiCGStab on these matrices does not.
+// Deterministic mode: a solve gives the same bits in every format and with any number of threads. Without
+// that mode BiCGStab on these matrices gives different ones.
 #include <cstdio>
 #include <string>
 
@@ -82,7 +82,7 @@ TEST_P(DeterministicSolve, SameStepsInEveryFormatAndWithAnyNumberOfThreads) {
   EXPECT_GE(solves, 14);
 }
 
-// On a device formats differ by rounding; each repeats itself.
+// On a device the formats differ by rounding, but each gives the same bits in two runs.
 TEST_P(DeterministicSolve, SameBitsInTwoRunsOnADevice) {
   if (Context::device_count() == 0) GTEST_SKIP() << no_device;
   const auto csr = shipped(GetParam().matrix);
@@ -95,7 +95,7 @@ TEST_P(DeterministicSolve, SameBitsInTwoRunsOnADevice) {
       Outcome outcomes[2];
       bool refused = false;
       for (Outcome& outcome : outcomes) {
-        // Built anew each time: conversions must not leave things to chance either.
+        // A new matrix each time, since the conversion must be deterministic, too.
         const ContextPtr context = Context::device(0, {.deterministic = true});
         std::unique_ptr<AssembledMatrix<double>> A;
         try {

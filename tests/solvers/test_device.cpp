@@ -1,4 +1,4 @@
-// The solvers on a device: the same results as on the host, the same reasons to stop, equal bits in two runs.
+// The solvers on a device: the same results and stop reasons as on the host, and the same bits in two runs.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -110,7 +110,7 @@ TEST_F(Device, StopsAtTheIterationLimitWithThatIterate) {
       const Outcome device = solve(Space::device, csr, method, true, options);
       EXPECT_EQ(device.report.reason, StopReason::max_iterations) << method << limit;
       EXPECT_EQ(device.report.iterations, limit) << method;
-      // BiCGStab amplifies rounding: thirty steps agree in five digits only.
+      // BiCGStab amplifies rounding: after thirty steps only five digits agree.
       EXPECT_NEAR(device.report.true_residual, host.report.true_residual, 1e-5 * host.report.true_residual)
           << method << limit;
     }
@@ -158,7 +158,7 @@ TEST(DeviceContext, WithoutADeviceSaysWhatToDo) {
   if (Context::device_count() > 0) GTEST_SKIP() << "this machine has a GPU";
   try {
     Context::device();
-    FAIL() << "a device context without a device";
+    FAIL() << "Context::device() returned a context without a device";
   } catch (const NotAvailable& error) {
     const std::string text = error.what();
     EXPECT_TRUE(text.find("PROTEAN_CUDA") != std::string::npos ||

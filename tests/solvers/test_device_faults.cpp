@@ -1,5 +1,5 @@
-// What goes wrong on a real device: memory of the wrong kind, memory that ends, kernels that fail, a GPU that
-// the build has no code for. Each has its name, and the host goes on as before.
+// Faults of a real device: memory of the wrong kind, too little memory, kernels that fail, a GPU for which
+// the build has no code. Each throws an exception that names it, and the host can go on.
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
@@ -46,7 +46,7 @@ TEST_F(DeviceFaults, MoreMemoryThanThereIs) {
   EXPECT_EQ(solve_on(context_).size(), 400u);
 }
 
-// Whatever the loss of a device context was, the host's answer stays.
+// A failed device context does not change the answer of the host.
 TEST_F(DeviceFaults, TheHostIsUnaffected) {
   const std::vector<double> before = solve_on(test_context());
   EXPECT_THROW(Buffer<char>(context_, std::int64_t{1} << 50), OutOfMemory);
@@ -76,7 +76,7 @@ TEST_F(DeviceFaults, PointersOfTheWrongKind) {
     EXPECT_NE(b.find(name), std::string::npos) << b;
     EXPECT_NE(x.find("x is said"), std::string::npos) << x;
   }
-  // A user's own device memory is as good as ours.
+  // Device memory that the user allocated is accepted.
   void* const own = take(Kind::plain, 400 * sizeof(double));
   copy<double>(*context_, {host.data(), 400}, view(own));
   Placed<double> x(context_, std::vector<double>(400, 0.0));

@@ -1,5 +1,5 @@
-// Graphs that a solver keeps from one solve to the next: used as they are while nothing has changed, recorded
-// anew when something has, with the results of a new solver every time.
+// Graphs that a solver keeps for the next solve. It uses them again while nothing has changed, and records
+// new ones after a change. The results must always be those of a new solver.
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
@@ -24,8 +24,8 @@ class DeviceGraphs : public testing::TestWithParam<const char*> {
     return placed(context_, generate(test_context(), "poisson-2d", {{"n", double(n)}}));
   }
 
-  // Solves from x = 0 with the solver kept and with a new one; both must give the same bits. Returns the
-  // report of the one kept.
+  // Solves from x = 0 with the kept solver and with a new one. Both must give the same bits. Returns the
+  // report of the kept solver.
   SolveReport solve(const AssembledMatrix<double>& A, Placed<double>& b, Placed<double>& x,
                     bool jacobi = true) {
     const auto M = make_preconditioner<double>(jacobi ? "jacobi" : "none", A);
@@ -83,7 +83,7 @@ TEST_P(DeviceGraphs, WhatHasChangedIsRecordedAnew) {
   EXPECT_EQ(solve(*A, b, x, false).graphs_recorded, 1) << "without a preconditioner";
   EXPECT_TRUE(solve(*A, b, x, true).converged());
 
-  // New values: csr takes other arrays, which graphs know.
+  // With new values csr uses other arrays, whose addresses are part of a graph.
   auto changed = generate(test_context(), "poisson-2d", {{"n", 30}});
   std::vector<double> values(changed.values, changed.values + changed.nonzeros());
   for (double& value : values) value *= value > 0 ? 1.5 : 1.0;
@@ -103,14 +103,14 @@ TEST_P(DeviceGraphs, OtherSizesBetween) {
       B_x(context_, ramp(1089, 0));
   for (int round = 0; round < 3; ++round) {
     EXPECT_TRUE(solve(*A, b, x).converged());
-    // Ends before its first step, but the solver's vectors have moved.
+    // This solve ends before its first step, but the vectors of the solver have moved.
     EXPECT_EQ(solve(*B, zero, B_x).reason, StopReason::zero_right_hand_side);
     EXPECT_TRUE(solve(*A, b, x).converged());
     EXPECT_TRUE(solve(*B, B_b, B_x).converged());
   }
 }
 
-// A solve that an exception ended leaves work behind it; the next one knows nothing of that.
+// A solve that ends with an exception leaves queued work. The next solve must not be affected.
 TEST_P(DeviceGraphs, AfterAnExceptionOfTheObserver) {
   struct Thrower final : SolveObserver {
     bool on_iteration(const IterationInfo& info) override {

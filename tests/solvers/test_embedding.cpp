@@ -1,5 +1,5 @@
-// How a program uses the library for long: the same solver, preconditioner and matrix for hundreds of solves
-// whose numbers change, on the caller's own arrays.
+// A long-running program: one solver, preconditioner and matrix for hundreds of solves with changing values,
+// on the arrays of the program.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -27,8 +27,8 @@ struct Taken {
   std::size_t buffers = 0;
 };
 
-// Two hundred solves; update(k) brings the numbers of step k. Returns what was taken after the third one, by
-// which all workspace is there.
+// Two hundred solves; update(k) sets the values for solve k. Returns the memory that was allocated after the
+// third one, when all workspace exists.
 template <class Update>
 Taken solve_often(const LinearOperator<double>& A, Update update) {
   const auto M = make_preconditioner<double>("jacobi", A);
@@ -56,11 +56,11 @@ TEST(Embedding, TwoHundredSolvesOnTheCallersArraysTakeNoMemory) {
     const auto A = make_matrix(find_format(format), csr, test_context());
     const Taken taken = solve_often(*A, [&](int k) {
       for (std::int64_t i = 0; i < source.nonzeros(); ++i)
-        values[i] = source.values[i] * (1 + 0.001 * k);  // the caller's numbers, changed in place
+        values[i] = source.values[i] * (1 + 0.001 * k);  // changes the program's array in place
       A->update_values(csr);
     });
     EXPECT_EQ(taken.buffers, 0u);
-    // sell-packed takes small helpers for the length of an update.
+    // sell-packed allocates small helper arrays during an update.
     if (std::string_view(format) != "sell-packed") { EXPECT_EQ(taken.news, 0); }
   }
 }

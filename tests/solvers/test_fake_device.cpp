@@ -1,5 +1,5 @@
-// Whole solves on a fake device, whose memory faults when the host touches it: nothing but copies by name and
-// the device's own work may read or write it. And proof that it does find a missing copy.
+// Whole solves on a fake device, where an access by the host to device memory is a fault: only explicit
+// copies and the work of the device may read or write it. The first test shows that a missing copy is found.
 #include <cmath>
 #include <limits>
 
@@ -47,13 +47,12 @@ TEST(FakeDevice, FindsAMissingCopy) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const ContextPtr device = fake_device_context();
   Placed<double> x(device, {1, 2, 3});
-  EXPECT_DEATH(std::printf("%g", x.data()[1]), touched) << "the host reads";
-  EXPECT_DEATH(x.view()[2] = 1, touched) << "the host writes";
+  EXPECT_DEATH(std::printf("%g", x.data()[1]), touched) << "a read by the host";
+  EXPECT_DEATH(x.view()[2] = 1, touched) << "a write by the host";
   const auto csr = upload(device, clspmv_b());
   EXPECT_DEATH(std::printf("%d", csr.pattern.col[0]), touched);
-  EXPECT_DEATH(validate(*test_context(), csr.pattern), touched)
-      << "an algorithm of the host on a device matrix";
-  // An operator of the host that says it works on the device.
+  EXPECT_DEATH(validate(*test_context(), csr.pattern), touched) << "a host algorithm on a device matrix";
+  // A host operator that claims to work on the device.
   const DenseOperator<double> A(poisson_1d(3), device);
   Placed<double> y(device, {0, 0, 0});
   EXPECT_DEATH(A.apply(x.read(), y.view()), touched);
@@ -122,7 +121,7 @@ TEST(FakeDevice, RefusesWhatAUserMixesUp) {
             std::string::npos);
   EXPECT_NE(message([&] { A->update_values(pretended); }).find("new values"), std::string::npos);
   EXPECT_NE(message([&] { A->update_values(csr); }).find("upload()"), std::string::npos);
-  // No format of the library has kernels for it.
+  // The formats of the library have no kernels for a fake device.
   if (Context::device_count() == 0) {
     EXPECT_THROW((void)Context::device(), NotAvailable);
     EXPECT_THROW((void)make_matrix(find_format("csr"), upload(device, csr), device), NotAvailable);
@@ -141,7 +140,8 @@ TEST(FakeDevice, UploadAndDownloadAreExact) {
 
 class FakeDeviceFormats : public testing::TestWithParam<const FormatEntry*> {};
 
-// The same kernels in the same order as on the host: the same bits, for every format and method.
+// The fake device runs the kernels of the host in the same order, so every format and method gives the same
+// bits.
 TEST_P(FakeDeviceFormats, SolveAsTheHostDoes) {
   const ContextPtr device = fake_device_context();
   const auto spd = generate(test_context(), "poisson-2d", {{"n", 20}});
@@ -160,7 +160,7 @@ TEST_P(FakeDeviceFormats, SolveAsTheHostDoes) {
   options.stopping.relative_tolerance = 1e-4;
   EXPECT_EQ(solve<float>(device, fake_format(GetParam()->id), single, "cg", true, options).x,
             solve<float>(test_context(), *GetParam(), single, "cg", true, options).x);
-  EXPECT_EQ(allocated_bytes(*device), 0u) << "memory of the device is still held";
+  EXPECT_EQ(allocated_bytes(*device), 0u) << "device memory is not freed";
 }
 
 TEST_P(FakeDeviceFormats, NewValuesAndTheWayBack) {
@@ -185,8 +185,8 @@ INSTANTIATE_TEST_SUITE_P(All, FakeDeviceFormats, testing::ValuesIn(catalogue().b
                            return name;
                          });
 
-// A change of format during a solve: built, compared and adopted without the host touching the device's
-// memory.
+// A change of format during a solve: the new matrix is built, compared and adopted without an access of the
+// host to device memory.
 TEST(FakeDevice, ChangesItsFormatWhileASolverRuns) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 20}});
   const auto exact = solve<double>(test_context(), find_format("csr"), csr, "cg", false).x;

@@ -1,5 +1,5 @@
-// Debug mode of borrowed arrays: what a caller frees or changes too early is an error with a name, before
-// anything is computed with it.
+// Debug mode for the caller's arrays: an array that was freed or changed too early is reported by name,
+// before anything is computed with it.
 #include "core/watch.hpp"
 
 #include <sys/mman.h>
@@ -21,7 +21,7 @@
 namespace protean::test {
 namespace {
 
-// Memory whose pages are given back when it is freed, so that reading it would end the process.
+// Memory whose pages are unmapped when it is freed, so that a plain read would end the process.
 template <class T>
 class Pages {
  public:
@@ -43,7 +43,7 @@ class Pages {
   std::size_t size_;
 };
 
-// A matrix in memory of a program that is not careful.
+// A matrix in the memory of a program that frees and overwrites its arrays.
 struct Careless {
   CsrMatrix<double> source = generate(test_context(), "poisson-2d", {{"n", 30}});
   std::int64_t n = source.rows(), nonzeros = source.nonzeros();
@@ -70,7 +70,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST(Watch, NothingIsSaidOfArraysThatAreKept) {
   Careless program;
   const auto seen = program.seen();
-  EXPECT_FALSE(program.view().watch) << "only where it is asked for";
+  EXPECT_FALSE(program.view().watch) << "a matrix is watched only after watched()";
   for (const FormatEntry* entry : catalogue()) {
     const auto A = make_matrix(*entry, seen, test_context());
     EXPECT_TRUE(solve(*A).converged()) << entry->id;
@@ -91,7 +91,7 @@ TEST(Watch, FreedArraysAreNamedBeforeASolveAndNothingCrashes) {
     const std::string text = complaint([&] { (void)solve(*A); });
     EXPECT_TRUE(has(text, name)) << text;
     EXPECT_TRUE(has(text, "freed")) << text;
-    // Nor is it used for another format.
+    // Another format is not built from it either.
     EXPECT_TRUE(has(complaint([&] { (void)make_matrix(find_format("ell"), seen, test_context()); }), name));
   }
 }
@@ -106,7 +106,7 @@ TEST(Watch, ChangedArraysAreNamedWithThePlace) {
   EXPECT_TRUE(has(text, "entries 512 to 1023 of 4380")) << text;
   EXPECT_TRUE(has(text, "update_values()")) << text;
   program.values.data()[1000] = program.source.values[1000];
-  EXPECT_TRUE(solve(*A).converged()) << "as it was again";
+  EXPECT_TRUE(solve(*A).converged()) << "the old value is back";
   program.col.data()[5] += 1;
   text = complaint([&] { (void)solve(*A); });
   EXPECT_TRUE(has(text, "array col") && has(text, "entries 0 to 1023")) << text;
@@ -123,15 +123,15 @@ TEST(Watch, NewValuesAreToldAndAnotherPatternIsNot) {
     EXPECT_TRUE(solve(*A).converged());
     program.values.data()[7] *= 2;
     EXPECT_EQ(complaint([&] { (void)solve(*A); }) == "no error", format != std::string("csr"))
-        << "formats that copied are not concerned";
+        << "formats with copies do not depend on the arrays";
     A->update_values(seen);
-    // Other arrays with new values.
+    // New values in other arrays.
     std::vector<double> others(program.source.values, program.source.values + program.nonzeros);
     A->update_values(with_values(seen, others.data()));
     EXPECT_TRUE(solve(*A).converged());
     others[3] += 1;
     EXPECT_EQ(complaint([&] { (void)solve(*A); }) == "no error", format != std::string("csr"));
-    // An update with another pattern.
+    // New values with a changed pattern.
     program.col.data()[11] += 1;
     const Revision before = A->revision();
     EXPECT_TRUE(has(complaint([&] { A->update_values(seen); }), "array col"));
@@ -176,7 +176,7 @@ TEST(Watch, OneBasedViewsAndFloats) {
       watched(test_context(), csr_view(test_context(), program.n, program.n, program.nonzeros, row_ptr.data(),
                                        col.data(), values.data(), IndexBase::one));
   check_arrays(seen);
-  col[4] = 1, row_ptr[2] = 1;  // of these it has copies
+  col[4] = 1, row_ptr[2] = 1;  // the matrix has copies of these
   check_arrays(seen);
   values[4] = 0.5f;
   EXPECT_TRUE(has(complaint([&] { check_arrays(seen); }), "array values"));
