@@ -41,7 +41,7 @@ CsrMatrix<T> view_of(std::int64_t rows, std::int64_t cols, const Pointer* row_pt
   return result;
 }
 
-// One sorted row without duplicates appended from (column, position) pairs already in input order.
+// Appends one sorted row without duplicates, from (column, position) pairs in input order.
 struct Entry {
   std::int32_t col;
   std::int64_t position;
@@ -159,7 +159,7 @@ bool is_sorted(const Context& context, const SparsityPattern& pattern) {
   std::atomic<bool> sorted{true};
   parallel(useful_parts(context, pattern.nonzeros), [&](int part, int parts) {
     const Range range = even_range(pattern.rows, part, parts);
-    // All entries in one loop without branches, then the borders of rows, which may descend.
+    // First all entries in one loop without branches, then the borders of rows, where columns may descend.
     const std::int64_t begin = pattern.row_ptr[range.begin], end = pattern.row_ptr[range.end];
     std::int64_t descents = 0;
     for (std::int64_t k = begin + 1; k < end;) {

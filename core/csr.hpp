@@ -70,8 +70,8 @@ struct CsrMatrix {
   }
 };
 
-// The caller's arrays, not copied; they must outlive every handle, unchanged but for values told by
-// update_values() (watched() finds out where a program does not keep to that). Nothing is checked: see
+// The caller's arrays, not copied. They must outlive every handle. They may not change, except for values that
+// are announced by update_values(); watched() finds programs that break this rule. Nothing is checked: see
 // validate().
 // row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes.
 template <class T>
@@ -82,8 +82,8 @@ CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int64_t* 
                       const std::int32_t* col, const T* values);
 
 // Arrays to be filled and then frozen into a CsrMatrix that owns them. row_ptr is 32-bit when `nonzeros` is
-// below 2^31 and `force_wide` is false. Nothing is initialised but row_ptr[0] = 0. The member functions
-// set_row_ptr and row_ptr are for host contexts only; row_ptr32() or row_ptr64() is the array there is, the
+// below 2^31 and `force_wide` is false. Only row_ptr[0] = 0 is initialised. The member functions
+// set_row_ptr and row_ptr are for host contexts only; row_ptr32() or row_ptr64() is the array, the
 // other null.
 template <class T>
 class CsrBuilder {
@@ -117,8 +117,8 @@ class CsrBuilder {
   Space space_;
 };
 
-// A copy in the memory of a device, or back on the host (device: the context it lies in). Ends when the copy
-// has. Throws NotAvailable in a build without CUDA, OutOfMemory, WrongSpace.
+// A copy in the memory of a device, or back on the host (device: the context it lies in). Returns when the
+// copy is complete. Throws NotAvailable in a build without CUDA, OutOfMemory, WrongSpace.
 template <class T>
 CsrMatrix<T> upload(const ContextPtr& device, const CsrMatrix<T>& matrix);
 template <class T>

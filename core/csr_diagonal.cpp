@@ -19,7 +19,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Where `wanted` is among n columns in any order; n when it is not there.
+// The place of `wanted` among n columns in any order; n when it is absent.
 HWY_INLINE std::int64_t find_any(const std::int32_t* col, std::int64_t n, std::int32_t wanted) {
   const hn::ScalableTag<std::int32_t> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -35,7 +35,8 @@ HWY_INLINE std::int64_t find_any(const std::int32_t* col, std::int64_t n, std::i
 template <class T>
 void diagonal_of(const CsrMatrix<T>& matrix, std::int64_t begin, std::int64_t end, T* diagonal) {
   const SparsityPattern& p = matrix.pattern;
-  // Where it was in the row before it often is again, or nearly, so there the rows to come are fetched.
+  // The diagonal entry is often at the same place as in the row before, or near it. So the next rows are
+  // prefetched at that place.
   constexpr std::int64_t ahead = 16, steps = 3, long_row = 512;
   std::int64_t at = 0;
   for (std::int64_t r = begin; r < end; ++r) {

@@ -8,16 +8,16 @@ namespace protean {
 
 enum class IndexBase : unsigned char { zero, one };
 
-// The caller's arrays, not copied; they must outlive every handle, and nothing is checked (see validate();
-// and watched(), which finds arrays that were freed or changed too early). Rows may be in any order of
-// columns (distinct ones): format csr then computes on the host with the arrays as they are, diagonal
-// included; everything else wants ascending columns and says so (sorted_copy()). They lie in the context's
-// space, also device memory, with 0- or 1-based indices (rows + 1 row pointers of either width, the first one
-// 0 or 1; `nonzeros` columns and values). From base zero nothing is copied. From base one (Fortran) row
-// pointers and columns are copied, less one, into arrays the handle owns, since everything else counts from
-// 0; the values stay the caller's. So later numbers need no new analysis: with_values(matrix, new values) and
-// update_values(). On a device the copy is queued on the context, and row pointers are not read back:
-// `nonzeros` is taken as given. Throws BadArgument, OutOfMemory.
+// The caller's arrays, not copied. They must outlive every handle. Nothing is checked: see validate(), and
+// watched(), which finds arrays that were freed or changed too early. A row may have its (distinct) columns
+// in any order: format csr then computes with the arrays as they are on the host, the diagonal included; all
+// other formats refuse unsorted rows (sorted_copy() sorts them). The arrays lie in the context's space, which
+// may be device memory, with indices from 0 or 1: rows + 1 row pointers of either width, the first one 0 or
+// 1, and `nonzeros` columns and values. From base zero nothing is copied. From base one (Fortran) row
+// pointers and columns are copied, less one, into arrays that the handle owns; the values stay the caller's.
+// For new values use with_values(matrix, new values) and update_values(), which need no new analysis. On a
+// device the copy is queued on the context, and row pointers are not read back: `nonzeros` is taken as given.
+// Throws BadArgument, OutOfMemory.
 template <class T>
 CsrMatrix<T> csr_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
                       const std::int32_t* row_ptr, const std::int32_t* col, const T* values,
@@ -27,7 +27,7 @@ CsrMatrix<T> csr_view(const ContextPtr& context, std::int64_t rows, std::int64_t
                       const std::int64_t* row_ptr, const std::int32_t* col, const T* values,
                       IndexBase base = IndexBase::zero);
 
-// The same pattern with other numbers of the caller's, in its order and in the same space; nothing is copied.
+// The same pattern with other values of the caller's, in its order and in the same space. Nothing is copied.
 template <class T>
 CsrMatrix<T> with_values(const CsrMatrix<T>& matrix, const T* values) {
   CsrMatrix<T> result = matrix;

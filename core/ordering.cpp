@@ -12,7 +12,7 @@
 namespace protean {
 namespace {
 
-// Columns by row, as a plain array: the pattern itself, or that of its transpose.
+// The columns of each row in one array: of the pattern itself, or of its transpose.
 struct Adjacency {
   std::vector<std::int64_t> begin;
   std::vector<std::int32_t> node;
@@ -51,8 +51,8 @@ class CuthillMcKee {
       if (seen_[i] > 0) continue;
       const std::size_t begin = size_;
       Levels levels = search<false>(i, begin, 1);
-      // Restart from the last level as long as that makes the levels more; a few times at most. What is found
-      // last stays, so each restart is already the order.
+      // Restart from the last level as long as the number of levels grows, a few times at most. The result of
+      // the last search is used, so each restart is already the order.
       bool deeper = true;
       for (unsigned char pass = 2; deeper && pass < 6 && levels.depth > 0; ++pass) {
         const std::int32_t far = lowest_degree(levels.last);
@@ -93,8 +93,9 @@ class CuthillMcKee {
     return least;
   }
 
-  // Breadth first from `start`; the part is queue_[begin ..], and seen_ is `pass` there, which it was not
-  // before. by_degree: the new neighbours of a row come by growing degree, equal ones by number.
+  // Breadth-first search from `start`. The part found is queue_[begin ..]; its rows have seen_ = `pass`,
+  // which they did not have before. by_degree: the new neighbours of a row are sorted by increasing degree,
+  // equal ones by number.
   template <bool by_degree>
   Levels search(std::int32_t start, std::size_t begin, unsigned char pass) {
     Levels levels{0, begin, 0};
@@ -112,8 +113,8 @@ class CuthillMcKee {
       size_ = static_cast<std::size_t>(end - queue_.data());
       if constexpr (by_degree) {
         sort_by_degree(first);
-        // Of the neighbours of a row the one that was placed last is farthest; a row that places none is
-        // nearer to its neighbours than the rows that placed them are.
+        // Of all neighbours of a row, the one placed last is the farthest. A row that places none is nearer
+        // to its neighbours than the rows that placed them.
         if (size_ > first)
           levels.bandwidth = std::max(levels.bandwidth, static_cast<std::int64_t>(size_ - 1 - k));
       }
@@ -121,7 +122,7 @@ class CuthillMcKee {
     return levels;
   }
 
-  // The rows that come soon lie anywhere.
+  // The next rows of the queue may lie anywhere in the pattern.
   void prefetch(std::size_t k) const {
     constexpr std::size_t pointers = 16, columns = 8;
     if (k + pointers < size_) {
@@ -153,9 +154,9 @@ class CuthillMcKee {
   Adjacency transposed_;
   bool symmetric_ = true;
   std::int64_t bandwidth_ = 0;
-  std::vector<unsigned char> seen_;  // in which pass over its part; 0: in none
+  std::vector<unsigned char> seen_;  // the last pass that found the row; 0: none
   std::vector<std::int32_t> queue_;
-  std::size_t size_ = 0;  // of what is in the queue
+  std::size_t size_ = 0;  // rows in the queue
   std::vector<Key> keys_;
 };
 

@@ -1,4 +1,4 @@
-// Matrices handed over a stretch of rows at a time, so that none need be in memory as a whole.
+// Matrices passed in stretches of rows, so that a matrix need not be in memory as a whole.
 #pragma once
 #include <cstdint>
 
@@ -18,8 +18,8 @@ struct RowStretch {
   std::int64_t entries() const noexcept { return row_ptr[rows] - row_ptr[0]; }
 };
 
-// What takes a matrix so: begin() once, then take() for stretches that follow one another without a gap,
-// until all rows have been there.
+// A consumer of such a matrix: begin() once, then take() for consecutive stretches without a gap, until all
+// rows have been passed.
 class RowReceiver {
  public:
   virtual ~RowReceiver() = default;

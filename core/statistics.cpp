@@ -11,11 +11,11 @@
 namespace protean {
 namespace {
 
-// Rows are taken in blocks of this many: a multiple of 2, 3 and 4, so that no block of a blocked format is
-// cut, and sums of doubles are per block, so that they do not depend on the number of threads.
+// Rows are taken in blocks of this many. It is a multiple of 2, 3 and 4, so that no block of a blocked format
+// is cut. Sums of doubles are made for each block, so that they do not depend on the number of threads.
 constexpr std::int64_t block_rows = 4096 / 12 * 12;
 
-// What a stretch of rows adds up to.
+// The sums over a block of rows.
 struct Counts {
   std::int64_t longest = 0, shortest = std::numeric_limits<std::int64_t>::max(), empty = 0;
   std::int64_t lower_bandwidth = 0, upper_bandwidth = 0;
@@ -37,14 +37,14 @@ struct Counts {
   }
 };
 
-// Finds mirrors of the entries above the diagonal, asked for by ascending row: those of a row are then met in
-// its own order, so that a place kept for each row replaces the search. 4 bytes a row.
+// Finds the mirrors of entries above the diagonal, for ascending rows. The mirrors in one row are then needed
+// in the order of its columns, so the current place in each row replaces a search. 4 bytes for each row.
 class Mirrors {
  public:
   explicit Mirrors(const SparsityPattern& pattern)
       : p_(pattern), next_(static_cast<std::size_t>(pattern.rows), unset) {}
 
-  // Where in row c its entry in column r is; -1 where there is none.
+  // The place in row c of its entry in column r; -1 when it has none.
   std::int64_t find(std::int64_t r, std::int32_t c) {
     const auto row = p_.row(c);
     std::uint32_t& at = next_[static_cast<std::size_t>(c)];
@@ -60,7 +60,7 @@ class Mirrors {
   std::vector<std::uint32_t> next_;
 };
 
-// Entries of `row` with an entry of `next` at column distance 0 or 1.
+// The number of entries of `row` that have an entry of `next` at column distance 0 or 1.
 std::int64_t with_neighbour(std::span<const std::int32_t> row, std::span<const std::int32_t> next) {
   std::int64_t count = 0;
   auto other = next.begin();
@@ -72,8 +72,8 @@ std::int64_t with_neighbour(std::span<const std::int32_t> row, std::span<const s
   return count;
 }
 
-// Counts aligned size x size blocks that hold an entry: remembers of each column of blocks which row of
-// blocks was there last. Without a branch, since whether a block is new is hard to foresee.
+// Counts aligned size x size blocks that hold an entry. It stores for each column of blocks the last row of
+// blocks with an entry. Without a branch, because whether a block is new cannot be predicted.
 template <int size>
 class BlockCount {
  public:
@@ -93,9 +93,9 @@ class BlockCount {
   std::int64_t count_ = 0;
 };
 
-// What a thread keeps from row to row; it comes with ascending rows.
-struct Kept {
-  explicit Kept(const SparsityPattern& p)
+// What a thread stores between rows. Its rows ascend.
+struct ThreadWorkspace {
+  explicit ThreadWorkspace(const SparsityPattern& p)
       : two(p.cols), three(p.cols), four(p.cols), mirrors(p), square(p.rows == p.cols) {}
   BlockCount<2> two;
   BlockCount<3> three;
@@ -109,15 +109,15 @@ class Pass {
   Pass(const SparsityPattern& pattern, std::vector<unsigned char>& diagonals)
       : p_(pattern), diagonals_(diagonals) {}
 
-  Counts rows(std::int64_t begin, std::int64_t end, Kept& kept) const {
+  Counts rows(std::int64_t begin, std::int64_t end, ThreadWorkspace& workspace) const {
     Counts counts;
-    for (std::int64_t r = begin; r < end; ++r) row(r, counts, kept);
-    counts.blocks = {kept.two.take(), kept.three.take(), kept.four.take()};
+    for (std::int64_t r = begin; r < end; ++r) row(r, counts, workspace);
+    counts.blocks = {workspace.two.take(), workspace.three.take(), workspace.four.take()};
     return counts;
   }
 
  private:
-  void row(std::int64_t r, Counts& counts, Kept& kept) const {
+  void row(std::int64_t r, Counts& counts, ThreadWorkspace& workspace) const {
     const auto cols = p_.row(r);
     const auto length = static_cast<std::int64_t>(cols.size());
     counts.longest = std::max(counts.longest, length), counts.shortest = std::min(counts.shortest, length);
@@ -128,18 +128,18 @@ class Pass {
     }
     counts.lower_bandwidth = std::max(counts.lower_bandwidth, r - cols.front());
     counts.upper_bandwidth = std::max(counts.upper_bandwidth, cols.back() - r);
-    kept.two.row(r, cols), kept.three.row(r, cols), kept.four.row(r, cols);
+    workspace.two.row(r, cols), workspace.three.row(r, cols), workspace.four.row(r, cols);
     for (std::size_t k = 0; k < cols.size(); ++k) {
       const std::int64_t c = cols[k];
       mark(c - r + p_.rows - 1);
-      if (k > 0 && cols[k - 1] + 1 == c) counts.neighbours += 2;  // each is the other's
+      if (k > 0 && cols[k - 1] + 1 == c) counts.neighbours += 2;  // each is a neighbour of the other
       if (c < r) {
         ++counts.below;
       } else if (c == r) {
         ++counts.on_diagonal;
       } else {
         ++counts.above;
-        if (kept.square && kept.mirrors.find(r, cols[k]) < 0) ++counts.above_without_mirror;
+        if (workspace.square && workspace.mirrors.find(r, cols[k]) < 0) ++counts.above_without_mirror;
       }
     }
     if (r + 1 < p_.rows) {
@@ -149,7 +149,7 @@ class Pass {
     }
   }
 
-  // Threads may mark the same diagonal; it is read first because most are marked already.
+  // Several threads may mark the same diagonal. It is read first because most are marked already.
   void mark(std::int64_t diagonal) const {
     std::atomic_ref<unsigned char> flag(diagonals_[static_cast<std::size_t>(diagonal)]);
     if (!flag.load(std::memory_order_relaxed)) flag.store(1, std::memory_order_relaxed);
@@ -171,11 +171,12 @@ Statistics statistics(const Context& context, const SparsityPattern& pattern) {
   const std::int64_t blocks = (p.rows + block_rows - 1) / block_rows;
   std::vector<Counts> parts(static_cast<std::size_t>(blocks));
   std::atomic<std::int64_t> next{0};
-  // Blocks are taken in turn: rows of very different length would make even shares uneven.
+  // Each thread takes the next block when it is free: equal shares of rows with very different lengths would
+  // not be equal work.
   parallel(useful_parts(context, p.nonzeros + p.rows), [&](int, int) {
-    Kept kept(p);
+    ThreadWorkspace workspace(p);
     for (std::int64_t b = next.fetch_add(1); b < blocks; b = next.fetch_add(1))
-      parts[b] = pass.rows(b * block_rows, std::min(p.rows, (b + 1) * block_rows), kept);
+      parts[b] = pass.rows(b * block_rows, std::min(p.rows, (b + 1) * block_rows), workspace);
   });
   Counts all;
   for (const Counts& part : parts) all.add(part);
@@ -279,7 +280,7 @@ double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
   const SparsityPattern& p = matrix.pattern;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (p.rows != p.cols) return infinity;
-  // Every entry above the diagonal is held against its mirror; those below are only counted.
+  // Every entry above the diagonal is compared with its mirror. Those below are only counted.
   struct Largest {
     double difference = 0, value = 0;
     std::int64_t above = 0, below = 0;

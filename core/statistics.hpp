@@ -43,15 +43,15 @@ struct Statistics {
 // workspace, and for each thread 4.4 bytes a column and 4 a row.
 Statistics statistics(const Context& context, const SparsityPattern& pattern);
 
-// The features and row lengths of a matrix that is handed over in stretches: what statistics() finds,
-// similarity and span to rounding.
+// The features and row lengths of a matrix that is passed in stretches of rows: those of statistics(), where
+// similarity and span may differ by rounding.
 class StreamedFeatures final : public RowReceiver {
  public:
   explicit StreamedFeatures(ContextPtr context) : context_(std::move(context)) {}
   void begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) override;
   void take(const RowStretch& stretch) override;
 
-  // Once all rows have been there.
+  // Valid once all rows have been passed.
   Features features() const;
   double mean() const, deviation() const;
   // Distance from the first to the last entry of a row, ends included, as a part of the columns; the mean

@@ -18,8 +18,8 @@ namespace {
 
 void require_simulated(const SimulatedDevice& device, const void* data, Space space) {
   if (device.owns(data) != (space == Space::device))
-    throw WrongSpace(std::string("memory that is said to be the ") + std::string(to_string(space)) +
-                     "'s is not: a copy was given the wrong address");
+    throw WrongSpace("an address given to a copy should lie in " + std::string(to_string(space)) +
+                     " memory, but does not");
 }
 
 std::size_t free_bytes([[maybe_unused]] const Context& context) {
@@ -61,7 +61,8 @@ void copy_bytes(const Context& context, void* to, Space to_space, const void* fr
 
 namespace {
 
-// All arrays of a matrix in memory of `context`; `device` is the context of the two that is a device.
+// All arrays of a matrix in the memory of `context`; `device` is the one of the two contexts that is a
+// device.
 template <class T>
 CsrMatrix<T> moved(const ContextPtr& context, const Context& device, const CsrMatrix<T>& matrix) {
   const SparsityPattern& p = matrix.pattern;

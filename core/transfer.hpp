@@ -6,9 +6,9 @@
 
 namespace protean::detail {
 
-// From memory of one space to memory of another; either may be the context's device. Host memory may be used
-// again on return. Throws NotAvailable where the context has no device, WrongSpace for a simulated device
-// where an address is not where it is said to be.
+// Copies from memory of one space to memory of another; either may be that of the context's device. The host
+// memory may be used again when it returns. Throws NotAvailable when the context has no device, and
+// WrongSpace for a simulated device when an address does not lie in the given space.
 void copy_bytes(const Context& context, void* to, Space to_space, const void* from, Space from_space,
                 std::size_t bytes);
 

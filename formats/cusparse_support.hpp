@@ -22,14 +22,15 @@ void require_narrow(const BuildRequest<T>& request) {
                         "cuSPARSE takes 64-bit pointers only with 64-bit columns; kernel native takes them");
 }
 
-// y := alpha A x + beta y. Owns the descriptors and the workspace, which are made once; the handle is the
-// context's. The scalars are given from host memory, so a captured product keeps them. cuSPARSE knows nothing
-// of DeviceState::stop: a product queued after the end of a solve is computed, into y only.
+// y := alpha A x + beta y by cuSPARSE. It owns the descriptors and the workspace, which are made once; the
+// handle belongs to the context. The scalars are read from host memory, so a captured product keeps them.
+// cuSPARSE does not read DeviceState::stop: a product queued after the end of a solve is computed, and writes
+// only y.
 template <class T>
 class CusparseProduct {
  public:
-  // Takes over `matrix`, whose arrays the caller keeps alive. `analyse` asks for cusparseSpMV_preprocess(),
-  // which keeps what it finds about the pattern in the workspace.
+  // Takes ownership of `matrix`; the caller keeps its arrays alive. With `analyse` it calls
+  // cusparseSpMV_preprocess(), which stores what it finds about the pattern in the workspace.
   CusparseProduct(ContextPtr context, cusparseSpMatDescr_t matrix, cusparseSpMVAlg_t algorithm, bool analyse)
       : context_(std::move(context)), matrix_(matrix), algorithm_(algorithm) {
     try {
@@ -37,7 +38,8 @@ class CusparseProduct {
       const T one = 1, zero = 0;
       std::size_t bytes = 0;
       device::check(cusparseSpMatGetSize(matrix_, &rows_, &cols_, &nonzeros), "cusparseSpMatGetSize");
-      // The descriptors want addresses; nothing is read or written there before the first product.
+      // The descriptors need an address. Nothing is read or written there before the first product sets its
+      // own.
       device::check(cusparseCreateDnVec(&x_, cols_, context_->device_state().partials, cusparse_type<T>),
                     "cusparseCreateDnVec");
       device::check(cusparseCreateDnVec(&y_, rows_, context_->device_state().partials, cusparse_type<T>),

@@ -30,7 +30,7 @@ constexpr Kernel device_kernel(std::string_view name, bool deterministic = true)
           deterministic};
 }
 
-// Blocks of so many threads (or items) that cover all items.
+// The number of blocks of `threads` threads (or items) that covers all items.
 inline unsigned blocks_of(std::int64_t items, int threads = device::block_size) {
   return static_cast<unsigned>((items + threads - 1) / threads);
 }
@@ -41,8 +41,8 @@ __device__ inline void store(T alpha, T sum, T beta, T* y) {
   *y = beta == T(0) ? alpha * sum : alpha * sum + beta * *y;
 }
 
-// Asks for all lines of [first, last) to be brought to the second cache, by the lanes of a warp that have a
-// number from 0 to count - 1. Costs no registers while it is under way.
+// Prefetches all cache lines of [first, last) into the second-level cache. The lanes 0 to count - 1 of a warp
+// share the work. It needs no registers while the lines arrive.
 __device__ inline void prefetch_lines(const void* first, const void* last, int number, int count) {
   const char* const end = static_cast<const char*>(last);
   for (const char* line = static_cast<const char*>(first) + std::int64_t{number} * 128; line < end;
@@ -50,8 +50,8 @@ __device__ inline void prefetch_lines(const void* first, const void* last, int n
     asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
 }
 
-// What is asked of a product: y := alpha A x + beta y, and with the dot also *result := x . y (alpha is 1 and
-// beta 0 then).
+// The task of a product: y := alpha A x + beta y. With the dot product also *result := x . y; alpha is 1 and
+// beta 0 then.
 template <class T>
 struct ProductTask {
   T alpha;
@@ -63,7 +63,7 @@ struct ProductTask {
   T* result;
   const int* stop;
 
-  // Ends a row; `dots` gathers what the thread adds to x . y.
+  // Writes y of one row; adds the row's part of x . y to `dots`.
   template <bool dot>
   __device__ void finish(std::int64_t row, T sum, T (&dots)[1]) const {
     if (dot) {
@@ -74,7 +74,7 @@ struct ProductTask {
     }
   }
 };
-// For a launch of so many blocks. Without a dot product where `result` is null.
+// The task for a launch of `blocks` blocks. Without a dot product when `result` is null.
 template <class T>
 ProductTask<T> product_task(const Context& context, std::int64_t blocks, T alpha, const T* x, T beta, T* y,
                             T* result) {
@@ -82,10 +82,11 @@ ProductTask<T> product_task(const Context& context, std::int64_t blocks, T alpha
   return {alpha, x, beta, y, sums.parts, sums.arrived, sums.result, context.device_state().stop};
 }
 
-// Blocks of a product that has `pieces` of work for a block, of which the device holds eight a processor.
-// Where there is much to do, blocks stay and all go round equally often: a warp that is done with its rows
-// then goes on to the next without waiting for the rest of its block. Otherwise there is one block a piece,
-// so that faster processors do more; a reduction has fewer blocks, since each has to say that it is done.
+// The number of blocks of a product whose work fills `pieces` blocks; the device holds eight blocks for each
+// processor. With much work the grid is as large as the device holds and every block does the same number of
+// rounds: a warp that has finished its rows goes on to the next ones without waiting for the rest of its
+// block. Otherwise each piece has its own block, so that faster processors do more. A reduction has fewer
+// blocks, because each of them adds to the counter of finished blocks.
 inline unsigned product_blocks(const DeviceState& state, std::int64_t pieces, bool reduces) {
   const std::int64_t resident =
       std::min<std::int64_t>(std::int64_t{state.processors} * 8, DeviceState::max_blocks / 2);
@@ -95,18 +96,18 @@ inline unsigned product_blocks(const DeviceState& state, std::int64_t pieces, bo
   return static_cast<unsigned>(std::max<std::int64_t>(1, pieces));
 }
 
-// The same for kernels of which the device holds fewer blocks: they never stay.
+// The same for kernels of which the device holds fewer blocks: each piece has its own block.
 inline unsigned piece_blocks(const DeviceState& state, std::int64_t pieces, bool reduces) {
   const std::int64_t most = std::int64_t{state.processors} * 18;
   if (reduces) pieces = std::min({pieces, most, std::int64_t{DeviceState::max_blocks}});
   return static_cast<unsigned>(std::max<std::int64_t>(1, pieces));
 }
 
-// A product with a thread a position, `split` of them where rows are few. A kernel is a call of this with its
-// own launch bounds. Rows has
+// A product with one thread for each position, or `split` threads where rows are few. A kernel calls this
+// with its own launch bounds. Rows has
 //   std::int64_t rows
 //   std::int64_t row(std::int64_t p) const        of position p < rows
-//   T part_sum<split>(p, part, x) const           what the part-th of the row's threads adds to its sum
+//   T part_sum<split>(p, part, x) const           what thread `part` of the row adds to its sum
 //   T whole(p, sum) const                         the row's sum from the sum of all parts
 template <int split, bool dot, class T, class Rows>
 __device__ inline void multiply_rows(const Rows& a, const ProductTask<T>& task) {
@@ -131,18 +132,19 @@ __device__ inline void multiply_rows(const Rows& a, const ProductTask<T>& task) 
   if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
 }
 
-// Threads that share a row: enough to fill the device, none with less than two slots of the mean row.
+// Number of threads that share a row: enough to fill the device, but at least two slots of the mean row for
+// each.
 inline int row_split(const DeviceState& state, std::int64_t rows, double mean) {
   int split = 1;
   while (split < 8 && rows / 32 * split < std::int64_t{state.processors} * 48 && mean >= 4 * split)
     split *= 2;
   return split;
 }
-// Blocks' worth of work then.
+// The number of pieces of work, one for each block, with this split.
 inline std::int64_t row_pieces(std::int64_t rows, int split) {
   return (rows + device::block_size / split - 1) / (device::block_size / split);
 }
-// f(integral constant) of one of its values.
+// Calls f with the number as an integral constant.
 template <class F>
 void with_split(int split, F&& f) {
   switch (split) {
@@ -157,7 +159,7 @@ void with_split(int split, F&& f) {
   }
 }
 
-// A number computed on the device, read by the host: synchronises. For conversions, never for products.
+// A number that the device has computed. The host waits for it: for conversions, never for products.
 template <class N>
 N read_back(const Context& context, const N* where) {
   N value;
@@ -165,7 +167,7 @@ N read_back(const Context& context, const N* where) {
   return value;
 }
 
-// The matrix keeps what admission has found.
+// A buffer of the matrix with a copy of what admit() found.
 template <class N>
 Buffer<N> copy_of(const ContextPtr& context, const device::Scratch<N>& from) {
   Buffer<N> to(context, from.size());

@@ -11,8 +11,8 @@
 #include "operators/assembled_matrix.hpp"
 #include "operators/layout.hpp"
 
-// The address of a format's device code, or null in a build without CUDA (a macro, since then there is no
-// object).
+// The address of a format's device code, or null in a build without CUDA. It is a macro because that object
+// does not exist then.
 #if defined(PROTEAN_HAVE_CUDA)
 #define PROTEAN_DEVICE_CODE(name) &device_code::name
 #else
@@ -21,7 +21,7 @@
 
 namespace protean::formats {
 
-// Whether a kernel keeps to the order of deterministic mode (Kernel::ordered).
+// Whether a kernel adds in the order of deterministic mode (Kernel::ordered).
 enum class Sums : bool { own_order, ordered };
 
 // A kernel compiled from a class template Format<T> with a constructor from BuildRequest<T>.
@@ -57,9 +57,9 @@ inline void store(T alpha, T sum, T beta, T& y) {
   y = beta == T(0) ? alpha * sum : alpha * sum + beta * y;
 }
 
-// What each part of a parallel loop found, to be added in order of the parts: deterministic for a fixed
-// number of parts. Each on its own cache line. On the stack for up to 256 parts, so that a product allocates
-// nothing.
+// One result for each part of a parallel loop, added in the order of the parts, so the total is the same in
+// every run with the same number of parts. Each has its own cache line. Up to 256 parts lie on the stack, so
+// that a product allocates nothing.
 template <class T>
 class PartialSums {
  public:
@@ -82,7 +82,7 @@ class PartialSums {
   struct alignas(64) Line {
     T value;
   };
-  union Stack {  // not initialised: only the lines in use are touched
+  union Stack {  // not initialised: only the lines in use are written
     Stack() {}
     Line lines[on_stack];
   };
@@ -92,7 +92,8 @@ class PartialSums {
   std::vector<Line> heap_;
 };
 
-// CSR from lengths (row -> entries) and write(row, first, builder), both run in parallel over rows.
+// CSR from length(row), the number of entries, and write(row, first entry, builder); both run in parallel
+// over rows.
 template <class T, class Length, class Write>
 CsrMatrix<T> csr_from_rows(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
                            std::int64_t nonzeros, Length length, Write write) {
@@ -111,8 +112,7 @@ CsrMatrix<T> csr_from_rows(const ContextPtr& context, std::int64_t rows, std::in
   return builder.freeze();
 }
 
-// The reason to refuse a format whose slots are more than max_fill times the entries; empty when they are
-// not.
+// The reason for a refusal when the slots are more than max_fill times the entries; else empty.
 inline std::string too_much_fill(std::int64_t slots, std::int64_t nonzeros, std::int64_t max_fill,
                                  std::size_t bytes) {
   if (slots / max_fill < nonzeros || (slots / max_fill == nonzeros && slots % max_fill == 0)) return {};

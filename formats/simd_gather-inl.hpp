@@ -16,8 +16,8 @@ namespace protean::formats::HWY_NAMESPACE {
 template <class D>
 constexpr std::int64_t lanes_of = static_cast<std::int64_t>(hwy::HWY_NAMESPACE::MaxLanes(D()));
 
-// Single loads joined in registers: on many processors half the time of the hardware's gather instruction,
-// and on none much more.
+// Single loads joined in registers. On many processors they take half the time of the hardware's gather
+// instruction, and on the others hardly more.
 template <class D, class T = hwy::HWY_NAMESPACE::TFromD<D>>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> take(D d, const T* x, const std::int32_t* col) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -41,7 +41,7 @@
 namespace protean::formats {
 namespace {
 
-// f(R, C, row pointers), the first two as constants.
+// Calls f(R, C, row pointers) with R and C as constants.
 template <class F>
 void with_shape(const SparsityPattern& pattern, const BlockShape& shape, F f) {
   with_size(shape.R, [&](auto R) {
@@ -49,8 +49,8 @@ void with_shape(const SparsityPattern& pattern, const BlockShape& shape, F f) {
   });
 }
 
-// Calls block(number of its column, bits of its entries) for every block of a block row, in order: a merge of
-// its rows. Bit i C + j says that there is an entry at i, j.
+// Merges the rows of a block row: calls block(number of its column, bits of its entries) for each of its
+// blocks, in order. Bit i C + j is 1 when there is an entry at i, j.
 template <int R, int C, class P, class Block>
 void for_blocks(const SparsityPattern& pattern, const P* row_ptr, std::int64_t block_row, Block block) {
   constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -93,7 +93,7 @@ std::int64_t block_rows(const SparsityPattern& pattern, const BlockShape& shape)
   return (pattern.rows + shape.R - 1) / shape.R;
 }
 
-// Blocks in the sample.
+// The number of blocks in the sampled rows.
 std::int64_t sampled_blocks(const SparsityPattern& pattern, const BlockShape& shape) {
   const std::int64_t groups = (pattern.rows + group_rows - 1) / group_rows,
                      taken = std::min(groups, most_groups);
@@ -122,12 +122,13 @@ BlockShape choose_shape(const Context& context, const SparsityPattern& pattern, 
   return fewest_bytes(shapes, sampled, pattern.rows, value_bytes);
 }
 
-// Everything but the values, as admit() finds it: what it takes to count the blocks is nearly all of the
-// work.
+// Everything but the values, as admit() finds it. Counting the blocks is nearly all of the work of a build,
+// so the maker uses this.
 struct BlockPlan {
   struct Part {
     std::int64_t blocks = 0;
-    std::unique_ptr<std::int32_t[]> col;      // room for more than there are: untouched memory costs nothing
+    std::unique_ptr<std::int32_t[]>
+        col;  // as long as if each entry had its own block; unused pages cost nothing
     std::unique_ptr<std::uint8_t[]> entries;  // bytes_each a block
   };
   BlockShape shape{};
@@ -298,7 +299,7 @@ class Bcsr final : public AssembledMatrix<T>,
     write_values(request.csr);
   }
 
-  // Where entries are is known, so that only rows and values are read.
+  // The entry bits are known, so only the row pointers and the values are read.
   void write_values(const CsrMatrix<T>& csr) {
     with_shape(csr.pattern, shape_, [&](auto R, auto C, auto* row_ptr) {
       parallel(static_cast<int>(borders_.size()) - 1,
@@ -325,7 +326,7 @@ class Bcsr final : public AssembledMatrix<T>,
             for (int j = 0; j < C; ++j) to[k * C + j] = from[k][j];
           continue;
         }
-        // Without branches, which no predictor would guess.
+        // Without branches, because they could not be predicted.
         for (int k = 0; k < R; ++k)
           for (int j = 0; j < C; ++j) {
             const auto bit = static_cast<std::int64_t>(bits >> (k * C + j) & 1);

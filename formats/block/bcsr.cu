@@ -1,13 +1,12 @@
 // BCSR on the device: the layout is that of bcsr.cpp. Kernels:
-//   native    a group of 4 to 32 lanes works on a block row, a lane on a row of a block: as many blocks side
-//   by
-//             side as fit the group. With 3 x 3 and 4 x 4 blocks a warp works on a block row, a lane on a
-//             place of a block, so that neighbours read neighbouring values. The sums of a row's lanes are
-//             added by shuffles in a fixed order.
-//   cusparse  cuSPARSE's blocks, BSR_ALG1, on the same arrays, with block_ptr kept as 32-bit numbers, too: 4
-//             (block rows + 1) bytes more. Its blocks are square and must fill the matrix: it is refused
-//             where rows and cols of a block differ, where they do not divide the matrix's, or where there
-//             are 2^31 blocks or more.
+//   native    A group of 4 to 32 lanes computes a block row, one lane for each row of a block, with as many
+//             blocks side by side as the group has lanes for. With 3 x 3 and 4 x 4 blocks a warp computes a
+//             block row, one lane for each place of a block, so that neighbouring lanes read neighbouring
+//             values. The sums of the lanes of a row are added by shuffles in a fixed order.
+//   cusparse  cuSPARSE's block format, BSR_ALG1, on the same arrays and a copy of block_ptr with 32-bit
+//             numbers: 4 (block rows + 1) bytes more. Its blocks are square and must fill the matrix. It is
+//             refused when rows and cols of a block differ, when they do not divide those of the matrix, and
+//             for 2^31 blocks or more.
 #include "formats/block/bcsr.hpp"
 
 #include <limits>
@@ -27,7 +26,7 @@ template <class T>
 struct BlockArrays {
   std::int64_t rows, cols, block_rows;
   int R, C;
-  bool by_columns;  // a block's values one column after the other, not row by row
+  bool by_columns;  // the values of a block lie column by column, not row by row
   const std::int64_t* block_ptr;
   const std::int32_t* block_col;
   const T* values;
@@ -59,8 +58,8 @@ struct BlockArrays {
   }
 };
 
-// The sum of row `lane` of block row i, in lane `lane` < R of the group; i is below block_rows, or `there` is
-// false. All lanes of the warp call it.
+// The sum of row `lane` of block row i, in lane `lane` < R of the group. `there` is false where i is not
+// below block_rows. All lanes of the warp call it.
 template <int C, class T>
 __device__ inline T block_row_sum(const BlockArrays<T>& a, std::int64_t i, bool there, int lanes,
                                   const T* x) {
@@ -92,7 +91,7 @@ __device__ inline T block_row_sum(const BlockArrays<T>& a, std::int64_t i, bool 
       }
     }
   }
-  // Halves are added until one block is left.
+  // The second half of the blocks is added to the first until one block is left.
   for (int left = blocks; left > 1;) {
     const int half = (left + 1) / 2;
     const T other = __shfl_down_sync(0xffffffffu, sum, half * a.R, lanes);
@@ -118,8 +117,8 @@ __global__ void __launch_bounds__(device::block_size, 6)
   if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
 }
 
-// The sum of `count` values that lie `stride` lanes apart, in the first of these lanes; `mine` is a lane's
-// number among them. In halves; all lanes of the warp call it.
+// The sum of `count` values that lie `stride` lanes apart, in the first of these lanes, by halving; `mine` is
+// a lane's number among them. All lanes of the warp call it.
 template <int count, int stride, class T>
 __device__ inline T sum_apart(T value, int mine) {
 #pragma unroll
@@ -131,8 +130,8 @@ __device__ inline T sum_apart(T value, int mine) {
   return value;
 }
 
-// A warp a block row, for square blocks of S x S, where a lane keeps its place in a block: the lanes read
-// neighbouring values of as many whole blocks as fit, several times side by side.
+// One warp for each block row, for square blocks of S x S. A lane always has the same place in a block. The
+// lanes read the neighbouring values of as many whole blocks as they cover, several times in flight.
 template <int S, bool dot, class T>
 __global__ void __launch_bounds__(device::block_size, 5)
     square_product(BlockArrays<T> a, ProductTask<T> task) {
@@ -172,8 +171,8 @@ __global__ void __launch_bounds__(device::block_size, 5)
   if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
 }
 
-// Calls block(number) for every block of a block row, in ascending order: a merge of its rows. A thread a
-// block row.
+// Merges the rows of a block row: calls block(number) for each of its blocks, in ascending order. One thread
+// for each block row.
 template <class Block>
 __device__ inline void merge_block_row(const DevicePattern& a, int R, int C, std::int64_t block_row,
                                        Block block) {
@@ -208,7 +207,7 @@ static __global__ void count_blocks(DevicePattern a, int R, int C, std::int64_t 
   counts[i] = count;
 }
 
-// The shapes that are tried, one a row of the grid.
+// The shapes to compare, one for each row of the grid.
 struct Shapes {
   int R[9], C[9];
 };
@@ -233,7 +232,8 @@ static __global__ void write_block_columns(DevicePattern a, int R, int C, std::i
   merge_block_row(a, R, C, i, [&](std::int32_t number) { *to++ = number; });
 }
 
-// Values and bits: a warp a block row, a lane a place in a block, which looks for its entry by bisection.
+// Values and bits. One warp for each block row, one lane for each place in a block, which finds its entry by
+// bisection.
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
     block_fill(BlockArrays<T> a, DevicePattern pattern, const T* from, T* values, std::uint8_t* entries) {
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(device::block_size)
         values[b * area + a.place(place)] = has ? from[row_begin] : T(0);
       }
       const unsigned all = __ballot_sync(0xffffffffu, has) >> (mine * part & 31);
-      // The first lanes of each block write its bytes; a part begins at a whole byte.
+      // The first lanes of each block write its bytes. A part begins at a whole byte.
       const int byte = lane % part;
       if (here && byte < (part + 7) / 8 && top / 8 + byte < bytes) {
         const unsigned bits = part == 32 ? all : all & ((1u << part) - 1);
@@ -294,9 +294,9 @@ __global__ void block_diagonal(BlockArrays<T> a, std::int64_t size, T* diagonal)
                     : T(0);
 }
 
-struct Planner {
-  Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-          std::size_t value_bytes)
+struct BlockPlan {
+  BlockPlan(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+            std::size_t value_bytes)
       : shape(choose_shape(context, pattern, params, value_bytes)),
         block_rows((pattern.rows + shape.R - 1) / shape.R),
         block_ptr(context, block_rows + 1) {
@@ -329,7 +329,7 @@ struct Planner {
     Shapes tried{};
     for (std::size_t s = 0; s < shapes.size(); ++s)
       tried.R[s] = static_cast<int>(shapes[s].R), tried.C[s] = static_cast<int>(shapes[s].C);
-    // Enough threads for the flattest of them.
+    // Enough threads for the shape with the fewest rows.
     const std::int64_t threads = taken * group_rows / 2;
     sample_blocks<<<dim3(blocks_of(threads, 64), static_cast<unsigned>(count)), 64, 0, queue>>>(
         device_pattern(pattern), tried, groups, taken, totals.data());
@@ -340,13 +340,13 @@ struct Planner {
   }
 };
 
-// The arrays, and what does not depend on the kernel.
+// The arrays, and everything that does not depend on the kernel.
 template <class T>
 class BlockStorage : public AssembledMatrix<T> {
  public:
   explicit BlockStorage(const BuildRequest<T>& request, bool by_columns = false)
       : AssembledMatrix<T>(request), by_columns_(by_columns) {
-    const auto& plan = *static_cast<const Planner*>(request.admission.plan.get());
+    const auto& plan = *static_cast<const BlockPlan*>(request.admission.plan.get());
     const ContextPtr& context = request.context;
     R_ = static_cast<int>(plan.shape.R), C_ = static_cast<int>(plan.shape.C);
     block_ptr_ = copy_of(context, plan.block_ptr);
@@ -405,7 +405,8 @@ template <class T>
 class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T>, public HasArrayView<BlockView<T>> {
  public:
   explicit BcsrDevice(const BuildRequest<T>& request) : BlockStorage<T>(request) {
-    // Enough lanes for a column of blocks, and so many that a lane has about five blocks of the mean row.
+    // At least one lane for each row of a block, and so many that a lane has about five blocks of the mean
+    // row.
     const std::int64_t mean =
         this->block_col_.size() * this->R_ / std::max<std::int64_t>(1, this->block_ptr_.size() - 1);
     while (lanes_ < 32 && (lanes_ < this->R_ || lanes_ * 5 < mean)) lanes_ *= 2;
@@ -448,7 +449,7 @@ class BcsrDevice final : public BlockStorage<T>, public HasApplyDot<T>, public H
   int lanes_ = 4;
 };
 
-// The same blocks through cuSPARSE. Without a dot in the same pass.
+// The same blocks through cuSPARSE. The dot product needs a second pass.
 template <class T>
 class BcsrCusparse final : public BlockStorage<T> {
  public:
@@ -479,7 +480,7 @@ class BcsrCusparse final : public BlockStorage<T> {
 
  private:
   static const BuildRequest<T>& checked(const BuildRequest<T>& request) {
-    const auto& plan = *static_cast<const Planner*>(request.admission.plan.get());
+    const auto& plan = *static_cast<const BlockPlan*>(request.admission.plan.get());
     const auto [R, C] = plan.shape;
     const auto refuse = [](const std::string& reason) {
       throw FormatRefused("bcsr", reason + "; take kernel native");
@@ -502,7 +503,7 @@ class BcsrCusparse final : public BlockStorage<T> {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<const Planner>(context, pattern, params, value_bytes);
+  auto plan = std::make_shared<const BlockPlan>(context, pattern, params, value_bytes);
   Admission admission = admit_blocks(plan->shape, plan->blocks, pattern, params, value_bytes);
   admission.plan = std::move(plan);
   return admission;

@@ -9,8 +9,8 @@ namespace protean::formats {
 
 constexpr int largest_block = 8;
 
-// f(integral constant) of a number of rows or columns of a block (1, 2, 3, 4 or 8), so that loops over a
-// block unroll.
+// Calls f with a number of rows or columns of a block (1, 2, 3, 4 or 8) as an integral constant, so that
+// loops over a block unroll.
 template <class F>
 void with_size(std::int64_t size, F&& f) {
   switch (size) {
@@ -31,18 +31,18 @@ struct BlockShape {
   std::int64_t R, C;
 };
 
-// A large matrix is judged by most_groups groups of group_rows rows (a common multiple of 2, 3, 4 and 8), a
-// matrix of no more rows than that by all of them.
+// A large matrix is sampled in most_groups groups of group_rows rows (a common multiple of 2, 3, 4 and 8). A
+// matrix with no more rows than that is counted completely.
 constexpr std::int64_t group_rows = 24, most_groups = 32;
 
 std::size_t block_bytes(const BlockShape& shape, std::int64_t blocks, std::int64_t rows,
                         std::size_t value_bytes);
 
-// What the parameters rows and cols allow.
+// The shapes that the parameters rows and cols allow.
 std::vector<BlockShape> allowed_shapes(const FormatParams& params);
 
-// Of the shapes the one with the fewest bytes, the first of equals, where sampled[i] is the number of blocks
-// of shapes[i] in the sample.
+// The shape with the fewest bytes, the first of equals. sampled[i] is the number of blocks of shapes[i] in
+// the sample.
 BlockShape fewest_bytes(const std::vector<BlockShape>& shapes, const std::vector<std::int64_t>& sampled,
                         std::int64_t rows, std::size_t value_bytes);
 

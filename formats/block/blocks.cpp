@@ -1,5 +1,5 @@
-// Small dense blocks times x: a block's values are one flat vector, against which x is laid out as often as
-// the block has rows, so that neither the block's width nor its height has to fit a register.
+// Small dense blocks times x. The values of a block are one flat vector; x is repeated in registers as often
+// as the block has rows. So neither the width nor the height of a block has to match a register.
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
@@ -27,7 +27,7 @@ HWY_INLINE void one_block(const T* values, const T* x, std::int64_t cols, T* sum
       if (j < cols) sum[i] += values[i * C + j] * x[j];
 }
 
-// Adds blocks [b, end) to sum, all of them inside the columns; returns the first it left over.
+// Adds blocks [b, end), which lie inside the columns, to sum. Returns the first block that was not added.
 template <int R, int C, class T>
 HWY_INLINE std::int64_t many_blocks(const BlockProduct<T>& job, std::int64_t b, std::int64_t end, T* sum) {
   constexpr int L = R * C;
@@ -39,8 +39,7 @@ HWY_INLINE std::int64_t many_blocks(const BlockProduct<T>& job, std::int64_t b, 
       one_block<R, C>(job.values + b * L, job.x + std::int64_t{job.block_col[b]} * C, C, sum);
     return b;
   } else {
-    // The last vector of a block reads on into the next blocks; what it finds there ends in lanes nobody
-    // uses.
+    // The last vector of a block also reads values of the next blocks. They end in lanes that are not used.
     end = std::min(end, job.blocks - (V * N - L + L - 1) / L);
     if (b >= end) return b;
     const D d;
@@ -100,7 +99,7 @@ T run(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
     T sum[R] = {};
     const std::int64_t last = job.block_ptr[i + 1];
     std::int64_t whole = last;
-    // Only the last block of a block row can stick out.
+    // Only the last block of a block row can extend past the last column.
     if (whole > job.block_ptr[i] && (std::int64_t{job.block_col[last - 1]} + 1) * C > job.cols) --whole;
     std::int64_t b = many_blocks<R, C>(job, job.block_ptr[i], whole, sum);
     for (; b < last; ++b) {

@@ -6,8 +6,8 @@
 
 namespace protean::formats {
 
-// y := alpha A x + beta y. Block b of block row i covers rows i R .. and columns block_col[b] C ..; blocks at
-// the last rows and columns may stick out, where neither x is read nor y written.
+// y := alpha A x + beta y. Block b of block row i covers the rows from i R on and the columns from
+// block_col[b] C on. Where a block extends past the last row or column, neither x is read nor y written.
 template <class T>
 struct BlockProduct {
   int R, C;  // each one of block_sizes
@@ -19,8 +19,8 @@ struct BlockProduct {
   const T* x;
   T* y;
   bool with_dot;  // return the sum of x[row] * y[row], else 0
-  // The sums of deterministic mode: fused, and nothing added where there is no entry; no dot. Bit i % 8 of
-  // byte i / 8 of a block, of ceil(R C / 8) bytes each, says that its value i is an entry.
+  // Add as in deterministic mode: fused, nothing where there is no entry, no dot product. Bit i % 8 of byte i
+  // / 8 of a block, of ceil(R C / 8) bytes each, is 1 where its value i is an entry.
   bool ordered;
   const std::uint8_t* entries;
 };

@@ -50,7 +50,7 @@ struct CscWork {
   T alpha;
   const T* x;
   T beta;
-  T *y, *sums;  // may be the same when beta is 0
+  T *y, *sums;  // may be the same array when beta is 0
 };
 
 }  // namespace
@@ -101,7 +101,7 @@ void multiply_ordered(const CscWork<double, std::int64_t>& w) { HWY_DYNAMIC_DISP
 void multiply_ordered(const CscWork<float, std::int32_t>& w) { HWY_DYNAMIC_DISPATCH(csc_f32_p32)(w); }
 void multiply_ordered(const CscWork<float, std::int64_t>& w) { HWY_DYNAMIC_DISPATCH(csc_f32_p64)(w); }
 
-// Threads a matrix of this pattern is cut for. admit() and the constructor must agree.
+// The number of threads that share a matrix of this pattern. admit() and the constructor must agree.
 int csc_parts(const Context& context, const SparsityPattern& pattern) {
   return useful_parts(context, pattern.nonzeros + pattern.rows);
 }
@@ -120,8 +120,8 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
         sums_(request.context, request.context->deterministic() ? this->rows() : 0) {
     const std::int64_t cols = this->cols();
     const SparsityPattern& pattern = request.csr.pattern;
-    // cursor[p cols + j]: first the entries of column j in the rows of part p, then where the next one goes.
-    // When a part is through, its cursors stand where the next part began.
+    // cursor[p cols + j]: first the number of entries of column j in the rows of part p, then the place of
+    // the next one. When a part has finished, its cursors are at the beginning of the next part.
     Buffer<P> cursor(request.context, parts_ * cols);
     parallel(parts_, [&](int part, int) {
       P* count = cursor.data() + part * cols;
@@ -155,7 +155,7 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
   CsrMatrix<T> to_csr() const override {
     CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), values_.size(), sizeof(P) == 8);
     std::vector<std::int64_t> before(static_cast<std::size_t>(parts_) + 1, 0);
-    // Lengths first, in the place of row_ptr[row + 1]; a part counts its own rows only.
+    // First the lengths, stored in row_ptr[row + 1]. A part counts its own rows only.
     parallel(parts_, [&](int part, int) {
       for (std::int64_t r = row_borders_[part]; r < row_borders_[part + 1]; ++r)
         builder.set_row_ptr(r + 1, 0);
@@ -166,7 +166,7 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
     });
     for (int part = 0; part < parts_; ++part) before[part + 1] += before[part];
     parallel(parts_, [&](int part, int) {
-      // row_ptr[row + 1] becomes the place of the row's next entry and so ends as the end of the row.
+      // row_ptr[row + 1] becomes the place of the row's next entry, and so ends as the end of the row.
       std::int64_t next = before[part];
       for (std::int64_t r = row_borders_[part]; r < row_borders_[part + 1]; ++r) {
         const std::int64_t length = builder.row_ptr(r + 1);
@@ -286,7 +286,7 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
 
   int parts_;
   std::vector<std::int64_t> row_borders_;
-  std::vector<Range> col_ranges_;  // the columns a part has entries in, and those between
+  std::vector<Range> col_ranges_;  // from the first to the last column with entries in the part
   Buffer<P> col_ptr_;
   Buffer<std::int32_t> row_;
   Buffer<T> values_;

@@ -1,9 +1,10 @@
 // CSC on the device: col_ptr, row and values as in csc.cpp, without `split`. Kernels:
-//   native    the entries are dealt evenly to threads, which add to y by atomic operations; no order of sums
-//   cusparse  cuSPARSE's product with compressed columns; no order of sums
-// Bytes: (v + 4) nnz + p (cols + 1), v bytes a value, p = 4 or 8 bytes a pointer.
-// Conversion is one stable sort of the entries by column. Source: I. S. Duff, R. G. Grimes, J. G. Lewis,
-// Sparse matrix test problems, ACM TOMS 15 (1989), doi 10.1145/62038.62043.
+//   native    The entries are divided evenly among the threads, which add to y by atomic operations. The
+//             order of the sums is not fixed.
+//   cusparse  cuSPARSE's product with compressed columns. The order of the sums is not fixed.
+// Bytes: (v + 4) nnz + p (cols + 1), with v bytes a value and p = 4 or 8 bytes a pointer.
+// The conversion is one stable sort of the entries by column. Source: I. S. Duff, R. G. Grimes, J. G. Lewis,
+// Sparse matrix test problems, ACM TOMS 15 (1989), doi:10.1145/62038.62043.
 #include <bit>
 #include <optional>
 
@@ -59,8 +60,8 @@ void pick(const Context& context, std::int64_t size, const I* items, const N* fr
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-// The order that sorts entries by an index, stable: entry order.items[k] comes k-th, with the index
-// order.keys[k].
+// The order that sorts entries by an index and keeps equal ones in their order: entry order.items[k] comes
+// k-th and has the index order.keys[k].
 template <class P>
 struct Order {
   using Key = std::conditional_t<sizeof(P) == 8, std::uint64_t, std::uint32_t>;

@@ -71,13 +71,13 @@ packed::Order order_of(const FormatParams& params) {
                             : packed::Order::automatic;
 }
 
-// Rows of each part: whole windows.
+// The rows of each part: whole windows.
 std::vector<std::int64_t> part_borders(const Context& context, const SparsityPattern& pattern) {
   return balanced_row_borders(pattern, useful_parts(context, pattern.nonzeros + pattern.rows),
                               packed::window);
 }
 
-// What admit() found, for the maker: code and places of each part.
+// What admit() finds and the maker uses: code and places of each part.
 struct Plan {
   struct Part {
     std::vector<std::uint32_t> code;
@@ -97,7 +97,7 @@ Plan make_plan(const SparsityPattern& pattern, packed::Order order, const std::v
   parallel(parts, [&](int number, int) {
     Encoder encoder(pattern, order, ordered);
     Plan::Part part;
-    // Room for most matrices; memory that is not used is not touched.
+    // Enough for most matrices. Pages that are not written cost nothing.
     const std::int64_t entries = pattern.row_ptr[borders[number + 1]] - pattern.row_ptr[borders[number]];
     part.code.reserve(static_cast<std::size_t>(entries / 3));
     part.places.reserve(static_cast<std::size_t>(entries / 6));
@@ -204,7 +204,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
             this->context()->deterministic()};
   }
 
-  // Fills in ones in the place of values: what is 1 then is an entry.
+  // Fills in ones as values: where a 1 arrives is an entry.
   void mark_entries(int p, const SparsityPattern& pattern) {
     const std::int64_t first = pattern.row_ptr[borders_[p]], slots = starts_[p + 1].slots - starts_[p].slots;
     const std::vector<float> ones(static_cast<std::size_t>(pattern.row_ptr[borders_[p + 1]] - first), 1.0f);
@@ -225,7 +225,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
                         values_.data() + starts_[p].slots * packed::height);
   }
 
-  // act(row, entries by column) for every row, in parallel.
+  // Calls act(row, entries by column) for every row, in parallel.
   template <class Act>
   void for_each_row(Act act) const {
     parallel(parts(), [&](int p, int) {
@@ -246,14 +246,14 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
           },
           [&] {
             for (int l = 0; l < packed::height && first + position + l < part.end; ++l) {
-              tidy(lanes[l]);
+              sort_and_drop_padding(lanes[l]);
               act(first + (order ? order[position + l] : position + l), lanes[l]);
             }
           });
     });
   }
 
-  // Most groups are passed over by their base and reach, their values unread.
+  // Most groups are skipped because of their base and reach, without a look at their values.
   static void read_diagonal(const packed::Part<T>& part, VectorView<T> d) {
     const unsigned char* order = nullptr;
     const T* values = part.values;
@@ -285,7 +285,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
           const unsigned mask = slot.mask & live;
           for (int l = 0; l < packed::height; ++l) {
             const std::int64_t j = row[l] - slot.col[l];
-            // Padding may repeat the column; all bits of its value are 0.
+            // Padding may repeat the column. All bits of its value are 0.
             if ((mask >> l & 1) && j >= 0 && j < reach.run && empty(found[l]))
               found[l] = group[j * packed::height + l];
           }
@@ -296,9 +296,10 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
         });
   }
 
-  // Sorted, without padding. Padding has a column that the row stores, too, and all bits of its value are 0:
-  // of entries with one column the one with other bits is the row's (and if there is none, all are the same).
-  static void tidy(std::vector<Entry>& entries) {
+  // Sorts the entries and drops padding. Padding has a column that the row also stores, and all bits of its
+  // value are 0. Among entries with one column, the one with other bits belongs to the row; if none has other
+  // bits, all are the same.
+  static void sort_and_drop_padding(std::vector<Entry>& entries) {
     static constexpr T zero = 0;
     const auto padding = [](const Entry& e) { return std::memcmp(&e.value, &zero, sizeof(T)) == 0; };
     std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
@@ -310,7 +311,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   }
 
   std::vector<std::int64_t> borders_;
-  std::vector<Extent> starts_{Extent{}};  // of each part in code, slots and places, and the end
+  std::vector<Extent> starts_{Extent{}};  // where each part begins in code, slots and places; then the end
   std::vector<std::uint64_t> checksums_;  // of each part's pattern
   Buffer<std::uint32_t> code_;
   Buffer<unsigned char> places_;

@@ -1,30 +1,35 @@
-// sell-packed on the device. The idea is that of sell_packed.cpp (each slot of a slice says its columns in
-// the narrowest way that can), the layout one for warps: slices of 32 rows, one thread a row.
+// sell-packed on the device. The idea is that of sell_packed.cpp: each slot of a slice has its columns in the
+// shortest code that can hold them. The layout is made for warps: slices of 32 rows, one thread for each row.
 //
-// A slot holds at most one entry of each of the slice's 32 rows and is of one of four kinds:
-//   diagonal  key, mask        column = key + r - r % b in the rows r of the mask's lanes; 8 bytes for 32
-//                              entries. b is one number for the matrix: 1, or 2, 3, 4 where rows come in
-//                              groups with the same columns (b unknowns to a node)
-//   near      base, 32 x 8 bits    column = base + offset; offset 255: no entry. Four slots lie together: a
-//                              lane's four offsets are one word
-//   far       base, 32 x 16 bits   the same; 65535: no entry
-//   wide      32 x 32 bits         the columns; -1: no entry
-// A diagonal slot is made for each diagonal that enough rows of the slice have; what is left goes by rank,
-// the k-th of each row into one slot.
+// A slot holds at most one entry of each of the slice's 32 rows. There are four kinds:
+//   diagonal  key, mask           column = key + r - r % b in the rows r of the mask's lanes; 8 bytes for 32
+//                                 entries. b is one number for the matrix: 1, or 2, 3, 4 where rows come in
+//                                 groups with the same columns (b unknowns in a node)
+//   near      base, 32 x 8 bits   column = base + offset; offset 255: no entry. Four slots lie together, so
+//             that
+//                                 the four offsets of a lane are one word
+//   far       base, 32 x 16 bits  the same; 65535: no entry
+//   wide      32 x 32 bits        the columns; -1: no entry
+// A diagonal slot is made for each diagonal that enough rows of the slice have. The other entries are taken
+// by rank: the k-th of each row into one slot.
 //
-// slices  [ceil(rows / 32)] 16 bytes each: first slot, first unit of code (uint32); numbers of slots of the
-//         four kinds (uint16).
-// code    [units of 32 bytes] for each slice: key and mask of each diagonal slot, the bases of near and far
-//         slots, zeros up to a whole unit; then offsets of near and far slots and columns of wide ones.
-// values  [32 slots]: 0 where there is no entry.
-// perm    [rows] int32, only when rows are sorted by length in windows of 1024: row at each position.
-// Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], v bytes a value. An entry of a full diagonal
-// slot costs 8.25 bytes (double), of a near one 9.13, far 10.13, wide 12; a slice 16 to 40 bytes more.
-// Parameters: order, as on the host; auto sorts where natural order stores more than 1.15 slots an entry and
+// Arrays:
+//   slices  [ceil(rows / 32)] 16 bytes each: first slot and first unit of code (uint32), number of slots of
+//           each of the four kinds (uint16).
+//   code    [units of 32 bytes] for each slice: key and mask of each diagonal slot, the bases of near and far
+//           slots, zeros up to a whole unit; then the offsets of near and far slots and the columns of wide
+//           ones.
+//   values  [32 slots]: 0 where there is no entry.
+//   perm    [rows] int32, only when rows are sorted by length in windows of 1024: the row at each position.
+// Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], with v bytes a value. In double precision an
+// entry costs 8.25 bytes in a full diagonal slot, 9.13 in a near one, 10.13 far, 12 wide. A slice costs 16 to
+// 40 bytes more.
+// Parameters: order, as on the host. auto sorts where natural order stores more than 1.15 slots an entry and
 // sorting saves a tenth.
+// Refuses: when more than 4 values would be stored for an entry, and rows of more than 32767 entries.
 //
-// No x is read but where an entry is: infinite or NaN x_j reach exactly the rows with an entry in column j.
-// Refuses when more than 4 values would be stored for an entry, and rows of more than 32767 entries.
+// x_j is read only where there is an entry, so an infinite or NaN x_j reaches exactly the rows with an entry
+// in column j.
 #include "formats/compressed/sell_packed.hpp"
 
 #include "formats/compressed/sell_packed_encode.cuh"
@@ -52,7 +57,7 @@ template <class T>
 class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
  public:
   explicit PackedDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
-    const Planner& made = *static_cast<const Planner*>(request.admission.plan.get());
+    const PlanArrays& made = *static_cast<const PlanArrays*>(request.admission.plan.get());
     plan_ = made.plan;
     heads_ = Buffer<SliceHead>(request.context, plan_.slices);
     code_ = Buffer<std::uint32_t>(request.context, plan_.units * 8);
@@ -62,13 +67,13 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
     write_heads(*request.context, made, heads_.data(), code_.data());
     fill(request.csr);
     const auto slots = static_cast<double>(plan_.slots), slices = static_cast<double>(plan_.slices);
-    dealing_.split = row_split(request.context->device_state(), plan_.slices * height, slots / slices);
-    // Slices that are brought to the second cache have to fit there until they are used.
+    launch_.split = row_split(request.context->device_state(), plan_.slices * height, slots / slices);
+    // Slices that are prefetched into the second-level cache have to fit there until they are used.
     const bool offsets = plan_.wide * 4 <= plan_.rest && slots / slices <= 40;
-    dealing_.rest = plan_.rest == 0                 ? Rest::none
-                    : plan_.rest * 8 <= plan_.slots ? Rest::few
-                    : offsets                       ? Rest::offsets
-                                                    : Rest::many;
+    launch_.rest = plan_.rest == 0                 ? Rest::none
+                   : plan_.rest * 8 <= plan_.slots ? Rest::few
+                   : offsets                       ? Rest::offsets
+                                                   : Rest::many;
   }
 
   CsrMatrix<T> to_csr() const override {
@@ -89,7 +94,7 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    multiply_packed(*this->context(), arrays(), dealing_, T(1), x.data, T(0), y.data, result);
+    multiply_packed(*this->context(), arrays(), launch_, T(1), x.data, T(0), y.data, result);
   }
 
  protected:
@@ -99,7 +104,7 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
-    multiply_packed(*this->context(), arrays(), dealing_, alpha, x.data, beta, y.data,
+    multiply_packed(*this->context(), arrays(), launch_, alpha, x.data, beta, y.data,
                     static_cast<T*>(nullptr));
   }
 
@@ -113,7 +118,7 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
 
   Plan plan_;
-  Dealing dealing_;
+  Launch launch_;
   Buffer<SliceHead> heads_;
   Buffer<std::uint32_t> code_;
   Buffer<T> values_;
@@ -122,14 +127,14 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto planner = std::make_shared<Planner>(context, pattern, params, value_bytes);
-  const Plan& plan = planner->plan;
+  auto arrays = std::make_shared<PlanArrays>(context, pattern, params, value_bytes);
+  const Plan& plan = arrays->plan;
   if (plan.too_long)
     return Admission::refuse("a row has more than " + std::to_string(longest_allowed) +
                              " entries; csr has no such limit");
   Admission admission =
       admit_stored(pattern, plan.slots * height, height, plan.bytes(pattern.rows, value_bytes));
-  admission.plan = std::move(planner);
+  admission.plan = std::move(arrays);
   return admission;
 }
 

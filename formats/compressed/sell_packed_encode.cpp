@@ -1,4 +1,4 @@
-// Choice of slots and of the narrowest code for each. See sell_packed.cpp.
+// The encoder: it chooses the slots of a slice and the shortest code for each. See sell_packed.cpp.
 #include <bit>
 #include <numeric>
 
@@ -7,20 +7,20 @@
 namespace protean::formats::packed {
 namespace {
 
-// What a slot costs beside its bytes, in bytes that could have been read in that time. Measured roughly;
-// decides between codes and orders that are close.
+// The cost of a slot beyond its bytes, as the number of bytes that could be read in that time. Roughly
+// measured. It decides between codes and orders with similar bytes.
 constexpr std::array<std::int32_t, kinds> work = {0, 4, 8, 24, 24, 24};
 
-// What a slot costs at least in sorted order, where rows are hardly ever neighbours, in the same unit.
+// The least cost of a slot in sorted order, in the same unit. There, rows are hardly ever neighbours.
 constexpr double least_cost_of_sorted_slot = 64 + 12 + 4;
 
-// Sorting that saves fewer slots than this is not worth the neighbourhood it loses.
+// Sorting must reduce the slots to this part, because it separates neighbouring rows.
 constexpr double least_gain = 0.97;
 
-// One slice of so many rows is encoded in either order to choose between them.
+// One slice in this many rows is encoded in both orders, to choose between them.
 constexpr int sample_step = 64;
 
-// Slices with more entries are not worth remembering.
+// A slice with more entries is not remembered as a shape.
 constexpr std::int64_t longest_shape = 4096;
 
 constexpr std::int32_t none = no_column;
@@ -42,7 +42,7 @@ void Encoder::encode(std::int64_t first) {
     best_ = &natural_;
     return;
   }
-  // The longest rows first, rows of one length in their order.
+  // The longest rows come first. Rows of equal length keep their order.
   std::array<unsigned char, window> order{};
   if (longest < 8 * window) {
     place_.assign(static_cast<std::size_t>(longest) + 2, 0);
@@ -61,10 +61,10 @@ void Encoder::encode(std::int64_t first) {
   best_ = &result;
 }
 
-// Whether rows in the order of their lengths need clearly fewer slots.
+// Whether the order by length needs clearly fewer slots.
 bool Encoder::sorting_saves_slots(int rows, const std::array<std::int64_t, window>& length,
                                   std::int64_t longest) {
-  if (longest >= 8 * window) return true;  // not worth counting
+  if (longest >= 8 * window) return true;  // counting would take too long
   std::int64_t slots = 0, sorted_slots = 0;
   place_.assign(static_cast<std::size_t>(longest) + 1, 0);
   for (int r = 0; r < rows; r += height) {
@@ -75,7 +75,7 @@ bool Encoder::sorting_saves_slots(int rows, const std::array<std::int64_t, windo
     }
     slots += most;
   }
-  // The longest row of each slice in that order is every eighth.
+  // In that order the longest row of each slice is every eighth row.
   int before = 0;
   for (std::int64_t n = longest; n > 0; --n) {
     const int count = place_[static_cast<std::size_t>(n)];
@@ -85,8 +85,8 @@ bool Encoder::sorting_saves_slots(int rows, const std::array<std::int64_t, windo
   return static_cast<double>(sorted_slots) <= least_gain * static_cast<double>(slots);
 }
 
-// Decides from the number of slots and, where that is not enough, from what a few slices cost in either
-// order: encoding all of them twice would take twice the time.
+// Decides by the number of slots; where that is not enough, by the cost of a few slices in each order.
+// Encoding all slices twice would take twice the time.
 bool Encoder::sorting_pays(std::int64_t first, int rows, const std::array<std::int64_t, window>& length,
                            const std::array<unsigned char, window>& order) {
   std::int64_t slots = 0, sorted_slots = 0;
@@ -102,7 +102,7 @@ bool Encoder::sorting_pays(std::int64_t first, int rows, const std::array<std::i
          static_cast<double>(slots) * a_slot;
 }
 
-// Of a slot, from some of the slices.
+// The mean cost of a slot, from a sample of the slices.
 double Encoder::sampled_cost(std::int64_t first, int rows, const unsigned char* order) {
   sample_.code.clear(), sample_.places.clear();
   sample_.slots = 0, sample_.cost = 0;
@@ -153,7 +153,7 @@ void Encoder::encode_natural_slice(std::int64_t row, Result& result) {
   hash ^= static_cast<std::uint32_t>(col[entries - 1] - base) * 0xc2b2ae35u;
   hash ^= static_cast<std::uint32_t>(col[entries / 2] - base) * 0x27d4eb2fu;
   Shape& shape = known_[(hash ^ hash >> 15) % shapes];
-  std::uint32_t other_ends = 0;  // one by one: all at once would wait for the stores above
+  std::uint32_t other_ends = 0;  // one by one: a wide load would wait for the stores above
   for (int l = 0; l < height; ++l) other_ends |= shape.ends[l] ^ ends[l];
   bool same = other_ends == 0 && row + shape.reach <= pattern_.cols;
   if (same) {
@@ -179,7 +179,7 @@ void Encoder::encode_natural_slice(std::int64_t row, Result& result) {
   for (int l = 0; l < height; ++l) rows[l] = row + l;
   const double cost = encode_slice(rows, true, result);
   result.cost += cost;
-  // A matrix without regularity would only pay for what it never uses.
+  // In a matrix without regularity shapes do not occur again; then most are not remembered.
   if (at_the_end_ || (++misses_ > 256 + 2 * hits_ && misses_ % 16 != 0)) return;
   shape.ends = ends;
   shape.columns.resize(static_cast<std::size_t>(entries));
@@ -191,7 +191,7 @@ void Encoder::encode_natural_slice(std::int64_t row, Result& result) {
   learn_shape(shape, row);
 }
 
-// Makes the code relative to the slice's first row.
+// Makes the code of a shape relative to the first row of the slice.
 void Encoder::learn_shape(Shape& shape, std::int64_t row) {
   shape.bases.clear();
   std::int64_t reach = 0;
@@ -237,7 +237,8 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
         add_slots_by_rank(), rule = full_then_rank;
     }
     cost = group_slots();
-    // Dense blocks on the diagonal lose their shape when diagonals are taken out of them.
+    // Without the full diagonals, dense blocks on the main diagonal are no longer dense, and their code is
+    // longer.
     if (groups_.back().kind != contiguous && least_cost_by_rank() < least_gain * cost) {
       std::swap(slots_, other_slots_), std::swap(groups_, other_groups_);
       add_all_by_rank();
@@ -260,8 +261,8 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
   return cost;
 }
 
-// Of the whole slice, after full diagonals were taken: a slot that neither is one of them nor continues the
-// one before begins a pair at best, as the longest row tells.
+// The least cost of the whole slice by rank, found after the full diagonals were taken. By the longest row: a
+// slot that is no full diagonal and does not continue the slot before it is at best the beginning of a pair.
 double Encoder::least_cost_by_rank() const {
   const auto lane =
       static_cast<std::size_t>(std::max_element(length_.begin(), length_.end()) - length_.begin());
@@ -278,9 +279,9 @@ void Encoder::keep_all_rows() {
   }
 }
 
-// Entries with the same column - lane in all eight lanes become a slot of their own: eight neighbours of x,
-// and one entry less in every row, so that nothing is padded for it. False, and nothing done, when the
-// diagonals are too few to tell that the rows are neighbours on a grid.
+// Entries with the same column - lane in all eight lanes become a slot of their own. It reads eight
+// neighbours of x, and needs no padding, since it takes one entry from every row. Returns false, with nothing
+// done, when the diagonals are so few that the rows are probably not neighbours on a grid.
 bool Encoder::take_full_diagonals() {
   std::array<std::int64_t, height> at{};
   full_.clear();
@@ -318,8 +319,8 @@ bool Encoder::take_full_diagonals() {
   return true;
 }
 
-// What is left, one slot for each diagonal; false, and nothing done, when that would need more slots than the
-// longest rest.
+// Makes one slot for each diagonal of the remaining entries. Returns false, with nothing done, when that
+// needs more slots than the longest remaining row has entries.
 bool Encoder::add_slots_by_diagonal() {
   std::size_t longest = 0;
   for (const auto& rest : rest_) longest = std::max(longest, rest.size());
@@ -344,7 +345,7 @@ bool Encoder::add_slots_by_diagonal() {
   }
 }
 
-// Of whole rows, the k-th entry of each in slot k.
+// Slot k gets entry k of each row, for whole rows.
 void Encoder::add_all_by_rank() {
   const std::int64_t longest = *std::max_element(length_.begin(), length_.end());
   std::array<std::int32_t, height> length;
@@ -352,13 +353,13 @@ void Encoder::add_all_by_rank() {
   static constexpr std::int32_t nothing = 0;
   for (int l = 0; l < height; ++l) {
     length[l] = static_cast<std::int32_t>(length_[l]);
-    columns[l] = length_[l] > 0 ? columns_[l] : &nothing + 1;  // entry -1 is read and not used
+    columns[l] = length_[l] > 0 ? columns_[l] : &nothing + 1;  // entry -1 is read, but not used
   }
   slots_.resize(static_cast<std::size_t>(longest));
   slots_by_rank(columns.data(), length.data(), static_cast<std::int32_t>(longest), slots_.data());
 }
 
-// What is left, the k-th of each row in slot k.
+// Slot k gets entry k of the remaining entries of each row.
 void Encoder::add_slots_by_rank() {
   std::size_t longest = 0;
   for (const auto& rest : rest_) longest = std::max(longest, rest.size());
@@ -373,7 +374,7 @@ void Encoder::add_slots_by_rank() {
   }
 }
 
-// Padding multiplies 0 by some x: one that the row uses anyway, and near the other columns of the slot.
+// Padding multiplies 0 by an x. It takes one that the row uses anyway, near the other columns of the slot.
 void Encoder::fill_padding(Slot& slot) const {
   std::int32_t near_to = none;
   for (int l = 0; l < height; ++l)
@@ -381,7 +382,7 @@ void Encoder::fill_padding(Slot& slot) const {
   for (int l = 0; l < height; ++l) {
     if (slot.mask >> l & 1) continue;
     if (length_[l] == 0) {
-      slot.col[l] = near_to;  // the sum of an empty row is thrown away
+      slot.col[l] = near_to;  // the sum of an empty row is not used
       continue;
     }
     const std::int32_t* end = columns_[l] + length_[l];
@@ -390,7 +391,7 @@ void Encoder::fill_padding(Slot& slot) const {
   }
 }
 
-// Into `group`, which lies where it will stay: a copy would have to wait for its words.
+// Writes to `group` in its final place: a copy would wait for the stores of its words.
 void Encoder::classify(int number, Group& group) {
   Slot& slot = slots_[number];
   group.kind = contiguous, group.first = number, group.run = 1, group.words = {};
@@ -439,7 +440,7 @@ void Encoder::classify(int number, Group& group) {
   }
 }
 
-// True when the slot has the columns of the group's last one plus 1 and its stretches stay inside x.
+// True when the slot has the columns of the group's last slot plus 1, and its stretches stay inside x.
 bool Encoder::extends(const Group& group, int number) {
   if ((group.kind != pair && group.kind != quad) || group.run == most_run) return false;
   if (!stretches_[number].follows) return false;
@@ -469,7 +470,7 @@ double Encoder::group_slots() {
   return static_cast<double>(cost);
 }
 
-// The numbers of the slots when full diagonals and others are taken together.
+// Numbers the slots by ascending diagonal, full diagonals and the others together.
 void Encoder::number_by_diagonal() {
   number_.resize(slots_.size());
   std::size_t full = 0, other = full_.size();
@@ -483,8 +484,8 @@ void Encoder::number_by_diagonal() {
   }
 }
 
-// The groups of an ordered chunk: from number `next` of the sequence on as many as have kinds in the order in
-// which a chunk stores them. Returns the number after the last.
+// Takes the groups of an ordered chunk: from number `next` of the sequence on, as long as their kinds come in
+// the order in which a chunk stores them. Returns the number after the last.
 std::size_t Encoder::take_in_order(std::size_t next) {
   for (auto& list : of_kind_) list.clear();
   for (int kind = 0; next < sequence_.size(); ++next) {
@@ -503,7 +504,7 @@ void Encoder::emit(unsigned live, Rule rule, Result& result) {
   std::size_t place = result.places.size();
   result.places.resize(place + 1 + size * groups_.size());
   result.places[place++] = static_cast<unsigned char>(rule | size << 2);
-  // Groups of each kind not yet written, in order.
+  // The groups of each kind that are not yet written, in order.
   std::array<std::vector<int>, kinds>& of_kind = of_kind_;
   for (auto& list : of_kind) list.clear();
   const auto number_of = [&](int g) {

@@ -1,5 +1,5 @@
-// The encoder of sell-packed on the device (sell_packed.cu opens with the layout). The host waits twice: for
-// the slots of slices by rank, and for the totals of the plan.
+// The encoder of sell-packed on the device (the layout is in sell_packed.cu). The host waits twice: for the
+// number of slots of the slices by rank, and for the totals of the plan.
 #include "formats/compressed/sell_packed_encode.cuh"
 
 #include "formats/ell/row_order.cuh"
@@ -8,7 +8,7 @@ namespace protean::formats::packed_device {
 namespace {
 
 constexpr std::int64_t sorted_rows = 1024;
-static_assert(sorted_rows <= small_window);  // so that the longest row need not be known
+static_assert(sorted_rows <= small_window);  // so the longest row need not be known
 constexpr std::int32_t none = 0x7fffffff;
 
 // A lane's row while a slice is encoded.
@@ -19,7 +19,7 @@ struct LaneRow {
   std::int64_t begin;  // its first entry in the matrix
 
   __device__ std::int32_t key() const { return at < length ? col[at] - start : none; }
-  // Moves to the next entry whose key is not in the list; false when there is none.
+  // Moves to the next entry whose key is not in the list. Returns false when the row has no such entry.
   __device__ bool next_rest(const int2* diagonals, int count, int& list) {
     for (; at < length; ++at) {
       const std::int32_t mine = key();
@@ -30,8 +30,8 @@ struct LaneRow {
   }
 };
 
-// Reads the slice's columns to `stage`, which holds `room` numbers for each warp, where they fit: lanes that
-// walk along their rows one number at a time would fetch whole cache lines again and again.
+// Copies the slice's columns to `stage`, which holds `room` numbers for each warp, if they fit. Lanes that
+// read their rows one number at a time would fetch the same cache lines many times.
 __device__ inline LaneRow lane_row(const DevicePattern& a, const std::int32_t* perm, int group,
                                    std::int64_t p, std::int32_t* stage, int room) {
   LaneRow mine{a.col, 0, 0, 0, 0};
@@ -85,14 +85,14 @@ struct PlanTask {
   SliceCounts* counts;
   int2* diagonals;
   std::int64_t* before;
-  // Bytes of a sample of slices as estimated, for groups of 1 to most_rows rows: added up where the sample is
-  // taken, read where the plan is made.
+  // Estimated bytes of a sample of slices, for groups of 1 to most_rows rows. The sampling kernel adds to
+  // them, the planning kernel reads them.
   unsigned long long* cost;
   bool sampling;
 };
 constexpr int most_rows = 4;
 
-// The group size that stores the fewest bytes; the smallest of equals.
+// The group size with the fewest bytes; the smallest of equals.
 __host__ __device__ inline int best_group(const unsigned long long* cost) {
   int best = 0;
   for (int group = 1; group < most_rows; ++group)
@@ -100,23 +100,23 @@ __host__ __device__ inline int best_group(const unsigned long long* cost) {
   return best + 1;
 }
 
-// Calls met(key, mask) for every diagonal of the slice in ascending order, by merging its rows, until it
-// returns false; true at the end.
-template <class Met>
-__device__ inline bool merge_diagonals(LaneRow row, Met met) {
+// Merges the rows of the slice: calls visit(key, mask, whether this lane has it) for each of its diagonals,
+// in ascending order, until that returns false. Returns true at the end.
+template <class Visit>
+__device__ inline bool merge_diagonals(LaneRow row, Visit visit) {
   for (std::int32_t key = row.key();;) {
     const std::int32_t lowest = device::warp_min(key);
     if (lowest == none) return true;
     const bool mine = key == lowest;
-    if (!met(lowest, __ballot_sync(0xffffffffu, mine), mine)) return false;
+    if (!visit(lowest, __ballot_sync(0xffffffffu, mine), mine)) return false;
     if (mine) ++row.at, key = row.key();
   }
 }
 
 constexpr int plan_warps = 4;
 
-// A warp a slice. All diagonals of the slice are met in ascending order, to see what each of five thresholds
-// on the rows of a diagonal would give; then the best is carried out.
+// One warp for each slice. It visits all diagonals in ascending order and computes the cost for each of five
+// thresholds on the number of rows of a diagonal. Then it uses the best threshold.
 static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask task) {
   extern __shared__ std::int32_t stage[];
   constexpr int tries = 5;
@@ -130,9 +130,9 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
   const int slot_bytes = 32 * task.value_bytes;
   int2* list = task.diagonals + task.slice_ptr[slice] / (height / 2);
 
-  int diagonals[tries] = {}, rest[tries] = {}, met = 0;
+  int diagonals[tries] = {}, rest[tries] = {}, visited = 0;
   const bool whole = merge_diagonals(begin, [&](std::int32_t key, unsigned mask, bool mine) {
-    if (met == 6 * width + 32) return false;  // rows with little in common: not worth looking further
+    if (visited == 6 * width + 32) return false;  // the rows have little in common
     const int rows = __popc(mask);
 #pragma unroll
     for (int i = 0; i < tries; ++i) {
@@ -141,8 +141,9 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
       else
         rest[i] += mine;
     }
-    if (!task.sampling && lane == 0 && met < 2 * width) list[met] = make_int2(key, static_cast<int>(mask));
-    ++met;
+    if (!task.sampling && lane == 0 && visited < 2 * width)
+      list[visited] = make_int2(key, static_cast<int>(mask));
+    ++visited;
     return true;
   });
   int best = 33, diagonal = 0, cost = width * (slot_bytes + 48);
@@ -158,10 +159,10 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
     return;
   }
   __syncwarp();
-  // What is taken costs no more than slots by rank alone, so the list has room for it.
-  if (best < 33 && met <= 2 * width) {
-    for (int first = 0; first < met; first += 32) {
-      const bool here = first + lane < met;
+  // The diagonals taken cost no more than slots by rank alone, so the list is long enough.
+  if (best < 33 && visited <= 2 * width) {
+    for (int first = 0; first < visited; first += 32) {
+      const bool here = first + lane < visited;
       const int2 item = here ? list[first + lane] : make_int2(0, 0);
       const bool taken = here && __popc(static_cast<unsigned>(item.y)) >= best;
       const unsigned all = __ballot_sync(0xffffffffu, taken);
@@ -202,7 +203,7 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
   task.before[slice] = std::int64_t{slots} << 32 | units;
 }
 
-// What the host wants to know of a plan.
+// The totals of a plan that the host reads.
 struct Totals {
   unsigned long long cost[most_rows];
   unsigned long long slots_and_units, rest, wide;
@@ -238,8 +239,8 @@ static __global__ void packed_heads(std::int64_t slices, const SliceCounts* coun
 
 constexpr int fill_warps = device::block_size / 32;
 
-// The diagonal slots. A warp a slice. Where every row has exactly the entries of the list, they are copied as
-// they come; else each row is walked along, beside the list.
+// Fills the diagonal slots, one warp for each slice. Where every row has exactly the entries of the list,
+// they are copied in order; else each row is compared with the list.
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
     packed_fill_diagonals(PackedArrays<T> a, DevicePattern pattern, const T* from, T* values) {
@@ -270,7 +271,7 @@ __global__ void __launch_bounds__(device::block_size)
     }
     return;
   }
-  // Columns matter only where there are entries on other diagonals, which are passed by.
+  // Columns are needed only where entries lie on other diagonals; these are skipped.
   const int2* diagonals = slice_code(head, a.code).diagonal;
   Walk walk(room, rest ? pattern.col : nullptr, from, row.begin, row.begin + row.length);
   for (int k = 0; k < count; ++k) {
@@ -286,7 +287,7 @@ __global__ void __launch_bounds__(device::block_size)
   }
 }
 
-// The other slots, with their code. A warp a slice.
+// Fills the other slots and their code, one warp for each slice.
 template <class T>
 __global__ void __launch_bounds__(plan_warps * 32)
     packed_fill_rest(PackedArrays<T> a, DevicePattern pattern, const T* from, std::uint32_t* code, T* values,
@@ -333,8 +334,8 @@ __global__ void __launch_bounds__(plan_warps * 32)
 
 }  // namespace
 
-Planner::Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-                 std::size_t value_bytes)
+PlanArrays::PlanArrays(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                       std::size_t value_bytes)
     : slice_ptr(context, (pattern.rows + height - 1) / height + 1),
       before(context, slice_ptr.size()),
       counts(context, slice_ptr.size() - 1),
@@ -379,9 +380,9 @@ Planner::Planner(const Context& context, const SparsityPattern& pattern, const F
   plan.group = best_group(found.cost);
 }
 
-// Returns what slots by rank alone would store.
-std::int64_t Planner::choose_order(const Context& context, const SparsityPattern& pattern,
-                                   const std::string& order) {
+// Returns the number of values that slots by rank alone would store.
+std::int64_t PlanArrays::choose_order(const Context& context, const SparsityPattern& pattern,
+                                      const std::string& order) {
   const auto count = [&](bool sorted) {
     if (sorted) order_rows(context, pattern, sorted_rows, longest_allowed, perm.data());
     const SliceCount found =
@@ -400,11 +401,11 @@ std::int64_t Planner::choose_order(const Context& context, const SparsityPattern
   return plan.sorted ? when_sorted : count(false);
 }
 
-void write_heads(const Context& context, const Planner& planner, SliceHead* heads, std::uint32_t* code) {
-  const std::int64_t slices = planner.plan.slices;
+void write_heads(const Context& context, const PlanArrays& arrays, SliceHead* heads, std::uint32_t* code) {
+  const std::int64_t slices = arrays.plan.slices;
   packed_heads<<<blocks_of(slices * 32), device::block_size, 0, device::stream(context)>>>(
-      slices, planner.counts.data(), planner.before.data(), planner.slice_ptr.data(),
-      planner.diagonals->data(), heads, code);
+      slices, arrays.counts.data(), arrays.before.data(), arrays.slice_ptr.data(), arrays.diagonals->data(),
+      heads, code);
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 

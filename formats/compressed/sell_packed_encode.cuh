@@ -1,5 +1,5 @@
-// From CSR to sell-packed on the device: what every slice is to hold, and the arrays. Private to this folder,
-// CUDA only.
+// The conversion from CSR to sell-packed on the device: the plan of every slice, and the arrays. Private to
+// this folder, CUDA only.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace protean::formats::packed_device {
 
-// What is known of a matrix before its arrays are made.
+// The sizes of the arrays, known before they are made.
 struct Plan {
   std::int64_t slices = 0, slots = 0, units = 0;
   std::int64_t rest = 0, wide = 0;  // slots that are not diagonals, and those of them that are wide
@@ -26,10 +26,10 @@ struct SliceCounts {
   unsigned short diagonal, near, far, wide;
 };
 
-// The plan, and the arrays it was made with.
-struct Planner {
-  Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-          std::size_t value_bytes);
+// The plan, and the arrays from which it was made.
+struct PlanArrays {
+  PlanArrays(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+             std::size_t value_bytes);
 
   Plan plan;
   const device::Scratch<std::int64_t> slice_ptr;  // 32 times the widths of the slices before, by rank alone
@@ -43,9 +43,9 @@ struct Planner {
 };
 
 // Heads, keys and masks.
-void write_heads(const Context& context, const Planner& planner, SliceHead* heads, std::uint32_t* code);
+void write_heads(const Context& context, const PlanArrays& arrays, SliceHead* heads, std::uint32_t* code);
 
-// All else; `a` are these arrays, of which code and values are written.
+// Everything else. `a` views the arrays, of which code and values are written.
 template <class T>
 void fill_packed(const Context& context, const Plan& plan, const PackedArrays<T>& a, const CsrMatrix<T>& csr,
                  std::uint32_t* code, T* values);

@@ -1,4 +1,4 @@
-// The values of sell-packed from those of CSR, by the rules that its slots were made by. See
+// Writes the values of sell-packed from those of CSR, by the rules by which its slots were made. See
 // sell_packed_layout.hpp.
 #include "formats/simd.hpp"
 
@@ -15,17 +15,17 @@ namespace protean::formats::packed {
 namespace HWY_NAMESPACE {
 namespace {
 
-// The rows of a slice. Entries are counted from the window's first, so that 32 bits hold them.
+// The rows of a slice. Entries are counted from the first of the window, so that 32 bits hold them.
 struct Rows {
   std::uint32_t begin[height], length[height];
-  std::uint32_t any;  // some entry of the slice
+  std::uint32_t any;  // the number of some entry of the slice
 };
 
-// For each slot of a slice in natural order and each lane its entry, counted from the slice's first, or
-// no_source. Slices that look like one before have the same.
+// For each slot of a slice in natural order, the entry of each lane, counted from the first of the slice, or
+// no_source. Slices with the same shape share one result.
 class Sources {
  public:
-  // col: of the slice's first entry; row: its first.
+  // col: the column of the slice's first entry; row: its first row.
   const std::uint32_t* of(int rule, const Rows& rows, const std::int32_t* col, std::int32_t row,
                           const std::uint32_t* code) {
     std::uint32_t entries = 0, slots = 0, hash = static_cast<std::uint32_t>(rule);
@@ -67,7 +67,7 @@ class Sources {
 
   void FullThenRank(Known& known, std::int32_t row, const std::uint32_t* code) {
     full_.clear();
-    // The contiguous slots are the full diagonals in ascending order, in as many chunks as they need.
+    // The contiguous slots are the full diagonals in ascending order. They may take several chunks.
     for (ChunkHeader header{}; !header.last;) {
       header = read_header(code);
       code += header_words;
@@ -82,7 +82,7 @@ class Sources {
     full_.push_back(no_column);
     for (std::uint32_t l = 0, at = 0; l < height; ++l) {
       std::uint32_t next = 0, rest = full;
-      // Without branches, which nothing could predict.
+      // Without branches, because they could not be predicted.
       for (std::uint32_t k = 0; k < known.length[l]; ++k, ++at) {
         const std::uint32_t is_full = known.col[at] - static_cast<std::int32_t>(l) == full_[next];
         known.of[(is_full ? next : rest) * height + l] = at;
@@ -119,7 +119,8 @@ class Sources {
   std::vector<std::int32_t> full_;
 };
 
-// act(number of the first slot, run) for the groups of a slice, in order; moves code and places behind it.
+// Calls act(number of the first slot, run) for the groups of a slice, in order. Leaves code and places behind
+// the slice.
 template <class Act>
 HWY_INLINE void ForEachGroup(const std::uint32_t*& code, const unsigned char*& places, int size, Act act) {
   ChunkHeader header;
@@ -136,8 +137,8 @@ HWY_INLINE void ForEachGroup(const std::uint32_t*& code, const unsigned char*& p
   } while (!header.last);
 }
 
-// Writes lines of `height` values. Past the caches where they would not fit there anyway, so that the old
-// ones are not read first.
+// Writes lines of `height` values. When the whole array does not fit the caches, the stores go past them, so
+// that the old lines are not read first.
 template <class T, bool past_caches>
 struct Lines {
   T* to;
@@ -168,7 +169,7 @@ void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr
     if (*code++ != 0) order = reinterpret_cast<const unsigned char*>(code), code += order_words;
     const std::int64_t window_end = std::min<std::int64_t>(first + window, end),
                        next_end = std::min<std::int64_t>(window_end + window, end);
-    // Eight rows at a time in any order are not a stream that the hardware follows.
+    // The hardware does not recognise eight rows in any order as a stream, so they are prefetched here.
     for (std::int64_t k = row_ptr[window_end]; k < row_ptr[next_end]; k += line) hwy::Prefetch(from + k);
     const std::int64_t entry = row_ptr[first];
     const T* window_from = from + entry;

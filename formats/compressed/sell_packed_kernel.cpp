@@ -1,4 +1,4 @@
-// The product of sell-packed for the instruction sets Highway knows. See sell_packed.cpp.
+// The product of sell-packed, compiled for each instruction set by Highway. See sell_packed.cpp.
 #include "formats/simd.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -81,7 +81,7 @@ HWY_INLINE Eight<T> from_scalars(T a, T b, T c, T d, T e, T f, T g, T h) {
 }
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-// Scalar loads and inserts: on several processors twice as fast as a gather.
+// Scalar loads and inserts: twice as fast as a gather on several processors.
 HWY_INLINE Eight<double> from_scalars(double a, double b, double c, double d, double e, double f, double g,
                                       double h) {
   Eight<double> r;
@@ -171,7 +171,7 @@ HWY_INLINE Eight<T> permute(std::uint32_t index, unsigned mask, const T* low, co
 }
 #endif
 
-// Values are read once and in order; the hardware's own prefetch stops at each 4 KiB page.
+// Values are read once and in order, but the hardware's prefetch stops at each 4 KiB page.
 template <class T>
 HWY_INLINE Eight<T> next_values(const T*& values) {
   hwy::Prefetch(reinterpret_cast<const char*>(values) + 4096);
@@ -180,7 +180,7 @@ HWY_INLINE Eight<T> next_values(const T*& values) {
   return v;
 }
 
-// The next values times x, added to `to`, or in deterministic mode to the one sum there is.
+// Adds the next values times x to `to`. In deterministic mode there is only one sum, and it is added to that.
 template <bool ordered, class T>
 HWY_INLINE void AddSlot(Eight<T>& sum, Eight<T>& to, const T*& values, const unsigned char*& entries,
                         const Eight<T>& x) {
@@ -263,7 +263,7 @@ T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
           formats::HWY_NAMESPACE::store_ordered(alpha, sums[l], beta, y[r]);
           continue;
         }
-        // A row without entries has met padding only, which may have read any x.
+        // A row without entries has only padding, which may have read any x.
         const T value = alpha * (live >> l & 1 ? sums[l] : T(0));
         y[r] = beta == T(0) ? value : value + beta * y[r];
         if (with_dot) dot_of_rest += x[r] * y[r];

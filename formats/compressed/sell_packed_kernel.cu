@@ -1,12 +1,12 @@
-// The products of sell-packed on the device (sell_packed.cu opens with the layout).
+// The products of sell-packed on the device (the layout is in sell_packed.cu).
 #include "formats/compressed/sell_packed_kernel.cuh"
 
 namespace protean::formats::packed_device {
 namespace {
 
-// The part of a row's sum that one of `split` threads of the row has. The registers of a thread are few, so
-// that 64 warps a processor wait for memory at a time (48 where most slots have offsets): that hides more
-// than several loads a thread do.
+// The part of a row's sum that one of its `split` threads computes. It uses few registers, so that 64 warps
+// of a processor can wait for memory at a time (48 where most slots have offsets). This hides more latency
+// than several loads in each thread.
 template <Rest rest, bool dot, class T>
 struct PackedRows : PackedArrays<T> {
   using PackedArrays<T>::rows;
@@ -17,7 +17,7 @@ struct PackedRows : PackedArrays<T> {
     const SliceCode c = slice_code(head, this->code);
     const int lane = threadIdx.x % 32;
     const T* v = this->values + std::int64_t{head.first_slot} * height + lane;
-    // Slots with offsets wait for two loads one after the other; the slice is on its way meanwhile.
+    // Slots with offsets wait for two loads, one after the other. The slice is prefetched meanwhile.
     if (rest == Rest::offsets && split == 1) {
       const int all = head.diagonal + head.near + head.far + head.wide;
       prefetch_lines(v - lane, v - lane + all * height, lane, 32);
@@ -25,7 +25,7 @@ struct PackedRows : PackedArrays<T> {
     }
     T sum = 0;
     if (dot && rest == Rest::none && split == 1) {
-      // The dot's registers leave no room for two slots at a time.
+      // With the dot product there are not enough registers for two slots at a time.
       const T* from = x + this->group_start(this->row(p));
 #pragma unroll 4
       for (int k = part; k < head.diagonal; k += split) {
@@ -34,7 +34,7 @@ struct PackedRows : PackedArrays<T> {
         if (static_cast<unsigned>(slot.y) >> lane & 1) sum += value * __ldg(from + slot.x);
       }
     } else {
-      // Two slots at a time: the list is filled up to whole units, so that there is always a second to read.
+      // Two slots at a time. The list is filled up to whole units, so there is always a second one to read.
       const T* from = x + this->group_start(this->row(p));
 #pragma unroll 2
       for (int k = 2 * part; k < head.diagonal; k += 2 * split) {
@@ -79,8 +79,7 @@ struct PackedRows : PackedArrays<T> {
     return sum;
   }
 
-  // What is not diagonal, one slot after another: nothing of it is held in registers while diagonals are
-  // read.
+  // The slots that are not diagonal, one after another. They take no registers while diagonals are read.
   template <int split>
   __device__ T few_sum(const SliceHead& head, const SliceCode& c, const T* v, int lane, int part,
                        const T* x) const {
@@ -112,7 +111,7 @@ __global__ void __launch_bounds__(device::block_size, rest == Rest::offsets || r
   multiply_rows<split, dot>(a, task);
 }
 
-// What is asked for, before it is known how many blocks do it.
+// The task, before the number of blocks is known.
 template <class T>
 struct Asked {
   T alpha;
@@ -133,32 +132,32 @@ void launch(const Context& context, const PackedArrays<T>& a, int split_, const 
 }
 
 template <bool dot, class T>
-void choose(const Context& context, const PackedArrays<T>& a, Dealing dealing, const Asked<T>& asked) {
-  if (dealing.rest == Rest::none)
-    launch<dot, Rest::none>(context, a, dealing.split, asked);
-  else if (dealing.rest == Rest::few)
-    launch<dot, Rest::few>(context, a, dealing.split, asked);
-  else if (dealing.rest == Rest::offsets)
-    launch<dot, Rest::offsets>(context, a, dealing.split, asked);
+void choose(const Context& context, const PackedArrays<T>& a, Launch how, const Asked<T>& asked) {
+  if (how.rest == Rest::none)
+    launch<dot, Rest::none>(context, a, how.split, asked);
+  else if (how.rest == Rest::few)
+    launch<dot, Rest::few>(context, a, how.split, asked);
+  else if (how.rest == Rest::offsets)
+    launch<dot, Rest::offsets>(context, a, how.split, asked);
   else
-    launch<dot, Rest::many>(context, a, dealing.split, asked);
+    launch<dot, Rest::many>(context, a, how.split, asked);
 }
 
 }  // namespace
 
 template <class T>
-void multiply_packed(const Context& context, const PackedArrays<T>& a, Dealing dealing, T alpha, const T* x,
+void multiply_packed(const Context& context, const PackedArrays<T>& a, Launch how, T alpha, const T* x,
                      T beta, T* y, T* result) {
   const Asked<T> asked{alpha, x, beta, y, result};
   if (result)
-    choose<true>(context, a, dealing, asked);
+    choose<true>(context, a, how, asked);
   else
-    choose<false>(context, a, dealing, asked);
+    choose<false>(context, a, how, asked);
 }
 
-template void multiply_packed<double>(const Context&, const PackedArrays<double>&, Dealing, double,
+template void multiply_packed<double>(const Context&, const PackedArrays<double>&, Launch, double,
                                       const double*, double, double*, double*);
-template void multiply_packed<float>(const Context&, const PackedArrays<float>&, Dealing, float, const float*,
+template void multiply_packed<float>(const Context&, const PackedArrays<float>&, Launch, float, const float*,
                                      float, float*, float*);
 
 }  // namespace protean::formats::packed_device

@@ -4,17 +4,17 @@
 
 namespace protean::formats::packed_device {
 
-// Which kernel is used: how many threads share a row, and what there is besides diagonal slots; offsets:
-// much, and little of it wide slots.
+// The choice of the kernel: how many threads share a row, and which slots there are beside diagonal ones.
+// offsets: many, of which few are wide.
 enum class Rest : unsigned char { none, few, offsets, many };
-struct Dealing {
+struct Launch {
   int split = 1;
   Rest rest = Rest::many;
 };
 
-// y := alpha A x + beta y; where `result` is asked for, also x . y of it (then alpha is 1 and beta 0).
+// y := alpha A x + beta y. When `result` is not null also *result := x . y; alpha is 1 and beta 0 then.
 template <class T>
-void multiply_packed(const Context& context, const PackedArrays<T>& a, Dealing dealing, T alpha, const T* x,
+void multiply_packed(const Context& context, const PackedArrays<T>& a, Launch how, T alpha, const T* x,
                      T beta, T* y, T* result);
 
 }  // namespace protean::formats::packed_device

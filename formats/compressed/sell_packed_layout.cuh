@@ -1,5 +1,5 @@
 // The layout of sell-packed on the device: what the encoder writes and the products read. Private to this
-// folder, CUDA only; sell_packed.cu opens with the picture.
+// folder, CUDA only. sell_packed.cu describes it.
 #pragma once
 #include "formats/private/device_rows.cuh"
 
@@ -31,7 +31,7 @@ __host__ __device__ inline unsigned slice_units(unsigned diagonal, unsigned near
   return index_units(diagonal, near, far) + near + 2 * far + 4 * wide;
 }
 
-// Where the parts of a slice's code are.
+// The parts of a slice's code.
 struct SliceCode {
   const int2* diagonal;       // key, mask
   const std::int32_t* base;   // near, then far
@@ -51,8 +51,8 @@ __device__ inline SliceCode slice_code(const SliceHead& head, const std::uint32_
   return c;
 }
 
-// Where the offset of a lane lies among those of `slots` near slots: four slots together, what is left one by
-// one.
+// The place of a lane's offset among those of `slots` near slots: four slots lie together, the remaining ones
+// one by one.
 __host__ __device__ inline int near_place(int slots, int slot, int lane) {
   return slot < slots / 4 * 4 ? slot / 4 * (4 * height) + lane * 4 + slot % 4 : slot * height + lane;
 }
@@ -73,7 +73,7 @@ struct PackedArrays {
     return group == 1 ? r : r - r % group;
   }
 
-  // found(column, value) for the entries of a position, by kind and, inside a kind, ascending.
+  // Calls found(column, value) for the entries of a position: by kind, and ascending within a kind.
   template <class Found>
   __device__ void entries(std::int64_t p, Found found) const {
     const SliceHead head = read_head(heads, p / height);
@@ -98,7 +98,7 @@ struct PackedArrays {
     entries(p, [&](int, std::int32_t, T) { ++count; });
     return count;
   }
-  // By insertion: each kind comes ascending, so little is moved but where kinds interleave.
+  // Insertion sort: each kind is ascending, so little is moved unless kinds interleave.
   __device__ void write(std::int64_t p, std::int32_t* col, T* out) const {
     std::int64_t count = 0;
     entries(p, [&](int, std::int32_t column, T value) {

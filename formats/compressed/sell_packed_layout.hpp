@@ -1,5 +1,5 @@
-// The layout of sell-packed: what the encoder writes, the kernel reads and the decoder takes apart. Private
-// to this folder; sell_packed.cpp opens with the picture.
+// The layout of sell-packed: what the encoder writes, and the kernel and the decoder read. Private to this
+// folder. sell_packed.cpp describes it.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -14,14 +14,14 @@ namespace protean::formats::packed {
 // Rows of a slice: one 512-bit register of doubles. The code words hold a mask of 8 bits and 8 indices of 4
 // bits.
 constexpr int height = 8;
-// Rows that may change places among themselves; one part of the threads owns whole windows.
+// Rows may be reordered within a window. A part of the threads owns whole windows.
 constexpr int window = 256;
 constexpr int most_groups = 255;  // of one kind in one chunk
 constexpr int most_run = 255;
 
 // The kinds of slot in the order in which a chunk stores them.
 enum Kind : int { contiguous, pair, quad, near, far, wide, kinds };
-// Code words of one group of each kind (pair and quad: for a whole run of slots).
+// Code words of one group of each kind; for pair and quad, of a whole run of slots.
 constexpr std::array<int, kinds> group_words = {1, 3, 5, 3, 5, 8};
 
 struct ChunkHeader {
@@ -45,7 +45,7 @@ inline void write_header(const ChunkHeader& h, std::uint32_t* code) {
   code[1] = word(h.groups[4]) | word(h.groups[5]) << 8 | h.live << 16 | (h.last ? 1u << 24 : 0u);
 }
 
-// Columns of the first slot of a group; lane l is padding that touches no column where bit l of mask is 0.
+// The columns of the first slot of a group. Lane l is padding that reads no x where bit l of mask is 0.
 struct Decoded {
   std::array<std::int32_t, height> col;
   unsigned mask;
@@ -94,12 +94,12 @@ inline Decoded read_group(Kind kind, const std::uint32_t* code) {
   return d;
 }
 
-// Words in front of a window's slices: 0, or 1 and the 256 rows of the window in the order of the lanes.
+// Words before the slices of a window: 0; or 1 and the 256 rows of the window in the order of the lanes.
 constexpr int order_words = window / 4;
 
-// Walks through the code, window by window. Calls window_begins(first_row, order), where order is null where
-// rows keep their places, else a byte a row; for each slice slice_begins(first_position, live),
-// group(kind, words, live) for all groups, live as in their chunk, and slice_ends().
+// Walks through the code, window by window. Calls window_begins(first_row, order), where order is null when
+// rows keep their places, else a byte for each row. For each slice it calls slice_begins(first_position,
+// live), group(kind, words, live) for all groups, with live as in their chunk, and slice_ends().
 template <class WindowBegins, class SliceBegins, class Group, class SliceEnds>
 void walk(const std::uint32_t* code, std::int64_t begin, std::int64_t end, WindowBegins window_begins,
           SliceBegins slice_begins, Group group, SliceEnds slice_ends) {
@@ -144,8 +144,8 @@ void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std:
       slice_ends);
 }
 
-// What is known of a group without decoding it: its slots, and for all kinds but wide how far the columns of
-// the first one lie above its base at most.
+// What is known of a group without decoding it: its slots and, for all kinds but wide, the largest possible
+// distance of the columns of its first slot from the base.
 struct Reach {
   int run;
   std::int64_t span;
@@ -165,12 +165,13 @@ inline Reach reach(Kind kind, const std::uint32_t* code) {
   }
 }
 
-// How the slots of a slice were filled, which says where their values come from. The slots are numbered in
-// the order in which they were made; the code stores them by kind. For each slice `places` holds a byte
-// rule | size << 2, and for each group of its code, in order, the number of its first slot in `size` bytes
-// (1, 2 or 4). Numbers go up by one within a run.
+// The rule by which the slots of a slice were filled, from which the sources of their values follow. The
+// slots are numbered in the order in which they were made; the code stores them by kind. For each slice
+// `places` holds a byte rule | size << 2, then for each group of its code, in order, the number of its first
+// slot in `size` bytes (1, 2 or 4). Within a run the numbers increase by one.
 //   by_rank         slot k has the k-th entry of each row
-//   full_then_rank  the diagonals that all rows have (the contiguous slots) first, then the rest by rank
+//   full_then_rank  first the diagonals that all rows have (the contiguous slots), then the other entries by
+//                   rank
 //   by_diagonal     one slot for each diagonal column - lane that some row has, in ascending order
 enum Rule : unsigned char { by_rank, full_then_rank, by_diagonal };
 
@@ -185,20 +186,21 @@ struct Extent {
 
 enum class Order : unsigned char { automatic, natural, sorted };
 
-// Of a stored value: it is padding.
+// The source of a stored value that is padding.
 constexpr std::uint32_t no_source = 0xffffffff;
 
-// The values of the windows of rows begin .. end - 1 from those of the matrix: no column is searched for.
-// The pattern is the one that was encoded.
+// Writes the values of the windows of rows begin .. end - 1 from those of the matrix, without a search for
+// columns. The pattern must be the one that was encoded.
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, double* values);
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values);
 
-// A sum over the columns and row lengths of rows begin .. end - 1 that another pattern hardly ever has.
+// A checksum of the columns and row lengths of rows begin .. end - 1. Other patterns hardly ever have the
+// same.
 std::uint64_t checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end);
 
-// No column of a matrix: there are fewer.
+// Larger than every column of a matrix.
 constexpr std::int32_t no_column = 0x7fffffff;
 
 struct Slot {
@@ -206,36 +208,37 @@ struct Slot {
   unsigned mask;
 };
 
-// Up to four stretches of eight columns, ascending, that hold the columns of a slot; the last may be moved
-// down so that it ends with x.
+// Up to four stretches of eight columns, ascending, that hold the columns of a slot. The last may be moved
+// down so that it ends at the end of x.
 struct Stretches {
-  // 0, or how many slots before the one lies whose stretches this slot has, moved on by as many columns; of
-  // the rest only `follows` is written then.
+  // 0; or the distance to an earlier slot whose stretches, moved by this many columns, are those of this
+  // slot. Then only `follows` of the other members is written.
   std::int32_t after;
   std::array<std::int32_t, 4> start;  // those not needed equal the last that is
   std::uint32_t index;        // 4 bits a lane: 8 for the second of a pair, and the place in the stretch
   std::uint32_t second_pair;  // lanes of the last two
   int count;
-  bool covered;     // no lane is left
-  bool at_the_end;  // the end of x had a say
+  bool covered;     // the stretches hold all lanes
+  bool at_the_end;  // a stretch was moved because of the end of x
   bool contiguous;  // all eight lanes, each one higher than the one before
   bool follows;     // the slot before has the same mask and columns lower by one
 };
 
-// Slot k has the k-th column of each row. Entry -1 of a row without entries is read and not used.
+// Slot k gets the k-th column of each row. Entry -1 of a row without entries is read, but not used.
 void slots_by_rank(const std::int32_t* const* columns, const std::int32_t* length, std::int32_t slots,
                    Slot* out);
-// cols >= 8.
+// Requires cols >= 8.
 void find_stretches(const Slot* slots, std::size_t count, std::int64_t cols, Stretches* out);
 
-// Encodes one window after the other. What comes out depends on the pattern alone. One for each thread.
+// Encodes one window after another. The result depends on the pattern alone. Each thread has its own encoder.
 class Encoder {
  public:
-  // ordered: slots are made and stored so that each row meets its columns in ascending order.
+  // ordered: slots are made and stored so that each row is summed in ascending order of its columns.
   Encoder(const SparsityPattern& pattern, Order order, bool ordered = false)
       : pattern_(pattern), order_(order), ordered_(ordered), known_(shapes) {}
 
-  // Rows first .. min(first + 256, rows) - 1. What the members below return lives until the next call.
+  // Encodes rows first .. min(first + 256, rows) - 1. What the members below return stays valid until the
+  // next call.
   void encode(std::int64_t first);
   const std::vector<std::uint32_t>& code() const { return best_->code; }
   const std::vector<unsigned char>& places() const { return best_->places; }
@@ -253,7 +256,7 @@ class Encoder {
     int first, run;  // slots
     std::array<std::uint32_t, 8> words;
   };
-  // A slice in natural order, relative to its first row and entry: a slice that looks the same elsewhere in
+  // A slice in natural order, relative to its first row and entry. A slice with the same shape elsewhere in
   // the matrix gets the same code with other bases.
   struct Shape {
     std::array<std::uint32_t, height> ends{};  // of the rows, counted in entries
@@ -261,7 +264,7 @@ class Encoder {
     std::vector<std::uint32_t> code, bases;  // bases: which words of code are columns
     std::vector<unsigned char> places;
     std::int64_t slots = 0;
-    std::int64_t reach = 0;  // columns needed behind the slice's first row
+    std::int64_t reach = 0;  // columns needed after the slice's first row
     double cost = 0;
   };
   static constexpr std::size_t shapes = 512;
@@ -308,7 +311,7 @@ class Encoder {
   std::vector<std::uint32_t> number_;
   std::vector<int> place_;
   std::int64_t hits_ = 0, misses_ = 0;
-  bool at_the_end_ = false;  // the last columns of x changed a code of this slice
+  bool at_the_end_ = false;  // the end of x changed a code of this slice
 };
 
 // One part of a product: whole windows, rows begin .. end - 1.
@@ -317,8 +320,8 @@ struct Part {
   const std::uint32_t* code;
   const T* values;
   std::int64_t begin, end;
-  // Which lanes of each slot of an ordered code hold entries, and that the sums are those of deterministic
-  // mode: fused, and nothing added where there is none; no dot.
+  // entries: the lanes of each slot of an ordered code that hold entries. ordered: add as in deterministic
+  // mode: fused, nothing where there is no entry, no dot product.
   const unsigned char* entries;
   bool ordered;
 };

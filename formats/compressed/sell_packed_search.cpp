@@ -44,7 +44,7 @@ HWY_INLINE std::int32_t Lowest(const Eight<D>& e) {
   return hn::GetLane(hn::MinOfLanes(D(), low));
 }
 
-// Of numbers that have no bit in common.
+// The bitwise or of numbers that have no bit in common.
 HWY_INLINE std::uint32_t Together(const Eight<DU>& e) {
   auto sum = e.v[0];
   for (int i = 1; i < registers; ++i) sum = hn::Or(sum, e.v[i]);
@@ -63,10 +63,10 @@ void FindStretches(const Slot* slots, std::size_t count, std::int64_t cols, Stre
     lane_number.v[i] = hn::Iota(d, static_cast<std::int32_t>(i * lanes));
     bit.v[i] = hn::Shl(hn::Set(du, 1), lane), shift.v[i] = hn::ShiftLeft<2>(lane);
   }
-  std::int32_t after = 0, most_after = 0;  // of the last slot with stretches of its own
+  std::int32_t after = 0, most_after = 0;  // for the last slot with stretches of its own
   for (std::size_t s = 0; s < count; ++s) {
     const Slot &slot = slots[s], &before = slots[s == 0 ? 0 : s - 1];
-    Eight<D> left;  // no_column where not in use or done
+    Eight<D> left;  // no_column in lanes that are unused or done
     Eight<DU> index, second;
     bool contiguous = slot.mask == 255, follows = s > 0 && slot.mask == before.mask;
     for (int i = 0; i < registers; ++i) {

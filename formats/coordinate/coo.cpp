@@ -39,14 +39,14 @@ namespace {
 template <class T>
 struct CooWork {
   Triples<T> A;
-  std::int64_t rows;  // the rows to be written; 0 adds to y and writes no row without entries
+  std::int64_t rows;  // all rows are written; 0: add to y and leave rows without entries alone
   T alpha;
   const T* x;
   T beta;
   T* y;
 };
 
-// What entries [begin, end) add to others: to the row that began before entry `begin`, and to x . A x.
+// What entries [begin, end) add to the row that began before entry `begin`, and to x . A x.
 template <class T>
 struct CooCarry {
   std::int64_t row = -1;
@@ -61,7 +61,7 @@ HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
-// Sum over the entries of row r from k on; k is left at the first entry of another row or at the end.
+// Sum over the entries of row r from k on. Leaves k at the first entry of another row, or at the end.
 template <class T>
 HWY_INLINE T run_of_row(const Triples<T>& A, const T* HWY_RESTRICT x, std::int32_t r, std::int64_t& k,
                         std::int64_t end) {
@@ -88,7 +88,7 @@ template <class T, bool with_dot>
 CooCarry<T> coo_range(const CooWork<T>& w, std::int64_t k, std::int64_t end) {
   const Triples<T>& A = w.A;
   const bool adding = w.rows == 0, last = end == A.size;
-  std::int64_t next = k > 0 ? A.row[k - 1] + std::int64_t{1} : 0, asked = k;
+  std::int64_t next = k > 0 ? A.row[k - 1] + std::int64_t{1} : 0, prefetched = k;
   CooCarry<T> carry;
   if (k > 0 && k < end && A.row[k] == A.row[k - 1]) {
     carry.row = A.row[k];
@@ -102,7 +102,7 @@ CooCarry<T> coo_range(const CooWork<T>& w, std::int64_t k, std::int64_t end) {
     const std::int32_t r = A.row[k];
     if (!adding) skip_to(r);
     const T sum = run_of_row(A, w.x, r, k, end);
-    prefetch_entries(k, asked, A.values, A.col, A.row);
+    prefetch_entries(k, prefetched, A.values, A.col, A.row);
     w.y[r] = !adding && w.beta == T(0) ? w.alpha * sum : w.alpha * sum + w.beta * w.y[r];
     if constexpr (with_dot) carry.dot += w.x[r] * sum;
     next = r + std::int64_t{1};
@@ -147,7 +147,7 @@ HWY_EXPORT(coo_f32);
 HWY_EXPORT(coo_rows_f64);
 HWY_EXPORT(coo_rows_f32);
 
-// Deterministic mode: parts begin with the row of the entry at which they would begin otherwise.
+// In deterministic mode a part begins at the first entry of the row in which it would begin otherwise.
 template <class T>
 void multiply_ordered(const Context& context, const CooWork<T>& work) {
   const int parts = useful_parts(context, work.A.size);
@@ -169,7 +169,7 @@ T multiply(const Context& context, const CooWork<T>& work, bool with_dot) {
   PartialSums<CooCarry<T>> carries(parts);
   parallel(parts, [&](int part, int) {
     const Range range = even_range(work.A.size, part, parts);
-    // An empty part in the middle would take itself for the last one.
+    // An empty part in the middle would be treated as the last one.
     if (range.size() == 0 && part + 1 < parts) return;
     if constexpr (sizeof(T) == 8)
       carries[part] = HWY_DYNAMIC_DISPATCH(coo_f64)(work, range.begin, range.end, with_dot);

@@ -1,13 +1,12 @@
 // COO on the device: row, col and values as in coo.cpp. Kernels:
-//   native         warps take about the same number of entries each (private/row_runs.cuh, which keeps more
-//   than
-//                  the three arrays); the sum of a row has one order
-//   atomic         a warp adds the runs of rows among 32 entries side by side, and adds what it found to y by
-//                  atomic operations: nothing besides the three arrays, no order of sums
-//   cusparse       cuSPARSE, COO_ALG1: the fastest there; no order of sums
-//   cusparse-alg2  cuSPARSE, COO_ALG2: a fixed order of sums
+//   native         Warps take about the same number of entries each. private/row_runs.cuh needs more than the
+//                  three arrays. The sum of a row has a fixed order.
+//   atomic         A warp adds the runs of rows among 32 neighbouring entries, and adds the results to y by
+//                  atomic operations. It needs only the three arrays. The order of the sums is not fixed.
+//   cusparse       cuSPARSE, COO_ALG1: cuSPARSE's fastest. The order of the sums is not fixed.
+//   cusparse-alg2  cuSPARSE, COO_ALG2: a fixed order of the sums.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
-// processors, SC 2009, doi 10.1145/1654059.1654078.
+// processors, SC 2009, doi:10.1145/1654059.1654078.
 #include <limits>
 #include <optional>
 #include <string>
@@ -29,7 +28,7 @@ __global__ void coo_diagonal(std::int64_t size, const std::int32_t* row, const s
   if (k < size && row[k] == col[k]) diagonal[row[k]] = values[k];
 }
 
-// Steps of 32 entries a warp makes, all loads of a step side by side.
+// Steps of 32 entries in each warp; the loads of all steps are in flight together.
 constexpr int atomic_steps = 4;
 
 template <class T>
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(device::block_size)
   }
 #pragma unroll
   for (int j = 0; j < atomic_steps; ++j) {
-    // Each lane gets the sum from itself to the end of its row's run.
+    // Each lane gets the sum from itself to the end of the run of its row.
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
       const T sum = __shfl_down_sync(0xffffffffu, v[j], step);
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(device::block_size)
   }
 }
 
-// The three arrays, and what does not depend on the kernel.
+// The three arrays, and everything that does not depend on the kernel.
 template <class T>
 class CooArrays : public AssembledMatrix<T>, public HasArrayView<CooView<T>> {
  public:

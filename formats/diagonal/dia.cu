@@ -1,4 +1,4 @@
-// DIA on the device: the layout is that of dia.cpp, a thread a row.
+// DIA on the device: the layout is that of dia.cpp, one thread for each row.
 #include "formats/diagonal/diagonals.cuh"
 #include "formats/diagonal/rules.hpp"
 #include "formats/private/array_views.hpp"
@@ -7,7 +7,7 @@
 namespace protean::formats {
 namespace {
 
-// marks[column - row + rows] = 1 where there is an entry. Eight lanes a row.
+// marks[column - row + rows] = 1 where there is an entry. Eight lanes for each row.
 static __global__ void mark_diagonals(DevicePattern a, std::int32_t* marks) {
   const std::int64_t r = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 8;
   if (r >= a.rows) return;
@@ -24,9 +24,9 @@ static __global__ void gather_offsets(const std::int32_t* before, std::int64_t r
   if (i < size && before[i + 1] > before[i]) off[before[i]] = static_cast<std::int32_t>(i - rows);
 }
 
-// The number of diagonals before each possible one.
-struct Planner {
-  Planner(const Context& context, const SparsityPattern& pattern)
+// before[i]: how many of the possible diagonals below number i have an entry.
+struct DiagonalNumbers {
+  DiagonalNumbers(const Context& context, const SparsityPattern& pattern)
       : before(context, pattern.rows + pattern.cols + 1) {
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(before.data(), 0, before.bytes(), device::stream(context)));
     if (pattern.rows > 0)
@@ -41,7 +41,7 @@ struct Planner {
 };
 
 DeviceDiagonals whole_diagonals(const ContextPtr& context, const SparsityPattern& pattern,
-                                const Planner& plan) {
+                                const DiagonalNumbers& plan) {
   DeviceDiagonals result{pattern.rows, Buffer<std::int64_t>(context, 2),
                          Buffer<std::int32_t>(context, plan.diagonals)};
   const std::int64_t ptr[2] = {0, plan.diagonals}, size = plan.before.size() - 1;
@@ -57,9 +57,9 @@ template <class T>
 class DiaDevice final : public DiagonalDevice<T>, public HasArrayView<DiaView<T>> {
  public:
   explicit DiaDevice(const BuildRequest<T>& request)
-      : DiagonalDevice<T>(request,
-                          whole_diagonals(request.context, request.csr.pattern,
-                                          *static_cast<const Planner*>(request.admission.plan.get()))) {}
+      : DiagonalDevice<T>(
+            request, whole_diagonals(request.context, request.csr.pattern,
+                                     *static_cast<const DiagonalNumbers*>(request.admission.plan.get()))) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes(); }
   DiaView<T> array_view() const noexcept override {
@@ -70,7 +70,7 @@ class DiaDevice final : public DiagonalDevice<T>, public HasArrayView<DiaView<T>
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<const Planner>(context, pattern);
+  auto plan = std::make_shared<const DiagonalNumbers>(context, pattern);
   Admission admission = admit_diagonals(plan->diagonals, pattern.rows, 0, pattern, params, value_bytes);
   admission.plan = std::move(plan);
   return admission;

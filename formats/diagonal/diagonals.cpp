@@ -57,7 +57,7 @@ HWY_INLINE void inner(D d, Block<T>& b, T& dot) {
   if (job.with_dot) dot += hn::GetLane(hn::SumOfLanes(d, dots));
 }
 
-// Where diagonals leave the matrix: each is cut to the rows where its columns exist.
+// For rows where some diagonal has no column: each diagonal is limited to the rows where its columns exist.
 template <class T>
 void edge(const Block<T>& b, T& dot) {
   const auto& job = b.job;
@@ -74,7 +74,7 @@ void edge(const Block<T>& b, T& dot) {
   }
 }
 
-// Eight rows, the bits of one byte, at a time.
+// Eight rows at a time: the bits of one byte.
 template <class T>
 void ordered(const DiagonalProduct<T>& job, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t byte = 8;
@@ -136,8 +136,8 @@ HWY_AFTER_NAMESPACE();
 namespace protean::formats {
 namespace {
 
-// The offsets of some rows' entries: a byte for each offset, and one for each 64 of those, so that marking is
-// two stores and nothing has to be sorted.
+// The set of the offsets of some rows: a byte for each possible offset, and one for each 64 of those. Marking
+// an offset takes two stores, and nothing has to be sorted.
 class OffsetMarks {
  public:
   OffsetMarks(std::int64_t rows, std::int64_t cols)
@@ -152,7 +152,7 @@ class OffsetMarks {
       const std::int64_t first = row_ptr[r], last = row_ptr[r + 1], shift = zero_ - r;
       if (first == last || (r > begin && last - first == first - row_ptr[r - 1] &&
                             moved_by_one(col + row_ptr[r - 1], col + first, last - first)))
-        continue;  // on the diagonals of the row before
+        continue;  // the same diagonals as the row before
       low_ = std::min(low_, col[first] + shift), high_ = std::max(high_, col[last - 1] + shift);
       for (std::int64_t k = first; k < last; ++k) {
         const std::int64_t at = col[k] + shift;
@@ -161,7 +161,7 @@ class OffsetMarks {
     }
   }
 
-  // Appends the offsets, ascending, and forgets them.
+  // Appends the offsets to `to`, ascending, and clears the set.
   void take(std::vector<std::int32_t>& to) {
     if (low_ > high_) return;
     for (std::int64_t l = low_ / 512 * 8; l <= high_ / 64; l += 8)
@@ -181,7 +181,7 @@ class OffsetMarks {
     return other == 0;
   }
 
-  // Calls body(i) for those of eight bytes that are set, and clears them.
+  // Calls body(i) for each of eight bytes that is set, and clears them.
   template <class Body>
   static void each_byte(std::uint8_t* bytes, Body body) {
     std::uint64_t all;

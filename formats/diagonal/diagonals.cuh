@@ -1,6 +1,6 @@
-// What diagonal and hacked diagonal storage share on the device: hacks of consecutive rows, each with its own
-// list of diagonals; dia is one hack of all rows. The layout is that of diagonals.hpp. A thread a row; in
-// small matrices up to 8 warps of a block share the diagonals of 32 rows. Private to formats/.
+// Common to diagonal and hacked diagonal storage on the device: hacks of consecutive rows, each with its own
+// list of diagonals; dia is one hack of all rows. The layout is that of diagonals.hpp. One thread computes a
+// row. In small matrices up to 8 warps of a block share the diagonals of 32 rows. Private to formats/.
 #pragma once
 #include "formats/private/device_rows.cuh"
 #include "operators/row_arrays.hpp"
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
   multiply_rows<split, dot>(a, task);
 }
 
-// All values and bits. A warp takes 32 rows of a hack through its diagonals; both a row's columns and the
-// offsets ascend.
+// All values and bits. A warp takes 32 rows of a hack through its diagonals. Both the columns of a row and
+// the offsets ascend.
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
     diagonal_fill(DiagonalArrays<T> a, DevicePattern pattern, const T* from, T* values,
@@ -103,7 +103,7 @@ __global__ void diagonal_main(DiagonalArrays<T> a, std::int64_t size, T* diagona
   diagonal[r] = low < last && a.off[low] == 0 ? a.values[low * a.height + r - h * a.height] : T(0);
 }
 
-// Where the diagonals are: those of hack h are off[ptr[h]] .. off[ptr[h+1] - 1], ascending.
+// The diagonals of hack h are off[ptr[h]] .. off[ptr[h+1] - 1], ascending.
 struct DeviceDiagonals {
   std::int64_t height = 0;
   Buffer<std::int64_t> ptr;
@@ -180,7 +180,8 @@ class DiagonalDevice : public AssembledMatrix<T>, public HasApplyDot<T>, public 
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
     const std::int64_t pieces = row_pieces(this->rows(), split_);
-    // The reducing kernel needs more registers, so that not all blocks of product_blocks() would be resident.
+    // The kernel with the reduction needs more registers, so the device would not hold all blocks of
+    // product_blocks().
     const std::int64_t most = DeviceState::max_blocks / 4 * 3;
     const unsigned blocks = product_blocks(state, dot ? std::min(pieces, most) : pieces, false);
     with_split(split_, [&](auto split) {

@@ -1,4 +1,4 @@
-// What diagonal and hacked diagonal storage share on the host: hacks of consecutive rows, each with its own
+// Common to diagonal and hacked diagonal storage on the host: hacks of consecutive rows, each with its own
 // list of diagonals; dia is one hack of all rows. Private to formats/.
 #pragma once
 #include <algorithm>
@@ -10,9 +10,8 @@
 
 namespace protean::formats {
 
-// y := alpha A x + beta y on rows [begin, end). Row r of hack h = r / height lies at
-// values[(ptr[h] + d) * height + r % height] for diagonal d of the hack, whose columns are r + off[ptr[h] +
-// d].
+// y := alpha A x + beta y on rows [begin, end). Row r lies in hack h = r / height. Its value on diagonal d of
+// the hack is values[(ptr[h] + d) * height + r % height]; the column is r + off[ptr[h] + d].
 template <class T>
 struct DiagonalProduct {
   const T* values;
@@ -23,19 +22,19 @@ struct DiagonalProduct {
   const T* x;
   T* y;
   bool with_dot;  // return the sum of x[row] * y[row], else 0
-  // The sums of deterministic mode: fused, and nothing added where there is no entry; no dot. Bit i % 8 of
-  // byte i / 8 of diagonal d, of bit_bytes each, says that its value i is an entry.
+  // Add as in deterministic mode: fused, nothing where there is no entry, no dot product. Bit i % 8 of byte i
+  // / 8 of diagonal d, of bit_bytes each, is 1 where its value i is an entry.
   bool ordered;
   const std::uint8_t* entries;
   std::int64_t bit_bytes;
 };
 
-// begin and end are multiples of the height, or there is one hack.
+// begin and end are multiples of the height or the number of rows; with one hack they are any rows.
 double diagonal_product(const DiagonalProduct<double>& product, std::int64_t begin, std::int64_t end);
 float diagonal_product(const DiagonalProduct<float>& product, std::int64_t begin, std::int64_t end);
 
-// Where the diagonals are: those of hack h are off[ptr[h]] .. off[ptr[h+1] - 1]. admit() finds them and hands
-// them over as its plan.
+// The diagonals of hack h are off[ptr[h]] .. off[ptr[h+1] - 1]. admit() finds them and passes them to the
+// maker as its plan.
 struct Diagonals {
   std::int64_t height = 0;
   std::vector<std::int64_t> ptr;
@@ -44,7 +43,7 @@ struct Diagonals {
   std::int64_t count() const { return static_cast<std::int64_t>(off.size()); }
 };
 
-// Hacks of `height` rows; a height of all rows gives one hack, also when there are none.
+// Hacks of `height` rows. A height of all rows gives one hack, even for a matrix without rows.
 Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern, std::int64_t height);
 
 inline std::int64_t hack_count(std::int64_t rows, std::int64_t height) {
@@ -57,8 +56,8 @@ inline std::size_t diagonal_bytes(std::int64_t diagonals, std::int64_t height, s
          (static_cast<std::size_t>(height) * value_bytes + 4 + static_cast<std::size_t>((height + 7) / 8));
 }
 
-// Rows of each part. Whole hacks, so that parts have nearly the same number of diagonals; a single hack is
-// cut into equal pieces.
+// The rows of each part: whole hacks, so that all parts have nearly the same number of diagonals. A single
+// hack is cut into equal pieces.
 inline std::vector<std::int64_t> row_borders(const Diagonals& where, std::int64_t rows, int parts) {
   std::vector<std::int64_t> borders(static_cast<std::size_t>(parts) + 1, rows);
   const std::int64_t hacks = static_cast<std::int64_t>(where.ptr.size()) - 1;
@@ -163,33 +162,34 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
     return sums.total();
   }
 
-  // Some rows at once are laid out apart, a piece of every diagonal, and the pieces then copied whole:
-  // diagonals lie far apart, too many for the hardware to foresee their next lines, and often at multiples of
-  // a page.
+  // A piece of every diagonal, for some rows, is first written to a small array, and then copied as a whole.
+  // The diagonals lie far apart, often at multiples of a page, and are too many for the hardware to prefetch
+  // their next lines.
   template <bool structure>
   void write(const CsrMatrix<T>& csr) {
     constexpr std::int64_t byte = 8, piece = 4 * byte;
     csr.pattern.row_ptr.visit([&](auto* row_ptr) {
       parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
-        // Plain pointers: bytes may alias anything, members would be read again after every store of one.
+        // Local copies of the pointers: a store of a byte may alias anything, so the compiler would load
+        // members again after every one.
         const std::int32_t *const off = off_.data(), *const col = csr.pattern.col;
         const T* const from = csr.values;
         T* const to = values_.data();
         std::uint8_t* const entries = entries_.data();
         const std::int64_t stride = height_, bit_stride = bit_bytes_, rows = this->rows(),
                            stop = borders_[part + 1];
-        // place[offset]: which of its hack's diagonals that is; written before it is read.
+        // place[offset]: the number of that diagonal in its hack. It is written before it is read.
         const auto places =
             std::make_unique_for_overwrite<std::int32_t[]>(static_cast<std::size_t>(rows + this->cols()));
         std::int32_t* const place = places.get() + rows;
-        std::vector<T> pieces;             // of diagonal d from d * piece on
+        std::vector<T> pieces;             // diagonal d begins at d * piece
         std::vector<std::uint8_t> packed;  // their entry bits
         for (std::int64_t r = borders_[part]; r < stop;) {
           const std::int64_t h = r / stride, top = h * stride, first = ptr_[h], count = ptr_[h + 1] - first;
           for (std::int64_t d = 0; d < count; ++d) place[off[first + d]] = static_cast<std::int32_t>(d);
           pieces.resize(static_cast<std::size_t>(count * piece));
           packed.resize(static_cast<std::size_t>(count * piece / byte));
-          // Rows that a last, incomplete hack lacks are written as empty ones.
+          // Rows that the last hack lacks, when it is incomplete, are written as empty rows.
           const std::int64_t last = stop == rows ? stride : std::min(stride, stop - top);
           for (std::int64_t i = r - top; i < last; i += piece) {
             const std::int64_t tall = std::min(piece, last - i);
@@ -198,7 +198,7 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
               std::uint8_t* const bits = packed.data() + j / byte;
               const std::int64_t row = top + i + j, filled = std::min({byte, tall - j, rows - row});
               if (filled == byte && row_ptr[row + byte] - row_ptr[row] == byte * count) {
-                // Every row is on every diagonal: nothing to look up.
+                // Every row has an entry on every diagonal: no place has to be looked up.
                 const T* const source = from + row_ptr[row];
                 for (std::int64_t d = 0; d < count; ++d) {
                   for (std::int64_t g = 0; g < byte; ++g) line[d * piece + g] = source[g * count + d];

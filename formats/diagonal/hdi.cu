@@ -1,12 +1,14 @@
-// HDI on the device: the layout is that of hdi.cpp, a thread a row. With hack = 32, a hack is a warp.
+// HDI on the device: the layout is that of hdi.cpp, one thread for each row. With hack = 32, a hack is a
+// warp.
 #include "formats/diagonal/diagonals.cuh"
 #include "formats/diagonal/rules.hpp"
 
 namespace protean::formats {
 namespace {
 
-// A block a hack, a thread a row: all diagonals in ascending order, by merging the rows. Their number goes to
-// counts[h], they themselves to list, from the number of entries before the hack on.
+// Merges the rows of a hack into its diagonals, in ascending order: one block for each hack, one thread for
+// each row. counts[h] gets their number; they are stored in `list`, beginning at the number of entries before
+// the hack.
 static __global__ void merge_hack(DevicePattern a, std::int64_t height, std::int64_t* counts,
                                   std::int32_t* list) {
   constexpr std::int32_t none = 0x7fffffff;
@@ -36,7 +38,7 @@ static __global__ void merge_hack(DevicePattern a, std::int64_t height, std::int
   if (threadIdx.x == 0) counts[h] = count;
 }
 
-// A warp a hack.
+// One warp for each hack.
 static __global__ void gather_hacks(DevicePattern a, std::int64_t height, std::int64_t hacks,
                                     const std::int64_t* ptr, const std::int32_t* list, std::int32_t* off) {
   const std::int64_t h = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
@@ -45,8 +47,8 @@ static __global__ void gather_hacks(DevicePattern a, std::int64_t height, std::i
   for (std::int64_t i = ptr[h] + threadIdx.x % 32; i < ptr[h + 1]; i += 32) off[i] = from[i - ptr[h]];
 }
 
-struct Planner {
-  Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params)
+struct HackDiagonals {
+  HackDiagonals(const Context& context, const SparsityPattern& pattern, const FormatParams& params)
       : height(params.integer("hack")),
         hacks((pattern.rows + height - 1) / height),
         ptr(context, hacks + 1),
@@ -67,7 +69,7 @@ struct Planner {
 };
 
 DeviceDiagonals hacked_diagonals(const ContextPtr& context, const SparsityPattern& pattern,
-                                 const Planner& plan) {
+                                 const HackDiagonals& plan) {
   DeviceDiagonals result{plan.height, copy_of(context, plan.ptr),
                          Buffer<std::int32_t>(context, plan.diagonals)};
   if (plan.diagonals > 0)
@@ -82,16 +84,16 @@ template <class T>
 class HdiDevice final : public DiagonalDevice<T> {
  public:
   explicit HdiDevice(const BuildRequest<T>& request)
-      : DiagonalDevice<T>(request,
-                          hacked_diagonals(request.context, request.csr.pattern,
-                                           *static_cast<const Planner*>(request.admission.plan.get()))) {}
+      : DiagonalDevice<T>(
+            request, hacked_diagonals(request.context, request.csr.pattern,
+                                      *static_cast<const HackDiagonals*>(request.admission.plan.get()))) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes() + this->where_.ptr.bytes(); }
 };
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<const Planner>(context, pattern, params);
+  auto plan = std::make_shared<const HackDiagonals>(context, pattern, params);
   Admission admission =
       admit_diagonals(plan->diagonals, plan->height, 8 * static_cast<std::size_t>(plan->hacks + 1), pattern,
                       params, value_bytes);

@@ -4,7 +4,8 @@
 
 namespace protean::formats {
 
-// `diagonals` of `height` rows and `other` bytes; refuses more than max_fill values an entry.
+// Admission of `diagonals` diagonals of `height` rows and `other` bytes. Refuses more than max_fill values an
+// entry.
 Admission admit_diagonals(std::int64_t diagonals, std::int64_t height, std::size_t other,
                           const SparsityPattern& pattern, const FormatParams& params,
                           std::size_t value_bytes);

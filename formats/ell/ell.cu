@@ -1,4 +1,4 @@
-// ELLPACK on the device: the layout is that of ell.cpp, a thread a row.
+// ELLPACK on the device: the layout is that of ell.cpp, one thread for each row.
 #include "formats/ell/ell.hpp"
 #include "formats/ell/slots.cuh"
 #include "formats/private/library_kernels.hpp"

@@ -1,4 +1,4 @@
-// Rows by length inside windows, in device memory. Private to formats/.
+// Sorts rows by length inside windows, in device memory. Private to formats/.
 #pragma once
 #include <bit>
 
@@ -8,7 +8,8 @@ namespace protean::formats {
 
 constexpr int small_window = 1024;
 
-// A block a window of at most small_window rows: the place of a row is the number of rows that go before it.
+// One block for each window of at most small_window rows. The place of a row is the number of rows before it
+// in the order.
 static __global__ void order_small_windows(DevicePattern a, std::int64_t window, std::int32_t* perm) {
   __shared__ std::int32_t lengths[small_window];
   const std::int64_t first = blockIdx.x * window;
@@ -51,8 +52,8 @@ inline void order_rows(const Context& context, const SparsityPattern& pattern, s
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-// widths[s] = 2^shift times the longest row of slice s of 2^shift positions; perm may be null. found: how
-// many rows have no entry, the longest row; not asked for where null.
+// widths[s] = 2^shift times the longest row of slice s of 2^shift positions. perm may be null. `found` gets
+// the number of rows without entries and the longest row, unless it is null.
 static __global__ void slice_widths(DevicePattern a, const std::int32_t* perm, int shift,
                                     unsigned long long* widths, unsigned long long* found) {
   const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -45,7 +45,7 @@ namespace {
 
 constexpr std::int64_t usual_height = 8;
 
-// Rows first .. first+count-1 in stable order of descending length.
+// Sorts rows first .. first + count - 1 by descending length; rows of equal length keep their order.
 void sort_window(const SparsityPattern& pattern, std::int64_t first, std::int64_t count, std::int32_t* order,
                  std::vector<std::int64_t>& scratch) {
   std::int64_t longest = 0;
@@ -63,8 +63,8 @@ void sort_window(const SparsityPattern& pattern, std::int64_t first, std::int64_
     order[scratch[longest - pattern.row_length(r)]++] = static_cast<std::int32_t>(r);
 }
 
-// Calls slice(s, width) for every slice, in parallel over windows, and writes the order of rows to perm where
-// that is not null.
+// Calls slice(s, width) for every slice, in parallel over windows. Writes the order of the rows to perm
+// unless it is null.
 template <class Slice>
 void for_slices(const Context& context, const SparsityPattern& pattern, std::int64_t C, std::int64_t sigma,
                 std::int32_t* perm, Slice slice) {
@@ -100,7 +100,7 @@ std::int64_t count_slots(const Context& context, const SparsityPattern& pattern,
   return slots.total();
 }
 
-// The parameters with sigma = 0 replaced by what it stands for.
+// The parameters, with sigma = 0 replaced by the value that it takes for this matrix.
 SliceShape shape_of(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
   SliceShape shape{slice_height(params, usual_height), params.integer("sigma"), 0};
   if (shape.sigma > 1 && shape.sigma % shape.C != 0) return shape;
@@ -126,7 +126,7 @@ struct Slices {
     const std::int64_t first = slice_ptr[p / C];
     return {first + p % C, C, (slice_ptr[p / C + 1] - first) / C};
   }
-  // Positions cut at slices so that each part has nearly the same number of slots and rows.
+  // Borders of parts, at slices, so that all parts have nearly the same number of slots and rows.
   std::vector<std::int64_t> borders(int parts) const {
     const std::int64_t slices = slice_ptr.size() - 1, total = slots() + slices * C;
     std::vector<std::int64_t> result(static_cast<std::size_t>(parts) + 1, slices * C);

@@ -1,10 +1,9 @@
-// SELL-C-sigma on the device: the layout is that of sell_c_sigma.cpp, with C = 32 unless asked otherwise, so
-// that a slice is a warp and every read of a slot is whole cache lines. Kernels:
-//   native    a thread a row
-//   cusparse  cuSPARSE's sliced ELLPACK, SELL_ALG1. Padding has column -1 there, and the beginnings of slices
-//             are kept as 32-bit numbers, too: 4 (slices + 1) bytes more. It knows no order of rows, so it is
-//             refused where rows are sorted (sigma > 1, or 0 where sorting pays); and no matrix of 2^31 slots
-//             or more.
+// SELL-C-sigma on the device: the layout is that of sell_c_sigma.cpp, with C = 32 unless a parameter gives
+// another, so that a slice is a warp and every read of a slot is whole cache lines. Kernels:
+//   native    One thread for each row.
+//   cusparse  cuSPARSE's sliced ELLPACK, SELL_ALG1. Padding has column -1 there, and a copy of slice_ptr has
+//             32-bit numbers: 4 (slices + 1) bytes more. It cannot permute rows, so it is refused where rows
+//             are sorted (sigma > 1, or 0 where sorting pays), and for a matrix of 2^31 slots or more.
 #include <limits>
 #include <optional>
 #include <string>
@@ -21,10 +20,10 @@ namespace {
 
 constexpr std::int64_t usual_height = 32;
 
-// What the parameters stand for in this matrix, and where its slices begin.
-class Planner {
+// The values that the parameters take for this matrix, and the beginnings of its slices.
+class SlicePlan {
  public:
-  Planner(const Context& context, const SparsityPattern& pattern, const FormatParams& params)
+  SlicePlan(const Context& context, const SparsityPattern& pattern, const FormatParams& params)
       : C(slice_height(params, usual_height)),
         sigma(params.integer("sigma")),
         slice_ptr(context, (pattern.rows + C - 1) / C + 1),
@@ -32,7 +31,7 @@ class Planner {
         shift(std::countr_zero(static_cast<std::uint64_t>(C))) {
     if (sigma > 1 && sigma % C != 0) return;
     const auto count = [&](std::int64_t window) {
-      // Only windows that are sorted by a library need to know the longest row beforehand.
+      // Only the sort of a large window, by a library, needs to know the longest row beforehand.
       if (window > small_window && lengths.longest == 0) lengths = device_row_lengths(context, pattern);
       if (window > 1) order_rows(context, pattern, window, lengths.longest, perm.data());
       const SliceCount found =
@@ -60,7 +59,7 @@ template <class T>
 class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<SlotView<T>> {
  public:
   explicit SellDevice(const BuildRequest<T>& request)
-      : SellDevice(request, *static_cast<const Planner*>(request.admission.plan.get())) {}
+      : SellDevice(request, *static_cast<const SlicePlan*>(request.admission.plan.get())) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes() + slice_ptr_.bytes(); }
   SlotView<T> array_view() const noexcept override {
@@ -70,9 +69,9 @@ class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<S
   }
 
  private:
-  SellDevice(const BuildRequest<T>& request, const Planner& plan)
+  SellDevice(const BuildRequest<T>& request, const SlicePlan& plan)
       : SellDevice(request, plan, copy_of(request.context, plan.slice_ptr)) {}
-  SellDevice(const BuildRequest<T>& request, const Planner& plan, Buffer<std::int64_t> slice_ptr)
+  SellDevice(const BuildRequest<T>& request, const SlicePlan& plan, Buffer<std::int64_t> slice_ptr)
       : SlotDevice<T, SlicePlace>(
             request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
             plan.sigma > 1 ? copy_of(request.context, plan.perm) : Buffer<std::int32_t>(),
@@ -82,12 +81,12 @@ class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<S
   Buffer<std::int64_t> slice_ptr_;
 };
 
-// The same slots through cuSPARSE. Without a dot in the same pass.
+// The same slots through cuSPARSE. The dot product needs a second pass.
 template <class T>
 class SellCusparse final : public SlotStorage<T, SlicePlace> {
  public:
   explicit SellCusparse(const BuildRequest<T>& request)
-      : SellCusparse(request, checked(*static_cast<const Planner*>(request.admission.plan.get()))) {}
+      : SellCusparse(request, checked(*static_cast<const SlicePlan*>(request.admission.plan.get()))) {}
 
   std::size_t bytes() const noexcept override {
     return this->slot_bytes() + slice_ptr_.bytes() + narrow_ptr_.bytes() + (product_ ? product_->bytes() : 0);
@@ -102,7 +101,7 @@ class SellCusparse final : public SlotStorage<T, SlicePlace> {
   }
 
  private:
-  static const Planner& checked(const Planner& plan) {
+  static const SlicePlan& checked(const SlicePlan& plan) {
     if (plan.sigma > 1)
       throw FormatRefused("sell-c-sigma",
                           "sorted in windows of " + std::to_string(plan.sigma) +
@@ -115,9 +114,9 @@ class SellCusparse final : public SlotStorage<T, SlicePlace> {
                               "take kernel native");
     return plan;
   }
-  SellCusparse(const BuildRequest<T>& request, const Planner& plan)
+  SellCusparse(const BuildRequest<T>& request, const SlicePlan& plan)
       : SellCusparse(request, plan, copy_of(request.context, plan.slice_ptr)) {}
-  SellCusparse(const BuildRequest<T>& request, const Planner& plan, Buffer<std::int64_t> slice_ptr)
+  SellCusparse(const BuildRequest<T>& request, const SlicePlan& plan, Buffer<std::int64_t> slice_ptr)
       : SlotStorage<T, SlicePlace>(request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
                                    {}, plan.lengths.empty, Padding::minus_one),
         slice_ptr_(std::move(slice_ptr)) {
@@ -139,7 +138,7 @@ class SellCusparse final : public SlotStorage<T, SlicePlace> {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<const Planner>(context, pattern, params);
+  auto plan = std::make_shared<const SlicePlan>(context, pattern, params);
   Admission admission =
       admit_slices({plan->C, plan->sigma, plan->slots}, pattern, plan->lengths.empty, params, value_bytes);
   admission.plan = std::move(plan);

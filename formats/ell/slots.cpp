@@ -16,7 +16,7 @@ namespace protean::formats::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The state of one call: where the next empty row is, and the sum x . y.
+// The state of one call: the next empty row, and the sum x . y.
 template <class T>
 struct Sink {
   const SlotProduct<T>& job;
@@ -33,7 +33,8 @@ struct Sink {
            (next_empty == job.empty.data() + job.empty.size() || *next_empty >= p + count);
   }
 
-  // sums[0..count) of positions p, p + 1, ...: rows past the end dropped, empty rows 0, permutation undone.
+  // Writes sums[0..count) of positions p, p + 1, ...: drops positions past the last row, writes 0 for empty
+  // rows, and undoes the permutation.
   template <bool ordered = false>
   void store(T* sums, std::int64_t p, std::int64_t count) {
     count = std::min(count, job.rows - p);
@@ -51,7 +52,7 @@ struct Sink {
   }
 };
 
-// U vectors of rows from position p on; slot k of the first at offset(k).
+// U vectors of rows from position p on. Slot k of the first row is at offset(k).
 template <int U, class D, class T, class Offset>
 HWY_INLINE void slot_sums(D d, const SlotProduct<T>& job, std::int64_t width, std::int64_t ahead,
                           Offset offset, hn::Vec<D>* sum) {
@@ -120,7 +121,8 @@ void sliced(D d, Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   sink.dot += hn::GetLane(hn::SumOfLanes(d, dot));
 }
 
-// Slots that all rows of a chunk have go by vectors; what is left of its longer rows follows row by row.
+// Slots that all rows of a chunk have are computed in vectors. The remaining slots of its longer rows follow,
+// row by row.
 template <int U, class D, class T>
 std::int64_t jagged(D d, Sink<T>& sink, std::int64_t p, std::int64_t end, std::int64_t& common) {
   constexpr std::int64_t N = lanes_of<D>, rows = U * N;
@@ -145,7 +147,7 @@ std::int64_t jagged(D d, Sink<T>& sink, std::int64_t p, std::int64_t end, std::i
   return p;
 }
 
-// Eight positions at a time, slot by slot, past padding.
+// Eight positions at a time, slot by slot, without padding.
 template <class T>
 void ordered(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t block = 8;

@@ -1,7 +1,7 @@
-// What ELLPACK, its sliced form and jagged diagonals share on the device: rows lie side by side in positions
-// 0, 1, 2, ..., slot k of neighbouring positions is contiguous, so a thread is a row. In matrices with too
-// few rows to fill the device 2, 4 or 8 warps of a block share the slots of 32 rows and add their sums in a
-// fixed order. Private to formats/.
+// Common to ELLPACK, its sliced form and jagged diagonals on the device: rows lie side by side in positions
+// 0, 1, 2, ..., and slot k of neighbouring positions is contiguous, so a thread is a row. In matrices with
+// too few rows to fill the device 2, 4 or 8 warps of a block share the slots of 32 rows and add their sums in
+// a fixed order. Private to formats/.
 #pragma once
 #include "formats/private/array_views.hpp"
 #include "formats/private/device_rows.cuh"
@@ -97,7 +97,7 @@ struct SlotArrays {
     }
     return sum;
   }
-  // A row without entries meets x[0], which matters where that is NaN or infinite.
+  // The padding of a row without entries reads x[0], which may be NaN or infinite.
   __device__ T whole(std::int64_t p, T sum) const {
     return Place::pads && sum != sum && empty_count > 0 && is_empty(p) ? T(0) : sum;
   }
@@ -135,12 +135,12 @@ __global__ void __launch_bounds__(device::block_size, 8)
   multiply_rows<split, dot>(a, task);
 }
 
-// The column of padding, whose value is 0: the row's last again (0 in a row without entries), so that it
-// reads no x that the row does not use; or -1, as cuSPARSE wants it.
+// The column of padding, whose value is 0. It is the row's last column again (0 in a row without entries), so
+// that padding reads no x that the row does not use; or -1, which cuSPARSE requires.
 enum class Padding : unsigned char { last_column, minus_one };
 
-// Writes all slots of 32 positions a warp. Entries travel through shared memory: read eight of a row at a
-// time, written 32 rows at a time.
+// Writes all slots, 32 positions for each warp. Entries pass through shared memory: a warp reads eight of a
+// row at a time and writes those of 32 rows at a time.
 template <class T, class Place>
 __global__ void __launch_bounds__(device::block_size)
     slot_fill(SlotArrays<T, Place> a, DeviceRows<T> from, Padding padding, std::int32_t* to_col,
@@ -230,8 +230,8 @@ inline Buffer<std::int32_t> empty_positions(const ContextPtr& context, const Spa
   return empty;
 }
 
-// A matrix of padded or jagged rows, without a product. The derived class makes the place, which says where
-// the slots are.
+// A matrix of padded or jagged rows, without a product. The derived class makes the place, which gives the
+// places of the slots.
 template <class T, class Place>
 class SlotStorage : public AssembledMatrix<T> {
  public:
@@ -296,7 +296,7 @@ class SlotStorage : public AssembledMatrix<T> {
   Padding padding_;
 };
 
-// With our product.
+// The same with the product of this library.
 template <class T, class Place>
 class SlotDevice : public SlotStorage<T, Place>, public HasApplyDot<T>, public HasRowArrays<T> {
  public:

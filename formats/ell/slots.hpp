@@ -1,5 +1,6 @@
-// What ELLPACK, its sliced forms and jagged diagonals share on the host: rows lie side by side in positions
-// 0, 1, 2, ..., slot k of neighbouring positions is contiguous, so a SIMD lane is a row. Private to formats/.
+// Common to ELLPACK, its sliced forms and jagged diagonals on the host: rows lie side by side in positions 0,
+// 1, 2, ..., and slot k of neighbouring positions is contiguous, so a SIMD lane is a row. Private to
+// formats/.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -12,13 +13,13 @@
 
 namespace protean::formats {
 
-// Where the row at one position keeps its slots: slot k at base + k * stride, k < width.
+// The slots of the row at one position: slot k at base + k * stride, k < width.
 struct SlotRow {
   std::int64_t base, stride, width;
 };
 
-// Where slot k of position p lies: at k * stride + p (ell), at ptr[p / stride] + k * stride + p % stride
-// (sliced), at ptr[k] + p as long as that is below ptr[k + 1] (jagged).
+// The place of slot k of position p: k * stride + p (ell), ptr[p / stride] + k * stride + p % stride
+// (sliced), or ptr[k] + p as long as that is below ptr[k + 1] (jagged).
 enum class SlotOrder : unsigned char { ell, sliced, jagged };
 
 // A product over positions [begin, end): y[row] := alpha * sum_k values x[col] + beta * y[row].
@@ -36,14 +37,14 @@ struct SlotProduct {
   const T* x;
   T* y;
   bool with_dot;         // return the sum of x[row] * y[row], else 0
-  bool ordered = false;  // the sums of deterministic mode: fused, and nothing added for padding; no dot
+  bool ordered = false;  // add as in deterministic mode: fused, nothing for padding, no dot product
 };
 
 // Sliced products begin and end at slices.
 double slot_product(const SlotProduct<double>& product, std::int64_t begin, std::int64_t end);
 float slot_product(const SlotProduct<float>& product, std::int64_t begin, std::int64_t end);
 
-// Runs a product on parts of positions; the sum over all parts of x . y.
+// Runs a product in parallel on parts of the positions. Returns the sum of x . y over all parts.
 template <class T>
 T run_slot_product(const SlotProduct<T>& product, const std::vector<std::int64_t>& borders) {
   const int parts = static_cast<int>(borders.size()) - 1;
@@ -53,7 +54,7 @@ T run_slot_product(const SlotProduct<T>& product, const std::vector<std::int64_t
   return sums.total();
 }
 
-// Entries of a row that is not empty: padding repeats a column, entries ascend.
+// The number of entries of a row that is not empty: entries ascend, padding repeats a column.
 inline std::int64_t used_slots(const SlotRow& row, const std::int32_t* col) {
   std::int64_t k = 1;
   while (k < row.width && col[row.base + k * row.stride] > col[row.base + (k - 1) * row.stride]) ++k;
@@ -69,14 +70,14 @@ std::vector<std::int32_t> empty_positions(const SparsityPattern& pattern, RowOf 
   return empty;
 }
 
-// Parallel over rows: how many have no entry, and the longest.
+// The number of rows without entries and the longest row; found in parallel over rows.
 struct RowLengths {
   std::int64_t empty = 0, longest = 0;
 };
 RowLengths row_lengths(const Context& context, const SparsityPattern& pattern);
 
-// A matrix of padded rows. Geometry says where rows lie: SlotRow at(position), positions() with those past
-// the last row, rows() of the product that a thread must not cut (its grain), borders(parts).
+// A matrix of padded rows. Geometry gives their places: SlotRow at(position); positions(), including those
+// past the last row; rows(), the rows that one thread computes together; borders(parts).
 template <class T, class Geometry>
 class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
  public:
@@ -195,14 +196,14 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
     });
   }
 
-  // Rows whose slots are written together, since they lie side by side.
+  // Rows whose slots are written together, because they lie side by side.
   static constexpr std::int64_t group = 16;
   struct Group {
     std::array<SlotRow, group> to;
     std::array<std::int64_t, group> begin, length;
     std::array<std::int32_t, group> last;
 
-    // Rows [first, first + count) have as many slots each, which lie side by side.
+    // True when rows [first, first + count) have the same number of slots and lie side by side.
     bool together(std::int64_t first, std::int64_t count) const noexcept {
       bool same = true;
       for (std::int64_t i = 1; i < count; ++i)
@@ -212,8 +213,8 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
     }
   };
 
-  // The entries of a row, then padding: value 0 and the row's last column again (column 0 in an empty row),
-  // so that a row's padding reads no x that the row does not use.
+  // Writes the entries of a row, then padding: the value 0 and the row's last column again (column 0 in an
+  // empty row). So the padding of a row reads no x that the row does not use.
   template <bool columns>
   void write(const CsrMatrix<T>& csr) {
     parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
@@ -252,7 +253,8 @@ class SlotMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public HasL
     values_[slot] = entry ? csr.values[g.begin[i] + k] : T(0);
   }
 
-  // The same for `count` rows that are together: what all of them have without asking each.
+  // The same for `count` rows that lie together. The slots that all of them have are written without a test
+  // for each row.
   template <bool columns, std::int64_t count>
   void write_together(const CsrMatrix<T>& csr, const Group& g, std::int64_t first) {
     const std::int64_t* const length = g.length.data() + first;

@@ -55,7 +55,7 @@ struct EllWork {
   T* y;
 };
 
-// Rows that are summed together, slot by slot; parts of threads are cut at multiples of it.
+// Rows that are summed together, slot by slot. The parts of the threads begin at multiples of it.
 constexpr std::int64_t ell_block = 16;
 
 }  // namespace
@@ -66,7 +66,7 @@ HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
-// Rows [begin, end); returns their part of x . y when asked for.
+// Computes rows [begin, end). Returns their part of x . y when `with_dot`, else 0.
 template <class T>
 T ell_rows(const EllWork<T>& w, std::int64_t begin, std::int64_t end, bool with_dot) {
   const RowTag<T> d;
@@ -106,7 +106,7 @@ T ell_rows(const EllWork<T>& w, std::int64_t begin, std::int64_t end, bool with_
   return dot;
 }
 
-// Rows [begin, end) with what the coordinates hold of them, in deterministic mode.
+// Computes rows [begin, end), the coordinates included, in deterministic mode.
 template <class T>
 HWY_INLINE void hyb_rows(const EllWork<T>& w, const Triples<T>& tail, std::int64_t begin, std::int64_t end) {
   const std::int32_t* empty = std::lower_bound(w.empty, w.empty_end, static_cast<std::int32_t>(begin));
@@ -164,7 +164,8 @@ HWY_EXPORT(hyb_rows_f64);
 HWY_EXPORT(hyb_rows_f32);
 
 struct HybShape {
-  std::int64_t slots = 0, tail = 0, empty = 0;  // K, entries left over, rows without entries (0 when K = 0)
+  std::int64_t slots = 0, tail = 0,
+               empty = 0;  // K, entries in coordinates, rows without entries (0 when K = 0)
 };
 
 HybShape hyb_shape(const SparsityPattern& pattern, const FormatParams& params) {
@@ -271,7 +272,8 @@ class Hyb final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
   }
 
  private:
-  // body(row, first entry, end of entries, place of the row's first left-over entry) for all rows.
+  // Calls body(row, first entry, end of entries, place of the row's first entry in the coordinates) for all
+  // rows.
   template <class Body>
   void each_row(const SparsityPattern& pattern, Body body) {
     const auto borders =

@@ -1,16 +1,16 @@
-// HYB on the device: the arrays of hyb.cpp but empty_row. A slot without an entry has column -1, so that a
-// thread skips it without looking at x and rows without entries need no list.
+// HYB on the device: the arrays of hyb.cpp without empty_row. A slot without an entry has column -1. A thread
+// skips it without reading x, so rows without entries need no list.
 //
 //        | 1 . 2 . |     K = 1   ell_col    = 0 1 -1 0     coo_row    = 0 3 3
 //    A = | . 3 . . |             ell_values = 1 3  0 4     coo_col    = 2 1 3
 //        | . . . . |                                       coo_values = 2 5 6
 //        | 4 5 . 6 |
 //
-// Both parts are computed in one launch and y is written once: a tile (private/row_tiles.cuh, with the
-// lengths of the left-over parts of rows) sums what is left over of its rows, then each row's thread or warp
-// adds the row's slots. Bytes: (v + 4) K rows + (v + 8) m, and the tiles. Source: N. Bell, M. Garland,
-// Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
-// doi 10.1145/1654059.1654078.
+// Both parts are computed in one launch and y is written once. A tile (private/row_tiles.cuh, with the
+// lengths of the rows in coordinates) sums the coordinates of its rows; then the thread or warp of each row
+// adds the row's slots.
+// Bytes: (v + 4) K rows + (v + 8) m, and the tiles. Source: N. Bell, M. Garland, Implementing sparse
+// matrix-vector multiplication on throughput-oriented processors, SC 2009, doi:10.1145/1654059.1654078.
 #include <limits>
 
 #include "core/device/primitives.hpp"
@@ -53,7 +53,7 @@ __global__ void count_rows(std::int64_t rows, const P* row_ptr, std::int64_t slo
   if (threadIdx.x % 32 == 0) atomicAdd(&result->longer, longer), atomicAdd(&result->entries, entries);
 }
 
-// tail[r] := entries of row r that are left over; tail[rows] := 0
+// tail[r] := number of entries of row r in coordinates; tail[rows] := 0
 template <class P>
 __global__ void tail_lengths(std::int64_t rows, const P* row_ptr, std::int64_t slots, P* tail) {
   const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -84,7 +84,7 @@ __global__ void fill_slots(HybArrays<T> a, const P* row_ptr, const std::int32_t*
   }
 }
 
-// coo_row is there already. Left-over entry t is number t - (the first of its row) + K of its row.
+// Expects coo_row. Coordinate t is entry t - (the first coordinate of its row) + K of its row.
 template <class T, class P>
 __global__ void fill_tail(HybArrays<T> a, const P* row_ptr, const std::int32_t* col, const T* values) {
   const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -152,10 +152,10 @@ __global__ void hyb_diagonal(HybArrays<T> a, std::int64_t size, T* diagonal) {
 constexpr int threads = 256;
 
 struct HybShape {
-  std::int64_t slots = 0, tail = 0, pieces = 0;  // K, entries left over, pieces of long rows of these
+  std::int64_t slots = 0, tail = 0, pieces = 0;  // K, entries in coordinates, pieces of long rows of these
 };
 
-// Row pointers of what is left over.
+// Row pointers of the coordinates.
 template <class P>
 Buffer<P> tail_pointers(const ContextPtr& context, std::int64_t rows, const P* row_ptr, std::int64_t slots) {
   Buffer<P> tail(context, rows + 1);
@@ -166,7 +166,7 @@ Buffer<P> tail_pointers(const ContextPtr& context, std::int64_t rows, const P* r
   return tail;
 }
 
-// The pieces of long left-over rows, without their pointers.
+// The number of pieces of long rows of the coordinates. Their pointers are not kept.
 template <class P>
 __global__ void count_tail_pieces(std::int64_t rows, const P* row_ptr, std::int64_t slots,
                                   unsigned long long* count) {
@@ -193,7 +193,7 @@ HybShape hyb_shape(const Context& context, const SparsityPattern& pattern, const
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     return read_back(context, result.data());
   };
-  // Fewer than a third of the rows can be longer than three times the mean.
+  // K is at most three times the mean: fewer than a third of the rows can be longer than that.
   std::int64_t low = 0, high = std::min(pattern.cols, 3 * (pattern.nonzeros / rows + 1));
   if (wanted >= 0) low = high = std::min(wanted, pattern.cols);
   while (low < high) {

@@ -42,7 +42,7 @@ class Jad final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
     col_ = Buffer<std::int32_t>(context, pattern.nonzeros);
     values_ = Buffer<T>(context, pattern.nonzeros);
     sort_rows(pattern);
-    // Parts of nearly the same number of entries; positions follow one another by falling length.
+    // Parts with nearly the same number of entries. Positions are sorted by decreasing length.
     const int parts = useful_parts(*context, pattern.nonzeros + pattern.rows);
     const std::int64_t total = pattern.nonzeros + pattern.rows;
     borders_.assign(static_cast<std::size_t>(parts) + 1, pattern.rows);
@@ -107,7 +107,7 @@ class Jad final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
  private:
   bool has(std::int64_t p, std::int64_t k) const { return k < longest_ && jag_ptr_[k] + p < jag_ptr_[k + 1]; }
 
-  // Jags shorten, so those that reach position p come first.
+  // The lengths of the jags decrease, so those that reach position p come first.
   std::int64_t length(std::int64_t p) const {
     std::int64_t low = 0, high = longest_;
     while (low < high) {
@@ -120,7 +120,7 @@ class Jad final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
     return low;
   }
 
-  // A counting sort by falling length, which keeps the order of equal rows; its counts give the jags.
+  // A stable counting sort by decreasing length. Its counts give the jags.
   void sort_rows(const SparsityPattern& pattern) {
     std::vector<std::int64_t> first(static_cast<std::size_t>(longest_) + 2);
     for (std::int64_t r = 0; r < pattern.rows; ++r) ++first[longest_ - pattern.row_length(r) + 1];

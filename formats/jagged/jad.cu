@@ -1,11 +1,11 @@
-// Jagged diagonals on the device: the layout is that of jad.cpp, a thread a row.
+// Jagged diagonals on the device: the layout is that of jad.cpp, one thread for each row.
 #include "formats/ell/row_order.cuh"
 #include "formats/ell/slots.cuh"
 
 namespace protean::formats {
 namespace {
 
-// lengths[k] = rows with more than k entries; they come first.
+// lengths[k] = number of rows with more than k entries. These rows come first.
 static __global__ void jag_lengths(DevicePattern a, const std::int32_t* perm, std::int64_t jags,
                                    std::int64_t* lengths) {
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
-// Sorted triples: the product with them, for formats that keep a part of the matrix as triples, and the
-// format coo without its product, for each of its kernels.
+// Sorted triples: their product, for formats that store a part of the matrix as triples; and the format coo
+// without its product, for each of its kernels.
 #pragma once
 #include <cstdint>
 
@@ -17,15 +17,15 @@ struct Triples {
   const T* values = nullptr;
 };
 
-// y := alpha A x + beta y for all `rows` rows; beta == 0 does not read y. Returns x . A x when `with_dot` is
-// set, 0 otherwise. Threads get the same number of entries each, wherever a row ends; a row that is cut is
-// put together afterwards in the order of the threads. Nothing is allocated. In deterministic mode threads
-// get whole rows instead, and there is no dot.
+// y := alpha A x + beta y for all `rows` rows. With beta == 0 y is not read. Returns x . A x when `with_dot`,
+// else 0. All threads get the same number of entries, wherever a row ends. The pieces of a row that is cut
+// are added afterwards, in the order of the threads. Nothing is allocated. In deterministic mode threads get
+// whole rows, and there is no dot product.
 template <class T>
 T multiply_triples(const Context& context, const Triples<T>& A, std::int64_t rows, T alpha, const T* x,
                    T beta, T* y, bool with_dot);
 
-// y := y + alpha A x; rows without entries are not touched. Otherwise the same.
+// y := y + alpha A x. Rows without entries are not written. Otherwise the same.
 template <class T>
 T add_triples(const Context& context, const Triples<T>& A, T alpha, const T* x, T* y, bool with_dot);
 

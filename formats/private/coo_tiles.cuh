@@ -10,7 +10,8 @@ struct CooSource {
   const std::int32_t* row;
   const std::int32_t* col;
   const T* values;
-  // Entry i is the first of the rows behind that of entry i - 1 up to its own; all but the last are empty.
+  // Entry i is the first of all rows after that of entry i - 1 up to its own row. All of these but the last
+  // are empty.
   __device__ void find_rows(const RowTile& tile, std::uint16_t* start) const {
     for (int i = threadIdx.x; i <= tile.entries; i += tile_threads) {
       int r = i > 0 ? row[tile.entry + i - 1] - tile.row + 1 : 0;

@@ -1,12 +1,12 @@
-// Rows of a CSR matrix in device memory, and a CSR matrix from rows: what conversions on the device share.
-// Private to formats/.
+// Common to conversions on the device: the rows of a CSR matrix in device memory, and a CSR matrix made from
+// rows. Private to formats/.
 #pragma once
 #include "core/device/primitives.hpp"
 #include "formats/device_support.cuh"
 
 namespace protean::formats {
 
-// Row pointers of either width in kernels that need not be fast enough for one instance each.
+// Row pointers of either width, for kernels that need not be compiled for each width.
 struct DeviceRowPointers {
   const std::int32_t* p32;
   const std::int64_t* p64;
@@ -32,7 +32,7 @@ inline DevicePattern device_pattern(const SparsityPattern& p) {
   return {p.rows, {p.row_ptr.p32, p.row_ptr.p64}, p.col};
 }
 
-// How many rows have no entry, and the longest row.
+// The number of rows without entries, and the longest row.
 struct DeviceRowLengths {
   std::int64_t empty, longest;
 };
@@ -68,9 +68,9 @@ inline DeviceRowLengths device_row_lengths(const Context& context, const Sparsit
   return {static_cast<std::int64_t>(host[0]), static_cast<std::int64_t>(host[1])};
 }
 
-// Walks along 32 rows, one a lane, each at its own pace. Eight entries of every row are fetched together and
-// wait in shared memory: lanes that read their rows one number at a time would fetch each cache line again
-// and again. All lanes of the warp call every member.
+// Walks along 32 rows, one in each lane, each at its own pace. Eight entries of every row are read together
+// and stored in shared memory: lanes that read their rows one number at a time would fetch the same cache
+// lines many times. All lanes of the warp call every member.
 template <class T>
 class RowWalk {
  public:
@@ -88,7 +88,7 @@ class RowWalk {
   __device__ bool ended() const { return next_ == have_; }
   __device__ std::int32_t col() const { return room_.cols[threadIdx.x % 32][next_]; }
   __device__ T value() const { return room_.values[threadIdx.x % 32][next_]; }
-  // To the next entry in the lanes where `go`.
+  // Moves to the next entry in the lanes where `go` is true.
   __device__ void advance(bool go) {
     next_ += go;
     if (__any_sync(0xffffffffu, next_ == have_ && at_ + have_ < end_)) fetch();
@@ -119,12 +119,12 @@ class RowWalk {
   int next_ = 0, have_ = 0;
 };
 
-// CSR from a view of a matrix with positions() places, each of a row or of none:
+// CSR from a view of a matrix with positions() places, each of which holds a row or nothing:
 //   std::int64_t positions() const              (host and device)
-//   std::int64_t row(std::int64_t p) const      -1: of none
+//   std::int64_t row(std::int64_t p) const      -1: no row
 //   std::int64_t length(std::int64_t p) const   entries of that row
 //   void write(std::int64_t p, std::int32_t* col, T* values) const
-// Every row has one position. A thread a position.
+// Every row has one position. One thread for each position.
 template <class View, class N>
 __global__ void rows_count(View view, N* row_ptr) {
   const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -1,4 +1,5 @@
-// Pointers to indices and back, and sums that meet by chance. For coordinates and columns in device memory.
+// Conversion between pointers and indices, and y := beta y for products that add to y by atomic operations.
+// For coordinates and columns in device memory.
 #pragma once
 #include "formats/device_support.cuh"
 
@@ -6,7 +7,7 @@ namespace protean::formats {
 
 constexpr int expand_entries = 4;  // a thread
 
-// The last of n slices that begins at or before k; low and high are known to enclose it.
+// The last slice that begins at or before entry k. The caller knows that it lies between low and high.
 template <class P>
 __device__ inline std::int64_t slice_of(const P* pointers, std::int64_t low, std::int64_t high,
                                         std::int64_t k) {
@@ -20,7 +21,7 @@ __device__ inline std::int64_t slice_of(const P* pointers, std::int64_t low, std
   return low;
 }
 
-// The slices that the entries of a block lie in, found by its first two threads. All threads call it.
+// The slices in which the entries of a block lie. The first two threads find them; all threads call it.
 struct SliceRange {
   std::int64_t first, last;
 };
@@ -43,7 +44,7 @@ __global__ void expand_pointers(const P* pointers, std::int64_t n, std::int64_t 
     index[k] = static_cast<std::int32_t>(slice_of(pointers, range.first, range.last, k));
 }
 
-// The first of `size` ascending indices that is not below r.
+// The first of `size` ascending indices that is at least r.
 template <class I>
 __device__ inline std::int64_t first_not_below(const I* index, std::int64_t size, std::int64_t r) {
   std::int64_t low = 0, high = size;
@@ -79,7 +80,7 @@ void scale(const Context& context, std::int64_t size, T beta, T* y) {
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-// The same numbers with 32 bits, which they fit.
+// The same numbers in 32 bits. They must fit.
 static __global__ void narrow_numbers(std::int64_t size, const std::int64_t* from, std::int32_t* to) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < size) to[i] = static_cast<std::int32_t>(from[i]);

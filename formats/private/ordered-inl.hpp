@@ -1,7 +1,7 @@
-// The arithmetic of deterministic mode (HostOptions), for the SIMD target being compiled: include it
-// inside foreach_target files after hwy/highway.h. Private to formats/.
+// The arithmetic of deterministic mode (HostOptions), for the SIMD target being compiled: include it inside
+// foreach_target files after hwy/highway.h. Private to formats/.
 //
-// std::fma is one instruction for targets that have it; for others the C library computes the same bits,
+// std::fma is one instruction on targets that have it. On others the C library computes the same bits,
 // slowly.
 #if defined(PROTEAN_FORMATS_ORDERED_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PROTEAN_FORMATS_ORDERED_INL
@@ -25,7 +25,7 @@ HWY_INLINE void store_ordered(T alpha, T sum, T beta, T& y) {
   y = beta == T(0) ? scaled : std::fma(beta, y, scaled);
 }
 
-// sum of values[k] x[col[k]] for k < end, one after another, on top of `sum`.
+// Adds values[k] x[col[k]] for k < end to `sum`, one after another.
 template <class T, class P>
 HWY_INLINE T ordered_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                          const T* HWY_RESTRICT x, P k, P end, T sum = T(0)) {

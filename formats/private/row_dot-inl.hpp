@@ -1,8 +1,8 @@
 // Sum over a run of entries of one row, for the SIMD target being compiled: include it inside foreach_target
 // files after hwy/highway.h. Private to formats/.
 //
-// Four lanes of scalar loads of x put together in registers: hardware gathers are slower than that on many
-// processors and hardly faster on the others. Two accumulators hide the latency of the addition.
+// Four lanes of x are loaded one by one and joined in registers. Hardware gathers are slower than that on
+// many processors and hardly faster on the others. Two accumulators hide the latency of the addition.
 #if defined(PROTEAN_FORMATS_ROW_DOT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PROTEAN_FORMATS_ROW_DOT_INL
 #undef PROTEAN_FORMATS_ROW_DOT_INL
@@ -48,8 +48,8 @@ HWY_INLINE hn::Vec<RowTag<T>> pick(const T* HWY_RESTRICT x, const std::int32_t* 
 }
 #endif
 
-// sum of values[k] x[col[k]] for begin <= k < end. The order of the additions depends on end - begin only.
-// Below `shortest` entries one by one.
+// The sum of values[k] x[col[k]] for begin <= k < end. The order of the additions depends on end - begin
+// only. Fewer than `shortest` entries are added one by one.
 template <int shortest = 4, class T, class P>
 HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                      const T* HWY_RESTRICT x, P k, P end) {
@@ -72,18 +72,19 @@ HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTR
   return sum;
 }
 
-// Asks for the values and indices (one or two arrays of them) a few KiB ahead of entry `wanted`; `asked`
-// remembers how far. The hardware's own prefetcher stops at the end of every page and starts late: worth up
-// to 2x on large matrices. The address may lie past the end of an array, which a prefetch may.
+// Prefetches the values and the indices (one or two arrays) a few KiB after entry `wanted`; `prefetched` is
+// how far it has come. The hardware's own prefetcher stops at the end of every page and starts late; this
+// makes large matrices up to 2 times faster. The address may lie past the end of an array, which is allowed
+// for a prefetch.
 template <class T, class P, class... Index>
-HWY_INLINE void prefetch_entries(P wanted, P& asked, const T* values, const Index*... index) {
+HWY_INLINE void prefetch_entries(P wanted, P& prefetched, const T* values, const Index*... index) {
   constexpr std::size_t ahead = 512, step = 64 / sizeof(std::int32_t);
   const auto ask = [](const auto* array, std::size_t at) {
     hwy::Prefetch(
         reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(array) + at * sizeof(*array)));
   };
-  for (; asked < wanted; asked += static_cast<P>(step)) {
-    const auto at = static_cast<std::size_t>(asked) + ahead;
+  for (; prefetched < wanted; prefetched += static_cast<P>(step)) {
+    const auto at = static_cast<std::size_t>(prefetched) + ahead;
     ask(values, at);
     if constexpr (sizeof(T) == 8) ask(values, at + step / 2);
     (ask(index, at), ...);

@@ -1,22 +1,23 @@
-// Products that no row length can put out of balance, for entries sorted by row. A warp takes the rows that
+// Products whose work is balanced for any row lengths, for entries sorted by row. A warp takes the rows that
 // begin among run_step entries, multiplies up to run_most entries side by side and adds the runs of rows by
-// shuffles, all in registers. One bit an entry says where rows begin, and a list names the rows that have
-// entries, so row pointers or indices are not read at all. A row that would make a warp's share too long is
-// cut into pieces of its own; the last warp done with it adds them in their order. Rows without entries are
-// written from a list. So every sum has one order, whatever runs first, and nothing waits.
+// shuffles, all in registers. One bit for each entry marks where rows begin, and a list has the rows with
+// entries, so neither row pointers nor row indices are read. A row that would make the share of a warp too
+// long is cut into pieces of its own; the last warp that finishes a piece adds all of them in their order.
+// Rows without entries are written from a list. So every sum has a fixed order, whatever runs first, and no
+// warp waits for another.
 //
 // tile: the entries of a warp and the number, among the rows with entries, of its first row.
 //
-// begin: bit k is 1 when entry k is the first of its row; the bit behind the last entry is 1, too.
+// begin: bit k is 1 when entry k is the first of its row. The bit after the last entry is 1 as well.
 //
-// used: the rows with entries, and unused: a bit for each row, 1 where it has none; not there when all have
-// entries.
+// used: the rows with entries. unused: a bit for each row, 1 where it has none. Both are absent when all rows
+// have entries.
 //
-// piece: piece_size() entries of a long row each, the pieces of a row one after the other.
+// piece: piece_size() entries of a long row each, the pieces of a row one after another.
 //
 // Source: G. Blelloch, M. Heroux, M. Zagha, Segmented operations for sparse matrix computation on vector
 // multiprocessors, CMU-CS-93-173, 1993; D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
-// multiplication, SC 2016, doi 10.1109/SC.2016.57 (equal shares).
+// multiplication, SC 2016, doi:10.1109/SC.2016.57 (equal shares).
 #pragma once
 #include <algorithm>
 
@@ -27,9 +28,9 @@
 namespace protean::formats {
 
 constexpr int run_words = 8, run_most = 32 * run_words, run_step = 240;
-// The registers of a thread are held to what this many blocks a processor allow.
+// The compiler limits the registers of a thread so that a processor can hold this many blocks.
 constexpr int run_blocks_held = 20;
-constexpr int run_threads = 64, rows_a_warp = 1024;  // of those without entries
+constexpr int run_threads = 64, rows_a_warp = 1024;  // rows without entries that a warp writes
 
 struct alignas(16) RunTile {
   std::int64_t entry;
@@ -50,7 +51,7 @@ template <class T>
 struct RunView {
   const std::int32_t* col;
   const T* values;
-  std::int64_t rows;  // that `unused` is about
+  std::int64_t rows;  // of the matrix, one bit of `unused` each
   std::int64_t pieces, tiles;
   const RunTile* tile;
   const std::uint32_t *begin, *unused;
@@ -60,8 +61,8 @@ struct RunView {
   unsigned* arrived;  // [pieces], 0 between products
 };
 
-// Entries of a piece. Small in a small matrix, which has to be done soon, and larger in a very long row,
-// whose pieces one warp adds up.
+// The number of entries of a piece. It is small in a small matrix, so that the product ends soon, and larger
+// in a very long row, because one warp adds up all of its pieces.
 __device__ inline std::int64_t piece_size(std::int64_t length, std::int64_t tiles) {
   return run_most * min(std::int64_t{8}, max(std::int64_t{1}, max(tiles / 2048, length / (run_most * 256))));
 }
@@ -80,7 +81,8 @@ inline std::size_t run_bytes(std::int64_t rows, std::int64_t entries, const RunC
          static_cast<std::size_t>(counts.pieces) * (sizeof(RowPiece) + value_bytes + sizeof(unsigned));
 }
 
-// Rows [row, end) begin in a tile's window; the last with entries is row `longer` when it has to be left out.
+// Rows [row, end) begin in a tile's window. `longer` is the last of these with entries when it has to be left
+// out.
 struct RunWindow {
   std::int64_t row, entry, entries, longer;
 };
@@ -105,7 +107,7 @@ __global__ void count_runs(std::int64_t rows, std::int64_t tiles, const P* row_p
               static_cast<unsigned long long>(pieces_of_row(row_ptr[row + 1] - row_ptr[row], tiles)));
 }
 
-// number[r] := 1 for rows with entries; begins of rows.
+// number[r] := 1 for rows with entries. Marks where rows begin.
 template <class P>
 __global__ void mark_rows(std::int64_t rows, const P* row_ptr, std::int32_t* number, std::uint32_t* begin) {
   const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -125,7 +127,7 @@ __global__ void list_rows(std::int64_t rows, const P* row_ptr, const std::int32_
   if (threadIdx.x % 32 == 0 && r < rows) unused[r / 32] = word;
 }
 
-// Where the pieces of a row lie among all is a matter of chance and of no consequence.
+// The place of a row's pieces among all pieces differs from run to run. The sums do not depend on it.
 template <class P>
 __global__ void fill_runs(std::int64_t rows, std::int64_t tiles, const P* row_ptr, const std::int32_t* number,
                           unsigned long long* next, RunTile* tile, RowPiece* piece) {
@@ -145,7 +147,7 @@ __global__ void fill_runs(std::int64_t rows, std::int64_t tiles, const P* row_pt
   }
 }
 
-// The host waits for the answer.
+// The host waits for the result.
 inline RunCounts run_counts(const Context& context, const SparsityPattern& pattern) {
   if (pattern.rows == 0) return {};
   device::Scratch<RunCounts> counts(context, 1);
@@ -198,7 +200,7 @@ class RowRuns {
     return tile_.bytes() + begin_.bytes() + used_.bytes() + unused_.bytes() + piece_.bytes() +
            partial_.bytes() + arrived_.bytes();
   }
-  // A product writes to the workspace, but leaves it as it was.
+  // A product writes to the workspace, but leaves it as it was before.
   RunView<T> view(const std::int32_t* col, const T* values) const {
     return {col,
             values,
@@ -224,7 +226,7 @@ class RowRuns {
   Buffer<unsigned> arrived_;
 };
 
-// The products of up to run_most entries, entry 32 j + lane in v[j]; 0 past the end.
+// The products of up to run_most entries: entry 32 j + lane in v[j], 0 past the end.
 template <class T>
 __device__ inline void entry_products(const std::int32_t* col, const T* values, int count, const T* x,
                                       T (&v)[run_words]) {
@@ -241,7 +243,8 @@ __device__ inline void entry_products(const std::int32_t* col, const T* values, 
     if (c[j] >= 0) v[j] *= __ldg(x + c[j]);
 }
 
-// One piece of a long row; the last to come adds all. Returns the piece's sum in lane 0.
+// Computes one piece of a long row. The last piece to finish adds all of them. Returns the sum of the piece
+// in lane 0.
 template <class T>
 __device__ inline T product_of_piece(const RunView<T>& A, std::int64_t item, T alpha, const T* x, T beta,
                                      T* y) {
@@ -279,7 +282,7 @@ __device__ inline T product_of_piece(const RunView<T>& A, std::int64_t item, T a
   return sum;
 }
 
-// Returns each lane's part of x . A x when asked for.
+// Returns each lane's part of x . A x when `with_dot`.
 template <bool with_dot, class T>
 __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T alpha, const T* x, T beta,
                                     T* y) {
@@ -303,8 +306,8 @@ __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T al
     if (32 * j < count) {
       const std::uint32_t before = heads[j] & up_to_me;
       const int start = before ? 31 - __clz(before) : 0;
-      // Entries that belong to the row of the one before, then to that of the two, four, ... before: where
-      // there are none, all rows are added up.
+      // Adds entries of the same row one, then two, four, ... places before. When no entry has such a
+      // partner, all rows are added up.
       std::uint32_t within = ~heads[j];
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {

@@ -1,17 +1,17 @@
-// Products that no row length can put out of balance. Rows are dealt to blocks in tiles of whole rows with
-// about the same rows + entries each (rows count, since an empty one must be written, too); a row too long
-// for a tile is cut into pieces of its own. A block of a tile multiplies its entries side by side into shared
-// memory, then sums the rows there: a thread a short row, a warp a longer one. The last block done with a
-// long row adds its pieces in their order. So every sum has one order, whatever runs first, and nothing
-// waits.
+// Products whose work is balanced for any row lengths. Blocks get tiles of whole rows with about the same
+// number of rows + entries each; rows count because an empty one must be written, too. A row too long for a
+// tile is cut into pieces of its own. The block of a tile multiplies its entries side by side into shared
+// memory, then sums the rows there: one thread for a short row, one warp for a longer one. The last block
+// that finishes a piece of a long row adds the pieces in their order. So every sum has a fixed order,
+// whatever runs first, and no block waits for another.
 //
 // tile  [tiles + 1]: tile t holds the rows whose row_ptr[r] + r lies in [t, t + 1) tile_items; a long row,
 //       which can only be the last of its tile, is left out.
 // piece [pieces]: piece_entries of a long row each, the pieces of a row side by side.
 //
 // Source: J. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
-// format, SC 2014, doi 10.1109/SC.2014.68 (tiles in shared memory); D. Merrill, M. Garland, Merge-based
-// parallel sparse matrix-vector multiplication, SC 2016, doi 10.1109/SC.2016.57 (rows + entries as the
+// format, SC 2014, doi:10.1109/SC.2014.68 (tiles in shared memory); D. Merrill, M. Garland, Merge-based
+// parallel sparse matrix-vector multiplication, SC 2016, doi:10.1109/SC.2016.57 (rows + entries as the
 // measure).
 #pragma once
 #include <algorithm>
@@ -79,7 +79,7 @@ __global__ void fill_tiles(std::int64_t rows, const P* row_ptr, std::int64_t til
              static_cast<std::uint16_t>(end - row), static_cast<std::uint16_t>(row_ptr[end] - row_ptr[row])};
 }
 
-// Where the pieces of a row lie among all is a matter of chance and of no consequence.
+// The place of a row's pieces among all pieces differs from run to run. The sums do not depend on it.
 template <class P>
 __global__ void fill_pieces(std::int64_t rows, const P* row_ptr, unsigned long long* next, RowPiece* piece) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -104,7 +104,7 @@ inline std::size_t tile_bytes(std::int64_t rows, std::int64_t entries, std::int6
          static_cast<std::size_t>(pieces) * (sizeof(RowPiece) + value_bytes + sizeof(unsigned));
 }
 
-// Pieces of the long rows of a pattern; the host waits for the answer.
+// The number of pieces of the long rows of a pattern. The host waits for the result.
 template <class P>
 std::int64_t pieces_of(const Context& context, std::int64_t rows, const P* row_ptr) {
   if (rows == 0) return 0;
@@ -142,7 +142,7 @@ class RowTiles {
   std::size_t bytes() const noexcept {
     return tile_.bytes() + piece_.bytes() + partial_.bytes() + arrived_.bytes();
   }
-  // A product writes to the workspace, but leaves it as it was.
+  // A product writes to the workspace, but leaves it as it was before.
   RowTilesView<T> view() const {
     return {tile_.data(),
             piece_.data(),
@@ -159,8 +159,8 @@ class RowTiles {
   Buffer<unsigned> arrived_;
 };
 
-// body(i, values[entry + i] * x[col[entry + i]]) for i in 0..count-1, dealt to the threads of a block with
-// several loads of each in flight.
+// Calls body(i, values[entry + i] * x[col[entry + i]]) for i in 0..count-1. The threads of a block share the
+// work, with several loads of each in flight.
 template <class T, class Body>
 __device__ inline void each_entry(const std::int32_t* col, const T* values, int count, const T* x,
                                   Body body) {
@@ -183,7 +183,7 @@ __device__ inline void each_entry(const std::int32_t* col, const T* values, int 
 
 // A source of entries has `col` and `values`; find_rows(tile, start), called by all threads of a block, which
 // sets start[r] to the first entry of the tile's row r, counted from the tile's first, for r = 0 ..
-// tile.rows; and more(row, first, step, x), what lane `first` of `step` adds to a row besides.
+// tile.rows; and more(row, first, step, x), the sum that lane `first` of `step` adds to a row besides.
 template <bool with_dot, class T, class Source>
 __global__ void __launch_bounds__(tile_threads)
     tile_product(Source A, RowTilesView<T> tiles, T alpha, const T* x, T beta, T* y, double* partials,
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(tile_threads)
         }
       }
       if constexpr (with_dot) {
-        // The order of `longer` is a matter of chance, so these are added by row.
+        // The order of `longer` differs from run to run, so its rows are added by row.
         __syncthreads();
         for (int r = thread; r < tile.rows; r += tile_threads)
           if (start[r + 1] - start[r] > short_row) dots[0] += products[start[r]];

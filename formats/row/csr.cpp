@@ -46,8 +46,9 @@
 namespace protean::formats {
 namespace {
 
-// Entries [k_begin, k_end) of a matrix and the rows [row_begin, row_end) that end among them. What is left
-// behind the last row's end is the beginning of row row_end, whose other pieces belong to the next parts.
+// Entries [k_begin, k_end) of a matrix, and the rows [row_begin, row_end) that end among them. The entries
+// after the end of the last row are the beginning of row row_end, whose other pieces belong to the next
+// parts.
 struct Piece {
   std::int64_t row_begin, row_end, k_begin, k_end;
 };
@@ -61,11 +62,11 @@ struct CsrWork {
   const T* x;
   T beta;
   T* y;
-  bool ordered;  // the sums of deterministic mode
-  bool uneven;   // short rows of ever other lengths, x in the cache
+  bool ordered;       // add as in deterministic mode
+  bool lengths_vary;  // short rows of varying length, x in the cache
 };
 
-// What a piece adds to others: to row row_end, and to x . y.
+// What a piece adds to row row_end, and to x . y.
 template <class T>
 struct CsrCarry {
   T row = 0, dot = 0;
@@ -79,19 +80,19 @@ HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
-// Where the lengths of short rows keep changing, every branch on a length is mispredicted, which takes longer
-// than the arithmetic: rows are added up in one loop then, and nothing is asked for ahead.
-template <class T, class P, bool with_dot, bool plain, bool uneven>
+// Where the lengths of short rows vary, every branch on a length is mispredicted, which takes longer than the
+// arithmetic. Then the entries of a row are added in one simple loop, and nothing is prefetched.
+template <class T, class P, bool with_dot, bool plain, bool lengths_vary>
 CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
-  constexpr int shortest = uneven ? 16 : 4;
+  constexpr int shortest = lengths_vary ? 16 : 4;
   const P* HWY_RESTRICT row_ptr = w.row_ptr;
   const T* HWY_RESTRICT x = w.x;
   T* HWY_RESTRICT y = w.y;
-  P k = static_cast<P>(piece.k_begin), asked = k;
+  P k = static_cast<P>(piece.k_begin), prefetched = k;
   CsrCarry<T> carry;
   for (std::int64_t r = piece.row_begin; r < piece.row_end; ++r) {
     const P end = row_ptr[r + 1];
-    if constexpr (!uneven) prefetch_entries(end, asked, w.values, w.col);
+    if constexpr (!lengths_vary) prefetch_entries(end, prefetched, w.values, w.col);
     const T sum = row_dot<shortest>(w.values, w.col, x, k, end);
     if constexpr (plain)
       y[r] = sum;
@@ -107,13 +108,13 @@ CsrCarry<T> product_of_piece(const CsrWork<T, P>& w, const Piece& piece) {
   return carry;
 }
 
-// Whole rows.
+// A piece of whole rows, in deterministic mode.
 template <class T, class P>
 void ordered_piece(const CsrWork<T, P>& w, const Piece& piece) {
-  P k = static_cast<P>(piece.k_begin), asked = k;
+  P k = static_cast<P>(piece.k_begin), prefetched = k;
   for (std::int64_t r = piece.row_begin; r < piece.row_end; ++r) {
     const P end = w.row_ptr[r + 1];
-    prefetch_entries(end, asked, w.values, w.col);
+    prefetch_entries(end, prefetched, w.values, w.col);
     store_ordered(w.alpha, ordered_dot(w.values, w.col, w.x, k, end), w.beta, w.y[r]);
     k = end;
   }
@@ -125,13 +126,13 @@ CsrCarry<T> csr_product(const CsrWork<T, P>& w, const Piece& piece, bool with_do
     ordered_piece(w, piece);
     return {};
   }
-  const auto run = [&](auto uneven) {
-    constexpr bool is = decltype(uneven)::value;
+  const auto run = [&](auto lengths_vary) {
+    constexpr bool is = decltype(lengths_vary)::value;
     if (with_dot) return product_of_piece<T, P, true, true, is>(w, piece);
     if (w.alpha == T(1) && w.beta == T(0)) return product_of_piece<T, P, false, true, is>(w, piece);
     return product_of_piece<T, P, false, false, is>(w, piece);
   };
-  return w.uneven ? run(std::true_type()) : run(std::false_type());
+  return w.lengths_vary ? run(std::true_type()) : run(std::false_type());
 }
 
 #define PROTEAN_CSR_KERNEL(name, T, P)                                          \
@@ -174,8 +175,8 @@ CsrCarry<float> multiply(const CsrWork<float, std::int64_t>& w, const Piece& pie
   return HWY_DYNAMIC_DISPATCH(csr_product_f32_p64)(w, piece, with_dot);
 }
 
-// Where the merge of row ends and entries stands after `step` steps: rows ended. Entries passed are step -
-// rows. Row r is ended as soon as its last entry is passed, so an empty row ends at once.
+// The merge of row ends and entries after `step` steps: the number of rows that have ended. step - rows
+// entries have passed. A row ends as soon as its last entry has passed, so an empty row ends at once.
 std::int64_t rows_ended(const SparsityPattern& pattern, std::int64_t step) {
   std::int64_t low = std::max<std::int64_t>(0, step - pattern.nonzeros), high = std::min(step, pattern.rows);
   while (low < high) {
@@ -188,7 +189,7 @@ std::int64_t rows_ended(const SparsityPattern& pattern, std::int64_t step) {
   return low;
 }
 
-std::vector<Piece> deal_rows(const SparsityPattern& pattern, int parts) {
+std::vector<Piece> pieces_of_whole_rows(const SparsityPattern& pattern, int parts) {
   const auto borders = balanced_row_borders(pattern, parts);
   std::vector<Piece> pieces;
   for (int part = 0; part < parts; ++part)
@@ -197,7 +198,7 @@ std::vector<Piece> deal_rows(const SparsityPattern& pattern, int parts) {
   return pieces;
 }
 
-std::vector<Piece> deal_merge(const SparsityPattern& pattern, int parts) {
+std::vector<Piece> pieces_of_equal_size(const SparsityPattern& pattern, int parts) {
   std::vector<Piece> pieces;
   std::int64_t row = 0, k = 0;
   for (int part = 0; part < parts; ++part) {
@@ -209,21 +210,22 @@ std::vector<Piece> deal_merge(const SparsityPattern& pattern, int parts) {
   return pieces;
 }
 
-std::vector<Piece> deal(const SparsityPattern& pattern, int parts, const std::string& balance,
-                        bool whole_rows) {
-  if (balance == "merge" && !whole_rows) return deal_merge(pattern, parts);
-  std::vector<Piece> pieces = deal_rows(pattern, parts);
+std::vector<Piece> divide_work(const SparsityPattern& pattern, int parts, const std::string& balance,
+                               bool whole_rows) {
+  if (balance == "merge" && !whole_rows) return pieces_of_equal_size(pattern, parts);
+  std::vector<Piece> pieces = pieces_of_whole_rows(pattern, parts);
   if (balance == "rows" || whole_rows) return pieces;
   std::int64_t heaviest = 0;
   for (const Piece& p : pieces) heaviest = std::max(heaviest, p.row_end - p.row_begin + p.k_end - p.k_begin);
   const double share = static_cast<double>(pattern.rows + pattern.nonzeros) / parts;
-  if (static_cast<double>(heaviest) > 1.1 * share) return deal_merge(pattern, parts);
+  if (static_cast<double>(heaviest) > 1.1 * share) return pieces_of_equal_size(pattern, parts);
   return pieces;
 }
 
-// Of the whole matrix, so that the sums do not depend on the threads. Where x does not stay in a core's
-// cache, waiting for it is dearer than a wrong guess, and asking ahead pays.
-bool has_uneven_rows(const SparsityPattern& pattern, std::size_t value_bytes) {
+// True when the rows are short and vary in length, and x fits the cache of a core. It is decided for the
+// whole matrix, so that the sums do not depend on the number of threads. Where x does not fit the cache,
+// waiting for it costs more than a mispredicted branch, and prefetching pays.
+bool row_lengths_vary(const SparsityPattern& pattern, std::size_t value_bytes) {
   constexpr std::size_t cache = std::size_t{2} << 20;
   return static_cast<std::size_t>(pattern.cols) * value_bytes <= cache &&
          pattern.nonzeros < 24 * pattern.rows && row_changes(pattern) > 0.3;
@@ -234,9 +236,9 @@ class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
  public:
   explicit Csr(const BuildRequest<T>& request)
       : CsrHolder<T>(request),
-        pieces_(deal(csr_.pattern, useful_parts(*request.context, csr_.nonzeros() + csr_.rows()),
-                     request.params.word("balance"), request.context->deterministic())),
-        uneven_(has_uneven_rows(csr_.pattern, sizeof(T))) {}
+        pieces_(divide_work(csr_.pattern, useful_parts(*request.context, csr_.nonzeros() + csr_.rows()),
+                            request.params.word("balance"), request.context->deterministic())),
+        lengths_vary_(row_lengths_vary(csr_.pattern, sizeof(T))) {}
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     *result = run(T(1), x, T(0), y, true);
@@ -248,15 +250,15 @@ class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
   }
 
  private:
-  // Returns x . y when asked for, with alpha = 1 and beta = 0 then.
+  // Returns x . y when `with_dot`; then alpha = 1 and beta = 0.
   T run(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
     return csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       const CsrWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> work{
-          row_ptr,     csr_.pattern.col,
-          csr_.values, alpha,
-          x.data,      beta,
-          y.data,      this->context()->deterministic(),
-          uneven_};
+          row_ptr,      csr_.pattern.col,
+          csr_.values,  alpha,
+          x.data,       beta,
+          y.data,       this->context()->deterministic(),
+          lengths_vary_};
       const int parts = static_cast<int>(pieces_.size());
       PartialSums<CsrCarry<T>> carries(parts);
       parallel(parts, [&](int part, int) { carries[part] = multiply(work, pieces_[part], with_dot); });
@@ -273,7 +275,7 @@ class Csr final : public CsrHolder<T>, public HasApplyDot<T> {
 
   using CsrHolder<T>::csr_;
   std::vector<Piece> pieces_;
-  bool uneven_;
+  bool lengths_vary_;
 };
 
 Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,

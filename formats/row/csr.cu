@@ -1,17 +1,17 @@
-// CSR on the device: the layout is that of csr.cpp, and with merge also what private/row_runs.cuh needs.
+// CSR on the device: the layout is that of csr.cpp, and with merge also the arrays of private/row_runs.cuh.
 // Parameters: balance
-//   rows   a group of `lanes` neighbouring threads works on a row: they read neighbouring entries, and their
-//          sums are added by shuffles in a fixed order. The fewest lanes (4 to 32) not below a fifth of the
-//          mean row length
-//   merge  warps take about the same number of entries each, long rows are cut (private/row_runs.cuh)
-//   auto   merge where the row lengths would leave too many of the lanes idle, where one row takes too long,
-//   or
-//          where most entries have no other near them that would share a cache line of x
-// Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (no order of sums) and CSR_ALG2 (a fixed one).
-// Kernels reguly-giles and reguly-giles-tuned are in csr_tuner.cu; they do not use `balance`.
-// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
-// processors, SC 2009, doi 10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector
-// multiplication on cache-based GPUs, InPar 2012, doi 10.1109/InPar.2012.6339602 (threads a row).
+//   rows   A group of `lanes` neighbouring threads computes a row. They read neighbouring entries, and their
+//          sums are added by shuffles in a fixed order. `lanes` is the smallest number of 4 to 32 that is at
+//          least a fifth of the mean row length.
+//   merge  Warps take about the same number of entries each; long rows are cut (private/row_runs.cuh).
+//   auto   merge, where the row lengths would leave too many lanes idle, where one row takes too long, or
+//          where most entries have no other near them that would share a cache line of x; else rows.
+// Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
+// CSR_ALG2 (a fixed order). Kernels reguly-giles and reguly-giles-tuned are in csr_tuner.cu; they do not use
+// `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
+// throughput-oriented processors, SC 2009, doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse
+// matrix-vector multiplication on cache-based GPUs, InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for
+// each row).
 #include <optional>
 
 #include "core/device/primitives.hpp"
@@ -26,11 +26,11 @@
 namespace protean::formats {
 namespace {
 
-// Rows a group works on side by side: while it waits for one, it asks for the other.
+// The rows that a group computes side by side: while it waits for one, it loads the other.
 constexpr int rows_a_group = 2;
 
 // The sums of rows first, first + stride, ..., in every lane of their group; 0 for rows past the end. The
-// loads stay in the first cache, since the next row begins in the sector this one ends in.
+// loads stay in the first-level cache, because the next row begins in the sector in which this one ends.
 template <int lanes, class T, class P>
 __device__ inline void row_sums(const CsrArrays<T, P>& a, std::int64_t first, std::int64_t stride, const T* x,
                                 T (&sums)[rows_a_group]) {
@@ -96,18 +96,18 @@ __global__ void __launch_bounds__(device::block_size)
   device::finish_reduction<1>(dots, partials, arrived, result);
 }
 
-// What the rule of `balance` looks at.
+// The numbers that decide `balance`.
 struct RowLengths {
   unsigned long long steps;    // of all warps, when `lanes` work on a row
   unsigned long long longest;  // row
-  unsigned long long alone;    // of sample_rows entries: no other entry near enough to share a line of x
+  unsigned long long alone;  // of sample_rows entries: those without another near enough to share a line of x
 };
 
-// Entries that a sample looks at, and how near columns share a line of 128 bytes more often than not.
+// The number of sampled entries, and the distance within which columns mostly share a line of 128 bytes.
 constexpr std::int64_t sample_rows = 4096, near_columns = 8;
 
-// One entry of each of so many rows spread over the matrix: is there another in its row or the next one with
-// a column near it?
+// Takes one entry of each of `sample_rows` rows spread over the matrix: does its row or the next one have
+// another entry with a column near it?
 template <class P>
 __global__ void sample_columns(CsrArrays<double, P> a, RowLengths* result) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -148,7 +148,7 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
   if (longest > result->longest) atomicMax(&result->longest, longest);
 }
 
-// How the work is dealt.
+// How the work is divided among threads.
 struct CsrPlan {
   int lanes = 1;
   bool runs = false;
@@ -184,7 +184,7 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   return plan;
 }
 
-// f(integral_constant lanes)
+// Calls f with `lanes` as an integral constant.
 template <class F>
 void with_lanes(int lanes, F&& f) {
   switch (lanes) {
@@ -274,7 +274,7 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T>, public
   bool in_runs_ = false;
 };
 
-// The same arrays through cuSPARSE. Without a dot in the same pass.
+// The same arrays through cuSPARSE. The dot product needs a second pass.
 template <class T, cusparseSpMVAlg_t algorithm>
 class CsrCusparse final : public AssembledMatrix<T> {
  public:

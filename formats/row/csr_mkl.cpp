@@ -1,9 +1,9 @@
 // CSR multiplied by Intel MKL: mkl_sparse_?_mv of the inspector-executor interface, on the arrays of csr.cpp.
 //
-// 32-bit row pointers (LP64): a matrix with 64-bit ones is given a narrow copy of them where its entries can
-// be counted in 32 bits, and is refused otherwise. The analysis is told to expect 1000 products; new values
-// need it again, because MKL may keep a rearranged copy of them. Source: Intel oneAPI Math Kernel Library,
-// Developer Reference, Inspector-Executor Sparse BLAS Routines.
+// MKL (LP64) takes 32-bit row pointers. A matrix with 64-bit ones gets a copy in 32 bits when its entries can
+// be counted in them, and is refused otherwise. The analysis gets the hint to expect 1000 products. New
+// values need a new analysis, because MKL may store a rearranged copy of them. Source: Intel oneAPI Math
+// Kernel Library, Developer Reference, Inspector-Executor Sparse BLAS Routines.
 #include <fmt/format.h>
 #include <mkl_service.h>
 #include <mkl_spblas.h>
@@ -25,7 +25,7 @@ void check(sparse_status_t status, const char* call) {
   throw Error(fmt::format("MKL's {} failed with status {}", call, static_cast<int>(status)));
 }
 
-// MKL must use the OpenMP run time that this library uses; a second one in the process would double the
+// MKL must use the OpenMP runtime that this library uses. A second one in the process would double the
 // threads.
 void select_threading() {
   static std::once_flag once;
@@ -38,7 +38,7 @@ void select_threading() {
   });
 }
 
-// MKL's number of threads for the calls of this thread while it lives.
+// Sets MKL's number of threads for the calls of this thread, as long as it lives.
 class Threads {
  public:
   explicit Threads(const Context& context) : before_(mkl_set_num_threads_local(context.threads())) {}
@@ -69,7 +69,7 @@ class CsrMkl final : public CsrHolder<T> {
   }
   ~CsrMkl() override { release(); }
 
-  // MKL does not tell what its analysis keeps; only the arrays it works on are counted.
+  // The size of what MKL's analysis stores is not known; only the arrays it works on are counted.
   std::size_t bytes() const noexcept override { return csr_.bytes() + narrow_.bytes(); }
 
  protected:

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int warp = 32, first_block = 128, wider_block = 192, most_block = 512, block_step = 32;
 constexpr std::int64_t least_blocks = 1500;
-constexpr double notable = 0.05;  // a change of time that step 1 takes notice of
+constexpr double notable = 0.05;  // the least change of time that counts in step 1
 
 }  // namespace
 
@@ -26,7 +26,7 @@ CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept {
 CsrTuner::CsrTuner(const CsrLaunch& start, std::size_t value_bytes) noexcept
     : best_(start), trial_(start), least_block_(value_bytes <= 4 ? 96 : 64) {}
 
-// False, and nothing changed, for a launch that the limits forbid.
+// Returns false, with nothing changed, for a launch that the limits forbid.
 bool CsrTuner::try_next(Stage stage, CsrLaunch trial) noexcept {
   if (trial.coop < 1 || trial.coop > warp || trial.repeat < 1 || trial.block > most_block ||
       trial.block < least_block_)

@@ -1,12 +1,11 @@
-// CSR on the device with its work dealt as Reguly and Giles say (csr_tuner.hpp), on the arrays of csr.cu.
+// CSR on the device with the division of work of Reguly and Giles (csr_tuner.hpp), on the arrays of csr.cu.
 //   reguly-giles        the fixed rule of section 5.4
-//   reguly-giles-tuned  begins with it and tries other parameters in the products of a running solve, section
-//   6,
-//                       each timed on the stream; then keeps the best. While it tries, products wait for the
-//                       one before and are not recorded, and sums may come in another order from one product
-//                       to the next.
+//   reguly-giles-tuned  begins with that rule and tries other parameters in the products of a running solve
+//                       (section 6), each timed on the stream; then it uses the best. While it tries, a
+//                       product waits for the one before and is not recorded, and the order of the sums may
+//                       differ between products.
 // A product with x . y is two passes. Source: I. Reguly, M. Giles, InPar 2012,
-// doi 10.1109/InPar.2012.6339602.
+// doi:10.1109/InPar.2012.6339602.
 #include "formats/row/csr_tuner.hpp"
 
 #include "formats/private/csr_arrays.cuh"
@@ -58,7 +57,7 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(cudaStream_t stream) const { PROTEAN_CUDA_CHECK(cudaEventRecord(event_, stream)); }
-  // From `begin` to here, once the device has come here.
+  // Seconds from `begin` to this event. Waits until the device has reached it.
   double seconds_since(const Event& begin) const {
     float milliseconds = 0;
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(event_));
@@ -113,7 +112,7 @@ class CsrTuned final : public CsrCooperative<T> {
  public:
   explicit CsrTuned(const BuildRequest<T>& request)
       : CsrCooperative<T>(request), tuner_(this->rule(), sizeof(T)) {}
-  // Other parameters each time while it tries.
+  // While it tries, each product has other parameters and must not be recorded.
   Recording recording() const noexcept override {
     return {tuner_.done(), AssembledMatrix<T>::recording().version};
   }
@@ -137,7 +136,7 @@ class CsrTuned final : public CsrCooperative<T> {
   }
 
  private:
-  // Of the one thread that a device context is for.
+  // Not guarded: a device context is used by one thread at a time.
   mutable CsrTuner tuner_;
   mutable bool under_way_ = false;
   Event begin_, end_;

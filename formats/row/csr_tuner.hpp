@@ -1,11 +1,11 @@
-// How the work of a CSR product is dealt to a GPU after Reguly and Giles: a rule in constant time, and a
-// tuner that tries other parameters in successive products of a running solve. Pure functions of numbers, no
-// GPU needed.
+// The division of the work of a CSR product on a GPU after Reguly and Giles: a rule in constant time, and a
+// tuner that tries other parameters in successive products of a running solve. Pure functions of numbers,
+// which need no GPU.
 //
-// Parameters: `coop` neighbouring threads work on a row, each group of them on `repeat` rows one after
-// another, in blocks of `block` threads; so there are rows / (block / coop * repeat) blocks, rounded up.
+// Parameters: `coop` neighbouring threads compute a row. Each group of them computes `repeat` rows one after
+// another, in blocks of `block` threads. So there are rows / (block / coop * repeat) blocks, rounded up.
 // Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
-// doi 10.1109/InPar.2012.6339602, sections 5.4 (rule) and 6 (tuner).
+// doi:10.1109/InPar.2012.6339602, sections 5.4 (rule) and 6 (tuner).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,19 +19,21 @@ struct CsrLaunch {
   bool operator==(const CsrLaunch&) const = default;
 };
 
-// block 128; coop the smallest power of two above the square root of the mean row length, at most 32; the
-// largest repeat that leaves at least 1500 blocks, 1 where there are fewer in any case.
+// block 128. coop is the smallest power of two above the square root of the mean row length, at most 32.
+// repeat is the largest that leaves at least 1500 blocks; 1 where there are fewer in any case.
 CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
 
-// The run-time tuner. Ask for next(), run a product with it, tell measured() how long it took; so on until
-// done(), from when next() is the best there was. The steps of section 6:
-//   1. repeat is halved. A change of time above 5 %: step 3; else, and where repeat is 1: step 2.
-//   2. coop is doubled and block set to 192. Where that is faster coop is doubled further, else it is halved,
-//      while times fall.
-//   3. Where halving repeat was faster it is halved further, else doubled, while times fall.
-//   4. block is increased in steps of 32 up to 512 while times fall; where the first step is not faster,
-//      decreased down to 96 in single and 64 in double precision.
-// Steps 2 and 3 lead to step 4. What the paper leaves open is done so: where coop is halved in step 2, block
+// The run-time tuner. Until done(): ask for next(), run a product with it, and pass its seconds to
+// measured(). After that next() is the best launch found. The steps of section 6:
+//   1. repeat is halved. If the time changes by more than 5 %, step 3 follows; else, and where repeat is 1,
+//   step 2. 2. coop is doubled and block set to 192. If that is faster, coop is doubled further, else it is
+//   halved, while
+//      times fall.
+//   3. If halving repeat was faster, it is halved further, else doubled, while times fall.
+//   4. block is increased in steps of 32 up to 512 while times fall. If the first step is not faster, block
+//   is
+//      decreased, down to 96 in single and 64 in double precision.
+// Step 4 follows steps 2 and 3. The paper leaves some choices open: where coop is halved in step 2, block
 // stays 192; each trial that is faster than the best before becomes the base of the next one; a launch that
 // the limits forbid counts as not faster.
 class CsrTuner {

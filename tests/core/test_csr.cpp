@@ -145,8 +145,8 @@ TEST(Csr, DuplicatesThatAddUpToInfinityAreRefused) {
   }
 }
 
-// Diagonals at the ends and in the middle of long and short rows, far from where the row before has its own,
-// missing, in empty rows, and in rows of any order: against a look at every entry.
+// Diagonals in long and short rows, at the ends and in the middle, far from the place in the row before,
+// missing, in empty rows, and in rows of any order: compared with a plain search.
 TEST(Csr, DiagonalWhereverItIs) {
   std::vector<Triplet<double>> triplets;
   const std::int32_t n = 300;

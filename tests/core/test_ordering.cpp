@@ -61,13 +61,12 @@ TEST(ReverseCuthillMcKee, OfAPathIsThePath) {
   }
 }
 
-// One entry without a mirror makes a pattern unsymmetric, whichever row it is in. The neighbours of a row are
-// then also those of the transpose: without them a search that begins elsewhere does not reach the same rows.
+// One entry without a mirror makes a pattern unsymmetric, whichever row it is in. Then the neighbours of a
+// row include those of the transpose. Without them a search from another row does not reach the same rows.
 TEST(ReverseCuthillMcKee, OneEntryWithoutMirrorInAnyRowIsSeen) {
   for (std::int32_t without = 0; without < 6; ++without) {
     SCOPED_TRACE("row " + std::to_string(without));
-    // `centre` is a neighbour of every row and every row of it, but `without` is missing among its own
-    // neighbours.
+    // `centre` is a neighbour of every row, and all rows but `without` are neighbours of it.
     const std::int32_t centre = without == 1 ? 2 : 1;
     std::vector<Triplet<double>> triplets;
     for (std::int32_t i = 0; i < 6; ++i) {

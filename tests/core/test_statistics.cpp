@@ -152,7 +152,7 @@ TEST(Statistics, CountsAloneDoNotMakeAPatternSymmetric) {
   EXPECT_EQ(asymmetry(*test_context(), a), std::numeric_limits<double>::infinity());
 }
 
-// Only entries above the diagonal are compared with their mirrors, and there are none of them.
+// Only entries above the diagonal are compared with their mirrors, and a lower triangle has none of them.
 TEST(Statistics, ALowerTriangleIsNotSymmetric) {
   const ContextPtr context = test_context();
   for (const std::int64_t n : {2, 3000})  // one thread and two

@@ -12,8 +12,8 @@ namespace protean::test {
 std::int64_t count_of_new() noexcept { return count.load(std::memory_order_relaxed); }
 }  // namespace protean::test
 
-// Each form that a plain delete may follow is here: under a sanitizer the missing ones would not end in
-// these.
+// Every form of new whose memory a plain delete may free is replaced here. Under a sanitizer, a form that is
+// missing would not reach these.
 void* operator new(std::size_t size) {
   count.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;

@@ -1,4 +1,5 @@
-// Calls of operator new in this program so far, of all threads. Link count_new.cpp into the program itself.
+// The number of calls of operator new in this program so far, by all threads. Link count_new.cpp into the
+// program itself.
 #pragma once
 #include <cstdint>
 

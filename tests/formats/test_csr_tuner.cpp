@@ -17,7 +17,7 @@ std::int64_t blocks(const CsrLaunch& l, std::int64_t rows) {
 }
 
 TEST(CsrFixedRule, IsThatOfThePaper) {
-  // Mean row length, and the smallest power of two above its square root, at most a warp.
+  // coop is the smallest power of two above the square root of the mean row length, at most a warp.
   const struct {
     std::int64_t rows, nonzeros;
     int coop;
@@ -36,7 +36,7 @@ TEST(CsrFixedRule, IsThatOfThePaper) {
   EXPECT_EQ(fixed_rule(0, 0), (CsrLaunch{1, 1, 128}));
 }
 
-// What was tried, in order, when a product takes as long as `seconds` says.
+// The launches tried, in order, when a product takes seconds(launch).
 std::vector<CsrLaunch> tried(CsrTuner& tuner, const std::function<double(const CsrLaunch&)>& seconds) {
   std::vector<CsrLaunch> all;
   while (!tuner.done()) {
@@ -83,7 +83,7 @@ TEST(CsrTuner, HalvingRepeatHurtsAndItIsDoubled) {
 }
 
 TEST(CsrTuner, ASmallChangeLeadsToCoop) {
-  // Doubling pays, twice; blocks of 192 are kept; wider ones do not pay, narrower ones once.
+  // Doubling coop pays twice. Blocks of 192 are kept; wider ones do not pay, a narrower one does once.
   expect_steps({4, 8, 128}, 8, {100, 98, 80, 70, 75, 71, 69, 72},
                {{4, 8, 128},
                 {4, 4, 128},
@@ -117,7 +117,7 @@ TEST(CsrTuner, StaysWithinItsLimits) {
   for (const std::size_t value_bytes : {std::size_t{4}, std::size_t{8}})
     for (const int wanted : {32, 1024}) {
       CsrTuner tuner({1, 1, 128}, value_bytes);
-      // The nearer to `wanted` threads in a block the faster, and the fewer threads for a row.
+      // A block is faster the nearer it is to `wanted` threads, and the fewer threads a row has.
       for (const CsrLaunch& launch : tried(tuner, [&](const CsrLaunch& l) {
              return 1000 + std::abs(l.block - wanted) + 1e-3 * l.coop;
            })) {
@@ -131,7 +131,8 @@ TEST(CsrTuner, StaysWithinItsLimits) {
     }
 }
 
-// Times of a smooth model with a best launch somewhere: the tuner ends, and never with worse than the start.
+// Times of a smooth model that has a best launch. The tuner ends, and never with a worse launch than its
+// first.
 TEST(CsrTuner, EndsSoonAndNeverWorseThanTheRule) {
   for (int coop = 0; coop <= 5; ++coop)
     for (int repeat = 0; repeat <= 6; ++repeat)

@@ -1,5 +1,5 @@
-// Deterministic mode: on the host a product has the bits of a plain loop over the rows of CSR with std::fma,
-// in every format and with any number of threads; kernels that cannot keep to that are refused by name.
+// Deterministic mode. On the host a product has the bits of a plain loop over the rows of CSR with std::fma,
+// in every format and with any number of threads. Kernels that cannot do this are refused by name.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -53,7 +53,7 @@ auto bits(T value) {
     return std::bit_cast<std::uint32_t>(value);
 }
 
-// Bits, so that 0 is not -0; any NaN is as good as another.
+// Compares bits, so that 0 differs from -0. All NaNs are equal.
 template <class T>
 testing::AssertionResult same_bits(const std::vector<T>& expected, const std::vector<T>& found) {
   if (expected.size() != found.size()) return testing::AssertionFailure() << "sizes differ";
@@ -68,8 +68,8 @@ testing::AssertionResult same_bits(const std::vector<T>& expected, const std::ve
   return testing::AssertionSuccess();
 }
 
-// Numbers with all bits in use and of very different size, so that each other order of sums, and each product
-// that is rounded before it is added, shows.
+// Numbers with all bits in use and of very different size. Any other order of the sums, or a product rounded
+// before it is added, changes the result.
 template <class T>
 std::vector<T> rough_vector(std::int64_t size, unsigned seed) {
   std::mt19937_64 random(seed);
@@ -236,7 +236,7 @@ TEST_P(Deterministic, BitsOfAPlainLoopInLargerMatrices) {
   }
 }
 
-// Where the processor has no fused multiply-add, or is taken to have none: the same bits, by the C library.
+// On a processor without fused multiply-add, or one treated as such, the C library gives the same bits.
 TEST_P(Deterministic, BitsWithoutTheInstruction) {
   struct Restore {
     ~Restore() { hwy::GetChosenTarget().Update(hwy::SupportedTargets()); }
@@ -263,7 +263,7 @@ TEST_P(Deterministic, PaddingAddsNothing) {
     std::vector<double> x(csr.cols(), tiny);
     check(csr, x);  // every row with entries is -0
     for (std::int64_t k = 0; k < csr.nonzeros(); ++k) values[k] = 1 + static_cast<double>(k % 5);
-    // 0 times infinity is NaN: fill beside an entry (of bcsr, dia, hdi) is not multiplied either.
+    // 0 times infinity is NaN, so fill (of bcsr, dia, hdi) may not be multiplied either.
     for (std::int64_t j = 0; j < csr.cols(); j += 3) x[j] = infinity;
     check(csr, x);
   }
@@ -314,7 +314,7 @@ TEST(DeterministicMode, IsAnOptionOfTheContext) {
   EXPECT_TRUE(Context::host(2, {.deterministic = true})->deterministic());
 }
 
-// So that no format loses the mode unseen.
+// No format may lose the mode unnoticed.
 TEST(DeterministicMode, FormatsThatHaveIt) {
   for (const char* id :
        {"csr", "ell", "sell-c-sigma", "jad", "dia", "hdi", "sell-packed", "coo", "csc", "hyb", "bcsr"})
@@ -341,7 +341,7 @@ TEST(DeterministicMode, RefusedByName) {
       }
 }
 
-// Rows so long that a device cuts them, between short and empty ones.
+// Rows so long that a device cuts them, among short and empty ones.
 CsrMatrix<double> with_long_rows() {
   constexpr std::int32_t n = 12000;
   std::mt19937 random(9);

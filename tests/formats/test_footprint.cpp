@@ -1,6 +1,6 @@
-// Bytes a nonzero of Table 9 of Filippone, Cardellini, Barbieri and Fanfarillo, ACM TOMS 43(4), 2017, to the
-// printed digit. Where their arrays are others than ours the difference is counted to the byte; why, is in
-// docs/results/bytes-per-nonzero.md.
+// Bytes for each nonzero as in Table 9 of Filippone, Cardellini, Barbieri and Fanfarillo, ACM TOMS 43(4),
+// 2017, to the printed digit. Where their arrays differ from ours, the difference is counted to the byte;
+// docs/results/bytes-per-nonzero.md gives the reasons.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ struct Printed {
 
 class Table9 : public testing::TestWithParam<Printed> {
  protected:
-  // What the format allocates, which is what it promised.
+  // The bytes that the format allocates, which are those that it predicted.
   std::int64_t allocated(const char* id, const FormatParams& params) {
     const FormatEntry& entry = find_format(id);
     const Admission admission =
@@ -49,7 +49,7 @@ TEST_P(Table9, EllLacksTwoIntegersARow) {
 TEST_P(Table9, HllIsSlicesOf32RowsInOrder) {
   const std::int64_t ours = allocated("sell-c-sigma", {{"C", "32"}, {"sigma", "1"}});
   const std::int64_t slices = (rows_ + 31) / 32;
-  // Two integers a row again, and their offsets of hacks have 4 bytes, ours 8.
+  // Again two integers for each row. Their offsets of hacks have 4 bytes, ours 8.
   EXPECT_EQ(each(ours + 8 * rows_ - 4 * (slices + 1)), GetParam().hll);
 }
 
@@ -57,7 +57,8 @@ TEST_P(Table9, HdiKeepsOneOffsetADiagonalNotOneAnEntry) {
   const std::int64_t ours = allocated("hdi", {{"hack", "32"}});
   const std::int64_t hacks = (rows_ + 31) / 32, diagonals = stored_ / 32;
   ASSERT_EQ(stored_ % 32, 0);
-  // Ours: an offset and 32 bits, which say where entries are, for each diagonal, and wide offsets of hacks.
+  // Ours: an offset and 32 bits, which mark the entries, for each diagonal, and 8 bytes for each offset of a
+  // hack.
   EXPECT_EQ(ours, diagonals * (32 * 8 + 4 + 4) + 8 * (hacks + 1));
   EXPECT_EQ(each(ours - diagonals * 8 + 4 * stored_ - 4 * (hacks + 1)), GetParam().hdi);
 }

@@ -154,8 +154,7 @@ TEST_P(Format, NewValuesInTheSamePattern) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Revision built = matrix->revision();
   CsrMatrix<double> changed;
-  // Twice: each update is a revision of its own, and everything that the matrix computes is of the newest
-  // values.
+  // Two updates: each is a revision of its own, and every result of the matrix is one of the newest values.
   for (int update = 1; update <= 2; ++update) {
     SCOPED_TRACE(update);
     changed = deep_copy(test_context(), csr);
@@ -183,7 +182,7 @@ TEST_P(Format, NewValuesInTheSamePattern) {
     matrix->diagonal(found.view());
     EXPECT_EQ(expected, found.fetch());
   }
-  // Those of another matrix change nothing.
+  // Values of another matrix change nothing.
   const Revision good = matrix->revision();
   const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 7}}));
   if (other.rows() == csr.rows() && other.nonzeros() == csr.nonzeros()) return;

@@ -69,7 +69,7 @@ TEST(Bcsr, ScatteredEntriesAreRefused) {
   }
 }
 
-// x behind the last column and y behind the last row are other people's memory.
+// The memory behind the last column of x and the last row of y does not belong to them.
 TEST(Bcsr, BlocksThatStickOutTouchNothingOutside) {
   const auto& csr = battery_matrix("blocks_ragged_61x47");
   const auto matrix = build("bcsr", csr, blocks("4", "4"));
@@ -81,7 +81,7 @@ TEST(Bcsr, BlocksThatStickOutTouchNothingOutside) {
   for (int r = 61; r < 64; ++r) EXPECT_EQ(y[r], 7.0);
 }
 
-// The catalogue's table: the products of stored zeros are taken too.
+// The table counts the products of stored zeros as well.
 TEST(Bcsr, NanReachesRowsOfItsBlocks) {
   const auto matrix = build("bcsr", t8(), blocks("2", "2"));
   std::vector<double> x(8, 1.0), y(8);

@@ -43,7 +43,7 @@ TEST(Dia, ScatteredEntriesAreRefused) {
   }
 }
 
-// The catalogue's table: the products of stored zeros are taken too.
+// The table counts the products of stored zeros as well.
 TEST(Dia, NanReachesRowsOfItsDiagonals) {
   const auto matrix = build("dia", clspmv_b());
   std::vector<double> x(4, 1.0), y(4);

@@ -1,4 +1,5 @@
-// The code words of sell-packed on small matrices, its kinds of slot, its bytes, and what it reads of x.
+// The code words of sell-packed on small matrices, its kinds of slot, its bytes, and the entries of x that it
+// reads.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -40,7 +41,7 @@ CsrMatrix<double> stencil_7point(std::int32_t n) {
   return csr_from_triplets<double>(test_context(), n * n * n, n * n * n, triplets);
 }
 
-// Slots of each kind; pairs and quads also as groups, so that runs show.
+// The number of slots of each kind. Groups are counted as well, which shows the runs of pairs and quads.
 struct Census {
   std::map<int, int> groups, slots;
   int chunks = 0, permuted = 0;
@@ -122,8 +123,8 @@ TEST(GoldenPacked, BlocksShareTheirCode) {
   EXPECT_EQ(found.slots[formats::packed::near] + found.slots[formats::packed::far], 0);
 }
 
-// The kind of the only slot of a matrix of 8 rows with one entry each, whose product and way back must be
-// right.
+// The kind of the only slot of a matrix of 8 rows with one entry each. Also checks its product and its way
+// back to CSR.
 int kind_of_one_slot(std::int64_t cols, std::vector<std::int32_t> columns) {
   Triplets triplets;
   for (std::int32_t r = 0; r < 8; ++r) triplets.push_back({r, columns[r], 1.0 + r});
@@ -152,7 +153,8 @@ TEST(GoldenPacked, EachKindIsChosenWhereItIsTheNarrowest) {
   EXPECT_EQ(one_slot(7, {6, 5, 4, 3, 2, 1, 0, 6}), near);  // x is shorter than a stretch of 8
 }
 
-// Offsets have 8 or 16 bits: the widest slot that a kind can hold, and one column more.
+// Offsets have 8 or 16 bits. Tests the widest slot that each kind can hold, and one that is wider by one
+// column.
 TEST(GoldenPacked, EachKindHoldsAllThatItsOffsetsCanSay) {
   using namespace formats::packed;
   const auto with_last = [](std::int32_t last) {
@@ -176,7 +178,7 @@ TEST(GoldenPacked, EachKindHoldsAllThatItsOffsetsCanSay) {
 }
 
 TEST(GoldenPacked, ManyGroupsContinueInAnotherChunk) {
-  // 300 slots of columns far from each other, which no run joins, and one run of 700.
+  // 300 slots whose columns are far from each other, so that no run joins them; and one run of 700.
   for (const auto& csr : {from_rule(8, 3000, [](auto r, auto c) { return c % 10 == (r * 7) % 10; }),
                           from_rule(3, 701, [](auto r, auto c) { return r != 1 || c % 100 == 3; })}) {
     const auto matrix = build("sell-packed", csr);
@@ -234,7 +236,7 @@ TEST(GoldenPacked, SignsOfStoredZerosSurvive) {
     EXPECT_TRUE(identical(csr, build("sell-packed", csr, {{"order", order}})->to_csr()));
 }
 
-// More than caches hold is written past them.
+// A matrix larger than the caches: its values are written past them.
 TEST(GoldenPacked, LargeMatricesTakeNewValues) {
   const ContextPtr context = Context::host(1);
   for (const auto& [kind, n] : {std::pair("poisson-3d", 45.0), std::pair("random-spd", 60000.0)}) {
@@ -276,11 +278,11 @@ TEST(GoldenPacked, NewValuesArriveByEveryRuleByWhichSlotsAreMade) {
     rules.insert(static_cast<int>(places[0]) & 3), sizes.insert(static_cast<int>(places[0]) >> 2);
   };
   check(from_rule(80, 80, [](auto r, auto c) { return (r * 7 + c * 3) % 11 == 0; }));
-  // Three diagonals in all rows and one that row 4 of 8 lacks.
+  // Three diagonals that all rows have, and one that row 4 of every 8 lacks.
   check(from_rule(80, 90, [](auto r, auto c) {
     return c == r || c == r + 1 || c == r + 3 || (c == r + 9 && r % 8 != 4);
   }));
-  // Three diagonals, and two entries a row on diagonals of its own between and behind them.
+  // Three diagonals, and two more entries in each row, on other diagonals, between them and after them.
   check(from_rule(80, 120, [](auto r, auto c) {
     return c == r || c == r + 1 || c == r + 20 || c == r + 3 + r % 5 || c == r + 22 + r * r % 7;
   }));

@@ -1,5 +1,5 @@
-// Golden arrays of the row, coordinate, column and hybrid formats: T8 and the example B of clSpMV, and the
-// ways the work is dealt to threads.
+// Golden arrays of the row, coordinate, column and hybrid formats on T8 and the example B of clSpMV, and the
+// ways in which the work is divided among threads.
 #include <cmath>
 #include <limits>
 
@@ -42,13 +42,13 @@ TEST(UnsortedRows, CsrComputesWithThemInPlaceAndOthersRefuse) {
     for (std::int64_t k = sorted.pattern.row_ptr[r]; k < sorted.pattern.row_ptr[r + 1]; ++k)
       col.push_back(sorted.pattern.col[k]), values.push_back(sorted.values[k]);
     row_ptr.push_back(static_cast<std::int32_t>(col.size()));
-    // Turned round, but in the first rows only their own entry comes first.
+    // Descending order; but in the first rows only their diagonal entry is moved to the front.
     const auto begin = col.begin() + row_ptr[r], own = std::find(begin, col.end(), r);
-    const auto turn = [&](auto first, auto middle, auto last) { std::rotate(first, middle, last); };
+    const auto rotate = [&](auto first, auto middle, auto last) { std::rotate(first, middle, last); };
     if (r < 100 && own != col.end()) {
-      turn(values.begin() + row_ptr[r], values.begin() + (own - col.begin()),
-           values.begin() + (own - col.begin()) + 1);
-      turn(begin, own, own + 1);
+      rotate(values.begin() + row_ptr[r], values.begin() + (own - col.begin()),
+             values.begin() + (own - col.begin()) + 1);
+      rotate(begin, own, own + 1);
     } else {
       std::reverse(begin, col.end());
       std::reverse(values.begin() + row_ptr[r], values.end());
@@ -73,11 +73,11 @@ TEST(UnsortedRows, CsrComputesWithThemInPlaceAndOthersRefuse) {
     if (entry->traits.unsorted_rows) continue;
     EXPECT_THROW(make_matrix(*entry, csr, Context::host(2)), BadMatrix) << entry->id;
   }
-  // There the order of sums is promised.
+  // In deterministic mode the order of the sums is promised.
   EXPECT_THROW(make_matrix(find_format("csr"), csr, Context::host(2, {.deterministic = true})), BadMatrix);
 }
 
-// Also across the borders of threads, and where only one row is out of order.
+// Also where a thread's rows begin, and where only one row is not sorted.
 TEST(UnsortedRows, AreFound) {
   const CsrMatrix<double> sorted = battery_matrix("random_257");
   std::vector<std::int32_t> col(sorted.pattern.col, sorted.pattern.col + sorted.nonzeros());

@@ -1,6 +1,6 @@
-// No format and no host kernel reads or writes beyond its arrays. The vectors, and the arrays that a matrix
-// is made of and updated with, lie between pages that nobody may touch (support/guarded_array.hpp); in part
-// of the cases the arrays of the matrix do as well. An access beyond them ends this program with a message.
+// No format and no host kernel reads or writes beyond its arrays. The vectors, and the arrays from which a
+// matrix is made and updated, lie between protected pages (support/guarded_array.hpp). In part of the cases
+// the arrays of the matrix do as well. An access beyond them ends this program with a message.
 #include <algorithm>
 #include <functional>
 #include <random>
@@ -30,7 +30,7 @@ std::vector<Way> ways() {
   return list;
 }
 
-// A matrix whose three arrays lie between guarded pages and may not be written.
+// A matrix whose three arrays lie between protected pages and may not be written.
 template <class T>
 class GuardedCsr {
  public:
@@ -64,7 +64,7 @@ class GuardedCsr {
 
 using Length = std::function<std::int64_t(std::int64_t)>;
 
-// Row r has length(r) entries: consecutive columns from a random one on, or spread over the row.
+// A matrix whose row r has length(r) entries, either in consecutive columns or spread over the row.
 CsrMatrix<double> with_lengths(std::int64_t rows, std::int64_t cols, std::mt19937& random, bool together,
                                const Length& length) {
   std::vector<Triplet<double>> list;
@@ -82,7 +82,7 @@ CsrMatrix<double> with_lengths(std::int64_t rows, std::int64_t cols, std::mt1993
   return csr_from_triplets<double>(test_context(), rows, cols, list);
 }
 
-// Each row r has the entries r + off for off in [-lower, upper], and rows from `dense` on have all columns.
+// Rows before `dense` have the entries r + off for off in [-lower, upper]; the other rows have all columns.
 CsrMatrix<double> banded(std::int64_t n, std::int64_t lower, std::int64_t upper, std::int64_t dense) {
   std::vector<Triplet<double>> list;
   for (std::int64_t r = 0; r < n; ++r)
@@ -93,8 +93,8 @@ CsrMatrix<double> banded(std::int64_t n, std::int64_t lower, std::int64_t upper,
   return csr_from_triplets<double>(test_context(), n, n, list);
 }
 
-// Most have enough entries for several threads to get a part each; the heavy rows lie anywhere, at the first
-// or at the last rows too.
+// Most of these matrices have enough entries for several threads to get a part each. The heavy rows may be
+// the first or the last ones.
 CsrMatrix<double> random_matrix(std::mt19937& random) {
   const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % n); };
   const std::int64_t rows = 1 + below(random() % 2 ? 40 : 1500), cols = 1 + below(random() % 2 ? 60 : 1500);
@@ -121,8 +121,7 @@ CsrMatrix<double> random_matrix(std::mt19937& random) {
   }
 }
 
-// Parameters with a range or a list get any of their values; limits to fill are lifted, so that few are
-// refused.
+// Gives random values to the parameters. Limits to fill are raised, so that few matrices are refused.
 FormatParams random_params(const FormatEntry& format, std::mt19937& random) {
   FormatParams params = most_tolerant(format);
   for (const ParamDoc& doc : format.params) {
@@ -150,8 +149,8 @@ class Guarded : public testing::TestWithParam<Way> {
     if (!GetParam().kernel->unavailable.empty()) GTEST_SKIP() << GetParam().kernel->unavailable;
   }
 
-  // Everything that a format does, on guarded arrays. False where the format refuses the matrix or the
-  // parameters.
+  // Does everything that a format can do, on guarded arrays. Returns false when the format refuses the matrix
+  // or the parameters.
   template <class T>
   static bool check(const CsrMatrix<T>& csr, const ContextPtr& context, const FormatParams& params,
                     Border border, bool wide) {
@@ -192,7 +191,7 @@ class Guarded : public testing::TestWithParam<Way> {
     return true;
   }
 
-  // With the matrix' own arrays at the end of guarded pages, as far as their alignment allows.
+  // The same with the matrix's own arrays at the end of protected pages, up to their alignment.
   template <class T>
   static bool check_own_arrays(const CsrMatrix<T>& csr, const FormatParams& params, Border border,
                                bool wide) {
@@ -248,8 +247,8 @@ TEST_P(Guarded, OnRandomShapes) {
   EXPECT_GT(built, seeds / 3);
 }
 
-// Threads get shares of the rows by their weight, and here the weight lies in the last rows, which are fewer
-// than those of a whole hack or slice.
+// Threads get parts of the rows by their weight. Here most of the weight is in the last rows, which do not
+// fill a hack, a slice or a block row.
 TEST_P(Guarded, WhereTheLastRowsAreHeavy) {
   FormatParams params;
   for (const ParamDoc& doc : GetParam().format->params)

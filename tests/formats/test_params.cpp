@@ -142,14 +142,14 @@ TEST_P(Parameters, KeepTheContract) {
   EXPECT_GE(built_, 2);
 }
 
-// Enough rows that products take the grids of large matrices, which nothing in the battery does.
+// Enough rows for the large grids of the products, which no matrix of the battery has.
 class LargeOnDevice : public Parameters {};
 
 TEST_P(LargeOnDevice, KeepsTheContract) {
   check<double>(generate(test_context(), "banded", {{"n", 4400000}, {"lower", 1}, {"upper", 0}}));
 }
 
-// The same matrix with 64-bit row pointers, as one of 2^31 entries or more has them.
+// The same matrix with 64-bit row pointers, which a matrix of 2^31 entries or more has.
 template <class T>
 CsrMatrix<T> with_wide_pointers(const CsrMatrix<T>& csr) {
   CsrBuilder<T> builder(test_context(), csr.rows(), csr.cols(), csr.nonzeros(), true);
@@ -159,7 +159,7 @@ CsrMatrix<T> with_wide_pointers(const CsrMatrix<T>& csr) {
   return builder.freeze();
 }
 
-// What is in the battery is too small for blocks to meet.
+// Large enough for rows and entries of several blocks of threads; the matrices of the battery are not.
 TEST_P(LargeOnDevice, TakesWideRowPointersOrSaysWhyNot) {
   for (const auto& [kind, params] : {std::pair<const char*, GeneratorParams>{"poisson-3d", {{"n", 24}}},
                                      {"elasticity-3d", {{"n", 9}}},
@@ -189,7 +189,7 @@ const auto case_name = [](const auto& instance) {
   return name;
 };
 
-// The conditions of cuSPARSE that our formats do not have are refusals that say what to do.
+// Conditions of cuSPARSE that our formats do not have lead to a refusal, with the reason and what to do.
 TEST(CusparseConditions, AreRefusalsThatSayWhatToDo) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;

@@ -1,5 +1,6 @@
-// What a storage format promises beyond a right product, for every format and kernel on the host: any number
-// of threads, several callers at once, no memory taken by a product, and refusals of what it cannot hold.
+// The promises of a storage format beyond a right product, for every format and kernel on the host: any
+// number of threads, several callers at once, no memory allocated by a product, and refusals of matrices that
+// it cannot hold.
 #include <atomic>
 #include <barrier>
 #include <functional>
@@ -29,8 +30,8 @@ std::vector<Way> ways() {
   return list;
 }
 
-// Matrices large enough for every thread to get a part (the battery's are mostly too small for that), with
-// rows that dominate, gaps, and a wide spread of columns. Symmetric patterns and values where said.
+// Matrices large enough for every thread to get a part (most of the battery are too small), with dominant
+// rows, gaps, and a wide spread of columns.
 struct Large {
   std::string name;
   CsrMatrix<double> matrix;
@@ -42,7 +43,7 @@ CsrMatrix<double> random_rows(std::int64_t rows, std::int64_t cols, unsigned see
   std::vector<Triplet<double>> triplets;
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t k = 0, n = length(r); k < n; ++k) {
-      // Each entry in its own stretch of columns, so that none is drawn twice.
+      // Each entry has its own range of columns, so that no column is drawn twice.
       const std::int64_t low = cols * k / n, high = cols * (k + 1) / n;
       triplets.push_back({static_cast<std::int32_t>(r),
                           static_cast<std::int32_t>(low + random() % (high - low)),
@@ -133,8 +134,8 @@ TEST_P(Promises, NewValuesWithAnyNumberOfThreads) {
     }
 }
 
-// Two threads of the caller's, which begin each product together. In a deterministic context as well, where a
-// product with the old y may need memory of the matrix.
+// Two threads of a caller begin each product together. Also in a deterministic context, where a product with
+// the old y may need memory of the matrix.
 TEST_P(Promises, SeveralCallersAtOnce) {
   constexpr int rounds = 60;
   std::vector<ContextPtr> contexts{test_context()};

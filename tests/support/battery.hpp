@@ -1,4 +1,4 @@
-// The matrices every format and kernel is tested on, each with the mistake it is meant to expose.
+// The matrices on which every format and kernel is tested, each with the mistake that it exposes.
 #pragma once
 #include <string>
 #include <vector>

@@ -36,7 +36,7 @@ Group random_elements(std::int32_t nodes, int size, int count, unsigned seed) {
   for (int e = 0; e < count; ++e) {
     std::shuffle(order.begin(), order.end(), random);
     std::vector<std::int32_t> chosen(order.begin(), order.begin() + size);
-    // One node in turn, so that none is left out.
+    // One node after another, so that none is left out.
     if (std::find(chosen.begin(), chosen.end(), next) == chosen.end()) chosen[e % size] = next;
     next = (next + 1) % nodes;
     group.connectivity.insert(group.connectivity.end(), chosen.begin(), chosen.end());

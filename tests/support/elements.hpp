@@ -1,4 +1,4 @@
-// Element matrices to test on, and the judge of their products.
+// Element matrices for tests, and the check of their products.
 #pragma once
 #include <string>
 #include <vector>
@@ -35,11 +35,11 @@ ElementNumbers<T> element_numbers(const ElementMesh& mesh, bool symmetric, unsig
 const std::vector<ElementMesh>& element_meshes();
 const ElementMesh& element_mesh(const std::string& name);
 
-// Some unknowns, ascending: at least one when there is one.
+// Some of the unknowns, ascending: at least one, if there are any.
 std::vector<std::int64_t> some_unknowns(const ElementMesh& mesh);
 
-// The operator as a definition: for each row the terms of the sum. Rows are unknowns; constrained ones are
-// rows of the identity and reach no other row.
+// The definition of the operator: for each row the terms of its sum. Rows are unknowns. A constrained row is
+// a row of the identity, and its unknown adds to no other row.
 template <class T>
 struct ElementReference {
   struct Term {

@@ -36,8 +36,8 @@ FakeDevice::FakeDevice() {
 
 FakeDevice::~FakeDevice() { munmap(begin_, reserve); }
 
-// At the end of its pages, so that the next address but alignment is a page of nobody. Addresses are not used
-// twice.
+// The buffer lies at the end of its pages. The page after it, but for the bytes that align it, is never
+// accessible. Addresses are not used twice.
 void* FakeDevice::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
@@ -105,7 +105,7 @@ CsrMatrix<T> tagged(CsrMatrix<T> matrix, Space space) {
   return matrix;
 }
 
-// What computes inside the device: its memory, seen as the host's.
+// The context of work inside the device: its memory, seen as host memory.
 struct Inside {
   explicit Inside(const Context& context) : work(context), context_(inner(context)) {}
   static ContextPtr inner(const Context& context) {

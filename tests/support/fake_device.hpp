@@ -1,14 +1,13 @@
-// A device for machines without a GPU. Its memory is pages that nobody may touch but while the device works:
-// vector operations, copies by name, and products of the formats made by fake_format(). So a test that passes
-// on it has no code on the host's side that reads or writes device memory, and none that gives a kernel host
-// memory.
+// A device for machines without a GPU. Its memory is pages that may be touched only while the device works:
+// in vector operations, copies by name, and products of the formats made by fake_format(). So in a test that
+// passes on it, no host code reads or writes device memory, and no kernel gets host memory.
 //
-// What it finds and how:
+// What it finds, and how:
 //   the host touches device memory          a message on stderr and SIGABRT (a fault of the processor)
 //   a kernel touches memory that is freed, or goes past the end of a buffer into the next page: the same
 //   an operation is given host memory       WrongSpace
-// What it does not find: code of the host that runs in another thread while the device works, and reads
-// within the 63 bytes that align a buffer. It says nothing about CUDA's own rules (streams, graphs).
+// What it does not find: host code that runs in another thread while the device works, and accesses within
+// the 63 bytes that align a buffer. It does not check CUDA's own rules (streams, graphs).
 #pragma once
 #include <cstdint>
 #include <map>
@@ -33,7 +32,7 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   bool owns(const void* data) const noexcept override;
   void open() noexcept override;
   void close() noexcept override;
-  // Times open() was called from outside: how often the device was given work.
+  // How often open() was called from outside: how often the device got work.
   std::int64_t works() const noexcept { return works_; }
 
  private:
@@ -53,11 +52,11 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
 // A context over a new fake device.
 ContextPtr fake_device_context();
 
-// The format with kernels for a fake device: those of the host, run on its memory. Lives as long as the
+// The format with kernels for a fake device: those of the host, run on its memory. It lives as long as the
 // program.
 const FormatEntry& fake_format(std::string_view id);
 
-// Parameters by which a format takes a matrix it would refuse for being too full.
+// Parameters with which a format accepts a matrix that it would refuse because of its fill.
 FormatParams most_tolerant(const FormatEntry& format);
 
 }  // namespace protean::test

@@ -27,7 +27,7 @@ void set_guarded_case(const std::string& text) {
   text.copy(current_case.data(), current_case.size() - 1);
 }
 
-// An empty array has one page's address, but no page that may be touched.
+// An empty array has an address, but no page that may be touched.
 GuardedMemory::GuardedMemory(std::string name, std::size_t bytes, Border border)
     : name_(std::move(name)),
       bytes_(bytes),

@@ -1,5 +1,5 @@
-// Arrays between pages that nobody may touch. A read or a write past the end of one (or before its beginning)
-// ends the program with a message that names the array, the distance and the test's case.
+// Arrays between protected pages. A read or a write past the end of one (or before its beginning) ends the
+// program with a message that gives the array, the distance and the test's case.
 #pragma once
 #include <cstddef>
 #include <cstring>

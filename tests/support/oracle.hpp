@@ -1,6 +1,6 @@
-// The judge of every product: a sum in long double and Wilkinson's bound for each row, which tells a mistake
-// from round-off: |y_i - y_ref_i| <= c (n_i + 2) eps sum_j |alpha a_ij x_j| + |beta y_i|, whatever the order
-// of the sum.
+// The check of every product: a sum in long double and Wilkinson's bound for each row, which separates a
+// mistake from round-off: |y_i - y_ref_i| <= c (n_i + 2) eps sum_j |alpha a_ij x_j| + |beta y_i|, for any
+// order of the sum.
 #pragma once
 #include <vector>
 

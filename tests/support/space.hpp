@@ -9,7 +9,7 @@
 
 namespace protean::test {
 
-// The context tests use in a space; null for device memory when this machine or build has none.
+// The context of tests in a space. Null for device memory when this machine or build has no device.
 inline ContextPtr test_context(Space space) {
   if (space == Space::host) return test_context();
   static const ContextPtr device = Context::device_count() > 0 ? Context::device() : nullptr;
