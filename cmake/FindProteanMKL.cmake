@@ -1,8 +1,8 @@
 # Intel MKL through its own CMake config, as target Protean::mkl, and PROTEAN_MKL_NOTE: its version, for users.
 #
-# Only an MKL that was named is taken: by -DMKL_ROOT=<folder>, -DMKL_DIR=<folder>/lib/cmake/mkl, the environment
-# variable MKLROOT that Intel's own scripts set, or an activated virtual environment (PyPI's mkl and mkl-devel
-# serve). One that happens to lie in a system folder or on PATH is not looked for.
+# Only an MKL that was named is used: by -DMKL_ROOT=<folder>, -DMKL_DIR=<folder>/lib/cmake/mkl, the environment
+# variable MKLROOT that Intel's own scripts set, or an activated virtual environment with PyPI's mkl and mkl-devel.
+# System folders and PATH are not searched.
 set(ProteanMKL_FOUND FALSE)
 set(MKL_LINK sdl)
 set(MKL_INTERFACE lp64)

@@ -1,4 +1,4 @@
-# Flags, and the function that makes a room of the library.
+# Flags, and the functions that make the rooms (folders) of the library.
 add_library(protean_flags INTERFACE)
 # A feature, not CMAKE_CXX_STANDARD, which CMake would pass on to nvcc.
 target_compile_features(protean_flags INTERFACE cxx_std_20)
@@ -6,7 +6,7 @@ set(cxx_flags -Wall -Wextra -Wshadow -Wno-unknown-pragmas)
 if(PROTEAN_WARNINGS_AS_ERRORS)
   list(APPEND cxx_flags -Werror)
 endif()
-# Contraction to fused multiply-add is allowed by default in GNU C++; Clang needs to be told.
+# GNU C++ contracts to fused multiply-add by default; Clang needs the option.
 list(APPEND cxx_flags -ffp-contract=fast)
 target_compile_options(protean_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_flags}>")
 if(PROTEAN_HAVE_CUDA)

@@ -1,4 +1,4 @@
-# Finds what the build needs and what it can use, and says what it found. docs/dependencies.md gives the reasons.
+# Finds what the build needs and what it can use, and prints what it found. docs/dependencies.md gives the reasons.
 include(CMakeFindDependencyMacro)
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)

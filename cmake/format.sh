@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formats all C++ and CUDA sources, or with --check only says which are not formatted. The style is pinned to
+# Formats all C++ and CUDA sources. With --check it only names those that are not formatted. The style is pinned to
 # clang-format 14: other versions format differently.
 set -eu
 cd "$(git rev-parse --show-toplevel)"

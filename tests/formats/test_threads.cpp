@@ -191,7 +191,7 @@ TEST_P(Promises, AProductTakesNoMemory) {
     matrix->apply(2.0, from, 0.5, to);
     if (csr.rows() == csr.cols()) apply_dot<double>(*matrix, from, to, &dot);
     // Libraries may use operator new.
-    if (GetParam().kernel->name == "native") EXPECT_EQ(count_of_new() - news, 0);
+    if (GetParam().kernel->name == "native") { EXPECT_EQ(count_of_new() - news, 0); }
     EXPECT_EQ(allocated_bytes(), buffers);
   }
 }
