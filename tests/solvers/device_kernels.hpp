@@ -17,15 +17,11 @@ void queue_impossible(CUstream_st* stream);
 void queue_poison(CUstream_st* stream);
 void wait_for(CUstream_st* stream);
 
-<<<<<<< HEAD
 // The GPU that is the calling thread's current one, as a program that uses CUDA itself sets it.
 int current_gpu();
 void set_current_gpu(int ordinal);
 
-// Memory of other kinds than a buffer's.
-=======
 // Device memory that is not from a Buffer.
->>>>>>> c4513bd (Comments and messages of core, preconditioners and the tests of solvers in plain English)
 enum class Kind { pinned, managed, plain };  // plain: cudaMalloc's
 void* take(Kind kind, std::size_t bytes);
 void give_back(Kind kind, void* memory);

@@ -235,11 +235,7 @@ TEST_P(Callbacks, NotANumberIsNamed) {
 
 #if defined(PROTEAN_HAVE_CUDA)
 TEST_P(Callbacks, FaultsOfDeviceCode) {
-<<<<<<< HEAD
   if (!on_gpu_) GTEST_SKIP() << "no device in this case: faults of a GPU";
-=======
-  if (!on_gpu_) GTEST_SKIP() << "for a GPU only";
->>>>>>> c4513bd (Comments and messages of core, preconditioners and the tests of solvers in plain English)
   const auto A = make();
   const auto message = [&] {
     try {

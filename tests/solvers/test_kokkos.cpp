@@ -1,10 +1,6 @@
-<<<<<<< HEAD
 // Solves by Kokkos on the host and on a device, with Kokkos' own profiling hook as the witness that its kernels
 // ran. The contract of the formats is tested in test_formats.cpp, the vector operations in test_blas1.cpp and
 // test_blas1_spaces.cpp.
-=======
-// Solves with the vector operations of Kokkos. The profiling hook of Kokkos shows that they ran.
->>>>>>> c4513bd (Comments and messages of core, preconditioners and the tests of solvers in plain English)
 #include <map>
 
 #include "core/error.hpp"
@@ -24,31 +20,9 @@ ContextPtr context_of(Space space, VectorKernels kernels) {
   return Context::device(0, {.vector_kernels = kernels});
 }
 
-<<<<<<< HEAD
 struct Case {
   std::string method;
   Space space;
-=======
-// Counts by name the loops that Kokkos runs during its lifetime. Made after Kokkos has been initialised.
-class Witness {
- public:
-  Witness() {
-    watch([](const char* name, std::uint32_t, std::uint64_t*) { ++loops_seen()[name]; });
-  }
-  ~Witness() { watch(nullptr); }
-  Witness(const Witness&) = delete;
-  Witness& operator=(const Witness&) = delete;
-
- private:
-  using Callback = void (*)(const char*, std::uint32_t, std::uint64_t*);
-  static void watch([[maybe_unused]] Callback callback) {
-    loops_seen().clear();
-#if defined(PROTEAN_HAVE_KOKKOS)
-    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(callback);
-    Kokkos::Tools::Experimental::set_begin_parallel_reduce_callback(callback);
-#endif
-  }
->>>>>>> c4513bd (Comments and messages of core, preconditioners and the tests of solvers in plain English)
 };
 
 class KokkosSolves : public testing::TestWithParam<Case> {
@@ -114,11 +88,7 @@ TEST_P(KokkosSolves, ThroughItsOwnKernels) {
   Solved by_kokkos = solved(GetParam(), VectorKernels::kokkos);
   expect_same_solution(by_kokkos, native);
 
-<<<<<<< HEAD
   // Every step of the method, not some of them; Jacobi's setup once.
-=======
-  // In every step of the method.
->>>>>>> c4513bd (Comments and messages of core, preconditioners and the tests of solvers in plain English)
   const std::map<std::string, std::vector<std::string>> steps = {
       {"cg", {"protean::csr", "protean::dot", "protean::cg_residual", "protean::cg_direction"}},
       {"bicgstab", {"protean::csr", "protean::bicgstab_direction", "protean::bicgstab_update"}},
