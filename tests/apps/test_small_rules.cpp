@@ -156,9 +156,14 @@ TEST_F(SmallRules, InspectShowsPaddingAndTheWiderBandwidth) {
   std::istringstream lines(o.out);
   bool bandwidth = false, csr = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("  bandwidth "))
-      bandwidth = true, EXPECT_NE(line.find(" 5;"), std::string::npos) << line;
-    if (line.starts_with("  csr ")) csr = true, EXPECT_TRUE(line.ends_with(" 0.0 %")) << line;
+    if (line.starts_with("  bandwidth ")) {
+      bandwidth = true;
+      EXPECT_NE(line.find(" 5;"), std::string::npos) << line;
+    }
+    if (line.starts_with("  csr ")) {
+      csr = true;
+      EXPECT_TRUE(line.ends_with(" 0.0 %")) << line;
+    }
   }
   EXPECT_TRUE(bandwidth && csr) << o.out;
 }

@@ -24,6 +24,7 @@ class Test:
     folder: str
     skip_status: int = 0
     allowed: float = 600
+    needs: list = dataclasses.field(default_factory=list)  # tests that must have been run before
 
     @property
     def is_gtest(self) -> bool:
@@ -56,7 +57,8 @@ def read_tests(build: pathlib.Path):
         command = [part for part in entry["command"] if not part.startswith(("--gtest_brief", "--gtest_output"))]
         environment = dict(item.split("=", 1) for item in given.get("ENVIRONMENT", []))
         tests.append(Test(entry["name"], command, environment, given.get("WORKING_DIRECTORY", str(build)),
-                          given.get("SKIP_RETURN_CODE", 0), given.get("TIMEOUT", 600)))
+                          given.get("SKIP_RETURN_CODE", 0), given.get("TIMEOUT", 600),
+                          given.get("DEPENDS", [])))
     return tests
 
 
@@ -93,17 +95,22 @@ class Suite:
         case = failed[0] if how == "failed" and failed else begun[-1] if begun else ""
         return Outcome(how, case, seconds, output)
 
+    def stamp(self, test: Test) -> float:
+        """When the newest file of the build that this test names was made."""
+        named = [pathlib.Path(part) for part in test.command if part.startswith(str(self.build))]
+        return max((path.stat().st_mtime for path in named if path.is_file()), default=0)
+
     def baseline(self, file: pathlib.Path, jobs: int, again: bool) -> bool:
-        """All tests without a mutant: they must pass, and say how long each takes."""
-        stamp = max(os.stat(path).st_mtime for path in [self.build / "protean", *self.build.glob("tests/*/test_*")]
-                    if os.path.isfile(path))
-        if file.exists() and not again:
-            known = json.loads(file.read_text())
-            if known["stamp"] == stamp and set(known["seconds"]) <= set(self.tests) | {f"program {p}" for p in PROGRAMS}:
-                self.took = known["seconds"]
-        if not self.took and not self.run_baseline(jobs):
+        """All tests without a mutant: they must pass, and say how long each takes. What was built anew is run anew."""
+        known = json.loads(file.read_text()) if file.exists() and not again else {}
+        todo = [t for t in self.tests.values() if known.get(t.name, {}).get("stamp") != self.stamp(t)]
+        self.took = {name: entry["seconds"] for name, entry in known.items() if name in self.tests}
+        bad = self.run_baseline(todo, jobs, known)
+        file.write_text(json.dumps(known, indent=1))
+        if bad:
+            print(f"without a mutant these tests do not pass: {', '.join(bad)}")
             return False
-        file.write_text(json.dumps({"stamp": stamp, "seconds": self.took}, indent=1))
+        self.took = {name: seconds for name, seconds in self.took.items() if seconds is not None}
         # Installing and building takes a minute: for a mutant the programs that are there then are enough.
         for program in PROGRAMS:
             path = self.build / "tests" / "install" / "consumer" / program
@@ -112,25 +119,33 @@ class Suite:
         self.tests.pop("installed-consumer", None)
         return True
 
-    def run_baseline(self, jobs: int) -> bool:
-        print(f"all {len(self.tests)} tests without a mutant", flush=True)
+    def run_baseline(self, todo, jobs: int, known: dict):
+        """Names of the tests that do not pass; the others are put into `known`."""
+        if todo:
+            print(f"{len(todo)} of {len(self.tests)} tests without a mutant", flush=True)
+        bad = []
+        for first in (True, False):
+            bad += self.run_once([t for t in todo if first == (not t.needs)], jobs, known)
+        return bad
+
+    def run_once(self, todo, jobs: int, known: dict):
         bad = []
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            futures = {pool.submit(self.run, t, 0, 4 * t.allowed): t for t in self.tests.values()}
+            futures = {pool.submit(self.run, t, 0, 4 * t.allowed): t for t in todo}
             for done in concurrent.futures.as_completed(futures):
                 outcome, test = done.result(), futures[done]
                 if not outcome.good and not self.run(test, 0, 4 * test.allowed).good:
                     bad.append(test.name)
                     print(f"{test.name} {outcome.how} {outcome.case}\n{outcome.output[-2000:]}", flush=True)
-                if outcome.how != "skipped":
-                    self.took[test.name] = outcome.seconds
-        if bad:
-            print(f"without a mutant these tests do not pass: {', '.join(bad)}")
-            self.took = {}
-        return not bad
+                    known.pop(test.name, None)
+                    continue
+                seconds = None if outcome.how == "skipped" else outcome.seconds
+                known[test.name] = {"stamp": self.stamp(test), "seconds": seconds}
+                self.took[test.name] = seconds
+        return bad
 
     def allowed(self, test: Test) -> float:
-        return max(LEAST_SECONDS, TIMES_BASELINE * self.took.get(test.name, 0))
+        return max(LEAST_SECONDS, TIMES_BASELINE * (self.took.get(test.name) or 0))
 
     def order(self, first, known):
         """The tests to try: the one that killed this mutant before, those named, then all by their time."""
@@ -150,7 +165,7 @@ class Suite:
         named = {test.name for test in tests if test in self.tests.values()}
         others = [test for test in self.tests.values() if test.name in self.took or test.name.startswith("program ")]
         return tests + sorted((t for t in others if t.name not in named),
-                              key=lambda t: self.took.get(t.name, 0))
+                              key=lambda t: self.took.get(t.name) or 0)
 
     def again(self, test: Test, mutant: int, outcome: Outcome) -> bool:
         """A test that failed must fail with the mutant once more and pass without: a busy machine is no kill."""
