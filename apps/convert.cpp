@@ -64,8 +64,8 @@ void convert(const std::string& from, const std::string& to, double scale, int t
     return code ? std::string("a pipe") : human_bytes(static_cast<std::size_t>(size));
   };
   const auto took = [](auto a, auto b) { return duration(std::chrono::duration<double>(b - a).count()); };
-  print(fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, size_of(from), to,
-                    size_of(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
+  print(fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, size_of(from),
+                    to, size_of(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
                     took(middle, end)));
 }
 

@@ -42,8 +42,7 @@ std::vector<std::shared_ptr<AssembledMatrix<double>>> our_matrices(const Context
   std::sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::shared_ptr<AssembledMatrix<double>>> chosen;
   for (std::size_t i = 0; i < timed.size(); ++i)
-    if (i < 2 || !formats.empty() || timed[i].second->name() == "csr")
-      chosen.push_back(timed[i].second);
+    if (i < 2 || !formats.empty() || timed[i].second->name() == "csr") chosen.push_back(timed[i].second);
   return chosen;
 }
 
@@ -85,7 +84,8 @@ double relative_residual(const CsrMatrix<double>& A, const Vector<double>& b, co
 std::vector<Contestant> cg_contestants(const ContextPtr& context, const CsrMatrix<double>& csr,
                                        const std::vector<std::string>& formats) {
   std::vector<Contestant> contestants;
-  for (auto& matrix : our_matrices(context, csr, formats)) contestants.push_back({our_cg(std::move(matrix)), true});
+  for (auto& matrix : our_matrices(context, csr, formats))
+    contestants.push_back({our_cg(std::move(matrix)), true});
   for (auto& list : {mkl_cg(csr, context->threads()), eigen_cg(csr, context->threads()), petsc_cg(csr)})
     for (const CgSolve& cg : list) contestants.push_back({cg, false});
   return contestants;

@@ -144,7 +144,8 @@ int run(const Options& options) {
     for (std::int64_t i = 0; i < b.size(); ++i) b[i] = std::sin(static_cast<double>(i % 1013)) + 0.5;
     const int iterations = options.iterations > 0 ? options.iterations : iterations_needed(context, csr, b);
     std::vector<Contestant> contestants = cg_contestants(context, csr, options.formats);
-    fmt::print("\n{}: {} rows, {} entries, {} iterations\n", source.name, csr.rows(), csr.nonzeros(), iterations);
+    fmt::print("\n{}: {} rows, {} entries, {} iterations\n", source.name, csr.rows(), csr.nonzeros(),
+               iterations);
     nlohmann::json entry = {{"matrix", source.name},
                             {"rows", csr.rows()},
                             {"nonzeros", csr.nonzeros()},

@@ -46,9 +46,9 @@ CsrMatrix<double> quadratic_elements(const ContextPtr& context, int elements) {
           const int xi = 2 * ex + i % 3 - 1, yi = 2 * ey + i / 3 - 1;
           const int xj = 2 * ex + j % 3 - 1, yj = 2 * ey + j / 3 - 1;
           if (std::min({xi, yi, xj, yj}) < 0 || std::max({xi, yi, xj, yj}) >= n) continue;
-          const double value = (stiffness[i % 3][j % 3] * mass[i / 3][j / 3] +
-                                mass[i % 3][j % 3] * stiffness[i / 3][j / 3]) /
-                               90;
+          const double value =
+              (stiffness[i % 3][j % 3] * mass[i / 3][j / 3] + mass[i % 3][j % 3] * stiffness[i / 3][j / 3]) /
+              90;
           entries.push_back({yi * n + xi, yj * n + xj, value});
         }
   return csr_from_triplets<double>(context, n * n, n * n, entries);

@@ -158,7 +158,8 @@ std::size_t available_memory(const std::string& root, const ProcessLimits& limit
   if (const auto kib = number_in(root + "/proc/meminfo", "MemAvailable:")) least = *kib * 1024;
   const std::string status = root + "/proc/self/status";
   if (limits.address_space != unlimited_memory)
-    least = std::min(least, difference(limits.address_space, 1024 * number_in(status, "VmSize:").value_or(0)));
+    least =
+        std::min(least, difference(limits.address_space, 1024 * number_in(status, "VmSize:").value_or(0)));
   if (limits.data != unlimited_memory)
     least = std::min(least, difference(limits.data, 1024 * number_in(status, "VmData:").value_or(0)));
   return left_in_groups(root, least);

@@ -27,7 +27,8 @@ double number_in(const std::string& path) {
 
 double quota(const ControlGroup& group) {
   if (!group.unified)
-    return quotient(number_in(group.folder + "/cpu.cfs_quota_us"), number_in(group.folder + "/cpu.cfs_period_us"));
+    return quotient(number_in(group.folder + "/cpu.cfs_quota_us"),
+                    number_in(group.folder + "/cpu.cfs_period_us"));
   double time = 0, period = 0;
   std::ifstream file(group.folder + "/cpu.max");
   return file >> time >> period ? quotient(time, period) : 0;

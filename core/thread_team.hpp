@@ -46,8 +46,8 @@ class ThreadTeam {
 
   // Place k belongs to part k and to worker k.
   struct alignas(64) Place {
-    std::atomic<std::uint64_t> part{0};     // word(region, state)
-    std::atomic<std::uint32_t> asleep{0};   // 1: the worker waits for it to become 0
+    std::atomic<std::uint64_t> part{0};    // word(region, state)
+    std::atomic<std::uint32_t> asleep{0};  // 1: the worker waits for it to become 0
   };
 
   void work(int number, const ProcessorSet& processors);

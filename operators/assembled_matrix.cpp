@@ -186,7 +186,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   const Admit admit = context->space() == Space::device ? entry.device->admit : entry.admit;
   const Admission admission = admit(*context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
-  const std::size_t most = most_bytes > 0                    ? most_bytes
+  const std::size_t most = most_bytes > 0                   ? most_bytes
                            : admission.bytes < small_matrix ? unlimited_memory
                                                             : available_bytes(*context);
   if (admission.bytes > most)

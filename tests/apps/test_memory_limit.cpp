@@ -58,7 +58,8 @@ TEST_F(MemoryLimit, AFormatThatDoesNotFitIsRefusedAndTheSolveGoesOn) {
   ASSERT_GT(solving, coo_bytes);
   for (const char* overlapped : {"true", "false"}) {
     SCOPED_TRACE(overlapped);
-    write("p.yaml", problem + "schedule:\n  - {at_iteration: 5, format: coo, overlapped: " + overlapped + "}\n");
+    write("p.yaml",
+          problem + "schedule:\n  - {at_iteration: 5, format: coo, overlapped: " + overlapped + "}\n");
     Outcome outcome;
     {
       const AddressSpaceLimit limit(static_cast<rlim_t>(solving + 0.5 * coo_bytes));

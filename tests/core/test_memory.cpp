@@ -40,8 +40,8 @@ class AvailableMemory : public testing::Test {
               : file(path + "/memory.limit_in_bytes", "9223372036854771712\n");
     number(path + "/memory.usage_in_bytes", used);
     file(path + "/memory.use_hierarchy", inherits ? "1\n" : "0\n");
-    file(path + "/memory.stat", "cache 1\ninactive_file 1\ntotal_inactive_file " + std::to_string(cache * MiB) +
-                                    "\n");
+    file(path + "/memory.stat",
+         "cache 1\ninactive_file 1\ntotal_inactive_file " + std::to_string(cache * MiB) + "\n");
   }
   void mounted(const std::string& line) {
     file("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime - ext4 /dev/root rw\n" + line + "\n");

@@ -346,7 +346,10 @@ TEST(Parallel, RandomRegionsOfSeveralCallersOnABusyMachine) {
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers, loops;
-  for (unsigned k = 0; k < 3; ++k) loops.emplace_back([&] { while (!stop) {} });
+  for (unsigned k = 0; k < 3; ++k)
+    loops.emplace_back([&] {
+      while (!stop) {}
+    });
   for (unsigned k = 0; k < 5; ++k) callers.emplace_back([&, k] { wrong += random_regions(seed + k, 400); });
   const auto context = Context::host(3);
   callers.emplace_back([&] {

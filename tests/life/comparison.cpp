@@ -70,7 +70,8 @@ std::string seen_difference(const std::vector<IterationInfo>& a, const std::vect
           "call {} of the observer: iteration {}, residual {}, restarts {}; {}, {}, {} with fresh objects", i,
           a[i].iteration, a[i].residual, a[i].restarts, b[i].iteration, b[i].residual, b[i].restarts);
   if (a.size() != b.size())
-    return fmt::format("the observer was called {} times and {} times with fresh objects", a.size(), b.size());
+    return fmt::format("the observer was called {} times and {} times with fresh objects", a.size(),
+                       b.size());
   return {};
 }
 
@@ -110,11 +111,12 @@ std::string rounding_difference(const Outcome<T>& kept, const Outcome<T>& fresh,
   if (!std::isfinite(a.true_residual) || !std::isfinite(b.true_residual)) return {};
   std::vector<long double> between(kept.x.begin(), kept.x.end());
   for (std::size_t i = 0; i < between.size(); ++i) between[i] -= fresh.x[i];
-  const double most = (true_residual(*values, solved.b, kept.x).norm +
-                       true_residual(*values, solved.b, fresh.x).norm) /
-                      values->margin;
+  const double most =
+      (true_residual(*values, solved.b, kept.x).norm + true_residual(*values, solved.b, fresh.x).norm) /
+      values->margin;
   if (norm(between) > most)
-    return fmt::format("x is {} away from that of fresh objects; the residuals allow {}", norm(between), most);
+    return fmt::format("x is {} away from that of fresh objects; the residuals allow {}", norm(between),
+                       most);
   return {};
 }
 
@@ -136,9 +138,8 @@ Owed owed(const OperatorSpec& before, const SolvePlan& plan, int threads) {
     case Place::device:
       return Owed::rounding;
     case Place::ordered_device: {
-      const bool foreseen =
-          (plan.event == Event::none || plan.exact) && plan.throw_at_product == 0 &&
-          plan.change != Change::cancelled && plan.change != Change::left;
+      const bool foreseen = (plan.event == Event::none || plan.exact) && plan.throw_at_product == 0 &&
+                            plan.change != Change::cancelled && plan.change != Change::left;
       return by_time || !foreseen ? Owed::rounding : Owed::bits;
     }
   }
@@ -209,10 +210,10 @@ std::string difference(Owed owed, const Product<T>& product, const std::vector<T
   return {};
 }
 
-#define LIFE_INSTANTIATE(T)                                                                                 \
-  template std::string lie(const Outcome<T>&, const Solved<T>&);                                           \
-  template std::string difference(Owed, const Outcome<T>&, const Outcome<T>&, const Solved<T>&);           \
-  template std::string difference(Owed, const Product<T>&, const std::vector<T>&, const std::vector<T>&,   \
+#define LIFE_INSTANTIATE(T)                                                                              \
+  template std::string lie(const Outcome<T>&, const Solved<T>&);                                         \
+  template std::string difference(Owed, const Outcome<T>&, const Outcome<T>&, const Solved<T>&);         \
+  template std::string difference(Owed, const Product<T>&, const std::vector<T>&, const std::vector<T>&, \
                                   const Numbers<T>&);
 LIFE_INSTANTIATE(float)
 LIFE_INSTANTIATE(double)

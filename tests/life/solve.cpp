@@ -83,8 +83,8 @@ class Choices {
   CostModel model() const { return {table_, A_.context()->space()}; }
   std::vector<SwitchTarget> survey() const {
     if (A_.adaptive()->elements()) return survey_formats(*A_.adaptive()->elements());
-    auto targets = survey_formats(csr_->csr.pattern, A_.context()->space(), A_.context()->deterministic(),
-                                  sizeof(T));
+    auto targets =
+        survey_formats(csr_->csr.pattern, A_.context()->space(), A_.context()->deterministic(), sizeof(T));
     if (place_ != Place::simulated) return targets;
     // In a build without CUDA no format has kernels for a device, so the survey is one of the host.
     targets = survey_formats(csr_->csr.pattern, Space::host, false, sizeof(T));
@@ -133,8 +133,7 @@ SolveReport with_schedule(const SolvePlan& plan, const Participants<T>& with, So
 template <class T>
 SolveReport solve(const SolvePlan& plan, const Participants<T>& with, SolveObserver& watcher) {
   if (with.M) with.M->ensure(with.A.get());
-  if (with.A.adaptive() && plan.change == Change::automatic)
-    return with_auto_switcher(plan, with, watcher);
+  if (with.A.adaptive() && plan.change == Change::automatic) return with_auto_switcher(plan, with, watcher);
   if (with.A.adaptive() && (plan.change == Change::now || plan.change == Change::beside))
     return with_schedule(plan, with, watcher);
   // Small systems on a GPU are then solved by one kernel that keeps the rows.
@@ -184,13 +183,13 @@ std::string describe(const SolvePlan& plan) {
   constexpr const char* rhs[] = {"a random b", "b = 0", "b with an infinite entry"};
   constexpr const char* guesses[] = {"x0 = 0", "a random x0", "x0 the last solution there"};
   constexpr const char* overlaps[] = {" that waits for its builds", " that builds beside the solve"};
-  std::string text =
-      fmt::format("solver {} solves with operator {}, {}, {}, {}, vectors {}", plan.solver, plan.op,
-                  to_string(plan.preconditioning), rhs[static_cast<int>(plan.rhs)],
-                  guesses[static_cast<int>(plan.guess)], to_string(plan.memory));
+  std::string text = fmt::format("solver {} solves with operator {}, {}, {}, {}, vectors {}", plan.solver,
+                                 plan.op, to_string(plan.preconditioning), rhs[static_cast<int>(plan.rhs)],
+                                 guesses[static_cast<int>(plan.guess)], to_string(plan.memory));
   const auto at = fmt::format("at iteration {}", plan.change_at);
   if (plan.change == Change::now) text += fmt::format("; a schedule changes the format {}", at);
-  if (plan.change == Change::beside) text += fmt::format("; a schedule begins a build beside the solve {}", at);
+  if (plan.change == Change::beside)
+    text += fmt::format("; a schedule begins a build beside the solve {}", at);
   if (plan.change == Change::automatic) text += fmt::format("; an AutoSwitcher{}", overlaps[plan.overlapped]);
   if (plan.change == Change::cancelled)
     text += fmt::format("; a build is begun {} and cancelled three iterations later", at);

@@ -39,8 +39,8 @@ struct SolvePlan {
   unsigned format = 0;     // pick_format()
   Event event = Event::none;
   std::int64_t event_at = 0;
-  bool exact = true;  // the observer names its iteration beforehand (SolveObserver::next_stop)
-  unsigned generation = 0;              // Event::new_values
+  bool exact = true;        // the observer names its iteration beforehand (SolveObserver::next_stop)
+  unsigned generation = 0;  // Event::new_values
   std::int64_t throw_at_product = 0;    // of a callback; 0: none
   std::int64_t failing_allocation = 0;  // of kept objects: the n-th allocation fails; 0: none
 };

@@ -16,15 +16,15 @@ namespace {
 SolvePlan draw_plan(Draw& draw) {
   SolvePlan plan;
   plan.op = draw.below(World<double>::operators), plan.solver = draw.below(World<double>::solvers);
-  plan.preconditioning = draw.of({Preconditioning::none, Preconditioning::jacobi, Preconditioning::jacobi,
-                                  Preconditioning::callback});
+  plan.preconditioning = draw.of(
+      {Preconditioning::none, Preconditioning::jacobi, Preconditioning::jacobi, Preconditioning::callback});
   plan.rhs = draw.one_in(20) ? draw.of({Rhs::zero, Rhs::infinite_entry}) : Rhs::random;
   plan.guess = draw.of({Guess::zero, Guess::zero, Guess::random, Guess::last_solution});
   plan.memory = draw.of({Memory::same, Memory::same, Memory::moved, Memory::arena, Memory::shifted});
   plan.numbers = draw.number();
   if (draw.one_in(2))
-    plan.change = draw.of({Change::now, Change::beside, Change::automatic, Change::automatic,
-                           Change::cancelled, Change::left});
+    plan.change = draw.of(
+        {Change::now, Change::beside, Change::automatic, Change::automatic, Change::cancelled, Change::left});
   plan.change_at = draw.below(30), plan.overlapped = !draw.one_in(3), plan.format = draw.number();
   if (draw.one_in(3)) plan.event = draw.of({Event::interrupt, Event::exception, Event::new_values});
   plan.event_at = draw.below(draw.one_in(3) ? 3 : 40), plan.exact = draw.one_in(2);
@@ -275,10 +275,13 @@ Step draw_step(std::uint64_t seed, int number) {
   Draw draw(mixed(seed, 3, static_cast<std::uint64_t>(number)));
   Step step;
   step.number = number;
-  step.kind = draw.of({solve,        solve,         solve,         solve,        solve,      solve,
-                       solve,        there_and_back, there_and_back, there_and_back, twice,    two_threads,
-                       product,      new_values,    new_values,    change_format, change_format, new_operator,
-                       new_operator, new_solver,    new_preconditioners});
+  step.kind = draw.of({solve,          solve,          solve,
+                       solve,          solve,          solve,
+                       solve,          there_and_back, there_and_back,
+                       there_and_back, twice,          two_threads,
+                       product,        new_values,     new_values,
+                       change_format,  change_format,  new_operator,
+                       new_operator,   new_solver,     new_preconditioners});
   step.plan = draw_plan(draw), step.second = draw_plan(draw);
   step.seed = draw.number();
   if (draw.one_in(5)) step.failing_allocation = 1 + draw.below(6);

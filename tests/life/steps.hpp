@@ -16,7 +16,7 @@ enum class StepKind : unsigned char {
   two_threads,     // two solvers with operators of two contexts, at the same time
   product,         // y := alpha A x + beta y
   new_values,
-  change_format,   // outside of a solve: at once, begun, cancelled, adopted
+  change_format,  // outside of a solve: at once, begun, cancelled, adopted
   new_operator,
   new_solver,
   new_preconditioners
@@ -25,8 +25,8 @@ enum class StepKind : unsigned char {
 struct Step {
   int number = 0;
   StepKind kind = StepKind::solve;
-  SolvePlan plan, second;  // second: of two solves
-  std::uint64_t seed = 0;  // of what is drawn when the step is carried out
+  SolvePlan plan, second;               // second: of two solves
+  std::uint64_t seed = 0;               // of what is drawn when the step is carried out
   std::int64_t failing_allocation = 0;  // of changes outside of a solve
 };
 

@@ -14,18 +14,12 @@ namespace {
 
 // Some are below and some above the sizes from which work is cut between threads.
 constexpr SystemInfo infos[] = {
-    {"one unknown", 1, true, false},
-    {"chain of 50", 50, true, false},
-    {"grid 10 x 10", 100, true, false},
-    {"grid 20 x 20", 400, true, false},
-    {"grid 33 x 33", 1089, true, false},
-    {"flow 12 x 12", 144, false, false},
-    {"flow 30 x 30", 900, false, false},
-    {"arrow of 300", 300, true, false},
-    {"scattered 500", 500, true, false},
-    {"grid 100 x 100", 10000, true, false},
-    {"quads 12 x 12", 169, true, true},
-    {"quads 5 x 5", 36, false, true},
+    {"one unknown", 1, true, false},     {"chain of 50", 50, true, false},
+    {"grid 10 x 10", 100, true, false},  {"grid 20 x 20", 400, true, false},
+    {"grid 33 x 33", 1089, true, false}, {"flow 12 x 12", 144, false, false},
+    {"flow 30 x 30", 900, false, false}, {"arrow of 300", 300, true, false},
+    {"scattered 500", 500, true, false}, {"grid 100 x 100", 10000, true, false},
+    {"quads 12 x 12", 169, true, true},  {"quads 5 x 5", 36, false, true},
     {"quads 70 x 70", 5041, true, true},
 };
 
@@ -68,7 +62,8 @@ double excess_of_diagonal(unsigned generation) {
 }
 
 // a_ij for i != j: between -1 and -0.1, the same both ways where the system is symmetric.
-double off_diagonal(int system, unsigned generation, std::int32_t i, std::int32_t j, std::uint64_t where = 0) {
+double off_diagonal(int system, unsigned generation, std::int32_t i, std::int32_t j,
+                    std::uint64_t where = 0) {
   if (infos[system].symmetric && i > j) std::swap(i, j);
   return -0.1 - 0.9 * uniform(mixed(system, generation), i, j, where);
 }

@@ -21,7 +21,7 @@ std::int64_t largest_system();
 
 // What a generation of values is like: most are good ones.
 enum class Quality : unsigned char {
-  dominant,   // by rows and columns, with a positive diagonal
+  dominant,    // by rows and columns, with a positive diagonal
   indefinite,  // one diagonal entry negated
   not_finite   // one diagonal entry is NaN
 };

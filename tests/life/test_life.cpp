@@ -42,7 +42,8 @@ StepList parse_steps(const std::string& text) {
   std::istringstream list(text);
   for (std::string one; std::getline(list, one, ',');) {
     const std::size_t dash = one.find('-');
-    const int first = std::stoi(one), last = dash == std::string::npos ? first : std::stoi(one.substr(dash + 1));
+    const int first = std::stoi(one),
+              last = dash == std::string::npos ? first : std::stoi(one.substr(dash + 1));
     for (int i = first; i <= last; ++i) steps.push_back(i);
   }
   return steps;
@@ -55,7 +56,8 @@ std::string list(const StepList& steps) {
     while (last + 1 < steps.size() && steps[last + 1] == steps[last] + 1) ++last;
     if (i > 0) text += ',';
     // A single number would be a number of steps.
-    text += last == i && steps.size() > 1 ? fmt::to_string(steps[i]) : fmt::format("{}-{}", steps[i], steps[last]);
+    text += last == i && steps.size() > 1 ? fmt::to_string(steps[i])
+                                          : fmt::format("{}-{}", steps[i], steps[last]);
     i = last;
   }
   return text;
@@ -109,7 +111,8 @@ void expect_a_good_life(std::string_view space, std::uint64_t seed, const StepLi
                         Counts* counts = nullptr) {
   const auto failure = live<T>(space, seed, steps, counts);
   if (!failure) return;
-  std::string text = fmt::format("seed {}, step {}: {}\nThe last steps:\n", seed, failure->step, failure->text);
+  std::string text =
+      fmt::format("seed {}, step {}: {}\nThe last steps:\n", seed, failure->step, failure->text);
   const std::size_t shown = std::min<std::size_t>(failure->notes.size(), 12);
   for (std::size_t i = failure->notes.size() - shown; i < failure->notes.size(); ++i)
     text += fmt::format("  {}\n", failure->notes[i]);
@@ -170,7 +173,8 @@ TEST_P(Life, KeptObjectsAgreeWithFreshOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Spaces, Life,
                          testing::Values(Case{"host", false}, Case{"host", true}, Case{"simulated", false},
-                                         Case{"simulated", true}, Case{"device", false}, Case{"device", true}),
+                                         Case{"simulated", true}, Case{"device", false},
+                                         Case{"device", true}),
                          [](const auto& one) {
                            return std::string(one.param.space) + (one.param.single ? "_float" : "_double");
                          });

@@ -43,8 +43,8 @@ OperatorSpec draw_spec(Draw& draw, Place place) {
   spec.generation = draw.number();
   spec.format = pick_format(place, draw.number());
   if (of_elements(spec.kind)) spec.format = {.entry = nullptr, .params = {}, .kernel = {}, .elements = true};
-  spec.scatter = draw.of({ElementScatter::automatic, ElementScatter::atomic, ElementScatter::coloured,
-                          ElementScatter::gather});
+  spec.scatter = draw.of(
+      {ElementScatter::automatic, ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather});
   spec.recordable = draw.one_in(2);
   return spec;
 }
@@ -52,8 +52,9 @@ OperatorSpec draw_spec(Draw& draw, Place place) {
 }  // namespace
 
 std::string_view to_string(Place place) {
-  constexpr std::string_view names[] = {"host, two threads",   "host, one thread", "host, deterministic",
-                                        "simulated device", "GPU",              "GPU, deterministic"};
+  constexpr std::string_view names[] = {
+      "host, two threads", "host, one thread", "host, deterministic", "simulated device", "GPU",
+      "GPU, deterministic"};
   return names[static_cast<int>(place)];
 }
 bool on_gpu(Place place) { return place == Place::device || place == Place::ordered_device; }
@@ -137,8 +138,8 @@ Operator<T>::Operator(const ContextPtr& context, const OperatorSpec& spec) : spe
       return;
     }
     case Kind::adaptive_elements: {
-      auto made = std::make_unique<AdaptiveOperator<T>>(make_elements(),
-                                                        AdaptiveOptions{.clock = made_up_seconds});
+      auto made =
+          std::make_unique<AdaptiveOperator<T>>(make_elements(), AdaptiveOptions{.clock = made_up_seconds});
       adaptive_ = made.get(), A_ = std::move(made);
       if (!spec.format.elements && !adaptive_->switch_to(spec.format, 0))
         throw std::runtime_error("element matrices could not be assembled");
@@ -380,10 +381,10 @@ int World<T>::operator_elsewhere(int slot, int from) const {
   return -1;
 }
 
-#define LIFE_INSTANTIATE(T)                                                                          \
-  template class Operator<T>;                                                                        \
-  template class World<T>;                                                                           \
-  template struct Vectors<T>;                                                                        \
+#define LIFE_INSTANTIATE(T)   \
+  template class Operator<T>; \
+  template class World<T>;    \
+  template struct Vectors<T>; \
   template std::unique_ptr<Preconditioner<T>> make_preconditioning(Preconditioning, const LinearOperator<T>&);
 LIFE_INSTANTIATE(float)
 LIFE_INSTANTIATE(double)
