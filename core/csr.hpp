@@ -70,7 +70,7 @@ struct CsrMatrix {
   }
 };
 
-// The caller's arrays, not copied. They must outlive every handle. They may not change, except for values that
+// The caller's arrays, not copied. They must outlive every handle. They may not change, except values that
 // are announced by update_values(); watched() finds programs that break this rule. Nothing is checked: see
 // validate().
 // row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes.
