@@ -28,7 +28,7 @@ std::string compiler_name() {
 #endif
 }
 
-// "yes" with what has this kernel in this build, or "no" and why.
+// "yes" with the formats that have this kernel in this build, or "no" with the reason.
 std::string kernel_in_build(std::string_view name) {
   std::vector<std::string_view> ids;
   std::string_view note;

@@ -10,7 +10,7 @@ struct BuildInfo {
   std::string version, compiler, build_type;
   std::vector<std::string> simd_targets;  // compiled in, best first
   std::string simd_chosen;                // used on this machine
-  std::string openmp, kokkos, mkl, cuda;  // a version, "yes", or "no" and why
+  std::string openmp, kokkos, mkl, cuda;  // a version, "yes", or "no" with the reason
 };
 BuildInfo build_info();
 
@@ -21,7 +21,7 @@ struct MachineInfo {
 };
 MachineInfo machine_info();
 
-// Most memory this process ever held, in bytes.
+// The most memory that this process has held at any time, in bytes.
 std::size_t peak_memory();
 
 // What `protean --version` prints.

@@ -1,4 +1,4 @@
-// Seconds by stage.
+// Measures the seconds of each stage of a command.
 #pragma once
 #include <chrono>
 #include <utility>
@@ -7,7 +7,7 @@ namespace protean::apps {
 
 class Clock {
  public:
-  // Seconds since the last lap; since the start.
+  // lap(): seconds since the last call of it. total(): seconds since the start.
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     return seconds(std::exchange(last_, now), now);

@@ -41,7 +41,7 @@ int complain_usage(std::string message) {
   return complain(message + (message.ends_with('.') ? "" : ".") + " See `protean --help`.", bad_input);
 }
 
-// What a command does once its options have been read; its exit code.
+// Runs a command after its options have been read. Returns the exit code.
 using Action = std::function<int()>;
 
 void add_threads(CLI::App& command, int& threads, const std::string& text) {

@@ -3,7 +3,7 @@
 
 namespace protean::apps {
 
-// Runs the command; returns the exit code: 0 done or converged, 1 not converged, 2 bad input, 3 out of
+// Runs the command. Returns the exit code: 0 done or converged, 1 not converged, 2 bad input, 3 out of
 // resources or device failure. Never throws.
 int run(int argc, char** argv);
 

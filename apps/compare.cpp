@@ -27,7 +27,7 @@
 namespace protean::apps {
 namespace {
 
-// Cache lines of x of 128 bytes that blocks of 128 rows touch, each block's counted once.
+// The number of cache lines of x (128 bytes) that blocks of 128 rows touch. Each block counts a line once.
 std::int64_t count_lines(const SparsityPattern& pattern) {
   constexpr std::int64_t block_rows = 128, line_shift = 4;  // 16 numbers of 8 bytes
   std::vector<std::int64_t> last(static_cast<std::size_t>((pattern.cols >> line_shift) + 1), -1);
@@ -42,7 +42,7 @@ std::int64_t count_lines(const SparsityPattern& pattern) {
   return lines;
 }
 
-// What is to be compared, in the order of the catalogue. Throws BadArgument for unknown names.
+// The formats, kernels and spaces to compare; formats in the order of the catalogue.
 struct Selection {
   std::vector<const FormatEntry*> entries;
   std::set<std::string, std::less<>> kernels;  // empty: all
@@ -87,7 +87,8 @@ Selection select(const CompareArguments& arguments) {
   return selection;
 }
 
-// Keeps few enough points of a history for a picture: thins it out by two whenever it is full.
+// Keeps at most 400 points of a history, enough for a picture: when it is full, every second point is
+// dropped.
 class Recorder final : public SolveObserver {
  public:
   explicit Recorder(std::function<void(const IterationInfo&)> show) : show_(std::move(show)) {}
@@ -118,8 +119,8 @@ class Recorder final : public SolveObserver {
   std::int64_t every_ = 1;
 };
 
-// The system in one space.
-struct InSpace {
+// The system in the memory of one space.
+struct SpaceSystem {
   ContextPtr context;
   CsrMatrix<double> csr;
   Vector<double> b, x0;
@@ -144,7 +145,7 @@ class Comparer {
     if (spaces.empty()) spaces.push_back(problem.op.space);
     result_.threads = host->threads();
     require_kernels(spaces);
-    note_what_is_left_out();
+    note_keys_not_followed();
     stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
     const LinearSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
@@ -161,7 +162,7 @@ class Comparer {
             [&](const Kernel& kernel) { return wanted(kernel) && kernel.unavailable.empty(); }));
     count_ = left;
     for (const Space space : spaces) {
-      const InSpace place = put(system, host, space);
+      const SpaceSystem place = put(system, host, space);
       stage("measuring the copy bandwidth");
       result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
       if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
@@ -180,7 +181,7 @@ class Comparer {
           result_.variants.push_back(std::move(variant));
         }
     }
-    judge(choice.id);
+    find_best(choice.id);
     progress_.clear();
     return std::move(result_);
   }
@@ -202,8 +203,8 @@ class Comparer {
         arguments_.formats, arguments_.kernels, to_string(spaces.front())));
   }
 
-  // Keys of the problem that `solve` follows and a comparison does not.
-  void note_what_is_left_out() {
+  // Notes the keys of the problem that `protean solve` follows and a comparison does not.
+  void note_keys_not_followed() {
     const Problem& problem = result_.problem;
     if (problem.schedule.automatic || !problem.schedule.points.empty())
       result_.notes.emplace_back(
@@ -216,8 +217,8 @@ class Comparer {
           "--html");
   }
 
-  static InSpace put(const LinearSystem& system, const ContextPtr& host, Space space) {
-    InSpace place{host, system.csr, {}, {}};
+  static SpaceSystem put(const LinearSystem& system, const ContextPtr& host, Space space) {
+    SpaceSystem place{host, system.csr, {}, {}};
     if (space == Space::device) {
       place.context = device_context({.deterministic = host->deterministic()});
       place.csr = upload(place.context, system.csr);
@@ -229,13 +230,13 @@ class Comparer {
     return place;
   }
 
-  // Seconds this variant may take, of what is left for all.
+  // The seconds that this variant may take: an equal share of the time left for all.
   double share(std::size_t left) const {
     if (seconds_ <= 0) return std::numeric_limits<double>::infinity();
     return std::max(0.0, (seconds_ - clock_.total()) / static_cast<double>(std::max<std::size_t>(left, 1)));
   }
 
-  void run(Variant& variant, const FormatEntry& entry, const InSpace& place, std::size_t left) {
+  void run(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, std::size_t left) {
     const auto end = [&](const char* status, std::string why) {
       variant.status = status, variant.why = std::move(why);
     };
@@ -264,7 +265,7 @@ class Comparer {
     } catch (const Error& error) { end("failed", error.what()); }
   }
 
-  void measure_variant(Variant& variant, const FormatEntry& entry, const InSpace& place, double seconds,
+  void measure_variant(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, double seconds,
                        const std::string& now) {
     const Problem& problem = result_.problem;
     const Context& context = *place.context;
@@ -281,8 +282,8 @@ class Comparer {
     std::unique_ptr<AssembledMatrix<double>> A;
     std::vector<double> builds;
     Clock clock;
-    // Three conversions, or one where that takes long; the user pays for the first touch of the memory, so do
-    // these.
+    // Three conversions, or one if it takes long. Each one allocates new memory, because the user pays for
+    // the first access to new memory too.
     do {
       A.reset();
       (void)clock.lap();
@@ -298,7 +299,7 @@ class Comparer {
     variant.product =
         measure(context, [&] { A->apply(place.b, y); }, {.seconds = std::min(seconds / 4, 0.5)});
 
-    // The first one of a kernel may wake a library; a user of it pays that once, not in every solve.
+    // The first setup may initialise a library. A user pays for that once, not in every solve.
     std::unique_ptr<Preconditioner<double>> M;
     std::vector<double> setups;
     do {
@@ -345,7 +346,7 @@ class Comparer {
           fmt::format("{}{}{}", to_string(report.reason), report.detail.empty() ? "" : ": ", report.detail);
   }
 
-  void judge(std::string_view automatic) {
+  void find_best(std::string_view automatic) {
     std::vector<Variant>& variants = result_.variants;
     for (std::size_t i = 0; i < variants.size(); ++i) {
       Variant& variant = variants[i];
@@ -371,22 +372,22 @@ class Comparer {
   std::size_t count_ = 0;
 };
 
-// One entry of a suite (or all there is), read before anything runs.
-struct Planned {
+// One problem of a suite, or the only problem. All are read before any of them runs.
+struct SuiteEntry {
   std::string file;
-  std::optional<Problem> problem;  // empty: broken
+  std::optional<Problem> problem;  // empty: the file cannot be read or is not valid
 };
 
 // Checked before hours are spent on results that cannot be kept.
 void require_outputs(const CompareArguments& arguments, const Suite& suite,
-                     const std::vector<Planned>& problems) {
+                     const std::vector<SuiteEntry>& problems) {
   CommandFiles files;
   if (suite.several) files.reads("the suite", arguments.problem);
-  for (const Planned& planned : problems) {
-    if (planned.problem)
-      files.reads(*planned.problem);
+  for (const SuiteEntry& entry : problems) {
+    if (entry.problem)
+      files.reads(*entry.problem);
     else
-      files.reads("the problem file", planned.file);
+      files.reads("the problem file", entry.file);
   }
   files.writes("--report", arguments.report);
   files.writes("--csv", arguments.csv);
@@ -427,7 +428,7 @@ std::optional<double> break_even(const Variant& variant, const Variant& referenc
 int compare(const CompareArguments& arguments) {
   const Selection selection = select(arguments);
   const Suite suite = read_suite(arguments.problem, arguments.settings);
-  std::vector<Planned> problems;
+  std::vector<SuiteEntry> problems;
   std::vector<std::string> broken;
   const auto report_broken = [&](const std::string& file, const Error& error) {
     const std::string what = error.what();

@@ -15,7 +15,7 @@ namespace {
 
 double copy_rate(const Comparison& c, Space space) { return c.copy_bandwidth[space == Space::device]; }
 
-// Bytes one product of this format moves at least: the matrix, x once, y once.
+// The fewest bytes that one product in this format can move: the matrix, x once, y once.
 double moved_bytes(const Comparison& c, const Variant& v) {
   return static_cast<double>(v.matrix_bytes) + 16.0 * static_cast<double>(c.rows);
 }
@@ -24,7 +24,7 @@ double flops(const Comparison& c, const Variant& v) {
   return 2.0 * static_cast<double>(c.nonzeros) / v.product.median;
 }
 
-// Of a matrix without entries the total, since there is nothing to divide by.
+// A matrix without entries has nothing to divide by; it gives the total.
 double per_nonzero(const Comparison& c, double total) {
   return total / static_cast<double>(std::max<std::int64_t>(c.nonzeros, 1));
 }
@@ -114,7 +114,7 @@ Json comparison_json(const Comparison& c) {
   return json;
 }
 
-// Text that stands in a <script> as JSON.
+// JSON that may stand inside a <script> element.
 std::string embedded(const Json& json) {
   std::string out;
   for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace))
@@ -131,7 +131,8 @@ double rounded(double value, int digits) {
   return std::round(value * unit) / unit;
 }
 
-// What the page needs, small: the variants that ran as one object each, the others as [name, status, why].
+// The data of the page, as small as possible: an object for each variant that ran, [name, status, why] for
+// the others.
 Json page_json(const Comparison& c, std::size_t points) {
   const bool spaces = two_spaces(c);
   Json json;
@@ -184,7 +185,7 @@ Json page_json(const Comparison& c, std::size_t points) {
 
 }  // namespace
 
-// The page, apps/compare.html, made into a constant by the build.
+// The text of apps/compare.html. The build makes this constant.
 extern const char compare_page[];
 
 std::string compare_table(const Comparison& c) {
@@ -286,7 +287,7 @@ std::string compare_csv(const std::vector<Comparison>& comparisons) {
 std::string compare_html(const std::vector<Comparison>& comparisons) {
   std::size_t runs = 1;
   for (const Comparison& c : comparisons) runs += c.variants.size();
-  // The whole page stays below 2 MB whatever the suite: some 15 bytes a point.
+  // The whole page must stay below 2 MB, however large the suite is. A point takes about 15 bytes.
   const std::size_t points = std::clamp<std::size_t>(60000 / runs, 8, 300);
   Json data;
   const MachineInfo machine = machine_info();

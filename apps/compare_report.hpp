@@ -1,4 +1,4 @@
-// What `protean compare` leaves: a table (text), a report (JSON), CSV, and one page of HTML.
+// The results of `protean compare` as a table (text), a report (JSON), CSV, and a page of HTML.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace protean::apps {
 
 std::string compare_table(const Comparison& comparison);
-// One comparison: its object. A suite: {"suite": [...], "broken": [...]}.
+// For one comparison its object; for a suite {"suite": [...], "broken": [...]}.
 std::string compare_json(const std::vector<Comparison>& comparisons, const std::vector<std::string>& broken,
                          bool suite);
 std::string compare_csv(const std::vector<Comparison>& comparisons);

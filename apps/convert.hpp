@@ -6,14 +6,14 @@
 
 namespace protean::apps {
 
-// Reads a matrix (.mtx, .mtx.gz, .mtx.xz, .pbin, told by its first bytes) and writes it in the form the name
-// `to` ends in, values times `scale`. Throws BadArgument for another ending, for a scale of 0, or when both
-// are the same file.
+// Reads a matrix (.mtx, .mtx.gz, .mtx.xz or .pbin; its first bytes decide), multiplies its values by `scale`
+// and writes it to `to`, whose ending decides the file format. Throws BadArgument for another ending, for a
+// scale of 0, and when both are the same file.
 void convert(const std::string& from, const std::string& to, double scale, int threads, bool quiet);
 
-// Throws BadArgument for an ending that names no matrix format.
+// Throws BadArgument unless the name ends in .mtx, .mtx.gz, .mtx.xz or .pbin.
 void require_matrix_name(const std::string& path);
-// In the format that the name's ending says; the comment goes into text files.
+// Writes the file format of the name's ending. Text files contain the comment.
 void write_matrix(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
                   const std::string& comment = {});
 

@@ -13,7 +13,7 @@
 namespace protean::apps {
 namespace {
 
-// "1.23 ms" in eight characters; empty for what is not known.
+// "1.23 ms", eight characters wide; blank when the time is not known.
 std::string cell(double seconds) {
   if (!(seconds > 0)) return "";
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);

@@ -1,4 +1,5 @@
-// `protean solve --explain`: why the policy changed the format, or did not, and whether it was right.
+// `protean solve --explain`: why the policy did or did not change the format, and whether its predictions
+// were right.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,26 +9,26 @@
 
 namespace protean::apps {
 
-// What really happens with a candidate: measured after the solve.
+// The times of a candidate, measured after the solve.
 struct RealCost {
   std::string format;
   double product_seconds = 0, convert_seconds = 0;
-  std::string why;  // it could not be built: the reason
+  std::string why;  // the reason when it could not be built; else empty
 };
 
-// Builds every candidate that was admitted and times conversion and product, one after the other. `targets`
-// as the survey gave them.
+// Builds every candidate that was admitted, one after the other, and measures its conversion and its product.
+// `targets` is what survey_formats() returned.
 std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const ContextPtr& context,
                                          const std::vector<SwitchTarget>& targets);
 
-// The same of the matrix that these are assembled into, and the product on them as they are; conversions
-// begin with the assembly.
+// The same for element matrices: the product on them, and the formats of the matrix they are assembled into.
+// The time of a conversion includes the assembly.
 std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements, const ContextPtr& context,
                                          const std::vector<SwitchTarget>& targets);
 
-// What was decided in a solve, for people.
+// What the policy knew and decided in a solve.
 struct Explanation {
-  std::string machine;  // where predictions came from
+  std::string machine;  // "built in", or the file of the machine table
   std::vector<CandidateRecord> candidates;
   std::vector<DecisionRecord> decisions;
   std::vector<RealCost> real;

@@ -19,19 +19,19 @@ namespace fs = std::filesystem;
   throw BadArgument(message);
 }
 
-// Also by another name of the same file: a hard link, or a folder that is mounted twice.
+// True also for two names of one file: hard links, or a folder that is mounted twice.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code code;
   return real_path(a) == real_path(b) || fs::equivalent(a, b, code);
 }
 
-// Several outputs may go to a device or a pipe, and what is read from one is not overwritten.
+// False for devices and pipes: several outputs may go to one, and writing to one destroys no input.
 bool can_be_overwritten(const std::string& path) {
   const io_detail::FileKind kind = io_detail::kind_of(path);
   return kind == io_detail::FileKind::missing || kind == io_detail::FileKind::ordinary;
 }
 
-// Names in the folder, for a hint.
+// The message for a missing file, with the nearest name in its folder.
 std::string missing_file(const std::string& name, const std::string& given) {
   const fs::path path(given);
   const fs::path folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();

@@ -16,10 +16,11 @@ constexpr Space spaces[] = {Space::host, Space::device};
 
 struct KernelRow {
   std::string_view name, unavailable, note;
-  std::vector<std::string_view> spaces, deterministic;  // those it runs in, those with deterministic mode
+  std::vector<std::string_view> spaces,
+      deterministic;  // where it runs, and where it has a deterministic mode
 };
 
-// Each kernel once, with the spaces it runs in.
+// The kernels of a format, each once, with the spaces it runs in.
 std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
   std::vector<KernelRow> rows;
   for (const Space space : spaces)

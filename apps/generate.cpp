@@ -23,13 +23,13 @@
 namespace protean::apps {
 namespace {
 
-constexpr double good = 0.05;  // relative
+constexpr double good = 0.05;  // largest relative difference of a feature that is not reported
 
-// Asked for, what it became, and whether that is near enough.
+// A table of the features: the value asked for, the value reached, and whether they agree.
 std::string features(const GeneratorParams& params, const StreamedFeatures& reached) {
   struct Row {
     const char *name, *parameter;
-    double value, slack;  // slack: what the grain of whole entries, or chance, may make of it
+    double value, slack;  // slack: difference that rounding to whole entries, or chance, may cause
   };
   const Features f = reached.features();
   const double grain = f.mean_row_length > 0 ? 1 / f.mean_row_length : 0;
@@ -42,7 +42,7 @@ std::string features(const GeneratorParams& params, const StreamedFeatures& reac
   std::string text = fmt::format("\n  {:<22} {:>12} {:>12}\n", "", "asked for", "reached"), off;
   for (const Row& row : rows) {
     const double wanted = params.at(row.parameter);
-    // Zero stands for what the other features give.
+    // 0 means that the other features may decide.
     const bool left_open = wanted == 0 && (row.parameter == std::string_view("skew") ||
                                            row.parameter == std::string_view("deviation"));
     const double miss = row.value - wanted;
@@ -64,11 +64,12 @@ std::string features(const GeneratorParams& params, const StreamedFeatures& reac
   return text;
 }
 
-// A writer whose rows are also observed. `scale` multiplies the values.
-class Watched final : public RowReceiver {
+// Passes the rows on to a writer, and also to the features and the progress line. `scale` multiplies the
+// values.
+class ObservedWriter final : public RowReceiver {
  public:
-  Watched(RowReceiver& writer, double scale, StreamedFeatures* features, Progress& progress,
-          std::string stage)
+  ObservedWriter(RowReceiver& writer, double scale, StreamedFeatures* features, Progress& progress,
+                 std::string stage)
       : writer_(writer), scale_(scale), features_(features), progress_(progress), stage_(std::move(stage)) {}
   void begin(std::int64_t all_rows, std::int64_t all_cols, std::int64_t entries) override {
     rows = all_rows, cols = all_cols, nonzeros = entries;
@@ -149,16 +150,16 @@ int generate_file(const GenerateArguments& arguments) {
   const bool artificial = problem.matrix.kind == "artificial";
   StreamedFeatures reached(host);
   const auto run = [&](auto&& writer) {
-    Watched watched(writer, scale, artificial && !arguments.quiet ? &reached : nullptr, progress,
-                    "making and writing " + arguments.output);
-    generate_rows(host, problem.matrix.kind, problem.matrix.params, watched);
+    ObservedWriter observed(writer, scale, artificial && !arguments.quiet ? &reached : nullptr, progress,
+                            "making and writing " + arguments.output);
+    generate_rows(host, problem.matrix.kind, problem.matrix.params, observed);
     Clock committing;
     writer.commit();
-    watched.writing += committing.total();
+    observed.writing += committing.total();
     progress.clear();
     if (!arguments.quiet)
-      print_summary(arguments, watched.rows, watched.cols, watched.nonzeros, clock.total(), watched.writing,
-                    artificial ? features(problem.matrix.params, reached) + "\n" : "");
+      print_summary(arguments, observed.rows, observed.cols, observed.nonzeros, clock.total(),
+                    observed.writing, artificial ? features(problem.matrix.params, reached) + "\n" : "");
   };
   progress.stage("making the matrix");
   if (arguments.output.ends_with(".pbin"))

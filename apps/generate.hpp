@@ -1,4 +1,4 @@
-// `protean generate`: a generated matrix as a file.
+// `protean generate`: writes a generated matrix to a file.
 #pragma once
 #include <string>
 #include <vector>
@@ -6,7 +6,7 @@
 namespace protean::apps {
 
 struct GenerateArguments {
-  std::string spec;                   // a problem file whose matrix is generated, or
+  std::string spec;                   // a problem file whose matrix is generated; or else
   std::string preset;                 // a name of presets.hpp
   std::vector<std::string> settings;  // key.path=value
   std::string output;                 // .mtx, .mtx.gz, .mtx.xz or .pbin
@@ -14,9 +14,9 @@ struct GenerateArguments {
   bool quiet = false;
 };
 
-// Writes the file whole or not at all, a stretch of rows at a time, and prints what the matrix became: of
-// artificial ones each feature beside what was asked for, and which of them are more than 5 % off. Returns
-// the exit code 0.
+// Makes and writes the matrix block of rows by block of rows; the file is complete or not there. Prints the
+// size of the matrix. For an artificial matrix it also prints each feature beside the value asked for, and
+// names the features that differ by more than 5 %. Returns the exit code 0.
 int generate_file(const GenerateArguments& arguments);
 
 }  // namespace protean::apps

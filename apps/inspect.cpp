@@ -25,7 +25,7 @@
 namespace protean::apps {
 namespace {
 
-// Rows by length: bin 0 the empty ones, bin k those of 2^(k-1) .. 2^k - 1 entries.
+// The number of rows by length: bin 0 has the empty rows, bin k the rows of 2^(k-1) to 2^k - 1 entries.
 std::vector<std::int64_t> length_histogram(const SparsityPattern& pattern) {
   std::vector<std::int64_t> bins;
   for (std::int64_t row = 0; row < pattern.rows; ++row) {
@@ -42,7 +42,7 @@ std::string bin_name(std::size_t bin) {
   return end - begin <= 1 ? fmt::format("{}", begin) : fmt::format("{}-{}", begin, end - 1);
 }
 
-// Entries in each cell of a coarse grid over the matrix.
+// The number of entries in each cell of a coarse grid over the matrix.
 struct Picture {
   std::int64_t rows = 0, cols = 0;
   std::vector<std::int64_t> counts;
@@ -61,8 +61,8 @@ Picture picture_of(const SparsityPattern& pattern, std::int64_t most_rows, std::
   return picture;
 }
 
-// Eight cells a character; the denser a cell, the more likely its dot, by an ordered dither. A character with
-// an entry has a dot at least.
+// A picture of Braille characters, each of which shows 4 x 2 cells. An ordered dither sets more dots where
+// the cells have more entries. A character with an entry has at least one dot.
 std::string braille(const Picture& picture) {
   constexpr unsigned bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
   constexpr int dither[4][2] = {{0, 4}, {6, 2}, {1, 5}, {7, 3}};
@@ -79,7 +79,7 @@ std::string braille(const Picture& picture) {
           const std::int64_t count =
               picture.counts[static_cast<std::size_t>((top + i) * picture.cols + left + j)];
           if (count > densest_count) densest = bit[i][j], densest_count = count;
-          // The cube root, so that a sparse part beside a dense one is still seen to be dense or thin.
+          // The cube root makes differences visible within a sparse part beside a dense one.
           if (std::cbrt(static_cast<double>(count) / most) * 8 > dither[i][j] + 0.5) dots |= bit[i][j];
         }
       dots |= densest;
@@ -154,12 +154,12 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
   return make_matrix_data(host, problem.matrix);
 }
 
-Inspection look(const ContextPtr& host, const CsrMatrix<double>& csr) {
+Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr) {
   Inspection result;
   const Clock clock;
   result.statistics = statistics(*host, csr.pattern);
   const bool square = csr.rows() == csr.cols();
-  // The ordering is the work of one thread; what else can be done by one goes beside it.
+  // The reordering uses one thread. A second thread computes the other serial results at the same time.
   const ContextPtr alone = Context::host(1);
   parallel(std::min(host->threads(), 2), [&](int part, int parts) {
     if (part == 0 && square && csr.rows() > 0)
@@ -247,8 +247,10 @@ std::string to_text(const Inspection& i, bool picture) {
                                 s.shortest, s.longest, grouped(s.empty_rows)));
   row("skew", fmt::format("{:.4g}   (longest - mean) / mean", f.skew));
   row("cross-row similarity",
-      fmt::format("{:.4g}   0 to 1: entries with one near by in the next row", f.cross_row_similarity));
-  row("neighbours", fmt::format("{:.4g}   0 to 2: entries beside one in the same row", f.neighbours));
+      fmt::format("{:.4g}   0 to 1: part of the entries with a near one in the next row",
+                  f.cross_row_similarity));
+  row("neighbours",
+      fmt::format("{:.4g}   0 to 2: adjacent entries in the same row, on average", f.neighbours));
   row("symmetry", symmetry(i));
   row("diagonal", fmt::format("{}, {}; {} diagonals with entries", s.full_diagonal ? "full" : "has holes",
                               sign_text(i.signs), grouped(s.diagonals)));
@@ -293,8 +295,8 @@ int inspect(const InspectArguments& arguments) {
   const ContextPtr host = Context::host(arguments.threads);
   std::string name;
   const CsrMatrix<double> csr = matrix_of(arguments, host, name);
-  progress.stage("looking at it");
-  Inspection inspection = look(host, csr);
+  progress.stage("computing its features");
+  Inspection inspection = inspect_matrix(host, csr);
   inspection.name = name;
   progress.clear();
   print(arguments.json ? text(to_json(inspection)) : to_text(inspection, arguments.picture));

@@ -1,4 +1,4 @@
-// `protean inspect`: what a matrix looks like, and what each format would make of it.
+// `protean inspect`: the features of a matrix, and its size in each format.
 #pragma once
 #include <string>
 #include <vector>

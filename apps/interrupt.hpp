@@ -1,10 +1,10 @@
-// Ctrl-C as a wish, not a death.
+// Ctrl-C as a request to stop at the next iteration.
 #pragma once
 #include <csignal>
 
 namespace protean::apps {
 
-// While it lives the first SIGINT or SIGTERM only raises a flag; the second one ends the process as ever.
+// While an object exists, the first SIGINT or SIGTERM only sets a flag. The second one ends the process.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -1,4 +1,4 @@
-// What all reports of the command share.
+// The parts that all JSON reports of the command have in common.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -11,18 +11,18 @@ namespace protean::apps {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no infinity; null stands for "no limit" and "not a number".
+// JSON has no infinity and no NaN; both become null.
 Json number(double value);
 
 Json parameters_json(const FormatParams& parameters);
-// The full effective problem.
+// The complete problem, with all defaults.
 Json problem_json(const Problem& problem);
 Json machine_json(int threads);
 
 // "rhs" or "initial-residual"
 std::string_view baseline_name(Baseline baseline);
 
-// Indented, with an end of line; bytes that are no UTF-8 are replaced.
+// Indented text that ends in a newline. Bytes that are not UTF-8 are replaced.
 std::string text(const Json& json);
 
 // 1234567 as "1 234 567"

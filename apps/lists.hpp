@@ -1,4 +1,4 @@
-// Lists in options of the command: "csr,ell".
+// Options of the command that are lists: "csr,ell".
 #pragma once
 #include <string>
 #include <vector>
@@ -7,10 +7,11 @@
 
 namespace protean::apps {
 
-// What stands between the commas; nothing for what is empty.
+// The words between the commas, without empty ones.
 std::vector<std::string> words(const std::string& list);
 
-// Of --spaces: host and device, each once, in the order given. Throws BadArgument for other words.
+// The value of --spaces: host and device, each at most once, in the order given. Throws BadArgument for other
+// words.
 std::vector<Space> spaces(const std::string& list);
 
 }  // namespace protean::apps

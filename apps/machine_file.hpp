@@ -1,5 +1,4 @@
-// The machine table as a file: what `protean tune` writes and `schedule: {policy: auto, machine: FILE}`
-// reads.
+// The machine table as a file. `protean tune` writes it, `schedule: {policy: auto, machine: FILE}` reads it.
 #pragma once
 #include <string>
 
@@ -7,19 +6,19 @@
 
 namespace protean::apps {
 
-// YAML, one line a format: [name, bytes, seconds of a product, seconds of a conversion from csr].
+// YAML with a line for each format: [name, bytes, seconds of a product, seconds of a conversion from csr].
 std::string machine_text(const MachineTable& table);
 
-// Throws BadFile with line and column for anything that is not such a table.
+// Throw BadFile, with line and column, for a text that is not such a table.
 MachineTable parse_machine(std::string_view text, const std::string& file);
 MachineTable read_machine(const std::string& file);
 
-// The table to predict with: of `file`; when that is empty, of the file that the environment variable
-// PROTEAN_MACHINE names; else the one built in. A space that a file says nothing about is taken from the one
-// built in.
+// The table that predictions use: that of `file`; for an empty name, that of the file which the environment
+// variable PROTEAN_MACHINE names; without both, the built-in table. If a file has no matrix of a space, the
+// built-in table is used for that space.
 struct ChosenMachine {
   MachineTable table;
-  std::string from;  // "built in", or the file
+  std::string from;  // "built in", or the path of the file
 };
 ChosenMachine choose_machine(const std::string& file);
 

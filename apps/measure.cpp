@@ -33,7 +33,7 @@ Timing measure(const Context& context, const std::function<void()>& work, const 
   const double begun = now();
   work();
   context.synchronize();
-  // Calls in a batch: as many as fill its length, by a second, warm call.
+  // The number of calls in a batch, from the time of a second call.
   double last = now();
   work();
   context.synchronize();

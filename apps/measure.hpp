@@ -1,4 +1,4 @@
-// Timing for `compare` and `tune`: repeated until the spread is known.
+// Time measurement for `compare` and `tune`. Runs are repeated until their spread is small.
 #pragma once
 #include <functional>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace protean::apps {
 
-// Seconds of one run: the median of `runs` runs and the middle half of them.
+// Seconds of one run: median and quartiles of `runs` runs.
 struct Timing {
   double median = 0, lower = 0, upper = 0;  // lower and upper quartile
   int runs = 0;
@@ -16,19 +16,19 @@ struct Timing {
 
 struct TimingLimits {
   int fewest = 3, most = 31;
-  double seconds = 1;    // stop after this long, but not before `fewest` runs
-  double spread = 0.02;  // or when the middle half is this narrow
+  double seconds = 1;    // stop after this time, but not before `fewest` runs
+  double spread = 0.02;  // or when the distance of the quartiles is below this part of the median
   double batch = 2e-3;   // work is repeated in batches of at least this long
 };
 
-// How long `work` takes, one call of it; it is called once first to warm up. Waits for the context at the end
-// of each batch.
+// The seconds of one call of `work`. It is called once before, to warm up. Each batch ends by waiting for the
+// context.
 Timing measure(const Context& context, const std::function<void()>& work, const TimingLimits& limits = {});
 
 Timing timing_of(std::vector<double> seconds);
 
-// Bytes a second of a copy of one vector to another, 16 n bytes counted for n numbers of 8: vectors of
-// 128 MiB each on the host, 1 GiB on a device, less where memory is short.
+// Bytes a second when one vector is copied to another; a copy of n numbers of 8 bytes counts 16 n bytes. The
+// vectors have 128 MiB each on the host and 1 GiB on a device, or less where memory is short.
 double copy_bandwidth(const ContextPtr& context);
 
 }  // namespace protean::apps

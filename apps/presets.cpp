@@ -17,8 +17,8 @@ namespace protean::apps {
 namespace {
 
 // Table III: matrix, f1 memory footprint as CSR in MiB, f2 mean row length, f3 skew, f4 cross-row similarity
-// and neighbours as thirds of their ranges. Columns where the matrix is not square (of the SuiteSparse Matrix
-// Collection; the table has none).
+// and neighbours as thirds of their ranges. The number of columns is given for matrices that are not square;
+// it is from the SuiteSparse Matrix Collection, because the table does not have it.
 struct Friend {
   const char* name;
   double mib, mean, skew;
@@ -72,7 +72,7 @@ constexpr Friend friends[] = {{"scircuit", 11.63, 5.61, 61.95, 'M', 'M'},
                               {"audikw_1", 892.25, 82.28, 3.19, 'L', 'L'},
                               {"cage15", 1154.91, 19.24, 1.44, 'L', 'S'}};
 
-// The middle of a third of 0 .. `range`.
+// The middle of a third of the interval from 0 to `range`.
 double middle_of(char third, double range) { return range * (third == 'S' ? 1 : third == 'M' ? 3 : 5) / 6; }
 
 // Table I.
@@ -92,8 +92,8 @@ struct Wanted {
 
 std::string problem_text(const std::string& title, const Wanted& w) {
   const double rows = std::max(1.0, std::round((w.mib * 1048576 - 4) / (12 * w.mean + 4)));
-  // No deviation is given. Rows spread as wide as their mean under a long skew, so that the longest ones do
-  // not take most of the entries; under a short one a quarter of the way to the longest.
+  // Table I gives no deviation. For a large skew it is the mean, so that the longest rows do not have most of
+  // the entries. For a small skew it is a quarter of the distance from the mean to the longest row.
   const double deviation = w.mean * std::min(1.0, w.skew / 4);
   return fmt::format(
       "title: \"{}\"\n"
@@ -104,7 +104,7 @@ std::string problem_text(const std::string& title, const Wanted& w) {
       w.seed);
 }
 
-// 64 well mixed bits (splitmix64), as 0.7 to 1.3.
+// A random factor from 0.7 to 1.3 (splitmix64).
 double factor(std::uint64_t k, std::uint64_t feature) {
   std::uint64_t z = (k * 8 + feature) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -136,7 +136,7 @@ std::string friend_problem(const std::string& name, std::string_view which, std:
   return problem_text("a friend of " + std::string(which), w);
 }
 
-// The number of Table I that `word` is.
+// `word` as one of the numbers that Table I allows.
 double value_of(const std::string& name, std::string_view feature, std::string_view word,
                 std::span<const double> allowed) {
   for (const double value : allowed)

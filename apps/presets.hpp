@@ -6,17 +6,18 @@
 namespace protean::apps {
 
 // The text of a problem file whose matrix has these features:
-//   table1/FOOTPRINT/MEAN/SKEW/SIMILARITY/NEIGHBOURS   a point of Table I, as small/20/100/0.5/0.95;
-//   FOOTPRINT is
-//       small, middle or large, about 11, 128 and 1024 MiB as CSR: the middles (of logarithms) of its ranges;
-//   friends/NAME      like the matrix NAME of Table III: its features f1 to f3, and of f4, for which the
-//   table has
-//       the thirds S, M and L of the range, the middle of the third;
-//   friends/NAME/K    another, K from 1: each feature between 70 % and 130 % of that, as in the paper.
-// Throws BadArgument for any other name, with the nearest.
+//   table1/FOOTPRINT/MEAN/SKEW/SIMILARITY/NEIGHBOURS
+//       a point of Table I, for instance table1/small/20/100/0.5/0.95. FOOTPRINT is small, middle or large:
+//       about 11, 128 or 1024 MiB as CSR, the geometric means of the ranges of the table
+//   friends/NAME
+//       like the matrix NAME of Table III: its features f1 to f3. For f4 the table names a third of the range
+//       (S, M or L); the middle of that third is taken
+//   friends/NAME/K
+//       a variation of it, K = 1, 2, ...: each feature between 70 % and 130 % of that value, as in the paper
+// Throws BadArgument for any other name; the message has the nearest known one.
 std::string preset_problem(const std::string& name);
 
-// All of them, for a person.
+// The list of all names, for people.
 std::string presets_text();
 
 }  // namespace protean::apps

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double smallest_positive = std::numeric_limits<double>::min();
-constexpr std::int64_t many = std::int64_t{1} << 53;
+constexpr std::int64_t largest_exact = std::int64_t{1} << 53;
 
 class ProblemReader {
  public:
@@ -60,7 +60,7 @@ class ProblemReader {
     return node ? read_path(*node, section.path_of(key)) : FilePath{};
   }
 
-  // Throws unless exactly one of the keys is there; returns it.
+  // Returns the one key of the list that is given. Throws when none is, or more than one.
   static std::string_view exactly_one(const Section& section, const std::string& path,
                                       std::initializer_list<std::string_view> keys) {
     std::string_view found;
@@ -103,7 +103,7 @@ class ProblemReader {
     if (node.kind != Node::Kind::map || !node.find("kind"))
       fail(node.place,
            fmt::format("matrix.generate needs the key 'kind', one of: {}", fmt::join(kinds, ", ")));
-    // The kind decides which other keys there are.
+    // The kind decides which other keys are allowed.
     const Node& kind_node = node.find("kind")->value;
     const std::string kind = read_text(kind_node, "matrix.generate.kind");
     problem_.matrix.kind = kind;
@@ -130,7 +130,7 @@ class ProblemReader {
     }
   }
 
-  // Finite elements on the unit cube, or on tetrahedra of a file.
+  // Finite elements on the unit cube, or on the tetrahedra of a mesh file.
   void read_fem(const Node& node, const std::string& kind) {
     fem::Spec spec;
     std::vector<std::string_view> names{"kind", "n", "physics", "storage", "distortion", "young", "poisson"};
@@ -164,13 +164,13 @@ class ProblemReader {
 
   bool on_elements() const noexcept { return problem_.matrix.fem && !problem_.matrix.fem->assembled; }
 
-  // With element matrices there is no storage format to choose.
+  // A solve on element matrices has no storage format to choose.
   void check_operator_on_elements(const Section& section) {
     for (const std::string_view key : {"format", "kernel", "parameters"})
       if (const Node* given = section.find(key))
         fail(given->place,
              fmt::format("operator.{} has no meaning here: with matrix.generate.storage: element the "
-                         "solve begins on the element matrices themselves, by our own code. Remove it "
+                         "solve begins on the element matrices, with the native kernel. Remove it "
                          "(operator.variant says how contributions are added; a schedule changes to "
                          "formats), or use storage: "
                          "assembled",
@@ -186,7 +186,7 @@ class ProblemReader {
       if (to_string(scatter) == variant) problem_.op.variant = scatter;
   }
 
-  // The place of the word among the choices "a|b|c".
+  // The position of the word in the list "a|b|c".
   static double read_choice(const Node& node, const std::string& path, std::string_view choices) {
     const std::vector<std::string_view> words = split(choices, '|');
     const std::string text = read_text(node, path);
@@ -202,7 +202,7 @@ class ProblemReader {
     double value;
   };
 
-  // `word`, {file: ...}, {random: seed} and, where it may be, {value: number}.
+  // Reads the word `named`, {file: ...}, {random: seed} or, if with_value is true, {value: number}.
   VectorSpec read_vector(const Node& node, const std::string& path, Named named, bool with_value) const {
     if (node.kind == Node::Kind::scalar) {
       if (node.text != named.word)
@@ -224,7 +224,7 @@ class ProblemReader {
     if (key == "file")
       spec.file = read_path(section, "file");
     else if (key == "random")
-      spec.seed = section.integer("random", 0, 0, many);
+      spec.seed = section.integer("random", 0, 0, largest_exact);
     else
       spec.value = section.number("value", 0, -1e300, 1e300);
     return spec;
@@ -251,10 +251,10 @@ class ProblemReader {
     StoppingRule& rule = solver.options.stopping;
     rule.relative_tolerance = section.number("relative_tolerance", rule.relative_tolerance, 0, 1);
     rule.absolute_tolerance = section.number("absolute_tolerance", rule.absolute_tolerance, 0, infinity);
-    rule.max_iterations = section.integer("max_iterations", rule.max_iterations, 0, many);
+    rule.max_iterations = section.integer("max_iterations", rule.max_iterations, 0, largest_exact);
     rule.max_seconds = section.number("max_seconds", rule.max_seconds, 0, infinity);
     rule.divergence = section.number("divergence", rule.divergence, smallest_positive, infinity);
-    rule.stagnation_window = section.integer("stagnation_window", rule.stagnation_window, 0, many);
+    rule.stagnation_window = section.integer("stagnation_window", rule.stagnation_window, 0, largest_exact);
     rule.baseline = section.word("baseline", "rhs", {"rhs", "initial-residual"}) == "rhs"
                         ? Baseline::rhs
                         : Baseline::initial_residual;
@@ -301,7 +301,7 @@ class ProblemReader {
       op.parameters = read_parameters(*parameters, "operator", op.format);
   }
 
-  // The id of a format, or one of the other words.
+  // Reads the id of a format, or one of the words in `ids`.
   static std::string read_format(const Node& node, const std::string& path,
                                  std::vector<std::string_view> ids) {
     for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
@@ -329,7 +329,7 @@ class ProblemReader {
     return name;
   }
 
-  // `owner` has the key parameters.
+  // `owner` is the path of the section with the key parameters.
   static FormatParams read_parameters(const Node& node, const std::string& owner, const std::string& format) {
     FormatParams parameters;
     if (node.kind == Node::Kind::map && node.entries.empty()) return parameters;
@@ -378,7 +378,7 @@ class ProblemReader {
       schedule.points.push_back(read_point(node.items[i], fmt::format("schedule[{}]", i), on_elements()));
   }
 
-  // With element matrices the format `element` goes back to them.
+  // With element matrices, format `element` means a change back to them.
   static SchedulePoint read_point(const Node& node, const std::string& path, bool on_elements) {
     const Section section(
         node, path,
@@ -388,7 +388,7 @@ class ProblemReader {
         exactly_one(section, path, {"at_iteration", "at_residual", "after_seconds"});
     if (trigger == "at_iteration") {
       point.trigger = ScheduleTrigger::iteration;
-      point.at = static_cast<double>(section.integer(trigger, 0, 0, many));
+      point.at = static_cast<double>(section.integer(trigger, 0, 0, largest_exact));
     } else if (trigger == "at_residual") {
       point.trigger = ScheduleTrigger::residual;
       point.at = section.number(trigger, 0, smallest_positive, 1e300);

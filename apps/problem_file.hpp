@@ -1,5 +1,4 @@
-// The problem file: what to solve and how, read from YAML into plain structs. README.md in problems/
-// describes it.
+// The problem file: what to solve and how, as plain structs. problems/README.md describes the file.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,7 +19,8 @@
 
 namespace protean::apps {
 
-// A path as it was written and as it is opened (relative to the folder of the problem file). Empty: none.
+// A path as the user wrote it (`given`) and as it is opened (`path`: it begins at the folder of the problem
+// file). Empty: no file.
 struct FilePath {
   std::string given, path;
   Place place;
@@ -28,26 +28,26 @@ struct FilePath {
 };
 
 struct MatrixSpec {
-  FilePath file;     // or, when empty,
-  std::string kind;  // of generator
+  FilePath file;     // empty: the matrix is generated
+  std::string kind;  // of the generator
   GeneratorParams params;
-  std::optional<fem::Spec> fem;  // kinds fem-hex and fem-tet, which have no params
-  FilePath mesh;                 // of fem-tet
+  std::optional<fem::Spec> fem;  // for the kinds fem-hex and fem-tet, which have no params
+  FilePath mesh;                 // for fem-tet; empty: the unit cube
   Duplicates duplicates = Duplicates::sum;
   double scale = 1;  // the system solved is (scale A) x = scale b
   Place scale_place;
   Place place;
 };
 
-// A vector: from a file, one number throughout, or uniform random numbers of [-1, 1).
+// A vector: from a file, with one value everywhere, or of uniform random numbers in [-1, 1).
 struct VectorSpec {
   FilePath file;
   std::optional<std::int64_t> seed;
-  double value = 0;  // when neither
+  double value = 0;  // without file and seed
 };
 
 struct RhsSpec {
-  bool from_solution = true;  // b = A x with x as given; else b itself is given
+  bool from_solution = true;  // true: the vector is x and b = A x; false: the vector is b
   VectorSpec vector{.file = {}, .seed = {}, .value = 1};
 };
 
@@ -65,20 +65,20 @@ struct OperatorSpec {
   std::string format = "auto";
   FormatParams parameters;
   std::string kernel = "native";
-  ElementScatter variant = ElementScatter::automatic;  // storage: element only
+  ElementScatter variant = ElementScatter::automatic;  // only with storage: element
   Space space = Space::host;
-  int threads = 0;                       // 0: what OMP_NUM_THREADS says, or all
-  bool deterministic = false;            // of the context
-  std::int64_t expected_iterations = 0;  // for format auto; 0: not known
+  int threads = 0;                       // 0: OMP_NUM_THREADS, or all processors
+  bool deterministic = false;            // mode of the context
+  std::int64_t expected_iterations = 0;  // only with format auto; 0: not known
 };
 
-// Changes of format while solving: points named beforehand, or left to a policy.
+// Changes of format during a solve: at points that the user names, or decided by a policy.
 struct ScheduleSpec {
   std::vector<SchedulePoint> points;
-  bool automatic = false;          // by the policy, with
-  FilePath machine;                // the table to predict with; empty: see choose_machine()
-  std::optional<bool> overlapped;  // empty: on a host with a processor to spare
-  PolicyOptions policy;            // the rest
+  bool automatic = false;          // the policy decides
+  FilePath machine;                // the machine table of the policy; empty: see choose_machine()
+  std::optional<bool> overlapped;  // empty: yes on a host with an idle processor
+  PolicyOptions policy;            // its other options
   Place place;
 };
 
@@ -98,13 +98,13 @@ struct Problem {
   OutputSpec output;
 };
 
-// Checks everything that can be known from the text alone; no file it names is opened. `file` stands in
-// messages and its folder is where relative paths begin. Throws BadFile with line and column, or with `--set
-// ...` as the place.
+// Reads a problem from its text and checks everything that can be checked without opening the files it names.
+// `file` is shown in messages, and relative paths begin at its folder. `settings` are assignments
+// "key.path=value". Throws BadFile with line and column, or with `--set ...` as the place.
 Problem parse_problem(std::string_view text, const std::string& file,
                       std::span<const std::string> settings = {});
 
-// Throw BadFile when the file cannot be read.
+// Read a problem file of at most 16 MiB. Throw BadFile when it cannot be read.
 std::string read_problem_text(const std::string& file);
 Problem read_problem(const std::string& file, std::span<const std::string> settings = {});
 

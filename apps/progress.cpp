@@ -53,8 +53,8 @@ std::string duration(double seconds) {
 std::string progress_line(const IterationInfo& info, const IterationInfo& since, double first_residual,
                           double target, std::int64_t max_iterations, int width, bool utf8) {
   const double now = info.relative_residual;
-  // On a logarithmic scale a Krylov method goes its way at a steady pace; of a cap on iterations the nearer
-  // counts.
+  // The logarithm of the residual decreases at a nearly constant rate. If the limit on iterations would be
+  // reached earlier, the bar shows the part of that limit.
   double part =
       max_iterations > 0 ? static_cast<double>(info.iteration) / static_cast<double>(max_iterations) : 0;
   if (target > 0 && target < first_residual && now > 0)
@@ -79,10 +79,10 @@ std::string progress_line(const IterationInfo& info, const IterationInfo& since,
       rates +=
           fmt::format("  {} left{}", duration(std::max(left, 0.0) / per_second), capped ? " (at most)" : "");
   }
-  const auto room = static_cast<std::size_t>(std::max(width - 1, 0));
-  if (line.size() + rates.size() <= room) line += rates;
-  if (line.size() + bar_cells + 2 <= room) return bar(part, utf8) + "  " + line;
-  return line.substr(0, room);
+  const auto columns = static_cast<std::size_t>(std::max(width - 1, 0));
+  if (line.size() + rates.size() <= columns) line += rates;
+  if (line.size() + bar_cells + 2 <= columns) return bar(part, utf8) + "  " + line;
+  return line.substr(0, columns);
 }
 
 Progress::Progress(bool wanted) : utf8_(locale_is_utf8()) {
@@ -111,7 +111,7 @@ void Progress::iteration(const IterationInfo& info, const StoppingRule& rule) {
   const double target =
       std::max(rule.relative_tolerance, baseline > 0 ? rule.absolute_tolerance / baseline : 0.0);
   draw(progress_line(info, mark_, first_, target, rule.max_iterations, terminal_width(), utf8_));
-  // Half of the window is kept, so that a rate is never taken over a single iteration.
+  // Half of the window is kept, so that a rate is never computed from a single iteration.
   if (info.seconds - mark_.seconds > rate_window_seconds) {
     if (half_.iteration > mark_.iteration) mark_ = half_;
     half_ = info;

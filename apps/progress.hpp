@@ -1,4 +1,4 @@
-// One line on a terminal that says how a solve is doing.
+// A line on the terminal that shows the progress of a solve.
 #pragma once
 #include <chrono>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace protean::apps {
 
-// Writes to stderr, and only when that is a terminal; without one every call does nothing.
+// Writes to stderr if that is a terminal. Otherwise no call has an effect.
 class Progress {
  public:
   explicit Progress(bool wanted);
@@ -18,9 +18,9 @@ class Progress {
 
   bool shown() const noexcept { return shown_; }
   void stage(std::string_view text);
-  // Redraws at most every 80 ms.
+  // Draws the line again, at most every 80 ms.
   void iteration(const IterationInfo& info, const StoppingRule& rule);
-  // A line that stays, above the one that is redrawn.
+  // Prints a line that remains, above the line of progress.
   void note(const std::string& text);
   // Removes the line.
   void clear();
@@ -30,12 +30,12 @@ class Progress {
 
   bool shown_ = false, utf8_ = false, drawn_ = false;
   double first_ = 0, last_drawn_ = -1;
-  // Where the present rate is measured from; moved on as the solve goes.
+  // The iteration since which the present rate is measured. It advances with the solve.
   IterationInfo mark_, half_;
 };
 
-// "[bar] it 120  residual 1.2e-05 ..." of at most `width` characters. Pure, for tests.
-// since: an earlier iteration, from which rates are taken; target: relative residual to reach, 0 for none.
+// "[bar] it 120  residual 1.2e-05 ..." of at most `width` characters. since: an earlier iteration, with which
+// rates are computed. target: the relative residual to reach; 0 for none.
 std::string progress_line(const IterationInfo& info, const IterationInfo& since, double first_residual,
                           double target, std::int64_t max_iterations, int width, bool utf8);
 

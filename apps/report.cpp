@@ -10,7 +10,7 @@
 namespace protean::apps {
 namespace {
 
-// Words broken into lines of at most `width`, each but the first indented.
+// Breaks the text into lines of at most `width` characters and indents all but the first.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
   std::string out;
   std::size_t column = 0;

@@ -1,4 +1,4 @@
-// What is left of a solve: report (JSON), history (CSV), summary (text).
+// The results of a solve as a report (JSON), a history (CSV) and a summary (text).
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace protean::apps {
 
 std::string report_json(const SolveRecord& record);
-// iteration, residual (2-norm of the recurrence), relative_residual, seconds
+// CSV with the columns iteration, residual (2-norm of the recurrence residual), relative_residual, seconds.
 std::string history_csv(const std::vector<IterationInfo>& history);
 std::string summary(const SolveRecord& record);
 

@@ -86,10 +86,10 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   return text;
 }
 
-// What a build on a processor of its own slows iterations down by: caches and memory are shared.
+// The part by which a build on another processor slows the iterations: both share caches and memory.
 constexpr double beside_spare_processor = 0.1;
 
-// The policy in this solve, and what it has been told.
+// The policy of this solve with its inputs: the machine table and the candidates.
 struct PolicyRun {
   ChosenMachine machine;
   std::vector<SwitchTarget> targets;
@@ -120,12 +120,12 @@ struct PolicyRun {
   static AutoSwitchOptions options(const Problem& problem, const Context& context) {
     AutoSwitchOptions result;
     result.policy = problem.schedule.policy;
-    // Beside the solve a build needs a processor of its own. On a GPU both want the same memory, and what is
-    // built there takes a few products, which the solve had better wait for.
+    // A build that overlaps the solve needs a processor of its own. On a GPU both share the memory bandwidth,
+    // and a build takes only the time of a few products, so the solve waits for it.
     result.policy.overlapped = problem.schedule.overlapped.value_or(context.space() == Space::host &&
                                                                     context.threads() < machine_info().cores);
     if (context.space() == Space::host && context.threads() < machine_info().cores) {
-      // One worker does alone what all threads would do while the solve waits, on a processor of its own.
+      // One thread builds alone. If the solve waited, all threads would build.
       result.policy.overlap_stretch = context.threads();
       result.policy.overlap_slowdown = beside_spare_processor;
     }
@@ -136,7 +136,7 @@ struct PolicyRun {
   }
 };
 
-// One line for a terminal.
+// A line for the terminal.
 std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>& A) {
   if (event.action != ScheduleEvent::Action::switched)
     return fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason);
@@ -153,7 +153,8 @@ int solve(const SolveArguments& arguments) {
   if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
   if (arguments.explain && !problem.schedule.automatic)
-    throw BadArgument("--explain tells of schedule: {policy: auto}; add --set schedule.policy=auto");
+    throw BadArgument(
+        "--explain describes the decisions of schedule: {policy: auto}; add --set schedule.policy=auto");
   CommandFiles files;
   files.reads(problem);
   files.writes("output.solution", problem.output.solution.path, problem.output.solution.place);
@@ -285,7 +286,7 @@ int solve(const SolveArguments& arguments) {
   if (!arguments.quiet) {
     std::string text = summary(record);
     if (arguments.explain) {
-      (void)adaptive->wait_prepared();  // a cancelled build would disturb the times
+      (void)adaptive->wait_prepared();  // a build that is still running would disturb the times
       record.policy.real = adaptive->elements()
                                ? measure_candidates(*adaptive->elements(), context, policy->targets)
                                : measure_candidates(source, context, policy->targets);

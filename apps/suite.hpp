@@ -1,4 +1,4 @@
-// A list of problem files to be run one after another.
+// A list of problem files that are run one after the other.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,12 +7,12 @@ namespace protean::apps {
 
 struct SuiteProblem {
   std::string file;
-  std::vector<std::string> settings;  // key.path=value, those of the suite and of the command line
+  std::vector<std::string> settings;  // key.path=value, from the suite and from the command line
 };
 
 struct Suite {
-  bool several = false;  // false: `file` was a problem file itself, with this text
-  std::string text;      // read once, since a pipe cannot be read again
+  bool several = false;  // false: the file is itself a problem file
+  std::string text;      // of the file; it may be a pipe, which cannot be read again
   std::vector<SuiteProblem> problems;
 };
 

@@ -14,7 +14,8 @@
 namespace protean::apps {
 namespace {
 
-// Uniform in [-1, 1), the same for any number of threads: a hash (splitmix64) of seed and index.
+// A random number, uniform in [-1, 1). It is a hash (splitmix64) of seed and index, so it does not depend on
+// the number of threads.
 double random_value(std::uint64_t seed, std::int64_t index) {
   std::uint64_t z =
       seed * 0xd1342543de82ef95ULL + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(index) + 1);
@@ -57,7 +58,7 @@ std::string matrix_name(const MatrixSpec& spec) {
   return spec.file ? fmt::format("the matrix '{}'", spec.file.path) : "the matrix";
 }
 
-// The solve is on element matrices.
+// The system for a solve on element matrices.
 LinearSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
   LinearSystem system;
   fem::System source = fem::make_system(*host, *problem.matrix.fem);
@@ -90,7 +91,6 @@ ContextPtr device_context(const DeviceOptions& options) {
   }
 }
 
-// The vector in the memory of `target`; the copy is made by `device`.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector) {
   Vector<double> copied(target, vector.size());
   copy<double>(device, vector, copied);

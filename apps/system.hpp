@@ -1,4 +1,4 @@
-// The system a problem file describes, in memory: what `solve`, `compare` and `inspect` begin with.
+// The linear system of a problem file in memory. `solve`, `compare` and `inspect` begin with it.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace protean::apps {
 
-// Throws NotAvailable with what to do, where there is no device.
+// Throws NotAvailable, with what to do, when there is no device.
 ContextPtr device_context(const DeviceOptions& options);
 
 // The matrix with its values times `factor`; throws BadFile at `place` where one becomes infinite. The
@@ -26,21 +26,21 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spe
 struct LinearSystem {
   CsrMatrix<double> csr;
   std::unique_ptr<ElementOperator<double>>
-      elements;  // instead of csr: storage: element, where the solve runs
+      elements;  // instead of csr with storage: element; in the memory of the solve
   Vector<double> b, x0;
   Vector<double> exact;  // empty unless the right-hand side was made from a solution
 };
 
-// The scaled system (matrix.scale): matrix and right-hand side are multiplied, so x is that of the system as
-// it was given. Everything in host memory, but for element matrices, which are made in `context`. b is made
-// with format csr whatever the problem's format, so that every format gets the same b, bit for bit (of
-// element matrices by themselves). Refuses a matrix that is not square.
+// Matrix and right-hand side are multiplied by matrix.scale, so x is the solution of the system as it was
+// given. Everything is made in host memory, except element matrices, which are made in `context`. b = A x is
+// always computed with format csr, so that all formats get the same b, bit for bit (with element matrices it
+// is computed by them). Throws BadFile also for a matrix that is not square.
 LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr);
 
-// The vector in the memory of `target`; the copy is made by `device`.
+// Returns the vector in the memory of `target`. `device` makes the copy.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);
 
-// ||x - exact|| / ||exact||, 2-norms; of the difference alone where exact is 0.
+// ||x - exact|| / ||exact|| in the 2-norm; ||x - exact|| where exact is 0.
 double relative_error(const Vector<double>& x, const Vector<double>& exact);
 
 }  // namespace protean::apps

@@ -28,19 +28,20 @@ namespace protean::apps {
 namespace {
 
 constexpr double least_product_seconds = 0.01, most_product_seconds = 0.3;
-// The second shortest of these counts: some meet a busy processor.
+// A conversion is repeated this often and the second shortest time is used, because other work may disturb
+// some.
 constexpr int conversions = 5;
-// Of the time of a format that is spent on products; the rest is for conversions.
+// The part of the time of a format that is used for products; the rest is for conversions.
 constexpr double product_share = 0.4;
 
-struct Way {
+struct FormatAndKernel {
   const FormatEntry* entry;
   std::string_view kernel;
   std::string name;  // as in the table
 };
 
-std::vector<Way> ways(Space space) {
-  std::vector<Way> result;
+std::vector<FormatAndKernel> formats_and_kernels(Space space) {
+  std::vector<FormatAndKernel> result;
   for (const FormatEntry* entry : catalogue()) {
     const auto kernels = kernels_in(*entry, space);
     for (const Kernel& kernel : kernels)
@@ -76,13 +77,13 @@ class Tuner {
 
   int operator()() {
     resume();
-    CommandFiles files;  // the file that is written is the only one that is read, and is gone on with
+    CommandFiles files;  // the output is also the only input: an existing table is extended
     files.writes("-o", arguments_.output);
     files.require_outputs();
     std::size_t left = 0;
     for (const ContextPtr& context : contexts_)
       for (const TuneCase& one : tune_cases())
-        if (!done(one.name, context->space())) left += ways(context->space()).size();
+        if (!done(one.name, context->space())) left += formats_and_kernels(context->space()).size();
     announce(left);
     const InterruptGuard guard;
     measurements_left_ = left, measurements_ = left;
@@ -119,14 +120,15 @@ class Tuner {
 
   void announce(std::size_t left) const {
     if (arguments_.quiet) return;
-    if (left == 0) return print(fmt::format("{}: all is measured already\n", arguments_.output));
-    // Each measurement may have its part of the budget, and takes no more than is of use.
+    if (left == 0) return print(fmt::format("{}: everything has been measured\n", arguments_.output));
+    // Each measurement may take an equal part of the budget, and stops earlier when its result is accurate.
     const double useful = static_cast<double>(left) * most_product_seconds / product_share;
     print(fmt::format(
         "{}: {} measurements on {}{}, {}; Ctrl-C keeps what is done\n", arguments_.output, left,
         table_.machine,
-        table_.matrices.empty() ? ""
-                                : fmt::format(" ({} matrices are there already)", table_.matrices.size()),
+        table_.matrices.empty()
+            ? ""
+            : fmt::format(" ({} matrices have been measured before)", table_.matrices.size()),
         useful < arguments_.budget
             ? fmt::format("about {} of the {} allowed", duration(useful), duration(arguments_.budget))
             : fmt::format("about {}, which the budget allows", duration(arguments_.budget))));
@@ -137,16 +139,17 @@ class Tuner {
     const CsrMatrix<double> source = context == host_ ? csr : upload(context, csr);
     MeasuredMatrix matrix{one.name, context->space(),        csr.rows(), csr.nonzeros(),
                           {},       row_changes(csr.pattern)};
-    for (const Way& way : ways(context->space())) {
+    for (const FormatAndKernel& variant : formats_and_kernels(context->space())) {
       if (stopped()) break;
       const double left = arguments_.budget - clock_.total();
       const double seconds = left / static_cast<double>(std::max<std::size_t>(measurements_left_, 1));
       progress_.stage(fmt::format("{} {} on the {}: {}, {} left", bar(share_done(), 24), one.name,
-                                  to_string(context->space()), way.name, duration(left)));
-      if (auto measured = measure_format(way, source, context, seconds)) matrix.formats.push_back(*measured);
+                                  to_string(context->space()), variant.name, duration(left)));
+      if (auto measured = measure_format(variant, source, context, seconds))
+        matrix.formats.push_back(*measured);
       --measurements_left_;
     }
-    // Without csr, or with some formats only, the matrix would say less than it seems to.
+    // A matrix with only some of the formats would be taken for a complete one.
     if (stopped()) return;
     table_.matrices.push_back(std::move(matrix));
     write_file(arguments_.output, machine_text(table_));
@@ -158,19 +161,20 @@ class Tuner {
                : 1 - static_cast<double>(measurements_left_) / static_cast<double>(measurements_);
   }
 
-  // Nothing where the format refuses the matrix, or does not fit.
-  std::optional<MeasuredFormat> measure_format(const Way& way, const CsrMatrix<double>& source,
-                                               const ContextPtr& context, double seconds) const {
+  // Empty when the format refuses the matrix or does not fit into memory.
+  std::optional<MeasuredFormat> measure_format(const FormatAndKernel& variant,
+                                               const CsrMatrix<double>& source, const ContextPtr& context,
+                                               double seconds) const {
     std::vector<double> converts;
     std::unique_ptr<AssembledMatrix<double>> A;
     try {
       for (int i = 0; i < conversions; ++i) {
         A.reset();
 #if defined(__GLIBC__)
-        malloc_trim(0);  // a solve converts once, into memory that is new to it
+        malloc_trim(0);  // a solve converts once, into memory it has not used before
 #endif
         Clock clock;
-        A = make_matrix(*way.entry, source, context, {}, way.kernel);
+        A = make_matrix(*variant.entry, source, context, {}, variant.kernel);
         context->synchronize();
         converts.push_back(clock.lap());
         double spent = 0;
@@ -185,7 +189,7 @@ class Tuner {
     const double time = std::clamp(seconds * product_share, least_product_seconds, most_product_seconds);
     const Timing timing = measure(*context, [&] { A->apply(x, y); }, {.seconds = time});
     std::sort(converts.begin(), converts.end());
-    return MeasuredFormat{way.name, A->bytes(), timing.median,
+    return MeasuredFormat{variant.name, A->bytes(), timing.median,
                           converts[std::min<std::size_t>(1, converts.size() - 1)]};
   }
 
@@ -194,8 +198,7 @@ class Tuner {
     const std::size_t all = tune_cases().size() * contexts_.size();
     const std::size_t there = table_.matrices.size();
     print(fmt::format("{}: {} of {} matrices measured in {}{}\n", arguments_.output, there, all,
-                      duration(clock_.total()),
-                      there < all ? "; the same command goes on where it ended" : ""));
+                      duration(clock_.total()), there < all ? "; the same command continues from here" : ""));
   }
 
   const TuneArguments& arguments_;
@@ -211,7 +214,7 @@ class Tuner {
 
 std::vector<TuneCase> tune_cases() {
   std::vector<TuneCase> cases;
-  // Working sets from the second level cache to main memory, rows from 5 to 80 entries.
+  // Matrices that fit into the second level cache up to those that need main memory; rows of 5 to 80 entries.
   const double small[] = {120, 20, 12, 8, 10000, 10000, 20000, 12000};
   const double middle[] = {350, 45, 28, 16, 80000, 60000, 200000, 80000};
   const double large[] = {1000, 100, 64, 28, 400000, 300000, 1000000, 400000};
@@ -227,7 +230,7 @@ std::vector<TuneCase> tune_cases() {
     add("random-spd", size[4]);
     add("graph-laplacian", size[5], {{"degree", 12}, {"exponent", 3.5}});
     add("banded", size[6], {{"lower", 6}, {"upper", 6}});
-    // As of unstructured meshes: a few entries side by side, within a band.
+    // Like a matrix of an unstructured mesh: a few adjacent entries, within a band.
     add("artificial", size[7],
         {{"mean", 24}, {"deviation", 8}, {"bandwidth", 0.05}, {"neighbours", 1}, {"similarity", 0.7}});
   }

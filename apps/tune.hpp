@@ -1,4 +1,4 @@
-// `protean tune`: measures this machine, so that formats can be chosen for it.
+// `protean tune`: measures this machine, so that predictions of products and conversions hold for it.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,24 +10,24 @@ namespace protean::apps {
 struct TuneArguments {
   std::string output = "machine.yaml";
   double budget = 120;  // seconds
-  int threads = 0;      // 0: what OMP_NUM_THREADS says, or all
+  int threads = 0;      // 0: OMP_NUM_THREADS, or all processors
   bool quiet = false;
-  std::string spaces = {};  // as of --spaces; empty: the host, and a GPU where there is one
+  std::string spaces = {};  // value of --spaces; empty: the host, and a GPU if there is one
 };
 
-// A matrix that is measured.
+// A matrix on which all formats are measured.
 struct TuneCase {
   std::string name, kind;
   GeneratorParams params;
 };
-// Small ones of all kinds first, so that a part of them is of use already.
+// The small matrices of all kinds come first, so that the table is useful before it is complete.
 std::vector<TuneCase> tune_cases();
 
-// Products and conversions of every format and kernel of this build, on the host and on a GPU where there is
-// one, over the cases. The file is written whole after each matrix; what a file of the same machine has is
-// not measured again. Ends after the budget (which each single measurement is cut to fit) or at Ctrl-C, with
-// what is done kept. Returns the exit code: 0, 1 when it was interrupted. Throws BadFile for a file of
-// another machine.
+// Measures products and conversions of every format and kernel of this build, for all cases, on the host and
+// on a GPU if there is one. The file is written after each matrix. Matrices that it already has for this
+// machine are not measured again. Ends when the budget is spent (each measurement gets a part of it) or at
+// Ctrl-C; the file keeps what is done. Returns the exit code: 0, or 1 when it was interrupted. Throws BadFile
+// for a table of another machine.
 int tune(const TuneArguments& arguments);
 
 }  // namespace protean::apps

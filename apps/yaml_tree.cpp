@@ -18,7 +18,7 @@
 namespace protean::apps {
 namespace {
 
-constexpr std::size_t deepest = 32;
+constexpr std::size_t largest_depth = 32;
 
 Node node_at(const Place& place, Node::Kind kind = Node::Kind::nothing) {
   Node node;
@@ -26,7 +26,8 @@ Node node_at(const Place& place, Node::Kind kind = Node::Kind::nothing) {
   return node;
 }
 
-// Builds the tree from yaml-cpp's events, which keep duplicate keys and do not expand aliases.
+// Builds the tree from the events of yaml-cpp. Unlike its own tree they keep duplicate keys and do not expand
+// aliases.
 class Builder final : public YAML::EventHandler {
  public:
   explicit Builder(std::shared_ptr<const std::string> file) : file_(std::move(file)) {
@@ -71,7 +72,7 @@ class Builder final : public YAML::EventHandler {
  private:
   struct Open {
     Node node;
-    std::unordered_map<std::string, std::int64_t> lines;  // of the keys so far
+    std::unordered_map<std::string, std::int64_t> lines;  // of each key so far
     bool has_key = false;
     std::string key;
     Place key_place;
@@ -91,7 +92,8 @@ class Builder final : public YAML::EventHandler {
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
-    if (open_.size() == deepest) fail(place(mark), fmt::format("nested deeper than {} levels", deepest));
+    if (open_.size() == largest_depth)
+      fail(place(mark), fmt::format("nested deeper than {} levels", largest_depth));
     open_.push_back({.node = node_at(place(mark), kind), .lines = {}, .key = {}, .key_place = {}});
   }
   void close() {
@@ -116,7 +118,7 @@ class Builder final : public YAML::EventHandler {
                          node.text, first->second));
       top.has_key = true, top.key = std::move(node.text), top.key_place = node.place;
     } else {
-      // yaml-cpp places a value that is not there at the next line.
+      // yaml-cpp gives a missing value the place of the next line.
       if (node.kind == Node::Kind::nothing) node.place = top.key_place;
       top.node.entries.push_back({std::move(top.key), top.key_place, std::move(node)});
       top.has_key = false;
@@ -165,7 +167,7 @@ std::string_view kind_of(const Node& node) {
   return node.text;
 }
 
-[[noreturn]] void wrong(const Node& node, const std::string& path, const std::string& expected) {
+[[noreturn]] void fail_kind(const Node& node, const std::string& path, const std::string& expected) {
   const std::string found =
       node.kind == Node::Kind::scalar
           ? (node.quoted ? fmt::format("the text \"{}\"", node.text) : fmt::format("'{}'", node.text))
@@ -229,7 +231,7 @@ void set_value(Node& root, const std::string& assignment) {
     const std::size_t dot = path.find('.');
     const std::string_view key = path.substr(0, dot);
     if (key.empty()) fail(place, "there is an empty name in the path before '='");
-    if (depth == deepest) fail(place, fmt::format("nested deeper than {} levels", deepest));
+    if (depth == largest_depth) fail(place, fmt::format("nested deeper than {} levels", largest_depth));
     if (node->kind != Node::Kind::map) *node = node_at(place, Node::Kind::map);
     auto found = std::find_if(node->entries.begin(), node->entries.end(),
                               [&](const Node::Entry& entry) { return entry.key == key; });
@@ -257,8 +259,8 @@ Section::Section(const Node& node, std::string path, const std::vector<std::stri
 
 void Section::check() const {
   if (node_.kind != Node::Kind::map)
-    wrong(node_, path_.empty() ? "the problem" : path_,
-          fmt::format("a map with keys of: {}", fmt::join(keys_, ", ")));
+    fail_kind(node_, path_.empty() ? "the problem" : path_,
+              fmt::format("a map with keys of: {}", fmt::join(keys_, ", ")));
   for (const Node::Entry& entry : node_.entries)
     if (std::find(keys_.begin(), keys_.end(), entry.key) == keys_.end())
       fail(entry.place,
@@ -293,7 +295,7 @@ std::string Section::word(std::string_view key, std::string_view otherwise,
   const Node* node = find(key);
   if (!node) return std::string(otherwise);
   const std::string expected = fmt::format("one of: {}", fmt::join(choices, ", "));
-  if (node->kind != Node::Kind::scalar) wrong(*node, path_of(key), expected);
+  if (node->kind != Node::Kind::scalar) fail_kind(*node, path_of(key), expected);
   if (std::find(choices.begin(), choices.end(), node->text) == choices.end())
     fail(node->place, fmt::format("{} is '{}'; it must be {}.{}", path_of(key), node->text, expected,
                                   did_you_mean(node->text, choices)));
@@ -308,23 +310,23 @@ std::string Section::text(std::string_view key, std::string_view otherwise) cons
 double read_number(const Node& node, const std::string& path, double smallest, double largest) {
   double value = 0;
   if (!parse_number(node, value) || !(value >= smallest && value <= largest))
-    wrong(node, path, fmt::format("a number{}", range_text(smallest, largest)));
+    fail_kind(node, path, fmt::format("a number{}", range_text(smallest, largest)));
   return value;
 }
 
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
                           std::int64_t largest) {
   double value = 0;
-  // 1e6 is a whole number, too; above 2^53 a double would round it.
+  // 1e6 is a whole number too. Above 2^53 a double could not hold it exactly.
   constexpr double exact = 9007199254740992.0;
   if (!parse_number(node, value) || value != std::floor(value) || std::fabs(value) > exact ||
       value < static_cast<double>(smallest) || value > static_cast<double>(largest))
-    wrong(node, path, fmt::format("a whole number from {} to {}", smallest, largest));
+    fail_kind(node, path, fmt::format("a whole number from {} to {}", smallest, largest));
   return static_cast<std::int64_t>(value);
 }
 
 std::string read_text(const Node& node, const std::string& path) {
-  if (node.kind != Node::Kind::scalar || node.text.empty()) wrong(node, path, "a word or text");
+  if (node.kind != Node::Kind::scalar || node.text.empty()) fail_kind(node, path, "a word or text");
   return node.text;
 }
 

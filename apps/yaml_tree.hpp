@@ -1,4 +1,4 @@
-// A YAML text as a plain tree in which every value knows where it came from, and a strict reader for it.
+// A YAML text as a tree in which every value knows its place in the file, and a strict reader for it.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -36,20 +36,21 @@ struct Node::Entry {
   Node value;
 };
 
-// Throws BadFile, message preceded by file:line:column.
+// Throws BadFile; its message begins with file:line:column.
 [[noreturn]] void fail(const Place& place, const std::string& message);
 
-// One document. Throws BadFile for broken YAML, duplicate keys, keys that are no plain words, anchors,
-// aliases and tags, a second document, or nesting deeper than 32.
+// Reads one YAML document, in time proportional to its length. Throws BadFile for text that is not valid
+// YAML, duplicate keys, keys that are not plain words, anchors, aliases, tags, a second document, and nesting
+// deeper than 32.
 Node parse_yaml(std::string_view text, const std::string& file);
 
-// Puts the value of "solver.method=cg" into the tree; the maps on the way to it are made, and take the place
-// of a scalar that is there. The value is YAML. Throws BadFile with `--set ...` as the place.
+// Sets a value in the tree: "solver.method=cg". The value is YAML. Missing maps on its path are added; a
+// scalar on its path is replaced by a map. Throws BadFile with `--set ...` as the place.
 void set_value(Node& root, const std::string& assignment);
 
-// A map that may hold these keys and no other; made of another kind of node or with another key it throws
-// BadFile that names the keys allowed and the nearest. Every getter takes one of the keys, and says in its
-// errors what was expected.
+// Reads a map that may have these keys and no other. The constructor throws BadFile for a node that is no map
+// and for an unknown key; the message has the keys allowed and the nearest one. Each getter takes one of the
+// keys. Its errors say what is expected.
 class Section {
  public:
   Section(const Node& node, std::string path, std::initializer_list<std::string_view> keys);
@@ -62,7 +63,7 @@ class Section {
   // "solver.restart"
   std::string path_of(std::string_view key) const;
 
-  // An absent key gives the default.
+  // A key that is not given has the value `otherwise`.
   double number(std::string_view key, double otherwise, double smallest, double largest) const;
   std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t smallest,
                        std::int64_t largest) const;
@@ -77,7 +78,7 @@ class Section {
   std::vector<std::string_view> keys_;
 };
 
-// A scalar as a number or text; BadFile naming `path` otherwise.
+// Read a scalar as a number or as text. Otherwise they throw BadFile with `path` in the message.
 double read_number(const Node& node, const std::string& path, double smallest, double largest);
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
                           std::int64_t largest);

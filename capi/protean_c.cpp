@@ -1,4 +1,4 @@
-// The C face of the library: handles around the C++ objects, exceptions turned into a status and a text.
+// The C interface: handles that hold C++ objects. Exceptions become a status and a text.
 #include "protean.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct protean_context {
   ContextPtr context;
 };
 
-// Either `csr` in the format of `assembled`, or element matrices.
+// Either a CSR matrix (`csr`, and `assembled` in its present format) or element matrices (`elements`).
 struct protean_matrix {
   ContextPtr context;
   CsrMatrix<double> csr;
@@ -58,7 +58,7 @@ protean_status failed(protean_status status, const char* text) noexcept {
   return status;
 }
 
-// Runs body() and names what it throws.
+// Runs body() and turns an exception into its status.
 template <class Body>
 protean_status guarded(Body body) noexcept {
   try {
@@ -290,7 +290,7 @@ protean_status protean_matrix_watch(protean_matrix* matrix) {
     need(matrix, "matrix");
     if (matrix->elements || matrix->csr.watch) return;
     const CsrMatrix<double> seen = watched(matrix->context, matrix->csr);
-    matrix->assembled->update_values(seen);  // so that csr knows of it
+    matrix->assembled->update_values(seen);  // so that format csr watches its arrays too
     matrix->csr = seen;
   });
 }

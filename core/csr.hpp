@@ -140,12 +140,12 @@ template <class T>
 CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
                                std::span<const Triplet<T>> triplets, Duplicates duplicates = Duplicates::sum);
 
-// Throws BadMatrix, naming row and entry, unless row pointers start at 0, never decrease and end with the number
-// of entries, and columns are in range and strictly ascending in each row. Parallel; reads the whole pattern once.
-// Memory outside of the arrays is never read, whatever the row pointers are.
+// Throws BadMatrix, naming row and entry, unless row pointers start at 0, never decrease and end with the
+// number of entries, and columns are in range and strictly ascending in each row. Parallel; reads the whole
+// pattern once. Memory outside of the arrays is never read, whatever the row pointers are.
 void validate(const Context& context, const SparsityPattern& pattern);
-// Throws BadMatrix, naming row and column (from 0) of the first entry that is infinite or NaN. The pattern must be
-// valid. Parallel; reads the values once.
+// Throws BadMatrix, naming row and column (from 0) of the first entry that is infinite or NaN. The pattern
+// must be valid. Parallel; reads the values once.
 template <class T>
 void require_finite(const Context& context, const CsrMatrix<T>& matrix);
 

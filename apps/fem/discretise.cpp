@@ -45,7 +45,7 @@ Reference hexahedron(int degree, int along_axis) {
   return r;
 }
 
-// The corners are 000, 100, 010, 001. Points of the cube, pressed into the tetrahedron.
+// The corners are 000, 100, 010, 001. The points of the cube are mapped into the tetrahedron.
 Reference tetrahedron(int along_axis) {
   const Rule rule = gauss_legendre(along_axis);
   Reference r;
@@ -66,7 +66,7 @@ Reference reference_of(const Mesh& mesh, int along_axis) {
   return mesh.shape == Shape::tetrahedron ? tetrahedron(along_axis) : hexahedron(mesh.degree, along_axis);
 }
 
-// One quadrature point of one element: where it is, its share of the volume, gradients[d][a] in space.
+// One quadrature point of one element: its position, its share of the volume, and gradients[d][a] in space.
 struct Place {
   Point at;
   double volume;

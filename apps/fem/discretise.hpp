@@ -25,23 +25,23 @@ struct Material {
   double mu() const noexcept { return young / (2 * (1 + poisson)); }
 };
 
-// Three numbers; the first only where there is one unknown a node.
+// A function of the point with three values; only the first is used where a node has one unknown.
 using Field = std::function<Point(const Point&)>;
 
-// Element matrices as ElementGroup takes them, exactly symmetric, by Gauss quadrature with degree + 1 points
-// along each axis. Throws BadMatrix naming an element that is turned inside out.
+// The element matrices in the layout of ElementGroup, exactly symmetric, by Gauss quadrature with degree + 1
+// points along each axis. Throws BadMatrix for an element with a negative volume.
 std::vector<double> stiffness(const Context& context, const Mesh& mesh, Physics physics,
                               const Material& material = {});
-// The integral of f . v, an entry an unknown.
+// The integral of f . v for each unknown.
 std::vector<double> load(const Mesh& mesh, Physics physics, const Field& f);
-// The values of a field at the nodes, an entry an unknown.
+// The values of a field at the nodes, for each unknown.
 std::vector<double> interpolate(const Mesh& mesh, Physics physics, const Field& u);
 // The square root of the integral of |u_h - u|^2.
 double l2_error(const Mesh& mesh, Physics physics, std::span<const double> solution, const Field& exact);
 
 // All unknowns of the nodes on the boundary.
 std::vector<std::int64_t> boundary_unknowns(const Mesh& mesh, Physics physics);
-// Views of the mesh and of its matrices.
+// Views of the arrays of mesh and matrices, which must outlive it.
 ElementGroup<double> group_of(const Mesh& mesh, const std::vector<double>& matrices);
 
 }  // namespace protean::apps::fem

@@ -46,7 +46,7 @@ class GmshReader {
       const bool known = section == "MeshFormat" || section == "Nodes" || section == "Elements";
       if (known && text_ != "$End" + section)
         fail(fmt::format("'{}' instead of $End{}", text_.substr(0, 60), section));
-      // Other sections (names, entities, ...) are passed over.
+      // Other sections (names, entities, ...) are ignored.
       while (text_ != "$End" + section) next_line();
     }
     if (!nodes || !elements) fail("there are no $Nodes or no $Elements");
@@ -59,7 +59,8 @@ class GmshReader {
  private:
   [[noreturn]] void fail(const std::string& message) const { throw BadFile(path_, line_, 0, message); }
 
-  // The next line without blanks at its ends. false at the end of the file, where that may be.
+  // Reads the next line that is not empty, without blanks at its ends. Returns false at the end of the file
+  // if may_end is true, and throws there otherwise.
   bool next_line(bool may_end = false) {
     while (std::getline(file_, text_)) {
       ++line_;
@@ -72,7 +73,7 @@ class GmshReader {
     return false;
   }
 
-  // Numbers of the next line: `count` at least.
+  // Reads the numbers of the next line, which must be at least `count`.
   template <class N>
   std::vector<N> numbers(std::size_t count) {
     next_line();
@@ -123,7 +124,7 @@ class GmshReader {
   void read_elements_2() {
     const std::int64_t count = count_of(numbers<std::int64_t>(1)[0], "elements");
     for (std::int64_t k = 0; k < count; ++k) {
-      const auto element = numbers<std::int64_t>(4);  // number, type, how many tags, tags, nodes
+      const auto element = numbers<std::int64_t>(4);  // number, type, number of tags, tags, nodes
       if (element[1] != tetrahedron_type) continue;
       if (element[2] < 0 || element.size() != static_cast<std::size_t>(element[2]) + 7)
         fail("a tetrahedron needs its number, 4, its tags and four nodes");
@@ -135,7 +136,7 @@ class GmshReader {
   void read_nodes_4() {
     const std::int64_t blocks = count_of(numbers<std::int64_t>(4)[0], "blocks of nodes");
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const auto head = numbers<std::int64_t>(4);  // dimension, entity, parametric, how many
+      const auto head = numbers<std::int64_t>(4);  // dimension, entity, parametric, number of nodes
       const std::int64_t count = count_of(head[3], "nodes");
       std::vector<std::int64_t> tags;
       for (std::int64_t k = 0; k < count; ++k) tags.push_back(numbers<std::int64_t>(1)[0]);
@@ -149,7 +150,7 @@ class GmshReader {
   void read_elements_4() {
     const std::int64_t blocks = count_of(numbers<std::int64_t>(4)[0], "blocks of elements");
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const auto head = numbers<std::int64_t>(4);  // dimension, entity, type, how many
+      const auto head = numbers<std::int64_t>(4);  // dimension, entity, type, number of elements
       const std::int64_t count = count_of(head[3], "elements");
       for (std::int64_t k = 0; k < count; ++k) {
         const bool wanted = head[2] == tetrahedron_type;
@@ -160,7 +161,8 @@ class GmshReader {
     next_line();
   }
 
-  // Leaves out nodes without a tetrahedron and finds the boundary: faces of one tetrahedron only.
+  // Removes nodes without a tetrahedron and finds the boundary: the faces that belong to one tetrahedron
+  // only.
   void finish() {
     std::vector<std::int32_t> number(mesh_.nodes.size(), -1);
     for (const std::int32_t node : mesh_.connectivity) number[node] = 0;

@@ -12,13 +12,13 @@ namespace {
 
 constexpr double pi = 3.14159265358979323846;
 
-// Moves points of the unit cube, its boundary not at all.
+// Moves the inner points of the unit cube. Points on the boundary stay.
 Point moved(const Point& p, double by) {
   const double bump = by * std::sin(pi * p[0]) * std::sin(pi * p[1]) * std::sin(pi * p[2]);
   return {p[0] + bump, p[1] - bump * std::cos(pi * p[0]), p[2] + bump * std::cos(2 * pi * p[1]) / 2};
 }
 
-// The nodes of a cube of n elements a side and one degree.
+// The nodes of a cube with n elements of this degree along each side.
 Mesh cube_nodes(int n, int degree, double distortion) {
   if (n < 1 || n > 1000 || degree < 1 || degree > 4 || !(distortion >= 0 && distortion <= 0.1))
     throw BadArgument(fmt::format(
@@ -68,7 +68,7 @@ Mesh cube_of_hexahedra(int n, int degree, double distortion) {
 Mesh cube_of_tetrahedra(int n, double distortion) {
   Mesh mesh = cube_nodes(n, 1, distortion);
   mesh.shape = Shape::tetrahedron;
-  // Kuhn's cut: one tetrahedron for each way from corner 000 to corner 111 along the axes.
+  // Kuhn's subdivision: one tetrahedron for each path from corner 000 to corner 111 along the axes.
   constexpr int ways[6][3] = {{0, 1, 2}, {1, 2, 0}, {2, 0, 1}, {0, 2, 1}, {2, 1, 0}, {1, 0, 2}};
   const std::int64_t line = n + 1;
   const std::int64_t step[3] = {1, line, line * line};
@@ -78,7 +78,7 @@ Mesh cube_of_tetrahedra(int n, double distortion) {
         for (int w = 0; w < 6; ++w) {
           std::int64_t node[4] = {(z * line + y) * line + x, 0, 0, 0};
           for (int k = 0; k < 3; ++k) node[k + 1] = node[k] + step[ways[w][k]];
-          if (w >= 3) std::swap(node[1], node[2]);  // the same sense for all
+          if (w >= 3) std::swap(node[1], node[2]);  // so that all have the same orientation
           for (const std::int64_t k : node) mesh.connectivity.push_back(static_cast<std::int32_t>(k));
         }
   return mesh;

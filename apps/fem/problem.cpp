@@ -15,7 +15,7 @@ Mesh mesh_of(const Spec& spec) {
   return cube_of_hexahedra(spec.n, spec.degree, spec.distortion);
 }
 
-// The boundary nodes within a thousandth of the mesh's width of its smallest x.
+// The boundary nodes whose x is the smallest one, within a thousandth of the width of the mesh.
 std::vector<std::int32_t> nodes_at_left(const Mesh& mesh) {
   double low = mesh.nodes[0][0], high = low;
   for (const Point& p : mesh.nodes) low = std::min(low, p[0]), high = std::max(high, p[0]);

@@ -1,4 +1,4 @@
-// A finite-element problem as a problem file names it: kinds fem-hex and fem-tet of matrix.generate.
+// The finite-element problems of a problem file: the kinds fem-hex and fem-tet of matrix.generate.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,23 +10,23 @@ namespace protean::apps::fem {
 
 struct Spec {
   Shape shape = Shape::hexahedron;
-  int degree = 1, n = 20;  // of the cube
+  int degree = 1, n = 20;  // n: elements along a side of the cube
   double distortion = 0;
-  std::string mesh;  // fem-tet: path of a Gmsh file instead of the cube; empty: none
+  std::string mesh;  // fem-tet: path of a Gmsh file; empty: the cube
   Physics physics = Physics::poisson;
   Material material;
   bool assembled = true;  // storage: assembled | element
 };
 
-// A mesh with its element matrices. Unknowns of boundary nodes are 0 and taken out: for poisson on the whole
-// boundary, for elasticity on the face with the smallest x.
+// A mesh with its element matrices. The solution is 0 on the whole boundary (poisson) or on the face with the
+// smallest x (elasticity); the unknowns there are removed from the system.
 struct System {
   Mesh mesh;
   Physics physics = Physics::poisson;
   std::vector<double> matrices;
   std::vector<std::int64_t> constrained;
 
-  // Half stored; rows are the free unknowns.
+  // The operator stores half of each matrix. Its rows are the unknowns that were not removed.
   std::unique_ptr<ElementOperator<double>> on(const ContextPtr& context, ElementScatter scatter) const;
 };
 

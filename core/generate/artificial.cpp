@@ -1,15 +1,16 @@
-// Matrices with asked-for features: the artificial matrices of Mpakos et al., "Feature-based SpMV Performance
-// Analysis on Contemporary Devices" (IPDPS 2023), section III-B and listing 1, from their description.
+// Matrices with given features: the artificial matrices of Mpakos et al., "Feature-based SpMV Performance
+// Analysis on Contemporary Devices" (IPDPS 2023), section III-B and listing 1, written from their
+// description.
 //
-// Rows come in runs; the random numbers of a run depend on the seed and its first row alone, so the matrix is
-// the same for any number of threads. In a run
-//   - a row takes, with probability p, columns of the row before it (those are similar rows), and fills up
-//   with
-//     clusters: a random column of its window, then right neighbours as long as a coin of probability q says
-//     so;
-//   - p and q are not the features themselves: two random rows have near columns by chance, rows of different
-//     length cannot be copied whole, clusters end at the end of a row. So p and q are found by trying them on
-//     a sample of the runs until the sample has the features that were asked for, or comes no nearer.
+// Rows are made in runs. The random numbers of a run depend on the seed and its first row alone, so the
+// matrix is the same for any number of threads. Within a run
+//   - a row takes columns of the row before it with probability p (then it is a similar row). The rest of the
+//     row are clusters: a random column of its window, then further columns to its right, each with
+//     probability q;
+//   - p and q are not the features themselves: two random rows have near columns by chance, a row cannot be
+//     copied completely into a shorter one, and a cluster ends at the end of its row. So p and q are found by
+//     trials: a sample of the runs is made with other p and q until it has the features, or does not come
+//     nearer to them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,7 +50,7 @@ class Stream {
 };
 
 struct Shape {
-  std::int64_t rows, cols, run;  // run: rows that depend on one another
+  std::int64_t rows, cols, run;  // run: number of rows that depend on one another
   double mean, deviation, skew, similarity, neighbours, window;
   bool gamma, diagonal;
   std::uint64_t seed;
@@ -65,7 +66,8 @@ Shape shape_of(const GeneratorParams& p) {
   s.similarity = p.at("similarity"), s.neighbours = p.at("neighbours");
   s.gamma = p.at("distribution") > 0, s.diagonal = p.at("placement") > 0;
   s.seed = static_cast<std::uint64_t>(p.at("seed"));
-  // 100 runs at least, so that threads have work, of 64 rows or more, so that their first rows do not matter.
+  // At least 100 runs, so that all threads have work. At least 64 rows in a run, so that its first row, which
+  // has no row before it, does not matter.
   s.run = std::clamp<std::int64_t>(s.rows / 100, 64, 4096);
   // The span of k even draws in a window of W is W (k - 1) / (k + 1) on average; a cluster is one draw.
   const double draws = std::max(2.0, s.mean * (1 - s.neighbours / 2));
@@ -84,10 +86,11 @@ void refuse_impossible(const Shape& s) {
         s.mean * (1 + s.skew), s.cols));
 }
 
-// Lengths of all rows: drawn, with the long rows first, then corrected by ones to have the mean to the entry.
+// The lengths of all rows. They are drawn at random, the long rows come first. Then single entries are added
+// or removed until the mean is exact.
 std::vector<std::int32_t> lengths_of(const Context& context, const Shape& s) {
   const double longest = s.skew > 0 ? s.mean * (1 + s.skew) : 0;
-  // Lengths fall off as longest exp(-decay row / rows) and take part of the mean; the rest is drawn.
+  // The part longest exp(-decay row / rows) of each length is fixed; the rest is drawn at random.
   double decay = 0, mean = s.mean, deviation = s.deviation;
   if (s.skew > 0) {
     decay = longest / s.mean;
@@ -112,7 +115,7 @@ std::vector<std::int32_t> lengths_of(const Context& context, const Shape& s) {
       }
       if (s.skew > 0)
         length += longest * std::exp(-decay * static_cast<double>(i) / static_cast<double>(s.rows));
-      // Rounded at random, so that means below 1 are met too.
+      // Rounded up or down at random, so that a mean below 1 is possible too.
       const double rounded = std::floor(std::max(length, 0.0) + random.uniform());
       lengths[static_cast<std::size_t>(i)] =
           static_cast<std::int32_t>(std::min(rounded, static_cast<double>(most)));
@@ -123,7 +126,8 @@ std::vector<std::int32_t> lengths_of(const Context& context, const Shape& s) {
   std::int64_t missing = std::llround(s.mean * static_cast<double>(s.rows)) -
                          std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const std::int64_t first = fixed_first ? 1 : 0, others = s.rows - first;
-  // Ones spread evenly over the rows that can take them; again while some are left.
+  // Adds or removes one entry in rows that are spread evenly over those that allow it, until none is left to
+  // do.
   for (int pass = 0; pass < 100 && missing != 0 && others > 0; ++pass) {
     const std::int64_t wanted = std::min(std::abs(missing), others);
     const std::int32_t one = missing > 0 ? 1 : -1;
@@ -140,7 +144,8 @@ std::vector<std::int32_t> lengths_of(const Context& context, const Shape& s) {
   return lengths;
 }
 
-// Columns of one run of rows, row by row. Keeps a mark for each column, so it is made once a thread.
+// Makes the columns of one run of rows, row by row. It has a mark for each column, so each thread has one
+// object.
 class RunFiller {
  public:
   RunFiller(const Shape& s, const std::vector<std::int32_t>& lengths)
@@ -152,7 +157,7 @@ class RunFiller {
     Stream random(s_.seed, static_cast<std::uint64_t>(run));
     const std::int64_t end = std::min((run + 1) * s_.run, s_.rows);
     before_.clear();
-    // Similar rows are spread evenly, not drawn one by one, so that short runs have their part of them too.
+    // Similar rows are spread evenly, not drawn one by one, so that short runs have the same share of them.
     double turn = random.uniform();
     for (std::int64_t i = run * s_.run; i < end; ++i) {
       turn += copy;
@@ -179,7 +184,8 @@ class RunFiller {
     if (similar)
       for (const std::int32_t col : before_) {
         if (static_cast<std::int64_t>(now_.size()) == length) break;
-        // The window has moved on by a column or so: what it has left behind comes in on the other side.
+        // The window has moved by about a column. A column that is outside now is moved by the width of the
+        // window, so that it comes in at the other side.
         std::int64_t place = col;
         if (place < left) place += window;
         if (place >= left + window) place -= window;
@@ -189,7 +195,7 @@ class RunFiller {
     while (static_cast<std::int64_t>(now_.size()) < length) {
       std::int64_t place = left + static_cast<std::int64_t>(random.uniform() * static_cast<double>(window));
       if (!take(place)) {
-        // A crowded window: the next free column.
+        // The window is nearly full: take the next free column.
         if (++failures < 20) continue;
         do place = place + 1 < left + window ? place + 1 : left;
         while (!take(place));
@@ -216,7 +222,7 @@ class RunFiller {
   std::vector<std::int32_t> before_, now_;
 };
 
-// The two features of the paper, section III-A, of the rows that are added, each with a weight.
+// The two features of section III-A of the paper, for rows that are added one by one with a weight.
 class Measured {
  public:
   void add(double weight, const std::vector<std::int32_t>& row, const std::vector<std::int32_t>* before) {
@@ -244,13 +250,14 @@ class Measured {
   double similar_ = 0, rows_ = 0, neighbours_ = 0, entries_ = 0;
 };
 
-struct Coins {
+struct Probabilities {
   double copy, cluster;
 };
 
-// The sample: the first run, where the long rows are, as itself, and some of the others for all of them.
+// The sample of the runs: the first one, which has the long rows, and some of the others, which stand for all
+// others.
 Measured measure(const Context& context, const Shape& s, const std::vector<std::int32_t>& lengths,
-                 const Coins& coins) {
+                 const Probabilities& p_and_q) {
   constexpr std::int64_t rows = 20000;
   const std::int64_t runs = s.runs(), others = std::min(runs - 1, std::max<std::int64_t>(8, rows / s.run));
   std::vector<Measured> of_run(static_cast<std::size_t>(others) + 1);
@@ -261,7 +268,7 @@ Measured measure(const Context& context, const Shape& s, const std::vector<std::
       const std::int64_t run = k == 0 ? 0 : 1 + (2 * k - 1) * (runs - 1) / (2 * others);
       const double weight = k == 0 ? 1 : static_cast<double>(runs - 1) / static_cast<double>(others);
       bool first = true;
-      filler(run, coins.copy, coins.cluster, [&](std::int64_t, const std::vector<std::int32_t>& row) {
+      filler(run, p_and_q.copy, p_and_q.cluster, [&](std::int64_t, const std::vector<std::int32_t>& row) {
         of_run[static_cast<std::size_t>(k)].add(weight, row, first ? nullptr : &before);
         before = row, first = false;
       });
@@ -272,40 +279,42 @@ Measured measure(const Context& context, const Shape& s, const std::vector<std::
   return all;
 }
 
-// Newton's step for a feature that grows with its coin, with the slope between the last two tries. Features
-// move with the other coin, too, so the slope is kept within a factor of 4 of what theory says.
-class CoinSearch {
+// Finds the probability (p or q) for a feature by the secant method: the feature grows with its probability.
+// It changes with the other probability too, so the slope is kept within a factor of 4 of its theoretical
+// value.
+class ProbabilitySearch {
  public:
-  CoinSearch(double& coin, double wanted, double slope, double most)
-      : coin_(coin), wanted_(wanted), expected_slope_(slope), slope_(slope), most_(most) {}
-  // The relative distance of what was got from what is wanted.
+  ProbabilitySearch(double& probability, double wanted, double slope, double most)
+      : probability_(probability), wanted_(wanted), expected_slope_(slope), slope_(slope), most_(most) {}
+  // The relative difference between the feature reached and the feature wanted.
   double miss(double got) const noexcept { return std::fabs(got - wanted_) / std::max(wanted_, 0.01); }
-  // False where the coin cannot be moved any further.
+  // False when the probability cannot be changed any further.
   bool step(double got) {
-    if (last_coin_ >= 0 && coin_ != last_coin_) {
-      const double slope = (got - last_got_) / (coin_ - last_coin_);
+    if (last_probability_ >= 0 && probability_ != last_probability_) {
+      const double slope = (got - last_got_) / (probability_ - last_probability_);
       slope_ = std::clamp(slope, expected_slope_ / 4, expected_slope_ * 4);
     }
-    last_coin_ = coin_, last_got_ = got;
-    coin_ = std::clamp(coin_ + (wanted_ - got) / slope_, 0.0, most_);
-    return coin_ != last_coin_;
+    last_probability_ = probability_, last_got_ = got;
+    probability_ = std::clamp(probability_ + (wanted_ - got) / slope_, 0.0, most_);
+    return probability_ != last_probability_;
   }
 
  private:
-  double& coin_;
-  double wanted_, expected_slope_, slope_, most_, last_coin_ = -1, last_got_ = 0;
+  double& probability_;
+  double wanted_, expected_slope_, slope_, most_, last_probability_ = -1, last_got_ = 0;
 };
 
-Coins find_coins(const Context& context, const Shape& s, const std::vector<std::int32_t>& lengths) {
+Probabilities find_probabilities(const Context& context, const Shape& s,
+                                 const std::vector<std::int32_t>& lengths) {
   constexpr double good = 0.005;
   constexpr int most_tries = 16;
-  Coins coins{std::min(s.similarity, 1.0), std::min(s.neighbours / 2, 0.999)}, best = coins;
-  CoinSearch copy(coins.copy, s.similarity, 1, 1), cluster(coins.cluster, s.neighbours, 2, 0.9999);
+  Probabilities p_and_q{std::min(s.similarity, 1.0), std::min(s.neighbours / 2, 0.999)}, best = p_and_q;
+  ProbabilitySearch copy(p_and_q.copy, s.similarity, 1, 1), cluster(p_and_q.cluster, s.neighbours, 2, 0.9999);
   double best_miss = std::numeric_limits<double>::infinity();
   for (int i = 0; i < most_tries && best_miss > good; ++i) {
-    const Measured got = measure(context, s, lengths, coins);
+    const Measured got = measure(context, s, lengths, p_and_q);
     const double miss = std::max(copy.miss(got.similarity()), cluster.miss(got.neighbours()));
-    if (miss < best_miss) best_miss = miss, best = coins;
+    if (miss < best_miss) best_miss = miss, best = p_and_q;
     const bool moved = copy.step(got.similarity());
     if (!cluster.step(got.neighbours()) && !moved) break;
   }
@@ -325,9 +334,9 @@ CsrMatrix<double> artificial(const RowTarget& target, const GeneratorParams& par
                  fmt::format("artificial: a matrix of {} rows and {} entries a row", s.rows, s.mean));
   const std::vector<std::int32_t> lengths = lengths_of(*context, s);
   const std::int64_t nonzeros = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  const Coins coins = find_coins(*context, s, lengths);
+  const Probabilities p_and_q = find_probabilities(*context, s, lengths);
   std::vector<std::unique_ptr<RunFiller>> fillers(threads);
-  // Rows of the runs first .. end - 1; row i begins at place(i) of col and values.
+  // Makes the rows of the runs first .. end - 1. Row i begins at place(i) of col and values.
   const auto fill_runs = [&](std::int64_t first, std::int64_t end, const auto& place, std::int32_t* col,
                              double* values) {
     parallel(*context, [&](int part, int parts) {
@@ -335,20 +344,21 @@ CsrMatrix<double> artificial(const RowTarget& target, const GeneratorParams& par
       if (!filler) filler = std::make_unique<RunFiller>(s, lengths);
       const Range range = even_range(end - first, part, parts);
       for (std::int64_t run = first + range.begin; run < first + range.end; ++run)
-        (*filler)(run, coins.copy, coins.cluster, [&](std::int64_t i, const std::vector<std::int32_t>& row) {
-          const std::int64_t at = place(i);
-          std::copy(row.begin(), row.end(), col + at);
-          for (std::size_t k = 0; k < row.size(); ++k)
-            values[at + static_cast<std::int64_t>(k)] =
-                uniform(mix(s.seed, static_cast<std::uint64_t>(i), k));
-        });
+        (*filler)(run, p_and_q.copy, p_and_q.cluster,
+                  [&](std::int64_t i, const std::vector<std::int32_t>& row) {
+                    const std::int64_t at = place(i);
+                    std::copy(row.begin(), row.end(), col + at);
+                    for (std::size_t k = 0; k < row.size(); ++k)
+                      values[at + static_cast<std::int64_t>(k)] =
+                          uniform(mix(s.seed, static_cast<std::uint64_t>(i), k));
+                  });
     });
   };
   if (target.rows) {
     hand_over(
         target, s.rows, s.cols, nonzeros,
         [&](std::int64_t first, std::vector<std::int64_t>& row_ptr) {
-          // Whole runs, whose rows depend on each other.
+          // Only whole runs, since the rows of a run depend on each other.
           std::int64_t row = first;
           do {
             const std::int64_t end = std::min(row + s.run, s.rows);

@@ -1,7 +1,7 @@
-// Linear elasticity of the unit cube in trilinear hexahedra of side h = 1 / n, with the face x = 0 clamped.
-// The unknowns of the clamped nodes are taken out, which is what leaves the matrix symmetric positive
-// definite: nodes i = 1 .. n, j = 0 .. n, k = 0 .. n, node number (k (n + 1) + j) n + i - 1, three unknowns a
-// node.
+// Linear elasticity of the unit cube in trilinear hexahedra of side h = 1 / n. The face x = 0 is clamped. The
+// unknowns of the clamped nodes are removed; without this the matrix would not be symmetric positive
+// definite. Nodes are i = 1 .. n, j = 0 .. n, k = 0 .. n with number (k (n + 1) + j) n + i - 1, and three
+// unknowns a node.
 #include <array>
 #include <cmath>
 
@@ -44,7 +44,7 @@ ElementMatrix element_stiffness(double h, double young, double poisson) {
                           (r == c ? mu * dot : 0));
       }
   }
-  // Rounding is not symmetric; the matrix is to be, bit for bit.
+  // Rounding is not symmetric, but the matrix must be, bit for bit.
   for (int r = 0; r < 24; ++r)
     for (int c = 0; c < r; ++c) matrix[c][r] = matrix[r][c];
   return matrix;

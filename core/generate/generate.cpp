@@ -177,7 +177,7 @@ const GeneratorEntry& find_generator(std::string_view kind) {
 
 namespace {
 
-// With defaults filled in and every value checked.
+// The parameters with all defaults, after every value has been checked.
 GeneratorParams complete_params(const GeneratorEntry& entry, const GeneratorParams& params) {
   GeneratorParams complete;
   std::vector<std::string_view> names;

@@ -13,8 +13,8 @@
 
 namespace protean {
 
-// One parameter of a generator: a number with its default and range, or one of some words, which then stands
-// for its place among them.
+// One parameter of a generator: a number with its default and range, or one word of a list. The value of a
+// word is its position in the list.
 struct GeneratorParam {
   std::string_view name, doc;
   double default_value = 0, smallest = 0, largest = 0;
@@ -24,7 +24,8 @@ struct GeneratorParam {
 
 using GeneratorParams = std::map<std::string, double, std::less<>>;
 
-// Where a generator's rows go: into a matrix in memory, or in stretches of about `entries` entries to `rows`.
+// Where the rows of a generator go: into a matrix in memory, or to `rows` in blocks of about `entries`
+// entries.
 struct RowTarget {
   const ContextPtr& context;
   RowReceiver* rows = nullptr;
@@ -36,7 +37,7 @@ struct GeneratorEntry {
   std::string_view formula;      // what the matrix is, and its size
   std::span<const GeneratorParam> params;
   bool symmetric_positive_definite = false;
-  // The matrix; an empty one when the rows went to target.rows.
+  // Returns the matrix; an empty one when the rows went to target.rows.
   CsrMatrix<double> (*make)(const RowTarget& target, const GeneratorParams& complete);
 };
 
@@ -44,19 +45,20 @@ struct GeneratorEntry {
 // graph-laplacian, random-spd, banded, artificial.
 std::span<const GeneratorEntry> generators() noexcept;
 
-// Throws BadArgument for an unknown kind, with the nearest.
+// Throws BadArgument for an unknown kind; the message has the nearest known one.
 const GeneratorEntry& find_generator(std::string_view kind);
 
-// Deterministic in its parameters (seed included), whatever the number of threads. Throws BadArgument for an
-// unknown kind or parameter (with the nearest name) or a value out of range, OutOfMemory when it cannot fit.
+// The matrix depends on its parameters (the seed is one) alone, not on the number of threads. Throws
+// BadArgument for an unknown kind or parameter (with the nearest name) and for a value out of range,
+// OutOfMemory when the matrix cannot fit.
 CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind,
                            const GeneratorParams& params = {});
 
-// The same matrix, bit for bit, without ever being in memory: receiver.begin(), then its rows in stretches of
-// about `stretch` entries (more where a single row, or in `artificial` some rows that depend on each other,
-// have more), each made by all threads. Besides a stretch there are in memory: of artificial 4 bytes a row
-// and 8 bytes a column and thread, of graph-laplacian and random-spd the graph. Throws what generate() and
-// the receiver throw.
+// Makes the same matrix, bit for bit, without having it in memory: calls receiver.begin(), then hands over
+// its rows in blocks of about `stretch` entries. A block has more entries where a single row has more, or, in
+// `artificial`, some rows that depend on each other. All threads make each block. Besides a block, the memory
+// holds 4 bytes a row and 8 bytes a column and thread for artificial, and the graph for graph-laplacian and
+// random-spd. Throws what generate() and the receiver throw.
 void generate_rows(const ContextPtr& context, std::string_view kind, const GeneratorParams& params,
                    RowReceiver& receiver, std::int64_t stretch = std::int64_t{1} << 22);
 

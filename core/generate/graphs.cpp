@@ -13,15 +13,15 @@ struct Edge {
   std::int64_t a, b;
 };
 
-// The neighbours of each node, ascending, without itself, each once: row r is list[start[r]] .. with
-// length[r].
+// The neighbours of each node in ascending order, each once, without the node itself. Those of node r are the
+// length[r] entries of `list` from start[r] on.
 struct Neighbours {
   std::vector<std::int64_t> start;
   std::vector<std::int32_t> length, list;
 };
 
-// edge(e) is a pure function of its number, so the neighbours do not depend on who computed them: threads add
-// in any order, sorting makes one order of it, and an edge met twice counts once.
+// edge(e) depends on the number e alone, so the neighbours do not depend on which thread computed them.
+// Threads add edges in any order; sorting makes the order unique, and an edge that occurs twice is kept once.
 template <class EdgeAt>
 Neighbours neighbours(const ContextPtr& context, std::string_view kind, std::int64_t nodes,
                       std::int64_t edges, const EdgeAt& edge) {
@@ -61,7 +61,8 @@ Neighbours neighbours(const ContextPtr& context, std::string_view kind, std::int
   return g;
 }
 
-// Off the diagonal weight(row, column); on it shift + the sum of their absolute values, added from the left.
+// Entries off the diagonal are weight(row, column). The diagonal is shift plus the sum of their absolute
+// values, added from left to right.
 template <class Weight>
 CsrMatrix<double> dominant_matrix(const RowTarget& target, std::string_view kind, std::int64_t nodes,
                                   const Neighbours& g, double shift, const Weight& weight) {

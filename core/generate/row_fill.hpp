@@ -1,4 +1,4 @@
-// Private: what the generators share.
+// Private: functions that several generators use.
 #pragma once
 #include <fmt/format.h>
 
@@ -33,8 +33,8 @@ inline void check_size(std::string_view kind, double rows) {
         fmt::format("{}: {:.0f} rows; a matrix has at most 2147483647: make it smaller", kind, rows));
 }
 
-// Stretches of rows for target.rows: next(first, row_ptr) -> the row after the stretch that begins at
-// `first`, with its row pointers; fill(first, end, row_ptr, col, values) writes its entries.
+// Makes blocks of rows for target.rows. next(first, row_ptr) writes the row pointers of the block that begins
+// at row `first`, and returns the row after it. fill(first, end, row_ptr, col, values) writes its entries.
 template <class Next, class Fill>
 void hand_over(const RowTarget& target, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
                const Next& next, const Fill& fill) {
@@ -60,8 +60,9 @@ void hand_over(const RowTarget& target, std::int64_t rows, std::int64_t cols, st
   }
 }
 
-// length(row) entries in each row, written by fill(row, columns, values), both called once or more a row
-// from any thread, in ascending columns. No triplets: the peak is the matrix itself, or a stretch of it.
+// Makes a matrix with length(row) entries in each row, which fill(row, columns, values) writes in ascending
+// columns. Any thread may call both, more than once for a row. The peak of memory is the matrix itself, or a
+// block of it.
 template <class Length, class Fill>
 CsrMatrix<double> fill_rows(const RowTarget& target, std::string_view kind, std::int64_t rows,
                             const Length& length, const Fill& fill) {

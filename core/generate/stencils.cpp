@@ -29,7 +29,7 @@ Grid grid_3d(std::string_view kind, const GeneratorParams& p) {
   return grid;
 }
 
-// The star of centre and nearest neighbours, constant over the grid.
+// The stencil of a point and its nearest neighbours, the same at all points of the grid.
 struct Star {
   double centre, west, east, south, north, below, above;
 };

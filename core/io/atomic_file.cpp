@@ -58,8 +58,9 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Where a link leads to, so that the link is kept; the path itself for anything else. Throws Error for a link that
-// leads nowhere: it may point into a folder that is not mounted now, and replacing it would hide that.
+// The target of a link, so that the link itself is kept; the path itself for anything else. Throws Error for
+// a link whose target does not exist. The target may lie in a folder that is not mounted now; replacing the
+// link would hide that.
 std::string follow(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
@@ -73,7 +74,7 @@ std::string follow(const std::string& path) {
                   path, std::filesystem::read_symlink(path, ignored).string(), std::strerror(code)));
 }
 
-// Throws Error for an existing file that its user has made read-only: a rename would replace it all the same.
+// Throws Error for an existing file that is read-only. A rename would replace it nevertheless.
 void require_writable(const std::string& path, unsigned mode) {
   if ((mode & 0222) != 0 && faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return;
   throw Error(
@@ -84,7 +85,8 @@ void require_writable(const std::string& path, unsigned mode) {
 
 constexpr int most_names = 100;
 
-// Unlike any other of this process; left-overs of another are stepped over by those who ask again.
+// A name that this process has not used before. Another process may have left a file of this name; then the
+// caller asks for the next name.
 std::string next_name(const std::string& target) {
   static std::atomic<unsigned> next_number{0};
   return fmt::format("{}.{}.{}.tmp", target, getpid(), next_number++);
@@ -92,7 +94,8 @@ std::string next_name(const std::string& target) {
 
 std::string by_number(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
-// A file that vanishes with the process unless it is given a name; -1 where the system knows none.
+// A file without a name. The system removes it when the process ends, unless give_name() was called. -1 where
+// the file system has no such files.
 int open_nameless(const std::string& folder) {
   const int file = open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
   if (file < 0 || access(by_number(file).c_str(), F_OK) == 0) return file;
@@ -100,7 +103,7 @@ int open_nameless(const std::string& folder) {
   return -1;
 }
 
-// The name it got; empty when it could not be named, with the reason in errno.
+// Returns the name given; empty when the file could not be given a name, with the reason in errno.
 std::string give_name(int file, const std::string& target) {
   for (int attempt = 0; attempt < most_names; ++attempt) {
     std::string name = next_name(target);
@@ -140,7 +143,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
       fail(path_, "create", code);
     }
   }
-  if (exists) (void)fchmod(file_, status.st_mode & 07777);  // best effort: the content matters more
+  if (exists) (void)fchmod(file_, status.st_mode & 07777);  // a failure is no reason to lose the content
 }
 
 AtomicFile::~AtomicFile() { discard(); }

@@ -1,4 +1,4 @@
-// Files that are there whole or not at all.
+// Files that are written completely or not at all.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,12 +7,13 @@
 
 namespace protean {
 
-// Writes to a file without a name in the folder of `path`; commit() flushes it to the disk, names it and
-// renames it over `path`. Without commit() nothing is left, even when the process is killed (on file systems
-// that know no files without a name, one called path.PROCESS.NUMBER.tmp is used, and removed). The
-// permissions of a file that is replaced are kept; a link is followed. Where `path` is no ordinary file
-// (/dev/stdout, a pipe) it is written to directly. Errors (no folder, no permission, disk full) throw Error
-// with the system's text and what to do.
+// Writes to a file without a name in the folder of `path`. commit() flushes it to the disk, gives it a name
+// and renames it to `path`. Without commit() nothing remains, even when the process is killed. (Some file
+// systems have no files without a name. There the file is called path.PROCESS.NUMBER.tmp, and is removed.) A
+// file that is replaced keeps its permissions, and a link keeps pointing to it. A device (/dev/stdout) or a
+// pipe of the shell is written to directly. Throws Error, with the system's text and what to do, when the
+// folder is missing, nothing may be written there or the disk is full, and for a folder, a read-only file, a
+// named pipe, and a link whose target does not exist.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -23,10 +24,10 @@ class AtomicFile {
   // Buffered: an error may be thrown by a later write() or by commit().
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  // At this byte of the file, unbuffered; for files written out of order, which use nothing else. What was
-  // never written is 0. Throws Error where `path` is a pipe or a device, which have no places.
+  // Writes from this byte of the file on, without a buffer. A file that is written out of order uses this
+  // function alone. Bytes that were never written are 0. Throws Error when `path` is a pipe or a device.
   void write_at(std::uint64_t offset, const void* data, std::size_t bytes);
-  // Once, as the last call.
+  // Must be the last call, and called once only.
   void commit();
 
  private:
@@ -34,14 +35,14 @@ class AtomicFile {
   void discard() noexcept;
 
   std::string path_;
-  std::string target_;     // the file that is replaced: path_, or where a link leads to
-  std::string temporary_;  // the name of what is written, where it has one
+  std::string target_;     // the file that is replaced: path_, or the target of a link
+  std::string temporary_;  // the name of the file being written; empty while it has none
   bool direct_ = false;    // path_ itself is written to
   std::string buffer_;
   int file_ = -1;
 };
 
-// The whole text, atomically.
+// Writes the whole text as one AtomicFile.
 void write_file(const std::string& path, std::string_view text);
 
 }  // namespace protean

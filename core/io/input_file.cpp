@@ -15,7 +15,7 @@
 namespace protean::io_detail {
 namespace {
 
-// Empty for what can be read.
+// Why a file of this kind is not read; empty for the kinds that are read.
 std::string_view refusal(FileKind kind) noexcept {
   switch (kind) {
     case FileKind::folder:

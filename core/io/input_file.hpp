@@ -6,13 +6,13 @@
 
 namespace protean::io_detail {
 
-// What a path leads to. A named pipe is a pipe with a place in the file system (mkfifo): opening it waits until
-// another program opens the other end. A pipe of the shell (a | b, <(a), >(a)) has both ends open already.
+// What a path stands for. A named pipe (mkfifo) is a file of its own: opening it waits until another program
+// opens the other end. A pipe of the shell (a | b, <(a), >(a)) has both ends open already.
 enum class FileKind : unsigned char { missing, ordinary, folder, pipe, named_pipe, device, other };
 FileKind kind_of(const std::string& path) noexcept;
 
-// An ordinary file, or a pipe of the shell, which can be read once. Throws BadFile for everything else, with the
-// reason and what to do; never waits for another program to open a pipe.
+// An ordinary file, or a pipe of the shell, which can be read once only. For everything else the constructor
+// throws BadFile with the reason and what to do. It never waits for another program to open a pipe.
 class InputFile {
  public:
   explicit InputFile(const std::string& path);
@@ -23,7 +23,7 @@ class InputFile {
   int descriptor() const noexcept { return file_; }
   bool ordinary() const noexcept { return ordinary_; }
   std::int64_t size() const noexcept { return size_; }  // bytes; 0 for a pipe
-  // How many bytes were written to `to`; 0 only at the end of the file. Throws BadFile.
+  // Returns how many bytes were written to `to`; 0 only at the end of the file. Throws BadFile.
   std::size_t read(char* to, std::size_t most);
 
  private:

@@ -1,5 +1,6 @@
-// Reading: threads take pieces of text in turn and parse them; what they found is then put together in the
-// file's order, so neither the matrix nor an error message depends on who parsed what.
+// How a file is read: each thread takes the next piece of text and parses it. The results are then combined
+// in the order of the file, so that neither the matrix nor an error message depends on which thread parsed
+// which piece.
 #include "core/io/matrix_market.hpp"
 
 #include <fmt/format.h>
@@ -27,13 +28,13 @@ struct Input {
   std::unique_ptr<LineSource> lines() const { return std::make_unique<LineSource>(name, open()); }
 };
 
-// The first thing wrong, by place in the text.
+// The first error in the text.
 struct Failure {
   std::int64_t piece = std::numeric_limits<std::int64_t>::max();
   Position position;
   std::string message;
   std::int64_t entries_before = 0;
-  std::exception_ptr other;  // of the source itself: broken compression
+  std::exception_ptr other;  // an error of the source itself: broken compression
 };
 
 template <class PieceOut>
@@ -42,8 +43,9 @@ struct Parsed {
   std::optional<Failure> failure;
 };
 
-// parse(piece, scratch) -> PieceOut on every piece of the source, by all threads. Stops after a failure, and
-// when there are more than header.entries; the pieces returned are then the text's first ones.
+// All threads call parse(piece, scratch) -> PieceOut until every piece of the source is parsed. They stop
+// after a failure, and when there are more than header.entries entries. The pieces returned are always the
+// first ones of the text, without a gap.
 template <class PieceOut, class Scratch, class Parse>
 Parsed<PieceOut> parse_pieces(const Context& context, LineSource& source, const Header& header,
                               const Parse& parse) {
@@ -90,8 +92,8 @@ Parsed<PieceOut> parse_pieces(const Context& context, LineSource& source, const 
   return all;
 }
 
-// Where the first entry stands for which wanted(number, item) is true: the text is read once more, which
-// costs nothing unless there is something to complain about. Line 0 when it cannot be read again.
+// The place of the first entry for which wanted(number, item) is true. The text is read once more for this,
+// which happens only for an error message. Line 0 when it cannot be read again.
 template <class Item, class Wanted>
 Position find_entry(const Input& input, const Wanted& wanted) {
   try {
@@ -128,7 +130,7 @@ Position find_entry(const Input& input, const Wanted& wanted) {
   throw BadFile(input.name, at.line, at.column, message);
 }
 
-// Throws for the first thing wrong with the text as a whole.
+// Throws for the first error: too many entries, an entry that cannot be parsed, or too few entries.
 template <class Item, class PieceOut>
 void check(const Input& input, const Header& header, const Parsed<PieceOut>& parsed) {
   std::int64_t entries = parsed.failure ? parsed.failure->entries_before : 0, lines = header.lines;
@@ -150,7 +152,7 @@ void check(const Input& input, const Header& header, const Parsed<PieceOut>& par
                      entries, header.entries, header.size_line, header.coordinate ? "states" : "demands"));
 }
 
-// A symmetric file may give either triangle but not both: the sum of both would be twice the matrix.
+// A symmetric file may give either triangle but not both. With both, each entry would be added twice.
 template <class Item>
 void check_triangles(const Input& input, const Header& header, const Parsed<ItemPiece<Item>>& parsed) {
   std::int64_t lower = -1, upper = -1, entries = 0;
@@ -169,7 +171,8 @@ void check_triangles(const Input& input, const Header& header, const Parsed<Item
            header.symmetry == Header::Symmetry::skew ? "skew-symmetric" : "symmetric"));
 }
 
-// Throws OutOfMemory when entries of `item_bytes` each and the matrix made of them cannot fit.
+// Throws OutOfMemory when `entries` entries of `item_bytes` bytes each, and `row_bytes` for each row, cannot
+// fit.
 void check_memory(const Input& input, const Header& header, double entries, double item_bytes,
                   double row_bytes, const ReadOptions& options) {
   const double bytes = entries * item_bytes + static_cast<double>(header.rows + 1) * row_bytes;
@@ -180,8 +183,9 @@ void check_memory(const Input& input, const Header& header, double entries, doub
                  options.memory_limit);
 }
 
-// Throws BadFile for a matrix of many rows or columns that would nearly all be empty: the header is damaged. Without
-// this a file of a few bytes would take memory and minutes for two billion empty rows. A vector may be that sparse.
+// Throws BadFile for a matrix of many rows or columns when nearly all of them would be empty: the header is
+// damaged. Otherwise a file of a few bytes could take 16 GB of memory, and minutes, for two billion empty
+// rows. A vector may be that sparse.
 void check_rows(const Input& input, const Header& header) {
   constexpr std::int64_t harmless = std::int64_t{1} << 24, empty_for_each_entry = 16;
   const std::int64_t longer = std::max(header.rows, header.cols),
@@ -214,7 +218,7 @@ CsrMatrix<double> read_coordinate(const ContextPtr& context, const Input& input,
   check<Item>(input, header, parsed);
   if (header.mirrored()) check_triangles(input, header, parsed);
   Assembled result = assemble(context, header, buckets, std::move(parsed.pieces), options.duplicates);
-  // The message is for the second time that the entry stands in the file, and names it as the file does.
+  // The message gives the place where the entry stands for the second time, with the indices of the file.
   const auto refuse = [&](EntryPlace entry, std::string_view why) {
     int seen = 0;
     const Position second = find_entry<Item>(input, [&](std::int64_t, const Item& item) {

@@ -12,42 +12,45 @@
 namespace protean {
 
 struct ReadOptions {
-  Duplicates duplicates = Duplicates::sum;  // sum: in the file's order
-  bool allow_not_finite = false;            // else NaN and Inf are BadFile with the line
-  std::size_t memory_limit = 0;             // bytes reading may take; 0: what the machine has
+  Duplicates duplicates = Duplicates::sum;  // sum: in the order of the file
+  bool allow_not_finite = false;            // false: NaN and Inf throw BadFile with the line
+  std::size_t memory_limit = 0;             // most bytes that reading may take; 0: what the machine has
 };
 
-// Coordinate or array, real, integer or pattern (values 1), general, symmetric or skew-symmetric; the other
-// half of a symmetric file is filled in. A symmetric file may give the lower triangle, as the format demands,
-// or the upper one, but not both. Explicit zeros are kept; a zero of an array file is an explicit zero.
-// Integers beyond 2^53 are rounded. Complex and hermitian are refused. Lines may end in CR LF, be empty or
-// comments, numbers may have a '+' or a Fortran exponent (1.5D3), the last line may lack its end. Compression
-// is told by the file's first bytes, not its name.
+// Reads coordinate or array files, real, integer or pattern (all values 1), general, symmetric or
+// skew-symmetric. The other half of a symmetric matrix is filled in. A symmetric file may hold the lower
+// triangle, as the format demands, or the upper one, but not both. Explicit zeros are kept; a zero of an
+// array file is an explicit zero. Integers beyond 2^53 are rounded. Complex and hermitian files are refused.
+// Lines may end in CR LF, be empty or be comments. Numbers may have a '+' or a Fortran exponent (1.5D3). The
+// last line need not end in a newline. The first bytes of the file decide whether it is compressed, not its
+// name.
 //
-// Parsed in parallel on the context's threads; the result does not depend on their number. Peak memory at
-// most 2.5 times the matrix before repeated entries are added (3 for an array). Throws BadFile with line and
-// column, and OutOfMemory, before anything is allocated, when the sizes stated cannot fit.
+// The threads of the context parse the file in parallel; the result does not depend on their number. Peak
+// memory is at most 2.5 times the matrix before repeated entries are added (3 times for an array). Throws
+// BadFile with line and column, also where finite repeated values add up to infinity. A header is refused
+// when it states more than 2^24 rows or columns and fewer than one entry for 16 of them (vectors may be that
+// sparse). Throws OutOfMemory, before anything is allocated, when a matrix of the sizes stated cannot fit.
 CsrMatrix<double> read_matrix_market(const ContextPtr& context, const std::string& path,
                                      const ReadOptions& options = {});
 
-// The same of a file's bytes in memory, compressed or not; `name` stands for the path in messages.
+// Reads the bytes of a file in memory, compressed or not. Messages show `name` instead of a path.
 CsrMatrix<double> read_matrix_market_text(const ContextPtr& context, const std::string& name,
                                           std::string_view text, const ReadOptions& options = {});
 
-// A vector: an array file of one column (or one row), or a coordinate file of such a shape, zero
-// where it has no entry.
+// Reads a vector: an array file of one column or one row, or a coordinate file of such a shape. Entries that
+// a coordinate file does not have are 0.
 Vector<double> read_vector_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options = {});
 
-// Written to a temporary file beside `path` and renamed: there is a whole file or none. The fewest
-// digits that give the same bits when read. Compressed when the name ends in .gz or .xz.
+// Writes an AtomicFile: it is complete or not there. Values have the fewest digits from which the same bits
+// are read again. The file is compressed when its name ends in .gz or .xz.
 void write_matrix_market(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
                          const std::string& comment = {});
 void write_vector_market(const std::string& path, VectorView<const double> vector,
                          const std::string& comment = {});
 
-// The same file from rows handed over in stretches, of which none is kept. Without commit(), which is to
-// follow the last stretch, nothing is left.
+// Writes the same file from blocks of rows ("stretches"), none of which is kept in memory. Call commit()
+// after the last stretch; without it no file remains.
 class MatrixMarketWriter final : public RowReceiver {
  public:
   MatrixMarketWriter(ContextPtr context, const std::string& path, std::string comment = {});
@@ -62,7 +65,8 @@ class MatrixMarketWriter final : public RowReceiver {
   std::unique_ptr<State> state_;
 };
 
-// .mtx, .mtx.gz, .mtx.xz or .pbin, told by the file's first bytes.
+// Reads .mtx, .mtx.gz, .mtx.xz or .pbin; the first bytes of the file decide which it is. duplicates and
+// memory_limit have no meaning for .pbin.
 CsrMatrix<double> read_matrix(const ContextPtr& context, const std::string& path,
                               const ReadOptions& options = {});
 

@@ -12,7 +12,7 @@ namespace {
 double value_of(const ValueItem& item) noexcept { return item.value; }
 double value_of(const PatternItem&) noexcept { return 1.0; }
 
-constexpr std::int32_t removed = -1;  // column of an entry that was added to the one before it
+constexpr std::int32_t removed = -1;  // the column of an entry that was added to another one
 
 // Sorts one row in place, keeping the order of equal columns.
 class RowSorter {
@@ -40,12 +40,14 @@ class RowSorter {
   std::vector<std::pair<std::int32_t, double>> row_;
 };
 
-// Columns of the first entries of a row that were given more than once, and whose sum overflowed.
+// Columns in one row: of the first entry that was given more than once, and of the first one whose sum
+// overflowed.
 struct Repeated {
   std::optional<std::int32_t> first, overflow;
 };
 
-// Adds entries of the same column in a sorted row; the columns no longer used become `removed`.
+// Adds the entries of a sorted row that have the same column. The row becomes shorter; the columns after its
+// new end are set to `removed`.
 Repeated add_repeated(std::int32_t* col, double* value, std::int64_t length) {
   Repeated result;
   const auto found = std::adjacent_find(col, col + length);
@@ -130,7 +132,7 @@ Assembled assemble(const ContextPtr& context, const Header& header, const Bucket
     std::vector<std::int64_t> next;
     RowSorter sorter;
     Found mine;
-    // A bucket's rows depend on no other bucket, so it does not matter who builds it.
+    // The rows of a bucket depend on no other bucket, so any thread may build it.
     while (true) {
       const std::int64_t b = next_bucket.fetch_add(1);
       if (b >= buckets.count) break;
@@ -149,7 +151,7 @@ Assembled assemble(const ContextPtr& context, const Header& header, const Bucket
         const std::int64_t at = next[item.row - first]++;
         builder.col()[at] = item.col, builder.values()[at] = value_of(item);
       });
-      // next[r] is now the end of row r.
+      // next[r] is now the position after the last entry of row r.
       for (std::int64_t r = first, begin = base[b]; r < last; begin = next[r - first], ++r) {
         const std::int64_t length = next[r - first] - begin;
         sorter.sort(builder.col() + begin, builder.values() + begin, length);
@@ -199,7 +201,8 @@ CsrMatrix<double> assemble_array(const ContextPtr& context, const Header& header
     const auto first_row = [&](std::int64_t c) {
       return header.symmetry == Symmetry::general ? 0 : skew ? c + 1 : c;
     };
-    // Column by column; of symmetric ones the part from the diagonal (or below it) down.
+    // The file gives the values column by column; a symmetric file gives each column from the diagonal down,
+    // a skew-symmetric one from below the diagonal.
     std::int64_t before = 0, c = 0;
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       while (c + 1 < cols && before + rows - first_row(c) <= start[i]) before += rows - first_row(c++);

@@ -27,7 +27,7 @@ const char* skip_blanks(const char* p) noexcept {
 }
 unsigned digit(char c) noexcept { return static_cast<unsigned>(static_cast<unsigned char>(c)) - '0'; }
 
-// The word at p for a message: quoted, shortened, unprintable bytes as ?.
+// The word at p for a message: in quotes, shortened, with ? for bytes that cannot be printed.
 std::string word_at(const char* p) {
   std::string word;
   for (; !ends_word(*p) && word.size() < 32; ++p)
@@ -35,12 +35,12 @@ std::string word_at(const char* p) {
   return ends_word(*p) ? "'" + word + "'" : "'" + word + "...'";
 }
 
-// Reads one piece; keeps what an error message needs.
+// Reads one piece of text and knows its position in it.
 class Scanner {
  public:
   explicit Scanner(const Piece& piece) : p_(piece.begin()), end_(piece.end()) {}
 
-  // To the first character of the next data line; false at the end. Empty and comment lines are stepped over.
+  // Moves to the first character of the next data line, past empty and comment lines. False at the end.
   bool next_line() {
     while (p_ < end_) {
       p_ = skip_blanks(p_);
@@ -56,7 +56,8 @@ class Scanner {
     return false;
   }
 
-  // A whole number from 1 to `most`, 0-based; the place after it is a blank or the line's end.
+  // Reads a whole number from 1 to `most`, which must end at a blank or at the end of the line. Returns it
+  // less one.
   std::int32_t index(std::int64_t most, const char* what) {
     const char* start = p_;
     if (*p_ == '+') ++p_;
@@ -65,7 +66,7 @@ class Scanner {
     while (digit(*p_) <= 9) value = value * 10 + digit(*p_++);
     if (p_ == first || !ends_word(*p_)) bad_index(start, what);
     if (p_ - first > 18 || value - 1 >= static_cast<std::uint64_t>(most)) {
-      while (*first == '0' && p_ - first > 1) ++first;  // leading zeros are no reason for a refusal
+      while (*first == '0' && p_ - first > 1) ++first;  // leading zeros are allowed
       if (p_ - first > 18 || value - 1 >= static_cast<std::uint64_t>(most)) index_outside(start, most, what);
     }
     return static_cast<std::int32_t>(value - 1);
@@ -102,10 +103,10 @@ class Scanner {
                        word_at(start)));
     }
     p_ = start;
-    return real(false);  // more digits than 64 bits hold: rounded correctly
+    return real(false);  // more than 18 digits: correctly rounded to a double
   }
 
-  // Between two words of a line.
+  // Skips the blanks between two words of a line.
   void blank() noexcept { p_ = skip_blanks(p_); }
   void end_line(const char* what) {
     p_ = skip_blanks(p_);
@@ -127,7 +128,7 @@ class Scanner {
   }
   [[noreturn]] void index_outside(const char* start, std::int64_t most, const char* what) const {
     if (most == 0)
-      fail(start, fmt::format("the {} is {}; there is none in this matrix", what, word_at(start)));
+      fail(start, fmt::format("the {} is {}; this matrix has no {}s", what, word_at(start), what));
     const bool zero = word_at(start).find_first_of("123456789") == std::string::npos;
     fail(start, fmt::format("the {} is {}; {}allowed is 1 to {}", what, word_at(start),
                             zero ? "indices count from 1, " : "", most));
@@ -140,7 +141,7 @@ class Scanner {
   }
   static const char* skip_sign(const char* p) noexcept { return *p == '+' || *p == '-' ? p + 1 : p; }
 
-  // 1.5D+03, as Fortran writes it; anything else is an error.
+  // Reads 1.5D+03, as Fortran writes it. Anything else is an error.
   double fortran_real(const char* start) {
     if (*start == '\n') fail(start, "the line ends where a value should be");
     std::array<char, 128> word{};
@@ -203,7 +204,7 @@ PieceResult coordinate_lines(const Header& header, const Piece& piece, bool mirr
   return result;
 }
 
-// Words of a header line, split at blanks.
+// The words of a header line.
 std::vector<std::string_view> words_of(const char* p) {
   std::vector<std::string_view> words;
   while (true) {
@@ -221,7 +222,7 @@ std::string lower_case(std::string_view word) {
   return result;
 }
 
-// Reading the header: the only state is where we are in which piece.
+// Reads the header line by line.
 class HeaderReader {
  public:
   HeaderReader(LineSource& source, Header& header) : source_(source), header_(header) {}

@@ -15,17 +15,17 @@ struct Header {
   Symmetry symmetry = Symmetry::general;
   bool allow_not_finite = false;  // from the reader's options
   std::int64_t rows = 0, cols = 0;
-  std::int64_t entries = 0;    // the file's, as stated (coordinate) or as the sizes demand (array)
-  std::int64_t size_line = 0;  // where the sizes stand
-  std::int64_t lines = 0;      // of the header, all before the first data line
+  std::int64_t entries = 0;    // in the file: as stated (coordinate), or as the sizes demand (array)
+  std::int64_t size_line = 0;  // number of the line with the sizes
+  std::int64_t lines = 0;      // lines of the header: all before the first data line
 
   bool mirrored() const noexcept { return symmetry != Symmetry::general; }
 };
 
-// Reads banner, comments and sizes; what follows is the source's next piece. Throws BadFile.
+// Reads banner, comments and sizes. The next piece of the source begins after them. Throws BadFile.
 Header read_header(LineSource& source, bool allow_not_finite);
 
-// Something wrong at a place of a piece; whoever knows the piece's first line makes a BadFile of it.
+// An error at a place in a piece. The caller knows the line at which the piece begins and throws BadFile.
 struct ParseError {
   const char* at;
   std::string message;
@@ -44,22 +44,22 @@ struct PatternItem {
 
 struct PieceResult {
   std::int64_t items = 0;    // written to `out`
-  std::int64_t entries = 0;  // of the text; items also counts mirrored ones
+  std::int64_t entries = 0;  // in the text; items counts mirrored entries also
   std::int64_t lines = 0;
   std::int64_t first_lower = -1, first_upper = -1;  // entry of the piece, for symmetric files
 };
 
-// Most items a piece can hold, mirrored ones included.
+// The most items that a piece can hold, mirrored entries included.
 inline std::int64_t most_items(const Piece& piece, bool mirror) noexcept {
   const auto entries = static_cast<std::int64_t>(piece.size / 4 + 1);  // "1 1\n"
   return mirror ? 2 * entries : entries;
 }
 
-// 0-based entries in the file's order; with `mirror` each entry off the diagonal of a symmetric file is
-// followed by its image. Throws ParseError.
+// Writes 0-based entries in the order of the file. With `mirror` each entry off the diagonal of a symmetric
+// file is followed by its mirror image. Throws ParseError.
 PieceResult parse_coordinate(const Header& header, const Piece& piece, bool mirror, ValueItem* out);
 PieceResult parse_coordinate(const Header& header, const Piece& piece, bool mirror, PatternItem* out);
-// Values in the file's order.
+// Writes values in the order of the file. Throws ParseError.
 PieceResult parse_array(const Header& header, const Piece& piece, double* out);
 
 // Line (from 1) and column (from 1) of a place in the piece.
@@ -67,7 +67,7 @@ struct Position {
   std::int64_t line = 0, column = 0;
 };
 Position position_of(const Piece& piece, const char* at);
-// Start of data line number `entry` (from 0), empty and comment lines not counted.
+// The start of data line number `entry`, counted from 0 without empty and comment lines.
 const char* entry_in(const Piece& piece, std::int64_t entry);
 
 }  // namespace protean::io_detail

@@ -1,4 +1,4 @@
-// Private: entries parsed from pieces of text, in the file's order, and what becomes of them.
+// Private: entries parsed from pieces of text, and the matrix that is assembled from them.
 #pragma once
 #include <sys/mman.h>
 
@@ -14,8 +14,8 @@
 
 namespace protean::io_detail {
 
-// Memory straight from the system, given back to it at once: what the parser needs must not stay with the
-// process when the matrix is made.
+// An array in memory pages of its own. They are returned to the system at once: memory that only the parser
+// needs must not stay with the process after the matrix has been made.
 template <class T>
 class PageArray {
  public:
@@ -38,7 +38,7 @@ class PageArray {
   T* data() noexcept { return data_; }
   const T* data() const noexcept { return data_; }
   std::int64_t size() const noexcept { return size_; }
-  // Grows; what was in it is lost.
+  // Makes the array larger; its content is lost.
   void at_least(std::int64_t size) {
     if (size > size_) *this = PageArray(size);
   }
@@ -49,8 +49,8 @@ class PageArray {
   std::int64_t size_ = 0;
 };
 
-// Rows are dealt into at most 256 buckets of 2^shift rows, so that threads can build them apart and each
-// works on a few cache pages of the matrix.
+// Rows are divided into at most 256 buckets of 2^shift rows. Threads can then build the buckets
+// independently, and each thread writes to a small part of the matrix at a time.
 struct Buckets {
   int shift = 0;
   std::int64_t count = 1;
@@ -60,7 +60,7 @@ struct Buckets {
   }
 };
 
-// One piece of a coordinate file: its items, sorted by bucket and otherwise in the file's order.
+// One piece of a coordinate file: its items, sorted by bucket, and within a bucket in the order of the file.
 template <class Item>
 struct ItemPiece {
   std::int64_t number = 0;
@@ -75,7 +75,7 @@ struct ValuePiece {
   PageArray<double> items;
 };
 
-// Deals what was parsed into buckets.
+// Sorts the parsed items of a piece into its buckets.
 template <class Item>
 void store(ItemPiece<Item>& piece, const Buckets& buckets, const Item* parsed);
 
@@ -86,11 +86,12 @@ struct EntryPlace {
 
 struct Assembled {
   CsrMatrix<double> matrix;
-  // The first entries by row, then column, that were given twice, and whose values add up to infinity.
+  // The first entry (by row, then column) that was given more than once; the first one whose values are
+  // finite but add up to infinity.
   std::optional<EntryPlace> repeated, overflow;
 };
-// Consumes the pieces. Repeated entries are added in the file's order, or, where they are to be refused,
-// named.
+// Consumes the pieces. Repeated entries are added in the order of the file, unless they are to be refused;
+// then the matrix returned is not valid.
 template <class Item>
 Assembled assemble(const ContextPtr& context, const Header& header, const Buckets& buckets,
                    std::vector<ItemPiece<Item>> pieces, Duplicates duplicates);

@@ -22,12 +22,12 @@ std::string comment_lines(const std::string& comment) {
   return lines;
 }
 
-// Texts of the threads, kept from stretch to stretch.
+// Formats entries as text. The buffers of the threads are kept from one call to the next.
 class EntryText {
  public:
   EntryText(const Context& context, io_detail::TextSink& sink) : context_(context), sink_(sink) {}
 
-  // Threads format some thousand entries each, which are then written in order.
+  // Each thread formats some thousand entries; the texts are then written in order.
   void write(const RowStretch& rows) {
     const std::int64_t base = rows.row_ptr[0], entries = rows.entries();
     const int workers = useful_parts(context_, entries);

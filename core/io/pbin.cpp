@@ -58,7 +58,7 @@ std::uint64_t block_checksum(const unsigned char* data, std::size_t bytes) noexc
   return sum;
 }
 
-// Goes on with the sum of a section by these bytes, which begin at a border of its blocks.
+// Adds these bytes to the checksum of a section. They must begin where one of its blocks begins.
 std::uint64_t add_blocks(const Context& context, std::uint64_t sum, const void* data, std::size_t bytes) {
   const auto* from = static_cast<const unsigned char*>(data);
   const auto blocks = static_cast<std::int64_t>((bytes + block_bytes - 1) / block_bytes);
@@ -90,7 +90,7 @@ std::size_t section_bytes(const FileHeader& header, int section) {
 }
 std::size_t padded(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
-// All but the checksums.
+// The whole header without its checksums.
 FileHeader layout_of(std::size_t pointer_bytes, std::int64_t rows, std::int64_t cols, std::int64_t entries) {
   FileHeader header;
   header.magic = magic, header.version = this_version, header.byte_order = byte_order;
@@ -138,7 +138,7 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
   FileHeader header;
   const bool whole =
       size >= sizeof header && pread(file.descriptor(), &header, sizeof header, 0) == sizeof header;
-  if (!whole || header.magic != magic) fail("this is no .pbin file (it does not begin as one)");
+  if (!whole || header.magic != magic) fail("is no .pbin file (its first bytes are others)");
   if (header.byte_order != byte_order)
     fail(header.byte_order == 0x0d0c0b0a
              ? "was written on a machine of the other byte order; convert the text file here"
@@ -158,11 +158,12 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
     fail(fmt::format("has impossible sizes: {} x {}, {} entries", header.rows, header.cols, header.entries));
   std::size_t end = sizeof header;
   for (int s = 0; s < 3; ++s) {
-    if (header.offset[s] != end) fail("its sections are not where they belong");
+    if (header.offset[s] != end) fail("its sections do not begin where they must");
     end += padded(section_bytes(header, s));
   }
   if (header.file_bytes != end) fail("its size does not follow from its header");
-  if (size != end) fail(fmt::format("has {} bytes, {} are stated; it may have been cut off", size, end));
+  if (size != end)
+    fail(fmt::format("has {} bytes, but its header states {}; it may have been cut off", size, end));
 
   const auto mapping = std::make_shared<Mapping>(path, file.descriptor(), size);
   CsrMatrix<double> matrix;
@@ -208,12 +209,12 @@ void write_pbin(const Context& context, const std::string& path, const CsrMatrix
 
 namespace {
 
-// One section being written from its beginning on.
+// A section while it is written, from its first byte to its last.
 struct Section {
   static constexpr std::size_t buffer_bytes = 8 * block_bytes;
   std::vector<char> buffer;
   std::uint64_t offset = 0, sum = 0;
-  std::size_t left = 0;  // bytes still to come
+  std::size_t left = 0;  // bytes that are still missing
 };
 
 }  // namespace
@@ -253,7 +254,7 @@ struct PbinWriter::State {
   AtomicFile file;
   FileHeader header;
   Section sections[3];
-  std::int64_t rows = 0, entries = 0;  // so far
+  std::int64_t rows = 0, entries = 0;  // received so far
 };
 
 PbinWriter::PbinWriter(ContextPtr context, const std::string& path)
@@ -262,7 +263,7 @@ PbinWriter::~PbinWriter() = default;
 
 void PbinWriter::begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) {
   State& s = *state_;
-  const bool narrow = nonzeros <= std::numeric_limits<std::int32_t>::max();  // as CsrBuilder
+  const bool narrow = nonzeros <= std::numeric_limits<std::int32_t>::max();  // the rule of CsrBuilder
   s.header = layout_of(narrow ? 4 : 8, rows, cols, nonzeros);
   for (int i = 0; i < 3; ++i) {
     s.sections[i].offset = s.header.offset[i];

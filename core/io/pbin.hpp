@@ -1,8 +1,9 @@
-// .pbin: a CSR matrix as it lies in memory, to be mapped, not read.
+// .pbin files: the arrays of a CSR matrix as they are in memory, so that a file can be mapped instead of
+// read.
 //
-//   byte   0  8 bytes   "\x89PBIN\r\n\x1a"; unlike text, and damaged by transfers that rewrite line ends
+//   byte   0  8 bytes   "\x89PBIN\r\n\x1a"; not text; a transfer that rewrites line ends damages it
 //          8  uint32    version, 1
-//         12  uint32    0x0a0b0c0d in the byte order of everything in the file
+//         12  uint32    0x0a0b0c0d in the byte order of the whole file
 //         16  uint32    bytes of a row pointer: 4 or 8
 //         20  uint32    type of the values: 1 = IEEE double
 //         24  3 int64   rows, columns, entries
@@ -30,24 +31,25 @@ namespace protean {
 
 // Maps the file. The arrays are the pages of the file, shared with other processes and read on first use. The
 // file may be replaced meanwhile (the writers here rename) but must not be shortened. verify: check the
-// checksums, the invariants of CSR and, unless allow_not_finite is set, that every value is finite. This reads
-// every page once. Without it only the header is checked. Throws BadFile when there is no such file, when it is
-// no ordinary file, when magic, version, byte order, sizes or a checksum are wrong, and when the arrays are no
-// valid matrix (entries in the message count from 0).
+// checksums, the invariants of CSR and, unless allow_not_finite is set, that every value is finite. This
+// reads every page once. Without it only the header is checked. Throws BadFile when there is no such file,
+// when it is no ordinary file, when magic, version, byte order, sizes or a checksum are wrong, and when the
+// arrays are no valid matrix (entries in the message count from 0).
 CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify = true,
                             bool allow_not_finite = false);
 
-// Atomic, as write_matrix_market.
+// Writes an AtomicFile: it is complete or not there. Throws Error.
 void write_pbin(const Context& context, const std::string& path, const CsrMatrix<double>& matrix);
 
-// The same file from rows handed over in stretches; in memory are 8 MiB for each of its three sections.
-// `path` must name an ordinary file. Without commit(), which is to follow the last stretch, nothing is left.
+// Writes the same file from blocks of rows ("stretches"). It keeps 8 MiB of each of the three sections in
+// memory. `path` must be an ordinary file. Call commit() after the last stretch; without it no file remains.
 class PbinWriter final : public RowReceiver {
  public:
   PbinWriter(ContextPtr context, const std::string& path);
   ~PbinWriter() override;
   void begin(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros) override;
-  // Throws BadArgument for rows that do not follow those before, or more entries than were announced.
+  // Throws BadArgument for rows that do not follow the rows before them, and for more entries than begin()
+  // was given.
   void take(const RowStretch& stretch) override;
   // Throws BadArgument while rows are missing.
   void commit();
@@ -57,7 +59,7 @@ class PbinWriter final : public RowReceiver {
   std::unique_ptr<State> state_;
 };
 
-// Whether the file begins as a .pbin does. Throws BadFile when it cannot be opened.
+// True when the first bytes of the file are those of a .pbin. Throws BadFile when it cannot be opened.
 bool is_pbin(const std::string& path);
 
 }  // namespace protean

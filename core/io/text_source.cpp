@@ -36,7 +36,7 @@ class MemoryBytes final : public ByteSource {
   std::string_view bytes_;
 };
 
-// Bytes already taken to look at them, then the rest.
+// The bytes that were read to find out what the file is, then the rest of the file.
 class Prefixed final : public ByteSource {
  public:
   Prefixed(std::string taken, std::unique_ptr<ByteSource> rest)
@@ -55,7 +55,7 @@ class Prefixed final : public ByteSource {
   std::unique_ptr<ByteSource> rest_;
 };
 
-// What decompressors share: a window of compressed bytes.
+// The common part of the decompressors: a buffer of compressed bytes.
 class Compressed : public ByteSource {
  protected:
   Compressed(std::string name, std::unique_ptr<ByteSource> from)
@@ -177,7 +177,7 @@ std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_vie
 
 bool LineSource::next(Piece& piece) {
   const std::lock_guard lock(mutex_);
-  piece.storage.resize(piece_bytes + 2);  // room for a missing last newline and the '\0'
+  piece.storage.resize(piece_bytes + 2);  // space for a missing last newline and the '\0'
   char* text = piece.storage.data();
   std::size_t have = rest_.size();
   std::copy(rest_.begin(), rest_.end(), text);

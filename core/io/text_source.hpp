@@ -1,4 +1,4 @@
-// Private: text of a file or of memory, plain or compressed, handed out in pieces of whole lines.
+// Private: reads the text of a file or of memory, plain or compressed, in pieces of whole lines.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,31 +10,31 @@
 
 namespace protean::io_detail {
 
-// Bytes in order. read() returns how many were written to `to`, 0 only at the end.
+// A sequence of bytes. read() returns how many it has written to `to`; 0 only at the end.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
   virtual std::size_t read(char* to, std::size_t most) = 0;
 };
 
-// The file's bytes, decompressed where its first bytes are those of gzip or xz. `name` is for messages.
-// Throws BadFile with the system's text (no such file, no permission, a folder) or when the compressed data
-// are broken.
+// Reads a file, decompressed if its first bytes are those of gzip or xz. Throws BadFile when it cannot be
+// read (see InputFile) or when the compressed data are broken.
 std::unique_ptr<ByteSource> open_file(const std::string& path);
-// The same of bytes in memory, which must outlive the source.
+// Reads bytes in memory, which must outlive the source. Messages show `name`.
 std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_view bytes);
 
-// A piece of text: whole lines, each ended by '\n', also the last of the file; followed by a '\0' that is not
-// part of it, so that a scanner needs no test for the end.
+// A piece of text: whole lines, each of which ends in '\n', also the last line of the file. A '\0' that is
+// not part of the piece follows, so that a scanner needs no test for the end.
 struct Piece {
   std::vector<char> storage;
   std::size_t size = 0;
-  std::int64_t number = -1;  // pieces count from 0
+  std::int64_t number = -1;  // counted from 0
   const char* begin() const noexcept { return storage.data(); }
   const char* end() const noexcept { return storage.data() + size; }
 };
 
-// Cuts a source into pieces. next() may be called from several threads; the storage of `piece` is used again.
+// Divides a source into pieces. Several threads may call next() at the same time. It reuses the storage of
+// `piece`.
 class LineSource {
  public:
   static constexpr std::size_t piece_bytes = std::size_t{512} << 10;  // also the longest line
@@ -44,15 +44,14 @@ class LineSource {
   const std::string& name() const noexcept { return name_; }
   // False at the end. Throws BadFile for a line that is too long.
   bool next(Piece& piece);
-  // The first piece again as the next one, from `offset` on: for a reader that has taken the header out of
-  // it.
+  // The next piece will be the first one again, from `offset` on. For a reader that has read the header.
   void put_back(const Piece& piece, std::size_t offset);
 
  private:
   std::string name_;
   std::unique_ptr<ByteSource> bytes_;
   std::mutex mutex_;
-  std::vector<char> rest_;  // read but not handed out
+  std::vector<char> rest_;  // read, but not yet part of a piece
   std::int64_t number_ = 0;
   bool ended_ = false;
 };

@@ -1,5 +1,5 @@
-// Arrays handed to the C functions that are no matrix: each is refused with PROTEAN_BAD_MATRIX and a message that names
-// the place, and nothing outside of the arrays is read.
+// Arrays handed to the C functions that are no matrix: each is refused with PROTEAN_BAD_MATRIX and a message
+// that names the place, and nothing outside of the arrays is read.
 #include <cmath>
 #include <limits>
 #include <string>

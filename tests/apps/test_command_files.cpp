@@ -1,5 +1,5 @@
-// Files that commands read and write: no output of any command takes the place of any of its inputs, and inputs that
-// are no files are refused at once.
+// Files that commands read and write: no output of any command takes the place of any of its inputs, and
+// inputs that are no files are refused at once.
 #include <sys/stat.h>
 
 #include <cstdlib>

@@ -345,7 +345,7 @@ TEST_F(Compare, BadInputWritesNothing) {
       {{"compare", "p.yaml", "--formats", "jad", "--kernels", "kokkos"}, "no format of --formats jad"},
       {{"compare", "p.yaml", "--kernels", ","}, "--kernels names no kernel"},
       {{"compare", "p.yaml", "--kernels", "natve"}, "native"},
-      {{"compare", "p.yaml", "--spaces", "moon"}, "host and device"},
+      {{"compare", "p.yaml", "--spaces", "moon"}, "the spaces are host and device"},
       {{"compare", "p.yaml", "--report", "no/such/folder.json"}, "--report"},
       {{"compare", "p.yaml", "--report", "r", "--html", "./r"}, "--report and --html are the same file"},
       {{"compare", "none.yaml", "--report", "r.json"}, "none.yaml"},

@@ -171,7 +171,7 @@ TEST(MatrixMarket, SaysWhatIsWrongAndWhere) {
       {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n% c\n  2 2 1\n1 2 1\n", 5, 3,
        "one entry more"},
       {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n2 2 1\nx\n", 4, 1, "one entry more"},
-      {"%%MatrixMarket matrix coordinate real general\n0 0 1\n1 1 1\n", 3, 1, "there is none in this matrix"},
+      {"%%MatrixMarket matrix coordinate real general\n0 0 1\n1 1 1\n", 3, 1, "this matrix has no rows"},
       {"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n", 5, 0, "after 3 of the 4 entries"},
       {"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n5\n", 7, 1, "one entry more than the 4"},
       {"%%MatrixMarket matrix array real general\n1 2\n1 2\n", 3, 3, "one entry is allowed on a line"},
