@@ -56,7 +56,7 @@ std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Spa
 // workers.
 class Context {
  public:
-  // Host memory with this many threads; 0 takes OMP_NUM_THREADS or else the processors this process may use.
+  // Host memory. Threads 0: OMP_NUM_THREADS where it is set, else what affinity and control group allow.
   // Throws BadArgument for a negative number, NotAvailable for vector kernels that are not in this build or
   // not deterministic where that is asked for.
   static std::shared_ptr<Context> host(int threads = 0, const HostOptions& options = {});

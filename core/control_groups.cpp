@@ -70,10 +70,10 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const std:
     for (const Mount& mount : mounted) {
       if (mount.unified != controllers.empty()) continue;
       std::string path = below(text.substr(second + 1), mount.top);
-      groups.push_back({root + mount.point + path, mount.unified});
+      groups.push_back({root + mount.point + path, mount.unified, false});
       while (!path.empty()) {
         path.resize(path.rfind('/'));
-        groups.push_back({root + mount.point + path, mount.unified});
+        groups.push_back({root + mount.point + path, mount.unified, true});
       }
     }
   }

@@ -9,6 +9,7 @@ namespace protean::detail {
 struct ControlGroup {
   std::string folder;  // that holds the group's files
   bool unified;        // version 2
+  bool above;          // not the process' own group, but one above it
 };
 
 // The group of this process for one controller ("cpu", "memory"), then the groups above it as far up as the

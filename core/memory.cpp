@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/control_groups.hpp"
 #include "core/error.hpp"
 
 namespace protean {
@@ -26,17 +27,6 @@ std::optional<std::size_t> number_in(const std::string& path, std::string_view k
     if (rest >> value) return value;
   }
   return {};
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
-bool contains(const std::vector<std::string>& list, std::string_view item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
 }
 
 // The files that one version of control groups has in the folder of each group.
@@ -65,77 +55,14 @@ std::size_t left_in_group(const std::string& folder, const GroupFiles& files, st
   return std::min(least, difference(limit, difference(used, cache)));
 }
 
-// A mounted hierarchy of control groups that has a memory controller, or may have one.
-struct Hierarchy {
-  std::string top;    // the group that is mounted
-  std::string point;  // where
-  bool unified = false;
-};
-
-// Mount points are written with octal escapes for blanks.
-std::string unescaped(const std::string& text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (text[i] == '\\' && i + 3 < text.size())
-      plain += static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8)), i += 3;
-    else
-      plain += text[i];
-  return plain;
-}
-
-// A line of mountinfo: id, parent, device, root, mount point, options, optional fields, "-", type, source,
-// options of the file system (proc(5)).
-std::vector<Hierarchy> hierarchies(const std::string& root) {
-  std::vector<Hierarchy> found;
-  std::ifstream file(root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    const auto mount = split(line.substr(0, dash), ' '), type = split(line.substr(dash + 3), ' ');
-    if (mount.size() < 5 || type.size() < 3) continue;
-    const bool unified = type[0] == "cgroup2";
-    if (unified || (type[0] == "cgroup" && contains(split(type[2], ','), "memory")))
-      found.push_back({unescaped(mount[3]), unescaped(mount[4]), unified});
-  }
-  return found;
-}
-
-// What the group `path` of a hierarchy and the groups above it leave, as far up as the mount shows them, or
-// `least`. A path outside of the mounted part (the mount of a container) is taken as the mounted group itself.
-std::size_t left_in_hierarchy(const std::string& root, const Hierarchy& hierarchy, const std::string& path,
-                              std::size_t least) {
-  const std::string top = hierarchy.top == "/" ? "" : hierarchy.top;
-  std::string below = path == "/" ? "" : path;
-  below = below.compare(0, top.size(), top) == 0 && (below.size() == top.size() || below[top.size()] == '/')
-              ? below.substr(top.size())
-              : "";
-  const GroupFiles& files = hierarchy.unified ? version_2 : version_1;
-  const std::string point = root + hierarchy.point;
-  least = left_in_group(point + below, files, least);
-  while (!below.empty()) {
-    const std::size_t slash = below.rfind('/');
-    below.resize(slash == std::string::npos ? 0 : slash);
-    if (!files.inherits.empty() && number_in(point + below + "/" + files.inherits) == 0) break;
-    least = left_in_group(point + below, files, least);
-  }
-  return least;
-}
-
-// A line of /proc/self/cgroup: number, controllers, path of the group. The unified hierarchy names no
-// controllers.
 std::size_t left_in_groups(const std::string& root, std::size_t least) {
-  static const std::vector<Hierarchy> of_the_system = hierarchies("");  // they stay as long as a process runs
-  const std::vector<Hierarchy> mounted = root.empty() ? of_the_system : hierarchies(root);
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool unified = controllers.empty();
-    if (!unified && !contains(split(controllers, ','), "memory")) continue;
-    for (const Hierarchy& hierarchy : mounted)
-      if (hierarchy.unified == unified)
-        least = left_in_hierarchy(root, hierarchy, line.substr(second + 1), least);
+  bool limits_hold = true;
+  for (const detail::ControlGroup& group : detail::control_groups("memory", root)) {
+    const GroupFiles& files = group.unified ? version_2 : version_1;
+    if (!group.above) limits_hold = true;
+    if (group.above && !files.inherits.empty() && number_in(group.folder + "/" + files.inherits) == 0)
+      limits_hold = false;
+    if (limits_hold) least = left_in_group(group.folder, files, least);
   }
   return least;
 }

@@ -131,8 +131,7 @@ def solve(folder, problem, settings, threads):
     command = [protean, "solve", str(path), "--quiet", "--threads", str(threads)]
     for setting in settings:
         command += ["--set", setting]
-    # Threads that spin while they wait would take the processors from whatever else runs there.
-    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+    run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode not in (0, 1):
         return run, None, None
     return run, json.loads((folder / "r.json").read_text()), scipy.io.mmread(folder / "x.mtx").ravel()

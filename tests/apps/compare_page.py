@@ -5,7 +5,6 @@ console has no error, nothing is asked of a network. Skipped (exit 77) without C
 usage: compare_page.py PROTEAN SOURCE_FOLDER"""
 import html
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -86,8 +85,7 @@ def main():
         for problem, several in ((problems / "fv2.yaml", False), (problems / "suites" / "small.yaml", True)):
             page = folder / "page.html"
             subprocess.run([command, "compare", problem, "--html", page, "--quiet", "--budget", "40", "--kernels",
-                            "native"], check=True, timeout=300,
-                           env={**os.environ, "OMP_WAIT_POLICY": "passive"})  # leave the processors to others
+                            "native"], check=True, timeout=300)
             check(probe(browser, page, folder), several)
     print("the page works: sorted by a click, all plots there, no error, no network")
     return 0
