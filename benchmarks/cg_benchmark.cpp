@@ -1,7 +1,8 @@
-// One iteration of Jacobi-CG, ours beside that of other libraries: one process, the same threads, warm, in
-// turns. A sample is a whole solve of a fixed number of iterations from x = 0, divided by that number; what a
-// solver does before and after its loop is in it (ours: two true residuals). Of our formats the two with the
-// fastest product run, and csr. The true residual of every x is computed and compared.
+// The time of one iteration of Jacobi-CG, with our solver and with those of other libraries. All run in one
+// process, with the same number of threads, after a warm-up, in alternation. A sample is the time of a whole solve
+// of a fixed number of iterations from x = 0, divided by that number. So it includes what a solver does before and
+// after its loop (ours: two true residuals). Our solver runs with csr and with the two formats that have the
+// fastest product. The true residual of every x is computed and compared.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -116,7 +117,7 @@ int run(const Options& options) {
     if (!is_symmetric(context, *csr)) continue;
     Vector<double> b(context, csr->rows()), x(context, csr->rows()), d(context, csr->rows());
     extract_diagonal(*context, *csr, d.data());
-    // A cheap sign that a symmetric matrix is not positive definite: a graph without values, for one.
+    // A diagonal entry that is not positive shows that the matrix is not positive definite.
     if (std::any_of(d.data(), d.data() + d.size(), [](double entry) { return !(entry > 0); })) continue;
     for (std::int64_t i = 0; i < b.size(); ++i) b[i] = std::sin(static_cast<double>(i % 1013)) + 0.5;
     fmt::print("\n{}: {} rows, {} entries\n", source.name, csr->rows(), csr->nonzeros());
@@ -129,7 +130,7 @@ int run(const Options& options) {
     for (const Contestant& c : contestants) {
       fmt::print("  {:24} {:9.4f} {:9.4f} {:6} {:12.3e}\n", c.cg.name, 1e3 * c.least(),
                  1e3 * median(c.samples), c.samples.size(), c.residual);
-      // Rounding alone makes them differ, the more the longer they run.
+      // The residuals differ by rounding, which grows with the number of iterations.
       if (!(c.residual <= 3 * contestants.back().residual + 1e-12)) {
         fmt::print("  {} DISAGREES\n", c.cg.name);
         all_right = false;

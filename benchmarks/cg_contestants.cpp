@@ -19,7 +19,7 @@
 namespace protean::bench {
 namespace {
 
-// Our formats, fastest product first; those refused are left out.
+// The matrix in our formats, the fastest product first, without the formats that refuse it.
 std::vector<std::shared_ptr<AssembledMatrix<double>>> our_matrices(const ContextPtr& context,
                                                                    const CsrMatrix<double>& csr,
                                                                    const std::vector<std::string>& formats) {

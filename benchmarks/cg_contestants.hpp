@@ -21,13 +21,14 @@ struct Contestant {
 // ||b - A x|| / ||b|| in long double, row by row.
 double relative_residual(const CsrMatrix<double>& A, const Vector<double>& b, const Vector<double>& x);
 
-// Ours in the named formats, the fastest product first; in csr and the two with the fastest product when none is
-// named. Formats that refuse the matrix are left out. Then those of the other libraries in this build.
-// With one thread for PETSc, which has no threads of its own. The csr arrays must outlive the contestants.
+// Our solver in the named formats, the fastest product first; in csr and in the two formats with the fastest
+// product when none is named. Formats that refuse the matrix are left out. Then the solvers of the other
+// libraries in this build: MKL and Eigen with the threads of the context, PETSc with one (it has no threads).
+// The csr arrays must outlive the contestants.
 std::vector<Contestant> cg_contestants(const ContextPtr& context, const CsrMatrix<double>& csr,
                                        const std::vector<std::string>& formats);
 
-// Waits until threads of the last contestant no longer spin: those of GNU OpenMP do for some milliseconds
+// Waits until the threads of the last contestant no longer spin. Those of GNU OpenMP spin for some milliseconds
 // after a parallel region, on processors that the next contestant needs.
 void let_threads_park();
 

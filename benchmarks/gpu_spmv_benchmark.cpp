@@ -266,7 +266,7 @@ class Race {
   Buffer<double> x_, y_;
 };
 
-// Ratios to be told at the end: (group, our format, against what) -> one a matrix.
+// Ratios printed at the end: (group, our format, against what) -> one a matrix.
 using Ratios = std::map<std::string, std::vector<double>>;
 
 nlohmann::json tell(const GpuMatrix& what, const CsrMatrix<double>& A, const std::vector<Result>& results,

@@ -1,6 +1,7 @@
-// Jacobi-CG beside other work on the same processors: ours and that of other libraries, in one process, on an
-// idle machine and with some busy loops beside them. A busy loop is a process that does nothing but count. A
-// sample is a whole solve of a fixed number of iterations from x = 0: as many as ours needs for 1e-8.
+// Jacobi-CG on processors that also do other work, with our solver and with those of other libraries. All run in
+// one process, in alternation, first on an idle machine, then with some busy loops. A busy loop is a process that
+// only counts. A sample is the time of a whole solve of a fixed number of iterations from x = 0: as many as our
+// solver needs to reduce the residual by 1e8.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>

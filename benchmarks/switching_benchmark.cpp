@@ -129,7 +129,7 @@ std::vector<Problem> problems(double scale) {
   return list;
 }
 
-// When each iteration was told.
+// The time at which the observer was called for each iteration.
 class Times final : public SolveObserver {
  public:
   bool on_iteration(const IterationInfo& info) override {
@@ -385,7 +385,7 @@ class Bench {
   Vector<double> b_, x_;
 };
 
-// Of the last minute: what else the machine had to do.
+// The load average of the last minute shows what else ran on the machine.
 double load_average() {
   double load[1] = {0};
   return getloadavg(load, 1) == 1 ? load[0] : 0;

@@ -20,7 +20,7 @@ void leave_background(const Context&, DeviceState*) noexcept {}
 }  // namespace
 
 #if defined(PROTEAN_HAVE_CUDA)
-// core/device/context.cu: wait for and give back a device context's place for background work.
+// core/device/context.cu: wait until a device context allows this background work, and end it.
 DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel);
 void leave_background(const Context& context, DeviceState* state) noexcept;
 void make_current(const DeviceState& state) noexcept;
@@ -47,10 +47,10 @@ BackgroundWork::BackgroundWork(ContextPtr context, const std::atomic<bool>& canc
                                std::atomic<std::size_t>* allocated)
     : context_(std::move(context)), state_{context_.get(), &cancel, workers, nullptr, allocated} {
   if (workers < 1)
-    throw BadArgument("background work was given " + std::to_string(workers) +
+    throw BadArgument("background work has " + std::to_string(workers) +
                       " threads; it needs 1 or more");
-  if (detail::current) throw BadArgument("background work was begun inside other background work");
-  // By the kernel's number of the thread: on Linux priorities belong to threads. Refusal is harmless.
+  if (detail::current) throw BadArgument("background work was started inside other background work");
+  // On Linux each thread has its own priority, set by the kernel's number of the thread. A refusal is harmless.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), detail::background_nice);
   if (context_->space() == Space::device && !context_->simulated())
     state_.device = detail::enter_background(*context_, cancel);

@@ -1,5 +1,5 @@
-// Work that runs beside a solve, in a thread of its own: the next storage format of a matrix is built this
-// way.
+// Work that runs at the same time as a solve, in another thread. The next storage format of a matrix is built
+// this way.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -18,34 +18,37 @@ class Cancelled : public Error {
 };
 
 namespace detail {
-// What the calling thread's background work is bound to.
+// The state of one background work.
 struct Background {
   const Context* context;
   const std::atomic<bool>* cancel;
   int workers;
   DeviceState* device;                  // of a device context: the stream and handles of background work
-  std::atomic<std::size_t>* allocated;  // null: nobody counts
+  std::atomic<std::size_t>* allocated;  // null: bytes are not counted
 };
 }  // namespace detail
 
-// While it lives, everything the calling thread does is background work: parallel regions run all of their
-// parts on `workers` threads (1: the calling one), so that what is built is cut into the same parts as it
-// will be used with; on a device context, work is queued on a second stream of the lowest priority, with
-// partial sums and library handles of its own. Products and conversions need not know.
+// While an object of this class lives, everything that the calling thread does is background work:
+//   - Parallel regions keep the number of parts of the context, but run them on `workers` threads only (1: the
+//     calling one). So a matrix built here is split as it will be used.
+//   - On a device context, work is queued on a second stream of the lowest priority, which has partial sums and
+//     library handles of its own.
+//   - When `cancel` becomes true, the next parallel region or allocation throws Cancelled.
+// The code of products and conversions is the same as in the foreground.
 //
-// The calling thread is given a lower priority (nice 10), which ordinary users cannot take back: make the
-// thread for this work and end it afterwards. When `cancel` becomes true, the next parallel region or
-// allocation throws Cancelled. A device context has one place for background work; a second thread waits for
-// it (and for `cancel`) in the constructor. Memory is touched first by the thread that builds, not by those
-// that will use it: of note on machines with several memory nodes. The bytes it asks for are added to
-// `allocated`, where that is given; what it gives back is not taken off.
+// The constructor lowers the priority of the calling thread (nice 10), and ordinary users cannot raise it again:
+// start a thread for this work and end it afterwards. A device context allows one background work at a time; a
+// second thread waits in the constructor until the first has ended or `cancel` is true. Memory is touched first
+// by the thread that builds, not by those that will use it; this costs time on machines with several memory
+// nodes. The bytes of all allocations are added to `allocated` where that is given; bytes given back are not
+// subtracted.
 class BackgroundWork {
  public:
   // Throws Cancelled, DeviceError, OutOfMemory; BadArgument for fewer than 1 worker or inside other
   // background work.
   BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers = 1,
                  std::atomic<std::size_t>* allocated = nullptr);
-  // Ends when its work on the device has; call context->synchronize() before, which reports what failed.
+  // Waits for its work on the device. Errors of that work are lost here: call context->synchronize() before.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
@@ -56,9 +59,10 @@ class BackgroundWork {
 };
 
 namespace detail {
-// Of the calling thread, null where it does no background work.
+// The background work of the calling thread; null where it does none.
 const Background* background() noexcept;
-// While it lives, the calling thread does this background work, or none: a worker that runs a part of it.
+// While an object of this class lives, the calling thread does this background work, or none where it is null.
+// For workers that run a part of it.
 class BackgroundScope {
  public:
   explicit BackgroundScope(const Background* work) noexcept;

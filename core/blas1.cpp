@@ -1,4 +1,4 @@
-// Checks arguments and deals fixed parts of the vectors to the threads; the loops are in blas1_simd.cpp. Contexts
+// Checks arguments and splits the vectors into fixed parts; the loops are in blas1_simd.cpp. Contexts
 // with vector kernels of Kokkos have all operations in blas1_kokkos.cpp.
 #include "core/blas1.hpp"
 

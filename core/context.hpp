@@ -51,9 +51,9 @@ class SimulatedDevice;
 std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Space);
 }  // namespace detail
 
-// Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Two solves that run
-// at the same time in two threads of the caller should have a context each, so that they do not share
-// workers.
+// Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Each thread that calls
+// has workers of its own, so two solves that run at the same time in two threads use twice as many processors:
+// give each a context with fewer threads.
 class Context {
  public:
   // Host memory. Threads 0: OMP_NUM_THREADS where it is set, else what affinity and control group allow.

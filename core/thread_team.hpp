@@ -4,6 +4,9 @@
 // and runs part 0. Worker k prefers part k; whoever has finished a part claims the next open one. So the caller
 // runs the parts of a worker that is asleep or that the system has preempted, and waits only for a part that
 // somebody has begun. An idle thread spins for a short time and then sleeps.
+//
+// A child of fork() has no workers: parallel.cpp drops the team there. A child of a fork() inside of a part must
+// not return from that part, because the workers that run the other parts are in the parent.
 #pragma once
 #include <atomic>
 #include <cstdint>
