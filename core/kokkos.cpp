@@ -26,6 +26,23 @@ std::mutex& kokkos_mutex() {
 
 #if defined(PROTEAN_KOKKOS_CUDA)
 
+// Kokkos sets the current GPU when it is initialised, also for a host context. The caller's is restored at the end.
+class KeptCudaDevice {
+ public:
+  KeptCudaDevice() {
+    if (cudaGetDevice(&before_) != cudaSuccess) before_ = -1;
+  }
+  ~KeptCudaDevice() {
+    if (int now = -1; before_ >= 0 && cudaGetDevice(&now) == cudaSuccess && now != before_)
+      (void)cudaSetDevice(before_);
+  }
+  KeptCudaDevice(const KeptCudaDevice&) = delete;
+  KeptCudaDevice& operator=(const KeptCudaDevice&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
 // One for each state of a context, made when it is first needed. They must end before Kokkos does, so the map
 // outlives all statics and is emptied when Kokkos is finalised.
 using Instances = std::map<const DeviceState*, std::unique_ptr<const Kokkos::Cuda>>;
@@ -86,7 +103,13 @@ void start_kokkos(const Context& context) {
   });
 }
 
-KokkosScope::KokkosScope([[maybe_unused]] const Context& context) : lock_(kokkos_mutex()) {
+KokkosScope::KokkosScope([[maybe_unused]] const Context& context)
+    : lock_(kokkos_mutex())
+#if defined(PROTEAN_KOKKOS_CUDA)
+      ,
+      device_(context)
+#endif
+{
   if (!Kokkos::is_initialized()) throw_finalised();
 #if defined(PROTEAN_KOKKOS_CUDA)
   if (context.space() != Space::device) return;

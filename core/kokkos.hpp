@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/device_checks.hpp"
 #include "core/kokkos_start.hpp"
 
 namespace protean {
@@ -47,25 +48,6 @@ struct KokkosStop {
   }
 };
 
-#if defined(PROTEAN_KOKKOS_CUDA)
-// Makes the CUDA device that is current now current again at its end: Kokkos changes it at each call.
-class KeptCudaDevice {
- public:
-  KeptCudaDevice() {
-    if (cudaGetDevice(&before_) != cudaSuccess) before_ = -1;
-  }
-  ~KeptCudaDevice() {
-    if (int now = -1; before_ >= 0 && cudaGetDevice(&now) == cudaSuccess && now != before_)
-      (void)cudaSetDevice(before_);
-  }
-  KeptCudaDevice(const KeptCudaDevice&) = delete;
-  KeptCudaDevice& operator=(const KeptCudaDevice&) = delete;
-
- private:
-  int before_ = -1;
-};
-#endif
-
 // While it lives, this thread alone starts kernels of Kokkos, which is not made for several callers.
 class KokkosScope {
  public:
@@ -80,7 +62,7 @@ class KokkosScope {
   std::unique_lock<std::mutex> lock_;
   const int* stop_ = nullptr;
 #if defined(PROTEAN_KOKKOS_CUDA)
-  const KeptCudaDevice device_;
+  const detail::DeviceScope device_;  // Kokkos sets the current GPU at each call
   const Kokkos::Cuda* cuda_ = nullptr;
 #endif
 };
