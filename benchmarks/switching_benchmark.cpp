@@ -347,15 +347,26 @@ class Bench {
     return json;
   }
 
+  // Whether the solve in a fixed format reached a tolerance.
+  static bool reaches(const nlohmann::json& fixed, const std::string& tolerance) {
+    return fixed.contains("to") && fixed["to"].contains(tolerance);
+  }
+
   static void print(const nlohmann::json& json) {
     fmt::print("\n{}: {} rows, {} entries, {}\n", json["problem"].get<std::string>(),
                json["rows"].get<std::int64_t>(), json["nonzeros"].get<std::int64_t>(),
                json["method"].get<std::string>());
-    for (const auto& [tolerance, csr] : json["fixed"]["csr"]["to"].items()) {
+    for (const double goal : tolerances) {
+      const std::string tolerance = fmt::format("{:g}", goal);
+      if (!reaches(json["fixed"]["csr"], tolerance)) {
+        fmt::print("  {:>6} not reached in csr within {} iterations\n", tolerance, most_iterations);
+        continue;
+      }
+      const auto& csr = json["fixed"]["csr"]["to"][tolerance];
       double best = INFINITY;
       std::string name;
       for (const auto& [id, f] : json["fixed"].items()) {
-        if (!f.contains("to") || !f["to"].contains(tolerance)) continue;
+        if (!reaches(f, tolerance)) continue;
         // The policy begins in csr, so that making it counts for neither.
         const double total =
             f["to"][tolerance]["seconds"].get<double>() + (id == "csr" ? 0 : f["convert"].get<double>());
