@@ -134,6 +134,23 @@ TEST(ChooseFormat, AStencilOfManyIterationsIsConvertedAndOneProductIsNot) {
   EXPECT_NE(unknown.reason.find("300 iterations (assumed)"), std::string::npos) << unknown.reason;
 }
 
+// BiCGStab computes two products an iteration, so it pays for a conversion in half as many iterations as CG.
+TEST(ChooseFormat, TwoProductsAnIterationCountTwice) {
+  const ContextPtr context = Context::host(2);
+  const CsrMatrix<double> csr = generate(context, "poisson-3d", {{"n", 20.0}});
+  const auto chosen = [&](std::int64_t iterations, double products) {
+    return choose_format(csr.pattern, model(),
+                         {.expected_iterations = iterations, .products_per_iteration = products})
+        .id;
+  };
+  int differ = 0;
+  for (std::int64_t iterations = 1; iterations < 10000; iterations += 1 + iterations / 4) {
+    EXPECT_EQ(chosen(iterations, 2), chosen(2 * iterations, 1)) << iterations;
+    differ += chosen(iterations, 2) != chosen(iterations, 1);
+  }
+  EXPECT_GT(differ, 0);
+}
+
 TEST(ChooseFormat, ALongRowIsNotPadded) {
   const ContextPtr context = Context::host(2);
   const FormatChoice choice =

@@ -62,6 +62,30 @@ TEST(CostModel, UnlikeMatricesMakeItLessSure) {
   EXPECT_GT(far, 0.2);
 }
 
+// A prediction relative to a format that is itself uncertain is as uncertain as both together.
+TEST(CostModel, TheUncertaintyOfTheRunningFormatCounts) {
+  MeasuredMatrix small = ideal(1000, 7), large = ideal(3000, 7);
+  for (MeasuredMatrix* matrix : {&small, &large}) {
+    const double factor = matrix == &small ? 1.2 : 0.7;  // the two matrices do not agree on dia
+    for (MeasuredFormat& f : matrix->formats)
+      if (f.format == "dia") f.product_seconds *= factor;
+    matrix->formats.push_back({"ell", matrix->formats[0].bytes, matrix->formats[0].product_seconds, 1e-3});
+  }
+  const MachineTable table{"test", {small, large}};
+  const CostModel model(table, Space::host);
+  const CostQuery query{1500, 10500, 126000};
+  const auto uncertainty = [&](const char* format, std::size_t bytes, const char* running,
+                               std::size_t running_bytes) {
+    return model.relative(query, format, bytes, running, running_bytes, 1e-3).uncertainty;
+  };
+  const double dia = uncertainty("dia", 84000, "csr", 126000),
+               ell = uncertainty("ell", 126000, "csr", 126000);
+  EXPECT_GT(dia, 0.1);
+  EXPECT_GT(ell, 0.01);
+  EXPECT_DOUBLE_EQ(uncertainty("csr", 126000, "dia", 84000), dia);
+  EXPECT_DOUBLE_EQ(uncertainty("ell", 126000, "dia", 84000), std::hypot(ell, dia));
+}
+
 const MeasuredFormat& csr_of(const MeasuredMatrix& matrix) {
   return *std::find_if(matrix.formats.begin(), matrix.formats.end(),
                        [](const MeasuredFormat& f) { return f.format == "csr"; });

@@ -124,6 +124,14 @@ TEST_P(Schedule, FailuresAreToldAndTheSolveGoesOn) {
       << schedule.events()[7].reason;
 }
 
+TEST_P(Schedule, FailuresFromBeforeTheScheduleAreNotReported) {
+  EXPECT_FALSE(A_->switch_to(spec_of(refusing_format()), 0));
+  ASSERT_EQ(A_->failures().size(), 1u);
+  FormatSchedule<double> schedule(*A_, {point(ScheduleTrigger::iteration, 3, find_format("ell"), false)});
+  solve(schedule);
+  EXPECT_EQ(actions(schedule), (std::vector<Action>{Action::switched}));
+}
+
 TEST_P(Schedule, AnInterruptedSolveEndsAtOnceAlsoWhileAFormatIsPrepared) {
   struct Impatient final : SolveObserver {
     bool on_iteration(const IterationInfo& info) override { return info.iteration < 5; }

@@ -156,6 +156,25 @@ TEST(SwitchPolicy, AnUncertainProductNeedsABetterForecast) {
   EXPECT_EQ(s.decide().action, SwitchAction::stay);
 }
 
+// A change pays for its own price in the iterations that the forecast promises, whatever earlier changes have
+// saved; time that was lost before must be saved, too.
+TEST(SwitchPolicy, OnTheForecastAChangePaysForItselfAndForTimeLostBefore) {
+  Situation s;
+  const auto begins = [&](double excess, double low) {
+    s.state.seconds = s.state.stay_seconds + excess, s.state.remaining = {low, 1000, 4000, true};
+    const SwitchDecision decision = s.decide();
+    EXPECT_TRUE(decision.action != SwitchAction::begin || decision.granted == s.options.forecast_factor);
+    return decision.action == SwitchAction::begin;
+  };
+  // The price is at most 14.2 s (1.25 x 10 s, and the check), and an iteration saves at least 0.265 s.
+  EXPECT_FALSE(begins(0, 53));
+  EXPECT_TRUE(begins(0, 54));
+  EXPECT_FALSE(begins(-2, 53)) << "what was saved before is not spent";
+  EXPECT_TRUE(begins(-2, 54));
+  EXPECT_FALSE(begins(2, 61)) << "16.2 s are to be saved";
+  EXPECT_TRUE(begins(2, 62));
+}
+
 TEST(SwitchPolicy, AdoptsWhatIsReadyUnlessTheEndIsNear) {
   Situation s;
   s.state.build = BuildState::ready, s.state.building = 1, s.state.granted = 1.25;

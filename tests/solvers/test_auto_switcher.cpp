@@ -319,6 +319,56 @@ TEST(AutoSwitcher, AnInnerObserverSeesEachIterationAndMayEndTheSolve) {
   EXPECT_EQ(live.A.preparation(), Preparation::none) << "ended with the solve";
 }
 
+// The time of the caller's observer would pass without any change of format, too.
+TEST(AutoSwitcher, TheTimeOfTheInnerObserverIsNotChargedToTheChanges) {
+  struct Slow final : SolveObserver {
+    bool on_iteration(const IterationInfo&) override {
+      microseconds += 50000;  // 25 products of csr
+      return true;
+    }
+  } observer;
+  Live live;
+  live.options.policy.overlapped = false;
+  const auto switcher = live.switcher({&fast}, &observer);
+  live.solve(*switcher);
+  ASSERT_EQ(live.A.history().size(), 1U);
+  EXPECT_EQ(live.A.history()[0].to, "fast");
+  bool begun = false;
+  for (const DecisionRecord& decision : switcher->decisions())
+    if (decision.action == SwitchAction::begin) {
+      begun = true;
+      EXPECT_NEAR(decision.excess_seconds, 0, 1e-3) << "half a product";
+    }
+  EXPECT_TRUE(begun);
+}
+
+// What slowed a cancelled build down will slow the next one.
+TEST(AutoSwitcher, AfterACancelledBuildConversionsAreExpectedToTakeTwiceAsLong) {
+  Live live;
+  live.options.policy.overlapped = true;
+  const auto switcher = live.switcher({&endless, &fast});
+  const auto expected = [&] { return of(switcher->candidates(), "fast").predicted_convert; };
+  double before = 0, after = 0;
+  for (std::int64_t k = 0; k < 400 && after == 0; ++k) {
+    live.A.apply(live.b, live.x);
+    const bool building = live.A.preparation() == Preparation::running;
+    if (building) microseconds += 10000;  // the build slows the solve down more than was expected
+    const double residual = std::pow(0.97, static_cast<double>(k));
+    EXPECT_TRUE(
+        switcher->on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+    if (switcher->candidates().empty()) continue;
+    while (live.A.abandoned()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (live.A.failures().empty()) before = expected();
+    if (!live.A.failures().empty() && expected() != before) after = expected();
+  }
+  ASSERT_EQ(live.A.failures().size(), 1U);
+  EXPECT_EQ(live.A.failures()[0].failure, SwitchFailure::cancelled);
+  EXPECT_TRUE(of(switcher->candidates(), "endless").lost);
+  EXPECT_GT(before, 0);
+  EXPECT_NEAR(after / before, 2, 1e-6);
+  switcher->finish();
+}
+
 TEST(AutoSwitcher, AFormatTheTableDoesNotKnowIsLeftAlone) {
   Live live;
   const auto switcher = live.switcher({&fast});

@@ -51,6 +51,30 @@ TEST(IterationPace, OfABurstThatWasComputedBeforeTheChangeNothingCounts) {
   EXPECT_NEAR(pace.seconds(), 0.001, 1e-5);
 }
 
+TEST(IterationPace, OnlyAWaitAsLongAsTwoIterationsEndsTheBurstFromBeforeAChange) {
+  IterationPace pace(true);
+  for (int k = 0; k < 5; ++k) burst(pace, 16, 0.002);
+  for (int change = 0; change < 2; ++change) {
+    pace.clear();
+    EXPECT_FALSE(pace.add(0.0039)) << change;
+    EXPECT_EQ(pace.seconds(), 0);
+    EXPECT_TRUE(pace.add(0.0041)) << change;
+    for (int i = 0; i < 15; ++i) pace.add(1e-6);
+    for (int k = 0; k < 5; ++k) burst(pace, 16, 0.002);
+  }
+}
+
+TEST(IterationPace, AfterEachChangeIterationsAreSkippedAgain) {
+  IterationPace pace(true);
+  for (int change = 0; change < 3; ++change) {
+    for (int i = 0; i < 100; ++i) pace.add(0.002);
+    pace.clear();
+    int skipped = 0;
+    while (!pace.add(0.002) && skipped < 100) ++skipped;
+    EXPECT_NEAR(skipped, 6, 1) << "up to three times a wait of two iterations, change " << change;
+  }
+}
+
 TEST(IterationPace, ADeviceThatTellsOneByOneIsCountedAgainSoonAfterAChange) {
   IterationPace pace(true);
   for (int i = 0; i < 100; ++i) pace.add(0.002);
