@@ -47,8 +47,7 @@ BackgroundWork::BackgroundWork(ContextPtr context, const std::atomic<bool>& canc
                                std::atomic<std::size_t>* allocated)
     : context_(std::move(context)), state_{context_.get(), &cancel, workers, nullptr, allocated} {
   if (workers < 1)
-    throw BadArgument("background work has " + std::to_string(workers) +
-                      " threads; it needs 1 or more");
+    throw BadArgument("background work has " + std::to_string(workers) + " threads; it needs 1 or more");
   if (detail::current) throw BadArgument("background work was started inside other background work");
   // On Linux each thread has its own priority, set by the kernel's number of the thread. A refusal is harmless.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), detail::background_nice);

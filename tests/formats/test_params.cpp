@@ -143,7 +143,14 @@ TEST_P(Parameters, KeepTheContract) {
 }
 
 // Enough rows for the large grids of the products, which no matrix of the battery has.
-class LargeOnDevice : public Parameters {};
+class LargeOnDevice : public Parameters {
+ protected:
+  void SetUp() override {
+    for (const Kernel& kernel : kernels_in(find_format(GetParam().format), Space::device))
+      if (kernel.name == GetParam().kernel && !kernel.unavailable.empty()) GTEST_SKIP() << kernel.unavailable;
+    Parameters::SetUp();
+  }
+};
 
 TEST_P(LargeOnDevice, KeepsTheContract) {
   check<double>(generate(test_context(), "banded", {{"n", 4400000}, {"lower", 1}, {"upper", 0}}));

@@ -604,12 +604,14 @@ TEST(Gmres, CyclicShiftStagnatesUntilTheLastStep) {
   EXPECT_NEAR(report.true_residual, 1, 1e-14);
 }
 
-TEST(Gmres, SingularAndInconsistentIsABreakdown) {
+// Rounding decides whether the second cycle breaks down or makes no progress.
+TEST(Gmres, SingularAndInconsistentIsABreakdownOrStagnates) {
   const DenseOperator<double> A(diagonal_matrix({1, 2, 0}));
   const std::vector<double> b = {1, 1, 1};
   std::vector<double> x(3, 0.0);
   const auto report = make_solver<double>("gmres")->solve(A, view(b), view(x));
-  EXPECT_EQ(report.reason, StopReason::breakdown) << to_string(report.reason);
+  EXPECT_TRUE(report.reason == StopReason::breakdown || report.reason == StopReason::stagnation)
+      << to_string(report.reason);
   EXPECT_NEAR(report.true_residual, 1, 1e-10) << "the consistent part is solved";
 }
 

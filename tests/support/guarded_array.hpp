@@ -1,8 +1,8 @@
 // Arrays between protected pages. A read or a write past the end of one (or before its beginning) ends the
 // program with a message that gives the array, the distance and the test's case.
 #pragma once
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
