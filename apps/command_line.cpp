@@ -56,7 +56,9 @@ Action add_solve(CLI::App& command) {
                   "Override a key of the problem file; may be repeated. The value is YAML.")
       ->type_name("key.path=value")
       ->allow_extra_args(false);
-  command.add_option("--report", arguments->report, "Write a JSON report, besides what `output` asks for")
+  command
+      .add_option("--report", arguments->report,
+                  "Write the JSON report to this file instead of output.report")
       ->type_name("F.json");
   add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no summary");
@@ -99,7 +101,7 @@ Action add_convert(CLI::App& command) {
   command.add_option("from", arguments->from, "Matrix: .mtx, .mtx.gz, .mtx.xz or .pbin")
       ->required()
       ->type_name("A");
-  command.add_option("to", arguments->to, "New file; its ending says what to write")
+  command.add_option("to", arguments->to, "New file; its ending decides the file format")
       ->required()
       ->type_name("B");
   command.add_option("--scale", arguments->scale, "Multiply the values, by -1 for example")
@@ -140,8 +142,7 @@ Action add_compare(CLI::App& command) {
       "Examples:\n"
       "  protean compare P.yaml --html compare.html\n"
       "  protean compare P.yaml --formats csr,sell-packed --kernels native --budget 60\n\n"
-      "Time to solution is conversion from CSR, setup of the preconditioner and solve; medians of several "
-      "runs.\n"
+      "The total is conversion from CSR, setup of the preconditioner and solve; medians of several runs.\n"
       "Ctrl-C keeps what is done.\n"
       "Exit codes: 0 done, 1 interrupted or a problem of a suite was broken, 2 bad input, 3 out of "
       "resources.");
@@ -157,7 +158,7 @@ Action add_inspect(CLI::App& command) {
       ->type_name("key.path=value")
       ->allow_extra_args(false);
   command.add_flag("--json", arguments->json, "As JSON");
-  command.add_flag("!--no-picture", arguments->picture, "Leave the picture of the pattern out");
+  command.add_flag("!--no-picture", arguments->picture, "Do not draw the pattern");
   add_threads(command, arguments->threads, "Threads");
   command.footer("Examples:\n  protean inspect A.mtx.xz\n  protean inspect problems/poisson.yaml --json");
   return [arguments] { return inspect(*arguments); };
@@ -186,7 +187,7 @@ Action add_generate(CLI::App& command) {
       "  protean generate --preset table1/small/20/100/0.5/0.95 -o A.mtx.xz\n"
       "SPEC.yaml:\n  matrix: {generate: {kind: artificial, n: 100000, mean: 20, deviation: 5, similarity: "
       "0.8}}\n\n"
-      "Rows are written as they are made; the matrix need not fit in memory.");
+      "Rows are written when they are made; the matrix need not fit in memory.");
   return [arguments, list]() -> int {
     if (*list) {
       print(presets_text());
@@ -202,25 +203,23 @@ Action add_generate(CLI::App& command) {
 
 Action add_tune(CLI::App& command) {
   const auto arguments = std::make_shared<TuneArguments>();
-  command
-      .add_option("-o,--output", arguments->output, "Machine table (YAML); one that is there is gone on with")
+  command.add_option("-o,--output", arguments->output, "Machine table (YAML); an existing one is extended")
       ->type_name("F.yaml")
       ->capture_default_str();
   command.add_option("--budget", arguments->budget, "Spend about this many seconds at most")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS")
       ->capture_default_str();
-  command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all there are)")
+  command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all of this machine)")
       ->type_name("S,S");
   add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(
       "Example:\n"
       "  protean tune -o machine.yaml && PROTEAN_MACHINE=machine.yaml protean solve P.yaml\n\n"
-      "`format: auto` and `schedule: {policy: auto}` predict with the table; without one, with figures of "
-      "another "
-      "machine.\n"
-      "Ctrl-C keeps what is done; the same command goes on from there.\n"
+      "`format: auto` and `schedule: {policy: auto}` predict with the table; without one, with a table of "
+      "another machine.\n"
+      "Ctrl-C keeps what is done; the same command continues from there.\n"
       "Exit codes: 0 done or out of budget, 1 interrupted, 2 bad input, 3 out of resources.");
   return [arguments] { return tune(*arguments); };
 }
@@ -232,18 +231,18 @@ struct Command {
 
 constexpr Command commands[] = {
     {"solve", "Solve the system of a problem file", add_solve},
-    {"compare", "Solve a system in every format and compare, all costs counted", add_compare},
+    {"compare", "Solve a system in every format and compare all costs", add_compare},
     {"formats", "List the storage formats, or describe one", add_formats},
-    {"inspect", "Say what a matrix looks like and what each format would make of it", add_inspect},
+    {"inspect", "Show the features of a matrix and its size in each format", add_inspect},
     {"generate", "Write a generated matrix to a file", add_generate},
-    {"tune", "Measure this machine, for predictions of products and conversions", add_tune},
+    {"tune", "Measure this machine for predictions of products and conversions", add_tune},
     {"convert", "Rewrite a matrix in another file format", add_convert},
 };
 
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"Solves A x = b with Krylov methods over a choice of sparse storage formats.", "protean"};
   app.set_version_flag(
-      "--version", [] { return version_text(); }, "What this build is made of");
+      "--version", [] { return version_text(); }, "Show the version and the libraries of this build");
   app.set_help_flag("-h,--help", "This text");
   app.require_subcommand(1);
   app.footer(
@@ -253,7 +252,7 @@ int parse_and_run(int argc, char** argv) {
       "  protean formats sell-packed\n"
       "  protean convert A.mtx.xz A.pbin\n\n"
       "Exit codes: 0 converged or done, 1 not converged, 2 bad input, 3 out of resources or device failure.\n"
-      "`protean COMMAND --help` says more about a command.");
+      "`protean COMMAND --help` describes a command.");
   std::vector<std::string_view> names;
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Command& command : commands) {
@@ -268,7 +267,7 @@ int parse_and_run(int argc, char** argv) {
   }
   if (const std::string_view first = argv[1];
       first[0] != '-' && std::find(names.begin(), names.end(), first) == names.end())
-    return complain_usage(fmt::format("there is no command '{}'; there are {}.{}", first,
+    return complain_usage(fmt::format("there is no command '{}'; the commands are {}.{}", first,
                                       fmt::join(names, ", "), did_you_mean(first, names)));
   try {
     app.parse(argc, argv);

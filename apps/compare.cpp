@@ -59,7 +59,7 @@ Selection select(const CompareArguments& arguments) {
     std::set<const FormatEntry*> wanted;
     for (const std::string& id : words(arguments.formats)) {
       if (std::find(ids.begin(), ids.end(), id) == ids.end())
-        throw BadArgument(fmt::format("--formats: there is no format '{}'; there are {}, or all.{}", id,
+        throw BadArgument(fmt::format("--formats: there is no format '{}'; the formats are {}, or all.{}", id,
                                       fmt::join(ids, ", "), did_you_mean(id, ids)));
       wanted.insert(&find_format(id));
     }
@@ -76,7 +76,7 @@ Selection select(const CompareArguments& arguments) {
   if (arguments.kernels != "all")
     for (const std::string& kernel : words(arguments.kernels)) {
       if (!known.count(kernel))
-        throw BadArgument(fmt::format("--kernels: there is no kernel '{}'; there are {}.{}", kernel,
+        throw BadArgument(fmt::format("--kernels: there is no kernel '{}'; the kernels are {}.{}", kernel,
                                       fmt::join(names, ", "), did_you_mean(kernel, names)));
       selection.kernels.insert(kernel);
     }
@@ -208,12 +208,12 @@ class Comparer {
     const Problem& problem = result_.problem;
     if (problem.schedule.automatic || !problem.schedule.points.empty())
       result_.notes.emplace_back(
-          "`schedule` is not followed: each format is kept for its whole solve; `protean solve` changes "
-          "them");
+          "`schedule` is not followed: each format is kept for its whole solve. `protean solve` changes "
+          "formats");
     const OutputSpec& output = problem.output;
     if (output.solution || output.report || output.history)
       result_.notes.emplace_back(
-          "`output` is not written: those are files of `protean solve`; a comparison has --report, --csv and "
+          "`output` is not written: `protean solve` writes those files. A comparison has --report, --csv and "
           "--html");
   }
 

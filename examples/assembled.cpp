@@ -1,11 +1,12 @@
-// A finite-element code with its own CSR arrays: taken without a copy, solved many times with new values.
+// A finite-element code has its own CSR arrays. Protean uses them without a copy and solves many times with
+// new values.
 #include <cstdio>
 #include <vector>
 
 #include <protean/protean.hpp>
 
 int main() {
-  // -u'' + c u = 1 on a line, c changing with time: the arrays are the program's own.
+  // -u'' + c u = 1 on a line, where c changes with time. The program owns the arrays.
   const int n = 10000;
   std::vector<int> row_ptr{0}, col;
   for (int i = 0; i < n; ++i) {
@@ -27,8 +28,8 @@ int main() {
   const auto cg = protean::make_solver<double>("cg");
   for (int step = 0; step < 10; ++step) {
     fill(0.5 + 0.1 * step);
-    A->update_values(csr);  // same entries, new numbers: no new analysis, no new memory
-    M->ensure(*A);          // does something only when A has changed
+    A->update_values(csr);  // same entries, new values: no new analysis, no new memory
+    M->ensure(*A);          // has an effect only when A has changed
     const protean::SolveReport report = cg->solve(*A, {b.data(), n}, {x.data(), n}, M.get());
     std::printf("step %d: %lld iterations, |b - A x| / |b| = %.1e\n", step,
                 static_cast<long long>(report.iterations), report.true_relative);

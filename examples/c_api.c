@@ -19,7 +19,7 @@ static int connectivity[2 * (n - 1)];
 static double matrices[4 * (n - 1)];
 
 int main(void) {
-  /* A chain of springs between n points, each held by a weaker one. */
+  /* A chain of springs between n points. A weaker spring holds each point. */
   int k = 0, i;
   for (i = 0; i < n; ++i) {
     if (i > 0) col[k] = i - 1, values[k++] = -1;
@@ -41,7 +41,7 @@ int main(void) {
          protean_solver_reason(solver));
   if (fabs(x[n / 2] - 2) > 1e-6) return 1; /* 0.5 x = 1 */
 
-  /* Another format, other values. */
+  /* Another format and other values. */
   check(protean_matrix_set_format(A, "sell-c-sigma", "C=8,sigma=1", NULL));
   for (i = 0; i < k; ++i) values[i] *= 2;
   check(protean_matrix_update_values(A, values));
@@ -49,7 +49,7 @@ int main(void) {
   printf("%s: x = %.6f\n", protean_matrix_format(A), x[n / 2]);
   if (fabs(x[n / 2] - 1) > 1e-6) return 1;
 
-  /* What is wrong is said, and the matrix still is what it was. */
+  /* A call that fails gives a message and does not change the matrix. */
   if (protean_matrix_set_format(A, "sell-c-sigmo", NULL, NULL) != PROTEAN_BAD_ARGUMENT) return 1;
   printf("asked for sell-c-sigmo: %s\n", protean_last_error());
   if (strcmp(protean_matrix_format(A), "sell-c-sigma") != 0) return 1;
@@ -61,7 +61,7 @@ int main(void) {
   check(protean_solver_set(solver, "max_iterations", 10000));
   protean_matrix_free(A);
 
-  /* The springs as element matrices, numbered from 1; the first point is held at 3. */
+  /* The springs as element matrices, counted from 1. The first point is fixed at 3. */
   const int64_t held[1] = {1};
   for (i = 0; i < n - 1; ++i) {
     const double spring[4] = {1.25, -1, -1, 1.25};
@@ -72,7 +72,7 @@ int main(void) {
       protean_matrix_elements(context, n, 1, n - 1, 2, connectivity, matrices, 1, held, 1, 1, "gather", &A));
   for (i = 0; i < n; ++i) b[i] = 0;
   b[0] = 3;
-  b[1] = 3; /* what the held point does to its neighbour: 1 * 3 */
+  b[1] = 3; /* force of the fixed point on its neighbour: 1 * 3 */
   check(protean_solve(solver, A, b, x));
   check(protean_matrix_apply(A, 1, x, 0, y));
   printf("%s: %lld iterations, x = %.3f %.3f %.3f\n", protean_matrix_format(A),

@@ -1,4 +1,5 @@
-// A program with a product and a preconditioner of its own: two small classes, and every solver takes them.
+// A program has its own product and its own preconditioner. Two small classes are enough for every solver to
+// use them.
 #include <cstdio>
 #include <vector>
 
@@ -6,7 +7,7 @@
 
 namespace {
 
-// y := A x for A = tridiag(-1, 2.1, -1), which is stored nowhere.
+// y := A x for A = tridiag(-1, 2.1, -1). The matrix is not stored.
 class Chain final : public protean::LinearOperator<double> {
  public:
   Chain(protean::ContextPtr context, std::int64_t n) : LinearOperator(std::move(context), {n, n}) {}

@@ -1,4 +1,5 @@
-// A finite-element code that never assembles: it hands over its element matrices and its connectivity.
+// A finite-element code that does not assemble a matrix gives its element matrices and its connectivity to
+// Protean.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -28,7 +29,7 @@ int main() {
 
   const protean::ElementGroup<double> group[] = {{n * n, 4, connectivity, matrices}};
   protean::ElementOptions options;
-  options.symmetric = true;        // half of the memory, half of the traffic
+  options.symmetric = true;        // half of the memory, half of the memory traffic
   options.constrained = boundary;  // rows of the identity
   const auto context = protean::Context::host();
   const auto A = protean::make_element_operator<double>(context, line * line, group, options);
@@ -41,7 +42,7 @@ int main() {
   std::printf("%s: %lld iterations, u(1/2, 1/2) = %.6f\n", A->name().data(),
               static_cast<long long>(report.iterations), middle);
 
-  // The same matrix assembled, when a storage format is wanted after all.
+  // The same matrix, assembled, for use with a storage format.
   const auto assembled = protean::make_matrix(protean::find_format("csr"), A->assemble(), context);
   std::vector<double> v(b.size(), 0.0);
   const auto again = cg->solve(*assembled, {b.data(), A->rows()}, {v.data(), A->rows()});

@@ -1,4 +1,4 @@
-! Fortran: arrays that count from 1, a change of format, new values, the text of an error.
+! Fortran: arrays with indices from 1, a change of format, new values, the text of an error.
 program fortran_api
   use protean
   implicit none

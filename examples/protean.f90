@@ -30,7 +30,7 @@ module protean
       import :: c_ptr
       type(c_ptr), value :: context
     end subroutine
-    ! The arrays must live as long as the matrix: give them the attribute target.
+    ! The arrays must exist as long as the matrix. Give them the attribute target.
     function protean_matrix_csr(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
         bind(c) result(status)
       import :: c_int, c_int32_t, c_int64_t, c_double, c_ptr

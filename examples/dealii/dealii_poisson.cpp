@@ -1,9 +1,9 @@
-// deal.II's step 4 with its linear solver in our hands: -laplace u = f in a cube, u given on the boundary,
-// quadratic elements. The exact solution |p|^2 lies in the space, so the error is that of the solver alone.
+// deal.II's step 4 with the solvers of Protean: -laplace u = f in a cube, u given on the boundary, quadratic
+// elements. The exact solution |p|^2 is in the space, so the only error is that of the solver.
 //
-// The system is solved in format csr on deal.II's own arrays, then in another format, then again with other
-// values (a term c u is added in steps, as in time stepping), each time beside deal.II's own conjugate
-// gradients.
+// The system is solved in format csr on the arrays of deal.II, then in another format, then with other values
+// (a term c u is added in steps, as in time stepping). Each result is compared with that of deal.II's
+// conjugate gradients.
 //
 // usage: dealii_poisson [refinements [format]]
 #include <deal.II/base/function_lib.h>
@@ -110,7 +110,8 @@ int main(int argc, char** argv) {
   converted.initialize(problem.A);
 
   bool good = true;
-  // Nothing was copied: the values are those of deal.II, and so are the columns where it lets them be named.
+  // Nothing was copied: the values are the array of deal.II, and so are the columns if it allows access to
+  // them.
   const protean::CsrMatrix<double> used = in_place.matrix().to_csr();
   good = good && used.values == &problem.A.diag_element(0) &&
          used.nonzeros() == static_cast<std::int64_t>(problem.A.n_nonzero_elements());

@@ -1,24 +1,24 @@
-// Protean under deal.II's SparseMatrix: copy this header into a program that uses deal.II and links both
+// Protean with deal.II's SparseMatrix. Copy this header into a program that uses deal.II and links both
 // libraries.
 //
-// How deal.II stores a matrix, and what becomes of it here. SparsityPattern has 64-bit row pointers and
-// 32-bit columns (in builds without 64-bit indices), SparseMatrix the values: compressed sparse rows, with
-// one difference. In a square matrix the first entry of each row is its diagonal, and only the others ascend:
+// How deal.II stores a matrix: SparsityPattern has 64-bit row pointers and (in builds without 64-bit indices)
+// 32-bit columns; SparseMatrix has the values. This is compressed sparse rows with one difference: in a
+// square matrix the first entry of each row is its diagonal, and only the others ascend.
 //
 //        | 1 . 2 . |     rowstart = 0 2 3 4 7
 //    A = | . 3 . . |     colnums  = 0 2 | 1 | 2 | 3 0 1
 //        | . . 0 . |     val      = 1 2 | 3 | 0 | 6 4 5
 //        | 4 5 . 6 |
 //
-// - Format csr takes rows in any order, so it computes on these three arrays in place: nothing is copied, and
-// new
-//   values are seen at once. (Each row's sum begins with its diagonal.)
-// - All other formats want ascending columns. Here the diagonal is moved to its place, in a copy of columns
-// and
-//   values that lives while the format is built or given new values: 12 bytes an entry, one pass.
-// - deal.II keeps rowstart and colnums from its users (protected in 9.4). A class derived from it may name
-// them;
-//   where it may not, they are copied through the public iterators, once.
+// How Protean uses it: - Format csr accepts rows in any order, so it computes on these three arrays in place.
+// Nothing is copied, and new
+//   values have effect at once. (The sum of each row begins with its diagonal.)
+// - All other formats need ascending columns. The diagonal is moved to its place in a copy of columns and
+// values. The
+//   copy exists only while the format is built or gets new values: 12 bytes an entry, one pass.
+// - rowstart and colnums are protected members since deal.II 9.4. If a class derived from SparsityPattern may
+// access
+//   them, they are used in place. Otherwise they are copied through the public iterators, once.
 #pragma once
 #include <deal.II/lac/sparse_matrix.h>
 #include <deal.II/lac/sparsity_pattern.h>
@@ -42,7 +42,7 @@ static_assert(sizeof(std::size_t) == sizeof(std::int64_t));
 
 namespace detail {
 
-// deal.II's own arrays, where a derived class may name them.
+// The arrays of deal.II, if a derived class may access them.
 template <class Pattern>
 struct Arrays : Pattern {
   static constexpr bool reachable = requires { &Arrays::rowstart, &Arrays::colnums; };
@@ -56,7 +56,7 @@ struct Arrays : Pattern {
 
 }  // namespace detail
 
-// Copies of the row pointers and columns, in deal.II's order, by its public interface.
+// Copies of row pointers and columns, in the order of deal.II, made through its public interface.
 struct PatternCopy {
   std::vector<std::int64_t> row_ptr{0};
   std::vector<std::int32_t> col;
@@ -72,8 +72,8 @@ struct PatternCopy {
   }
 };
 
-// The arrays of A, which must be square and of a compressed pattern, and outlive the view. Not const, since
-// deal.II gives the address of a value in no other way; nothing is written.
+// A view of the arrays of A. A must be square, have a compressed pattern and outlive the view. The argument
+// is not const because deal.II gives the address of a value in no other way; nothing is written.
 inline protean::CsrMatrix<double> csr_view(dealii::SparseMatrix<double>& A) {
   const dealii::SparsityPattern& pattern = A.get_sparsity_pattern();
   if (!pattern.is_compressed() || A.m() != A.n() || A.m() == 0)
@@ -91,7 +91,7 @@ inline protean::CsrMatrix<double> csr_view(dealii::SparseMatrix<double>& A) {
   }
 }
 
-// A copy with ascending columns: the diagonal moved behind the columns that are smaller.
+// A copy with ascending columns: the diagonal is moved behind the columns that are smaller.
 inline protean::CsrMatrix<double> sorted_copy(const protean::ContextPtr& context,
                                               const protean::CsrMatrix<double>& view) {
   protean::CsrBuilder<double> copy(context, view.rows(), view.cols(), view.nonzeros());
@@ -115,8 +115,8 @@ struct SolverOptions {
   protean::SolverOptions solver = {};
 };
 
-// Solves with one matrix, like deal.II's direct solvers: initialize(), then solve() or vmult() as often as
-// wanted.
+// Solves with one matrix, like the direct solvers of deal.II: call initialize(), then solve() or vmult() any
+// number of times.
 class Solver {
  public:
   explicit Solver(protean::ContextPtr context, SolverOptions options = {})
@@ -124,7 +124,7 @@ class Solver {
         options_(std::move(options)),
         solver_(protean::make_solver<double>(options_.method, options_.solver)) {}
 
-  // A must live as long as it is used here.
+  // A must exist as long as this solver is used.
   void initialize(dealii::SparseMatrix<double>& A) {
     preconditioner_.reset(), matrix_.reset();
     view_ = csr_view(A);
@@ -134,20 +134,20 @@ class Solver {
     if (preconditioner_) preconditioner_->ensure(*matrix_);
   }
 
-  // The matrix of initialize() has other values in the same pattern.
+  // Call this when the matrix of initialize() has other values in the same pattern.
   void update_values() {
     require_matrix();
     matrix_->update_values(given());
     if (preconditioner_) preconditioner_->ensure(*matrix_);
   }
 
-  // x holds the first guess. How it ended is in the report: a solve that does not converge is no exception.
+  // x is the initial guess. A solve that does not converge throws no exception; see the report.
   const protean::SolveReport& solve(dealii::Vector<double>& x, const dealii::Vector<double>& b) const {
     require_matrix();
     return report_ = solver_->solve(*matrix_, {b.begin(), static_cast<std::int64_t>(b.size())},
                                     {x.begin(), static_cast<std::int64_t>(x.size())}, preconditioner_.get());
   }
-  // x := A^-1 b, from 0: what deal.II asks of an inverse or a preconditioner.
+  // x := A^-1 b with initial guess 0, as deal.II needs it for an inverse or a preconditioner.
   void vmult(dealii::Vector<double>& x, const dealii::Vector<double>& b) const {
     x = 0;
     solve(x, b);

@@ -1,11 +1,11 @@
-// MFEM's example 1 with its linear algebra in our hands: -laplace u = f in a cube of hexahedra, u given on
-// the boundary. The system is solved three times with the same drop-in mfem::Solver:
+// MFEM's example 1 with the solvers of Protean: -laplace u = f in a cube of hexahedra, u given on the
+// boundary. The same mfem::Solver solves the system three times:
 //
-//   1. the assembled mfem::SparseMatrix in format csr, on MFEM's own arrays
+//   1. the assembled mfem::SparseMatrix in format csr, on the arrays of MFEM
 //   2. the same matrix in another format
-//   3. the element matrices of the form, never assembled
+//   3. the element matrices of the form, without assembly
 //
-// usage: mfem_poisson [elements a side [degree [format]]]
+// usage: mfem_poisson [elements along a side [degree [format]]]
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   bool good = true;
   std::printf("%d unknowns, %d elements of degree %d\n", space.GetVSize(), mesh.GetNE(), degree);
 
-  // Assembled: as in MFEM's example, with another solver.
+  // The assembled matrix, as in MFEM's example, with another solver.
   mfem::BilinearForm a(&space);
   a.AddDomainIntegrator(new mfem::DiffusionIntegrator);
   a.Assemble();
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
     good = say("mfem::SparseMatrix in place", solver, errors[0]) && good;
   }
   {
-    A.SortColumnIndices();  // in place; formats other than csr ask for it
+    A.SortColumnIndices();  // in place; formats other than csr need it
     protean_mfem::SolverOptions converted = options;
     converted.format = format;
     protean_mfem::Solver solver(context, converted);
@@ -86,14 +86,14 @@ int main(int argc, char** argv) {
     good = say("mfem::SparseMatrix, converted", solver, errors[1]) && good;
   }
 
-  // Never assembled.
+  // Without assembly.
   mfem::BilinearForm local(&space);
   local.AddDomainIntegrator(new mfem::DiffusionIntegrator);
   protean_mfem::ElementMatrices K(context, local, essential, /*symmetric=*/true);
   {
     start();
     K.EliminateRHS(u, right);
-    local.FreeElementMatrices();  // we have our own copy now
+    local.FreeElementMatrices();  // Protean has its own copy
     protean_mfem::Solver solver(context, options);
     solver.iterative_mode = true;
     solver.SetOperator(K);

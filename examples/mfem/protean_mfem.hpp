@@ -1,10 +1,11 @@
-// Protean under MFEM's interfaces: copy this header into a program that uses MFEM 4 and links both libraries.
+// Protean with MFEM's interfaces. Copy this header into a program that uses MFEM 4 and links both libraries.
 //
-//   protean_mfem::Solver          an mfem::Solver: cg, bicgstab or gmres on what SetOperator() is given
-//   protean_mfem::ElementMatrices an mfem::Operator on the element matrices of a BilinearForm, never
-//   assembled protean_mfem::csr_view        the arrays of an mfem::SparseMatrix, not copied
+//   protean_mfem::Solver           an mfem::Solver: cg, bicgstab or gmres with the operator of SetOperator()
+//   protean_mfem::ElementMatrices  an mfem::Operator on the element matrices of a BilinearForm, not assembled
+//   protean_mfem::csr_view         the arrays of an mfem::SparseMatrix, not copied
 //
-// Serial MFEM with real_t = double, vectors in host memory. MFEM's objects must outlive what is made of them.
+// For serial MFEM with real_t = double and vectors in host memory. An object of MFEM must outlive the objects
+// made from it.
 #pragma once
 #include <mfem.hpp>
 
@@ -22,9 +23,9 @@ namespace protean_mfem {
 
 static_assert(std::is_same_v<mfem::real_t, double>, "this header is for an MFEM built in double precision");
 
-// Row pointers, columns and values where MFEM keeps them. A must be finalised. Format csr computes with rows
-// in any order of columns, as MFEM leaves them; all others need A.SortColumnIndices() first, which sorts in
-// place.
+// The arrays of MFEM: row pointers, columns and values. A must be finalised. MFEM does not sort the columns
+// of a row. Format csr computes with rows in any order; all other formats need A.SortColumnIndices() first,
+// which sorts in place.
 inline protean::CsrMatrix<double> csr_view(const mfem::SparseMatrix& A) {
   if (!A.Finalized())
     throw protean::BadMatrix("the mfem::SparseMatrix is not finalised; call Finalize() first");
@@ -34,14 +35,15 @@ inline protean::CsrMatrix<double> csr_view(const mfem::SparseMatrix& A) {
 inline protean::VectorView<const double> view(const mfem::Vector& v) { return {v.HostRead(), v.Size()}; }
 inline protean::VectorView<double> view(mfem::Vector& v) { return {v.HostReadWrite(), v.Size()}; }
 
-// y = A x with the element matrices of a form, rows and columns of essential unknowns those of the identity:
-// the system of BilinearForm::FormLinearSystem() under DIAG_ONE, without its matrix. Only domain integrators
-// on all elements and spaces without hanging nodes, which are what element matrices alone describe.
+// y = A x with the element matrices of a form. Rows and columns of essential unknowns are those of the
+// identity: the system of BilinearForm::FormLinearSystem() with DIAG_ONE, without its matrix. The form may
+// have domain integrators on all elements only, and its space no hanging nodes, because element matrices
+// alone cannot describe more.
 //
-// Where all elements have one size and the form is called symmetric, Protean reads MFEM's element matrices in
-// place; otherwise they are transposed into an array that lives during construction only (MFEM stores
-// columns). Either way Protean keeps its own copy, in the order its products want; FreeElementMatrices() of
-// the form gives back MFEM's once right-hand sides have been eliminated.
+// If all elements have one size and `symmetric` is true, Protean reads the element matrices of MFEM in place.
+// Otherwise they are transposed into an array that exists during construction only (MFEM stores them by
+// columns). In both cases Protean keeps its own copy, in the order that its products need. When the
+// right-hand sides have been eliminated, FreeElementMatrices() of the form frees the copy of MFEM.
 class ElementMatrices : public mfem::Operator {
  public:
   ElementMatrices(protean::ContextPtr context, mfem::BilinearForm& form, const mfem::Array<int>& essential,
@@ -85,14 +87,14 @@ class ElementMatrices : public mfem::Operator {
     operator_->diagonal(protean::VectorView<double>{d.HostWrite(), d.Size()});
   }
 
-  // New coefficients on the same mesh: MFEM's element matrices are computed again.
+  // For new coefficients on the same mesh: the element matrices of MFEM are computed again.
   void Update() {
     compute();
     with_matrices([&](auto groups) { operator_->update_values(groups); });
   }
 
-  // b := b - A x_e, b_e := x_e, with x_e the values of x at essential unknowns: what FormLinearSystem() does
-  // to the right-hand side.
+  // b := b - A x_e and b_e := x_e, where x_e has the values of x at essential unknowns. FormLinearSystem()
+  // does the same to the right-hand side.
   void EliminateRHS(const mfem::Vector& x, mfem::Vector& b) const {
     std::vector<bool> given(static_cast<std::size_t>(height), false);
     for (const int dof : essential_) given[dof] = true;
@@ -120,7 +122,7 @@ class ElementMatrices : public mfem::Operator {
     std::vector<std::int32_t> connectivity;
   };
 
-  // MFEM keeps element matrices of one size only; others come from the integrators one by one.
+  // MFEM stores element matrices of one size only. For other meshes the integrators compute them one by one.
   void compute() {
     form_.FreeElementMatrices();
     if (groups_.size() == 1) form_.ComputeElementMatrices();
@@ -158,7 +160,7 @@ class ElementMatrices : public mfem::Operator {
       }
   }
 
-  // Calls f with the groups as Protean takes them.
+  // Calls f with the groups in the form that Protean needs.
   template <class F>
   void with_matrices(F f) {
     std::vector<protean::ElementGroup<double>> groups;
@@ -201,16 +203,17 @@ class ElementMatrices : public mfem::Operator {
 struct SolverOptions {
   std::string method = "cg";              // cg, bicgstab, gmres
   std::string preconditioner = "jacobi";  // none, jacobi
-  std::string format = "csr";             // of an mfem::SparseMatrix; with its parameters
+  std::string format = "csr";             // for an mfem::SparseMatrix; with its parameters
   protean::FormatParams parameters = {};
   protean::SolverOptions solver = {};
 };
 
-// Takes the place of mfem::CGSolver and others. SetOperator() takes
-//   mfem::SparseMatrix   format csr computes on MFEM's own arrays; the other formats are built from them
+// Replaces mfem::CGSolver and others. SetOperator() accepts
+//   mfem::SparseMatrix   format csr computes on the arrays of MFEM; the other formats are built from them
 //   ElementMatrices      products with the element matrices
-//   any mfem::Operator   by its Mult(); jacobi asks for its AssembleDiagonal()
-// When numbers of that operator have changed and nothing else, UpdateValues() spares analysis and memory.
+//   any mfem::Operator   products by its Mult(); jacobi calls its AssembleDiagonal()
+// If only the values of that operator have changed, call UpdateValues(): it needs no new analysis and no new
+// memory.
 class Solver : public mfem::Solver {
  public:
   explicit Solver(protean::ContextPtr context, SolverOptions options = {})
@@ -244,8 +247,8 @@ class Solver : public mfem::Solver {
     if (preconditioner_) preconditioner_->ensure(*operator_);
   }
 
-  // The operator of SetOperator() has other numbers in the same pattern (ElementMatrices: after its own
-  // Update()).
+  // Call this when the operator of SetOperator() has other values in the same pattern (for ElementMatrices:
+  // after its own Update()).
   void UpdateValues() {
     if (!operator_) throw protean::BadArgument("UpdateValues() before SetOperator()");
     if (matrix_) matrix_->update_values(csr_view(static_cast<const mfem::SparseMatrix&>(*source_)));
@@ -253,8 +256,8 @@ class Solver : public mfem::Solver {
     if (preconditioner_) preconditioner_->ensure(*operator_);
   }
 
-  // x := A^-1 b; x is the first guess where iterative_mode is set, as in MFEM's own solvers. report() tells
-  // how it ended: a solve that does not converge is no exception.
+  // x := A^-1 b. If iterative_mode is set, x is the initial guess, as in the solvers of MFEM. A solve that
+  // does not converge throws no exception; see report().
   void Mult(const mfem::Vector& b, mfem::Vector& x) const override {
     if (!operator_) throw protean::BadArgument("Mult() before SetOperator()");
     if (!iterative_mode) x = 0.0;

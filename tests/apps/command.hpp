@@ -1,4 +1,4 @@
-// Runs the command in a folder of its own and looks at what it left.
+// Runs the command in a folder of its own and reads its output and its files.
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class CommandTest : public ::testing::Test {
     std::ofstream(work_ / name, std::ios::binary) << text;
   }
 
-  // name -> content, of everything in the working folder.
+  // Name and content of all files in the working folder.
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(work_))
@@ -81,8 +81,8 @@ class CommandTest : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), slurp(folder_ / "out"),
             slurp(folder_ / "err")};
   }
-  // Waits until the command is iterating: it has taken the interrupt signal over, which it does right before
-  // it solves, and has used this much processor time since. False when it ended before.
+  // Waits until the command iterates: until it handles the interrupt signal, which it does from just before
+  // the solve on, and has used this much processor time since. Returns false if it ended before.
   static bool wait_until_solving(pid_t child, double seconds = 0.2) {
     const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
     const std::string process = "/proc/" + std::to_string(child);

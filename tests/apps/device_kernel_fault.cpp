@@ -1,6 +1,6 @@
-// A kernel that touches an address of nobody, in the middle of a solve: device_kernel_fault library|command
-// The library throws DeviceError, on this context ever after, and still solves on the host; the command exits
-// with 3 and writes no report. Exits 0 when that is so, 77 without a GPU.
+// A kernel reads an invalid address during a solve: device_kernel_fault library|command. The library must
+// throw DeviceError now and at every later use of this context, and must still solve on the host. The command
+// must exit with code 3 and write no report. Exit status of this program: 0 passed, 77 no GPU.
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -69,7 +69,7 @@ int of_the_command() {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  // While the matrix is being converted.
+  // The fault occurs while the matrix is converted.
   detail::allocation_hook = [](Space space, std::size_t) {
     if (space == Space::device && ++seen == 8) queue_poison(nullptr);
   };

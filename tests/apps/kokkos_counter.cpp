@@ -1,4 +1,4 @@
-// A profiling tool of Kokkos, loaded by it from KOKKOS_PROFILE_LIBRARY: counts the loops that ran by name and
+// A profiling tool that Kokkos loads from KOKKOS_PROFILE_LIBRARY. It counts the loops that ran by name and
 // writes "count name" lines to the file PROTEAN_KOKKOS_LOOPS names.
 #include <cstdint>
 #include <cstdlib>

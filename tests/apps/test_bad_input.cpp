@@ -1,4 +1,5 @@
-// Bad input through the command: exit code, one message with place and hint, nothing written.
+// Bad input to the command: the exit code is right, there is one message with place and hint, and no file is
+// written.
 #include <cstdlib>
 
 #include "command.hpp"

@@ -1,4 +1,4 @@
-// The command from outside: exit codes, files, report, Ctrl-C.
+// The command as a program: exit codes, files, report, Ctrl-C.
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
@@ -14,7 +14,7 @@ solver: {method: cg, relative_tolerance: 1.0e-9}
 preconditioner: {type: jacobi}
 output: {solution: x.mtx, report: r.json, history: h.csv}
 )";
-// Cannot reach its tolerance, so goes on for long.
+// A problem that cannot reach its tolerance, so its solve takes long.
 const std::string endless = R"(matrix: {generate: {kind: anisotropic-2d, n: 400, epsilon_y: 1.0e-6}}
 solver: {method: cg, relative_tolerance: 1.0e-300, max_iterations: 1e9}
 output: {solution: x.mtx, report: r.json, history: h.csv}
@@ -58,11 +58,11 @@ TEST_F(Command, SolvesAndReports) {
   EXPECT_EQ(r["problem"]["solver"]["max_iterations"], 10000);
   EXPECT_EQ(r["problem"]["rhs"]["solution"], "ones");
 
-  // One line of history for each iteration, 0 included, and the head.
+  // The history has a heading and a line for each iteration, from 0 on.
   const std::string& history = left.at("h.csv");
   EXPECT_EQ(std::count(history.begin(), history.end(), '\n'), r["iterations"].get<int>() + 2);
   EXPECT_EQ(history.rfind("iteration,residual,relative_residual,seconds\n0,", 0), 0u);
-  // x is 900 numbers near 1.
+  // x has 900 values near 1.
   std::istringstream x(left.at("x.mtx"));
   std::string line;
   do std::getline(x, line);
@@ -98,7 +98,7 @@ TEST_F(Command, KernelKokkosRunsProductsAndVectorOperations) {
 #else
   write("p.yaml", poisson);
   const auto solve_with = [&](const std::string& kernel) {
-    // What Kokkos loads and asks at its start, in the command's process.
+    // Environment variables that Kokkos reads when it starts in the process of the command.
     setenv("KOKKOS_PROFILE_LIBRARY", PROTEAN_KOKKOS_COUNTER, 1);
     setenv("PROTEAN_KOKKOS_LOOPS", "loops", 1);
     const Outcome o =
@@ -248,7 +248,7 @@ TEST_F(Command, InterruptWritesReportAndSolution) {
 }
 
 TEST_F(Command, InterruptedWhileAFormatIsPreparedEndsBoth) {
-  // Formats in turn, so that one is nearly always being built.
+  // The format changes so often that one is nearly always being built.
   std::string schedule = "schedule:\n";
   for (int at = 1; at < 2000; at += 2)
     schedule += "  - {at_iteration: " + std::to_string(at) +
@@ -324,7 +324,7 @@ TEST_F(Command, FormatsAsJsonAndText) {
   EXPECT_EQ(run({"formats", "csrr"}).code, 2);
 }
 
-// Deterministic mode: the same file, bit for bit, from every format and any number of threads.
+// In deterministic mode every format and any number of threads give the same file, bit for bit.
 TEST_F(Command, DeterministicMode) {
   const std::string quick = R"(matrix: {generate: {kind: convection-diffusion-3d, n: 16}}
 solver: {method: bicgstab, relative_tolerance: 1.0e-9}

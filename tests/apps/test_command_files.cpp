@@ -1,4 +1,4 @@
-// Files that commands read and write: no output of any command takes the place of any of its inputs, and
+// Files that commands read and write: no output of any command overwrites any of its inputs, and
 // inputs that are no files are refused at once.
 #include <sys/stat.h>
 
@@ -171,7 +171,7 @@ TEST_F(CommandFiles, AHeaderOfTwoBillionRowsIsRefusedAtOnce) {
   expect_refused({"solve", "exact.yaml", "--set", "matrix.file=big.mtx"}, "big.mtx:2");
 }
 
-// Comparing each key with all before it would take four minutes of processor time; one pass takes a second.
+// If each key were compared with all keys before it, this would take four minutes; one pass takes a second.
 TEST_F(CommandFiles, AProblemFileOfManyKeysIsReadInOnePass) {
   std::string text = "matrix: {file: m.mtx}\nsolver: {";
   for (int i = 0; i < 400'000; ++i) text += "key" + std::to_string(i) + ": 1, ";

@@ -1,4 +1,4 @@
-// `protean compare` from outside, and its arithmetic.
+// `protean compare` as a program, and its formulas.
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -55,7 +55,7 @@ TEST(Bandwidth, IsThatOfRegulyAndGiles) {
   EXPECT_DOUBLE_EQ(apps::caching_bytes(5, 9, 3), 9 * (8 + 4) + 5 * (8 + 4) + 3 * 128);
 }
 
-// Each field of the CSV against the report's.
+// Compares each field of the CSV with that of the report.
 void expect_same_numbers(const std::string& csv, const Json& report) {
   std::istringstream lines(csv);
   const auto fields = [](const std::string& line) {
@@ -155,7 +155,7 @@ TEST_F(Compare, CountsEverything) {
         << name;
     EXPECT_NEAR(v["convert_products"].get<double>() * t, s["convert"].get<double>(), 1e-9 * total) << name;
     EXPECT_TRUE(v["deterministic"].is_boolean()) << name;
-    // Break-even from the report's own numbers.
+    // The break-even point, computed from the other numbers of the report.
     const Json& c = (*csr)["seconds"];
     const double more = (s["convert"].get<double>() + s["setup"].get<double>()) -
                         (c["convert"].get<double>() + c["setup"].get<double>());
@@ -223,7 +223,7 @@ TEST_F(Compare, ASuiteGoesOnPastABrokenProblem) {
   ASSERT_EQ(r["suite"].size(), 2u);
   EXPECT_EQ(r["broken"].size(), 1u);
   EXPECT_EQ(r["suite"][1]["problem"]["solver"]["relative_tolerance"], 1e-4);
-  // The list comes last, after what was compared.
+  // The list of broken problems comes last.
   const std::size_t list = o.err.find("1 of 3 problems");
   EXPECT_NE(o.err.find("b.yaml", list), std::string::npos) << o.err;
   write("c.yaml", "matrix: [\n");
@@ -240,7 +240,7 @@ TEST_F(Compare, TheBudgetIsKept) {
   const Outcome o = run({"compare", "p.yaml", "--budget", "2", "--report", "r.json", "--kernels", "native"});
   EXPECT_EQ(o.code, 0) << o.err;
   const Json r = parse(o, files());
-  // A machine that is busy may spend it all before the first solve.
+  // On a busy machine the budget may be spent before the first solve.
   for (const Json& v : r["results"]) {
     const std::string why = v["why"];
     if (v["status"] == "not-converged") { EXPECT_NE(why.find("time-limit"), std::string::npos) << why; }
@@ -341,7 +341,7 @@ TEST_F(Compare, NothingThatIsReadIsOverwritten) {
 TEST_F(Compare, BadInputWritesNothing) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"compare", "p.yaml", "--formats", "cssr"}, "there are csr, ell"},
+      {{"compare", "p.yaml", "--formats", "cssr"}, "the formats are csr, ell"},
       {{"compare", "p.yaml", "--formats", "jad", "--kernels", "kokkos"}, "no format of --formats jad"},
       {{"compare", "p.yaml", "--kernels", ","}, "--kernels names no kernel"},
       {{"compare", "p.yaml", "--kernels", "natve"}, "native"},

@@ -1,5 +1,5 @@
-// Resources that fail while the command runs, inside this process: the exit code, one message, and no file
-// written.
+// Allocations that fail while the command runs, inside this process: the exit code is right, there is one
+// message, and no file is written.
 #include <atomic>
 #include <filesystem>
 
@@ -39,7 +39,8 @@ class CommandFaults : public testing::Test {
   std::string report() const { return folder_ / "r.json"; }
   void TearDown() override { detail::allocation_hook = nullptr; }
 
-  // Exit 3 and no report, whichever allocation fails; returns how many did.
+  // Lets each allocation fail in turn and expects exit code 3 and no report. Returns the number of
+  // allocations.
   std::int64_t each(const char* space, detail::AllocationHook hook) {
     for (std::int64_t n = 1; n < 1000; ++n) {
       seen = 0, fails_at = n;

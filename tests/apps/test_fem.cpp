@@ -1,5 +1,5 @@
-// The finite-element front: meshes, orders of convergence, and element operators against assembled matrices
-// on all of them.
+// The finite-element part of the command: meshes, orders of convergence, and element operators compared with
+// assembled matrices.
 #include <cmath>
 #include <fstream>
 
@@ -22,7 +22,7 @@ using protean::test::test_context;
 
 constexpr Material steel{2.5, 0.3};
 
-// u and the f that belongs to it.
+// An exact solution u and its right-hand side f.
 struct Known {
   Field u, f;
 };
@@ -51,7 +51,7 @@ Known known(Physics physics) {
           }};
 }
 
-// Solves with the values of u given on the boundary, on the element matrices themselves.
+// Solves on the element matrices, with the values of u given on the boundary.
 double error_on(const Mesh& mesh, Physics physics, ElementScatter scatter) {
   const Known problem = known(physics);
   const auto matrices = stiffness(*test_context(), mesh, physics, steel);
@@ -139,7 +139,7 @@ TEST(Fem, QuadratureIsExactForPolynomialsAndLobattoPointsAreKnown) {
   EXPECT_NEAR(p4[2], 0.5, 1e-15);
 }
 
-// Rigid motions cost no energy, and linear elasticity has six of them.
+// Rigid motions have no energy; linear elasticity has six of them.
 TEST(Fem, RigidMotionsAreInTheKernel) {
   for (const Mesh& mesh : {cube_of_hexahedra(2, 2, 0.1), cube_of_tetrahedra(2, 0.1)}) {
     const auto matrices = stiffness(*test_context(), mesh, Physics::elasticity, steel);
@@ -212,7 +212,7 @@ TEST(Fem, ElementOperatorEqualsTheAssembledMatrixOnAllMeshes) {
   }
 }
 
-// The two tetrahedra of a square pyramid, with a triangle and a point the reader passes over.
+// The two tetrahedra of a square pyramid, with a triangle and a point, which the reader ignores.
 constexpr const char* version_2 = R"($MeshFormat
 2.2 0 8
 $EndMeshFormat

@@ -1,4 +1,4 @@
-// Finite-element problems through problem files and the command, assembled and on element matrices.
+// Finite-element problems in problem files and in the command, assembled and on element matrices.
 #include <nlohmann/json.hpp>
 
 #include "apps/problem_file.hpp"
@@ -103,7 +103,7 @@ TEST_F(FemCommand, ElementMatricesAndTheAssembledMatrixGiveTheSameSolve) {
       EXPECT_NEAR(on_elements["iterations"].get<int>(), assembled["iterations"].get<int>(), 2);
       EXPECT_LT(on_elements["error"]["relative"].get<double>(), 1e-6);
       EXPECT_FALSE(on_elements["problem"]["operator"].contains("format"));
-      // What the report says of the matrix and the operator can be solved again.
+      // The matrix and the operator in the report are again a problem that can be solved.
       write("again.yaml", json({{"matrix", on_elements["problem"]["matrix"]},
                                 {"operator", on_elements["problem"]["operator"]}})
                               .dump());
@@ -138,7 +138,7 @@ TEST_F(FemCommand, AScheduleAssemblesWhileTheSolveRuns) {
     EXPECT_EQ(switches[2]["assemble_seconds"].get<double>(), 0);
     EXPECT_EQ(changed["decisions"][0]["action"], "switched");
     EXPECT_EQ(changed["problem"]["schedule"][1]["format"], "element");
-    // What the report says of the problem can be solved again.
+    // The problem in the report is again a problem that can be solved.
     json again = changed["problem"];
     write(
         "again.yaml",
@@ -166,7 +166,7 @@ TEST_F(FemCommand, ThePolicyIsExplainedFromElementMatricesToo) {
   EXPECT_EQ(r["switches"][0]["from"], "lma-atomic");
   EXPECT_EQ(r["switches"][0]["to"], "sell-packed");
   EXPECT_GT(r["switches"][0]["assemble_seconds"].get<double>(), 0);
-  // The first may be to wait for a forecast.
+  // The first decision may be to wait for a forecast.
   bool begun = false;
   for (const json& d : r["decisions"]) begun = begun || d["action"] == "begin";
   EXPECT_TRUE(begun);

@@ -1,4 +1,4 @@
-// `protean generate` from outside, and its presets.
+// `protean generate` as a program, and its presets.
 #include <cmath>
 
 #include "apps/presets.hpp"

@@ -1,4 +1,4 @@
-// `protean inspect` from outside.
+// `protean inspect` as a program.
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 class Inspect : public CommandTest {};
 
 TEST_F(Inspect, SaysWhatThereIs) {
-  // 1 2 . | . . . | . 3 4: a hole in the diagonal, an empty row
+  // 1 2 . | . . . | . 3 4: one diagonal entry is missing, one row is empty
   write("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n1 2 2\n3 2 3\n3 3 4\n");
   const Outcome o = run({"inspect", "a.mtx", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;

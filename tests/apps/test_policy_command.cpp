@@ -1,4 +1,4 @@
-// schedule: {policy: auto} in the command: report, summary, --explain.
+// The command with schedule: {policy: auto}: report, summary, --explain.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A table in which sell-packed costs next to nothing and is ten times as fast as csr.
+// A table in which the conversion to sell-packed takes nearly no time and its product is ten times as fast as
+// csr.
 constexpr const char* hopeful =
     "machine: test\n"
     "matrices:\n"
@@ -40,7 +41,7 @@ class PolicyCommand : public CommandTest {
 
 TEST_F(PolicyCommand, ChangesToWhatTheTablePromisesAndReportsWhy) {
   for (const char* overlapped : {"true", "false"}) {
-    // The largest allowance: a machine that stops the solve for a while takes it from the account.
+    // The largest allowance, because a pause of the machine during the solve counts as time spent.
     write_problem(std::string("{policy: auto, machine: machine.yaml, worst_factor: 10, overlapped: ") +
                   overlapped + "}");
     const Outcome outcome = finish(start({"solve", "p.yaml", "--explain"}));
@@ -59,7 +60,7 @@ TEST_F(PolicyCommand, ChangesToWhatTheTablePromisesAndReportsWhy) {
     }
     EXPECT_TRUE(begun);
     if (std::string_view(overlapped) == "true" && r["switches"].empty()) {
-      // The thread that builds has a low priority: on a busy machine the solve may be over first.
+      // The thread that builds has a low priority. On a busy machine the solve may end first.
       ASSERT_GE(r["failed_switches"].size(), 1U);
       EXPECT_EQ(r["failed_switches"][0]["to"], "sell-packed");
       continue;

@@ -1,4 +1,4 @@
-// The problem file: what is read, what is refused, where the error is said to be.
+// The problem file: what is read, what is refused, and the place that an error names.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Progress line, durations, formats as JSON.
+// The progress line, durations, the report of a solve, and formats as JSON.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

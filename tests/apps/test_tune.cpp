@@ -1,4 +1,4 @@
-// Machine tables: written, read, refused, gone on with.
+// Machine tables are written, read, refused and extended.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -89,7 +89,7 @@ TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
   MachineTable table = read_machine(arguments.output);
   EXPECT_GE(table.matrices[0].formats.size(), 8U);
   EXPECT_EQ(table.matrices[0].matrix, tune_cases()[0].name);
-  // A value that a second measurement would not give.
+  // A value that a new measurement would not give.
   table.matrices[0].formats[0].product_seconds = 123.5;
   write_file(arguments.output, machine_text(table));
   ASSERT_EQ(tune(arguments), 0);

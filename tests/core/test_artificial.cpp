@@ -1,4 +1,4 @@
-// Generated matrices have the features they were asked for, or say where that cannot be.
+// Artificial matrices have the features that were requested, or the request is refused.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace protean::test {
 namespace {
 
-// Mean distance from the first to the last entry of a row, as a part of the columns.
+// The mean distance from the first to the last entry of a row, divided by the number of columns.
 double mean_span(const SparsityPattern& p) {
   double sum = 0;
   std::int64_t rows = 0;
@@ -27,9 +27,9 @@ bool near(double got, double wanted, double relative, double absolute = 0) {
   return std::fabs(got - wanted) <= relative * std::fabs(wanted) + absolute;
 }
 
-// Not every mix exists. An entry of a row of k has at most 2 (k - 1) / k neighbours; and k columns in a
-// window of w have 2 k / w by chance, where entries, not rows, are counted, so that the long rows of a skew
-// weigh most.
+// Not every combination of features is possible. An entry of a row of k entries has at most 2 (k - 1) / k
+// neighbours. And k random columns in a window of w have 2 k / w neighbours by chance. This is a mean over
+// entries, not over rows, so the long rows of a large skew count most.
 bool possible(double mean, double skew, double neighbours, double window) {
   const double by_chance = 2 * mean * (1 + skew) / (skew > 0 ? 2 : 1) / window;
   return neighbours <= 0.85 * 2 * (mean - 1) / mean && by_chance <= 0.5 * neighbours;

@@ -113,7 +113,7 @@ TEST(AtomicFile, ErrorsGiveTheSystemsTextAndAdvice) {
   }
 }
 
-// A disk that fills up in the middle, by a limit on the size of files in a child process.
+// A limit on the size of files in a child process stands for a disk that becomes full.
 TEST(AtomicFile, NothingIsLeftWhenTheDiskIsFull) {
   const Folder folder;
   const auto a = generate(Context::host(1), "poisson-2d", {{"n", 60}});
@@ -140,7 +140,7 @@ TEST(AtomicFile, NothingIsLeftWhenTheDiskIsFull) {
   EXPECT_EQ(folder.files(), 1u);
 }
 
-// A folder takes the place of the file while it is written, so that the rename cannot succeed.
+// While the file is written, a folder of its name is made, so that the rename fails.
 TEST(AtomicFile, NothingIsLeftWhenTheRenameFails) {
   const Folder folder;
   AtomicFile file(folder / "a.txt");
@@ -161,7 +161,7 @@ TEST(AtomicFile, ALinkThatLeadsNowhereIsRefused) {
   EXPECT_EQ(folder.files(), 1u);
 }
 
-// Also for root, who could write to it.
+// Root is refused too, although root could write to the file.
 TEST(AtomicFile, AReadOnlyFileIsRefused) {
   const Folder folder;
   write_file(folder / "a.txt", "old");
@@ -177,7 +177,7 @@ TEST(AtomicFile, AReadOnlyFileIsRefused) {
   EXPECT_EQ(slurp(folder / "a.txt"), "new");
 }
 
-// A named pipe would wait for a program that reads it; the pipe of a shell has one.
+// A named pipe would wait until a program reads it. A pipe of the shell has a reader already.
 TEST(AtomicFile, ANamedPipeIsRefusedAndAPipeIsWrittenTo) {
   const Folder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
@@ -238,7 +238,7 @@ TEST(Pbin, EveryDamagedByteIsNoticed) {
   EXPECT_EQ(accepted, 64 - 36 + 128 - 96);  // the padding after 9 row pointers and 24 columns
 }
 
-TEST(Pbin, BadFilesAreTold) {
+TEST(Pbin, BadFilesAreRefusedWithAReason) {
   const Folder folder;
   write_pbin(*test_context(), folder / "a.pbin", battery_matrix("dense_17x17"));
   const std::string good = slurp(folder / "a.pbin");
@@ -267,8 +267,8 @@ TEST(Pbin, BadFilesAreTold) {
             std::string::npos);
 }
 
-// The checksums are right but the arrays are no matrix: written by somebody else.
-TEST(Pbin, ArraysThatAreNoMatrixAreTold) {
+// The checksums are right, but the arrays are not a valid matrix: another program wrote the file.
+TEST(Pbin, ArraysThatAreNoMatrixAreRefused) {
   const Folder folder;
   const std::int32_t row_ptr[] = {0, 2}, col[] = {1, 0};
   const double values[] = {1, 2};
@@ -277,7 +277,7 @@ TEST(Pbin, ArraysThatAreNoMatrixAreTold) {
             std::string::npos);
 }
 
-// The checksums are right; they are of the bad row pointers.
+// The checksums are those of the bad row pointers.
 TEST(Pbin, RowPointersBelowZeroAreRefused) {
   const Folder folder;
   const auto a = generate(test_context(), "poisson-2d", {{"n", 100}});

@@ -24,7 +24,7 @@ double at(const CsrMatrix<double>& a, std::int64_t r, std::int64_t c) {
   return found != row.end() && *found == c ? a.values[a.pattern.row_ptr[r] + (found - row.begin())] : 0.0;
 }
 
-// Cholesky without pivoting, dense: succeeds exactly for positive definite matrices.
+// Dense Cholesky factorisation without pivoting. It succeeds exactly for positive definite matrices.
 bool positive_definite(const CsrMatrix<double>& a) {
   const auto n = static_cast<std::size_t>(a.rows());
   std::vector<double> l(n * n);
@@ -229,7 +229,7 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Hands on to several.
+// Passes the rows on to several receivers.
 class Tee final : public RowReceiver {
  public:
   explicit Tee(std::vector<RowReceiver*> all) : all_(std::move(all)) {}
@@ -282,7 +282,7 @@ TEST(Generate, RowsInStretchesAreTheSameMatrixBitForBit) {
     }
 }
 
-// Looks at the memory while the rows come.
+// Measures the memory in use while rows are received.
 class MemoryWatch final : public RowReceiver {
  public:
   void begin(std::int64_t, std::int64_t, std::int64_t) override {}

@@ -193,7 +193,7 @@ TEST(MatrixMarket, SaysWhatIsWrongAndWhere) {
   }
 }
 
-// Digits that no 64-bit number holds are read as long as they are zeros in front.
+// A number may have more digits than a 64-bit integer if the additional ones are leading zeros.
 TEST(MatrixMarket, IndicesAndIntegersAtTheirBorders) {
   const std::string zeros(30, '0');
   EXPECT_EQ(dense(parse(std::string(general) + "2 2 2\n" + zeros + "2 1 1\n1 " + zeros + "2 3\n")),
@@ -229,7 +229,7 @@ TEST(MatrixMarket, RepeatedEntriesThatAddUpToInfinityAreNamed) {
   }
 }
 
-// A damaged header must not keep a reader busy for minutes with empty rows.
+// A damaged header must not cost minutes for empty rows.
 TEST(MatrixMarket, HeadersOfNearlyEmptyMatricesAreRefused) {
   const std::size_t peak = peak_allocated_bytes();
   for (const char* sizes : {"2147483647 2147483647 1", "20000000 2 100", "2 20000000 1000000"}) try {
@@ -321,7 +321,7 @@ TEST(MatrixMarket, LargeFilesDoNotDependOnThreads) {
   fs::rename(folder / "a.mtx.gz", folder / "a.mtx");
   for (int threads : {1, 2, 7})
     EXPECT_TRUE(identical(a, read_matrix_market(Context::host(threads), folder / "a.mtx"))) << threads;
-  // Repeated entries, far apart in the file, summed in its order.
+  // Repeated entries that are far apart in the file are added in its order.
   std::string text = std::string(general) + "300 300 240000\n";
   for (int k = 0; k < 240000; ++k)
     text += fmt::format("{} {} {}\n", k * 7 % 300 + 1, k * 11 % 290 + 1, std::sin(k));
@@ -337,7 +337,7 @@ TEST(MatrixMarket, LargeFilesDoNotDependOnThreads) {
 }
 
 TEST(MatrixMarket, LargeArraysAreReadByPieces) {
-  // More than one piece of text, with column borders inside pieces.
+  // The text has several pieces, and columns end inside pieces.
   const int n = 700;
   const auto value = [](int r, int c) { return std::max(r, c) * 1000.0 + std::min(r, c) + 0.5; };
   std::string text = "%%MatrixMarket matrix array real symmetric\n700 700\n";
@@ -350,7 +350,7 @@ TEST(MatrixMarket, LargeArraysAreReadByPieces) {
     for (int c = 0; c < n; ++c) ASSERT_EQ(a.values[r * n + c], value(r, c));
 }
 
-TEST(MatrixMarket, BrokenCompressionIsTold) {
+TEST(MatrixMarket, BrokenCompressionIsRefused) {
   const Folder folder;
   for (const std::string name : {"a.mtx.gz", "a.mtx.xz"}) {
     write_matrix_market(*test_context(), folder / name, battery_matrix("dense_17x17"));
@@ -375,7 +375,7 @@ TEST(MatrixMarket, BrokenCompressionIsTold) {
   EXPECT_EQ(read_matrix_market(test_context(), folder / "two.mtx.gz").values[0], 3.0);
 }
 
-TEST(MatrixMarket, MissingFilesFoldersAndArchivesAreTold) {
+TEST(MatrixMarket, MissingFilesFoldersAndArchivesAreRefused) {
   const Folder folder;
   const auto message = [&](const std::string& path) -> std::string {
     try {
@@ -393,7 +393,7 @@ TEST(MatrixMarket, MissingFilesFoldersAndArchivesAreTold) {
   EXPECT_NE(message(folder / "long.mtx").find("a line of more than"), std::string::npos);
 }
 
-// A pipe of a shell is read like a file; a named pipe could wait for ever.
+// A pipe of the shell is read like a file. A named pipe could wait without end.
 TEST(MatrixMarket, PipesAreReadAndNamedPipesAndDevicesRefused) {
   const Folder folder;
   const auto message = [&](const std::string& path) -> std::string {

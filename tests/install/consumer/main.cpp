@@ -1,4 +1,4 @@
-// A finite-element code in miniature: its own CSR arrays, taken without a copy, solved twice.
+// A minimal finite-element code: its own CSR arrays are used without a copy and solved twice.
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -1,4 +1,4 @@
-// examples/mfem/protean_mfem.hpp held against MFEM's own products and solvers, against the installed package.
+// Compares examples/mfem/protean_mfem.hpp with the products and solvers of MFEM, using the installed package.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -32,7 +32,7 @@ double difference(const mfem::Vector& a, const mfem::Vector& b) {
   return gap.Normlinf() / std::max(a.Normlinf(), 1e-300);
 }
 
-// A square in quadrilaterals on the left and triangles on the right.
+// A square with quadrilaterals on the left and triangles on the right.
 mfem::Mesh mixed_mesh(int n) {
   mfem::Mesh mesh(2, (n + 1) * (n + 1), 0, 0);
   for (int y = 0; y <= n; ++y)
@@ -51,7 +51,7 @@ mfem::Mesh mixed_mesh(int n) {
 
 using Integrators = std::function<void(mfem::BilinearForm&)>;
 
-// The element matrices' product and right-hand side against those of the assembled system.
+// Compares product and right-hand side of the element matrices with those of the assembled system.
 void compare(const char* what, mfem::FiniteElementSpace& space, bool symmetric, const Integrators& add) {
   const auto context = protean::Context::host(2);
   mfem::Array<int> essential, boundary(space.GetMesh()->bdr_attributes.Max());
@@ -168,7 +168,8 @@ void drop_in() {
     expect(each->report().converged() && difference(expected, x) < 1e-10, "new values");
   }
 
-  // As a preconditioner's stand-in or inside another solver it is an mfem::Solver; and it takes any operator.
+  // It is an mfem::Solver, so it can be used as a preconditioner or inside another solver, and it accepts any
+  // operator.
   mfem::BilinearForm partial(&space);
   partial.SetAssemblyLevel(mfem::AssemblyLevel::PARTIAL);
   partial.AddDomainIntegrator(new mfem::DiffusionIntegrator);
