@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "core/background.hpp"
 #include "core/processors.hpp"
@@ -33,17 +34,13 @@ struct TeamEnd {
 };
 thread_local TeamEnd team_end;
 
-// fork() leaves the workers behind in the parent. The child drops the team, which cannot be ended without them,
-// and makes another one when it needs it. Kept in a list, so that it is not a leak.
-struct Abandoned {
-  ThreadTeam* team;
-  Abandoned* next;
-};
-Abandoned* abandoned = nullptr;
+// The workers of a team stay in the parent of a fork(). The child drops the team, which cannot end without them,
+// and makes another one when it needs it. Dropped teams stay in a list, so that they are no leaks.
+ThreadTeam* dropped = nullptr;
 
 void after_fork_in_child() {
   if (!caller.team) return;
-  abandoned = new Abandoned{caller.team, abandoned};
+  caller.team->next_dropped = std::exchange(dropped, caller.team);
   caller.team = nullptr;
 }
 

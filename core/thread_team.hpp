@@ -39,6 +39,8 @@ class ThreadTeam {
   // parts belong to, or null. Rethrows the exception of the lowest part that threw.
   void run(ParallelBody body, void* closure, int parts, int helpers, const Background* work);
 
+  ThreadTeam* next_dropped = nullptr;  // for parallel.cpp: in a child of fork()
+
  private:
   using Region = std::uint64_t;  // their number, from 1
   enum class State : std::uint64_t { open, taken, done };
