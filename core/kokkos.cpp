@@ -51,6 +51,10 @@ Instances& instances() {
   return *map;
 }
 
+struct Nothing {
+  KOKKOS_FUNCTION void operator()(const Kokkos::TeamPolicy<Kokkos::Cuda>::member_type&) const {}
+};
+
 const Kokkos::Cuda* instance_for(const DeviceState& state) {
   const auto found = instances().find(&state);
   if (found != instances().end()) return found->second.get();
@@ -61,6 +65,11 @@ const Kokkos::Cuda* instance_for(const DeviceState& state) {
   // Kokkos pushes the stream's driver context and leaves it there.
   CUcontext pushed = nullptr;
   (void)cuCtxPopCurrent(&pushed);
+  // As long as an instance has no scratch memory for teams, Kokkos calls cudaMalloc() for no bytes at each kernel,
+  // which cannot be recorded.
+  Kokkos::parallel_for(
+      "protean::prepare",
+      Kokkos::TeamPolicy<Kokkos::Cuda>(*made, 1, 32).set_scratch_size(1, Kokkos::PerTeam(64)), Nothing());
   // Kokkos clears the memory of the instance on the default stream, for which other streams do not wait.
   PROTEAN_CUDA_CHECK(cudaSetDevice(state.ordinal));
   PROTEAN_CUDA_CHECK(cudaStreamSynchronize(cudaStreamLegacy));
