@@ -23,8 +23,8 @@ SolvePlan draw_plan(Draw& draw) {
   plan.memory = draw.of({Memory::same, Memory::same, Memory::moved, Memory::arena, Memory::shifted});
   plan.numbers = draw.number();
   if (draw.one_in(2))
-    plan.change = draw.of(
-        {Change::now, Change::beside, Change::automatic, Change::automatic, Change::cancelled, Change::left});
+    plan.change = draw.of({Change::now, Change::beside, Change::beside, Change::automatic, Change::automatic,
+                           Change::automatic, Change::cancelled, Change::left});
   plan.change_at = draw.below(30), plan.overlapped = !draw.one_in(3), plan.format = draw.number();
   if (draw.one_in(3)) plan.event = draw.of({Event::interrupt, Event::exception, Event::new_values});
   plan.event_at = draw.below(draw.one_in(3) ? 3 : 40), plan.exact = draw.one_in(2);
@@ -239,6 +239,8 @@ std::string new_values(World<T>& world, const Step& step) {
   } catch (const OutOfMemory&) {
     ++world.counts["new values that memory was short for"];
     if (step.failing_allocation == 0) throw;
+  } catch (const BadMatrix&) {  // element matrices that are not finite
+    if (quality(step.plan.generation) != Quality::not_finite) throw;
   }
   return A.complaint(step.failing_allocation > 0);
 }

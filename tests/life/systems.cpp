@@ -57,8 +57,8 @@ std::vector<Edge> edges_of(int system) {
 }
 
 double excess_of_diagonal(unsigned generation) {
-  constexpr double choices[] = {1, 0.1, 0.02};
-  return choices[generation % 3];
+  constexpr double choices[] = {1, 0.1, 0.01, 0.003};
+  return choices[generation % 4];
 }
 
 // a_ij for i != j: between -1 and -0.1, the same both ways where the system is symmetric.

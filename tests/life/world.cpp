@@ -37,10 +37,17 @@ bool of_elements(Kind kind) { return kind == Kind::elements || kind == Kind::ada
 OperatorSpec draw_spec(Draw& draw, Place place) {
   OperatorSpec spec;
   spec.place = place, spec.kind = draw_kind(draw, place);
-  const auto fits = [&] { return systems()[spec.system].elements || !of_elements(spec.kind); };
+  // Each piece of work on the simulated device costs time for each page it touches.
+  const std::int64_t largest = place == Place::simulated ? 500 : largest_system();
+  const auto fits = [&] {
+    const SystemInfo& system = systems()[spec.system];
+    return system.size <= largest && (system.elements || !of_elements(spec.kind));
+  };
   do spec.system = draw.below(static_cast<int>(systems().size()));
   while (!fits());
-  spec.generation = draw.number();
+  // Element matrices that are not finite are refused.
+  do spec.generation = draw.number();
+  while (of_elements(spec.kind) && quality(spec.generation) == Quality::not_finite);
   spec.format = pick_format(place, draw.number());
   if (of_elements(spec.kind)) spec.format = {.entry = nullptr, .params = {}, .kernel = {}, .elements = true};
   spec.scatter = draw.of(

@@ -1,0 +1,361 @@
+// The life of C handles: contexts, matrices and solvers of protean.h are reused through random steps, and after
+// each solve they agree with fresh handles, to the bit on the host. Calls that must fail come between, and may
+// change nothing. The environment variables are those of test_life.cpp.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "life/replay.hpp"
+#include "life/solve.hpp"
+#include "life/systems.hpp"
+#include "life/world.hpp"
+#include "protean.h"
+#include "support/space.hpp"
+
+namespace protean::test::life {
+namespace {
+
+using ContextHandle = std::unique_ptr<protean_context, void (*)(protean_context*)>;
+using MatrixHandle = std::unique_ptr<protean_matrix, void (*)(protean_matrix*)>;
+using SolverHandle = std::unique_ptr<protean_solver, void (*)(protean_solver*)>;
+
+// Where a call of the C interface must succeed.
+void must(protean_status status) {
+  if (status != PROTEAN_OK)
+    throw std::runtime_error(fmt::format("{}: {}", protean_status_name(status), protean_last_error()));
+}
+
+ContextHandle make_context_handle(bool gpu, int threads) {
+  protean_context* made = nullptr;
+  must(gpu ? protean_context_device(0, &made) : protean_context_host(threads, &made));
+  return {made, protean_context_free};
+}
+
+// A matrix, with what is needed to make it once more.
+struct Matrix {
+  int system = 0, index_base = 0, threads = 2;
+  bool gpu = false, wide = false;
+  unsigned generation = 0;
+  std::string format = "csr";
+  std::string variant = "gather";  // of element matrices
+
+  ContextHandle context{nullptr, protean_context_free};
+  // The arrays handed over: of the host, or copies on the GPU.
+  std::shared_ptr<const Numbers<double>> numbers;
+  std::vector<std::int64_t> row_ptr64;
+  std::vector<std::int32_t> row_ptr32, col;
+  CsrMatrix<double> there;  // on the GPU
+  std::vector<CsrMatrix<double>> values_there;
+  MatrixHandle handle{nullptr, protean_matrix_free};
+
+  std::int64_t size() const { return systems()[system].size; }
+  bool elements() const { return systems()[system].elements; }
+
+  Matrix recipe() const {
+    Matrix copy;
+    copy.system = system, copy.index_base = index_base, copy.threads = threads, copy.gpu = gpu;
+    copy.wide = wide, copy.generation = generation, copy.format = format, copy.variant = variant;
+    return copy;
+  }
+
+  void make() {
+    context = make_context_handle(gpu, threads);
+    numbers = life::numbers<double>(system, generation);
+    protean_matrix* made = nullptr;
+    if (elements()) {
+      const auto count = static_cast<std::int64_t>(numbers->elements.size() / 4);
+      col = numbers->elements;
+      for (std::int32_t& node : col) node += index_base;
+      must(protean_matrix_elements(context.get(), size(), 1, count, 4, col.data(), numbers->matrices.data(),
+                                   index_base, nullptr, 0, systems()[system].symmetric, variant.c_str(),
+                                   &made));
+    } else if (gpu) {
+      there = upload(test_context(Space::device), numbers->csr);
+      must(protean_matrix_csr(context.get(), size(), size(), there.nonzeros(), there.pattern.row_ptr.p32,
+                              there.pattern.col, there.values, 0, &made));
+    } else {
+      take_arrays();
+      const auto nonzeros = numbers->csr.nonzeros();
+      must(wide ? protean_matrix_csr64(context.get(), size(), size(), nonzeros, row_ptr64.data(), col.data(),
+                                       numbers->csr.values, index_base, &made)
+                : protean_matrix_csr(context.get(), size(), size(), nonzeros, row_ptr32.data(), col.data(),
+                                     numbers->csr.values, index_base, &made));
+    }
+    handle.reset(made);
+    if (!elements() && format != "csr")
+      must(protean_matrix_set_format(handle.get(), format.c_str(), nullptr, nullptr));
+  }
+
+  void take_arrays() {
+    const SparsityPattern& pattern = numbers->csr.pattern;
+    row_ptr64.clear(), row_ptr32.clear();
+    for (std::int64_t i = 0; i <= pattern.rows; ++i) {
+      row_ptr64.push_back(pattern.row_ptr[i] + index_base);
+      row_ptr32.push_back(static_cast<std::int32_t>(row_ptr64.back()));
+    }
+    col.assign(pattern.col, pattern.col + pattern.nonzeros);
+    for (std::int32_t& one : col) one += index_base;
+  }
+
+  // Values that are not finite may be refused; the old ones stay then.
+  void set_values(unsigned next) {
+    const auto changed = life::numbers<double>(system, next);
+    const double* values = elements() ? changed->matrices.data() : changed->csr.values;
+    if (gpu && !elements()) {
+      values_there.push_back(upload(test_context(Space::device), changed->csr));
+      values = values_there.back().values;
+    }
+    const protean_status status = protean_matrix_update_values(handle.get(), values);
+    if (status == PROTEAN_BAD_MATRIX && quality(next) == Quality::not_finite) return;
+    must(status);
+    numbers = changed, generation = next;
+  }
+};
+
+unsigned draw_finite(Draw& draw) {
+  unsigned generation = draw.number();
+  while (quality(generation) == Quality::not_finite) generation = draw.number();
+  return generation;
+}
+
+struct SolverOf {
+  std::string method = "cg", preconditioner = "none";
+  std::vector<std::pair<std::string, double>> options;
+  SolverHandle handle{nullptr, protean_solver_free};
+
+  void make() {
+    protean_solver* made = nullptr;
+    must(protean_solver_create(method.c_str(), preconditioner.c_str(), &made));
+    handle.reset(made);
+    for (const auto& [name, value] : options) must(protean_solver_set(made, name.c_str(), value));
+  }
+};
+
+struct Answer {
+  protean_status status = PROTEAN_OK;
+  std::int64_t iterations = 0;
+  double true_residual = 0, recurrence_residual = 0;
+  std::string reason, error;
+  std::vector<double> x;
+};
+
+Answer solve(protean_solver* solver, const Matrix& A, const std::vector<double>& b) {
+  const ContextPtr& memory = test_context(A.gpu ? Space::device : Space::host);
+  const Placed<double> there(memory, b);
+  Placed<double> x(memory, std::vector<double>(b.size(), 0.0));
+  memory->synchronize();
+  Answer answer;
+  answer.status = protean_solve(solver, A.handle.get(), there.read().data, x.data());
+  if (answer.status != PROTEAN_OK) answer.error = protean_last_error();
+  answer.iterations = protean_solver_iterations(solver);
+  answer.true_residual = protean_solver_true_residual(solver);
+  answer.recurrence_residual = protean_solver_recurrence_residual(solver);
+  answer.reason = protean_solver_reason(solver);
+  answer.x = x.fetch();
+  return answer;
+}
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+std::string difference(const Answer& kept, const Answer& fresh, bool bits) {
+  if (kept.status != fresh.status || kept.error != fresh.error)
+    return fmt::format("status {} '{}' and {} '{}' with fresh handles", protean_status_name(kept.status),
+                       kept.error, protean_status_name(fresh.status), fresh.error);
+  const bool failed = kept.status != PROTEAN_OK && kept.status != PROTEAN_NOT_CONVERGED;
+  if (failed) return {};  // what the getters say is of the solve before
+  const auto apart = std::abs(kept.iterations - fresh.iterations);
+  const auto most = bits ? 0 : 10 + std::max(kept.iterations, fresh.iterations) / 2;
+  if (apart > most)
+    return fmt::format("{} iterations and {} with fresh handles", kept.iterations, fresh.iterations);
+  if (!bits) return {};
+  if (kept.reason != fresh.reason)
+    return fmt::format("reason {} and {} with fresh handles", kept.reason, fresh.reason);
+  if (!same(kept.true_residual, fresh.true_residual) ||
+      !same(kept.recurrence_residual, fresh.recurrence_residual))
+    return fmt::format("residuals {}, {} and {}, {} with fresh handles", kept.true_residual,
+                       kept.recurrence_residual, fresh.true_residual, fresh.recurrence_residual);
+  for (std::size_t i = 0; i < kept.x.size(); ++i)
+    if (!same(kept.x[i], fresh.x[i]))
+      return fmt::format("x[{}] is {} and {} with fresh handles", i, kept.x[i], fresh.x[i]);
+  return {};
+}
+
+class CWorld {
+ public:
+  static constexpr int matrices = 4, solvers = 3;
+  CWorld(bool gpu, std::uint64_t seed) : gpu_(gpu) {
+    for (int slot = 0; slot < matrices; ++slot) {
+      Draw draw(mixed(seed, 11, slot));
+      new_matrix(slot, draw);
+    }
+    for (int slot = 0; slot < solvers; ++slot) {
+      Draw draw(mixed(seed, 12, slot));
+      new_solver(slot, draw);
+    }
+  }
+
+  // Empty, or what is wrong.
+  std::string step(std::uint64_t seed, int number) {
+    Draw draw(mixed(seed, 13, static_cast<std::uint64_t>(number)));
+    const int kind = draw.below(14), matrix = draw.below(matrices), solver = draw.below(solvers);
+    prefix_ = fmt::format("step {}: ", number);
+    if (kind < 6) return compare_solve(matrix, solver, draw);
+    if (kind == 6) return there_and_back(matrix, draw.below(matrices), solver, draw);
+    if (kind == 7) new_matrix(matrix, draw);
+    if (kind == 8) new_solver(solver, draw);
+    if (kind == 9) set_format(matrix, draw);
+    if (kind == 10) new_values(matrix, draw);
+    if (kind == 11) set_option(solver, draw);
+    if (kind == 12) watch(matrix);
+    if (kind == 13) return calls_that_fail(matrix, solver);
+    return {};
+  }
+
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  void note(const std::string& text) { notes_.push_back(prefix_ + text); }
+
+  void new_matrix(int slot, Draw& draw) {
+    Matrix& A = matrices_[slot];
+    if (draw.one_in(2)) A.handle.reset();
+    Matrix next;
+    next.gpu = gpu_ && !draw.one_in(4), next.threads = 1 + draw.below(2);
+    next.system = draw.below(static_cast<int>(systems().size()));
+    next.index_base = next.gpu && !next.elements() ? 0 : draw.below(2);
+    next.wide = draw.one_in(3), next.generation = draw_finite(draw);
+    next.variant = draw.of({"gather", "coloured", "automatic"});
+    next.make();
+    A = std::move(next);
+    note(fmt::format("matrix {} is now '{}', values {}, base {}, {}", slot, systems()[A.system].name,
+                     A.generation, A.index_base,
+                     A.gpu ? "on the GPU" : fmt::format("{} threads", A.threads)));
+  }
+
+  void new_solver(int slot, Draw& draw) {
+    SolverOf& one = solvers_[slot];
+    one.method = draw.of({"cg", "cg", "bicgstab", "gmres"});
+    one.preconditioner = draw.one_in(3) ? "none" : "jacobi";
+    one.options = {{"max_iterations", 400}};
+    one.make();
+    note(fmt::format("solver {} is now {} with {}", slot, one.method, one.preconditioner));
+  }
+
+  void set_option(int slot, Draw& draw) {
+    SolverOf& one = solvers_[slot];
+    const auto [name, value] =
+        draw.of<std::pair<const char*, double>>({{"relative_tolerance", draw.of({1e-4, 1e-6, 1e-9})},
+                                                 {"absolute_tolerance", 1e-3},
+                                                 {"max_iterations", draw.of({5.0, 60.0, 400.0})},
+                                                 {"restart", draw.of({1.0, 5.0, 40.0})},
+                                                 {"stagnation_window", draw.of({0.0, 25.0})}});
+    must(protean_solver_set(one.handle.get(), name, value));
+    one.options.push_back({name, value});
+    note(fmt::format("solver {}: {} = {}", slot, name, value));
+  }
+
+  void set_format(int slot, Draw& draw) {
+    Matrix& A = matrices_[slot];
+    const FormatSpec format = pick_format(A.gpu ? Place::device : Place::host, draw.number());
+    note(fmt::format("matrix {} is brought into {}", slot, format.entry->id));
+    const std::string id(format.entry->id);
+    const protean_status status = protean_matrix_set_format(A.handle.get(), id.c_str(), nullptr, nullptr);
+    if (status == PROTEAN_OK) A.format = id;
+    const bool may_refuse =
+        status == PROTEAN_FORMAT_REFUSED || (A.elements() && status == PROTEAN_BAD_ARGUMENT);
+    if (status != PROTEAN_OK && !may_refuse) must(status);
+  }
+
+  void new_values(int slot, Draw& draw) {
+    Matrix& A = matrices_[slot];
+    A.set_values(draw.number());
+    note(fmt::format("matrix {} gets values {}", slot, A.generation));
+  }
+
+  void watch(int slot) {
+    note(fmt::format("matrix {} is watched", slot));
+    must(protean_matrix_watch(matrices_[slot].handle.get()));
+  }
+
+  std::string compare_solve(int matrix, int solver, Draw& draw) {
+    Matrix& A = matrices_[matrix];
+    SolverOf& one = solvers_[solver];
+    note(fmt::format("solver {} ({}, {}) solves with matrix {} ('{}', values {}, {})", solver, one.method,
+                     one.preconditioner, matrix, systems()[A.system].name, A.generation,
+                     protean_matrix_format(A.handle.get())));
+    std::vector<double> b(static_cast<std::size_t>(A.size()));
+    const bool zero = draw.one_in(20);
+    const std::uint64_t seed = draw.number();
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] = zero ? 0 : uniform(seed, i);
+    if (draw.one_in(10)) fail_an_allocation(one, A, b, 1 + draw.below(12));
+    const Answer kept = solve(one.handle.get(), A, b);
+    Matrix fresh = A.recipe();
+    fresh.make();
+    SolverOf again{.method = one.method, .preconditioner = one.preconditioner, .options = one.options};
+    again.make();
+    return difference(kept, solve(again.handle.get(), fresh, b), !A.gpu);
+  }
+
+  // The handles are as they were afterwards: the solve that follows shows it.
+  void fail_an_allocation(SolverOf& solver, const Matrix& A, const std::vector<double>& b, int n) {
+    note(fmt::format("  allocation {} fails in a solve before it", n));
+    const FailingAllocation fault(n);
+    try {
+      const protean_status status = solve(solver.handle.get(), A, b).status;
+      if (status > PROTEAN_NOT_CONVERGED && status != PROTEAN_OUT_OF_MEMORY && status != PROTEAN_BAD_MATRIX)
+        must(status);
+    } catch (const OutOfMemory&) {}  // of the test's own vectors
+  }
+
+  std::string there_and_back(int first, int between, int solver, Draw& draw) {
+    for (const int matrix : {first, between, first})
+      if (std::string text = compare_solve(matrix, solver, draw); !text.empty()) return text;
+    return {};
+  }
+
+  std::string calls_that_fail(int matrix, int solver) {
+    note(fmt::format("calls with wrong arguments on matrix {} and solver {}", matrix, solver));
+    protean_matrix* const A = matrices_[matrix].handle.get();
+    protean_solver* const one = solvers_[solver].handle.get();
+    double number = 0;
+    const protean_status bad[] = {protean_matrix_set_format(A, "no-such-format", nullptr, nullptr),
+                                  protean_matrix_set_format(A, "csr", "no_such_parameter=1", nullptr),
+                                  protean_matrix_update_values(A, nullptr),
+                                  protean_solver_set(one, "no_such_option", 1),
+                                  protean_solver_set(one, "relative_tolerance", -1),
+                                  protean_solver_set(one, "restart", 0.5),
+                                  protean_solve(one, A, &number, nullptr),
+                                  protean_solve(one, nullptr, &number, &number)};
+    for (std::size_t i = 0; i < std::size(bad); ++i)
+      if (bad[i] != PROTEAN_BAD_ARGUMENT)
+        return fmt::format("wrong call {} returned {}", i, protean_status_name(bad[i]));
+    return {};
+  }
+
+  bool gpu_;
+  Matrix matrices_[matrices];
+  SolverOf solvers_[solvers];
+  std::vector<std::string> notes_;
+  std::string prefix_;
+};
+
+class LifeOfCHandles : public testing::TestWithParam<const char*> {};
+
+TEST_P(LifeOfCHandles, KeptHandlesAgreeWithFreshOnes) {
+  const bool gpu = GetParam() == std::string_view("device");
+  if (gpu && !test_context(Space::device)) GTEST_SKIP() << no_device;
+  expect_good_lives({1, 2, 3, 4}, 150, [&](std::uint64_t seed, const StepList& steps) {
+    CWorld world(gpu, seed);
+    return live(world, steps, [&](int number) { return world.step(seed, number); });
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Spaces, LifeOfCHandles, testing::Values("host", "device"),
+                         [](const auto& one) { return std::string(one.param); });
+
+}  // namespace
+}  // namespace protean::test::life
