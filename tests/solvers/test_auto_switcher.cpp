@@ -379,6 +379,30 @@ TEST(AutoSwitcher, AFormatTheTableDoesNotKnowIsLeftAlone) {
   EXPECT_NE(of(switcher->candidates(), "fast").why.find("no measurement"), std::string::npos);
 }
 
+// To the slow format and back: that was the one change allowed.
+TEST(AutoSwitcher, ChangesAreCounted) {
+  Live live;
+  live.options.policy.overlapped = false;
+  live.options.policy.most_switches = 1;
+  const auto switcher = live.switcher({&slow, &fast});
+  live.solve(*switcher);
+  switcher->finish();
+  ASSERT_EQ(live.A.history().size(), 2U);
+  EXPECT_EQ(live.A.history()[0].to, "slow");
+  EXPECT_EQ(live.A.history()[1].to, "csr");
+}
+
+// Both are expected to take the same time, so after a change to one of them the other has nothing to offer.
+TEST(AutoSwitcher, AfterAChangePredictionsAreRelativeToTheNewFormat) {
+  Live live;
+  live.options.policy.overlapped = false;
+  const auto switcher = live.switcher({&fast, &slow});
+  live.solve(*switcher);
+  switcher->finish();
+  ASSERT_EQ(live.A.history().size(), 1U);
+  EXPECT_EQ(live.A.history()[0].to, "fast");
+}
+
 // The whole catalogue by survey and built-in table, as the command does it.
 TEST(AutoSwitcher, WithTheCatalogueAndTheBuiltInTable) {
   const ContextPtr context = Context::host(1);  // no threads to wait for on a busy machine
