@@ -66,7 +66,8 @@ struct GmresScalars {
       h[i] = upper;
     }
     const T length = std::hypot(h[j], h[j + 1]);
-    const T c = length == T(0) ? T(1) : h[j] / length, s = length == T(0) ? T(0) : h[j + 1] / length;
+    // A zero column (a singular matrix) does not reduce the residual: |g_j+1| := |g_j|.
+    const T c = length == T(0) ? T(0) : h[j] / length, s = length == T(0) ? T(-1) : h[j + 1] / length;
     cosines()[j] = c, sines()[j] = s;
     h[j] = length;
     g()[j + 1] = -s * g()[j];
