@@ -1,4 +1,4 @@
-// Which storage format suits a matrix, before a solve.
+// Chooses a storage format for a matrix before a solve.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,16 +16,17 @@ struct FormatChoice {
 
 struct ChoiceOptions {
   Space space = Space::host;
-  std::int64_t expected_iterations = 0;  // 0: not known, taken to be assumed_iterations
+  std::int64_t expected_iterations = 0;  // 0: unknown, assumed_iterations are used
   double products_per_iteration = 1;     // 2 for BiCGStab
-  bool deterministic = false;            // only kernels that have that mode
+  bool deterministic = false;            // only kernels with a deterministic mode
 };
 inline constexpr std::int64_t assumed_iterations = 300;
 
-// What `format: auto` means: the format with the least conversion + expected iterations * product, both as
-// the model predicts them for what survey_formats() finds in the pattern (host memory); csr when no other is
-// expected to save 3 % of that, and for matrices of fewer than 1000 entries, for which nothing is worth a
-// look. Own kernels only. Takes a few products.
+// The rule behind `format: auto`: the format with the smallest
+//   conversion time + expected iterations * products_per_iteration * product time,
+// with predicted times, for the bytes that survey_formats() estimates from the pattern (in host memory). csr
+// if no other format is predicted to save 3 % of that, and for matrices of fewer than 1000 entries. Only
+// native kernels are considered. Takes the time of a few products.
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
 

@@ -14,7 +14,8 @@
 namespace protean {
 namespace {
 
-// Of first rows, a multiple of slice heights and block sizes; and rows of a block, a multiple of most.
+// The first row of a sampled block is a multiple of `alignment`, so of slice heights and block sizes. Its
+// number of rows is a multiple of `grain`.
 constexpr std::int64_t alignment = 192, grain = 96;
 
 constexpr std::int64_t sampled_entries = 3072;
@@ -31,7 +32,7 @@ struct LongestRow {
 LongestRow longest_row(const SparsityPattern& pattern) {
   LongestRow longest;
   pattern.row_ptr.visit([&](const auto* ptr) {
-    // The length alone first: that loop runs in SIMD.
+    // A first loop finds only the length, since it can run in SIMD.
     using Length = std::remove_cvref_t<decltype(ptr[0])>;
     Length most = 0;
     for (std::int64_t i = 0; i < pattern.rows; ++i) most = std::max<Length>(most, ptr[i + 1] - ptr[i]);
@@ -43,10 +44,10 @@ LongestRow longest_row(const SparsityPattern& pattern) {
 
 using Block = std::pair<std::int64_t, std::int64_t>;  // first row, end
 
-// Ascending and disjoint; none where the whole pattern is not much larger.
+// Ascending and disjoint blocks of rows; none if the whole pattern is not much larger than the sample.
 std::vector<Block> choose_blocks(const SparsityPattern& pattern, std::int64_t entries, int blocks) {
-  if (blocks < 1 || entries < 1) throw BadArgument("a sample needs a block and an entry at least");
-  // Long rows: fewer blocks.
+  if (blocks < 1 || entries < 1) throw BadArgument("a sample needs at least one block and one entry");
+  // Fewer blocks if rows are long.
   blocks = static_cast<int>(
       std::clamp<std::int64_t>(entries * pattern.rows / (grain * std::max<std::int64_t>(pattern.nonzeros, 1)),
                                std::min(blocks, 3), blocks));
@@ -54,7 +55,8 @@ std::vector<Block> choose_blocks(const SparsityPattern& pattern, std::int64_t en
   const std::int64_t per_row = std::max<std::int64_t>(1, pattern.nonzeros / pattern.rows);
   const std::int64_t height = std::max<std::int64_t>(1, entries / (per_row * blocks * grain)) * grain;
   std::vector<Block> chosen;
-  // In the middle of as many parts: first and last rows are those of a boundary.
+  // Each block is in the middle of its part of the rows: the first and the last rows often belong to a
+  // boundary.
   for (int b = 0; b < blocks; ++b) {
     const std::int64_t row =
         std::max<std::int64_t>(0, (2 * b + 1) * pattern.rows / (2 * blocks) - height / 2);
@@ -74,7 +76,7 @@ std::int64_t longest_of(const SparsityPattern& pattern, const std::vector<Block>
   return longest;
 }
 
-// The block of this row, where no other has it.
+// Adds the block that contains this row, without rows that other blocks have.
 void add_block(std::vector<Block>& blocks, std::int64_t row, std::int64_t rows) {
   const std::int64_t begin = row / grain * grain;
   blocks.push_back({begin, std::min(begin + grain, rows)});
@@ -84,19 +86,19 @@ void add_block(std::vector<Block>& blocks, std::int64_t row, std::int64_t rows) 
   std::erase_if(blocks, [](const Block& block) { return block.first >= block.second; });
 }
 
-// Why formats that give each row to one thread are not for this matrix; nothing when they are. The two
-// thresholds are estimates.
-std::optional<std::string> uneven_rows(const SparsityPattern& pattern, std::int64_t longest) {
+// Why formats that give each row to one thread are refused: because of one very long row. Nothing if they are
+// not. The two thresholds are estimates.
+std::optional<std::string> refusal_of_whole_rows(const SparsityPattern& pattern, std::int64_t longest) {
   if (pattern.rows == 0) return {};
   const double mean = static_cast<double>(pattern.nonzeros) / static_cast<double>(pattern.rows);
   if (longest <= 1000 || static_cast<double>(longest) <= 50 * mean) return {};
   return fmt::format(
-      "the longest row has {} entries where the mean is {:.1f}; only csr and coo cut rows between threads",
+      "the longest row has {} entries, the mean is {:.1f}; only csr and coo share a row between threads",
       longest, mean);
 }
 
-// The rows of the blocks, moved together; row_of(i) are the columns of row i. Nothing when indices of 32 bits
-// do not suffice.
+// The rows of the blocks as one pattern, each block shifted along its diagonal. row_of(i) returns the columns
+// of row i. Nothing if 32-bit indices are not enough.
 template <class Row>
 std::optional<SparsityPattern> move_together(const ContextPtr& context, const std::vector<Block>& blocks,
                                              const Row& row_of) {
@@ -114,7 +116,7 @@ std::optional<SparsityPattern> move_together(const ContextPtr& context, const st
     }
     rows += end - begin;
   }
-  // Aligned as well, so that blocks of columns stay blocks.
+  // The first column is aligned, too, so that blocks of columns stay blocks.
   lowest = (lowest - (lowest < 0 ? alignment - 1 : 0)) / alignment * alignment;
   const std::int64_t cols = highest - lowest + 1;
   if (cols >= std::int64_t{1} << 31 || nonzeros >= std::int64_t{1} << 31) return {};
@@ -142,7 +144,7 @@ double csr_bytes(const SparsityPattern& p, std::size_t value_bytes) {
   return static_cast<double>(p.bytes()) + static_cast<double>(p.nonzeros) * static_cast<double>(value_bytes);
 }
 
-// The rows of these blocks; the whole pattern where they would be too wide together.
+// The rows of these blocks, or the whole pattern if their columns need more than 32 bits.
 PatternSample take(const ContextPtr& context, const SparsityPattern& pattern,
                    const std::vector<Block>& blocks) {
   auto together = move_together(context, blocks, [&](std::int64_t i) { return pattern.row(i); });
@@ -153,46 +155,47 @@ PatternSample take(const ContextPtr& context, const SparsityPattern& pattern,
   return sample;
 }
 
-// What formats are asked about, and what is known beside.
+// The samples of one matrix that are given to admit().
 struct Samples {
   PatternSample rows;
-  // To ask about blocks takes ten times as long as anything else: all shapes are tried. Empty: ask about
-  // `rows`.
-  std::optional<PatternSample> fewer = {};
-  // With the longest row, where it is so many times longer than those of the sample.
+  // One block of `rows`, for formats whose admit() takes long: that of the block formats takes ten times as
+  // long as any other, since it tries all block shapes. Empty: use `rows`.
+  std::optional<PatternSample> one_block = {};
+  // `rows` and the longest row, if that is longer_by times as long as the longest of `rows`.
   std::optional<PatternSample> with_longest = {};
-  double longer = 1;
-  double bytes = 0;                        // of the whole in csr
-  std::optional<std::string> uneven = {};  // why formats that do not cut rows are not for it
+  double longer_by = 1;
+  double bytes = 0;  // of the whole matrix in csr
+  // Set if formats that give each row to one thread are refused: the reason.
+  std::optional<std::string> whole_rows_refused = {};
 };
 
-// Asks formats about samples of one matrix.
+// Asks the admit() of formats about the samples of one matrix.
 class Survey {
  public:
   Survey(ContextPtr one, const Samples& samples, std::size_t value_bytes)
       : one_(std::move(one)), samples_(samples), value_bytes_(value_bytes) {}
 
-  // Bytes are those of the whole.
+  // The bytes returned are scaled to the whole matrix.
   Admission ask(const FormatEntry& entry) const {
-    if (entry.family == "block" && samples_.fewer) return ask_about(entry, *samples_.fewer);
-    if (entry.family == "diagonal" && samples_.fewer) {
-      // Where neighbouring rows share no diagonals, rows from all over share still fewer.
-      Admission admission = ask_about(entry, *samples_.fewer);
+    if (entry.family == "block" && samples_.one_block) return ask_about(entry, *samples_.one_block);
+    if (entry.family == "diagonal" && samples_.one_block) {
+      // If neighbouring rows share too few diagonals, rows far apart share even fewer.
+      Admission admission = ask_about(entry, *samples_.one_block);
       if (!admission.ok) return admission;
     }
     Admission own = ask_about(entry, samples_.rows);
     if (own.ok && entry.family == "ell" && samples_.with_longest) {
       Admission more = ask_about(entry, *samples_.with_longest);
-      // Does it grow as the longest row does, or by a slice?
+      // Do the bytes grow with the longest row (all rows are padded), or only by one slice?
       if (!more.ok ||
-          static_cast<double>(more.bytes) > 0.9 * samples_.longer * static_cast<double>(own.bytes))
+          static_cast<double>(more.bytes) > 0.9 * samples_.longer_by * static_cast<double>(own.bytes))
         return more;
     }
     return own;
   }
 
-  // Seconds that one thread takes for all that admit() does for the whole. Asked about before, so that code
-  // and tables are at hand.
+  // Seconds that one thread needs for admit() of the whole matrix. ask() was called before, so code and
+  // tables are in the cache.
   double plan_seconds(const FormatEntry& entry) const {
     double least = std::numeric_limits<double>::infinity();
     for (int run = 0; run < 2; ++run) {
@@ -229,20 +232,22 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     };
     if (std::none_of(kernels.begin(), kernels.end(), usable)) continue;
     const bool cuts_rows = entry->family == "row" || entry->family == "coordinate";
-    const Admission admission =
-        !cuts_rows && samples.uneven ? Admission::refuse(*samples.uneven) : survey.ask(*entry);
+    const Admission admission = !cuts_rows && samples.whole_rows_refused
+                                    ? Admission::refuse(*samples.whole_rows_refused)
+                                    : survey.ask(*entry);
     SwitchTarget format;
     format.spec.entry = entry;
     format.admitted = admission.ok;
     if (admission.ok)
       format.bytes = admission.bytes;
-    else if (!cuts_rows && samples.uneven)
-      format.why = *samples.uneven;
+    else if (!cuts_rows && samples.whole_rows_refused)
+      format.why = *samples.whole_rows_refused;
     else
       format.why = samples.rows.share < 1 ? fmt::format("in a sample of {:.1f} % of the entries: {}",
                                                         100 * samples.rows.share, admission.reason)
                                           : admission.reason;
-    // Compressing depends on the columns as nothing else does, and is nearly all done in admit().
+    // The time of compressing depends on the columns more than that of other conversions, and admit() does
+    // nearly all of it.
     if (admission.ok && entry->family == "compressed" && space == Space::host)
       format.plan_seconds = survey.plan_seconds(*entry);
     for (const Kernel& kernel : kernels) {
@@ -259,7 +264,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,
                           int blocks) {
   if (pattern.space != Space::host)
-    throw WrongSpace("a pattern in device memory cannot be sampled; give the one on the host");
+    throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
   const std::vector<Block> chosen = choose_blocks(pattern, entries, blocks);
   if (chosen.empty()) return {pattern, 1};
   return take(context, pattern, chosen);
@@ -268,20 +273,20 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
                                          std::size_t value_bytes) {
   if (pattern.space != Space::host)
-    throw WrongSpace("a pattern in device memory cannot be sampled; give the one on the host");
-  // One thread: the samples are so small that waking others would cost more.
+    throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
+  // One thread: for such small samples, waking others would cost more than it saves.
   const ContextPtr one = Context::host(1);
   std::vector<Block> blocks = choose_blocks(pattern, sampled_entries, sampled_blocks);
   const LongestRow longest = longest_row(pattern);
   Samples samples{blocks.empty() ? PatternSample{pattern, 1} : take(one, pattern, blocks)};
   samples.bytes = csr_bytes(pattern, value_bytes);
-  samples.uneven = uneven_rows(pattern, longest.entries);
+  samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest.entries);
   if (!blocks.empty()) {
     const Block& first = blocks.front();
-    samples.fewer = take(one, pattern, {{first.first, std::min(first.first + grain, first.second)}});
+    samples.one_block = take(one, pattern, {{first.first, std::min(first.first + grain, first.second)}});
     const std::int64_t sampled = longest_of(pattern, blocks);
-    if (!samples.uneven && longest.entries > sampled) {
-      samples.longer =
+    if (!samples.whole_rows_refused && longest.entries > sampled) {
+      samples.longer_by =
           static_cast<double>(longest.entries) / static_cast<double>(std::max<std::int64_t>(sampled, 1));
       add_block(blocks, longest.row, pattern.rows);
       samples.with_longest = take(one, pattern, blocks);
@@ -321,7 +326,7 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements) {
   Samples samples{std::move(sample)};
   const SparsityPattern& pattern = samples.rows.pattern;
   samples.bytes = csr_bytes(pattern, sizeof(T)) * (samples.rows.share > 0 ? 1 / samples.rows.share : 1);
-  samples.uneven = uneven_rows(pattern, longest_row(pattern).entries);
+  samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest_row(pattern).entries);
   return ask_all(one, samples, elements.context()->space(), false, sizeof(T));
 }
 template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&);

@@ -1,5 +1,5 @@
-// What every storage format would need for a matrix, estimated from a sample of its rows: cheap enough to ask
-// in the middle of a solve.
+// Estimates the bytes of a matrix in every storage format from a sample of its rows, fast enough for the
+// middle of a solve.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,30 +12,31 @@
 
 namespace protean {
 
-// A part of a pattern that looks like the whole: blocks of neighbouring rows from all over it, moved together
-// along their diagonals, so that diagonals, blocks and slices are what they were.
+// A part of a pattern with the same structure: blocks of neighbouring rows from several places, moved
+// together along their diagonals, so that diagonals, blocks and slices are the same as in the whole.
 struct PatternSample {
-  SparsityPattern pattern;  // rows of it; the columns are as wide as the shifts make them
-  double share = 1;         // of the entries of the whole
+  SparsityPattern pattern;  // as many columns as the shifted blocks need
+  double share = 1;         // entries of the sample / entries of the whole
 };
 
-// At most about `entries` entries in `blocks` blocks (more where 96 rows have more), whose first rows are
-// multiples of 192. The whole pattern when it is not much larger than that. Host patterns only. O(entries)
-// time: nothing else is read.
+// At most about `entries` entries in `blocks` blocks (more if 96 rows have more), whose first rows are
+// multiples of 192. The whole pattern if it is not much larger than that. Only for patterns in host memory.
+// Time O(entries).
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
                           std::int64_t entries = 3072, int blocks = 4);
 
-// Every format of the catalogue with exact values, default parameters, and every kernel of it that this build
-// has in `space`, in the order of the catalogue. A format is asked by its own admit() about the sample (on
-// the host, whatever the space), those that give all rows one length about the longest row as well; bytes are
-// scaled by those of csr. Host patterns only. With `deterministic`, kernels that have
-// that mode. Reads all row pointers, and columns of the sample alone: a product or two.
+// Every format of the catalogue with exact values and default parameters, with each of its kernels in `space`
+// that this build has, in the order of the catalogue. The admit() of each format is asked about the sample,
+// on the host for both spaces. Formats that pad all rows to one length are also asked about the longest row.
+// Bytes are scaled in proportion to those of csr. Only for patterns in host memory. With `deterministic`,
+// only kernels with that mode. Reads all row pointers and the columns of the sample, in the time of one or
+// two products.
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
                                          bool deterministic = false, std::size_t value_bytes = 8);
 
-// The same of the matrix that element matrices would be assembled into, without assembling it: rows of some
-// hundred unknowns are worked out, and bytes are scaled by their number, csr's as well. Takes a few products
-// at most.
+// The same for the matrix that element matrices would be assembled into, without assembling it: the pattern
+// of some hundred rows is computed, and all bytes are scaled by the number of rows. Takes the time of a few
+// products at most.
 template <class T>
 std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements);
 

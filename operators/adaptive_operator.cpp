@@ -16,12 +16,12 @@
 namespace protean {
 namespace {
 
-// What rounded values may differ by, relatively: the coarsest number type in use for them has 8 bits.
+// Relative rounding error of the values of inexact formats: the coarsest number type has 8 bits.
 constexpr double rounding_of_inexact_values = 0x1p-7;
 constexpr std::string_view rows_are_kept =
-    "the solve keeps the rows of the matrix where it computes (device_steps resident); another format would "
-    "change nothing for it";
-// Products below this are measured one time in eight, so that reading the clock costs nothing.
+    "the solve keeps the matrix in shared memory (device_steps resident), so another format would not change "
+    "its products";
+// Of products shorter than this only one in eight is measured, so that reading the clock costs little.
 constexpr float quick_product = 20e-6f;
 
 }  // namespace
@@ -49,28 +49,28 @@ std::string_view to_string(SwitchFailure failure) noexcept {
   return "unknown";
 }
 
-// One matrix being built. What is not atomic belongs to the building thread until `state` says it is done,
-// but for what is const. It reads nothing of the operator that a change of format replaces.
+// The build of one matrix. Members that are neither const nor atomic belong to the building thread while
+// `state` is running. The build reads no member of the operator that a change of format replaces.
 template <class T>
 struct AdaptiveOperator<T>::Build {
   const FormatSpec spec;
   const std::string reason;
-  const std::int64_t iteration;  // begun at
+  const std::int64_t iteration;  // at which it began
   const bool overlapped;
-  const bool exact;        // both matrices hold the values of the source
-  const bool on_elements;  // products are compared with those of element matrices
+  const bool exact;        // the running and the new matrix have the values of the source
+  const bool on_elements;  // the running operator is element matrices
   const double begun;
-  std::size_t beside = 0;    // bytes of source and running matrix, and of what else is being built
-  CsrMatrix<T> source = {};  // a handle; without arrays where they must be assembled first
+  std::size_t bytes_in_use = 0;  // of source, running matrix and a cancelled build
+  CsrMatrix<T> source = {};      // a handle; empty if element matrices must be assembled first
 
   std::thread thread = {};
-  std::atomic<bool> cancel{false};  // changed under the mutex of turn_, as are the next two
-  bool has_turn = false;
+  std::atomic<bool> cancel{false};  // changed under the mutex of permit_, as are the next two
+  bool has_permit = false;
   std::atomic<Preparation> state{Preparation::running};
-  std::atomic<std::size_t> allocated{0};  // beside the solve; none of it any more after cancel was seen
+  std::atomic<std::size_t> allocated{0};  // bytes; only of builds beside the solve
 
-  std::unique_ptr<AssembledMatrix<T>> matrix = {};  // null for element matrices
-  CsrMatrix<T> assembled = {};                      // where that was done
+  std::unique_ptr<AssembledMatrix<T>> matrix = {};  // the result; null for element matrices
+  CsrMatrix<T> assembled = {};                      // the assembled matrix, if this build assembled it
   std::optional<detail::ProductCheck<T>> check = {};
   double seconds = 0, assemble_seconds = 0;
   SwitchFailure failure = SwitchFailure::failed;
@@ -84,7 +84,8 @@ struct AdaptiveOperator<T>::Build {
 
 namespace {
 
-// The format csr may be the source itself: its to_csr() is a handle then, so asking costs nothing.
+// Bytes of a matrix without those it shares with the source. A matrix in csr may use the arrays of the
+// source; then its to_csr() returns a handle without copying.
 template <class T>
 std::size_t own_bytes(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& source) {
   const bool shared = matrix.entry().id == "csr" && matrix.to_csr().values == source.values;
@@ -133,7 +134,7 @@ void AdaptiveOperator<T>::check_options() const {
 }
 
 template <class T>
-AdaptiveOperator<T>::~AdaptiveOperator() = default;  // Build's destructor cancels and waits
+AdaptiveOperator<T>::~AdaptiveOperator() = default;  // the destructor of Build cancels and waits
 
 template <class T>
 const AssembledMatrix<T>& AdaptiveOperator<T>::current() const {
@@ -197,8 +198,8 @@ double AdaptiveOperator<T>::seconds_per_product() const noexcept {
   return static_cast<double>(sorted[count / 2]);
 }
 
-// Everything it makes is local until all of it has succeeded, so that what a failure leaves is freed by this
-// thread, within its background work.
+// All results are local until the build has succeeded. So after a failure this thread frees them, within its
+// BackgroundWork.
 template <class T>
 void AdaptiveOperator<T>::build(Build& build) const {
   const FormatSpec& spec = build.spec;
@@ -215,61 +216,62 @@ void AdaptiveOperator<T>::build(Build& build) const {
   const ContextPtr& context = this->context();
   const auto vectors = static_cast<std::size_t>(2 * this->rows() + this->cols()) * sizeof(T);
   const auto less = [](std::size_t a, std::size_t b) { return a > b ? a - b : 0; };
-  const auto room = [&](std::size_t beside) {
+  const auto budget = [&](std::size_t bytes_in_use) {
     const auto free =
         static_cast<std::size_t>(options_.memory_fraction * static_cast<double>(available_bytes(*context)));
-    return std::max<std::size_t>(std::min(less(free, vectors), less(options_.memory_limit, beside)), 1);
+    return std::max<std::size_t>(std::min(less(free, vectors), less(options_.memory_limit, bytes_in_use)), 1);
   };
   CsrMatrix<T> source = std::move(build.source);
-  std::size_t beside = build.beside;
+  std::size_t bytes_in_use = build.bytes_in_use;
   if (!source.pattern.row_ptr.p32 && !source.pattern.row_ptr.p64) {
     const double begin = now();
-    source = elements_->assemble(room(beside));
+    source = elements_->assemble(budget(bytes_in_use));
     build.assemble_seconds = now() - begin;
-    beside += source.bytes();
+    bytes_in_use += source.bytes();
     build.assembled = source;
   }
-  std::size_t most = room(beside);
-  // Of csr the arrays of the source are there already.
+  std::size_t most = budget(bytes_in_use);
+  // Format csr can share the arrays of the source.
   if (spec.entry->id == "csr") most += std::min(source.bytes(), ~most);
   auto matrix = make_matrix(*spec.entry, source, context, spec.params, spec.kernel, most);
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
   detail::ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);
   if (build.on_elements) check.allow_rounding_of(*elements_);
-  // A library's kernel may bring threads of its own, which would not be in the background.
+  // A library's kernel may start threads of its own, which would not have the low priority of background
+  // work.
   if (matrix->kernel() == "native") check.keep(*matrix);
   context->synchronize();
-  detail::checkpoint();  // the last: what nobody wants is freed here, as all of it
+  detail::checkpoint();  // the last one: a cancelled build frees everything here
   build.matrix = std::move(matrix);
   build.check.emplace(std::move(check));
 }
 
 template <class T>
-void AdaptiveOperator<T>::take_turn(Build& task) const {
-  std::unique_lock lock(turn_.mutex);
-  turn_.changed.wait(lock, [&] { return !turn_.taken || task.cancel.load(std::memory_order_relaxed); });
+void AdaptiveOperator<T>::wait_for_permit(Build& task) const {
+  std::unique_lock lock(permit_.mutex);
+  permit_.changed.wait(lock, [&] { return !permit_.in_use || task.cancel.load(std::memory_order_relaxed); });
   if (task.cancel.load(std::memory_order_relaxed)) throw Cancelled("it was asked to end before it began");
-  turn_.taken = task.has_turn = true;
+  permit_.in_use = task.has_permit = true;
 }
 
-// The last that is done for it. What is no longer wanted is dropped before the next one has its turn.
+// Ends a build. A cancelled build frees its arrays before the next build gets the permit.
 template <class T>
 void AdaptiveOperator<T>::end(Build& task, Preparation state) const {
-  bool unwanted = false;
+  bool cancelled = false;
   {
-    const std::lock_guard lock(turn_.mutex);
-    unwanted = task.cancel.load(std::memory_order_relaxed);
-    if (!unwanted) task.state.store(state, std::memory_order_release);
+    const std::lock_guard lock(permit_.mutex);
+    cancelled = task.cancel.load(std::memory_order_relaxed);
+    if (!cancelled) task.state.store(state, std::memory_order_release);
   }
-  if (unwanted) {
+  if (cancelled) {
     task.matrix.reset(), task.check.reset();
     task.assembled = {};
     task.state.store(Preparation::failed, std::memory_order_release);
   }
-  if (!task.has_turn) return;
-  const std::lock_guard lock(turn_.mutex);
-  turn_.taken = false;
-  turn_.changed.notify_all();
+  if (!task.has_permit) return;
+  const std::lock_guard lock(permit_.mutex);
+  permit_.in_use = false;
+  permit_.changed.notify_all();
 }
 
 template <class T>
@@ -279,10 +281,10 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
   try {
     try {
       if (task.overlapped) {
-        take_turn(task);
+        wait_for_permit(task);
         begin = now();
-        const BackgroundWork behind(this->context(), task.cancel, options_.background_workers,
-                                    &task.allocated);
+        const BackgroundWork background(this->context(), task.cancel, options_.background_workers,
+                                        &task.allocated);
         build(task);
       } else {
         build(task);
@@ -303,9 +305,9 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
     } catch (const std::exception& error) { task.why = error.what(); } catch (...) {
       task.why = "an exception of a type unknown here";
     }
-  } catch (...) {}  // no memory for the text of the reason: the kind says enough
+  } catch (...) {}  // no memory for the text: the kind of failure is recorded without one
   task.source = {};
-  // What was assembled serves the next attempt, unless it is too large or unwanted, or memory is short.
+  // The assembled matrix is kept for the next attempt, except after a cancellation or for lack of memory.
   if (!built && task.failure != SwitchFailure::refused && task.failure != SwitchFailure::failed)
     task.assembled = {};
   task.seconds = now() - begin;
@@ -315,9 +317,9 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
 template <class T>
 void AdaptiveOperator<T>::keep_assembled(Build& task) {
   if (!task.assembled.values) return;
-  task.beside += task.assembled.bytes();
+  task.bytes_in_use += task.assembled.bytes();
   source_ = std::move(task.assembled);
-  source_settled_ = true;  // the build waited for it
+  source_settled_ = true;  // the build has synchronised
 }
 
 template <class T>
@@ -353,8 +355,9 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
     if (differing > 0) {
       task.failure = SwitchFailure::wrong_product;
       task.why = fmt::format(
-          "the product of the new matrix differs from that of the running one in {} of {} rows by more than "
-          "rounding can",
+          "the product of the new matrix differs from that of the running matrix in {} of {} rows by more "
+          "than "
+          "the bound on rounding errors",
           differing, this->rows());
     }
   } catch (const OutOfMemory& error) {
@@ -363,7 +366,7 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
     task.failure = SwitchFailure::failed, task.why = error.what(), differing = -1;
   }
   if (differing != 0) {
-    // It may have been assembled wrongly, too; and where memory is short it is of no use.
+    // The assembled matrix may be wrong, too, or take memory that is needed.
     task.assembled = {};
     record_failure(task, iteration);
     return false;
@@ -385,9 +388,9 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
                       .reason = task.reason,
                       .bytes_before = running_bytes(),
                       .bytes_after = task.matrix ? task.matrix->bytes() : elements_->bytes(),
-                      .bytes_peak = task.beside + (task.matrix ? own_bytes(*task.matrix, source_) : 0)};
+                      .bytes_peak = task.bytes_in_use + (task.matrix ? own_bytes(*task.matrix, source_) : 0)};
   history_.push_back(std::move(record));
-  // On a device the old arrays are freed in the order of the stream, behind all products that were queued.
+  // On a device the old arrays are freed in the order of the stream, after all queued products.
   current_ = std::move(task.matrix);
   ++form_, ++changes_;
   if (!task.exact) ++revision_.values;
@@ -402,18 +405,20 @@ auto AdaptiveOperator<T>::begin(const FormatSpec& spec, std::string reason, std:
   cancel(iteration, "another change of format came first");
   if (!abandoned()) abandoned_.reset();
   const auto own = [&] { return current_ ? own_bytes(*current_, source_) : 0; };
-  std::unique_ptr<Build> task(new Build{
-      .spec = spec,
-      .reason = std::move(reason),
-      .iteration = iteration,
-      .overlapped = overlapped,
-      .exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values),
-      .on_elements = elements_ && !current_,
-      .begun = now(),
-      .beside = (elements_ ? elements_->bytes() : 0) + (source_assembled() ? source_.bytes() : 0) + own(),
-      .source = source_});
-  // One beside the solve begins when the abandoned one has given its memory back.
-  if (abandoned_ && !overlapped) task->beside += abandoned_->allocated.load(std::memory_order_relaxed);
+  std::unique_ptr<Build> task(
+      new Build{.spec = spec,
+                .reason = std::move(reason),
+                .iteration = iteration,
+                .overlapped = overlapped,
+                .exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values),
+                .on_elements = elements_ && !current_,
+                .begun = now(),
+                .bytes_in_use =
+                    (elements_ ? elements_->bytes() : 0) + (source_assembled() ? source_.bytes() : 0) + own(),
+                .source = source_});
+  // A build beside the solve begins after the cancelled one has freed its memory; this one does not wait for
+  // it.
+  if (abandoned_ && !overlapped) task->bytes_in_use += abandoned_->allocated.load(std::memory_order_relaxed);
   return task;
 }
 
@@ -492,20 +497,20 @@ void AdaptiveOperator<T>::cancel(std::int64_t iteration, std::string_view why) {
   if (!next_) return;
   std::unique_ptr<Build> task = std::move(next_);
   Preparation state;
-  bool goes_on;
+  bool running;
   {
-    const std::lock_guard lock(turn_.mutex);
+    const std::lock_guard lock(permit_.mutex);
     task->cancel.store(true, std::memory_order_relaxed);
     state = task->state.load(std::memory_order_acquire);
-    goes_on = state == Preparation::running && task->has_turn;
-    turn_.changed.notify_all();
+    running = state == Preparation::running && task->has_permit;
+    permit_.changed.notify_all();
   }
-  if (goes_on) {
+  if (running) {
     record_failure(*task, iteration, SwitchFailure::cancelled, std::string(why));
-    abandoned_ = std::move(task);  // one that was there has ended: it had the turn before
+    abandoned_ = std::move(task);  // one that was there before has ended: only one build has the permit
     return;
   }
-  // It has ended, or has not begun and ends at once.
+  // The build has ended, or it has not begun and ends at once.
   if (task->thread.joinable()) task->thread.join();
   if (state == Preparation::ready || task->failure == SwitchFailure::cancelled)
     task->failure = SwitchFailure::cancelled, task->why = why;
@@ -515,9 +520,10 @@ void AdaptiveOperator<T>::cancel(std::int64_t iteration, std::string_view why) {
 template <class T>
 void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
   if (elements_)
-    throw BadArgument("the operator was made of element matrices; new values must be element matrices, too");
+    throw BadArgument(
+        "the operator was made of element matrices; the new values must be element matrices, too");
   cancel(0, "the matrix was given new values");
-  abandoned_.reset();  // waits: it reads the old values
+  abandoned_.reset();  // waits for the cancelled build, which reads the old values
   current_->update_values(csr);
   source_.values = csr.values, source_.values_owner = csr.values_owner, source_.watch = csr.watch;
   source_settled_ = false;
@@ -526,9 +532,9 @@ void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
 
 template <class T>
 void AdaptiveOperator<T>::update_values(std::span<const ElementGroup<T>> groups) {
-  if (!elements_) throw BadArgument("the operator was made of CSR; new values must be CSR, too");
+  if (!elements_) throw BadArgument("the operator was made of CSR; the new values must be in CSR, too");
   cancel(0, "the matrix was given new values");
-  abandoned_.reset();  // waits: it reads the old values
+  abandoned_.reset();  // waits for the cancelled build, which reads the old values
   elements_->update_values(groups);
   if (current_) {
     current_.reset();

@@ -20,7 +20,7 @@
 namespace protean {
 namespace {
 
-// Bytes. For a smaller matrix it is not worth reading the system's files to find out what memory is left.
+// Bytes. Reading the system's files for the memory left takes longer than building a smaller matrix.
 constexpr std::size_t small_matrix = std::size_t{1} << 20;
 
 bool parse_integer(std::string_view text, std::int64_t& value) {
@@ -53,12 +53,12 @@ void require_deterministic(const FormatEntry& entry, const Kernel& kernel, Space
       others.push_back(other.name);
   throw FormatRefused(
       entry.id,
-      fmt::format("kernel {} {}, which deterministic mode forbids; take {}, or leave deterministic mode",
-                  kernel.name,
-                  space == Space::host ? "adds the entries of a row in an order of its own"
-                                       : "adds in no fixed order",
-                  others.empty() ? std::string("another format")
-                                 : fmt::format("kernel {}", fmt::join(others, " or "))));
+      fmt::format(
+          "kernel {} {}, which deterministic mode forbids; use {}, or switch deterministic mode off",
+          kernel.name,
+          space == Space::host ? "adds the entries of a row in its own order" : "adds in no fixed order",
+          others.empty() ? std::string("another format")
+                         : fmt::format("kernel {}", fmt::join(others, " or "))));
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ template <class T>
 void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
   if (csr.rows() != this->rows() || csr.cols() != this->cols() || csr.nonzeros() != nonzeros_)
     throw ShapeMismatch(
-        fmt::format("new values for a {} x {} matrix of {} entries come from a {} x {} matrix of {}; the "
+        fmt::format("new values for a {} x {} matrix of {} entries are given by a {} x {} matrix of {}; the "
                     "pattern must be the "
                     "same (build a new matrix otherwise)",
                     this->rows(), this->cols(), nonzeros_, csr.rows(), csr.cols(), csr.nonzeros()));

@@ -1,4 +1,4 @@
-// A matrix in some storage format, and what the library knows about a format before it builds one.
+// A matrix in a storage format, and the description of a format that is known before a matrix is built.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct ParamDoc {
   std::string_view choices = {};           // "a|b|c": a choice, not an integer
 };
 
-// Values of a format's parameters by name. Made complete and checked by resolve_params().
+// Values of a format's parameters by name. resolve_params() checks them and fills in defaults.
 class FormatParams {
  public:
   FormatParams() = default;
@@ -29,7 +29,7 @@ class FormatParams {
   void set(std::string name, std::string value) { values_[std::move(name)] = std::move(value); }
   void set(std::string name, std::int64_t value) { set(std::move(name), std::to_string(value)); }
   bool has(std::string_view name) const { return values_.find(name) != values_.end(); }
-  // Of complete parameters only: throw BadArgument for a name that is not there or not an integer.
+  // For complete parameters only: throw BadArgument for an unknown name or a value that is not an integer.
   std::int64_t integer(std::string_view name) const;
   const std::string& word(std::string_view name) const;
   const std::map<std::string, std::string, std::less<>>& all() const noexcept { return values_; }
@@ -39,13 +39,13 @@ class FormatParams {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-// What admit() says before anything is allocated. bytes is what bytes() of the built matrix will return.
+// The result of admit(), before anything is allocated. bytes is what bytes() of the built matrix will return.
 struct Admission {
   bool ok = false;
   std::size_t bytes = 0;
   std::int64_t stored_values = 0;  // with padding and fill
-  std::string reason;              // why it was refused, for a person
-  // What admit() worked out and the same format's maker can use, so that it is not found twice.
+  std::string reason;              // why the matrix is refused, for a person
+  // Results of admit() for the maker of the same format, so that they are not computed twice.
   std::shared_ptr<const void> plan = {};
   static Admission accept(std::size_t bytes, std::int64_t stored_values) {
     return {true, bytes, stored_values, {}, {}};
@@ -60,7 +60,8 @@ struct FormatTraits {
   bool exact_values = true;     // to_csr() returns the values it was built from, bit for bit
   bool symmetric_only = false;  // refuses an unsymmetric matrix
   bool square_only = false;
-  // On the host: takes rows whose columns are distinct but in any order. to_csr() gives them back in it.
+  // On the host: accepts rows whose columns are distinct but not sorted. to_csr() returns them in the same
+  // order.
   bool unsorted_rows = false;
 };
 
@@ -68,7 +69,7 @@ struct FormatEntry;
 template <class T>
 class AssembledMatrix;
 
-// What a maker is given. Parameters are complete; the matrix is valid, sorted and admitted.
+// The arguments of a maker. Parameters are complete; the matrix is valid, sorted and admitted.
 template <class T>
 struct BuildRequest {
   const CsrMatrix<T>& csr;
@@ -89,22 +90,22 @@ struct Kernel {
   std::string_view unavailable = {};  // why it is not in this build; empty when it is
   MakeMatrix<double> make_f64 = nullptr;
   MakeMatrix<float> make_f32 = nullptr;
-  std::string_view note = {};  // what a user should know: the library's version, its limits in this build
-  bool deterministic = true;   // false: sums may be added in another order in another run
-  // On the host: knows deterministic mode (HostOptions), where it adds each row's entries in ascending
-  // order of columns with fused multiply-adds, and is refused there otherwise.
+  std::string_view note = {};  // for users: the library's version, its limits in this build
+  bool deterministic = true;   // false: the order of additions may differ between runs
+  // On the host: supports deterministic mode (HostOptions), in which it adds the entries of each row in
+  // ascending order of columns with fused multiply-adds. A kernel without it is refused in that mode.
   bool ordered = false;
 };
 
 using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
                             std::size_t value_bytes);
 
-// The device side of a format, defined in its .cu file: its kernels there, and admit() for a pattern that
-// lies in device memory.
+// The device side of a format, defined in its .cu file: its kernels on a device, and admit() for a pattern in
+// device memory.
 struct DeviceCode {
   std::span<const Kernel> kernels;  // the first is the default
   Admit admit;
-  bool simulated = false;  // for simulated devices, and only for them: of tests
+  bool simulated = false;  // only for the simulated devices of tests
 };
 
 // A storage format: a plain constant, one for each line of formats/catalogue.def.
@@ -113,9 +114,10 @@ struct FormatEntry {
   FormatTraits traits;
   std::span<const ParamDoc> params;
   std::span<const Kernel> kernels;  // on the host; the first is the default
-  // Predicts the exact bytes for values of value_bytes each, or refuses. Time at most that of a few products.
+  // Predicts the exact bytes for values of value_bytes each, or refuses. Takes at most the time of a few
+  // products.
   Admit admit;
-  const DeviceCode* device = nullptr;  // null in a build without CUDA, or when there is none
+  const DeviceCode* device = nullptr;  // null in a build without CUDA, or for a format without device kernels
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.
@@ -129,13 +131,14 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
         kernel_(request.kernel),
         nonzeros_(request.csr.nonzeros()) {}
 
-  // The matrix it was built from: exact inverse of construction, sorted, without padding.
+  // The matrix that it was built from: the exact inverse of the construction, sorted, without padding.
   virtual CsrMatrix<T> to_csr() const = 0;
   // Bytes of all arrays and workspace of this format, shared ones included.
   virtual std::size_t bytes() const noexcept = 0;
 
-  // New values for the same pattern, given in CSR order. Throws ShapeMismatch when shape or number of entries
-  // differ; that the columns are the same is the caller's promise. Not safe while another thread applies.
+  // Sets new values for the same pattern, in CSR order. Throws ShapeMismatch if the shape or the number of
+  // entries differs. The caller guarantees that the columns are the same. Not safe while another thread
+  // computes products.
   void update_values(const CsrMatrix<T>& csr);
 
   const FormatEntry& entry() const noexcept { return entry_; }
@@ -144,9 +147,9 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   std::int64_t nonzeros() const noexcept { return nonzeros_; }
   std::string_view name() const noexcept final { return entry_.id; }
   Revision revision() const noexcept final { return revision_; }
-  // Its arrays stay where they are until update_values().
+  // The addresses of its arrays do not change until update_values().
   Recording recording() const noexcept override { return {true, 1 + revision_.values}; }
-  // Of csr, which uses the arrays it was made of; the others have their own.
+  // Only csr uses the arrays of the caller; other formats have their own.
   void check_arrays() const final {
     if (entry_.id == "csr") protean::check_arrays(to_csr());
   }
@@ -162,31 +165,35 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   Revision revision_;
 };
 
-// Defaults filled in; BadArgument for an unknown name (with the names there are) or a value out of range.
+// Fills in defaults. Throws BadArgument for an unknown name (the message lists the names) or a value out of
+// range.
 FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given);
 
-// The named kernel of a format in a space. BadArgument when there is no such kernel, NotAvailable when it is
-// not in this build or does not run in this space. An empty name gives the default.
+// The kernel of a format in a space by name; the default one for an empty name. Throws BadArgument if the
+// format has no kernel of this name, NotAvailable if the kernel is not in this build or does not run in this
+// space.
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Space space);
 
-// Builds a matrix: parameters checked, kernel found, admission asked, memory compared with most_bytes (0:
-// what is free). Throws BadArgument, NotAvailable, FormatRefused, OutOfMemory. Never falls back to another
-// format. Rows must be sorted: BadMatrix where they are not, on the host, but for formats whose traits say
-// unsorted_rows; on a device the caller answers for it. In a deterministic context, where all must be,
-// FormatRefused also says of a kernel that it has no fixed order of sums.
+// Builds a matrix after checking the parameters, the kernel, admit(), and that its bytes are at most
+// most_bytes (0: the free memory, for matrices of 1 MiB or more). Throws BadArgument, NotAvailable,
+// FormatRefused, OutOfMemory. Never falls back to another format. Rows must be sorted. On the host BadMatrix
+// is thrown otherwise, except for formats with the trait unsorted_rows outside of deterministic mode. On a
+// device this is not checked. In a deterministic context FormatRefused is also thrown for a kernel without a
+// fixed order of additions.
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params = {},
                                                 std::string_view kernel = {}, std::size_t most_bytes = 0);
 
-// The kernels a format has in a space, in this build or not.
+// All kernels of a format in a space, including those that are not in this build.
 std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept;
 
-// Whether matrices with this kernel can be made in a deterministic context of a space: on the host it must
-// keep to the one order in which all formats add there, on a device to any fixed one.
+// Whether this kernel can be used in a deterministic context of a space. On the host it must add in the order
+// that all formats share there, on a device in any fixed order.
 bool has_deterministic_mode(const FormatEntry& entry, const Kernel& kernel, Space space) noexcept;
 
-// Bytes the machine, or the GPU, could still give this process.
+// Bytes that this process can still allocate in the context's space: available_memory(), or the free memory
+// of the GPU.
 std::size_t available_bytes(const Context& context);
 
 }  // namespace protean

@@ -1,5 +1,4 @@
-// An operator that is a function of the caller's program: y := A x by its own code, on the host or on a
-// device.
+// An operator whose product y := A x is a function of the caller's program, on the host or on a device.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,36 +15,38 @@ struct CUstream_st;
 
 namespace protean {
 
-// y := A x for x with cols and y with rows entries, in the operator's space, which do not overlap. y holds
-// anything before. On a device the function queues its work on `stream` and does not wait for it; on the host
-// `stream` is null and the work is done on return.
+// Computes y := A x. x has cols entries and y has rows entries; both are in the operator's space and do not
+// overlap. The old content of y is undefined. On a device the function queues its work on `stream` and does
+// not wait for it. On the host `stream` is null, and the work is complete when the function returns.
 //
-// The function is to be linear and to give the same y for the same x; no solver can test that, but none
-// reports a solution as converged unless b - A x, computed by it, is small. NaN or infinity in y ends a solve
-// with StopReason::not_finite. What it throws passes through apply() and solve(), y and x being undefined
-// then; operator and solver can be used again. A CUDA launch of it that was refused is a DeviceError with the
-// operator's name. Where several threads apply the operator at once, they call it at once.
+// The function must be linear and give the same y for the same x. A solver cannot check this, but it reports
+// a solution as converged only if b - A x, computed by the function, is small. NaN or infinity in y ends a
+// solve with StopReason::not_finite. Exceptions of the function pass through apply() and solve(); the
+// contents of y and x are undefined then, and operator and solver can be used again. If CUDA refuses a launch
+// of the function, a DeviceError with the operator's name is thrown. If several threads apply the operator at
+// once, they call the function at once.
 template <class T>
 using ProductFunction = std::function<void(const T* x, T* y, CUstream_st* stream)>;
 // The same for the host only.
 template <class T>
 using HostProductFunction = std::function<void(const T* x, T* y)>;
-// d[i] := a_ii for min(rows, cols) entries.
+// Computes d[i] := a_ii for min(rows, cols) entries.
 template <class T>
 using DiagonalFunction = std::function<void(T* diagonal, CUstream_st* stream)>;
 
 struct CallbackOptions {
   std::string name = "callback";
-  // On a device: false, the function is called for each product. True, it is called while a solver records
-  // its steps (some twenty times) and what it has queued is replayed, which spares the cost of launching;
-  // nothing it does on the host happens then but those times. It may do nothing but queue work on the stream
-  // it is given, the same each time but for x and y: no allocation, no waiting, no copy of pageable memory.
+  // On a device. False: the function is called for each product. True: it is called only while a solver
+  // records its steps (some twenty times). The queued work is then replayed, which avoids the cost of the
+  // launches, and what the function does on the host is not repeated. It may only queue work on the given
+  // stream, and the same work each time except for x and y: no allocation, no waiting, no copy of pageable
+  // memory.
   bool recordable = false;
 };
 
 namespace detail {
 
-// What callback operators and preconditioners share.
+// The common part of callback operators and callback preconditioners.
 template <class T>
 class Callback {
  public:
@@ -60,7 +61,7 @@ class Callback {
   ProductFunction<T> function_;
   CallbackOptions options_;
   mutable std::mutex mutex_;
-  mutable Vector<T> product_;  // f(x) where y is needed too
+  mutable Vector<T> product_;  // f(x), if beta is not 0
 };
 
 }  // namespace detail
@@ -68,18 +69,18 @@ class Callback {
 template <class T>
 class CallbackOperator final : public LinearOperator<T>, public HasDiagonal<T> {
  public:
-  // Throws BadArgument for a function that is empty, OutOfMemory.
+  // Throws BadArgument for an empty function, OutOfMemory.
   CallbackOperator(ContextPtr context, Shape shape, ProductFunction<T> product, CallbackOptions options = {})
       : LinearOperator<T>(context, shape),
         callback_(std::move(context), shape.rows, std::move(product), std::move(options)) {}
-  // Throws WrongSpace for a device context, too.
+  // The same for a host context; throws WrongSpace for a device context.
   CallbackOperator(ContextPtr context, Shape shape, HostProductFunction<T> product,
                    CallbackOptions options = {});
 
-  // Preconditioners such as jacobi ask for it.
+  // Needed by preconditioners such as jacobi.
   void set_diagonal(DiagonalFunction<T> diagonal) { diagonal_ = std::move(diagonal); }
-  // To be called when the function computes with other numbers, or also with another pattern, than before:
-  // what was built from the operator, or recorded, is made anew.
+  // Call this when the function begins to compute with other numbers, or with another pattern.
+  // Preconditioners are then built again, and recorded steps are recorded again.
   void changed(bool pattern = false) noexcept { ++(pattern ? revision_.pattern : revision_.values); }
 
   std::string_view name() const noexcept override { return callback_.options().name; }
@@ -87,7 +88,7 @@ class CallbackOperator final : public LinearOperator<T>, public HasDiagonal<T> {
   Recording recording() const noexcept override {
     return {callback_.options().recordable, 1 + revision_.pattern + revision_.values};
   }
-  // Throws BadArgument when set_diagonal() was not called.
+  // Throws BadArgument if set_diagonal() was not called.
   void diagonal(VectorView<T> diagonal) const override;
 
  protected:

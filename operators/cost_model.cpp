@@ -8,14 +8,15 @@ namespace protean {
 namespace {
 
 constexpr std::string_view csr = "csr", packed = "sell-packed", assembled = "assembly";
-constexpr double assembly_products = 40;  // of csr, where nothing was measured
-// How far two matrices may lie apart and still say something about each other: factors of two of the working
-// set, the mean row and the relative bytes. Chosen by leaving out one matrix at a time
+constexpr double assembly_products = 40;  // time of an assembly in products of csr, if not measured
+// Standard deviations of the Gaussian weight in weight(): in powers of two for the working set, the mean row
+// and relative bytes, absolute for row_changes. Chosen by leaving out one matrix of the table at a time
 // (tests/operators/test_cost_model.cpp).
 constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scale = 0.12,
                  changes_scale = 0.25;
-constexpr double base_weight = 0.02;  // of a matrix that is unlike in everything
-// On a device what is in its cache, or takes no longer than a launch, says little about what is not.
+constexpr double base_weight = 0.02;  // weight of a matrix without any similarity
+// On a device, times of small matrices (in the cache, or as short as a launch) do not predict those of large
+// ones, so similar size counts more.
 constexpr double size_scale_on_device = 1, base_weight_on_device = 0.002;
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
@@ -32,7 +33,7 @@ const MeasuredFormat* find(const MeasuredMatrix& matrix, std::string_view format
 
 double squared(double x) { return x * x; }
 
-// Closeness of two matrices, 1 for the same.
+// Similarity of a measured matrix to the one asked about: 1 (plus base_weight) if all quantities are equal.
 double weight(const CostQuery& query, std::size_t bytes, const MeasuredMatrix& matrix,
               const MeasuredFormat& own, const MeasuredFormat& reference) {
   const bool on_device = matrix.space == Space::device;
@@ -59,8 +60,8 @@ struct Weighted {
   double value, weight;
 };
 
-// Conversions that met fresh memory can take five times as long as others, on several matrices at that; a
-// quantile below the median passes over them.
+// A conversion into memory that the process uses for the first time can take five times as long as another.
+// This happened with several matrices of the table. A quantile below the median ignores them.
 constexpr double conversion_quantile = 0.4, conversion_base_weight = 0.1;
 double weighted_quantile(std::vector<Weighted> values) {
   std::sort(values.begin(), values.end(),
@@ -99,7 +100,8 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
                  traffic(reference->bytes, matrix.rows));
     total += w, closest = std::max(closest, w);
     sum += w * log_bandwidth, squares += w * squared(log_bandwidth);
-    // A conversion of no time (shared arrays) counts as a thousandth of a product.
+    // A conversion without cost (shared arrays) counts as a thousandth of a product, since its logarithm is
+    // needed.
     conversions.push_back({std::log(std::max(own->convert_seconds / reference->product_seconds, 1e-3)),
                            w + conversion_base_weight});
   }

@@ -13,8 +13,8 @@
 namespace protean::detail {
 namespace {
 
-// The columns of one row after the other, each once: where(c) is the place of column c in the row, for the
-// columns seen since next_row(). Costs 8 bytes a column of the matrix.
+// Collects the distinct columns of a row, for one row after the other. where(c) is the index of column c in
+// the sorted row, for columns added since next_row(). Needs 8 bytes for each column of the matrix.
 class RowColumns {
  public:
   explicit RowColumns(std::int64_t cols) : seen_(static_cast<std::size_t>(cols), {-1, 0}) {}
@@ -24,7 +24,7 @@ class RowColumns {
     seen_[c].row = row_;
     columns_.push_back(c);
   }
-  // Ascending; from now on where() is right.
+  // Sorts the columns; where() is valid afterwards.
   const std::vector<std::int32_t>& sorted() {
     std::sort(columns_.begin(), columns_.end());
     for (std::size_t k = 0; k < columns_.size(); ++k) seen_[columns_[k]].place = static_cast<std::int32_t>(k);
@@ -42,13 +42,13 @@ class RowColumns {
   std::int32_t row_ = -1;
 };
 
-// Rows, or elements, after which a thread asks whether its work is still wanted.
+// Number of rows, or elements, between two checkpoints for cancellation.
 constexpr std::int64_t rows_at_a_time = 256;
-void look_up(std::int64_t row) {
+void checkpoint_at(std::int64_t row) {
   if (row % rows_at_a_time == 0) checkpoint();
 }
 
-// f(column) for the columns that one row of one element reaches.
+// Calls f(column, batch, j) for the columns of one row of one element.
 template <class F>
 void for_element_row(const ElementPlan& plan, std::int64_t slot, F&& f) {
   const ElementBatch& batch = plan.batches[slot / plan.lanes];
@@ -66,9 +66,9 @@ void require_assembly(const Context& context, std::int64_t rows, std::int64_t no
                             static_cast<std::size_t>(nonzeros) * (value_bytes + 4);
   const std::size_t most = most_bytes > 0 ? most_bytes : available_bytes(context);
   if (bytes > most)
-    throw OutOfMemory(fmt::format("to assemble a matrix of {} rows and {} entries takes {} bytes; there may "
-                                  "be {}. Solve on the element matrices, or make room",
-                                  rows, nonzeros, bytes, most),
+    throw OutOfMemory(fmt::format("assembling a matrix of {} rows and {} entries takes {}; at most {} may be "
+                                  "used. Solve with the element matrices, or free memory",
+                                  rows, nonzeros, human_bytes(bytes), human_bytes(most)),
                       bytes);
 }
 
@@ -81,7 +81,7 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
   const ElementRows<ElementRow> rows = element_rows(host, plan);
   std::vector<unsigned char> constrained(static_cast<std::size_t>(plan.rows), 0);
   for (const std::int32_t r : plan.constrained) constrained[r] = 1;
-  // Rows in parts of about the same work.
+  // Divide the rows into parts of about equal work.
   std::vector<std::int64_t> borders(static_cast<std::size_t>(parts) + 1, plan.rows);
   for (int part = 0; part < parts; ++part) {
     const std::int64_t share = rows.items.size() / parts * part;
@@ -103,7 +103,7 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
   parallel(parts, [&](int part, int) {
     RowColumns columns(plan.rows);
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
-      look_up(r);
+      checkpoint_at(r);
       columns.next_row(static_cast<std::int32_t>(r));
       for_columns(r, [&](std::int32_t c, auto&&...) { columns.add(c); });
       length[r] = constrained[r] ? 1 : columns.size();
@@ -111,14 +111,14 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
   });
   std::int64_t nonzeros = 0;
   for (const std::int64_t n : length) nonzeros += n;
-  // Of the workspace all is there by now.
+  // The workspace has been allocated by now, so it is no longer in the free memory.
   require_assembly(*host, plan.rows, nonzeros, sizeof(T), most_bytes > 0 ? workspace : 0, most_bytes);
   CsrBuilder<T> builder(host, plan.rows, plan.rows, nonzeros);
   for (std::int64_t r = 0; r < plan.rows; ++r) builder.set_row_ptr(r + 1, builder.row_ptr(r) + length[r]);
   parallel(parts, [&](int part, int) {
     RowColumns columns(plan.rows);
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
-      look_up(r);
+      checkpoint_at(r);
       std::int32_t* col = builder.col() + builder.row_ptr(r);
       T* value = builder.values() + builder.row_ptr(r);
       if (constrained[r]) {
@@ -142,12 +142,12 @@ CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, 
 template <class T>
 void add_element_bounds(const ContextPtr& host, const ElementPlan& plan, const T* values, T factor,
                         T* bounds) {
-  // Each part adds the rows of its own range, looking at all elements.
+  // Each part reads all elements and adds the rows of its own range.
   parallel(parts_of_elements(*host, plan), [&](int part, int parts) {
     const Range range = even_range(plan.rows, part, parts);
     std::vector<T> sums(static_cast<std::size_t>(range.size())), terms(sums.size());
     for (std::int64_t e = 0; e < plan.elements; ++e) {
-      look_up(e);
+      checkpoint_at(e);
       const std::int64_t slot = plan.slot_of[e], lane = slot % plan.lanes;
       const ElementBatch& at = plan.batches[slot / plan.lanes];
       for (std::int32_t i = 0; i < at.m; ++i) {
@@ -176,11 +176,11 @@ SparsityPattern assembled_rows(const ElementPlan& plan,
   std::int64_t total = 0, last = 0;
   for (const auto& [first, end] : blocks) {
     if (first < last || end < first || end > plan.rows)
-      throw BadArgument(fmt::format("rows {} to {} are asked for; blocks must be ascending, within 0..{}",
+      throw BadArgument(fmt::format("a block has rows {} to {}; blocks must be ascending and within 0..{}",
                                     first, end, plan.rows));
     total += end - first, last = end;
   }
-  // The place of a row among those asked for, or -1.
+  // The index of a row among the rows of the blocks, or -1.
   const auto place_of = [&](std::int32_t row) {
     std::int64_t before = 0;
     for (const auto& [first, end] : blocks) {
@@ -190,7 +190,8 @@ SparsityPattern assembled_rows(const ElementPlan& plan,
     return std::int64_t{-1};
   };
   std::vector<std::vector<std::int32_t>> columns(static_cast<std::size_t>(total));
-  // Nearly all lines of the map hold none of them, which is seen without a branch for each number.
+  // Nearly all lines of the map contain none of these rows. This test of a line has no branch for each
+  // number.
   const auto any_of = [&](const std::int32_t* map) {
     unsigned char any = 0;
     for (const auto& [first, end] : blocks)

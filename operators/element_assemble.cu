@@ -1,5 +1,6 @@
-// Element matrices added up into CSR on the device: every entry becomes a (row, column, number) triple, a
-// stable sort brings those of one place together in the order of the elements, and a thread adds them.
+// Assembly of element matrices into CSR on the device. Every entry becomes a triple (row, column, number of
+// the entry). A stable sort brings the triples of one place together in the order of the elements, and one
+// thread adds them.
 #include <algorithm>
 #include <bit>
 
@@ -11,7 +12,7 @@
 namespace protean::detail {
 namespace {
 
-// Entry n of all element matrices counted through, m x m each, elements in order.
+// Entry n of all element matrices, numbered through the elements in order, m x m each.
 struct Entry {
   std::int64_t slot;
   int m, i, j;
@@ -26,7 +27,7 @@ __device__ inline Entry entry_of(const ElementGroupView* groups, int count, cons
   return {slot_of[groups[g].first + e], m, rest / m, rest % m};
 }
 
-// keys[n] := row, then column, in `bits` bits each; entries without a row or column go behind all others.
+// keys[n] := row, then column, in `bits` bits each. Entries without a row or column get the largest key.
 template <class T>
 __global__ void expand_entries(ElementView<T> a, const ElementGroupView* groups, int count,
                                const std::int32_t* slot_of, std::int64_t entries, int bits,
@@ -48,7 +49,7 @@ __global__ void expand_entries(ElementView<T> a, const ElementGroupView* groups,
   }
 }
 
-// first[n] := 1 where a new entry of the matrix begins; number[n] of a scan of it is the entry's number.
+// first[n] := 1 where a new entry of the matrix begins. A scan of it gives the number of the entry.
 __global__ void mark_first(std::int64_t size, std::uint64_t behind, const std::uint64_t* keys,
                            std::int64_t* first) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
@@ -82,13 +83,13 @@ __global__ void add_entries(ElementView<T> a, const ElementGroupView* groups, in
   }
 }
 
-// row_ptr[r] := the number of the first entry of row r or behind it.
+// row_ptr[r] := number of the first entry in row r or a later row.
 template <class P>
 __global__ void find_row_ends(std::int64_t rows, std::int64_t entries, const std::uint64_t* keys,
                               const std::int64_t* number, std::int64_t size, int bits, P* row_ptr) {
   const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (r > rows) return;
-  // The first key of row r or behind it.
+  // The first key in row r or a later row.
   const std::uint64_t wanted = static_cast<std::uint64_t>(r) << bits;
   std::int64_t low = 0, high = size;
   while (low < high) {
@@ -101,7 +102,7 @@ __global__ void find_row_ends(std::int64_t rows, std::int64_t entries, const std
   row_ptr[r] = static_cast<P>(low < size ? number[low] : entries);
 }
 
-// sums[r] and terms[r] of each row: a warp a batch, a lane an element.
+// sums[r] and terms[r] of each row: one warp per batch, one lane per element.
 template <bool symmetric, class T>
 __global__ void add_magnitudes(ElementView<T> a, std::int64_t batches, T* sums, T* terms) {
   for (std::int64_t b = blockIdx.x; b < batches; b += gridDim.x) {
@@ -156,7 +157,7 @@ CsrMatrix<T> assemble_on_device(const ContextPtr& context_ptr, bool symmetric, c
                                 const ElementGroupView* groups, int count, const std::int32_t* slot_of,
                                 std::int64_t entries, std::size_t most_bytes) {
   const std::int64_t rows = view.rows, size = entries + view.constrained_rows;
-  // Keys, items and numbers, the first two once more while they are sorted.
+  // Keys, items and numbers; keys and items twice, for the sort.
   const std::size_t workspace = 40 * static_cast<std::size_t>(size + 1);
   require_assembly(*context_ptr, rows, 0, sizeof(T), workspace, most_bytes);
   const cudaStream_t stream = device::stream(*context_ptr);

@@ -1,10 +1,11 @@
-// Element matrices added up into CSR. Private to operators/.
+// Assembly of element matrices into CSR. Private to operators/.
 #pragma once
 #include "operators/element_plan.hpp"
 
 namespace protean::detail {
 
-// `values` as the plan says, in host memory. Inside background work it looks often whether that is to end.
+// `values` are in host memory, in the order of the plan. In background work it has checkpoints for
+// cancellation.
 template <class T>
 CsrMatrix<T> assemble_elements(const ContextPtr& host, const ElementPlan& plan, const T* values,
                                std::size_t most_bytes);
@@ -14,8 +15,8 @@ template <class T>
 void add_element_bounds(const ContextPtr& host, const ElementPlan& plan, const T* values, T factor,
                         T* bounds);
 
-// Throws OutOfMemory where an assembled matrix and the workspace need more than most_bytes, or, with 0, than
-// what is free.
+// Throws OutOfMemory if an assembled matrix and the workspace need more than most_bytes (0: than the free
+// memory).
 void require_assembly(const Context& context, std::int64_t rows, std::int64_t nonzeros,
                       std::size_t value_bytes, std::size_t workspace, std::size_t most_bytes);
 

@@ -1,6 +1,6 @@
-// Element matrices on the device: a lane of a warp is an element, some warps work on a batch
-// (element_product.cuh). Everything is laid out on the host from the connectivity (element_plan.cpp); the
-// matrices themselves are checked, turned into batches, updated and assembled in device memory.
+// Element matrices on the device: one element per lane, and several warps compute one batch
+// (element_product.cuh). The layout is computed on the host from the connectivity (element_plan.cpp). The
+// matrices are checked, copied into batches, updated and assembled in device memory.
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace protean::detail {
 namespace {
 
-// y := alpha * (sum of a row's results, elements in order) + beta y
+// y := alpha * (sum of the results of a row, in the order of the elements) + beta y
 template <bool with_dot, class T>
 __global__ void __launch_bounds__(device::block_size)
     add_results(ElementView<T> a, const std::int64_t* ptr, const std::uint32_t* item, const T* results,
@@ -55,7 +55,7 @@ __global__ void set_constrained(ElementView<T> a, T value, T* y) {
   if (k < a.constrained_rows) y[a.constrained[k]] = value;
 }
 
-// results[position in the map] := the diagonal entries of the elements
+// results[position in the map] := diagonal entry of the element
 template <bool symmetric, class T>
 __global__ void element_diagonals(ElementView<T> a, std::int64_t batches, T* results) {
   for (std::int64_t b = blockIdx.x; b < batches; b += gridDim.x) {
@@ -66,8 +66,8 @@ __global__ void element_diagonals(ElementView<T> a, std::int64_t batches, T* res
   }
 }
 
-// A block an element of one group: *bad := the smallest number of an element that is not finite or, where
-// that is asked, not symmetric.
+// One block per element of a group: *bad := smallest number of an element that is not finite or, with
+// `symmetric`, not symmetric.
 template <class T>
 __global__ void check_elements(const T* matrices, std::int64_t first, std::int64_t elements, int m,
                                bool symmetric, T tolerance, unsigned long long* bad) {
@@ -100,8 +100,8 @@ __global__ void check_elements(const T* matrices, std::int64_t first, std::int64
   }
 }
 
-// The matrices of one group, element by element, into the batches of that group: tiles of 32 elements x 32
-// entries through shared memory. Blocks of 32 x 8 threads, one a batch.
+// Copies the matrices of one group, stored element by element, into its batches: in tiles of 32 elements x 32
+// entries through shared memory. Blocks of 32 x 8 threads, one per batch.
 template <bool symmetric, class T>
 __global__ void __launch_bounds__(256)
     fill_batches(const T* matrices, std::int64_t first, std::int64_t elements, const ElementBatch* batches,
@@ -216,9 +216,10 @@ class DeviceElements final : public ElementOperator<T> {
         add_into<true>(device::blocks_for(state, this->rows()), T(1), x.data, T(0), y.data, result);
         break;
       case ElementScatter::atomic:
-        // In the same pass where the launch that it saves counts. Each block leaves a part of the sum, and
-        // there is room for so many; to share out more batches to that many blocks, which do not all come to
-        // the same, costs more than to read both vectors again.
+        // For few batches the dot product is computed in the same kernel, since a second launch would cost
+        // more. Each block writes one partial sum. The number of partial sums is limited, and distributing
+        // more batches over that many blocks would cost more than reading both vectors again, since blocks
+        // are not equally fast.
         if (batches() <= most_parts) {
           scale<T>(*this->context(), Coefficient<T>(T(0)), y);
           multiply<Target::atomic, true>(0, batches(), T(1), x.data, y.data, result);
@@ -266,7 +267,7 @@ class DeviceElements final : public ElementOperator<T> {
                      : element_product<false, target, with_dot, T>;
   }
 
-  // The largest element decides how much shared memory the kernels need.
+  // The largest element determines the shared memory of the kernels.
   void prepare_kernels(std::int64_t largest) {
     const int ordinal = this->context()->device_state().ordinal;
     int most = 0, of_processor = 0;
@@ -337,7 +338,7 @@ class DeviceElements final : public ElementOperator<T> {
     constrained(alpha, x, y.data);
   }
 
-  // Made when first needed, which with scatter gather is at once.
+  // Computed when first needed; with scatter gather at once.
   void need_positions() const {
     if (!ptr_.empty()) return;
     const ElementRows<std::uint32_t> rows = map_positions(host_, this->plan());
@@ -345,7 +346,7 @@ class DeviceElements final : public ElementOperator<T> {
     ptr_ = uploaded(this->context(), rows.ptr.data(), rows.ptr.size());
   }
 
-  // Checks all groups, then fills the batches, so that a bad one changes nothing.
+  // Checks all groups before it fills the batches, so that a wrong matrix changes nothing.
   void load(std::span<const ElementGroup<T>> groups) {
     const ElementPlan& plan = this->plan();
     const Context& context = *this->context();
@@ -397,7 +398,7 @@ class DeviceElements final : public ElementOperator<T> {
   Buffer<std::int32_t> map_, constrained_, slot_of_, element_in_;
   Buffer<ElementGroupView> groups_;
   int shared_bytes_ = 0, warps_ = 1;  // of a block of the product
-  mutable Buffer<std::int64_t> ptr_;  // rows of elements that make up each row
+  mutable Buffer<std::int64_t> ptr_;  // with items_: the rows of elements that are added to each row
   mutable Buffer<std::uint32_t> items_;
   mutable Buffer<T> results_;  // gather
 };

@@ -14,10 +14,10 @@
 namespace protean::detail {
 namespace {
 
-// Work (entries) below which a product is left to one thread.
+// Entries of the smallest product that is computed by several threads.
 constexpr std::int64_t smallest_parallel = 16384;
 
-// Batches [begin, end) cut so that each part has nearly the same number of entries.
+// Divides batches [begin, end) into parts with nearly the same number of entries. Returns the borders.
 std::vector<std::int64_t> cut(const ElementPlan& plan, std::int64_t begin, std::int64_t end, int threads) {
   const auto offset = [&](std::int64_t b) {
     return b < static_cast<std::int64_t>(plan.batches.size()) ? plan.batches[b].values : plan.values;
@@ -33,7 +33,7 @@ std::vector<std::int64_t> cut(const ElementPlan& plan, std::int64_t begin, std::
   return borders;
 }
 
-// Marks batches some of whose rows belong to batches of other parts, too.
+// Marks batches with a row to which batches of other parts add, too.
 void mark_shared(const Context& context, ElementPlan& plan, const std::vector<std::int64_t>& borders) {
   const int parts = static_cast<int>(borders.size()) - 1;
   if (parts == 1) return;
@@ -56,19 +56,19 @@ void mark_shared(const Context& context, ElementPlan& plan, const std::vector<st
   });
 }
 
-// A sum for each part, added in order of the parts. Filled and read by one caller; takes no memory for up to
-// 256 parts.
+// One sum for each part; total() adds them in the order of the parts. Used by one caller. Allocates nothing
+// for up to 256 parts.
 template <class T>
-class Dots {
+class PartialSums {
  public:
-  explicit Dots(int parts) {
+  explicit PartialSums(int parts) {
     if (parts > few) many_.resize(static_cast<std::size_t>(parts));
     at_ = parts > few ? many_.data() : lines_;
     for (int p = 0; p < parts; ++p) at_[p].value = 0;
     parts_ = parts;
   }
-  Dots(const Dots&) = delete;
-  Dots& operator=(const Dots&) = delete;
+  PartialSums(const PartialSums&) = delete;
+  PartialSums& operator=(const PartialSums&) = delete;
   T& operator[](int part) { return at_[part].value; }
   T total() const {
     T sum = 0;
@@ -113,7 +113,7 @@ class HostElements final : public ElementOperator<T> {
     add_element_bounds<T>(this->context(), this->plan(), values_.data(), factor, bounds.data);
   }
 
-  // Each part adds the rows of its own range, looking at all elements.
+  // Each part reads all elements and adds the rows of its own range.
   void diagonal(VectorView<T> d) const override {
     require<T>(d, this->rows(), Space::host, "the diagonal");
     const ElementPlan& plan = this->plan();
@@ -157,7 +157,7 @@ class HostElements final : public ElementOperator<T> {
     const ElementPlan& plan = this->plan();
     const Context& context = *this->context();
     const bool gathers = this->scatter() == ElementScatter::gather;
-    // The results are one array for all callers.
+    // All callers share one array of results.
     const std::unique_lock<std::mutex> alone =
         gathers ? std::unique_lock<std::mutex>(results_in_use_) : std::unique_lock<std::mutex>();
     if (!gathers) scale<T>(context, Coefficient<T>(beta), {y, plan.rows});
@@ -174,7 +174,7 @@ class HostElements final : public ElementOperator<T> {
     T dot = 0;
     for (const std::vector<std::int64_t>& borders : cuts_) {
       const int parts = static_cast<int>(borders.size()) - 1;
-      Dots<T> dots(parts);
+      PartialSums<T> dots(parts);
       parallel(parts, [&](int part, int) {
         dots[part] = multiply_elements(work, {borders[part], borders[part + 1]});
       });
@@ -200,7 +200,7 @@ class HostElements final : public ElementOperator<T> {
     });
   }
 
-  // Calls f(batch, lane, element in its group, group) for all elements, batches in parallel.
+  // Calls f(batch, lane, element) for all elements, batches in parallel.
   template <class F>
   void for_elements(F f) const {
     const ElementPlan& plan = this->plan();
@@ -222,7 +222,7 @@ class HostElements final : public ElementOperator<T> {
       const std::int64_t m = plan.batches[b].m;
       const T* k = matrix_of(groups, element);
       T bad = 0, largest = 0, difference = 0;
-      for (std::int64_t n = 0; n < m * m; ++n) bad += k[n] * T(0);  // NaN where an entry is not finite
+      for (std::int64_t n = 0; n < m * m; ++n) bad += k[n] * T(0);  // NaN if an entry is not finite
       bool good = bad == T(0);
       if (good && plan.symmetric) {
         for (std::int64_t n = 0; n < m * m; ++n) largest = std::max(largest, std::abs(k[n]));
@@ -254,14 +254,14 @@ class HostElements final : public ElementOperator<T> {
   }
 
   Buffer<T> values_;
-  std::vector<std::vector<std::int64_t>> cuts_;  // for each colour, the batches of each part
+  std::vector<std::vector<std::int64_t>> cuts_;  // for each colour, the borders of the parts
   ElementRows<std::uint32_t> positions_;         // gather
   mutable Buffer<T> results_;
   mutable std::mutex results_in_use_;
 };
 
-// Gathering writes and reads a result for each row of an element, beside (m + 1) / 2 or m entries of its row;
-// colours need one parallel loop each.
+// gather writes and reads one result for each row of an element, and reads (m + 1) / 2 or m entries for it.
+// coloured needs one parallel loop for each colour. So gather is better for large elements.
 ElementScatter choose_scatter(const Context& context, std::span<const ElementShape> shapes, int components) {
   if (context.threads() == 1) return ElementScatter::atomic;
   std::int64_t rows = 0, elements = 0;
@@ -281,8 +281,8 @@ std::unique_ptr<ElementOperator<T>> make_host_elements(ContextPtr context, std::
   std::vector<ElementShape> shapes;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (groups[g].space != Space::host)
-      throw WrongSpace(
-          fmt::format("group {} lies in device memory; an operator on the host needs host memory", g));
+      throw WrongSpace(fmt::format(
+          "group {} lies in device memory; an operator on the host needs arrays in host memory", g));
     shapes.push_back({groups[g].elements, groups[g].nodes, groups[g].connectivity});
   }
   const ElementScatter scatter = options.scatter == ElementScatter::automatic

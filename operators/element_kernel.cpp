@@ -54,10 +54,10 @@ struct Line {
   }
 };
 
-// How far ahead of the entries in use the next ones are asked for.
+// Prefetch distance in the entries.
 constexpr int prefetch_lines = 24;
 
-// y_e := K_e x_e of a batch; two sums a row hide the latency of the multiply-add.
+// y_e := K_e x_e for a batch. Two sums per row hide the latency of the multiply-add.
 template <class T>
 HWY_INLINE void multiply_full(std::int64_t m, const T* k, const T* x, T* y) {
   constexpr int L = Line<T>::lanes;
@@ -75,7 +75,7 @@ HWY_INLINE void multiply_full(std::int64_t m, const T* k, const T* x, T* y) {
   }
 }
 
-// The same from the lower halves: each entry left of the diagonal serves its row and its mirror's.
+// The same from the lower halves: each entry (i, j) below the diagonal is used for row i and for row j.
 template <class T>
 HWY_INLINE void multiply_half(std::int64_t m, const T* k, const T* x, T* y) {
   constexpr int L = Line<T>::lanes;

@@ -1,17 +1,17 @@
-// The products of a range of batches of elements on the host, a SIMD lane an element. Private to operators/.
+// Products of a range of batches of elements on the host, one element per SIMD lane. Private to operators/.
 #pragma once
 #include "core/parallel.hpp"
 #include "operators/element_plan.hpp"
 
 namespace protean::detail {
 
-// Elements in a batch on the host: as many as a cache line holds numbers.
+// Elements in a batch on the host: the number of values in a cache line.
 template <class T>
 constexpr int host_lanes = 64 / sizeof(T);
 
 enum class ElementTarget : unsigned char {
   add,         // y[row] += alpha * result
-  add_shared,  // the same, atomically in batches that are marked shared
+  add_shared,  // the same, with atomic additions in batches that are marked shared
   store        // y[position in the map] := result; alpha is not used
 };
 

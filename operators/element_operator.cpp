@@ -96,7 +96,8 @@ std::unique_ptr<ElementOperator<T>> make_element_operator(ContextPtr context, st
                                                           const ElementOptions& options) {
   if (context->deterministic())
     throw NotAvailable(
-        "products with element matrices have no deterministic mode; assemble them, or leave that mode");
+        "products with element matrices have no deterministic mode; assemble them, or switch deterministic "
+        "mode off");
   const detail::DeviceScope scope(*context);
   if (context->space() == Space::device) {
 #if defined(PROTEAN_HAVE_CUDA)

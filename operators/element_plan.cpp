@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t largest_index = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t no_row = -1;
 
-// Sizes of everything, before any array is read.
+// Checks all sizes before any array is read.
 void check_shapes(std::int64_t nodes, std::span<const ElementShape> shapes, const ElementOptions& options) {
   if (options.components < 1 || options.components > largest_element)
     throw BadArgument(
@@ -44,7 +44,7 @@ void check_shapes(std::int64_t nodes, std::span<const ElementShape> shapes, cons
   }
 }
 
-// Nodes in range and none twice in an element; marks those that are used.
+// Checks that nodes are in range and distinct in each element. Marks the nodes that are used.
 void check_connectivity(const Context& host, std::int64_t nodes, std::span<const ElementShape> shapes,
                         std::vector<unsigned char>& used) {
   for (std::size_t g = 0; g < shapes.size(); ++g) {
@@ -56,22 +56,23 @@ void check_connectivity(const Context& host, std::int64_t nodes, std::span<const
         const std::int32_t* node = shape.connectivity.data() + e * shape.nodes;
         for (int a = 0; a < shape.nodes; ++a) {
           if (node[a] < 0 || node[a] >= nodes)
-            throw BadMatrix(
-                fmt::format("group {}, element {}: node {} of it is {}, outside 0..{} (nodes count from 0)",
-                            g, e, a, node[a], nodes - 1));
+            throw BadMatrix(fmt::format(
+                "group {}, element {}: its node {} is {}, outside 0..{} (nodes are numbered from 0)", g, e, a,
+                node[a], nodes - 1));
           std::atomic_ref<unsigned char>(used[node[a]]).store(1, std::memory_order_relaxed);
         }
         std::copy(node, node + shape.nodes, sorted.begin());
         std::sort(sorted.begin(), sorted.end());
         if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
           throw BadMatrix(fmt::format(
-              "group {}, element {}: node {} is there twice; an element has each node once", g, e, *twice));
+              "group {}, element {}: node {} occurs twice; the nodes of an element must be distinct", g, e,
+              *twice));
       }
     });
   }
 }
 
-// The row of each unknown: no_row where it is constrained. Sets rows, constrained and free_unknowns.
+// Returns the row of each unknown, no_row for constrained ones. Sets rows, constrained and free_unknowns.
 std::vector<std::int32_t> number_rows(std::int64_t nodes, const ElementOptions& options,
                                       const std::vector<unsigned char>& used, ElementPlan& plan) {
   const std::int64_t unknowns = nodes * options.components;
@@ -93,8 +94,8 @@ std::vector<std::int32_t> number_rows(std::int64_t nodes, const ElementOptions& 
     if (unused > 0)
       throw BadMatrix(
           fmt::format("{} of {} nodes belong to no element (the first is node {}), so the operator would be "
-                      "singular; leave them "
-                      "out, constrain them, or allow them (allow_unused_nodes)",
+                      "singular; remove "
+                      "them, constrain them, or allow them (allow_unused_nodes)",
                       unused, nodes, first));
   }
   std::int32_t next = 0;
@@ -112,7 +113,7 @@ std::vector<std::int32_t> number_rows(std::int64_t nodes, const ElementOptions& 
   return row;
 }
 
-// First fit: each unit in order gets the first colour none of its nodes has yet. nodes_of(unit, f) calls
+// First fit: each unit in order gets the first colour that none of its nodes has. nodes_of(unit, f) calls
 // f(node). 64 colours are tried at a time.
 template <class NodesOf>
 std::vector<std::int32_t> first_fit(std::int64_t nodes, std::int64_t units, NodesOf nodes_of) {
@@ -123,7 +124,7 @@ std::vector<std::int32_t> first_fit(std::int64_t nodes, std::int64_t units, Node
   for (int base = 0; left > 0; base += 64) {
     if (base >= most)
       throw BadArgument(fmt::format(
-          "more than {} colours are needed, since very many elements share a node; use scatter gather",
+          "more than {} colours are needed, because very many elements share a node; use scatter gather",
           most));
     std::fill(taken.begin(), taken.end(), 0);
     for (std::int64_t u = 0; u < units; ++u) {
@@ -139,7 +140,7 @@ std::vector<std::int32_t> first_fit(std::int64_t nodes, std::int64_t units, Node
   return colour;
 }
 
-// Elements of all groups counted through.
+// The nodes of an element, which is numbered through all groups.
 const std::int32_t* nodes_of_element(const ElementPlan& plan, std::span<const ElementShape> shapes,
                                      std::int64_t element, int& count) {
   const std::size_t g = plan.group_of(element);
@@ -147,7 +148,7 @@ const std::int32_t* nodes_of_element(const ElementPlan& plan, std::span<const El
   return shapes[g].connectivity.data() + (element - plan.groups[g].first) * count;
 }
 
-// Elements in batches: which element each slot holds. Batches of neighbours, in order.
+// Assigns elements to batches in order, so that a batch has neighbouring elements.
 void fill_in_order(ElementPlan& plan) {
   plan.colour_ptr = {0};
   for (const auto& group : plan.groups)
@@ -160,7 +161,7 @@ void fill_in_order(ElementPlan& plan) {
   plan.colour_ptr.push_back(static_cast<std::int64_t>(plan.batches.size()));
 }
 
-// The same elements in the same batches, colour by colour.
+// Colours the batches and sorts them by colour.
 void colour_batches(std::int64_t nodes, std::span<const ElementShape> shapes, ElementPlan& plan) {
   const auto count = static_cast<std::int64_t>(plan.batches.size());
   const auto colour = first_fit(nodes, count, [&](std::int64_t b, auto&& f) {
@@ -186,7 +187,7 @@ void colour_batches(std::int64_t nodes, std::span<const ElementShape> shapes, El
   plan.batches = std::move(batches), plan.element_in = std::move(element_in);
 }
 
-// Batches of elements of one colour and one group.
+// Colours the elements and makes batches of elements of one colour and one group.
 void colour_elements(std::int64_t nodes, std::span<const ElementShape> shapes, ElementPlan& plan) {
   const auto colour = first_fit(nodes, plan.elements, [&](std::int64_t e, auto&& f) {
     int size = 0;
@@ -194,7 +195,7 @@ void colour_elements(std::int64_t nodes, std::span<const ElementShape> shapes, E
     for (int a = 0; a < size; ++a) f(node[a]);
   });
   const std::int32_t colours = plan.elements > 0 ? *std::max_element(colour.begin(), colour.end()) + 1 : 0;
-  // Elements of each colour in order: a counting sort.
+  // Sorts elements by colour, in order within a colour: a counting sort.
   std::vector<std::int64_t> begin(static_cast<std::size_t>(colours) + 1, 0);
   for (const std::int32_t c : colour) ++begin[c + 1];
   for (std::int32_t c = 0; c < colours; ++c) begin[c + 1] += begin[c];
@@ -215,7 +216,7 @@ void colour_elements(std::int64_t nodes, std::span<const ElementShape> shapes, E
   }
 }
 
-// Offsets of batches, slots of elements, the map.
+// Computes the offsets of batches, the slots of elements and the map.
 void fill_map(const ContextPtr& host, std::span<const ElementShape> shapes, int components,
               const std::vector<std::int32_t>& row, ElementPlan& plan) {
   std::int64_t mapped = 0;
@@ -251,7 +252,7 @@ void fill_map(const ContextPtr& host, std::span<const ElementShape> shapes, int 
   });
 }
 
-// Each part counts and fills the rows of its own range, looking at all elements: no part waits for another.
+// Each part reads all elements, and counts and fills the rows of its own range. So no part waits for another.
 template <class Item, class Make>
 ElementRows<Item> transpose_map(const ContextPtr& host, const ElementPlan& plan, Make make) {
   ElementRows<Item> result{Buffer<std::int64_t>(host, plan.rows + 1), {}};
@@ -357,7 +358,7 @@ void refuse_matrix(const ElementPlan& plan, std::int64_t element, const T* matri
             "`symmetric` "
             "they must be the same to {:.1e} of the largest entry ({})",
             g, in_group, i, j, matrix[i * m + j], j, i, matrix[j * m + i], mirror_tolerance<T>(), largest));
-  throw BadMatrix(fmt::format("group {}, element {}: its matrix changed while it was read", g, in_group));
+  throw BadMatrix(fmt::format("group {}, element {}: its matrix was changed while it was read", g, in_group));
 }
 
 ElementRows<ElementRow> element_rows(const ContextPtr& host, const ElementPlan& plan) {

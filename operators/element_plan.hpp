@@ -1,5 +1,5 @@
-// Where the numbers of element matrices lie and what belongs together: worked out on the host from the
-// connectivity, the same for host and device. Private to operators/.
+// The layout of element matrices in batches and colours. It is computed on the host from the connectivity and
+// is the same for host and device. Private to operators/.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -11,17 +11,17 @@
 
 namespace protean::detail {
 
-// `lanes` elements of one group, one a lane.
+// `lanes` elements of one group, one per lane.
 struct ElementBatch {
-  std::int64_t values, map;  // where its entries and its rows begin
-  std::int32_t m, count;     // rows of an element; lanes in use, the first ones
-  bool complete;             // all lanes in use, all rows there
-  bool shared;               // host, atomic: some row belongs to elements of another thread, too
+  std::int64_t values, map;  // offsets of its entries and of its rows
+  std::int32_t m, count;     // rows of an element; lanes in use, which are the first ones
+  bool complete;             // all lanes are in use, and no row is constrained
+  bool shared;               // host, atomic: another thread adds to some of its rows, too
 };
 
 struct ElementPlan {
   struct Group {
-    std::int64_t first, elements;  // elements of all groups are counted through
+    std::int64_t first, elements;  // elements are numbered through all groups
     std::int32_t nodes, m;
   };
   int lanes = 1;
@@ -30,22 +30,22 @@ struct ElementPlan {
   std::int64_t elements = 0, entries = 0;  // entries: m x m each
   std::int64_t values = 0;                 // stored, padding included
   std::vector<Group> groups;
-  std::vector<ElementBatch> batches;     // in the order they lie
+  std::vector<ElementBatch> batches;     // in memory order
   std::vector<std::int64_t> colour_ptr;  // batches of colour k: colour_ptr[k] .. colour_ptr[k+1] - 1
   std::vector<std::int32_t> slot_of;     // element -> batch * lanes + lane
   std::vector<std::int32_t> element_in;  // slot -> element, -1 for none
-  // Row of unknown i of lane l of a batch: map[batch.map + i lanes + l]; -1 where there is none.
+  // The row of unknown i of lane l of a batch: map[batch.map + i lanes + l]; -1 if it has no row.
   Buffer<std::int32_t> map;
-  std::vector<std::int32_t> constrained;  // rows that are kept as rows of the identity, ascending
+  std::vector<std::int32_t> constrained;  // constrained rows that are kept, ascending
   std::vector<std::int32_t> free_unknowns;
 
-  // Entries stored of one element of m rows, and where among them that of row i, column j lies.
+  // Number of stored entries of an element of m rows, and the index of entry (i, j) among them.
   std::int64_t stored(std::int64_t m) const noexcept { return symmetric ? m * (m + 1) / 2 : m * m; }
   std::int64_t entry(std::int64_t m, std::int64_t i, std::int64_t j) const noexcept {
     if (!symmetric) return i * m + j;
     return i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
   }
-  // The number of an element's group.
+  // The index of an element's group.
   std::size_t group_of(std::int64_t element) const noexcept {
     std::size_t g = 0;
     while (element >= groups[g].first + groups[g].elements) ++g;
@@ -57,7 +57,7 @@ struct ElementPlan {
   }
 };
 
-// A group without its numbers.
+// A group without its values.
 struct ElementShape {
   std::int64_t elements;
   int nodes;
@@ -65,15 +65,15 @@ struct ElementShape {
 };
 enum class Colouring : unsigned char {
   none,
-  batches,  // batches of neighbouring elements have colours
-  elements  // elements have colours, batches are made of elements of one colour
+  batches,  // batches of neighbouring elements are coloured
+  elements  // elements are coloured, and a batch has elements of one colour
 };
 
-// Parts for work whose result does not depend on their number, each of which looks at all elements: in
-// background work as many as there are workers.
+// Number of parts for work in which each part reads all elements and whose result does not depend on the
+// number. In background work at most the number of workers.
 int parts_of_elements(const Context& host, const ElementPlan& plan) noexcept;
 
-// Checks connectivity and options and lays everything out. `host` does the work and owns plan.map.
+// Checks connectivity and options and computes the layout. `host` does the work and owns plan.map.
 ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<const ElementShape> shapes,
                           const ElementOptions& options, int lanes, Colouring colouring);
 
@@ -81,16 +81,16 @@ ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<
 template <class T>
 void check_matrices(const ElementPlan& plan, std::span<const ElementGroup<T>> groups);
 
-// By how much an entry may differ from its mirror, in units of the largest entry of the element.
+// How much entries (i, j) and (j, i) may differ, relative to the largest entry of the element.
 template <class T>
 constexpr T mirror_tolerance() {
   return T(100) * std::numeric_limits<T>::epsilon();
 }
-// Reads an element whose check failed again, to say what is wrong. `matrix` is in host memory.
+// Finds what is wrong with an element whose check failed, and throws. `matrix` is in host memory.
 template <class T>
 [[noreturn]] void refuse_matrix(const ElementPlan& plan, std::int64_t element, const T* matrix);
 
-// Which rows of elements make up each row of the operator, elements ascending.
+// The rows of elements that are added to each row of the operator, in ascending order of elements.
 template <class Item>
 struct ElementRows {
   Buffer<std::int64_t> ptr;  // rows + 1

@@ -1,44 +1,44 @@
-// The product with element matrices on the device: some warps of a block work on one batch, lane l of each of
-// them on element l. Private to element_device.cu.
+// The product with element matrices on the device: several warps of a block compute one batch, and lane l of
+// each of them computes element l. Private to element_device.cu.
 //
-// What a batch needs of x, and what it gives to y where only lower halves are stored, is in shared memory, so
-// few blocks are on a processor at a time when elements are large: 3 of 125 rows, halves of double. A warp
-// has some 14 entries of 32 elements on their way, 3.5 KB; a processor's share of the bandwidth of an H200,
-// 32 bytes a ns, times 1 us from asking to getting is 32 KB, and there must be more of it wherever warps wait
-// for each other: 24 warps.
+// The entries of x that a batch needs are in shared memory, and with lower halves the entries of y, too. So a
+// multiprocessor holds few blocks if elements are large: 3 for 125 rows, lower halves, double. A warp has
+// about 14 entries of 32 elements in flight, 3.5 KB. By Little's law a multiprocessor of an H200 needs 32
+// bytes per ns (its share of the bandwidth) x 1 us (latency) = 32 KB in flight, and more where warps wait at
+// barriers: 24 warps.
 //
-// Whole matrices: the warps take rows, 4 at a time. Each row of the result is of one warp.
+// Whole matrices: each warp computes 4 rows at a time. One warp computes each row of the result.
 //
-// Lower halves: entry (i, j) is added to y_i and, mirrored, to y_j. Rows are cut into blocks of 8. A warp
-// takes a pair (I, J) of them, J < I: 8 x 8 entries, read once and used twice. The pairs are played as a
-// tournament in which everyone meets everyone (the circle method: in each round all but one turn by a place),
-// and in a round each block of rows is in one pair: no two warps add to the same y, and a barrier ends the
-// round. Blocks of the diagonal: an odd number of blocks leaves one out in each round, which plays alone; an
-// even number plays them in one more round. So y is added up in the same order whatever the number of warps.
+// Lower halves: entry (i, j) is added to y_i and, mirrored, to y_j. Rows are divided into blocks of 8. A warp
+// computes a pair (I, J) of blocks, J < I: 8 x 8 entries, read once and used twice. The pairs are scheduled
+// in rounds by the circle method of round-robin tournaments. In a round each block of rows is in one pair, so
+// no two warps add to the same y. A barrier ends the round. Diagonal blocks: with an odd number of blocks,
+// each round leaves out one block, whose diagonal block is computed in this round. With an even number they
+// are computed in one more round. So the order of additions does not depend on the number of warps.
 #pragma once
 #include "operators/element_device.cuh"
 
 namespace protean::detail {
 
-// Rows that a warp works on together, whole matrices; rows of a block, lower halves; rows whose entries of x,
-// or of y, a warp asks for at once.
+// Whole matrices: rows that a warp computes together. Lower halves: rows of a block. Entries of x, or of y,
+// that a warp loads at once.
 constexpr int row_tile = 4, half_tile = 8, row_batch = 8;
-// Warps that a processor is to hold: 80 registers a thread for double, 64 for float, whose lines are shorter.
+// Warps per multiprocessor: 80 registers per thread for double, 64 for float.
 template <class T>
 constexpr int resident_warps = sizeof(T) == 8 ? 24 : 32;
 
-// Warps for a batch: as many as a round of the largest elements has pairs (1 for 8 rows, 2 for 27, 4 for 64,
-// 8 for 125), or a part of it, so that each has as much to do, where these are more than 8 and more than a
-// processor can hold of `blocks` blocks.
+// Warps per batch: the number of pairs in a round of the largest elements (1 for 8 rows, 2 for 27, 4 for 64,
+// 8 for 125). If these are more than 8, and more than a multiprocessor can hold with `blocks` blocks: a half,
+// a third ... of it, so that all warps have about the same work.
 template <class T>
 int warps_for(std::int64_t m, int blocks) {
   const std::int64_t pairs = std::max<std::int64_t>(1, ((m + half_tile - 1) / half_tile + 1) / 2);
   const std::int64_t most = std::max(8, resident_warps<T> / std::max(1, blocks));
-  const std::int64_t turns = (pairs + most - 1) / most;
-  return static_cast<int>((pairs + turns - 1) / turns);
+  const std::int64_t passes = (pairs + most - 1) / most;
+  return static_cast<int>((pairs + passes - 1) / passes);
 }
 
-// Entries are read once: they leave the first cache to x.
+// Entries are read once, so they should not displace x from the L1 cache.
 __device__ inline double load_entry(const double* entry) {
   double value;
   asm("ld.global.nc.L1::no_allocate.f64 %0, [%1];" : "=d"(value) : "l"(entry));
@@ -89,8 +89,9 @@ __device__ inline void multiply_whole(int m, const T* __restrict__ k, const T* x
   }
 }
 
-// y_I += K_IJ x_J and y_J += K_IJ' x_I for blocks J < I, I of `rows` rows, J of 8. k: entry (0, 0) of K_IJ; a
-// line of it begins `line` entries after the one before, and one more each time. All are this lane's columns.
+// y_I += K_IJ x_J and y_J += K_IJ' x_I for blocks J < I, I with `rows` rows, J with 8. k: entry (0, 0) of
+// K_IJ. Row 1 begins `line` entries after row 0, and each following distance is larger by one. All pointers
+// are to this lane's column.
 template <bool whole, class T>
 __device__ inline void multiply_pair(int rows, int line, const T* __restrict__ k, const T* x_I, const T* x_J,
                                      T* y_I, T* y_J) {
@@ -114,7 +115,7 @@ __device__ inline void multiply_pair(int rows, int line, const T* __restrict__ k
   for (int c = 0; c < half_tile; ++c) y_J[c * warp] = mirror[c];
 }
 
-// y_I += K_II x_I, the same way.
+// y_I += K_II x_I, in the same way.
 template <bool whole, class T>
 __device__ inline void multiply_diagonal(int rows, int line, const T* __restrict__ k, const T* x, T* y) {
   T own[half_tile], sum[half_tile];
@@ -138,7 +139,7 @@ __device__ inline void multiply_diagonal(int rows, int line, const T* __restrict
     if (whole || r < rows) y[r * warp] = sum[r];
 }
 
-// Blocks I >= J of rows of an element of m: what they add to y.
+// Adds the contribution of blocks I >= J of an element of m rows to y.
 template <class T>
 __device__ inline void multiply_blocks(int m, int I, int J, const T* __restrict__ k, const T* x, T* y) {
   const int i = I * half_tile, j = J * half_tile, rows = m - i;
@@ -158,7 +159,7 @@ __device__ inline void multiply_blocks(int m, int I, int J, const T* __restrict_
   }
 }
 
-// y += K x, all warps of the block together; y is complete when it returns.
+// y += K x by all warps of the block; y is complete on return.
 template <class T>
 __device__ inline void multiply_half(int m, const T* __restrict__ k, const T* x, T* y) {
   const int first = static_cast<int>(threadIdx.x) / warp, warps = static_cast<int>(blockDim.x) / warp;
@@ -170,7 +171,7 @@ __device__ inline void multiply_half(int m, const T* __restrict__ k, const T* x,
       int I = round + pair, J = round - pair;
       if (I >= rounds) I -= rounds;
       if (J < 0) J += rounds;
-      if (pair == 0 && !odd) I = blocks - 1;  // who does not turn
+      if (pair == 0 && !odd) I = blocks - 1;  // the block that stays in its place
       multiply_blocks(m, I > J ? I : J, I > J ? J : I, k, x, y);
     }
     __syncthreads();
@@ -182,8 +183,8 @@ __device__ inline void multiply_half(int m, const T* __restrict__ k, const T* x,
 
 enum class Target : unsigned char { atomic, add, store };
 
-// Batches begin, begin + 1, ... below end, one a block. y: the vector, or with Target::store an entry for
-// each of the map. with_dot: result[0] := x . y over all batches and constrained rows.
+// Computes batches begin, begin + 1, ... < end, one per block. y: the vector, or with Target::store one entry
+// for each entry of the map. with_dot: result[0] := x . y over all batches and constrained rows.
 template <bool symmetric, Target target, bool with_dot, class T>
 __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
     element_product(ElementView<T> a, std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y,
@@ -211,7 +212,8 @@ __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
           y[r] += alpha * value;
       }
     };
-    // use(i, row of the vectors or -1) for this warp's rows, some at a time so that their loads overlap.
+    // Calls use(i, row of the vectors or -1) for this warp's rows, several at a time so that their loads
+    // overlap.
     const auto for_rows = [&](auto load, auto use) {
       for (int i = first; i < m; i += row_batch * warps) {
         std::int32_t r[row_batch];

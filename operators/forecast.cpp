@@ -9,9 +9,9 @@ namespace protean {
 namespace {
 
 constexpr std::size_t most_points = 2048;
-constexpr int groups = 32;         // points that median_slope() compares with each other
-constexpr std::int64_t least = 8;  // iterations before anything is said
-// Chosen on the recorded solves: see the bounds in tests/operators/test_forecast.cpp.
+constexpr int groups = 32;         // number of mean points whose slopes median_slope() computes
+constexpr std::int64_t least = 8;  // iterations before the first forecast
+// Chosen with the recorded solves of tests/operators/test_forecast.cpp.
 constexpr double low_factor = 0.5, high_factor = 4, low_share_of_done = 1.5;
 
 double median(std::vector<double>& values) {
@@ -48,7 +48,7 @@ void ResidualForecast::merge_neighbours() {
   stride_ *= 2;
 }
 
-// Of log residual, at this iteration and before.
+// The smallest log residual up to this iteration.
 double ResidualForecast::smallest_before(double iteration) const {
   double smallest = std::numeric_limits<double>::infinity();
   for (const Point& point : points_) {
@@ -58,7 +58,7 @@ double ResidualForecast::smallest_before(double iteration) const {
   return smallest;
 }
 
-// Of the line through the points from this iteration on, per iteration; 0 when there are too few.
+// Median slope per iteration of the points from this iteration on; 0 if there are fewer than three.
 double ResidualForecast::median_slope(double from) const {
   const auto begin = static_cast<std::size_t>(
       std::lower_bound(points_.begin(), points_.end(), from,
@@ -104,7 +104,7 @@ Forecast ResidualForecast::remaining(double goal, std::int64_t max_iterations) c
     estimates[next++] = slope < 0 ? distance / -slope : infinity;
   }
   std::sort(estimates.begin(), estimates.end());
-  // The median; the one below it where that is infinite, so that two of four are enough to say something.
+  // The median. If it is infinite, the second smallest: two finite estimates of four are enough.
   double likely = (estimates[1] + estimates[2]) / 2;
   if (!std::isfinite(likely)) likely = estimates[1];
   const double low = std::min({low_factor * estimates[0], longest, most});

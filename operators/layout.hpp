@@ -1,5 +1,4 @@
-// A look inside a storage format: its arrays as they lie in memory, for tests and for people who learn a
-// format.
+// Shows the arrays of a storage format as they are in memory, for tests and for people who study a format.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,16 +9,17 @@
 
 namespace protean {
 
-// A copy of one array. Every number of an array is held as a double, exactly: indices and offsets stay far
-// below 2^53. A pointer array is given as it is stored, so its last number is the length it counts up to.
+// A copy of one array. Every number is converted to double without rounding, since indices and offsets are
+// below 2^53. A pointer array is copied as it is stored, so its last number is the length of the array it
+// points into.
 struct LayoutArray {
   std::string name;       // as in the header comment of the format: "row_ptr", "col", "values"
   std::string_view type;  // "int8", "uint16", "int32", "int64", "float", "double", ...
   std::vector<double> numbers;
 };
 
-// Ability of an assembled matrix: shows its arrays, in the order of the format's header comment. Copies all
-// of them; meant for small matrices. Not part of any computation.
+// Ability of an assembled matrix: returns copies of its arrays, in the order of the format's header comment.
+// Meant for small matrices; no computation uses it.
 class HasLayout {
  public:
   virtual ~HasLayout() = default;

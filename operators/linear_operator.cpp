@@ -15,8 +15,8 @@ void require(VectorView<const T> view, std::int64_t size, Space space, std::stri
   if (view.size != size)
     throw ShapeMismatch(fmt::format("{} has {} entries; {} are needed", what, view.size, size));
   if (view.size > 0 && view.space != space)
-    throw WrongSpace(fmt::format("{} lies in {} memory; the operation runs on {} memory (copy it by name)",
-                                 what, to_string(view.space), to_string(space)));
+    throw WrongSpace(fmt::format("{} lies in {} memory; the operation needs {} memory (use copy())", what,
+                                 to_string(view.space), to_string(space)));
 }
 
 template <class T>
@@ -31,7 +31,7 @@ void LinearOperator<T>::check(VectorView<const T> x, VectorView<T> y) const {
   require<T>(y, shape_.rows, context_->space(), "y");
   const std::less<const T*> before;
   if (x.size > 0 && y.size > 0 && before(x.data, y.data + y.size) && before(y.data, x.data + x.size))
-    throw BadArgument("x and y of a product overlap; give two vectors");
+    throw BadArgument("x and y of a product overlap; use two separate vectors");
   count_products(1);
 }
 
@@ -46,8 +46,9 @@ template <class T>
 void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> y, T* result) {
   if (A.rows() != A.cols())
     throw ShapeMismatch(fmt::format("x . A x of a {} x {} operator: it must be square", A.rows(), A.cols()));
-  // Deterministic mode wants the bits of dot(): a fused one follows how the format cuts its work, which on a
-  // device may differ between two matrices of the same entries.
+  // In deterministic mode the result must have the bits of dot(). A fused dot product adds in the order in
+  // which the format divides its work, and on a device this may differ between two matrices with the same
+  // entries.
   const bool fusing = !A.context()->deterministic();
   if (const auto* fused = fusing ? dynamic_cast<const HasApplyDot<T>*>(&A) : nullptr) {
     A.check(x, y);

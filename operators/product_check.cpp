@@ -11,8 +11,8 @@
 
 namespace protean::detail {
 
-// Loops of its own instead of those of blas1.hpp: it runs beside a solve, and the context's vector kernels
-// may be a library's that serves one thread at a time.
+// It has its own loops instead of those of blas1.hpp, because it runs beside a solve, and the context's
+// vector kernels may belong to a library that serves one thread at a time.
 
 template <class T>
 ProductCheck<T>::ProductCheck(const ContextPtr& context, const CsrMatrix<T>& csr, double relative)

@@ -1,4 +1,4 @@
-// The comparison of two products on a device.
+// Compares two products on a device.
 #include "operators/product_check.hpp"
 
 #include <cmath>
@@ -13,7 +13,7 @@ template <class T, class P>
 __global__ void __launch_bounds__(device::block_size)
     bounds_kernel(std::int64_t rows, const P* row_ptr, const std::int32_t* col, const T* values, const T* x,
                   double relative, T* bounds) {
-  // One warp a row.
+  // One warp per row.
   const int lane = threadIdx.x % 32;
   const std::int64_t warps = std::int64_t{gridDim.x} * (device::block_size / 32);
   for (std::int64_t row = (std::int64_t{blockIdx.x} * device::block_size + threadIdx.x) / 32; row < rows;
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(device::block_size) sample_kernel(std::int64_t
     x[i] = sample_value<T>(i);
 }
 
-// The number may be large: counted in whole numbers, given as T, in which 0 stays 0.
+// The count may be too large for T, so it is an integer and is rounded to T at the end. 0 stays exact.
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
     differing_kernel(std::int64_t size, const T* a, const T* b, const T* bounds, T* result) {

@@ -1,4 +1,4 @@
-// Whether two matrices have the same product, up to rounding. Private to operators/.
+// Checks that two matrices have the same product, up to rounding errors. Private to operators/.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -10,25 +10,25 @@
 
 namespace protean::detail {
 
-// For A given as CSR, in the context's space: x, fixed pseudo-random numbers of magnitude 1/2 to 1, and for
-// each row the largest difference that two products of it with x may have.
+// For A given as CSR in the context's space: a vector x of fixed pseudo-random numbers of magnitude 1/2 to 1,
+// and for each row the largest difference that two products A x may have.
 template <class T>
 class ProductCheck {
  public:
-  // relative: what each value may differ by, 0 for matrices that hold the same values. The bound of row i is
-  // (2 (n_i + 2) eps + relative) sum_j |a_ij x_j|. Throws OutOfMemory.
+  // `relative` is the relative difference that the values of the two matrices may have, 0 if they are the
+  // same. The bound of row i is (2 (n_i + 2) eps + relative) sum_j |a_ij x_j|. Throws OutOfMemory.
   ProductCheck(const ContextPtr& context, const CsrMatrix<T>& csr, double relative);
-  // One of the products may also be that of the element matrices that csr was assembled from: widens the
-  // bounds by what rounding can do there and in the assembly.
+  // Widens the bounds for a product with the element matrices that csr was assembled from: adds the bounds of
+  // the rounding errors of that product and of the assembly.
   void allow_rounding_of(const ElementOperator<T>& elements) {
     elements.add_rounding_bounds(2 * std::numeric_limits<T>::epsilon(), bounds_.view());
   }
 
-  // Computes and keeps the product of one of them.
+  // Computes and stores the product of the first matrix.
   void keep(const LinearOperator<T>& matrix);
   bool has_kept() const noexcept { return kept_.size() > 0; }
-  // Rows in which the product of the other is not the one that was kept, within the bound. Rows whose bound
-  // is not finite are passed over. Waits for the result. Throws OutOfMemory.
+  // Number of rows in which the product of the other matrix differs from the stored one by more than the
+  // bound. Rows whose bound is not finite are ignored. Waits for the result. Throws OutOfMemory.
   std::int64_t differing_rows(const LinearOperator<T>& other) const;
 
  private:
@@ -36,13 +36,13 @@ class ProductCheck {
   Vector<T> x_, bounds_, kept_;
 };
 
-// Where the arrays of a device are: product_check.cu.
+// For arrays in device memory; defined in product_check.cu.
 template <class T>
 void device_sample(const Context& context, VectorView<T> x);
 template <class T>
 void device_bounds(const Context& context, const CsrMatrix<T>& csr, VectorView<const T> x, double relative,
                    VectorView<T> bounds);
-// result[0] := rows that differ; in the context's space
+// result[0] := number of rows that differ; result is in the context's space
 template <class T>
 void device_count_differing(const Context& context, VectorView<const T> a, VectorView<const T> b,
                             VectorView<const T> bounds, T* result);

@@ -1,29 +1,29 @@
-// What the rule guarantees.
+// The bounds that the rule guarantees, with their proof.
 //
-// S_k is the time that k iterations take in the first format, T_k the time they took; excess E_k = T_k - S_k.
-// Let a change begun with price bound W raise E by at most W until its format has been measured (assumption
-// P, below), and let a format that is kept be no slower than the first one. (The policy goes back from a
-// format as soon as it is measured slower than the first. What is left of the difference is the error of
-// measured times, d: it adds at most d S_N.)
+// S_k: seconds that k iterations take in the first format. T_k: seconds they took with changes. The excess is
+// E_k = T_k - S_k. Two assumptions:
+//   (P) A change begun with price bound W raises E by at most W until the product of its format has been
+//       measured.
+//   (K) A format that is kept is no slower than the first one. The policy goes back as soon as a format is
+//       measured slower than the first. An error d of that measurement adds at most d S_N.
 //
-// 1. Always: T_N <= forecast_factor S_N. A change begins only where E + W <= (f - 1) S_k with f <=
-// forecast_factor.
-//    Until it is measured E stays below that bound; afterwards E does not rise; S does not fall. So E_k <=
-//    (forecast_factor - 1) S_k at all k, by induction over the changes.
-// 2. When every change begun on the forecast keeps its promise (at least `low` more iterations, each shorter
-// by at
-//    least the pessimistic gain): T_N <= worst_factor S_N. Changes begun on the account keep E <=
-//    (worst_factor - 1) S_k as in 1. One begun on the forecast at k costs at most W and saves, before the
-//    solve ends, at least payback (W + max(E_k, 0)) >= W + E_k, so that E_N <= 0 once it is paid back;
-//    changes after it begin at the excess there is then.
-// 3. With forecast_factor = worst_factor the forecast is never relied on, and 2. holds always.
+// 1. Always: T_N <= forecast_factor S_N. A change begins only where E + W <= (f - 1) S_k for some
+//    f <= forecast_factor. E stays below that bound until the format is measured, and does not rise
+//    afterwards. S_k does not fall. Therefore E_k <= (forecast_factor - 1) S_k for all k, by induction over
+//    the changes.
+// 2. T_N <= worst_factor S_N, when every change begun on the forecast gets what the forecast promised: at
+//    least `low` more iterations, each shorter by at least the pessimistic gain. Changes begun on the account
+//    keep E <= (worst_factor - 1) S_k as in 1. A change begun on the forecast at iteration k costs at most W.
+//    Before the solve ends it saves at least payback (W + max(E_k, 0)) >= W + E_k. So E <= 0 once it has paid
+//    for itself. Later changes begin with the excess of their own iteration.
+// 3. With forecast_factor = worst_factor no change begins on the forecast, and 2. holds always.
 //
-// Assumption P, for a build while the solve waits: it takes at most convert_margin times what was predicted.
-// For a build beside the solve nothing need be trusted: it is cancelled when E + (check, trial, way back)
-// reaches the bound it was begun on and, where that is the forecast's, when it has cost W. So both are
-// exceeded by no more than the slowdown between two looks. For both: a product of the new format takes at
-// most 1 + 2 uncertainty times what was predicted. Where it takes longer, the trial adds trial_products times
-// the difference to E, once a change, before the policy goes back.
+// Assumption (P) for a build while the solve waits: it takes at most convert_margin times the predicted time.
+// For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back)
+// reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
+// limits are exceeded by at most the slowdown between two looks. In both cases a product of the new format is
+// assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, the trial adds
+// trial_products times the difference to E, once for each change, before the policy goes back.
 #include "operators/switch_policy.hpp"
 
 #include <fmt/format.h>
@@ -34,12 +34,14 @@
 namespace protean {
 namespace {
 
-constexpr double check_products = 2;  // old against new, before a format is adopted
+constexpr double check_products = 2;  // the old and the new product are compared before a change
 
-// What one candidate promises and costs, in seconds.
+// Gain and cost of a change to one candidate, in seconds.
 struct Offer {
-  double gain = 0, low_gain = 0;  // an iteration saves: as predicted, and by its pessimistic product
-  double cost = 0, worst = 0;     // as predicted, and with margins, check and trial
+  double gain = 0;      // saved in each iteration, with the predicted product
+  double low_gain = 0;  // the same with the pessimistic product
+  double cost = 0;      // predicted
+  double worst = 0;     // upper bound: with margins, check, trial and way back
 };
 
 class Decider {
@@ -48,16 +50,17 @@ class Decider {
       : options_(options), state_(state), current_(state.candidates[state.current]) {}
 
   SwitchDecision operator()() const {
-    if (state_.build == BuildState::running) return watch_build();
-    if (state_.build == BuildState::ready) return take_build();
+    if (state_.build == BuildState::running) return continue_or_cancel_build();
+    if (state_.build == BuildState::ready) return adopt_or_drop_build();
     if (!current_.measured)
-      return answer(SwitchAction::stay, state_.current, {}, "the present format has not been measured yet");
+      return answer(SwitchAction::stay, state_.current, {},
+                    "the product of the current format has not been measured yet");
     if (const SwitchCandidate& first = state_.candidates[state_.first];
         state_.current != state_.first && current_.product_seconds > first.product_seconds)
       return answer(SwitchAction::go_back, state_.first, offer(first),
-                    fmt::format("a product takes {} in {} and took {} in {}", time(current_.product_seconds),
+                    fmt::format("a product takes {} in {}; it took {} in {}", time(current_.product_seconds),
                                 current_.name, time(first.product_seconds), first.name));
-    return look_around();
+    return choose_candidate();
   }
 
  private:
@@ -69,7 +72,9 @@ class Decider {
 
   double excess() const { return state_.seconds - state_.stay_seconds; }
   double allowed(double factor) const { return (factor - 1) * state_.stay_seconds; }
-  // The check of a new format, its trial at a product a good deal slower than predicted, and the way back.
+  // Upper bound of the time after the build until the policy may have gone back to the first format: the
+  // check of the product, a trial in which products are slower than predicted by two uncertainties, and the
+  // conversion back.
   double trial_seconds(const SwitchCandidate& candidate) const {
     const double slow = candidate.product_seconds * (candidate.measured ? 1 : 1 + 2 * candidate.uncertainty);
     const double loss = std::max(0.0, slow - current_.product_seconds);
@@ -96,7 +101,7 @@ class Decider {
     return result;
   }
 
-  // Iterations to reckon with when nothing better is known: as many as there were.
+  // Without a forecast: the solve is expected to last as long again as it has lasted.
   double likely_iterations() const {
     return state_.remaining.known ? state_.remaining.likely : static_cast<double>(state_.iteration);
   }
@@ -113,42 +118,43 @@ class Decider {
     return result;
   }
 
-  SwitchDecision watch_build() const {
+  SwitchDecision continue_or_cancel_build() const {
     const SwitchCandidate& candidate = state_.candidates[state_.building];
     const Offer o = offer(candidate);
-    // Begun on the forecast and dearer than it was said to be at the worst: what it was begun on does not
-    // hold. On the account nothing was promised but the account, and a build near its end is worth waiting
-    // for.
+    // The build was started because of the forecast. It now costs more than the highest cost predicted, so
+    // the forecast does not hold. A build started on the account may use the whole account: it may be nearly
+    // finished.
     const double spent = excess() - state_.excess_before;
     if (state_.granted > options_.worst_factor && spent > state_.price)
       return answer(SwitchAction::cancel, state_.building, o,
-                    fmt::format("building {} has cost {}, more than the {} it was to cost at most",
-                                candidate.name, time(spent), time(state_.price)),
+                    fmt::format("building {} has cost {}; at most {} were predicted", candidate.name,
+                                time(spent), time(state_.price)),
                     state_.granted);
     if (excess() + trial_seconds(candidate) > allowed(state_.granted))
       return answer(SwitchAction::cancel, state_.building, o,
-                    fmt::format("building {} has cost {} and would pass the allowance of {}", candidate.name,
-                                time(excess()), time(allowed(state_.granted))),
+                    fmt::format("building {} would exceed the allowance of {}; the excess is {} already",
+                                candidate.name, time(allowed(state_.granted)), time(excess())),
                     state_.granted);
     return answer(SwitchAction::stay, state_.building, o, fmt::format("{} is being built", candidate.name),
                   state_.granted);
   }
 
-  SwitchDecision take_build() const {
+  SwitchDecision adopt_or_drop_build() const {
     const SwitchCandidate& candidate = state_.candidates[state_.building];
     Offer o = offer(candidate);
     o.cost = check_seconds(candidate);
     if (net(o) <= 0)
-      return answer(SwitchAction::stay, state_.building, o,
-                    fmt::format("{} is ready, but about {:.0f} iterations remain: too few to adopt it",
-                                candidate.name, likely_iterations()),
-                    state_.granted);
+      return answer(
+          SwitchAction::stay, state_.building, o,
+          fmt::format("{} is ready, but only about {:.0f} iterations remain; adopting it would cost more",
+                      candidate.name, likely_iterations()),
+          state_.granted);
     return answer(SwitchAction::adopt, state_.building, o, fmt::format("{} is ready", candidate.name),
                   state_.granted);
   }
 
-  SwitchDecision look_around() const {
-    // The best offer that may be taken; else the best there is, to say why not.
+  SwitchDecision choose_candidate() const {
+    // The best candidate whose change may begin. If there is none, the best of all, to report why it may not.
     std::size_t best = state_.current, best_allowed = state_.current;
     double best_net = -INFINITY, best_allowed_net = 0, granted = 0;
     for (std::size_t i = 0; i < state_.candidates.size(); ++i) {
@@ -156,9 +162,9 @@ class Decider {
       if (i == state_.current || i == state_.first || !candidate.admitted || candidate.lost) continue;
       const Offer o = offer(candidate);
       if (net(o) > best_net) best = i, best_net = net(o);
-      const double grant = may_begin(o);
-      if (grant > 0 && net(o) > best_allowed_net)
-        best_allowed = i, best_allowed_net = net(o), granted = grant;
+      const double factor = allowing_factor(o);
+      if (factor > 0 && net(o) > best_allowed_net)
+        best_allowed = i, best_allowed_net = net(o), granted = factor;
     }
     if (best_allowed != state_.current) return begin(best_allowed, granted);
     if (best == state_.current)
@@ -167,11 +173,12 @@ class Decider {
     return answer(SwitchAction::stay, best, o, why_not(state_.candidates[best], o));
   }
 
-  // The factor on which this may be begun; 0 when it may not.
-  double may_begin(const Offer& o) const {
+  // The factor that allows this change to begin: worst_factor, forecast_factor, or 0 for neither.
+  double allowing_factor(const Offer& o) const {
     if (state_.switches >= options_.most_switches) return 0;
     if (o.gain < options_.hysteresis * state_.iteration_seconds || net(o) <= 0) return 0;
     if (excess() + o.worst <= allowed(options_.worst_factor)) return options_.worst_factor;
+    // Time lost before must be saved, too. Time saved before is not spent: a change pays for itself.
     const bool pays = state_.remaining.known && state_.remaining.low * o.low_gain >=
                                                     options_.payback * (o.worst + std::max(excess(), 0.0));
     return pays && excess() + o.worst <= allowed(options_.forecast_factor) ? options_.forecast_factor : 0;
@@ -182,9 +189,9 @@ class Decider {
     const Offer o = offer(candidate);
     const std::string because =
         granted == options_.worst_factor
-            ? fmt::format("its price of at most {} is within the allowance of {}", time(o.worst),
+            ? fmt::format("its cost of at most {} is within the allowance of {}", time(o.worst),
                           time(allowed(granted) - excess()))
-            : fmt::format("at least {:.0f} iterations remain, which save {} for a price of at most {}",
+            : fmt::format("at least {:.0f} iterations remain, which save {} for a cost of at most {}",
                           state_.remaining.low, time(state_.remaining.low * o.low_gain), time(o.worst));
     return answer(SwitchAction::begin, index, o,
                   fmt::format("{} would save {} an iteration; {}", candidate.name, time(o.gain), because),
@@ -193,17 +200,18 @@ class Decider {
 
   std::string why_not(const SwitchCandidate& candidate, const Offer& o) const {
     if (state_.switches >= options_.most_switches)
-      return fmt::format("the format has been changed {} times, which is the most allowed", state_.switches);
+      return fmt::format("the format has been changed {} times, the largest number allowed", state_.switches);
     if (o.gain < options_.hysteresis * state_.iteration_seconds)
       return fmt::format("no format is expected to be faster by {:.0f} % of an iteration",
                          100 * options_.hysteresis);
     if (net(o) <= 0)
       return fmt::format(
-          "{} would save {} an iteration and cost {}: about {:.0f} iterations remain, {:.0f} would be needed",
-          candidate.name, time(o.gain), time(o.cost), likely_iterations(), o.cost / o.gain);
-    return fmt::format(
-        "{} may cost {}; the account allows {} so far, and the forecast does not promise enough",
-        candidate.name, time(o.worst), time(std::max(allowed(options_.worst_factor) - excess(), 0.0)));
+          "{} would save {} an iteration and cost {}: that pays after {:.0f} iterations, and about {:.0f} "
+          "remain",
+          candidate.name, time(o.gain), time(o.cost), o.cost / o.gain, likely_iterations());
+    return fmt::format("{} may cost {}; the account allows {} so far, and the forecast does not justify more",
+                       candidate.name, time(o.worst),
+                       time(std::max(allowed(options_.worst_factor) - excess(), 0.0)));
   }
 
   const PolicyOptions& options_;

@@ -11,14 +11,15 @@ namespace {
 
 constexpr std::int64_t first_look = 8;       // iteration
 constexpr int products_timed = 8;            // on a device
-constexpr double unlike_machine = 0.3;       // of predictions from another machine's times, relative
-constexpr double beyond_plan = 1.25;         // a whole conversion over the part that SwitchTarget times
-constexpr std::size_t most_decisions = 500;  // remembered
+constexpr double unlike_machine = 0.3;       // relative uncertainty of times measured on another machine
+constexpr double beyond_plan = 1.25;         // time of a conversion / time of the part in plan_seconds
+constexpr std::size_t most_decisions = 500;  // largest number of decisions recorded
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
 
-// Words of a sentence that begin with a letter, units left out.
-std::string without_numbers(const std::string& text) {
+// The words of a sentence without its numbers and units: words of more than three characters that begin with
+// a letter. Two reasons with the same words differ in their figures only.
+std::string words_of(const std::string& text) {
   std::string words;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
@@ -39,10 +40,11 @@ AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, Fo
       survey_(std::move(survey)),
       options_(options),
       inner_(inner),
-      made_(A.now()),
+      created_(A.now()),
       first_pace_(on_device()),
       pace_(on_device()) {
-  // A solve that one kernel does in shared memory is as fast in any format, and faster than by products.
+  // The solver may then run the whole solve in one kernel in shared memory, which is faster than products in
+  // any format.
   A_.show_rows(true);
 }
 
@@ -60,20 +62,20 @@ bool AutoSwitcher<T>::on_device() const {
 template <class T>
 bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
   const double now = A_.now();
-  if (begun_ < 0) {
-    const double before = std::min(info.seconds, now - made_);
-    begun_ = now - before;
+  if (solve_begin_ < 0) {
+    const double before = std::min(info.seconds, now - created_);
+    solve_begin_ = now - before;
     if (info.relative_residual > 0)
       options_.goal =
           std::max(options_.goal, options_.absolute_goal * info.relative_residual / info.residual);
-    stay_seconds_ = before;  // norms and vectors cost the same in every format
+    stay_seconds_ = before;  // the work before the first iteration costs the same in every format
     first_products_ = A_.products();
   } else {
     account(now);
   }
   if (inner_) {
     const bool go_on = inner_->on_iteration(info);
-    stay_seconds_ += A_.now() - now;
+    stay_seconds_ += A_.now() - now;  // the caller's observer takes as long in every format
     if (!go_on) {
       finish();
       return false;
@@ -82,27 +84,27 @@ bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
   if (info.iteration != last_iteration_) forecast_.add(info.iteration, info.relative_residual);
   last_iteration_ = info.iteration;
   const double before = A_.now();
-  // A build that was cancelled and has not ended disturbs the times.
+  // A cancelled build that has not ended yet disturbs the measured times, so there is no decision until then.
   if (A_.rows_kept())
-    nothing_to_change(info);
+    record_rows_kept(info);
   else if (build_running_ || (info.iteration >= next_look_ && !A_.abandoned()))
     look(info);
-  // A device goes on with the iterations it has been given while the host thinks.
-  last_exit_ = on_device() ? before + waited_ : A_.now();
-  burst_.waited += waited_, waited_ = 0;
+  // While the host decides, a device continues with the iterations that are queued.
+  last_exit_ = on_device() ? before + paused_ : A_.now();
+  burst_.paused += paused_, paused_ = 0;
   return true;
 }
 
-// Said once.
+// Once for each solve.
 template <class T>
-void AutoSwitcher<T>::nothing_to_change(const IterationInfo& info) {
+void AutoSwitcher<T>::record_rows_kept(const IterationInfo& info) {
   if (!decisions_.empty()) return;
-  DecisionRecord told;
-  told.iteration = info.iteration, told.seconds = elapsed(), told.format = A_.running().name();
-  told.reason =
+  DecisionRecord entry;
+  entry.iteration = info.iteration, entry.seconds = elapsed(), entry.format = A_.running().name();
+  entry.reason =
       "the solve keeps the matrix in the shared memory of the GPU (device_steps resident), where the format "
       "does not matter";
-  decisions_.push_back(std::move(told));
+  decisions_.push_back(std::move(entry));
 }
 
 template <class T>
@@ -110,7 +112,7 @@ std::int64_t AutoSwitcher<T>::next_stop() const noexcept {
   return inner_ ? inner_->next_stop() : std::numeric_limits<std::int64_t>::max();
 }
 
-// One more iteration since on_iteration() returned.
+// Charges the iteration that was computed since on_iteration() returned.
 template <class T>
 void AutoSwitcher<T>::account(double now) {
   const double seconds = now - last_exit_;
@@ -123,39 +125,39 @@ void AutoSwitcher<T>::account(double now) {
     stay_seconds_ += first ? seconds : pace;
     return;
   }
-  if (burst_.told == 0 || seconds > 0.5 * pace_.seconds()) {
-    // What the burst before took in the end.
-    if (burst_.first) stay_seconds_ += last_exit_ - burst_.begin - burst_.waited - burst_.credited;
+  if (burst_.iterations == 0 || seconds > 0.5 * pace_.seconds()) {
+    // A new burst begins, so the time of the last one is known: it replaces the estimate.
+    if (burst_.first) stay_seconds_ += last_exit_ - burst_.begin - burst_.paused - burst_.credited;
     burst_ = Burst{.begin = last_exit_};
   }
   burst_.first = burst_.first && first;
-  stay_seconds_ += pace, burst_.credited += pace, ++burst_.told;
+  stay_seconds_ += pace, burst_.credited += pace, ++burst_.iterations;
 }
 
 template <class T>
 double AutoSwitcher<T>::elapsed() const {
   const double now = A_.now();
-  if (!on_device() || burst_.told == 0) return now - begun_;
-  const double waited = burst_.waited + waited_,
+  if (!on_device() || burst_.iterations == 0) return now - solve_begin_;
+  const double paused = burst_.paused + paused_,
                pace = pace_.seconds() > 0 ? pace_.seconds() : first_pace_.seconds();
-  return burst_.begin - begun_ + waited +
-         std::min(now - burst_.begin - waited, static_cast<double>(burst_.told) * pace);
+  return burst_.begin - solve_begin_ + paused +
+         std::min(now - burst_.begin - paused, static_cast<double>(burst_.iterations) * pace);
 }
 
-// Not in a solve that seems to end at once; and on the host, where the solve waits for it, its price is
-// compared with the account like that of a conversion.
+// A survey does not pay in a solve that is about to end. On the host the solve waits for the survey, so its
+// cost is compared with the account, like the cost of a conversion.
 template <class T>
-bool AutoSwitcher<T>::worth_a_survey(std::int64_t iteration) const {
+bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const {
   const Forecast remaining = forecast_.remaining(options_.goal, options_.max_iterations);
   const bool long_enough = iteration >= 64 || (remaining.known && remaining.likely >= 32);
   if (!long_enough) return false;
   const double price = options_.survey_seconds;
-  // Beside a device's solve, which should last longer than it.
+  // On a device the survey runs beside the solve; the solve should last longer.
   if (on_device())
     return stay_seconds_ >= 4 * price ||
            (remaining.known && remaining.low * first_pace_.seconds() >= 2 * price);
   if (price <= (options_.policy.worst_factor - 1) * stay_seconds_) return true;
-  // A survey pays when a part of what remains is more than it takes.
+  // A change is taken to save 15 % of the remaining time, which must pay for the survey.
   return remaining.known && 0.15 * remaining.low * first_pace_.seconds() >= price &&
          price <= (options_.policy.forecast_factor - 1) / 2 * stay_seconds_;
 }
@@ -163,10 +165,10 @@ bool AutoSwitcher<T>::worth_a_survey(std::int64_t iteration) const {
 template <class T>
 bool AutoSwitcher<T>::survey_ready() {
   if (surveyed_) return true;
-  if (!asked_) {
-    if (!worth_a_survey(last_iteration_)) return false;
-    asked_ = true;
-    // On the host at once (deferred), on a device beside the solve.
+  if (!survey_started_) {
+    if (!survey_pays(last_iteration_)) return false;
+    survey_started_ = true;
+    // On the host in this thread at once, on a device in another thread beside the solve.
     const bool beside = on_device();
     surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, survey_);
     if (!beside) surveying_.wait();
@@ -176,11 +178,11 @@ bool AutoSwitcher<T>::survey_ready() {
     try {
       targets_ = surveying_.get();
     } catch (const std::exception& error) {
-      // The solve goes on as it is; with nothing but the present format no change is thought of.
-      DecisionRecord told;
-      told.iteration = last_iteration_, told.seconds = A_.now() - begun_;
-      told.reason = fmt::format("the survey of formats failed: {}", error.what());
-      decisions_.push_back(std::move(told));
+      // The solve continues in the current format, which is then the only candidate.
+      DecisionRecord entry;
+      entry.iteration = last_iteration_, entry.seconds = A_.now() - solve_begin_;
+      entry.reason = fmt::format("the survey of formats failed: {}", error.what());
+      decisions_.push_back(std::move(entry));
     }
   }
   surveyed_ = true;
@@ -216,10 +218,11 @@ bool AutoSwitcher<T>::survey_ready() {
   return true;
 }
 
-// On a device products are queued; a few of them are timed on vectors of their own.
+// On a device the solve's products are queued and cannot be timed one by one. A few products with vectors of
+// their own are timed instead.
 template <class T>
 double AutoSwitcher<T>::time_products() {
-  A_.context()->synchronize();  // iterations that are under way
+  A_.context()->synchronize();  // wait for the queued iterations
   const double arrived = A_.now();
   Vector<T> x(A_.context(), A_.cols()), y(A_.context(), A_.rows());
   const auto time = [&](int products) {
@@ -229,13 +232,13 @@ double AutoSwitcher<T>::time_products() {
     return A_.now() - begin;
   };
   (void)time(1);
-  // The difference, so that waiting for the device does not count.
+  // The difference of two runs does not contain the time of the synchronisation.
   const double one = time(1), all = time(products_timed), end = A_.now();
-  waited_ += end - arrived;
+  paused_ += end - arrived;
   return all > one ? (all - one) / (products_timed - 1) : all / products_timed;
 }
 
-// The product of the present format, once it has been run undisturbed for a while.
+// Measures the product of the current format after trial_products iterations without a build beside them.
 template <class T>
 void AutoSwitcher<T>::measure() {
   if (build_running_ || since_change_ < options_.policy.trial_products) return;
@@ -249,7 +252,7 @@ void AutoSwitcher<T>::measure() {
   records_[current_].measured_product = current.product_seconds;
 }
 
-// The assembled matrix; before it is there, as the survey estimated it.
+// Sizes of the assembled matrix; before it is assembled, as the survey estimated them.
 template <class T>
 CostQuery AutoSwitcher<T>::query() const {
   const CsrMatrix<T>& source = A_.source();
@@ -265,8 +268,9 @@ CostQuery AutoSwitcher<T>::query() const {
   return query;
 }
 
-// The model's part of the predictions: it changes with the running format alone, and takes longer than a
-// product of a small matrix. Measured times scale it.
+// The part of the predictions that depends on the current format but not on measured times. It takes longer
+// than a product of a small matrix, so it is computed once for each format that runs. Measured times scale
+// it.
 template <class T>
 void AutoSwitcher<T>::estimate() {
   if (estimated_) return;
@@ -280,7 +284,8 @@ void AutoSwitcher<T>::estimate() {
     if (!candidate.admitted) continue;
     Estimate& e = estimates_[i];
     e.cost = model_.relative(asked, candidate.name, candidate.bytes, running, 1);
-    // A table without element matrices: what its machine would do, as far as this one is like it.
+    // The table has no times of element matrices. Take the times of the table's machine, with a larger
+    // uncertainty.
     if (!e.cost.known && A_.on_elements() && i != current_) {
       e.cost = model_.absolute(asked, candidate.name, candidate.bytes);
       e.cost.uncertainty = std::hypot(e.cost.uncertainty, unlike_machine);
@@ -294,7 +299,7 @@ void AutoSwitcher<T>::predict() {
   const SwitchCandidate& current = candidates_[current_];
   if (!current.measured) return;
   estimate();
-  // From element matrices the first change assembles, too.
+  // A first change from element matrices includes their assembly.
   double assembly = 0;
   if (!A_.source_assembled())
     if (const CostPrediction p =
@@ -340,7 +345,7 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
     build = preparation == Preparation::running ? BuildState::running : BuildState::ready;
     if (preparation == Preparation::failed || preparation == Preparation::none) {
       (void)A_.adopt_prepared(info.iteration);  // records why
-      lose(building_, failure());
+      mark_lost(building_, failure());
       build_running_ = false, since_change_ = 0;
       return;
     }
@@ -367,12 +372,12 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
 template <class T>
 void AutoSwitcher<T>::act(const SwitchDecision& decision, std::int64_t iteration) {
   if (decision.action == SwitchAction::stay) return;
-  // Iterations that are under way are not part of what the change takes.
+  // The time of queued iterations does not belong to the change, so wait for them first.
   if (on_device() && !(decision.action == SwitchAction::begin && options_.policy.overlapped))
     A_.context()->synchronize();
   const double begin = A_.now();
   carry_out(decision, iteration);
-  waited_ += A_.now() - begin;
+  paused_ += A_.now() - begin;
 }
 
 template <class T>
@@ -390,7 +395,7 @@ void AutoSwitcher<T>::carry_out(const SwitchDecision& decision, std::int64_t ite
       } else if (A_.switch_to(targets_[chosen].spec, iteration, decision.reason)) {
         switched(chosen, "while the solve waited");
       } else {
-        lose(chosen, failure());
+        mark_lost(chosen, failure());
       }
       return;
     case SwitchAction::adopt:
@@ -398,26 +403,26 @@ void AutoSwitcher<T>::carry_out(const SwitchDecision& decision, std::int64_t ite
       if (A_.adopt_prepared(iteration))
         switched(chosen, "built beside the solve");
       else
-        lose(chosen, failure());
+        mark_lost(chosen, failure());
       return;
     case SwitchAction::cancel:
       build_running_ = false, since_change_ = 0;
-      A_.cancel(iteration, "it became too dear");
-      conversion_scale_ *= 2;  // whatever slowed this one down will slow the next
-      lose(chosen, decision.reason);
+      A_.cancel(iteration, "it cost too much");
+      conversion_scale_ *= 2;  // the next build is likely to be slowed down in the same way
+      mark_lost(chosen, decision.reason);
       return;
     case SwitchAction::go_back:
-      lose(current_, decision.reason);
+      mark_lost(current_, decision.reason);
       if (A_.switch_to(targets_[first_].spec, iteration, decision.reason))
-        switched(first_, "again");
-      else  // it stays; not asked for again
+        switched(first_, "back to the first format");
+      else  // it could not be built: stay, and do not try again
         candidates_[first_].product_seconds = candidates_[current_].product_seconds;
       return;
   }
 }
 
 template <class T>
-void AutoSwitcher<T>::lose(std::size_t candidate, std::string why) {
+void AutoSwitcher<T>::mark_lost(std::size_t candidate, std::string why) {
   candidates_[candidate].lost = true, candidates_[candidate].why = why;
   records_[candidate].lost = true, records_[candidate].why = std::move(why);
 }
@@ -433,7 +438,7 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
   CandidateRecord& seen = records_[candidate];
   if (candidate != first_) {
     ++switches_;
-    // The build alone: all threads where the solve waited, fewer beside it.
+    // Beside the solve a build has fewer threads, so its time is scaled to all threads.
     const double stretch = change.overlapped ? options_.policy.overlap_stretch : 1;
     if (seen.predicted_convert > 0)
       conversion_scale_ *= std::clamp(change.convert_seconds / (stretch * seen.predicted_convert), 0.25, 4.0);
@@ -452,19 +457,19 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
 
 template <class T>
 void AutoSwitcher<T>::record(const SwitchDecision& decision, const IterationInfo& info) {
-  DecisionRecord told;
-  told.iteration = info.iteration, told.seconds = A_.now() - begun_, told.action = decision.action;
-  told.format = candidates_[decision.candidate].name;
-  told.gain_seconds = decision.gain_seconds, told.cost_seconds = decision.cost_seconds;
-  told.worst_seconds = decision.worst_seconds, told.excess_seconds = decision.excess_seconds;
-  told.allowed_seconds = decision.allowed_seconds;
-  told.remaining = decision.remaining, told.reason = decision.reason;
-  // The same again, but for its numbers, is not worth telling.
+  DecisionRecord entry;
+  entry.iteration = info.iteration, entry.seconds = A_.now() - solve_begin_, entry.action = decision.action;
+  entry.format = candidates_[decision.candidate].name;
+  entry.gain_seconds = decision.gain_seconds, entry.cost_seconds = decision.cost_seconds;
+  entry.worst_seconds = decision.worst_seconds, entry.excess_seconds = decision.excess_seconds;
+  entry.allowed_seconds = decision.allowed_seconds;
+  entry.remaining = decision.remaining, entry.reason = decision.reason;
+  // A repeated decision to stay, for the same reason with other figures, is not recorded.
   if (decision.action == SwitchAction::stay && !decisions_.empty() &&
-      decisions_.back().action == SwitchAction::stay && decisions_.back().format == told.format &&
-      without_numbers(decisions_.back().reason) == without_numbers(told.reason))
+      decisions_.back().action == SwitchAction::stay && decisions_.back().format == entry.format &&
+      words_of(decisions_.back().reason) == words_of(entry.reason))
     return;
-  if (decisions_.size() < most_decisions) decisions_.push_back(std::move(told));
+  if (decisions_.size() < most_decisions) decisions_.push_back(std::move(entry));
 }
 
 template <class T>

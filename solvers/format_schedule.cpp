@@ -58,15 +58,15 @@ std::string_view to_string(ScheduleEvent::Action action) noexcept {
 
 template <class T>
 FormatSchedule<T>::FormatSchedule(AdaptiveOperator<T>& A, std::vector<SchedulePoint> points,
-                                  SolveObserver* next, std::function<void(const ScheduleEvent&)> told)
+                                  SolveObserver* next, std::function<void(const ScheduleEvent&)> on_event)
     : A_(A),
       points_(std::move(points)),
       next_(next),
-      told_(std::move(told)),
+      on_event_(std::move(on_event)),
       failures_seen_(A.failures().size()) {
   for (const SchedulePoint& point : points_) {
     if (!point.to.entry && !point.to.elements)
-      throw BadArgument(fmt::format("the schedule names no format {}", place(point)));
+      throw BadArgument(fmt::format("the schedule names no format at {}", place(point)));
     if (!(point.at >= 0))
       throw BadArgument(fmt::format("a schedule has the place {}; it must be 0 or more", place(point)));
   }
@@ -100,14 +100,14 @@ bool FormatSchedule<T>::on_iteration(const IterationInfo& info) {
 
 template <class T>
 void FormatSchedule<T>::take(const SchedulePoint& point) {
-  bool there = false;
+  bool running = false;
   try {
-    there = A_.runs(point.to);
-  } catch (const Error&) {}  // names nothing that can be built: the attempt is recorded with its reason
-  if (there) {
-    A_.cancel(info_.iteration, "the schedule asked for the format that runs");
+    running = A_.runs(point.to);
+  } catch (const Error&) {}  // the format cannot be built; the attempt below records the reason
+  if (running) {
+    A_.cancel(info_.iteration, "the schedule asked for the current format");
     add_failures();
-    add(Action::stayed, point.to.name(), place(point) + ", and the matrix is in this format already");
+    add(Action::stayed, point.to.name(), place(point) + ": the matrix has this format already");
   } else if (point.overlapped) {
     A_.prepare(point.to, place(point), info_.iteration);
     add_failures();
@@ -135,12 +135,12 @@ template <class T>
 void FormatSchedule<T>::finish() {
   A_.cancel(info_.iteration, "the solve ended before it was ready");
   add_failures();
-  const auto told = std::move(told_);
-  told_ = nullptr;
+  const auto on_event = std::move(on_event_);
+  on_event_ = nullptr;  // points that were not reached are recorded without a call
   for (const SchedulePoint& point : points_)
     add(Action::not_reached, point.to.name(), place(point) + ": the solve ended before");
   points_.clear();
-  told_ = told;
+  on_event_ = on_event;
 }
 
 template <class T>
@@ -158,7 +158,7 @@ template <class T>
 void FormatSchedule<T>::add(Action action, std::string to, std::string reason) {
   events_.push_back(
       {action, info_.iteration, info_.seconds, info_.relative_residual, std::move(to), std::move(reason)});
-  if (told_) told_(events_.back());
+  if (on_event_) on_event_(events_.back());
 }
 
 template class FormatSchedule<float>;

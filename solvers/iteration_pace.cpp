@@ -6,9 +6,9 @@
 namespace protean {
 namespace {
 
-constexpr std::int64_t pace_block = 8;   // iterations of one mean
-constexpr std::int64_t most_open = 256;  // of a device that tells of no bursts
-constexpr std::size_t most_means = 64;   // kept; older ones go
+constexpr std::int64_t pace_block = 8;   // iterations in one mean
+constexpr std::int64_t most_open = 256;  // largest number in one mean, for a device that reports no bursts
+constexpr std::size_t most_means = 64;   // older means are dropped
 
 }  // namespace
 
@@ -18,10 +18,10 @@ void IterationPace::clear() {
 }
 
 bool IterationPace::add(double seconds) {
-  // Where iterations are told of one by one after all, time goes on without a long wait.
+  // If the device reports iterations one by one, there is no long wait. Then their total time ends the skip.
   if (seconds < wait_ && (skipped_ += seconds) < 3 * wait_) return false;
   wait_ = 0;
-  // A wait as long as half of the block before it begins a burst.
+  // A wait of at least half of the time since the mean began is the start of a new burst.
   if (bursts_ && open_count_ >= pace_block && (seconds > 0.5 * open_ || open_count_ >= most_open)) close();
   open_ += seconds, ++open_count_;
   if (!bursts_ && open_count_ == pace_block) close();
@@ -37,7 +37,7 @@ void IterationPace::close() {
 
 double IterationPace::seconds() const {
   if (means_.size() < 3) {
-    // What a burst has told of so far says little, so it counts only while there is nothing else.
+    // The part of a burst reported so far is misleading, so it is used only while nothing else is known.
     const bool all = !bursts_ || count_ == 0;
     const double total = total_ + (all ? open_ : 0);
     const std::int64_t count = count_ + (all ? open_count_ : 0);

@@ -1,30 +1,33 @@
-// How long an iteration of a running solve takes, from when each was told of.
+// Measures how long an iteration of a running solve takes, from the times at which iterations are reported.
 #pragma once
 #include <cstdint>
 #include <vector>
 
 namespace protean {
 
-// The median of means over a few iterations each, so that neither a hiccup of the machine nor the growing
-// cycle of GMRES distorts it. A device tells of iterations in bursts, of which the first waits for all: there
-// a mean is of whole bursts.
+// The median of mean times over a few iterations each. So neither an interruption by the machine nor the
+// growing cycle of GMRES distorts it. A device reports iterations in bursts: the first report of a burst
+// comes after the whole burst was computed, the others follow at once. There each mean is taken over whole
+// bursts.
 class IterationPace {
  public:
   explicit IterationPace(bool bursts) : bursts_(bursts) {}
-  // One more iteration was told of so many seconds after the one before; whether it counts.
+  // Adds an iteration that was reported `seconds` after the one before. Returns whether it is counted.
   bool add(double seconds);
-  // Begins anew, for another format. Of a burst that is being told what was computed before does not count:
-  // the first that does is the one that waits.
+  // Starts again for another format. If a burst is being reported, its remaining iterations were computed in
+  // the old format. They are not counted; counting starts with the next iteration that has to be waited for.
   void clear();
-  double seconds() const;  // of an iteration; 0 when there is nothing yet
+  double seconds() const;  // time of one iteration; 0 while nothing is known
 
  private:
   void close();
 
   bool bursts_;
-  double wait_ = 0, skipped_ = 0;  // what comes before one as long as wait_ does not count
+  // Iterations are not counted until one takes wait_ or longer, or until they take 3 wait_ together.
+  double wait_ = 0, skipped_ = 0;
   std::vector<double> means_;
-  double open_ = 0, total_ = 0;  // total_: of what means_ were made of
+  double open_ = 0;   // seconds in the current mean, of open_count_ iterations
+  double total_ = 0;  // seconds in all of means_, of count_ iterations
   std::int64_t open_count_ = 0, count_ = 0;
 };
 

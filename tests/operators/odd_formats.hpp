@@ -26,16 +26,16 @@ const FormatEntry& wrong_format();
 const FormatEntry& null_format();
 // Copies the matrix and then waits in parallel regions until it is cancelled, or for about ten seconds.
 const FormatEntry& endless_format();
-// Takes a million bytes and then does not ask for 2 ms, nor while held, whether it was cancelled.
+// Allocates a million bytes and then has no checkpoint for 2 ms, or while it is held.
 const FormatEntry& stubborn_format();
 void hold_stubborn_builds(bool held) noexcept;
 // Holds values rounded to float (host only). Not exact.
 const FormatEntry& rounded_format();
 
-// Builds of endless_format(), of stubborn_format(), that have begun waiting.
+// Number of builds of endless_format(), of stubborn_format(), that have begun to wait.
 int endless_builds() noexcept;
 int stubborn_builds() noexcept;
-// Those of them that were not cancelled in all their time.
+// Number of endless builds that ended without being cancelled.
 int endless_builds_outlasted() noexcept;
 
 }  // namespace protean::test

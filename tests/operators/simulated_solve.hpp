@@ -1,5 +1,4 @@
-// A solve without a matrix: times as a world says they are, decisions by decide(), as a live solve asks for
-// them.
+// A simulated solve without a matrix: a World gives the times, and decide() is called as in a real solve.
 #pragma once
 #include <fmt/format.h>
 
@@ -14,7 +13,7 @@
 
 namespace protean::test {
 
-// What is true, and what the policy is told of it before it has measured anything.
+// The true times of a format, and the predictions that the policy gets before it has measured.
 struct SimulatedFormat {
   double product = 1, convert = 0;                      // true seconds
   double predicted_product = 1, predicted_convert = 0;  // what the cost model says
@@ -80,7 +79,7 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
   for (std::int64_t k = 0; k <= world.iterations; ++k) {
     forecast.add(k, world.residual(k));
     if (k == world.iterations) break;
-    // The observer between two iterations.
+    // The work of the observer between two iterations.
     if (state.build == BuildState::running && now >= build_end) {
       if (world.formats[state.building].build_fails) {
         candidates[state.building].lost = true;

@@ -14,7 +14,7 @@
 
 namespace protean::test {
 
-// A method with a system it is for.
+// A method and a system that it can solve.
 struct SwitchedSystem {
   const char* label;
   const char* method;
@@ -73,7 +73,7 @@ inline Solved solve_with(const LinearOperator<double>& A, const CsrMatrix<double
   return solved;
 }
 
-// With any fill, so that no matrix is refused for it.
+// Parameters that allow any fill, so that no format refuses the matrix.
 inline FormatSpec spec_of(const FormatEntry& entry) {
   FormatSpec spec{.entry = &entry, .params = {}, .kernel = {}};
   for (const ParamDoc& doc : entry.params)

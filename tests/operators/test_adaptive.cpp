@@ -1,4 +1,4 @@
-// The operator that changes its format: what it promises apart from any solver.
+// The contract of AdaptiveOperator, without a solver.
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -45,7 +45,7 @@ class Adaptive : public testing::TestWithParam<Space> {
     return product_is_right(csr_, 1.0, x, 0.0, x, y.fetch());
   }
 
-  // What must hold after a change that did not happen.
+  // Checks the state after a change that failed.
   void expect_untouched(const AdaptiveOperator<double>& A, const void* matrix, std::size_t failures,
                         SwitchFailure why) {
     EXPECT_EQ(&A.current(), matrix);
@@ -113,11 +113,11 @@ TEST_P(Adaptive, ComputesInFloat) {
 TEST_P(Adaptive, AdoptsWhatWasPreparedBeside) {
   const auto A = make();
   EXPECT_EQ(A->preparation(), Preparation::none);
-  EXPECT_FALSE(A->adopt_prepared(0)) << "nothing was prepared";
+  EXPECT_FALSE(A->adopt_prepared(0)) << "no build was begun";
   A->prepare(spec("sell-c-sigma"), "to see", 3);
   EXPECT_TRUE(product_is_good(*A));
   EXPECT_EQ(A->wait_prepared(), Preparation::ready);
-  EXPECT_EQ(A->current().entry().id, "csr") << "not before adopt_prepared()";
+  EXPECT_EQ(A->current().entry().id, "csr") << "only adopt_prepared() changes the format";
   EXPECT_GT(A->preparation_seconds(), 0);
   ASSERT_TRUE(A->adopt_prepared(9));
   EXPECT_EQ(A->preparation(), Preparation::none);
@@ -131,11 +131,11 @@ TEST_P(Adaptive, AdoptsWhatWasPreparedBeside) {
   EXPECT_EQ(record.from, "csr");
   EXPECT_EQ(record.to, "sell-c-sigma");
   EXPECT_EQ(record.parameters, resolve_params(find_format("sell-c-sigma"), {}));
-  EXPECT_FALSE(A->adopt_prepared(10)) << "it has been adopted";
+  EXPECT_FALSE(A->adopt_prepared(10)) << "it has been adopted already";
 }
 
 TEST_P(Adaptive, ABuiltMatrixHasThePartsItIsUsedWith) {
-  // Built on one thread, it must compute the same bits as one built on all of them.
+  // A matrix built by one thread must compute the same bits as one built by all threads.
   const auto blocking = make(), beside = make();
   const auto x = sample_vector<double>(csr_.cols(), 4);
   const Placed<double> px(context_, x);
@@ -226,7 +226,7 @@ TEST_P(Adaptive, APreparationEndsWhenItIsCancelled) {
     EXPECT_EQ(A->failures()[0].iteration, 2);
     A->cancel();
     EXPECT_EQ(A->failures().size(), 1u) << "there was nothing to cancel";
-    // By another change, by new values, and by the end of the operator.
+    // Cancelled by another change, by new values, and by the destructor.
     A->prepare(spec(endless_format()));
     A->prepare(spec("coo"));
     (void)A->wait_prepared();
@@ -238,12 +238,12 @@ TEST_P(Adaptive, APreparationEndsWhenItIsCancelled) {
     A->prepare(spec("ell"));
     (void)A->wait_prepared();
     A->prepare(spec(endless_format()));
-    EXPECT_EQ(A->failures().size(), 4u) << "one that was ready and not adopted";
+    EXPECT_EQ(A->failures().size(), 4u) << "a build that was ready and not adopted";
   }
   EXPECT_EQ(allocated_bytes(), bytes);
 }
 
-// A build that is held until the test lets it go, or the scope ends.
+// Holds builds until the test releases them or the scope ends.
 struct Held {
   Held() { hold_stubborn_builds(true); }
   ~Held() { let_go(); }
@@ -269,7 +269,7 @@ TEST_P(Adaptive, ACancelledBuildIsNotWaitedFor) {
     EXPECT_EQ(A->failures()[0].why, "the weather");
     EXPECT_EQ(A->failures()[0].iteration, 2);
     EXPECT_EQ(A->preparation_seconds(), 0);
-    // The next one is begun when it has ended, and can be cancelled before that.
+    // The next build begins when the cancelled one has ended, and can be cancelled before that.
     const int before = endless_builds();
     A->prepare(spec(endless_format()));
     EXPECT_EQ(A->preparation(), Preparation::running);
@@ -279,21 +279,21 @@ TEST_P(Adaptive, ACancelledBuildIsNotWaitedFor) {
     expect_untouched(*A, matrix, 3, SwitchFailure::cancelled);
     EXPECT_EQ(A->failures()[2].why, "snow");
     A->prepare(spec("ell"), "", 5);
-    // A change while the caller waits needs no turn.
+    // A change while the caller waits does not wait for the cancelled build.
     ASSERT_TRUE(A->switch_to(spec("coo"), 6)) << A->failures().back().why;
     EXPECT_TRUE(product_is_good(*A));
     EXPECT_TRUE(A->abandoned());
-    EXPECT_EQ(endless_builds(), before) << "two builds beside the solve";
+    EXPECT_EQ(endless_builds(), before) << "two builds ran beside the solve";
     A->prepare(spec("ell"), "", 7);
     held.let_go();
     EXPECT_EQ(A->wait_prepared(), Preparation::ready);
     EXPECT_FALSE(A->abandoned());
     ASSERT_TRUE(A->adopt_prepared(8)) << A->failures().back().why;
-    EXPECT_EQ(A->current().entry().id, "ell") << "the cancelled one was adopted";
+    EXPECT_EQ(A->current().entry().id, "ell") << "the cancelled build was adopted";
     EXPECT_TRUE(product_is_good(*A));
     for (const FailedSwitch& failed : A->failures()) EXPECT_EQ(failed.failure, SwitchFailure::cancelled);
 
-    // New values and the end of the operator wait for it.
+    // New values and the destructor wait for it.
     hold_stubborn_builds(true);
     abandon();
     std::thread later([&] {
@@ -381,7 +381,7 @@ INSTANTIATE_TEST_SUITE_P(All, AdaptiveHost, testing::Values(Space::host),
                          [](const auto&) { return std::string("host"); });
 
 TEST_P(AdaptiveHost, MeasuresItsProducts) {
-  // A clock that a product takes a second of, then three.
+  // With this clock a product takes one second, later three.
   double now = 0, step = 1;
   const auto A = make({.clock = [&] { return now += step; }});
   EXPECT_EQ(A->seconds_per_product(), 0);
@@ -389,9 +389,9 @@ TEST_P(AdaptiveHost, MeasuresItsProducts) {
   EXPECT_EQ(A->seconds_per_product(), 1);
   step = 3;
   for (int k = 0; k < 12; ++k) EXPECT_TRUE(product_is_good(*A));
-  EXPECT_EQ(A->seconds_per_product(), 3) << "the median of the latest";
+  EXPECT_EQ(A->seconds_per_product(), 3) << "the median of the last products";
   ASSERT_TRUE(A->switch_to(spec("ell"), 0));
-  EXPECT_EQ(A->seconds_per_product(), 0) << "those of the old format";
+  EXPECT_EQ(A->seconds_per_product(), 0) << "products of the old format do not count";
 }
 
 TEST_P(AdaptiveHost, ProductsOfSeveralThreadsWhileAFormatIsPrepared) {
@@ -420,7 +420,7 @@ TEST_P(AdaptiveHost, InexactValuesOnlyWherePermittedAndAsNewValues) {
   EXPECT_EQ(A->revision().pattern, before.pattern);
   const Revision rounded = A->revision();
   ASSERT_TRUE(A->switch_to(spec("csr"), 0)) << A->failures().back().why;
-  EXPECT_NE(A->revision().values, rounded.values) << "back to the exact ones";
+  EXPECT_NE(A->revision().values, rounded.values) << "back to the exact values";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Work behind a solve: it runs all parts on its own threads, and ends when it is asked to.
+// Background work: it runs all parts in its own threads and can be cancelled.
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace protean::test {
 namespace {
 
-// f in a thread of its own, since the priority of one that has done background work stays low.
+// Runs f in a thread of its own, because a thread keeps the low priority after background work.
 template <class F>
 void in_thread(F f) {
   std::thread(f).join();

@@ -1,4 +1,4 @@
-// The cost model: exact where it can be, and against measured matrices left out of its table.
+// The cost model: exact where possible, and compared with measured matrices that are left out of its table.
 #include "operators/cost_model.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace protean::test {
 namespace {
 
-// Every format moves its bytes at 1 GB/s, converts in `convert` csr products.
+// Every format has a bandwidth of 1 GB/s. A conversion takes `convert` products of csr.
 MeasuredMatrix ideal(std::int64_t rows, std::int64_t per_row, double dia_convert = 5) {
   MeasuredMatrix matrix{"ideal", Space::host, rows, rows * per_row, {}};
   const auto add = [&](const char* name, double bytes, double convert) {
@@ -31,11 +31,11 @@ TEST(CostModel, BytesOverBandwidthAndRelativeToWhatIsMeasured) {
   ASSERT_TRUE(absolute.known);
   EXPECT_NEAR(absolute.product_seconds, 72000e-9, 1e-12);
   EXPECT_NEAR(absolute.convert_seconds, 5 * 100000e-9, 1e-12);
-  // A machine, or a moment, that is three times slower.
+  // A machine that is three times slower.
   const CostPrediction relative = model.relative(query, "dia", 56000, "csr", 84000, 300000e-9);
   EXPECT_NEAR(relative.product_seconds, 216000e-9, 1e-12);
   EXPECT_NEAR(relative.convert_seconds, 15 * 100000e-9, 1e-12);
-  // And the way back.
+  // From dia back to csr.
   const CostPrediction back = model.relative(query, "csr", 84000, "dia", 56000, 72000e-9);
   EXPECT_NEAR(back.product_seconds, 100000e-9, 1e-12);
 }
@@ -105,7 +105,7 @@ struct Errors {
   }
 };
 
-// Each matrix predicted from the others, relative to its measured csr; native kernels.
+// Predicts each matrix from the others, relative to its measured product in csr; native kernels only.
 Errors left_out(Space space) {
   Errors errors;
   for (std::size_t out = 0; out < builtin_machine().matrices.size(); ++out) {
@@ -121,7 +121,7 @@ Errors left_out(Space space) {
                                               f.format, f.bytes, "csr", csr.bytes, csr.product_seconds);
       if (!p.known) continue;
       errors.product.push_back(std::abs(p.product_seconds / f.product_seconds - 1));
-      // Element matrices are not converted to.
+      // There is no conversion to element matrices.
       if (f.convert_seconds > 0)
         errors.convert.push_back(std::abs(p.convert_seconds / f.convert_seconds - 1));
       if (std::getenv("PROTEAN_SHOW"))
@@ -140,17 +140,17 @@ TEST(CostModel, HostMatricesLeftOutOfTheTable) {
   RecordProperty("product", std::to_string(errors.median(errors.product)));
   RecordProperty("convert", std::to_string(errors.median(errors.convert)));
   EXPECT_LT(errors.median(errors.product), 0.15);
-  // Of a part of the table conversions went into fresh memory, of another not.
+  // A part of the table was measured with conversions into memory used for the first time.
   EXPECT_LT(errors.median(errors.convert), 0.45);
 }
 
-// Where rows are as long as their neighbours, csr gains less from another format than where they are not.
-TEST(CostModel, HowOftenRowsChangeTellsMatricesApart) {
-  MeasuredMatrix even = ideal(1000, 7), uneven = ideal(1000, 7);
-  even.row_changes = 0.02, uneven.row_changes = 0.95;
-  for (MeasuredFormat& f : uneven.formats)
+// Where the row length changes often, other formats gain more over csr.
+TEST(CostModel, MatricesWithSimilarRowChangesCountMore) {
+  MeasuredMatrix equal_rows = ideal(1000, 7), varying_rows = ideal(1000, 7);
+  equal_rows.row_changes = 0.02, varying_rows.row_changes = 0.95;
+  for (MeasuredFormat& f : varying_rows.formats)
     if (f.format == "csr") f.product_seconds *= 2;
-  const MachineTable table{"test", {even, uneven}};
+  const MachineTable table{"test", {equal_rows, varying_rows}};
   const CostModel model(table, Space::host);
   const auto gain = [&](double changes) {
     return model.relative({1000, 7000, 84000, 0, changes}, "dia", 56000, "csr", 84000, 1).product_seconds;
@@ -178,14 +178,14 @@ TEST(CostModel, AnAssemblyIsPricedByTheTableOrElseInProducts) {
   MeasuredMatrix matrix = ideal(1000, 7);
   const double csr = csr_of(matrix).product_seconds;
   const CostQuery query{1000, 7000, 84000};
-  // Without measurements of element matrices.
+  // A table without measurements of element matrices.
   const MachineTable without{"test", {matrix}};
   const CostPrediction guessed =
       CostModel(without, Space::host).assembly(query, "lma-gather", 50000, 2 * csr);
   ASSERT_TRUE(guessed.known);
   EXPECT_NEAR(guessed.convert_seconds / csr, 40, 1);
   EXPECT_FALSE(CostModel(without, Space::device).assembly(query, "lma-gather", 50000, 2 * csr).known);
-  // With them: in proportion to the product that runs.
+  // A table with them: in proportion to the running product.
   matrix.formats.push_back({"assembly", csr_of(matrix).bytes, csr, 70 * csr});
   matrix.formats.push_back({"lma-gather", 50000, 2 * csr, 0});
   const MachineTable table{"test", {matrix}};

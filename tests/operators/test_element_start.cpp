@@ -1,5 +1,5 @@
-// Solves that begin on element matrices and go on with what these are assembled into: every method, every way
-// of adding, every format, anywhere in the solve; with faults; and what the policy makes of it.
+// Solves that begin with element matrices and continue with the assembled matrix: every method, every
+// scatter, every format, at any iteration; with faults; and with the policy.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -19,8 +19,8 @@
 namespace protean::test {
 namespace {
 
-// Bilinear quadrilaterals on n x n squares, -div grad u + wind du/dx, boundary nodes given. Row (and column)
-// k of an element is its corner k: (0,0), (1,0), (1,1), (0,1).
+// Bilinear quadrilaterals on n x n squares, -div grad u + wind du/dx, boundary nodes constrained. Row and
+// column k of an element belong to its corner k: (0,0), (1,0), (1,1), (0,1).
 struct Squares {
   std::int64_t nodes;
   std::vector<std::int32_t> connectivity;
@@ -72,7 +72,7 @@ struct Start {
 class ElementStart : public testing::TestWithParam<Start> {
  protected:
   void SetUp() override {
-    // One thread: all variants are deterministic then, and a busy machine is no matter.
+    // One thread: then all variants are deterministic, and other load on the machine does not matter.
     context_ = GetParam().space == Space::host ? Context::host(1) : test_context(Space::device);
     if (!context_) GTEST_SKIP() << no_device;
     csr_ = squares_.on(test_context(), ElementScatter::gather)->assemble();
@@ -148,17 +148,17 @@ TEST_P(ElementStart, ToEveryFormatAnywhereInTheSolve) {
         EXPECT_GE(record.convert_seconds, record.assemble_seconds);
         EXPECT_GE(record.bytes_peak, A->elements()->bytes() + csr_.bytes());
         EXPECT_EQ(record.bytes_before, A->elements()->bytes());
-        EXPECT_EQ(A->revision(), Revision{}) << "a preconditioner stays";
+        EXPECT_EQ(A->revision(), Revision{}) << "a preconditioner stays valid";
         EXPECT_EQ(A->current().entry().id, to->id);
         EXPECT_FALSE(A->on_elements());
         if (k == 0) { EXPECT_TRUE(identical(csr_, fetched(context_, A->current().to_csr()))); }
       }
 }
 
-// The same decisions give the same bits, wherever sums have a fixed order.
+// The same decisions give the same bits, if sums have a fixed order.
 TEST_P(ElementStart, TwiceTheSameBits) {
   if (GetParam().space == Space::device && GetParam().scatter == ElementScatter::atomic)
-    GTEST_SKIP() << "atomic additions come in another order in each run";
+    GTEST_SKIP() << "the order of atomic additions differs between runs";
   std::vector<double> residuals[2], x[2];
   for (int run = 0; run < 2; ++run) {
     const auto A = make();
@@ -243,7 +243,7 @@ TEST_P(ElementStart, FaultsLeaveTheRunningOneUntouched) {
       EXPECT_EQ(A->failures()[0].failure, fault.why) << A->failures()[0].why;
       expect_as_unswitched(solved, plain);
       if (GetParam().space == Space::host) { EXPECT_EQ(solved.x, plain.x) << "bit for bit"; }
-      // And the next attempt succeeds.
+      // The next attempt succeeds.
       EXPECT_TRUE(A->switch_to(spec_of(find_format("sell-packed")), 0)) << A->failures().back().why;
     }
 }
@@ -276,7 +276,7 @@ TEST_P(ElementStart, WhatDoesNotFitIsNotAssembled) {
   EXPECT_NE(message.find("assemble"), std::string::npos) << message;
 }
 
-// One allocation after the other fails, beside a solve that does not notice.
+// Each allocation of a build fails once; the solve beside it is not affected.
 std::atomic<int> countdown{-1};
 void fail_when_due(Space, std::size_t bytes) {
   if (detail::background() && countdown.fetch_sub(1) == 0)
@@ -312,7 +312,7 @@ TEST_P(ElementStart, EveryAllocationOfThePreparationMayFail) {
   EXPECT_LT(failed, 200);
 }
 
-// Stays in an allocation of the preparation until that is cancelled.
+// Waits in an allocation of the build until the build is cancelled.
 std::atomic<bool> held{false};
 void hold(Space, std::size_t) {
   if (!detail::background()) return;
@@ -338,7 +338,7 @@ TEST_P(ElementStart, AnAssemblyEndsWhenItIsCancelled) {
         }
         if (info.iteration == 5 && !by_the_end) {
           EXPECT_EQ(A->preparation(), Preparation::running);
-          EXPECT_FALSE(A->adopt_prepared(5)) << "it is not ready";
+          EXPECT_FALSE(A->adopt_prepared(5)) << "the build is not ready";
           A->cancel(5, "the weather");
         }
       });
@@ -371,7 +371,7 @@ TEST_P(ElementStart, NewElementMatricesAreSolvedWithAtOnce) {
   EXPECT_LE(solve(*A, nullptr).residual, 1e-9 * 1.001);
   ASSERT_TRUE(A->switch_to(spec_of(find_format("sell-c-sigma")), 0)) << A->failures().back().why;
   EXPECT_LE(solve(*A, nullptr).residual, 1e-9 * 1.001);
-  // Ones that do not fit change nothing.
+  // Values that do not fit change nothing.
   const Revision good = A->revision();
   groups[0].matrices = groups[0].matrices.first(5);
   EXPECT_THROW(A->update_values(groups), ShapeMismatch);
@@ -397,7 +397,7 @@ TEST_P(ElementStart, AScheduleChangesIt) {
   EXPECT_EQ(schedule.events()[2].action, ScheduleEvent::Action::stayed);
 }
 
-// Threads that share the work, while another assembles.
+// Several threads compute products while another assembles.
 TEST(ElementStartThreads, AdoptedWhenReady) {
   const ContextPtr context = Context::host(3);
   const Squares squares(60, 0);
@@ -450,7 +450,7 @@ TEST(ElementStartArguments, BrokenOnesAreErrors) {
   EXPECT_THROW(made_of_csr.update_values(groups), BadArgument);
 }
 
-// What the comparison of products rests on, against the definition.
+// The bounds for the comparison of products, against their definition.
 TEST(ElementBounds, AreTheSumOfMagnitudes) {
   for (const Space space : {Space::host, Space::device}) {
     const ContextPtr context = test_context(space);
@@ -523,7 +523,7 @@ TEST(ElementSample, ASurveyIsLikeThatOfTheAssembledMatrix) {
   }
 }
 
-// The policy, with tables that promise everything or nothing. How fast anything is is not tested.
+// The policy, with tables that predict a large gain or none. Speed is not tested.
 struct PolicyWorld {
   const char* name;
   double product, assembly;  // of sell-packed, and to CSR, in seconds; a product on elements takes 1 ms
@@ -551,9 +551,9 @@ TEST_P(ElementPolicy, ChangesWhenThatPays) {
     }
     AutoSwitchOptions options;
     options.goal = 1e-9, options.policy.overlapped = overlapped, options.survey_seconds = 0;
-    // An allowance that no hiccup of a busy machine uses up; nor is an assembly of 1000 s within it.
+    // An allowance so large that other load cannot use it up, but smaller than an assembly of 1000 s.
     options.policy.worst_factor = options.policy.forecast_factor = 1000;
-    // So that a build beside it has the time it needs; called first, so that its waiting is not counted.
+    // Waits for a build beside the solve. It is called first, so that the wait is not counted.
     struct Patient final : SolveObserver {
       AdaptiveOperator<double>& A;
       explicit Patient(AdaptiveOperator<double>& a) : A(a) {}
@@ -590,7 +590,7 @@ TEST_P(ElementPolicy, ChangesWhenThatPays) {
     if (!GetParam().changes) {
       EXPECT_TRUE(A.on_elements());
       EXPECT_TRUE(A.history().empty());
-      EXPECT_FALSE(A.source_assembled()) << "nothing was assembled for nothing";
+      EXPECT_FALSE(A.source_assembled()) << "there is no assembly without a gain";
       ASSERT_FALSE(switcher.decisions().empty());
       EXPECT_EQ(switcher.decisions().back().action, SwitchAction::stay);
       continue;
@@ -606,7 +606,7 @@ TEST_P(ElementPolicy, ChangesWhenThatPays) {
       if (decision.action == SwitchAction::begin) {
         EXPECT_LE(decision.excess_seconds + decision.worst_seconds, decision.allowed_seconds);
       }
-    // Slower than the elements after all: it went back to them.
+    // Slower than the element matrices, so the policy changed back to them.
     if (A.history().size() > 1) { EXPECT_EQ(A.history()[1].to, "lma-atomic"); }
   }
 }

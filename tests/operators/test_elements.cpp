@@ -72,7 +72,7 @@ class Elements : public testing::TestWithParam<Variant> {
     EXPECT_TRUE(elements_are_right(reference, alpha, x, beta, y0, expanded(A, there_y.fetch(), y0, beta, x)));
     if (beta != T(0) || alpha != T(1)) return;
     const auto y = there_y.fetch();
-    // The dot in the same pass.
+    // The dot product in the same pass.
     Placed<T> result(A.context(), std::vector<T>{T(-1)});
     Placed<T> again(A.context(), y0.size() == y.size() ? y0 : only(y0, rows));
     apply_dot<T>(A, there_x.read(), again.view(), result.data());
@@ -89,10 +89,10 @@ class Elements : public testing::TestWithParam<Variant> {
     if (A.scatter() != ElementScatter::atomic) {
       Placed<T> third(A.context(), y);
       A.apply(T(1), there_x.read(), T(0), third.view());
-      EXPECT_EQ(y, third.fetch()) << "not the same bits in every run";
+      EXPECT_EQ(y, third.fetch()) << "the bits differ between runs";
     }
   }
-  // The rows that were eliminated, as the rows of the identity they stand for.
+  // Eliminated rows are compared as rows of the identity.
   template <class T>
   static std::vector<T> expanded(const ElementOperator<T>& A, const std::vector<T>& y,
                                  const std::vector<T>& y0, T beta, const std::vector<T>& x, T alpha = T(1)) {
@@ -131,8 +131,8 @@ TEST_P(Elements, ProductIsTheSumOverElements) {
     }
 }
 
-// One size of element at a time, in groups of three elements and of one more than a device's batch holds: how
-// rows are cut into blocks, and who works on which of them, depends on the size.
+// One size of element at a time, in groups of three elements and of one more than a batch of a device holds.
+// The size determines how rows are divided into blocks and which warp computes which block.
 TEST_P(Elements, EverySizeIsCutRight) {
   const auto check = [&]<class T>(T, int size, int elements) {
     ElementMesh mesh{"size " + std::to_string(size), "", size + 2, {{size, {}}}};
@@ -203,7 +203,7 @@ TEST_P(Elements, AssembledIsTheSumInTheOrderOfTheElements) {
         const auto A = make_element_operator<double>(c, mesh.nodes, numbers.groups, o);
         const auto found = fetched(c, A->assemble());
         const auto reference = element_reference<double>(mesh, numbers, constrained, false);
-        // Triplets of one entry are added in the order given.
+        // Triplets of the same entry are added in the given order.
         const auto expected = csr_from_triplets<double>(
             test_context(), A->rows(), A->rows(), std::span<const Triplet<double>>(reference.triplets()));
         ASSERT_NO_THROW(validate(*test_context(), found.pattern));
@@ -282,7 +282,7 @@ TEST_P(Elements, NoTwoElementsOfAColourShareANodeOutsideABatch) {
         continue;
       }
       ASSERT_EQ(static_cast<std::int64_t>(colours.size()), A->elements());
-      // For each colour and node the batch that has it.
+      // The batch of each (colour, node).
       std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> holder;
       std::set<std::int32_t> used;
       std::size_t element = 0;
@@ -444,7 +444,7 @@ TEST_P(Elements, ArraysInDeviceMemoryAreTakenThere) {
       auto& group = numbers.groups[g];
       matrices.emplace_back(context(), numbers.matrices[g]);
       group.matrices = {matrices.back().data(), group.matrices.size()};
-      // Integers travel as the values of a vector would; there is no other public way.
+      // Integers are copied as values of a vector; the library has no other public copy.
       nodes.emplace_back(context(), static_cast<std::int64_t>(group.connectivity.size()));
       std::vector<float> bits(group.connectivity.size());
       std::memcpy(bits.data(), group.connectivity.data(), bits.size() * 4);
@@ -485,7 +485,7 @@ INSTANTIATE_TEST_SUITE_P(All, Elements, testing::ValuesIn(variants()), [](const 
          "_" + std::string(to_string(instance.param.space));
 });
 
-// What the header promises beyond the numbers.
+// The other promises of the header.
 TEST(ElementOperators, HalfOfASymmetricStoreIsHalf) {
   const ElementMesh& mesh = element_mesh("cubes_4");
   const auto numbers = element_numbers<double>(mesh, true);

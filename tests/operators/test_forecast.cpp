@@ -85,7 +85,7 @@ TEST(ResidualForecast, NothingRemainsBelowTheGoal) {
 }
 
 TEST(ResidualForecast, ItLooksAtTheEndOfTheRunNotAtItsBeginning) {
-  // Fast for 20 iterations, slow since: 0.001 a step.
+  // Fast for 20 iterations, then slow: 0.001 per iteration.
   const auto forecast = fed(400, [](std::int64_t k) {
     const auto x = static_cast<double>(k);
     return std::pow(10.0, -0.2 * std::min(x, 20.0) - 0.001 * std::max(x - 20, 0.0));
@@ -121,7 +121,7 @@ TEST(ResidualForecast, LongRunsAreThinnedOutWithoutChangingTheAnswer) {
   EXPECT_NEAR(now.likely, 100'000, 1000);
 }
 
-// How far the forecast can be trusted, at a fraction of real runs (each trace to several goals).
+// The error of the forecast at a fraction of recorded solves (each trace to several goals).
 struct Trust {
   int runs = 0, known = 0, low_too_high = 0, high_too_low = 0;
   std::vector<double> ratio;  // likely / truth, where known
@@ -152,8 +152,8 @@ Trust trust_at(double share) {
   return trust;
 }
 
-// At a tenth of the run only the fast beginning of many solves has been seen: the forecast is short, by a
-// factor of five at worst for the middle 80 %, and never relied on: `low` is true in every run.
+// After a tenth of the iterations, many solves have shown only their fast beginning. The forecast is then too
+// small, for the middle 80 % of the solves by at most a factor of five. `low` holds in every solve.
 TEST(ResidualForecast, RecordedSolvesAtTenPercent) {
   Trust trust = trust_at(0.1);
   ASSERT_GE(trust.runs, 70);
@@ -174,7 +174,7 @@ TEST(ResidualForecast, RecordedSolvesAtAQuarter) {
   EXPECT_LT(trust.quantile(0.5), 1.4);
 }
 
-// At half of the run `low` is too high in a seventh of the runs, by the factor 1.5 at most.
+// After half of the iterations `low` is too high in one of seven solves, by at most a factor of 1.5.
 TEST(ResidualForecast, RecordedSolvesAtHalf) {
   Trust trust = trust_at(0.5);
   EXPECT_LE(trust.low_too_high, trust.runs / 7);
@@ -185,8 +185,8 @@ TEST(ResidualForecast, RecordedSolvesAtHalf) {
   EXPECT_LT(trust.quantile(0.5), 1.3);
 }
 
-// Near the end superlinear convergence can make even `low` too high: a fifth of the runs. This is why the
-// policy does not trust it beyond its second bound.
+// Near the end superlinear convergence can make even `low` too high, in one of five solves. This is why the
+// policy limits changes on the forecast by a second bound.
 TEST(ResidualForecast, RecordedSolvesAtThreeQuarters) {
   Trust trust = trust_at(0.75);
   EXPECT_LE(trust.low_too_high, trust.runs / 5);

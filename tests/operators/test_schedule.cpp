@@ -1,4 +1,4 @@
-// The observer that changes the format at points named beforehand.
+// The observer that changes the format at given points.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -65,18 +65,18 @@ TEST_P(Schedule, BlockingPointsAreExact) {
   EXPECT_EQ(actions(schedule), (std::vector<Action>(3, Action::switched)));
 }
 
-TEST_P(Schedule, ResidualsAndSecondsAreWaitedFor) {
-  std::vector<ScheduleEvent> told;
+TEST_P(Schedule, PointsAtResidualsAndSeconds) {
+  std::vector<ScheduleEvent> reported;
   FormatSchedule<double> schedule(*A_,
                                   {point(ScheduleTrigger::residual, 1e-3, find_format("ell"), false),
                                    point(ScheduleTrigger::seconds, 0, find_format("coo"), false),
                                    point(ScheduleTrigger::seconds, 1e6, find_format("csc"), false),
                                    point(ScheduleTrigger::iteration, 100000, find_format("csc"), true)},
-                                  nullptr, [&](const ScheduleEvent& event) { told.push_back(event); });
+                                  nullptr, [&](const ScheduleEvent& event) { reported.push_back(event); });
   solve(schedule);
   EXPECT_EQ(actions(schedule), (std::vector<Action>{Action::switched, Action::switched, Action::not_reached,
                                                     Action::not_reached}));
-  EXPECT_EQ(told.size(), 2u) << "of those that were not reached nothing is told";
+  EXPECT_EQ(reported.size(), 2u) << "points that were not reached are not reported";
   EXPECT_EQ(schedule.events()[0].to, "coo");
   EXPECT_EQ(schedule.events()[0].iteration, 0);
   EXPECT_EQ(schedule.events()[1].to, "ell");
@@ -85,8 +85,8 @@ TEST_P(Schedule, ResidualsAndSecondsAreWaitedFor) {
   EXPECT_GT(schedule.events()[1].iteration, 0);
 }
 
-TEST_P(Schedule, OverlappedIsBegunThereAndAdoptedLater) {
-  // Waits in an iteration, so that the preparation is surely ready.
+TEST_P(Schedule, OverlappedBuildsBeginAtThePointAndAreAdoptedLater) {
+  // Waits in an iteration until the build is ready.
   struct Patient final : SolveObserver {
     AdaptiveOperator<double>& A;
     explicit Patient(AdaptiveOperator<double>& a) : A(a) {}
@@ -106,7 +106,7 @@ TEST_P(Schedule, OverlappedIsBegunThereAndAdoptedLater) {
   EXPECT_LE(A_->history()[0].iteration, 12);
 }
 
-TEST_P(Schedule, FailuresAreToldAndTheSolveGoesOn) {
+TEST_P(Schedule, FailuresAreReportedAndTheSolveGoesOn) {
   FormatSchedule<double> schedule(*A_, {point(ScheduleTrigger::iteration, 1, refusing_format(), false),
                                         point(ScheduleTrigger::iteration, 2, wrong_format(), false),
                                         point(ScheduleTrigger::iteration, 3, find_format("csr"), false),

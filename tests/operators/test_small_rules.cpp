@@ -8,8 +8,8 @@
 namespace protean::test {
 namespace {
 
-// A residual that falls slowly promises thousands of iterations; the low forecast does not believe more than half as
-// many again as have been seen.
+// A residual that falls slowly promises thousands of iterations; the low forecast does not believe more than
+// half as many again as have been seen.
 TEST(ResidualForecast, TheLowOneIsBoundedByHowLongTheSolveHasLasted) {
   ResidualForecast forecast;
   for (std::int64_t k = 0; k <= 40; ++k) forecast.add(k, std::pow(0.999, static_cast<double>(k)));

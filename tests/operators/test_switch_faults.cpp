@@ -1,5 +1,5 @@
-// Random schedules of changes of format with faults thrown in: every solve converges to the right answer, no
-// byte is lost, nothing hangs.
+// Random schedules of changes of format with faults: every solve converges to the right answer, no memory is
+// lost, nothing hangs.
 #include <atomic>
 #include <cmath>
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int schedules = 500;
 
-// Makes one allocation of a build fail: the one that `countdown` says, in this thread while `armed`, or in
+// Makes one allocation of a build fail: number `countdown` of those in this thread while `armed`, or in
 // background work.
 std::atomic<int> countdown{-1};
 std::atomic<int> failed_allocations{0};
@@ -65,7 +65,7 @@ std::vector<Action> random_schedule(std::mt19937& random, Space space, std::int6
     if (action.to == &endless_format()) action.kind = Action::Kind::prepare;
     if (below(4) == 0) action.failing_allocation = static_cast<int>(below(12));
     actions.push_back(action);
-    // Some are cancelled soon, some surely while they are built, the next change coming before their end.
+    // Some builds are cancelled soon. Endless ones are cancelled while they run, by the next change.
     if (action.kind == Action::Kind::prepare && below(3) == 0)
       actions.push_back({Action::Kind::cancel, action.iteration + below(3), nullptr, -1});
     if (below(8) == 0) actions.push_back({Action::Kind::abandon, action.iteration, nullptr, -1});
@@ -143,7 +143,7 @@ void run_schedules(Space space) {
           }
           armed = false;
         }
-        // An endless one is let go on, to be cancelled by the next change or the end.
+        // An endless build continues until the next change, or the end, cancels it.
         if (waits && info.iteration % 7 == 0 && !endless) (void)A.wait_prepared();
         armed = true;
         (void)A.adopt_prepared(info.iteration);
@@ -164,7 +164,7 @@ void run_schedules(Space space) {
     context->synchronize();
     EXPECT_EQ(allocated_bytes(*context), before);
   }
-  // The schedules must have done what they are for.
+  // All kinds of failures must have occurred.
   EXPECT_GT(switches, schedules / 2);
   EXPECT_GT(overlapped, schedules / 10);
   EXPECT_GT(failures, schedules / 4);

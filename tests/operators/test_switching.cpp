@@ -1,5 +1,5 @@
-// A solve whose format changes ends where the unchanged one does: all ordered pairs of formats, several
-// places, all methods, blocking and beside the solve.
+// A solve with changes of format gives the result of the solve without: all ordered pairs of formats, several
+// iterations, all methods, blocking and beside the solve.
 #include <cmath>
 #include <map>
 
@@ -79,7 +79,7 @@ TEST_P(Switching, ToEveryFormatAnywhereInTheSolve) {
         observer.stop = k;
         const Solved solved = solve(A, &observer);
         expect_as_unswitched(solved, plain);
-        // A format that adds in another order in each run may take an iteration less this time.
+        // A format without a fixed order of additions may take one iteration less in this run.
         if (solved.report.iterations < k && !from_is_deterministic()) continue;
         ASSERT_EQ(A.history().size(), 1u) << (A.failures().empty() ? "" : A.failures().back().why);
         EXPECT_EQ(A.history()[0].from, GetParam().from->id);
@@ -112,7 +112,7 @@ TEST_P(SwitchingFar, ThroughAllFormatsInOneSolve) {
   expect_as_unswitched(solve(A, &observer), plain);
 }
 
-// Adopted when it is ready, wherever that is.
+// The matrix is adopted when it is ready, at any iteration.
 TEST_P(SwitchingFar, OverlappedWithoutWaiting) {
   for (const FormatEntry* to : catalogue()) {
     if (kernels_in(*to, GetParam().space).empty()) continue;
@@ -126,7 +126,7 @@ TEST_P(SwitchingFar, OverlappedWithoutWaiting) {
   }
 }
 
-// Solve after solve with the same operator and solver, the format changed in and between them.
+// Several solves with the same operator and solver; the format changes in and between them.
 TEST_P(SwitchingFar, FromSolveToSolve) {
   AdaptiveOperator<double> A = make();
   const Solved plain = solve(A, nullptr);
@@ -159,8 +159,8 @@ INSTANTIATE_TEST_SUITE_P(All, SwitchingFar, testing::ValuesIn(from_csr()), [](co
   return std::string(one.param.system->label) + "_" + std::string(to_string(one.param.space));
 });
 
-// All formats compute the same bits in deterministic mode, so a solve that goes through all of them does,
-// too: a change of format touches nothing but speed.
+// All formats compute the same bits in deterministic mode, so a solve that uses all of them does, too: a
+// change of format affects only the speed.
 TEST(SwitchingDeterministic, ChangesNoBit) {
   const ContextPtr context = Context::host(2, {.deterministic = true});
   for (const SwitchedSystem& system : switched_systems) {
@@ -191,7 +191,7 @@ TEST(SwitchingDeterministic, ChangesNoBit) {
   }
 }
 
-// Rounded values are another system: the solver notices and begins again from b - A x.
+// Rounded values are another system: the solver notices the change and restarts from b - A x.
 TEST(SwitchingInexact, RestartsFromTheTrueResidual) {
   for (const SwitchedSystem& system : switched_systems) {
     SCOPED_TRACE(system.label);
@@ -211,11 +211,11 @@ TEST(SwitchingInexact, RestartsFromTheTrueResidual) {
     EXPECT_TRUE(solved.report.converged());
     EXPECT_EQ(A.form(), 2u);
     EXPECT_GE(solved.report.restarts, 2);
-    EXPECT_LE(solved.residual, 1e-9 * 1.001) << "of the matrix it was given, to which it went back";
+    EXPECT_LE(solved.residual, 1e-9 * 1.001) << "with the given matrix, to which it changed back";
   }
 }
 
-// A stop that the observer names is kept: nothing is computed beyond it before the observer has been asked.
+// Nothing is computed beyond a stop of the observer before the observer has been called.
 TEST_P(SwitchingFar, NothingRunsPastTheNextStop) {
   AdaptiveOperator<double> A = make();
   std::int64_t seen = -1;

@@ -21,7 +21,7 @@ struct Trace {
   }
 };
 
-// All of them; throws when there are none.
+// Reads all traces; throws if there are none.
 inline std::vector<Trace> read_traces() {
   std::vector<Trace> traces;
   for (const auto& file : std::filesystem::directory_iterator(PROTEAN_TRACES)) {

@@ -1,6 +1,6 @@
-// The policy in live solves: it changes, stays, goes back, gives up, and the answer is right each time. Time
-// is made up: a clock stands still but for what the formats of these tests add to it, so that nothing depends
-// on how busy the machine is.
+// The policy in real solves: it changes, stays, changes back or cancels, and the answer is right each time.
+// The clock is simulated: only the formats of these tests advance it, so the results do not depend on other
+// load.
 #include "solvers/auto_switcher.hpp"
 
 #include <gtest/gtest.h>
@@ -18,10 +18,10 @@
 namespace protean::test {
 namespace {
 
-std::atomic<std::int64_t> microseconds{0};  // also of building threads
-double made_up_time() { return 1e-6 * static_cast<double>(microseconds.load()); }
+std::atomic<std::int64_t> microseconds{0};  // building threads advance it, too
+double simulated_time() { return 1e-6 * static_cast<double>(microseconds.load()); }
 
-// csr whose products take so many made-up microseconds, and 1500 to make.
+// csr whose products take `wait` simulated microseconds, and whose build takes 1500.
 constexpr std::int64_t build_microseconds = 1500;
 class Waiting final : public AssembledMatrix<double>, public HasRowArrays<double> {
  public:
@@ -34,7 +34,7 @@ class Waiting final : public AssembledMatrix<double>, public HasRowArrays<double
   CsrMatrix<double> to_csr() const override { return csr_->to_csr(); }
   std::size_t bytes() const noexcept override { return csr_->bytes(); }
   void diagonal(VectorView<double> d) const override { csr_->diagonal(d); }
-  // Nothing here reads them.
+  // The arrays are not read here.
   RowArrays<double> row_arrays() const noexcept override {
     return {.kind = RowArrays<double>::Kind::csr, .rows = this->rows()};
   }
@@ -86,12 +86,12 @@ const FormatEntry start = entry("csr", start_kernels), fast = entry("fast", fast
                   slow = entry("slow", slow_kernels), broken = entry("broken", broken_kernels),
                   endless = entry("endless", endless_kernels);
 
-// A solve of a 2D problem that begins in `start`. All of `targets` are expected to take `promise` of a
-// product of it, and `convert` products to build.
+// A solve of a 2D problem that begins in `start`. The table predicts `promise` of its product time for each
+// target, and a build time of `convert` products.
 struct Live {
   ContextPtr context = Context::host(1);  // no threads to wait for on a busy machine
   CsrMatrix<double> csr = generate(context, "poisson-2d", {{"n", 40.0}});
-  AdaptiveOperator<double> A{csr, make_matrix(start, csr, context), {.clock = made_up_time}};
+  AdaptiveOperator<double> A{csr, make_matrix(start, csr, context), {.clock = simulated_time}};
   MachineTable table;
   AutoSwitchOptions options{.policy = {}, .goal = 1e-10, .max_iterations = 10000};
   int surveys = 0;
@@ -120,7 +120,7 @@ struct Live {
         options, inner);
   }
 
-  // Between two iterations, what is built beside them gets ready.
+  // Waits between two iterations until the build beside the solve is ready.
   struct Patient final : SolveObserver {
     AdaptiveOperator<double>& A;
     explicit Patient(AdaptiveOperator<double>& a) : A(a) {}
@@ -136,7 +136,7 @@ struct Live {
     solver.stopping.relative_tolerance = tolerance;
     const SolveReport report = make_solver<double>(method, solver)->solve(A, b, x, nullptr, &observer);
     EXPECT_TRUE(report.converged()) << report.detail;
-    // Judged by csr, whatever ran.
+    // The residual is computed in csr, independently of the formats that ran.
     Vector<double> r(context, csr.rows());
     make_matrix(find_format("csr"), csr, context)->apply(x, r);
     double difference = 0, norm = 0;
@@ -209,7 +209,7 @@ TEST(AutoSwitcher, StaysWhereNothingIsGained) {
       << switcher->decisions().back().reason;
 }
 
-TEST(AutoSwitcher, StaysWhereTheConversionIsTooDear) {
+TEST(AutoSwitcher, StaysWhereTheConversionCostsTooMuch) {
   Live live;
   live.convert = 1e5;
   const auto switcher = live.switcher({&fast});
@@ -228,7 +228,7 @@ TEST(AutoSwitcher, ASolveOfAFewIterationsIsNotEvenSurveyed) {
   EXPECT_TRUE(switcher->candidates().empty());
 }
 
-// As the solver does on a GPU when cg runs in one kernel.
+// Calls keep_rows() as the solver does on a GPU if cg runs in one kernel.
 TEST(AutoSwitcher, LeavesTheFormatToASolveThatKeepsTheRows) {
   using Kind = RowArrays<double>::Kind;
   Live live;
@@ -246,7 +246,7 @@ TEST(AutoSwitcher, LeavesTheFormatToASolveThatKeepsTheRows) {
   ASSERT_EQ(switcher->decisions().size(), 1u);
   EXPECT_EQ(switcher->decisions()[0].action, SwitchAction::stay);
   EXPECT_NE(switcher->decisions()[0].reason.find("resident"), std::string::npos);
-  // Nor does anybody else change it meanwhile.
+  // Other changes are refused as well.
   EXPECT_FALSE(live.A.switch_to({.entry = &fast}, 300));
   ASSERT_EQ(live.A.failures().size(), 1u);
   EXPECT_EQ(live.A.failures()[0].failure, SwitchFailure::refused);
@@ -319,7 +319,7 @@ TEST(AutoSwitcher, AnInnerObserverSeesEachIterationAndMayEndTheSolve) {
   EXPECT_EQ(live.A.preparation(), Preparation::none) << "ended with the solve";
 }
 
-// The time of the caller's observer would pass without any change of format, too.
+// The caller's observer takes the same time without changes of format.
 TEST(AutoSwitcher, TheTimeOfTheInnerObserverIsNotChargedToTheChanges) {
   struct Slow final : SolveObserver {
     bool on_iteration(const IterationInfo&) override {
@@ -342,7 +342,7 @@ TEST(AutoSwitcher, TheTimeOfTheInnerObserverIsNotChargedToTheChanges) {
   EXPECT_TRUE(begun);
 }
 
-// What slowed a cancelled build down will slow the next one.
+// The next build is likely to be slowed down like the cancelled one.
 TEST(AutoSwitcher, AfterACancelledBuildConversionsAreExpectedToTakeTwiceAsLong) {
   Live live;
   live.options.policy.overlapped = true;
@@ -379,7 +379,7 @@ TEST(AutoSwitcher, AFormatTheTableDoesNotKnowIsLeftAlone) {
   EXPECT_NE(of(switcher->candidates(), "fast").why.find("no measurement"), std::string::npos);
 }
 
-// To the slow format and back: that was the one change allowed.
+// The change to the slow format is the one that is allowed; the change back does not count.
 TEST(AutoSwitcher, ChangesAreCounted) {
   Live live;
   live.options.policy.overlapped = false;
@@ -392,7 +392,7 @@ TEST(AutoSwitcher, ChangesAreCounted) {
   EXPECT_EQ(live.A.history()[1].to, "csr");
 }
 
-// Both are expected to take the same time, so after a change to one of them the other has nothing to offer.
+// The same time is predicted for both, so after a change to one of them the other gains nothing.
 TEST(AutoSwitcher, AfterAChangePredictionsAreRelativeToTheNewFormat) {
   Live live;
   live.options.policy.overlapped = false;
@@ -403,11 +403,11 @@ TEST(AutoSwitcher, AfterAChangePredictionsAreRelativeToTheNewFormat) {
   EXPECT_EQ(live.A.history()[0].to, "fast");
 }
 
-// The whole catalogue by survey and built-in table, as the command does it.
+// The whole catalogue with survey and built-in table, as in the command.
 TEST(AutoSwitcher, WithTheCatalogueAndTheBuiltInTable) {
   const ContextPtr context = Context::host(1);  // no threads to wait for on a busy machine
   const CsrMatrix<double> csr = generate(context, "anisotropic-2d", {{"n", 150.0}, {"epsilon_y", 0.001}});
-  // 100 us pass between two looks at the clock: every product takes as long, whatever the machine does.
+  // Each reading of the clock advances it by 100 us, so every product takes the same time.
   std::atomic<std::int64_t> looks{0};
   AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, context),
                              {.clock = [&] { return 1e-4 * static_cast<double>(++looks); }});

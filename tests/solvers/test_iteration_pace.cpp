@@ -1,4 +1,4 @@
-// The pace of a solve from when its iterations were told of: one by one, or in a device's bursts.
+// The time of an iteration from the times of the reports: one by one, or in the bursts of a device.
 #include "solvers/iteration_pace.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace protean {
 namespace {
 
-// A burst of `count` iterations that take `each` seconds; telling of one takes a microsecond.
+// A burst of `count` iterations that take `each` seconds. The report of each takes a microsecond.
 void burst(IterationPace& pace, int count, double each) {
   pace.add(count * each);
   for (int i = 1; i < count; ++i) pace.add(1e-6);
@@ -30,7 +30,7 @@ TEST(IterationPace, AfterAChangeTheNewFormatAloneCounts) {
 }
 
 TEST(IterationPace, BurstsCountWhole) {
-  // Asked in the middle of a burst, whatever its length, and with a hiccup in one of them.
+  // In the middle of a burst of any length, with one slow burst among them.
   for (const int length : {16, 18, 50}) {
     IterationPace pace(true);
     for (int k = 0; k < 9; ++k) burst(pace, length, k == 4 ? 0.02 : 0.002);
@@ -41,11 +41,11 @@ TEST(IterationPace, BurstsCountWhole) {
   }
 }
 
-TEST(IterationPace, OfABurstThatWasComputedBeforeTheChangeNothingCounts) {
+TEST(IterationPace, IterationsComputedBeforeTheChangeDoNotCount) {
   IterationPace pace(true);
   for (int k = 0; k < 5; ++k) burst(pace, 16, 0.002);
   pace.clear();
-  // The rest of a burst, and the one that was under way: its end was waited for.
+  // The rest of the burst that was being reported, and of the one that was being computed.
   for (int i = 0; i < 27; ++i) EXPECT_FALSE(pace.add(1e-6));
   for (int k = 0; k < 5; ++k) burst(pace, 16, 0.001);
   EXPECT_NEAR(pace.seconds(), 0.001, 1e-5);
@@ -75,7 +75,7 @@ TEST(IterationPace, AfterEachChangeIterationsAreSkippedAgain) {
   }
 }
 
-TEST(IterationPace, ADeviceThatTellsOneByOneIsCountedAgainSoonAfterAChange) {
+TEST(IterationPace, ADeviceWithoutBurstsIsCountedAgainSoonAfterAChange) {
   IterationPace pace(true);
   for (int i = 0; i < 100; ++i) pace.add(0.002);
   EXPECT_DOUBLE_EQ(pace.seconds(), 0.002);
