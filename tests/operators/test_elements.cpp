@@ -371,14 +371,14 @@ TEST_P(Elements, BadInputIsNamed) {
   const std::int32_t old = node[8 * 200 + 3];
   node[8 * 200 + 3] = 512;
   EXPECT_THROW((void)make(good), BadMatrix);
-  EXPECT_NE(message(good).find("group 0, element 200: node 3 of it is 512, outside 0..511"),
+  EXPECT_NE(message(good).find("group 0, element 200: its node 3 is 512, outside 0..511"),
             std::string::npos)
       << message(good);
   node[8 * 200 + 3] = -1;
   EXPECT_THROW((void)make(good), BadMatrix);
   node[8 * 200 + 3] = node[8 * 200 + 6];
   EXPECT_THROW((void)make(good), BadMatrix);
-  EXPECT_NE(message(good).find("is there twice"), std::string::npos) << message(good);
+  EXPECT_NE(message(good).find("occurs twice"), std::string::npos) << message(good);
   node[8 * 200 + 3] = old;
   for (const double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {

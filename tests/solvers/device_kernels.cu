@@ -52,10 +52,14 @@ void set_current_gpu(int ordinal) {
 }
 
 void* take(Kind kind, std::size_t bytes) {
+  // On the GPU of the tests' context, whatever the current one is.
+  const int before = current_gpu();
+  set_current_gpu(0);
   void* memory = nullptr;
   const cudaError_t status = kind == Kind::pinned    ? cudaMallocHost(&memory, bytes)
                              : kind == Kind::managed ? cudaMallocManaged(&memory, bytes)
                                                      : cudaMalloc(&memory, bytes);
+  set_current_gpu(before);
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
   return memory;
 }
