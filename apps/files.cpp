@@ -96,8 +96,8 @@ void CommandFiles::require_outputs() const {
     if (can_be_overwritten(output.path)) {
       for (const File& input : inputs_)
         if (same_file(input.path, output.path))
-          refuse(output.place, fmt::format("{} would overwrite {} '{}'; give another path", output.name,
-                                           input.name, input.path));
+          refuse(output.place, fmt::format("{} would overwrite {} '{}'; give another path than '{}'",
+                                           output.name, input.name, input.path, output.path));
       for (std::size_t other = 0; other < i; ++other)
         if (same_file(outputs_[other].path, output.path))
           refuse(output.place, fmt::format("{} and {} are the same file '{}'; give two files",
