@@ -37,21 +37,21 @@ std::vector<std::int64_t> cut(const ElementPlan& plan, std::int64_t begin, std::
 void mark_shared(const Context& context, ElementPlan& plan, const std::vector<std::int64_t>& borders) {
   const int parts = static_cast<int>(borders.size()) - 1;
   if (parts == 1) return;
-  constexpr std::int32_t nobody = -1, several = -2;
-  std::vector<std::int32_t> owner(static_cast<std::size_t>(plan.rows), nobody);
+  constexpr std::int32_t no_part = -1, several_parts = -2;
+  std::vector<std::int32_t> owner(static_cast<std::size_t>(plan.rows), no_part);
   for (int part = 0; part < parts; ++part)
     for (std::int64_t b = borders[part]; b < borders[part + 1]; ++b) {
       const ElementBatch& batch = plan.batches[b];
       for (std::int64_t n = batch.map; n < batch.map + std::int64_t{batch.m} * plan.lanes; ++n)
         if (const std::int32_t r = plan.map[n]; r >= 0)
-          owner[r] = owner[r] == nobody || owner[r] == part ? part : several;
+          owner[r] = owner[r] == no_part || owner[r] == part ? part : several_parts;
     }
   parallel(context, [&](int part, int all) {
     const Range range = even_range(static_cast<std::int64_t>(plan.batches.size()), part, all);
     for (std::int64_t b = range.begin; b < range.end; ++b) {
       ElementBatch& batch = plan.batches[b];
       for (std::int64_t n = batch.map; n < batch.map + std::int64_t{batch.m} * plan.lanes; ++n)
-        batch.shared = batch.shared || (plan.map[n] >= 0 && owner[plan.map[n]] == several);
+        batch.shared = batch.shared || (plan.map[n] >= 0 && owner[plan.map[n]] == several_parts);
     }
   });
 }

@@ -30,7 +30,7 @@ class Gmres final : public Method<T> {
   static constexpr std::string_view id = "gmres";
   Gmres(const SolverOptions& options, const WorkspaceLayout& layout)
       : twice_(options.orthogonalization == "cgs2"),
-        // Columns begin at whole cache lines.
+        // Each column begins at a cache line.
         stride_((layout.n + 15) / 16 * 16) {
     const auto& [context, n, preconditioning] = layout;
     // In exact arithmetic n steps are enough.

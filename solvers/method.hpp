@@ -122,8 +122,8 @@ class Method {
 
 // Ability of a method whose step is that of conjugate gradients, with M^-1 the identity or a diagonal.
 // scalars holds {p . A p, r . r, r . z, r . r, r . z}: one pair for even and one for odd steps, of which
-// number phase() is the present one. Between two steps x, r and p = z + beta p are the
-// results of the last step.
+// number phase() is the present one. Between two steps x, r and p = z + beta p are the results of the last
+// step.
 template <class T>
 struct CgState {
   VectorView<T> r, p;

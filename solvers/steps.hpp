@@ -1,5 +1,6 @@
-// Where the steps of a method run and how their scalars reach the judge: at once on the host; on a device
-// recorded into a CUDA graph, replayed and judged there, and read some steps behind. Private to solvers/.
+// How the steps of a method are run and judged. On the host each step runs and is judged at once. On a device
+// some steps are recorded into a CUDA graph, which is replayed; they are judged there, and the host reads the
+// verdicts later. Private to solvers/.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,16 +18,16 @@ class Steps {
   virtual ~Steps() = default;
   // The verdict on the state after begin().
   virtual Verdict first(const IterationControl& control) = 0;
-  // The verdict on one more step. A device may be further by then, but never past a step whose verdict is not
-  // `running` and not `reached`, nor more than `left` steps from here.
+  // The verdict on the next step. A device may have done later steps by then. It never goes beyond a step
+  // that has an event or has reached the goal, nor more than `left` steps ahead.
   virtual Verdict next(const IterationControl& control, std::int64_t left) = 0;
-  // Ends work that is ahead of next(); returns how many steps were done that next() has not told of, and
-  // replaces `last` by the verdict on the last of them. Called before anything else is done with the method.
+  // Waits for all queued steps. Returns how many of them next() has not returned yet, and replaces `last` by
+  // the verdict on the last of these. Called before the driver uses the method in another way.
   virtual std::int64_t settle(const IterationControl& control, Verdict& last) = 0;
-  // How often this solve recorded a graph, and how often it made a new one for that.
+  // How often this solve recorded a graph, and how often that needed a new graph instead of an update.
   virtual std::int64_t recorded() const noexcept { return 0; }
   virtual std::int64_t made() const noexcept { return 0; }
-  // What SolveReport::steps says.
+  // The value of SolveReport::steps.
   virtual std::string_view name() const noexcept = 0;
 };
 
@@ -47,7 +48,7 @@ class HostSteps final : public Steps<T> {
   const System<T>& system_;
 };
 
-// The verdict on scalars in memory that the host cannot read: each is copied by name.
+// The verdict on scalars in memory that the host cannot read. Each is copied to the host.
 template <class T>
 Verdict fetch_verdict(const Context& context, const IterationControl& control, const Signals<T>& signals) {
   constexpr std::size_t most = 8;
@@ -69,7 +70,7 @@ Verdict fetch_verdict(const Context& context, const IterationControl& control, c
   return control.read(here);
 }
 
-// One step at a time on a device that records nothing (a simulated one).
+// Runs and judges one step at a time on a simulated device, which records nothing.
 template <class T>
 class FetchedSteps final : public Steps<T> {
  public:
@@ -89,9 +90,9 @@ class FetchedSteps final : public Steps<T> {
   const System<T>& system_;
 };
 
-// Everything that a solver keeps from one solve to the next. A solve of another layout gets another workspace,
-// so vectors, recorded graphs and plans of kernels begin and end together: no graph can outlive the vectors
-// whose addresses it contains.
+// Everything that a solver keeps from one solve to the next. A solve of another layout gets another
+// workspace, so vectors, recorded graphs and plans of kernels begin and end together: no graph can outlive
+// the vectors whose addresses it contains.
 template <class T>
 struct Workspace {
   Workspace(const WorkspaceLayout& for_layout, std::unique_ptr<Method<T>> its_method)

@@ -16,7 +16,7 @@ namespace protean::test {
 // The true times of a format, and the predictions that the policy gets before it has measured.
 struct SimulatedFormat {
   double product = 1, convert = 0;                      // true seconds
-  double predicted_product = 1, predicted_convert = 0;  // what the cost model says
+  double predicted_product = 1, predicted_convert = 0;  // predictions of the cost model
   bool build_fails = false;
 };
 

@@ -86,6 +86,19 @@ TEST(GmresGuard, TheSameOnADevice) {
   }
 }
 
+TEST(GmresGuard, AZeroColumnDoesNotReduceTheResidual) {
+  // A b = 0 without rounding: nothing can be minimised.
+  std::vector<double> b = {0, 0, 1}, x;
+  for (const char* how : {"cgs2", "mgs"}) {
+    const SolveReport report =
+        solve<double>("gmres", diagonal_matrix({1, 2, 0}), b, x, {.orthogonalization = how});
+    EXPECT_EQ(report.reason, StopReason::breakdown) << to_string(report.reason);
+    EXPECT_EQ(report.iterations, 1);
+    EXPECT_EQ(report.recurrence_residual, 1);
+    EXPECT_EQ(report.true_residual, 1);
+  }
+}
+
 TEST(CgGuard, APreconditionerThatIsIndefiniteFromTheSecondStepOn) {
   // r . M^-1 r is positive for the first residual (1, 1, 1), negative for the second, (-4, 1, 5) / 7, and
   // p . A p is positive in the first step.
