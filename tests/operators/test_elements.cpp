@@ -371,8 +371,7 @@ TEST_P(Elements, BadInputIsNamed) {
   const std::int32_t old = node[8 * 200 + 3];
   node[8 * 200 + 3] = 512;
   EXPECT_THROW((void)make(good), BadMatrix);
-  EXPECT_NE(message(good).find("group 0, element 200: its node 3 is 512, outside 0..511"),
-            std::string::npos)
+  EXPECT_NE(message(good).find("group 0, element 200: its node 3 is 512, outside 0..511"), std::string::npos)
       << message(good);
   node[8 * 200 + 3] = -1;
   EXPECT_THROW((void)make(good), BadMatrix);
