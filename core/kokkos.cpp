@@ -1,5 +1,7 @@
 #include "core/kokkos.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -107,8 +109,10 @@ void start_kokkos(const Context& context) {
   Kokkos::initialize(arguments);
 #endif
   started = true;
+  // A child after fork() inherits this call, but neither the threads of Kokkos nor a GPU that it could release.
+  static const pid_t owner = getpid();
   std::atexit([] {
-    if (Kokkos::is_initialized()) Kokkos::finalize();
+    if (getpid() == owner && Kokkos::is_initialized()) Kokkos::finalize();
   });
 }
 

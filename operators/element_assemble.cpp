@@ -65,11 +65,16 @@ void require_assembly(const Context& context, std::int64_t rows, std::int64_t no
   const std::size_t bytes = workspace + static_cast<std::size_t>(rows + 1) * width +
                             static_cast<std::size_t>(nonzeros) * (value_bytes + 4);
   const std::size_t most = most_bytes > 0 ? most_bytes : available_bytes(context);
+  // The entries are counted in the workspace, so its size is checked before.
+  const std::string what =
+      nonzeros > 0 ? fmt::format("assembling a matrix of {} rows and {} entries", rows, nonzeros)
+                   : fmt::format("assembling a matrix of {} rows, whose entries are not counted yet,", rows);
   if (bytes > most)
-    throw OutOfMemory(fmt::format("assembling a matrix of {} rows and {} entries takes {}; at most {} may be "
-                                  "used. Solve with the element matrices, or free memory",
-                                  rows, nonzeros, human_bytes(bytes), human_bytes(most)),
-                      bytes);
+    throw OutOfMemory(
+        fmt::format("{} takes {}; at most {} may be used. Solve with the element matrices, or free "
+                    "memory",
+                    what, human_bytes(bytes), human_bytes(most)),
+        bytes);
 }
 
 template <class T>

@@ -21,10 +21,11 @@ template <class T>
 class BiCgStab final : public Method<T> {
  public:
   static constexpr std::string_view id = "bicgstab";
-  BiCgStab(const SolverOptions&, const WorkspaceLayout& layout) : scalars_(layout.context, Count) {
-    for (Vector<T>* v : {&r_, &r0_, &p_, &v_, &t_}) *v = Vector<T>(layout.context, layout.n);
+  BiCgStab(const SolverOptions&, const WorkspaceLayout& layout)
+      : scalars_(make_vector<T>(layout.context, Count)) {
+    for (Vector<T>* v : {&r_, &r0_, &p_, &v_, &t_}) *v = make_vector<T>(layout.context, layout.n);
     if (layout.preconditioning != WorkspaceLayout::Preconditioning::none)
-      for (Vector<T>* v : {&mp_, &ms_}) *v = Vector<T>(layout.context, layout.n);
+      for (Vector<T>* v : {&mp_, &ms_}) *v = make_vector<T>(layout.context, layout.n);
   }
   VectorView<T> scratch() noexcept override { return t_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }

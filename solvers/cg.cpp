@@ -19,10 +19,10 @@ template <class T>
 class Cg final : public Method<T>, public HasCgState<T> {
  public:
   static constexpr std::string_view id = "cg";
-  Cg(const SolverOptions&, const WorkspaceLayout& layout) : scalars_(layout.context, 5) {
-    for (Vector<T>* v : {&r_, &p_, &q_}) *v = Vector<T>(layout.context, layout.n);
+  Cg(const SolverOptions&, const WorkspaceLayout& layout) : scalars_(make_vector<T>(layout.context, 5)) {
+    for (Vector<T>* v : {&r_, &p_, &q_}) *v = make_vector<T>(layout.context, layout.n);
     if (layout.preconditioning == WorkspaceLayout::Preconditioning::general)
-      z_ = Vector<T>(layout.context, layout.n);
+      z_ = make_vector<T>(layout.context, layout.n);
   }
   VectorView<T> scratch() noexcept override { return q_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }

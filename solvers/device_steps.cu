@@ -4,11 +4,14 @@
 // before it has an answer: it keeps one graph ahead and reads the verdicts of the graph before. The graph
 // belongs to the solver's workspace, and later solves replay it as long as operator, preconditioner and x are
 // the same.
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-
+#include <shared_mutex>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
@@ -21,6 +24,7 @@ namespace {
 
 using device::Judge;
 constexpr int most_steps = Judgement::most_steps, most_guards = Judgement::most_guards;
+constexpr int most_attempts = 20;  // to record a graph
 
 // The judge as a kernel of its own, for methods whose last vector operation cannot run it. One warp.
 template <class T>
@@ -168,34 +172,19 @@ class DeviceSteps final : public JudgedSteps<T> {
   };
 
   void record() {
-    const std::int64_t before = system_->A.products();
-    const std::int64_t period = method_.period();
-    const int steps = method_.cycles_end() ? static_cast<int>(period)
-                                           : static_cast<int>((16 + period - 1) / period * period);
     // An exception below must not leave the old graph to be replayed.
     recorded_ = 0;
     recorded_subject_ = subject(false);
+    const std::int64_t period = method_.period();
+    const int steps = method_.cycles_end() ? static_cast<int>(period)
+                                           : static_cast<int>((16 + period - 1) / period * period);
+    const std::int64_t before = system_->A.products();
     cudaGraph_t graph = nullptr;
-    const std::int64_t phase = method_.phase();
-    method_.set_phase(0);
-    PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
-    try {
-      for (int k = 0; k < steps; ++k) queue_step(k, steps);
-      queue_close();
-    } catch (...) {
-      (void)cudaStreamEndCapture(stream(), &graph);
-      (void)cudaGetLastError();  // or the next check would report it
-      if (graph) (void)cudaGraphDestroy(graph);
-      method_.set_phase(phase);
-      throw;
-    }
-    method_.set_phase(phase);
-    if (cudaStreamEndCapture(stream(), &graph) != cudaSuccess || !graph) {
-      (void)cudaGetLastError();
-      throw DeviceError("the steps could not be recorded: operator '" + std::string(system_->A.name()) + "'" +
-                        (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
-                        " did something else than queue work on the context's stream (for example, it waited "
-                        "for the device); its recording() must return allowed = false");
+    // Another thread of the program may wait for the whole device at any moment, which invalidates a recording.
+    for (int attempt = 1; !graph; ++attempt) {
+      system_->A.count_products(before - system_->A.products());
+      if (attempt > 1) std::this_thread::sleep_for(std::chrono::microseconds(100 * attempt));
+      graph = try_to_record(steps, attempt == most_attempts);
     }
     const cudaError_t status = make_executable(graph);
     (void)cudaGraphDestroy(graph);
@@ -205,6 +194,45 @@ class DeviceSteps final : public JudgedSteps<T> {
     const std::int64_t products = system_->A.products() - before;
     system_->A.count_products(-products);
     products_per_step_ = products / steps;
+  }
+
+  // Null if the recording was invalidated; then nothing was queued. Throws in the last attempt.
+  cudaGraph_t try_to_record(int steps, bool last) {
+    cudaGraph_t graph = nullptr;
+    bool invalidated = false;
+    const std::int64_t phase = method_.phase();
+    method_.set_phase(0);
+    const std::shared_lock lock(device::recording_mutex());
+    PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
+    try {
+      for (int k = 0; k < steps; ++k) queue_step(k, steps);
+      queue_close();
+    } catch (...) {
+      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+      invalidated = cudaStreamIsCapturing(stream(), &status) == cudaSuccess &&
+                    status == cudaStreamCaptureStatusInvalidated;
+      end_recording(graph);
+      if (graph) (void)cudaGraphDestroy(std::exchange(graph, nullptr));
+      method_.set_phase(phase);
+      if (!invalidated || last) throw;
+    }
+    method_.set_phase(phase);
+    if (!invalidated) end_recording(graph);
+    if (graph || !last) return graph;
+    throw DeviceError(
+        "the steps could not be recorded in " + std::to_string(most_attempts) + " attempts: operator '" +
+        std::string(system_->A.name()) + "'" +
+        (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
+        " did something else than queue work on the context's stream (for example, it waited "
+        "for the device), then its recording() must return allowed = false; or other threads of "
+        "the program wait for the whole device all the time (cudaDeviceSynchronize)");
+  }
+
+  // Null on failure. An error that was reported here would be found by the next check.
+  void end_recording(cudaGraph_t& graph) {
+    if (cudaStreamEndCapture(stream(), &graph) == cudaSuccess) return;
+    (void)cudaGetLastError();
+    graph = nullptr;
   }
 
   // Updates the executable graph where the kernels are the same, which costs less than a new one.

@@ -35,9 +35,9 @@ class Gmres final : public Method<T> {
     const auto& [context, n, preconditioning] = layout;
     // In exact arithmetic n steps are enough.
     scalars_.m = std::min(options.restart, std::max<std::int64_t>(n, 1));
-    basis_ = Vector<T>(context, stride_ * (scalars_.m + 1));
-    u_ = Vector<T>(context, n);
-    if (preconditioning != WorkspaceLayout::Preconditioning::none) z_ = Vector<T>(context, n);
+    basis_ = make_vector<T>(context, stride_ * (scalars_.m + 1));
+    u_ = make_vector<T>(context, n);
+    if (preconditioning != WorkspaceLayout::Preconditioning::none) z_ = make_vector<T>(context, n);
     numbers_ = Vector<T>(context, GmresScalars<T>::size(scalars_.m));
     // cuBLAS loads the result of a product before it overwrites it.
     fill<T>(*context, T(0), numbers_);

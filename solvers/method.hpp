@@ -61,6 +61,16 @@ WorkspaceLayout layout_of(const System<T>& system) {
                                           : none};
 }
 
+// A vector of a method. On a device it is set to 0, because the kernels of a recorded step load their first
+// elements before they know that the run has ended. Such values are dropped, but a vector that no step has
+// written yet would be read uninitialised.
+template <class T>
+Vector<T> make_vector(const ContextPtr& context, std::int64_t n) {
+  Vector<T> made(context, n);
+  if (context->space() == Space::device) fill<T>(*context, T(0), made);
+  return made;
+}
+
 // A test that a scalar must pass. The value counts as zero where |value| <= factor * sqrt(a) sqrt(b); a and b
 // are two squared norms, so that value has the dimension of a product of two norms. Without them only 0
 // counts as zero. All pointers are into the space of the context.

@@ -78,6 +78,7 @@ void destroy(DeviceState* state) {
     state->behind->pool = nullptr;  // it shares the pool that is destroyed below
     destroy(state->behind);
   }
+  const std::unique_lock lock(recording_mutex());
   (void)cudaSetDevice(state->ordinal);
   if (state->stream) (void)cudaStreamSynchronize(state->stream);
 #if defined(PROTEAN_KOKKOS_CUDA)
@@ -137,6 +138,11 @@ struct Priorities {
 };
 
 }  // namespace
+
+std::shared_mutex& recording_mutex() {
+  static auto* const mutex = new std::shared_mutex;  // contexts may be destroyed after all statics
+  return *mutex;
+}
 
 cusparseHandle_t cusparse(const Context& context) {
   DeviceState& state = context.device_state();
@@ -214,6 +220,8 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   std::shared_ptr<Context> context(new Context(Space::device, 1));
   context->options_ = {options.vector_kernels, options.deterministic};
   context->device_ = {new DeviceState, device::destroy};
+  // Destroyed before the context, whose end takes the same mutex when something below throws.
+  std::unique_lock lock(device::recording_mutex());
   DeviceState& state = *context->device_;
   state.ordinal = ordinal;
   PROTEAN_CUDA_CHECK(cudaSetDevice(ordinal));
@@ -231,6 +239,7 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   device::make_cublas(state);
   device::make_cusparse(state);
   PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));
+  lock.unlock();
 #if defined(PROTEAN_KOKKOS_CUDA)
   if (options.vector_kernels == VectorKernels::kokkos) {
     start_kokkos(*context);

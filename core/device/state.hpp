@@ -5,6 +5,7 @@
 #include <cusparse.h>
 
 #include <mutex>
+#include <shared_mutex>
 #include <source_location>
 #include <string_view>
 
@@ -76,6 +77,10 @@ void check(cusparseStatus_t status, const char* call,
 
 // The handle of the context's state. For background work, which seldom needs one, it is made here.
 cusparseHandle_t cusparse(const Context& context);
+
+// Held shared by a thread that records a graph, and alone by one that makes or destroys a context: the libraries
+// wait for the whole device then, which would invalidate a recording on any of its streams.
+std::shared_mutex& recording_mutex();
 
 inline cudaStream_t stream(const Context& context) noexcept { return context.device_state().stream; }
 

@@ -47,8 +47,9 @@ class Switching : public testing::TestWithParam<Case> {
   void expect_as_unswitched(const Solved& solved, const Solved& plain) const {
     EXPECT_TRUE(solved.report.converged()) << solved.report.detail;
     EXPECT_LE(solved.residual, 1e-9 * 1.001);
+    // Without a fixed order of additions the solve without a change varies, too.
     EXPECT_LE(std::abs(solved.report.iterations - plain.report.iterations),
-              0.02 * static_cast<double>(plain.report.iterations) + 3);
+              0.02 * static_cast<double>(plain.report.iterations) + (from_is_deterministic() ? 3 : 6));
   }
 
   ContextPtr context_;

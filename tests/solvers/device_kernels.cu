@@ -39,6 +39,11 @@ void queue_scaled(std::int64_t n, double factor, const double* r, double* z, CUs
 }
 void queue_impossible(CUstream_st* stream) { poison<<<1, 5000, 0, stream>>>(nullptr); }
 void queue_poison(CUstream_st* stream) { poison<<<1, 1, 0, stream>>>(reinterpret_cast<int*>(64)); }
+bool wait_for_device() {
+  if (cudaDeviceSynchronize() == cudaSuccess) return true;
+  (void)cudaGetLastError();
+  return false;
+}
 void wait_for(CUstream_st* stream) { (void)cudaStreamSynchronize(stream); }
 
 int current_gpu() {

@@ -16,6 +16,8 @@ void queue_scaled(std::int64_t n, double factor, const double* r, double* z, CUs
 void queue_impossible(CUstream_st* stream);
 void queue_poison(CUstream_st* stream);
 void wait_for(CUstream_st* stream);
+// Waits for all work of the current GPU. False if the GPU refused, as it does while a graph is recorded.
+bool wait_for_device();
 
 // The GPU that is the calling thread's current one, as a program that uses CUDA itself sets it.
 int current_gpu();

@@ -1,11 +1,20 @@
 // Graphs that a solver keeps for the next solve. It uses them again while nothing has changed, and records
 // new ones after a change. The results must always be those of a new solver.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "solvers/device_kernels.hpp"
+#endif
 
 namespace protean::test {
 namespace {
@@ -127,6 +136,39 @@ TEST_P(DeviceGraphs, AfterAnExceptionOfTheObserver) {
     EXPECT_TRUE(solve(*A, b, x).converged());
   }
 }
+
+#if defined(PROTEAN_HAVE_CUDA)
+// Other threads of a program wait for the whole device when they like, which invalidates a recording, and they
+// make and destroy contexts.
+TEST_P(DeviceGraphs, BesideThreadsThatWaitForTheDevice) {
+  const auto csr = matrix(12), other = matrix(13);
+  const auto A = make_matrix(find_format("csr"), csr, context_);
+  const auto B = make_matrix(find_format("csr"), other, context_);
+  Placed<double> b(context_, ramp(144, 1)), x(context_, ramp(144, 0));
+  Placed<double> B_b(context_, ramp(169, 1)), B_x(context_, ramp(169, 0));
+  std::atomic<bool> end{false};
+  std::atomic<int> refused{0};
+  std::thread waiting([&] {
+    while (!end) {
+      refused += !wait_for_device();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  std::thread making([&] {
+    while (!end) (void)Context::device();
+  });
+  const auto guard = std::unique_ptr<void, std::function<void(void*)>>(&end, [&](void*) {
+    end = true;
+    waiting.join(), making.join();
+  });
+  // Each solve records anew; until a recording was disturbed.
+  for (int round = 0; round < 20 || (refused == 0 && round < 400); ++round) {
+    EXPECT_TRUE(solve(*A, b, x).converged());
+    EXPECT_TRUE(solve(*B, B_b, B_x).converged());
+  }
+  EXPECT_GT(refused.load(), 0) << "no recording was disturbed";
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Methods, DeviceGraphs, testing::Values("cg", "bicgstab", "gmres"),
                          [](const auto& instance) { return instance.param; });

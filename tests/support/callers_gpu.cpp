@@ -18,10 +18,11 @@ class CallersGpu final : public testing::EmptyTestEventListener {
     ASSERT_EQ(cudaSetDevice(ordinal_), cudaSuccess)
         << "PROTEAN_TEST_CALLERS_GPU names a GPU that is not there";
   }
-  void OnTestEnd(const testing::TestInfo&) override {
+  void OnTestEnd(const testing::TestInfo& info) override {
     int current = -1;
     ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
-    EXPECT_EQ(current, ordinal_) << "the test left another GPU current than its caller had";
+    EXPECT_EQ(current, ordinal_) << info.test_suite_name() << '.' << info.name()
+                                 << " left another GPU current than its caller had";
   }
   int ordinal_;
 };
