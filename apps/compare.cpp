@@ -272,8 +272,7 @@ class Comparer {
     stage(now + ", converting");
     variant.parameters =
         resolve_params(entry, problem.op.format == entry.id ? problem.op.parameters : FormatParams{});
-    const Admit admit = variant.space == Space::device ? entry.device->admit : entry.admit;
-    const Admission admission = admit(context, place.csr.pattern, variant.parameters, sizeof(double));
+    const Admission admission = admit(entry, context, place.csr.pattern, variant.parameters, sizeof(double));
     variant.predicted_bytes = admission.bytes, variant.stored_values = admission.stored_values;
     if (!admission.ok) {
       variant.status = "refused", variant.why = admission.reason;

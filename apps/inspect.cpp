@@ -173,8 +173,7 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr) 
     }
   });
   for (const FormatEntry* entry : catalogue())
-    result.formats.push_back(
-        {entry, entry->admit(*host, csr.pattern, resolve_params(*entry, {}), sizeof(double))});
+    result.formats.push_back({entry, admit(*entry, *host, csr.pattern, {}, sizeof(double))});
   result.choice = choose_format(csr.pattern, CostModel(choose_machine({}).table, Space::host));
   result.seconds = clock.total();
   return result;

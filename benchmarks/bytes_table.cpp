@@ -66,8 +66,7 @@ int run(const std::string& folder) {
     }
     for (const Column& column : columns) {
       const FormatEntry& entry = find_format(column.format);
-      const Admission admission =
-          entry.admit(*context, csr->pattern, resolve_params(entry, column.params), sizeof(double));
+      const Admission admission = admit(entry, *context, csr->pattern, column.params, sizeof(double));
       if (!admission.ok) {
         fmt::print("| {} | {} | {} | | | refused | {} |\n", row.source.name, column.survey,
                    row.*column.printed, admission.reason);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 
@@ -26,6 +27,7 @@ Buffer<Index> less_one(const ContextPtr& context, const Index* from, std::int64_
   Buffer<Index> to(context, size);
 #if defined(PROTEAN_HAVE_CUDA)
   if (context->space() == Space::device) {
+    const detail::DeviceScope scope(*context);
     device::subtract_one(*context, from, size, to.data());
     return to;
   }

@@ -137,6 +137,7 @@ namespace detail {
 bool kokkos_can_record([[maybe_unused]] const Context& context) noexcept {
 #if defined(PROTEAN_KOKKOS_CUDA)
   if (context.space() != Space::device) return true;
+  const DeviceScope scope(context);
   const std::lock_guard lock(kokkos_mutex());
   return !Kokkos::Tools::profileLibraryLoaded() && instances().count(&context.device_state()) > 0;
 #else

@@ -61,7 +61,21 @@ void require_deterministic(const FormatEntry& entry, const Kernel& kernel, Space
                          : fmt::format("kernel {}", fmt::join(others, " or "))));
 }
 
+// For complete parameters.
+Admission admission_of(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
+                       const FormatParams& params, std::size_t value_bytes) {
+  const detail::DeviceScope scope(context);
+  const Admit rule = context.space() == Space::device ? entry.device->admit : entry.admit;
+  return rule(context, pattern, params, value_bytes);
+}
+
 }  // namespace
+
+Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
+                const FormatParams& params, std::size_t value_bytes) {
+  (void)find_kernel(entry, {}, context.space());
+  return admission_of(entry, context, pattern, resolve_params(entry, params), value_bytes);
+}
 
 std::int64_t FormatParams::integer(std::string_view name) const {
   std::int64_t value = 0;
@@ -183,8 +197,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   detail::require_device_memory(*context, csr.pattern.row_ptr.p64, "the matrix' row_ptr");
   detail::require_device_memory(*context, csr.pattern.col, "the matrix' col");
   detail::require_device_memory(*context, csr.values, "the matrix' values");
-  const Admit admit = context->space() == Space::device ? entry.device->admit : entry.admit;
-  const Admission admission = admit(*context, csr.pattern, complete, sizeof(T));
+  const Admission admission = admission_of(entry, *context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
   const std::size_t most = most_bytes > 0                   ? most_bytes
                            : admission.bytes < small_matrix ? unlimited_memory

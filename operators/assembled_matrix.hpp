@@ -114,8 +114,8 @@ struct FormatEntry {
   FormatTraits traits;
   std::span<const ParamDoc> params;
   std::span<const Kernel> kernels;  // on the host; the first is the default
-  // Predicts the exact bytes for values of value_bytes each, or refuses. Takes at most the time of a few
-  // products.
+  // Called through protean::admit(). Predicts the exact bytes for values of value_bytes each, or refuses.
+  // Parameters are complete. Takes at most the time of a few products.
   Admit admit;
   const DeviceCode* device = nullptr;  // null in a build without CUDA, or for a format without device kernels
 };
@@ -173,6 +173,11 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given)
 // format has no kernel of this name, NotAvailable if the kernel is not in this build or does not run in this
 // space.
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Space space);
+
+// What a format says of a matrix in the context's space: its exact bytes, or a refusal. Throws BadArgument for
+// parameters that resolve_params() refuses, and NotAvailable for a format without kernels in this space.
+Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
+                const FormatParams& params, std::size_t value_bytes);
 
 // Builds a matrix after checking the parameters, the kernel, admit(), and that its bytes are at most
 // most_bytes (0: the free memory, for matrices of 1 MiB or more). Throws BadArgument, NotAvailable,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/blas1.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
@@ -20,6 +21,7 @@ ProductCheck<T>::ProductCheck(const ContextPtr& context, const CsrMatrix<T>& csr
   const DeviceWork work(*context);
 #if defined(PROTEAN_HAVE_CUDA)
   if (context->space() == Space::device && !context->simulated()) {
+    const detail::DeviceScope scope(*context);
     device_sample<T>(*context, x_);
     device_bounds<T>(*context, csr, x_, relative, bounds_);
     return;
@@ -58,6 +60,7 @@ std::int64_t ProductCheck<T>::differing_rows(const LinearOperator<T>& other) con
   if (context_->space() == Space::device && !context_->simulated()) {
     Vector<T> result(context_, 1);
     T rows = 0;
+    const detail::DeviceScope scope(*context_);
     device_count_differing<T>(*context_, kept_, y, bounds_, result.data());
     copy<T>(*context_, result.view(), {&rows, 1});
     return static_cast<std::int64_t>(rows);

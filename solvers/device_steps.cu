@@ -199,7 +199,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   // Null if the recording was invalidated; then nothing was queued. Throws in the last attempt.
   cudaGraph_t try_to_record(int steps, bool last) {
     cudaGraph_t graph = nullptr;
-    bool invalidated = false;
+    bool disturbed = false;
     const std::int64_t phase = method_.phase();
     method_.set_phase(0);
     const std::shared_lock lock(device::recording_mutex());
@@ -207,17 +207,15 @@ class DeviceSteps final : public JudgedSteps<T> {
     try {
       for (int k = 0; k < steps; ++k) queue_step(k, steps);
       queue_close();
-    } catch (...) {
-      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-      invalidated = cudaStreamIsCapturing(stream(), &status) == cudaSuccess &&
-                    status == cudaStreamCaptureStatusInvalidated;
+    } catch (const device::RecordingDisturbed&) { disturbed = true; } catch (...) {
       end_recording(graph);
-      if (graph) (void)cudaGraphDestroy(std::exchange(graph, nullptr));
+      if (graph) (void)cudaGraphDestroy(graph);
       method_.set_phase(phase);
-      if (!invalidated || last) throw;
+      throw;
     }
+    end_recording(graph);
     method_.set_phase(phase);
-    if (!invalidated) end_recording(graph);
+    if (graph && disturbed) (void)cudaGraphDestroy(std::exchange(graph, nullptr));
     if (graph || !last) return graph;
     throw DeviceError(
         "the steps could not be recorded in " + std::to_string(most_attempts) + " attempts: operator '" +

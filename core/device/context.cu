@@ -30,11 +30,19 @@ void check(cudaError_t status, const char* call, std::source_location where) {
         "-DCMAKE_CUDA_ARCHITECTURES=native (" +
             text + ")",
         where);
+  if (status == cudaErrorStreamCaptureInvalidated) throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
+}
+// Of libraries, which name no reason of their own then.
+static void check_recording(const std::string& text, std::source_location where) {
+  if (cudaPeekAtLastError() != cudaErrorStreamCaptureInvalidated) return;
+  (void)cudaGetLastError();
+  throw RecordingDisturbed(text, where);
 }
 void check(cublasStatus_t status, const char* call, std::source_location where) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const std::string text = std::string(call) + ": " + cublasGetStatusString(status);
+  check_recording(text, where);
   if (status == CUBLAS_STATUS_ALLOC_FAILED)
     throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
   throw DeviceError(text, where);
@@ -42,6 +50,7 @@ void check(cublasStatus_t status, const char* call, std::source_location where) 
 void check(cusparseStatus_t status, const char* call, std::source_location where) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;
   const std::string text = std::string(call) + ": " + cusparseGetErrorString(status);
+  check_recording(text, where);
   if (status == CUSPARSE_STATUS_ALLOC_FAILED || status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES)
     throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
   throw DeviceError(text, where);
@@ -95,6 +104,7 @@ void destroy(DeviceState* state) {
   }
   if (state->pool) (void)cudaMemPoolDestroy(state->pool);
   if (state->stream) (void)cudaStreamDestroy(state->stream);
+  (void)cudaGetLastError();  // cublasDestroy() waits for the device, which fails while another thread records
   delete state;
 }
 

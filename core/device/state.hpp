@@ -7,9 +7,11 @@
 #include <mutex>
 #include <shared_mutex>
 #include <source_location>
+#include <string>
 #include <string_view>
 
 #include "core/context.hpp"
+#include "core/error.hpp"
 
 namespace protean {
 
@@ -66,6 +68,12 @@ struct DeviceState {
 };
 
 namespace device {
+
+// The recording of a graph that has ended before its end: most often another thread has waited for the whole
+// device.
+struct RecordingDisturbed : DeviceError {
+  RecordingDisturbed(const std::string& message, std::source_location where) : DeviceError(message, where) {}
+};
 
 // Throw DeviceError, or OutOfMemory where that is what happened.
 void check(cudaError_t status, const char* call,

@@ -21,8 +21,7 @@ class Table9 : public testing::TestWithParam<Printed> {
   // The bytes that the format allocates, which are those that it predicted.
   std::int64_t allocated(const char* id, const FormatParams& params) {
     const FormatEntry& entry = find_format(id);
-    const Admission admission =
-        entry.admit(*test_context(), csr_.pattern, resolve_params(entry, params), sizeof(double));
+    const Admission admission = admit(entry, *test_context(), csr_.pattern, params, sizeof(double));
     EXPECT_TRUE(admission.ok) << admission.reason;
     stored_ = admission.stored_values;
     const std::size_t bytes = make_matrix(entry, csr_, test_context(), params)->bytes();

@@ -61,9 +61,7 @@ class Format : public testing::TestWithParam<Case> {
   }
 
   Admission admit(const SparsityPattern& pattern, std::size_t value_bytes) const {
-    const FormatEntry& format = *GetParam().format;
-    const Admit rule = GetParam().space == Space::host ? format.admit : format.device->admit;
-    return rule(*context_, pattern, resolve_params(format, {}), value_bytes);
+    return protean::admit(*GetParam().format, *context_, pattern, {}, value_bytes);
   }
 
   template <class T>

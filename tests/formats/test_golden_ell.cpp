@@ -15,7 +15,7 @@ using Numbers = std::vector<double>;
 
 std::int64_t stored(std::string_view format, const CsrMatrix<double>& csr, const FormatParams& params) {
   const FormatEntry& entry = find_format(format);
-  const Admission admission = entry.admit(*test_context(), csr.pattern, resolve_params(entry, params), 8);
+  const Admission admission = admit(entry, *test_context(), csr.pattern, params, 8);
   EXPECT_TRUE(admission.ok) << admission.reason;
   const auto matrix = build(format, csr, params);
   EXPECT_EQ(static_cast<std::int64_t>(layout_numbers(*matrix, "values").size()), admission.stored_values);

@@ -88,9 +88,8 @@ class Parameters : public testing::TestWithParam<Case> {
     if (!matrix) return;
     ++built_;
     EXPECT_TRUE(identical(csr, fetched(context_, matrix->to_csr())));
-    const Admit admit = GetParam().space == Space::host ? format.admit : format.device->admit;
     if (GetParam().kernel == "native") {
-      EXPECT_EQ(matrix->bytes(), admit(*context_, source.pattern, matrix->params(), sizeof(T)).bytes);
+      EXPECT_EQ(matrix->bytes(), admit(format, *context_, source.pattern, matrix->params(), sizeof(T)).bytes);
     }
 
     const auto x = sample_vector<T>(csr.cols(), 1), y0 = sample_vector<T>(csr.rows(), 2);

@@ -151,7 +151,7 @@ TEST_P(DeviceGraphs, BesideThreadsThatWaitForTheDevice) {
   std::thread waiting([&] {
     while (!end) {
       refused += !wait_for_device();
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   });
   std::thread making([&] {
