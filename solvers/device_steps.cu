@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -55,7 +54,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   DeviceSteps(Method<T>& method, const ContextPtr& context)
       : JudgedSteps<T>(method, context), stop_buffer_(context, most_steps), stop_(stop_buffer_.data()) {}
   ~DeviceSteps() override {
-    (void)cudaStreamSynchronize(this->stream());
+    this->wait();
     if (graph_) (void)cudaGraphExecDestroy(graph_);
   }
 
@@ -199,15 +198,15 @@ class DeviceSteps final : public JudgedSteps<T> {
   // Null if the recording was invalidated; then nothing was queued. Throws in the last attempt.
   cudaGraph_t try_to_record(int steps, bool last) {
     cudaGraph_t graph = nullptr;
-    bool disturbed = false;
+    std::string disturbance;
     const std::int64_t phase = method_.phase();
     method_.set_phase(0);
-    const std::shared_lock lock(device::recording_mutex());
+    const device::RecordingScope scope(state());
     PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
     try {
       for (int k = 0; k < steps; ++k) queue_step(k, steps);
       queue_close();
-    } catch (const device::RecordingDisturbed&) { disturbed = true; } catch (...) {
+    } catch (const device::RecordingDisturbed& error) { disturbance = error.what(); } catch (...) {
       end_recording(graph);
       if (graph) (void)cudaGraphDestroy(graph);
       method_.set_phase(phase);
@@ -215,7 +214,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     }
     end_recording(graph);
     method_.set_phase(phase);
-    if (graph && disturbed) (void)cudaGraphDestroy(std::exchange(graph, nullptr));
+    if (graph && !disturbance.empty()) (void)cudaGraphDestroy(std::exchange(graph, nullptr));
     if (graph || !last) return graph;
     throw DeviceError(
         "the steps could not be recorded in " + std::to_string(most_attempts) + " attempts: operator '" +
@@ -223,7 +222,8 @@ class DeviceSteps final : public JudgedSteps<T> {
         (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
         " did something else than queue work on the context's stream (for example, it waited "
         "for the device), then its recording() must return allowed = false; or other threads of "
-        "the program wait for the whole device all the time (cudaDeviceSynchronize)");
+        "the program wait for the whole device all the time (cudaDeviceSynchronize)" +
+        (disturbance.empty() ? "" : ". The last error: " + disturbance));
   }
 
   // Null on failure. An error that was reported here would be found by the next check.

@@ -18,7 +18,7 @@ using device::Judgement;
 template <class T>
 class JudgedSteps : public Steps<T> {
  public:
-  ~JudgedSteps() override { (void)cudaStreamSynchronize(stream()); }
+  ~JudgedSteps() override { wait(); }
 
   // A new solve begins. Work that is still in flight belongs to a solve that an exception ended; its results
   // are dropped.
@@ -64,6 +64,12 @@ class JudgedSteps : public Steps<T> {
   }
 
  protected:
+  // Until the queued work is done. It does not wait for the stream, on which another thread may record a graph
+  // when a solver that has gone on to another context ends this object.
+  void wait() noexcept {
+    for (; in_flight_ > 0; --in_flight_)
+      (void)cudaEventSynchronize(slots_[(first_slot_ + in_flight_ - 1) % 2].done);
+  }
   JudgedSteps(Method<T>& method, const ContextPtr& context)
       : method_(method),
         context_(context),

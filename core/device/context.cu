@@ -33,26 +33,20 @@ void check(cudaError_t status, const char* call, std::source_location where) {
   if (status == cudaErrorStreamCaptureInvalidated) throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
 }
-// Of libraries, which name no reason of their own then.
-static void check_recording(const std::string& text, std::source_location where) {
-  if (cudaPeekAtLastError() != cudaErrorStreamCaptureInvalidated) return;
-  (void)cudaGetLastError();
-  throw RecordingDisturbed(text, where);
-}
 void check(cublasStatus_t status, const char* call, std::source_location where) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const std::string text = std::string(call) + ": " + cublasGetStatusString(status);
-  check_recording(text, where);
   if (status == CUBLAS_STATUS_ALLOC_FAILED)
     throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED) throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
 }
 void check(cusparseStatus_t status, const char* call, std::source_location where) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;
   const std::string text = std::string(call) + ": " + cusparseGetErrorString(status);
-  check_recording(text, where);
   if (status == CUSPARSE_STATUS_ALLOC_FAILED || status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES)
     throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
+  if (status == CUSPARSE_STATUS_EXECUTION_FAILED) throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
 }
 
@@ -152,6 +146,17 @@ struct Priorities {
 std::shared_mutex& recording_mutex() {
   static auto* const mutex = new std::shared_mutex;  // contexts may be destroyed after all statics
   return *mutex;
+}
+
+RecordingScope::RecordingScope(DeviceState& state) : state_(state), lock_(recording_mutex()) {
+  const std::lock_guard lock(state.release_mutex);
+  state.recording = true;
+}
+RecordingScope::~RecordingScope() {
+  const std::lock_guard lock(state_.release_mutex);
+  state_.recording = false;
+  for (void* data : state_.released) (void)cudaFreeAsync(data, state_.stream);
+  state_.released.clear();
 }
 
 cusparseHandle_t cusparse(const Context& context) {
@@ -301,7 +306,12 @@ void* allocate_device(const Context& context, std::size_t bytes) {
 
 void deallocate_device(const Context& context, void* data) noexcept {
   const DeviceScope scope(context);
-  (void)cudaFreeAsync(data, context.device_state().stream);
+  DeviceState& state = context.device_state();
+  const std::lock_guard lock(state.release_mutex);
+  if (state.recording)
+    state.released.push_back(data);
+  else
+    (void)cudaFreeAsync(data, state.stream);
 }
 
 std::size_t allocated_on_device(const Context& context) {

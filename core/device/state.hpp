@@ -9,6 +9,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/context.hpp"
 #include "core/error.hpp"
@@ -62,6 +63,12 @@ struct DeviceState {
   DeviceState* behind = nullptr;
   std::timed_mutex behind_in_use;
 
+  // Buffers of this context may be released by any thread, also while another one records a graph on the stream,
+  // which forbids other calls there. They are kept until the recording has ended.
+  std::mutex release_mutex;
+  bool recording = false;
+  std::vector<void*> released;
+
   // Null, or the address of a flag. Kernels return at once if the flag is not 0, so a solve that ends inside a
   // graph of several iterations leaves x as it is.
   const int* stop = nullptr;
@@ -69,8 +76,8 @@ struct DeviceState {
 
 namespace device {
 
-// The recording of a graph that has ended before its end: most often another thread has waited for the whole
-// device.
+// Work could not be queued, perhaps because another thread has waited for the whole device, which ends the
+// recording of a graph. Libraries say only that a launch has failed.
 struct RecordingDisturbed : DeviceError {
   RecordingDisturbed(const std::string& message, std::source_location where) : DeviceError(message, where) {}
 };
@@ -89,6 +96,19 @@ cusparseHandle_t cusparse(const Context& context);
 // Held shared by a thread that records a graph, and alone by one that makes or destroys a context: the libraries
 // wait for the whole device then, which would invalidate a recording on any of its streams.
 std::shared_mutex& recording_mutex();
+
+// While this exists, the calling thread records a graph on the stream of the state.
+class RecordingScope {
+ public:
+  explicit RecordingScope(DeviceState& state);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  DeviceState& state_;
+  std::shared_lock<std::shared_mutex> lock_;
+};
 
 inline cudaStream_t stream(const Context& context) noexcept { return context.device_state().stream; }
 

@@ -246,7 +246,8 @@ TEST_P(Callbacks, FaultsOfDeviceCode) {
   for (const std::int64_t at : {1, 3}) {
     calls_ = 0;
     then_ = [&](CUstream_st* stream) {
-      if (calls_ == at) queue_impossible(stream);
+      // What spoils one recording only is not seen, because the recording is repeated.
+      if (GetParam().recordable ? calls_ >= at : calls_ == at) queue_impossible(stream);
     };
     EXPECT_NE(message().find("stencil"), std::string::npos) << message();
     then_ = nullptr;

@@ -170,6 +170,33 @@ TEST_P(DeviceGraphs, BesideThreadsThatWaitForTheDevice) {
 }
 #endif
 
+// A solver that goes on to another context releases its memory of the first one, while another thread records a
+// graph there.
+TEST_P(DeviceGraphs, WhileASolverLeavesItsContext) {
+  const auto other_context = Context::device();
+  const auto csr = matrix(12), here = matrix(13);
+  const auto A = make_matrix(find_format("csr"), csr, context_);
+  const auto B = make_matrix(find_format("csr"), here, context_);
+  const auto C =
+      make_matrix(find_format("csr"),
+                  upload(other_context, generate(test_context(), "poisson-2d", {{"n", 9.0}})), other_context);
+  Placed<double> b(context_, ramp(144, 1)), x(context_, ramp(144, 0));
+  Placed<double> B_b(context_, ramp(169, 1)), B_x(context_, ramp(169, 0));
+  Placed<double> C_b(other_context, ramp(81, 1)), C_x(other_context, ramp(81, 0));
+  for (int round = 0; round < 50; ++round) {
+    const auto leaving = make_solver<double>(GetParam(), options_);
+    fill<double>(*context_, 0.0, x.view());
+    EXPECT_TRUE(leaving->solve(*A, b.read(), x.view()).converged());
+    std::thread beside([&] {
+      fill<double>(*other_context, 0.0, C_x.view());
+      EXPECT_TRUE(leaving->solve(*C, C_b.read(), C_x.view()).converged());
+    });
+    fill<double>(*context_, 0.0, B_x.view());
+    EXPECT_TRUE(make_solver<double>(GetParam(), options_)->solve(*B, B_b.read(), B_x.view()).converged());
+    beside.join();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, DeviceGraphs, testing::Values("cg", "bicgstab", "gmres"),
                          [](const auto& instance) { return instance.param; });
 
