@@ -118,6 +118,9 @@ struct FormatEntry {
   // Parameters are complete. Takes at most the time of a few products.
   Admit admit;
   const DeviceCode* device = nullptr;  // null in a build without CUDA, or for a format without device kernels
+  // A preset: the id of the format whose layout this is, with parameters or a kernel of its own. Empty for a
+  // format with a layout of its own.
+  std::string_view base = {};
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.

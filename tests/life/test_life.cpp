@@ -72,7 +72,7 @@ TEST_P(LifeOfObjects, KeptObjectsAgreeWithFreshOnes) {
        {"converged", "interrupted", "exceptions of the observer", "exceptions of a callback",
         "solves ended by an allocation that failed", "new values in a solve",
         "changes of format by a schedule", "changes of format built beside the solve",
-        "changes of format by an AutoSwitcher", "pairs of solves in two threads"})
+        "pairs of solves in two threads"})
     EXPECT_GT(counts[name], 0) << "the steps do not reach this: " << name;
 }
 
