@@ -38,7 +38,8 @@ void check(cublasStatus_t status, const char* call, std::source_location where) 
   const std::string text = std::string(call) + ": " + cublasGetStatusString(status);
   if (status == CUBLAS_STATUS_ALLOC_FAILED)
     throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
-  if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) throw RecordingDisturbed(text, where);
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR)
+    throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
 }
 void check(cusparseStatus_t status, const char* call, std::source_location where) {
@@ -46,7 +47,8 @@ void check(cusparseStatus_t status, const char* call, std::source_location where
   const std::string text = std::string(call) + ": " + cusparseGetErrorString(status);
   if (status == CUSPARSE_STATUS_ALLOC_FAILED || status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES)
     throw OutOfMemory("the GPU has no memory left: " + text, 0, where);
-  if (status == CUSPARSE_STATUS_EXECUTION_FAILED || status == CUSPARSE_STATUS_INTERNAL_ERROR) throw RecordingDisturbed(text, where);
+  if (status == CUSPARSE_STATUS_EXECUTION_FAILED || status == CUSPARSE_STATUS_INTERNAL_ERROR)
+    throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
 }
 

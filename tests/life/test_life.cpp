@@ -68,11 +68,10 @@ TEST_P(LifeOfObjects, KeptObjectsAgreeWithFreshOnes) {
   EXPECT_EQ(allocated_bytes(), before) << "memory is still held";
   for (const auto& [name, count] : counts) RecordProperty(name, std::to_string(count));
   if (chosen_by_environment() || HasFailure()) return;
-  for (const char* name :
-       {"converged", "interrupted", "exceptions of the observer", "exceptions of a callback",
-        "solves ended by an allocation that failed", "new values in a solve",
-        "changes of format by a schedule", "changes of format built beside the solve",
-        "pairs of solves in two threads"})
+  for (const char* name : {"converged", "interrupted", "exceptions of the observer",
+                           "exceptions of a callback", "solves ended by an allocation that failed",
+                           "new values in a solve", "changes of format by a schedule",
+                           "changes of format built beside the solve", "pairs of solves in two threads"})
     EXPECT_GT(counts[name], 0) << "the steps do not reach this: " << name;
 }
 
