@@ -123,9 +123,17 @@ double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
 
 template <class T>
 Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number, const Verdict& verdict,
-                   bool first, StopReason reason, std::string detail) {
+                   bool first, double initial_residual, StopReason reason, std::string detail) {
   const bool of_cg =
       reason == StopReason::indefinite_operator || reason == StopReason::indefinite_preconditioner;
+  if (reason == StopReason::divergence && initial_residual > 0 &&
+      initial_residual * initial_residual < static_cast<double>(smallest_safe<T>))
+    return {StopReason::underflow,
+            fmt::format(
+                "{}{}the solve began with ||r|| = 1e{:.0f}; {} precision ends at {:.0g}, and the square of "
+                "||r|| is smaller or has lost its digits",
+                detail, detail.empty() ? "" : "; ", std::log10(initial_residual),
+                sizeof(T) == 4 ? "single" : "double", std::numeric_limits<T>::min())};
   if (!of_cg && reason != StopReason::breakdown && reason != StopReason::stagnation)
     return {reason, std::move(detail)};
   if (std::abs(verdict.value) < static_cast<double>(smallest_safe<T>)) {
@@ -145,10 +153,10 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
   return {reason, std::move(detail)};
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                               \
-  template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                        \
-  template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, StopReason, \
-                                 std::string);
+#define PROTEAN_INSTANTIATE(T)                                                                           \
+  template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                    \
+  template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, double, \
+                                 StopReason, std::string);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -200,8 +200,8 @@ class Run {
   // b - A x is in scratch().
   SolveReport end_of(StopReason reason, std::string detail, const Verdict& verdict) {
     const bool first = report_.iterations <= 1 && report_.restarts == 0;
-    Diagnosis found =
-        diagnose(method_, system_, workspace_.number, verdict, first, reason, std::move(detail));
+    Diagnosis found = diagnose(method_, system_, workspace_.number, verdict, first, report_.initial_residual,
+                               reason, std::move(detail));
     return end(found.reason, std::move(found.detail));
   }
 

@@ -27,12 +27,25 @@ HWY_INLINE void one_block(const T* values, const T* x, std::int64_t cols, T* sum
       if (j < cols) sum[i] += values[i * C + j] * x[j];
 }
 
-// Adds blocks [b, end), which lie inside the columns, to sum. Returns the first block that was not added.
+// The vectors of many_blocks().
+template <int R, int C, class T>
+using BlockTag = hn::CappedTag<T, R * C <= 2   ? R * C
+                                  : R * C <= 4 ? 4
+                                  : R * C <= 8 ? 8
+                                               : 16>;
+
+// The number of entries of x that many_blocks() reads for a block. Before AVX-512, processors may fault on lanes
+// that are masked out (AMD64 Architecture Programmer's Manual, volume 4, VMASKMOVPS), so whole vectors are read.
+template <int R, int C, class T>
+constexpr std::int64_t reach = HWY_TARGET <= HWY_AVX3
+                                   ? C
+                                   : std::max<std::int64_t>(C, lanes_of<BlockTag<R, C, T>>);
+
+// Adds blocks [b, end), for which x can be read up to `reach`, to sum. Returns the first block that was not added.
 template <int R, int C, class T>
 HWY_INLINE std::int64_t many_blocks(const BlockProduct<T>& job, std::int64_t b, std::int64_t end, T* sum) {
   constexpr int L = R * C;
-  constexpr std::size_t rounded = L <= 2 ? L : L <= 4 ? 4 : L <= 8 ? 8 : 16;
-  using D = hn::CappedTag<T, rounded>;
+  using D = BlockTag<R, C, T>;
   constexpr int N = static_cast<int>(lanes_of<D>), V = (L + N - 1) / N;
   if constexpr (N < C || N == 1) {
     for (; b < end; ++b)
@@ -44,7 +57,6 @@ HWY_INLINE std::int64_t many_blocks(const BlockProduct<T>& job, std::int64_t b, 
     if (b >= end) return b;
     const D d;
     const hn::RebindToSigned<D> di;
-    const auto x_lanes = hn::FirstN(d, C);
     alignas(64) hwy::MakeSigned<T> lane[V * N];
     for (int l = 0; l < V * N; ++l) lane[l] = l % C;
     decltype(hn::SetTableIndices(d, lane)) spread[V];
@@ -53,7 +65,12 @@ HWY_INLINE std::int64_t many_blocks(const BlockProduct<T>& job, std::int64_t b, 
     for (int v = 0; v < V; ++v) first[v] = second[v] = hn::Zero(d);
     const auto add = [&](std::int64_t block, hn::Vec<D>* to) HWY_ATTR {
       const T* values = job.values + block * L;
-      const auto x = hn::MaskedLoad(x_lanes, d, job.x + std::int64_t{job.block_col[block]} * C);
+      const T* const from = job.x + std::int64_t{job.block_col[block]} * C;
+#if HWY_TARGET <= HWY_AVX3
+      const auto x = hn::MaskedLoad(hn::FirstN(d, C), d, from);
+#else
+      const auto x = hn::LoadU(d, from);  // lanes from C on are not used
+#endif
       hwy::Prefetch(values + 4096 / sizeof(T));
       for (int v = 0; v < V; ++v)
         to[v] = hn::MulAdd(hn::LoadU(d, values + v * N), hn::TableLookupLanes(x, spread[v]), to[v]);
@@ -99,8 +116,10 @@ T run(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
     T sum[R] = {};
     const std::int64_t last = job.block_ptr[i + 1];
     std::int64_t whole = last;
-    // Only the last block of a block row can extend past the last column.
-    if (whole > job.block_ptr[i] && (std::int64_t{job.block_col[last - 1]} + 1) * C > job.cols) --whole;
+    // Blocks ascend, so only the last ones of a block row can reach past the last column.
+    while (whole > job.block_ptr[i] && std::int64_t{job.block_col[whole - 1]} * C + reach < R, C,
+           T >> job.cols)
+      --whole;
     std::int64_t b = many_blocks<R, C>(job, job.block_ptr[i], whole, sum);
     for (; b < last; ++b) {
       const std::int64_t col = std::int64_t{job.block_col[b]} * C;
