@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "operators/cost_model.hpp"
+#include "operators/policy/cost_model.hpp"
 
 namespace protean::apps {
 

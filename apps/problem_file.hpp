@@ -12,7 +12,7 @@
 #include "core/csr.hpp"
 #include "core/generate/generate.hpp"
 #include "operators/assembled_matrix.hpp"
-#include "operators/switch_policy.hpp"
+#include "operators/policy/switch_policy.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/format_schedule.hpp"
 #include "solvers/solver.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    cd docs/results; make_machine_table.py spmv-host.json spmv-gpu.json FILE... > ../../operators/builtin_machine.cpp
+    cd docs/results; make_machine_table.py spmv-host.json spmv-gpu.json FILE... > ../../operators/policy/builtin_machine.cpp
 
 FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), or element_benchmark's JSON, of which double
 precision is taken; today tune-host.yaml tune-gpu.yaml element-degrees-host.json element-degrees-gpu.json. Host figures are medians of
@@ -15,7 +15,7 @@ import sys
 import yaml
 
 
-# Of the matrices of spmv-host.json, as row_changes() of operators/cost_model.hpp says; those of tables of `protean tune` are
+# Of the matrices of spmv-host.json, as row_changes() of operators/policy/cost_model.hpp says; those of tables of `protean tune` are
 # in them.
 ROW_CHANGES = {"poisson-3d-60": 0.048, "poisson-3d-100": 0.016, "27-point-64": 0.032, "elasticity-3d-24": 0.030,
                "G2_circuit": 0.103, "bcsstk17": 0.427, "af23560": 0.028, "wave": 0.744}
@@ -72,7 +72,7 @@ def main():
     print("// Made by benchmarks/make_machine_table.py from these files of docs/results; do not edit:\n"
           f"// {', '.join(sys.argv[1:])}\n"
           "// Each line: format, bytes, seconds of a product, seconds of the conversion from csr.\n"
-          '#include "operators/cost_model.hpp"\n\n'
+          '#include "operators/policy/cost_model.hpp"\n\n'
           "// clang-format off\n"
           "namespace protean {\n\n"
           "const MachineTable& builtin_machine() {\n"

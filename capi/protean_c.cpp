@@ -14,7 +14,7 @@
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
-#include "operators/element_operator.hpp"
+#include "operators/elements/element_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 

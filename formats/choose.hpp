@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include <protean/core/csr.hpp>
-#include <protean/operators/cost_model.hpp>
+#include <protean/operators/policy/cost_model.hpp>
 
 namespace protean {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
-#include <protean/operators/adaptive_operator.hpp>
-#include <protean/operators/element_operator.hpp>
+#include <protean/operators/elements/element_operator.hpp>
+#include <protean/operators/policy/adaptive_operator.hpp>
 
 namespace protean {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include <protean/operators/adaptive_operator.hpp>
-#include <protean/operators/cost_model.hpp>
-#include <protean/operators/forecast.hpp>
-#include <protean/operators/switch_policy.hpp>
+#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/operators/policy/cost_model.hpp>
+#include <protean/operators/policy/forecast.hpp>
+#include <protean/operators/policy/switch_policy.hpp>
 #include <protean/solvers/iteration_pace.hpp>
 #include <protean/solvers/solver.hpp>
 

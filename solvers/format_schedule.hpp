@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <protean/operators/adaptive_operator.hpp>
+#include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/solvers/solver.hpp>
 
 namespace protean {

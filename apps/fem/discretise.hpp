@@ -7,7 +7,7 @@
 
 #include "apps/fem/mesh.hpp"
 #include "core/context.hpp"
-#include "operators/element_operator.hpp"
+#include "operators/elements/element_operator.hpp"
 
 namespace protean::apps::fem {
 

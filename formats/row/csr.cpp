@@ -152,7 +152,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "formats/private/csr.hpp"
 #include "formats/private/library_kernels.hpp"
-#include "operators/cost_model.hpp"
+#include "operators/policy/cost_model.hpp"
 
 namespace protean::formats {
 namespace {

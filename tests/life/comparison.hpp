@@ -1,5 +1,5 @@
 // What kept objects owe: the outcome of fresh ones. How closely depends on where and what, by the contracts in
-// docs/deterministic.md, solvers/solver.hpp and operators/element_operator.hpp:
+// docs/deterministic.md, solvers/solver.hpp and operators/elements/element_operator.hpp:
 //
 //   host, simulated device     bits, in the same storage format, with the same number of threads. Exceptions,
 //                              which agree up to rounding: elements scattered by atomic additions from several

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "life/systems.hpp"
-#include "operators/adaptive_operator.hpp"
 #include "operators/callback_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/switch_policy.hpp"
+#include "operators/policy/switch_policy.hpp"
 
 namespace protean::test {
 

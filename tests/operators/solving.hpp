@@ -8,7 +8,7 @@
 
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
-#include "operators/adaptive_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
 

@@ -7,7 +7,7 @@
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
 #include "odd_formats.hpp"
-#include "operators/adaptive_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"

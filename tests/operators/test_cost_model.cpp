@@ -1,5 +1,5 @@
 // The cost model: exact where possible, and compared with measured matrices that are left out of its table.
-#include "operators/cost_model.hpp"
+#include "operators/policy/cost_model.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "operators/forecast.hpp"
+#include "operators/policy/forecast.hpp"
 #include "traces.hpp"
 
 namespace protean::test {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "operators/forecast.hpp"
+#include "operators/policy/forecast.hpp"
 
 namespace protean::test {
 namespace {

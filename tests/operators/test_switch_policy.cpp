@@ -1,6 +1,6 @@
 // The policy: single decisions, simulated solves, recorded residuals, and its bounds in thousands of random
 // simulations.
-#include "operators/switch_policy.hpp"
+#include "operators/policy/switch_policy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "count_new.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/element_operator.hpp"
+#include "operators/elements/element_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/battery.hpp"

@@ -7,7 +7,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/adaptive_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "protean.h"
 #include "solvers/systems.hpp"

@@ -10,7 +10,7 @@
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
 #include "gtest/gtest.h"
-#include "operators/adaptive_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/format_schedule.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "operators/element_operator.hpp"
+#include "operators/elements/element_operator.hpp"
 
 namespace protean::test {
 

@@ -18,7 +18,7 @@
 
 #include <protean/core/csr.hpp>
 #include <protean/operators/assembled_matrix.hpp>
-#include <protean/operators/element_operator.hpp>
+#include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/operators/row_arrays.hpp>
 

@@ -1,4 +1,4 @@
-#include "operators/element_assemble.hpp"
+#include "operators/elements/element_assemble.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
-#include "operators/element_operator.hpp"
+#include "operators/elements/element_operator.hpp"
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
-#include "operators/element_assemble.hpp"
-#include "operators/element_plan.hpp"
+#include "operators/elements/element_assemble.hpp"
+#include "operators/elements/element_plan.hpp"
 
 namespace protean {
 

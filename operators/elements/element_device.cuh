@@ -1,7 +1,7 @@
 // Shared by the device code of element matrices. Private to operators/.
 #pragma once
 #include "core/device/kernel_tools.cuh"
-#include "operators/element_plan.hpp"
+#include "operators/elements/element_plan.hpp"
 
 namespace protean::detail {
 

@@ -1,4 +1,4 @@
-#include "operators/product_check.hpp"
+#include "operators/policy/product_check.hpp"
 
 #include <cmath>
 #include <limits>

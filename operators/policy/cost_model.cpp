@@ -1,4 +1,4 @@
-#include "operators/cost_model.hpp"
+#include "operators/policy/cost_model.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-#include <protean/operators/forecast.hpp>
+#include <protean/operators/policy/forecast.hpp>
 
 namespace protean {
 

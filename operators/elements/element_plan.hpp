@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
-#include "operators/element_operator.hpp"
+#include "operators/elements/element_operator.hpp"
 
 namespace protean::detail {
 

@@ -1,4 +1,4 @@
-#include "operators/forecast.hpp"
+#include "operators/policy/forecast.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Products of a range of batches of elements on the host, one element per SIMD lane. Private to operators/.
 #pragma once
 #include "core/parallel.hpp"
-#include "operators/element_plan.hpp"
+#include "operators/elements/element_plan.hpp"
 
 namespace protean::detail {
 

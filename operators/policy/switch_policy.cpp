@@ -24,7 +24,7 @@
 // limits are exceeded by at most the slowdown between two looks. In both cases a product of the new format is
 // assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, the trial adds
 // trial_products times the difference to E, once for each change, before the policy goes back.
-#include "operators/switch_policy.hpp"
+#include "operators/policy/switch_policy.hpp"
 
 #include <fmt/format.h>
 

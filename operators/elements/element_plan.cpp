@@ -1,4 +1,4 @@
-#include "operators/element_plan.hpp"
+#include "operators/elements/element_plan.hpp"
 
 #include <fmt/format.h>
 

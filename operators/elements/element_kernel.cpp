@@ -1,7 +1,7 @@
 // Compiled once for each instruction set by Highway; multiply_elements() picks at run time.
 #include "core/simd.hpp"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "operators/element_kernel.cpp"
+#define HWY_TARGET_INCLUDE "operators/elements/element_kernel.cpp"
 #include <hwy/foreach_target.h>
 //
 #include <hwy/highway.h>
@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-#include "operators/element_kernel.hpp"
+#include "operators/elements/element_kernel.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace protean::detail::HWY_NAMESPACE {

@@ -9,7 +9,7 @@
 #include "core/device/primitives.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
-#include "operators/element_product.cuh"
+#include "operators/elements/element_product.cuh"
 
 namespace protean::detail {
 namespace {

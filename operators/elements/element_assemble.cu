@@ -6,8 +6,8 @@
 
 #include "core/device/copy.hpp"
 #include "core/device/primitives.hpp"
-#include "operators/element_assemble.hpp"
-#include "operators/element_device.cuh"
+#include "operators/elements/element_assemble.hpp"
+#include "operators/elements/element_device.cuh"
 
 namespace protean::detail {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/csr.hpp"
 #include "core/vector.hpp"
-#include "operators/element_operator.hpp"
+#include "operators/elements/element_operator.hpp"
 #include "operators/linear_operator.hpp"
 
 namespace protean::detail {

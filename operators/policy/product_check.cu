@@ -1,5 +1,5 @@
 // Compares two products on a device.
-#include "operators/product_check.hpp"
+#include "operators/policy/product_check.hpp"
 
 #include <cmath>
 #include <limits>

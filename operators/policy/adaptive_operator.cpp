@@ -1,4 +1,4 @@
-#include "operators/adaptive_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 #include "core/background.hpp"
 #include "core/error.hpp"
-#include "operators/product_check.hpp"
+#include "operators/policy/product_check.hpp"
 
 namespace protean {
 namespace {

@@ -8,8 +8,8 @@
 #include "core/error.hpp"
 #include "core/memory.hpp"
 #include "core/parallel.hpp"
-#include "operators/element_assemble.hpp"
-#include "operators/element_kernel.hpp"
+#include "operators/elements/element_assemble.hpp"
+#include "operators/elements/element_kernel.hpp"
 
 namespace protean::detail {
 namespace {

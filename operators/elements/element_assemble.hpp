@@ -1,6 +1,6 @@
 // Assembly of element matrices into CSR. Private to operators/.
 #pragma once
-#include "operators/element_plan.hpp"
+#include "operators/elements/element_plan.hpp"
 
 namespace protean::detail {
 

@@ -16,7 +16,7 @@
 // each round leaves out one block, whose diagonal block is computed in this round. With an even number they
 // are computed in one more round. So the order of additions does not depend on the number of warps.
 #pragma once
-#include "operators/element_device.cuh"
+#include "operators/elements/element_device.cuh"
 
 namespace protean::detail {
 

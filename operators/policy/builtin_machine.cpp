@@ -2,7 +2,7 @@
 // spmv-host.json, spmv-gpu.json, tune-host.yaml, tune-gpu.yaml, element-degrees-host.json,
 // element-degrees-gpu.json Each line: format, bytes, seconds of a product, seconds of the conversion from
 // csr.
-#include "operators/cost_model.hpp"
+#include "operators/policy/cost_model.hpp"
 
 // clang-format off
 namespace protean {
