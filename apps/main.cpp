@@ -1,3 +1,3 @@
-#include "apps/command_line.hpp"
+#include "apps/command/command_line.hpp"
 
 int main(int argc, char** argv) { return protean::apps::run(argc, argv); }

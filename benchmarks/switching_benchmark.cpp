@@ -12,7 +12,7 @@
 #include <map>
 #include <optional>
 
-#include "apps/machine_file.hpp"
+#include "apps/machine/machine_file.hpp"
 #include "benchmarks/clock.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/report.hpp"

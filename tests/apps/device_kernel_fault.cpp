@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/command_line.hpp"
+#include "apps/command/command_line.hpp"
 #include "core/allocation_hook.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "apps/compare_report.hpp"
+#include "apps/compare/compare_report.hpp"
 #include "command.hpp"
 #include "formats/catalogue.hpp"
 

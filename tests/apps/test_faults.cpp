@@ -3,7 +3,7 @@
 #include <atomic>
 #include <filesystem>
 
-#include "apps/command_line.hpp"
+#include "apps/command/command_line.hpp"
 #include "core/allocation_hook.hpp"
 #include "core/error.hpp"
 #include "gtest/gtest.h"

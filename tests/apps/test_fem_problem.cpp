@@ -1,7 +1,7 @@
 // Finite-element problems in problem files and in the command, assembled and on element matrices.
 #include <nlohmann/json.hpp>
 
-#include "apps/problem_file.hpp"
+#include "apps/problem/problem_file.hpp"
 #include "command.hpp"
 #include "core/error.hpp"
 

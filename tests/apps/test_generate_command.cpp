@@ -1,8 +1,8 @@
 // `protean generate` as a program, and its presets.
 #include <cmath>
 
-#include "apps/presets.hpp"
-#include "apps/problem_file.hpp"
+#include "apps/matrix/presets.hpp"
+#include "apps/problem/problem_file.hpp"
 #include "command.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "apps/explain.hpp"
+#include "apps/solve/explain.hpp"
 #include "command.hpp"
 
 namespace protean::test {

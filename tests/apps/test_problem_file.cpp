@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "apps/problem_file.hpp"
+#include "apps/problem/problem_file.hpp"
 #include "core/error.hpp"
 
 namespace protean::apps {

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/formats.hpp"
-#include "apps/progress.hpp"
-#include "apps/report.hpp"
+#include "apps/command/formats.hpp"
+#include "apps/report/progress.hpp"
+#include "apps/solve/report.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
 

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <limits>
 
-#include "apps/compare.hpp"
-#include "apps/compare_report.hpp"
-#include "apps/machine_file.hpp"
-#include "apps/measure.hpp"
-#include "apps/report.hpp"
-#include "apps/system.hpp"
+#include "apps/compare/compare.hpp"
+#include "apps/compare/compare_report.hpp"
+#include "apps/machine/machine_file.hpp"
+#include "apps/machine/measure.hpp"
+#include "apps/problem/system.hpp"
+#include "apps/solve/report.hpp"
 #include "command.hpp"
 #include "support/battery.hpp"
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <set>
 
-#include "apps/machine_file.hpp"
-#include "apps/tune.hpp"
+#include "apps/machine/machine_file.hpp"
+#include "apps/machine/tune.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
 #include "support/folder.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "apps/yaml_tree.hpp"
+#include "apps/problem/yaml_tree.hpp"
 #include "core/error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,0 +1,299 @@
+#include "apps/command/command_line.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/command/build_info.hpp"
+#include "apps/command/formats.hpp"
+#include "apps/compare/compare.hpp"
+#include "apps/machine/tune.hpp"
+#include "apps/matrix/convert.hpp"
+#include "apps/matrix/generate.hpp"
+#include "apps/matrix/inspect.hpp"
+#include "apps/matrix/presets.hpp"
+#include "apps/report/output.hpp"
+#include "apps/solve/solve.hpp"
+#include "core/error.hpp"
+
+namespace protean::apps {
+namespace {
+
+enum Exit : int { done = 0, bad_input = 2, no_resources = 3 };
+
+int complain(const std::string& message, int code) {
+  fmt::print(stderr, "protean: error: {}\n", message);
+  return code;
+}
+
+int complain_usage(std::string message) {
+  for (char& c : message)
+    if (c == '\n') c = ' ';
+  return complain(message + (message.ends_with('.') ? "" : ".") + " See `protean --help`.", bad_input);
+}
+
+// Runs a command after its options have been read. Returns the exit code.
+using Action = std::function<int()>;
+
+void add_threads(CLI::App& command, int& threads, const std::string& text) {
+  command.add_option("--threads", threads, text)->check(CLI::Range(1, 1024))->type_name("N");
+}
+
+Action add_solve(CLI::App& command) {
+  const auto arguments = std::make_shared<SolveArguments>();
+  command.add_option("problem", arguments->problem, "Problem file (YAML)")->required()->type_name("P.yaml");
+  command
+      .add_option("--set", arguments->settings,
+                  "Override a key of the problem file; may be repeated. The value is YAML.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  command
+      .add_option("--report", arguments->report,
+                  "Write the JSON report to this file instead of output.report")
+      ->type_name("F.json");
+  add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
+  command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no summary");
+  command.add_flag(
+      "--explain", arguments->explain,
+      "With schedule: {policy: auto}: print the formats with predicted and real times, and each decision");
+  command.footer(
+      "Examples:\n"
+      "  protean solve P.yaml --set solver.relative_tolerance=1e-10 --set preconditioner.type=jacobi\n"
+      "  protean solve P.yaml --set 'matrix={generate: {kind: poisson-3d, n: 100}}' --set 'rhs={value: "
+      "1}'\n\n"
+      "Ctrl-C stops at the next iteration and writes report and solution; a second one kills.\n"
+      "Exit codes: 0 converged, 1 not converged, 2 bad input, 3 out of resources or device failure.");
+  return [arguments] { return solve(*arguments); };
+}
+
+Action add_formats(CLI::App& command) {
+  struct Arguments {
+    std::string id;
+    bool json = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("id", arguments->id, "A format")->type_name("ID");
+  command.add_flag("--json", arguments->json, "As JSON");
+  command.footer("Examples:\n  protean formats\n  protean formats csr\n  protean formats --json");
+  return [arguments] {
+    print(arguments->json ? formats_json(arguments->id) : formats_text(arguments->id));
+    return done;
+  };
+}
+
+Action add_convert(CLI::App& command) {
+  struct Arguments {
+    std::string from, to;
+    double scale = 1;
+    int threads = 0;
+    bool quiet = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("from", arguments->from, "Matrix: .mtx, .mtx.gz, .mtx.xz or .pbin")
+      ->required()
+      ->type_name("A");
+  command.add_option("to", arguments->to, "New file; its ending decides the file format")
+      ->required()
+      ->type_name("B");
+  command.add_option("--scale", arguments->scale, "Multiply the values, by -1 for example")
+      ->type_name("FACTOR");
+  add_threads(command, arguments->threads, "Threads");
+  command.add_flag("--quiet", arguments->quiet, "Errors only");
+  command.footer("Example:\n  protean convert A.mtx.xz A.pbin   .pbin is mapped, not parsed");
+  return [arguments] {
+    convert(arguments->from, arguments->to, arguments->scale, arguments->threads, arguments->quiet);
+    return done;
+  };
+}
+
+Action add_compare(CLI::App& command) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  command.add_option("problem", arguments->problem, "Problem file, or a suite: {suite: [P.yaml, ...]}")
+      ->required()
+      ->type_name("P.yaml");
+  command
+      .add_option("--set", arguments->settings,
+                  "Override a key of the problem file; may be repeated. The value is YAML.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  command.add_option("--formats", arguments->formats, "Formats: all, or ids")->type_name("ID,ID");
+  command.add_option("--kernels", arguments->kernels, "Kernels: all, or names")->type_name("K,K");
+  command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise operator.space)")
+      ->type_name("S,S");
+  command.add_option("--report", arguments->report, "Write a JSON report")->type_name("F.json");
+  command.add_option("--csv", arguments->csv, "Write the numbers as CSV")->type_name("F.csv");
+  command.add_option("--html", arguments->html, "Write one page with tables and pictures")
+      ->type_name("F.html");
+  command.add_option("--budget", arguments->budget, "Spend about this many seconds at most")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
+  command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no table");
+  command.footer(
+      "Examples:\n"
+      "  protean compare P.yaml --html compare.html\n"
+      "  protean compare P.yaml --formats csr,sell-packed --kernels native --budget 60\n\n"
+      "The total is conversion from CSR, setup of the preconditioner and solve; medians of several runs.\n"
+      "Ctrl-C keeps what is done.\n"
+      "Exit codes: 0 done, 1 interrupted or a problem of a suite was broken, 2 bad input, 3 out of "
+      "resources.");
+  return [arguments] { return compare(*arguments); };
+}
+
+Action add_inspect(CLI::App& command) {
+  const auto arguments = std::make_shared<InspectArguments>();
+  command.add_option("input", arguments->input, "Problem file or matrix")
+      ->required()
+      ->type_name("P.yaml|M.mtx");
+  command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  command.add_flag("--json", arguments->json, "As JSON");
+  command.add_flag("!--no-picture", arguments->picture, "Do not draw the pattern");
+  add_threads(command, arguments->threads, "Threads");
+  command.footer("Examples:\n  protean inspect A.mtx.xz\n  protean inspect problems/poisson.yaml --json");
+  return [arguments] { return inspect(*arguments); };
+}
+
+Action add_generate(CLI::App& command) {
+  const auto arguments = std::make_shared<GenerateArguments>();
+  const auto list = std::make_shared<bool>(false);
+  command.add_option("spec", arguments->spec, "Problem file whose matrix is generated")
+      ->type_name("SPEC.yaml");
+  command.add_option("-o,--output", arguments->output, "File to write: .mtx, .mtx.gz, .mtx.xz or .pbin")
+      ->type_name("M.mtx");
+  command
+      .add_option("--preset", arguments->preset,
+                  "Instead of a problem file: an artificial matrix by name, as friends/cant")
+      ->type_name("NAME");
+  command.add_flag("--presets", *list, "List those");
+  command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+  add_threads(command, arguments->threads, "Threads");
+  command.add_flag("--quiet", arguments->quiet, "Errors only");
+  command.footer(
+      "Examples:\n  protean generate SPEC.yaml -o A.pbin --set matrix.generate.seed=7\n"
+      "  protean generate --preset friends/cant -o A.pbin\n"
+      "  protean generate --preset table1/small/20/100/0.5/0.95 -o A.mtx.xz\n"
+      "SPEC.yaml:\n  matrix: {generate: {kind: artificial, n: 100000, mean: 20, deviation: 5, similarity: "
+      "0.8}}\n\n"
+      "Rows are written when they are made; the matrix need not fit in memory.");
+  return [arguments, list]() -> int {
+    if (*list) {
+      print(presets_text());
+      return done;
+    }
+    if (arguments->spec.empty() == arguments->preset.empty())
+      throw BadArgument(
+          "generate needs one of SPEC.yaml and --preset NAME; `protean generate --presets` lists presets");
+    if (arguments->output.empty()) throw BadArgument("generate needs -o M.mtx (or .mtx.gz, .mtx.xz, .pbin)");
+    return generate_file(*arguments);
+  };
+}
+
+Action add_tune(CLI::App& command) {
+  const auto arguments = std::make_shared<TuneArguments>();
+  command.add_option("-o,--output", arguments->output, "Machine table (YAML); an existing one is extended")
+      ->type_name("F.yaml")
+      ->capture_default_str();
+  command.add_option("--budget", arguments->budget, "Spend about this many seconds at most")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all of this machine)")
+      ->type_name("S,S");
+  add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");
+  command.add_flag("--quiet", arguments->quiet, "Errors only");
+  command.footer(
+      "Example:\n"
+      "  protean tune -o machine.yaml && PROTEAN_MACHINE=machine.yaml protean solve P.yaml\n\n"
+      "`format: auto` and `schedule: {policy: auto}` predict with the table; without one, with a table of "
+      "another machine.\n"
+      "Ctrl-C keeps what is done; the same command continues from there.\n"
+      "Exit codes: 0 done or out of budget, 1 interrupted, 2 bad input, 3 out of resources.");
+  return [arguments] { return tune(*arguments); };
+}
+
+struct Command {
+  std::string_view name, about;
+  Action (*add)(CLI::App&);
+};
+
+constexpr Command commands[] = {
+    {"solve", "Solve the system of a problem file", add_solve},
+    {"compare", "Solve a system in every format and compare all costs", add_compare},
+    {"formats", "List the storage formats, or describe one", add_formats},
+    {"inspect", "Show the features of a matrix and its size in each format", add_inspect},
+    {"generate", "Write a generated matrix to a file", add_generate},
+    {"tune", "Measure this machine for predictions of products and conversions", add_tune},
+    {"convert", "Rewrite a matrix in another file format", add_convert},
+};
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app{"Solves A x = b with Krylov methods over a choice of sparse storage formats.", "protean"};
+  app.set_version_flag(
+      "--version", [] { return version_text(); }, "Show the version and the libraries of this build");
+  app.set_help_flag("-h,--help", "This text");
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  protean solve problems/quickstart.yaml\n"
+      "  protean solve P.yaml --set solver.method=gmres --set operator.format=csr --report out.json\n"
+      "  protean formats sell-packed\n"
+      "  protean convert A.mtx.xz A.pbin\n\n"
+      "Exit codes: 0 converged or done, 1 not converged, 2 bad input, 3 out of resources or device failure.\n"
+      "`protean COMMAND --help` describes a command.");
+  std::vector<std::string_view> names;
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Command& command : commands) {
+    CLI::App* const sub = app.add_subcommand(std::string(command.name), std::string(command.about));
+    actions.emplace_back(sub, command.add(*sub));
+    names.push_back(command.name);
+  }
+
+  if (argc < 2) {
+    print(app.help());
+    return bad_input;
+  }
+  if (const std::string_view first = argv[1];
+      first[0] != '-' && std::find(names.begin(), names.end(), first) == names.end())
+    return complain_usage(fmt::format("there is no command '{}'; the commands are {}.{}", first,
+                                      fmt::join(names, ", "), did_you_mean(first, names)));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error) == 0 ? done : bad_input;  // --help, --version
+    return complain_usage(error.what());
+  }
+  for (const auto& [sub, action] : actions)
+    if (*sub) return action();
+  return bad_input;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const OutOfMemory& error) {
+    return complain(error.what(), no_resources);
+  } catch (const NotAvailable& error) {
+    return complain(error.what(), no_resources);
+  } catch (const DeviceError& error) {
+    return complain(error.what(), no_resources);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory; use a smaller problem or a machine with more", no_resources);
+  } catch (const std::exception& error) { return complain(error.what(), bad_input); }
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,112 @@
+#include "apps/command/files.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
+#include "core/io/input_file.hpp"
+
+namespace protean::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const Place& place, const std::string& message) {
+  if (place.file) fail(place, message);
+  throw BadArgument(message);
+}
+
+// True also for two names of one file: hard links, or a folder that is mounted twice.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code code;
+  return real_path(a) == real_path(b) || fs::equivalent(a, b, code);
+}
+
+// False for devices and pipes: several outputs may go to one, and writing to one destroys no input.
+bool can_be_overwritten(const std::string& path) {
+  const io_detail::FileKind kind = io_detail::kind_of(path);
+  return kind == io_detail::FileKind::missing || kind == io_detail::FileKind::ordinary;
+}
+
+// The message for a missing file, with the nearest name in its folder.
+std::string missing_file(const std::string& name, const std::string& given) {
+  const fs::path path(given);
+  const fs::path folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
+  std::error_code code;
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    names.push_back(entry->path().filename().string());
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string no_folder =
+      fs::is_directory(folder, code) ? "" : fmt::format("; there is no folder '{}' either", folder.string());
+  return fmt::format("{}: there is no file '{}'{}.{}", name, given, no_folder,
+                     did_you_mean(path.filename().string(), views));
+}
+
+}  // namespace
+
+fs::path real_path(const std::string& path) {
+  std::error_code code;
+  // Made absolute first: weakly_canonical() leaves a relative path as it is when no part of it exists yet.
+  fs::path result = fs::weakly_canonical(fs::absolute(path, code), code);
+  return code ? fs::path(path) : result;
+}
+
+void CommandFiles::reads(std::string name, const std::string& path, const Place& place) {
+  if (!path.empty()) inputs_.push_back({std::move(name), path, place});
+}
+
+void CommandFiles::writes(std::string name, const std::string& path, const Place& place) {
+  if (!path.empty()) outputs_.push_back({std::move(name), path, place});
+}
+
+void CommandFiles::reads(const Problem& problem) {
+  const auto add = [&](std::string_view name, const FilePath& file) {
+    reads(std::string(name), file.path, file.place);
+  };
+  inputs_.push_back({"the problem file", problem.file, {}, false});
+  add("matrix.file", problem.matrix.file);
+  add("matrix.generate.mesh", problem.matrix.mesh);
+  add(problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file", problem.rhs.vector.file);
+  add("initial_guess.file", problem.initial_guess.file);
+  add("schedule.machine", problem.schedule.machine);
+  if (const char* machine = std::getenv("PROTEAN_MACHINE"); machine && *machine)
+    inputs_.push_back({"the machine table of PROTEAN_MACHINE", machine, {}, false});
+}
+
+void CommandFiles::require_inputs() const {
+  for (const File& input : inputs_) {
+    if (!input.checked) continue;
+    if (io_detail::kind_of(input.path) == io_detail::FileKind::missing)
+      refuse(input.place,
+             missing_file(input.name, input.path) +
+                 (input.place.file ? " Relative paths begin at the folder of the problem file." : ""));
+    try {
+      const io_detail::InputFile opened(input.path);
+    } catch (const Error& error) { refuse(input.place, fmt::format("{}: {}", input.name, error.what())); }
+  }
+}
+
+void CommandFiles::require_outputs() const {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const File& output = outputs_[i];
+    if (can_be_overwritten(output.path)) {
+      for (const File& input : inputs_)
+        if (same_file(input.path, output.path))
+          refuse(output.place, fmt::format("{} would overwrite {} '{}'; give another path than '{}'",
+                                           output.name, input.name, input.path, output.path));
+      for (std::size_t other = 0; other < i; ++other)
+        if (same_file(outputs_[other].path, output.path))
+          refuse(output.place, fmt::format("{} and {} are the same file '{}'; give two files",
+                                           outputs_[other].name, output.name, output.path));
+    }
+    try {
+      const AtomicFile probe(output.path);  // leaves nothing, since it is not committed
+    } catch (const Error& error) { refuse(output.place, fmt::format("{}: {}", output.name, error.what())); }
+  }
+}
+
+}  // namespace protean::apps

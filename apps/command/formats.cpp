@@ -1,0 +1,170 @@
+#include "apps/command/formats.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "formats/catalogue.hpp"
+
+namespace protean::apps {
+namespace {
+
+constexpr Space spaces[] = {Space::host, Space::device};
+
+struct KernelRow {
+  std::string_view name, unavailable, note;
+  std::vector<std::string_view> spaces,
+      deterministic;  // where it runs, and where it has a deterministic mode
+};
+
+// The kernels of a format, each once, with the spaces it runs in.
+std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
+  std::vector<KernelRow> rows;
+  for (const Space space : spaces)
+    for (const Kernel& kernel : kernels_in(entry, space)) {
+      auto row =
+          std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == kernel.name; });
+      if (row == rows.end()) row = rows.insert(rows.end(), KernelRow{kernel.name, {}, kernel.note, {}, {}});
+      if (!kernel.unavailable.empty()) {
+        row->unavailable = kernel.unavailable;
+        continue;
+      }
+      row->spaces.push_back(to_string(space));
+      if (has_deterministic_mode(entry, kernel, space)) row->deterministic.push_back(to_string(space));
+    }
+  return rows;
+}
+
+std::vector<std::string_view> available_spaces(const FormatEntry& entry) {
+  std::vector<std::string_view> names;
+  for (const Space space : spaces)
+    for (const Kernel& kernel : kernels_in(entry, space))
+      if (kernel.unavailable.empty() && (names.empty() || names.back() != to_string(space)))
+        names.push_back(to_string(space));
+  return names;
+}
+
+std::string range_of(const ParamDoc& doc) {
+  return doc.choices.empty() ? fmt::format("{} to {}", doc.smallest, doc.largest) : std::string(doc.choices);
+}
+
+std::string kernels_of(const FormatEntry& entry) {
+  std::vector<std::string> names;
+  for (const KernelRow& row : kernel_rows(entry))
+    names.push_back(row.spaces.empty() ? fmt::format("({})", row.name) : std::string(row.name));
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string params_of(const FormatEntry& entry) {
+  std::vector<std::string> names;
+  for (const ParamDoc& doc : entry.params) names.push_back(fmt::format("{}={}", doc.name, doc.default_value));
+  return names.empty() ? std::string("-") : fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string table() {
+  std::vector<std::vector<std::string>> rows{
+      {"family", "id", "title", "kernels", "parameters", "deterministic"}};
+  bool missing = false;
+  for (const FormatEntry* entry : catalogue()) {
+    rows.push_back({std::string(entry->family), std::string(entry->id), std::string(entry->title),
+                    kernels_of(*entry), params_of(*entry), entry->traits.deterministic ? "yes" : "no"});
+    missing = missing || rows.back()[3].find('(') != std::string::npos;
+  }
+  std::vector<std::size_t> width(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (std::size_t c = 0; c < width.size(); ++c) line += fmt::format("{:<{}}", rows[r][c], width[c] + 2);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+    if (r == 0) text += std::string(line.size(), '-') + "\n";
+  }
+  if (missing) text += "(kernel): not in this build; `protean formats ID` says why\n";
+  return text;
+}
+
+std::string details(const FormatEntry& entry) {
+  const auto yes = [](bool value) { return value ? "yes" : "no"; };
+  std::string text = fmt::format(
+      "{}: {}\n"
+      "  family          {}\n"
+      "  source          {}\n"
+      "  deterministic   {}\n"
+      "  exact values    {}\n"
+      "  square only     {}\n"
+      "  symmetric only  {}\n"
+      "  kernels\n",
+      entry.id, entry.title, entry.family, entry.source, yes(entry.traits.deterministic),
+      yes(entry.traits.exact_values), yes(entry.traits.square_only), yes(entry.traits.symmetric_only));
+  for (const KernelRow& row : kernel_rows(entry)) {
+    if (row.spaces.empty()) {
+      text += fmt::format("    {:<12}  not in this build: {}\n", row.name, row.unavailable);
+      continue;
+    }
+    text += fmt::format("    {:<12}  {}; {}{}{}\n", row.name, fmt::join(row.spaces, ", "),
+                        row.deterministic.empty()
+                            ? "refused in deterministic mode"
+                            : fmt::format("deterministic mode: {}", fmt::join(row.deterministic, ", ")),
+                        row.note.empty() ? "" : "; ", row.note);
+  }
+  text += entry.params.empty() ? "  parameters      none\n" : "  parameters\n";
+  for (const ParamDoc& doc : entry.params)
+    text +=
+        fmt::format("    {:<12}  {} (default {}; {})\n", doc.name, doc.doc, doc.default_value, range_of(doc));
+  return text;
+}
+
+nlohmann::ordered_json to_json(const FormatEntry& entry) {
+  nlohmann::ordered_json json{{"id", entry.id},
+                              {"family", entry.family},
+                              {"title", entry.title},
+                              {"source", entry.source},
+                              {"kernels", nlohmann::ordered_json::array()},
+                              {"spaces", available_spaces(entry)},
+                              {"parameters", nlohmann::ordered_json::array()},
+                              {"deterministic", entry.traits.deterministic},
+                              {"exact_values", entry.traits.exact_values},
+                              {"square_only", entry.traits.square_only},
+                              {"symmetric_only", entry.traits.symmetric_only},
+                              {"unavailable_kernels", nlohmann::ordered_json::object()},
+                              {"kernel_notes", nlohmann::ordered_json::object()},
+                              {"deterministic_mode", nlohmann::ordered_json::object()}};
+  for (const KernelRow& row : kernel_rows(entry)) {
+    if (row.spaces.empty())
+      json["unavailable_kernels"][std::string(row.name)] = row.unavailable;
+    else
+      json["kernels"].push_back(row.name);
+    if (!row.spaces.empty()) json["deterministic_mode"][std::string(row.name)] = row.deterministic;
+    if (row.spaces.size() > 0 && !row.note.empty()) json["kernel_notes"][std::string(row.name)] = row.note;
+  }
+  for (const ParamDoc& doc : entry.params) {
+    nlohmann::ordered_json param{{"name", doc.name}, {"doc", doc.doc}, {"default", doc.default_value}};
+    if (doc.choices.empty()) {
+      param["smallest"] = doc.smallest;
+      param["largest"] = doc.largest;
+    } else {
+      param["choices"] = doc.choices;
+    }
+    json["parameters"].push_back(std::move(param));
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string formats_text(const std::string& id) { return id.empty() ? table() : details(find_format(id)); }
+
+std::string formats_json(const std::string& id) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const FormatEntry* entry : catalogue())
+    if (id.empty() || entry->id == id) list.push_back(to_json(*entry));
+  if (list.empty()) (void)find_format(id);  // throws with the nearest name
+  return list.dump(2) + "\n";
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,481 @@
+#include "apps/compare/compare.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "apps/command/clock.hpp"
+#include "apps/command/files.hpp"
+#include "apps/command/interrupt.hpp"
+#include "apps/command/lists.hpp"
+#include "apps/compare/compare_report.hpp"
+#include "apps/machine/machine_file.hpp"
+#include "apps/problem/suite.hpp"
+#include "apps/problem/system.hpp"
+#include "apps/report/output.hpp"
+#include "apps/report/progress.hpp"
+#include "core/blas1.hpp"
+#include "core/io/atomic_file.hpp"
+#include "core/statistics.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
+
+namespace protean::apps {
+namespace {
+
+// The number of cache lines of x (128 bytes) that blocks of 128 rows touch. Each block counts a line once.
+std::int64_t count_lines(const SparsityPattern& pattern) {
+  constexpr std::int64_t block_rows = 128, line_shift = 4;  // 16 numbers of 8 bytes
+  std::vector<std::int64_t> last(static_cast<std::size_t>((pattern.cols >> line_shift) + 1), -1);
+  std::int64_t lines = 0;
+  for (std::int64_t row = 0; row < pattern.rows; ++row)
+    for (const std::int32_t col : pattern.row(row)) {
+      std::int64_t& seen = last[static_cast<std::size_t>(col >> line_shift)];
+      if (seen == row / block_rows) continue;
+      seen = row / block_rows;
+      ++lines;
+    }
+  return lines;
+}
+
+// The formats, kernels and spaces to compare; formats in the order of the catalogue.
+struct Selection {
+  std::vector<const FormatEntry*> entries;
+  std::set<std::string, std::less<>> kernels;  // empty: all
+  std::vector<Space> spaces;
+};
+
+Selection select(const CompareArguments& arguments) {
+  Selection selection;
+  if (arguments.formats == "all") {
+    selection.entries.assign(catalogue().begin(), catalogue().end());
+  } else {
+    std::vector<std::string_view> ids;
+    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
+    std::set<const FormatEntry*> wanted;
+    for (const std::string& id : words(arguments.formats)) {
+      if (std::find(ids.begin(), ids.end(), id) == ids.end())
+        throw BadArgument(fmt::format("--formats: there is no format '{}'; the formats are {}, or all.{}", id,
+                                      fmt::join(ids, ", "), did_you_mean(id, ids)));
+      wanted.insert(&find_format(id));
+    }
+    for (const FormatEntry* entry : catalogue())
+      if (wanted.count(entry)) selection.entries.push_back(entry);
+    if (selection.entries.empty())
+      throw BadArgument("--formats names no format; give ids separated by commas, or all");
+  }
+  std::set<std::string_view> known;
+  for (const FormatEntry* entry : catalogue())
+    for (const Space space : {Space::host, Space::device})
+      for (const Kernel& kernel : kernels_in(*entry, space)) known.insert(kernel.name);
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  if (arguments.kernels != "all")
+    for (const std::string& kernel : words(arguments.kernels)) {
+      if (!known.count(kernel))
+        throw BadArgument(fmt::format("--kernels: there is no kernel '{}'; the kernels are {}.{}", kernel,
+                                      fmt::join(names, ", "), did_you_mean(kernel, names)));
+      selection.kernels.insert(kernel);
+    }
+  if (arguments.kernels != "all" && selection.kernels.empty())
+    throw BadArgument(fmt::format("--kernels names no kernel; give {} separated by commas, or all",
+                                  fmt::join(names, ", ")));
+  selection.spaces = spaces(arguments.spaces);
+  return selection;
+}
+
+// Keeps at most 400 points of a history, enough for a picture: when it is full, every second point is
+// dropped.
+class Recorder final : public SolveObserver {
+ public:
+  explicit Recorder(std::function<void(const IterationInfo&)> show) : show_(std::move(show)) {}
+  bool on_iteration(const IterationInfo& info) override {
+    last_ = {info.seconds, info.relative_residual};
+    if (info.iteration % every_ == 0) {
+      if (points_.size() == most) {
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < points_.size(); i += 2) points_[kept++] = points_[i];
+        points_.resize(kept);
+        every_ *= 2;
+      }
+      if (info.iteration % every_ == 0) points_.push_back(last_);
+    }
+    show_(info);
+    return !InterruptGuard::asked();
+  }
+  std::vector<HistoryPoint> take() {
+    if (!points_.empty() && points_.back().seconds != last_.seconds) points_.push_back(last_);
+    return std::move(points_);
+  }
+
+ private:
+  static constexpr std::size_t most = 400;
+  std::function<void(const IterationInfo&)> show_;
+  std::vector<HistoryPoint> points_;
+  HistoryPoint last_;
+  std::int64_t every_ = 1;
+};
+
+// The system in the memory of one space.
+struct SpaceSystem {
+  ContextPtr context;
+  CsrMatrix<double> csr;
+  Vector<double> b, x0;
+};
+
+class Comparer {
+ public:
+  Comparer(const CompareArguments& arguments, const Selection& selection, Problem problem, Progress& progress,
+           double seconds)
+      : arguments_(arguments), selection_(selection), progress_(progress), seconds_(seconds) {
+    result_.problem = std::move(problem);
+  }
+
+  Comparison operator()() {
+    Problem& problem = result_.problem;
+    if (arguments_.threads > 0) problem.op.threads = arguments_.threads;
+    CommandFiles files;
+    files.reads(problem);
+    files.require_inputs();
+    const ContextPtr host = Context::host(problem.op.threads, {.deterministic = problem.op.deterministic});
+    std::vector<Space> spaces = selection_.spaces;
+    if (spaces.empty()) spaces.push_back(problem.op.space);
+    result_.threads = host->threads();
+    require_kernels(spaces);
+    note_keys_not_followed();
+    stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
+    const LinearSystem system = make_system(host, problem);
+    result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
+    result_.read_seconds = clock_.total();
+    const FormatChoice choice = choose_format(
+        system.csr.pattern, CostModel(choose_machine({}).table, spaces.front()), {.space = spaces.front()});
+    result_.automatic_reason = choice.reason;
+
+    std::size_t left = 0;
+    for (const Space space : spaces)
+      for (const FormatEntry* entry : selection_.entries)
+        left += static_cast<std::size_t>(std::count_if(
+            kernels_in(*entry, space).begin(), kernels_in(*entry, space).end(),
+            [&](const Kernel& kernel) { return wanted(kernel) && kernel.unavailable.empty(); }));
+    count_ = left;
+    for (const Space space : spaces) {
+      const SpaceSystem place = put(system, host, space);
+      stage("measuring the copy bandwidth");
+      result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
+      if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
+      for (const FormatEntry* entry : selection_.entries)
+        for (const Kernel& kernel : kernels_in(*entry, space)) {
+          if (!wanted(kernel)) continue;
+          Variant variant;
+          variant.format = entry->id, variant.kernel = kernel.name, variant.space = space;
+          variant.deterministic = entry->traits.deterministic && kernel.deterministic;
+          if (!kernel.unavailable.empty()) {
+            variant.status = "refused", variant.why = kernel.unavailable;
+          } else {
+            run(variant, *entry, place, left);
+            --left;
+          }
+          result_.variants.push_back(std::move(variant));
+        }
+    }
+    find_best(choice.id);
+    progress_.clear();
+    return std::move(result_);
+  }
+
+ private:
+  bool wanted(const Kernel& kernel) const {
+    return selection_.kernels.empty() || selection_.kernels.count(kernel.name) > 0;
+  }
+
+  void stage(const std::string& text) { progress_.stage(text); }
+
+  void require_kernels(const std::vector<Space>& spaces) const {
+    for (const Space space : spaces)
+      for (const FormatEntry* entry : selection_.entries)
+        for (const Kernel& kernel : kernels_in(*entry, space))
+          if (wanted(kernel)) return;
+    throw BadArgument(fmt::format(
+        "no format of --formats {} has a kernel of --kernels {} on the {}; `protean formats` lists both",
+        arguments_.formats, arguments_.kernels, to_string(spaces.front())));
+  }
+
+  // Notes the keys of the problem that `protean solve` follows and a comparison does not.
+  void note_keys_not_followed() {
+    const Problem& problem = result_.problem;
+    if (problem.schedule.automatic || !problem.schedule.points.empty())
+      result_.notes.emplace_back(
+          "`schedule` is not followed: each format is kept for its whole solve. `protean solve` changes "
+          "formats");
+    const OutputSpec& output = problem.output;
+    if (output.solution || output.report || output.history)
+      result_.notes.emplace_back(
+          "`output` is not written: `protean solve` writes those files. A comparison has --report, --csv and "
+          "--html");
+  }
+
+  static SpaceSystem put(const LinearSystem& system, const ContextPtr& host, Space space) {
+    SpaceSystem place{host, system.csr, {}, {}};
+    if (space == Space::device) {
+      place.context = device_context({.deterministic = host->deterministic()});
+      place.csr = upload(place.context, system.csr);
+    }
+    place.b = Vector<double>(place.context, system.b.size());
+    place.x0 = Vector<double>(place.context, system.x0.size());
+    copy<double>(*place.context, system.b, place.b);
+    copy<double>(*place.context, system.x0, place.x0);
+    return place;
+  }
+
+  // The seconds that this variant may take: an equal share of the time left for all.
+  double share(std::size_t left) const {
+    if (seconds_ <= 0) return std::numeric_limits<double>::infinity();
+    return std::max(0.0, (seconds_ - clock_.total()) / static_cast<double>(std::max<std::size_t>(left, 1)));
+  }
+
+  void run(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, std::size_t left) {
+    const auto end = [&](const char* status, std::string why) {
+      variant.status = status, variant.why = std::move(why);
+    };
+    if (InterruptGuard::asked()) {
+      result_.interrupted = true;
+      variant.not_run = "interrupted";
+      return end("failed", "the comparison was interrupted before it");
+    }
+    const double seconds = share(left);
+    if (seconds <= 0) {
+      result_.out_of_time = true;
+      variant.not_run = "budget";
+      return end("failed", fmt::format("the budget of {} was spent before it", duration(seconds_)));
+    }
+    const std::size_t done = count_ - left;
+    std::string now = fmt::format("{} of {}: {}", done + 1, count_, variant.name(true));
+    if (done > 0)
+      now += fmt::format(", about {} left", duration((clock_.total() - result_.read_seconds) /
+                                                     static_cast<double>(done) * static_cast<double>(left)));
+    try {
+      measure_variant(variant, entry, place, seconds, now);
+    } catch (const FormatRefused& error) { end("refused", error.what()); } catch (const NotAvailable& error) {
+      end("refused", error.what());
+    } catch (const OutOfMemory& error) { end("refused", error.what()); } catch (const BadArgument& error) {
+      end("refused", error.what());
+    } catch (const Error& error) { end("failed", error.what()); }
+  }
+
+  void measure_variant(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, double seconds,
+                       const std::string& now) {
+    const Problem& problem = result_.problem;
+    const Context& context = *place.context;
+    stage(now + ", converting");
+    variant.parameters =
+        resolve_params(entry, problem.op.format == entry.id ? problem.op.parameters : FormatParams{});
+    const Admission admission = admit(entry, context, place.csr.pattern, variant.parameters, sizeof(double));
+    variant.predicted_bytes = admission.bytes, variant.stored_values = admission.stored_values;
+    if (!admission.ok) {
+      variant.status = "refused", variant.why = admission.reason;
+      return;
+    }
+    std::unique_ptr<AssembledMatrix<double>> A;
+    std::vector<double> builds;
+    Clock clock;
+    // Three conversions, or one if it takes long. Each one allocates new memory, because the user pays for
+    // the first access to new memory too.
+    do {
+      A.reset();
+      (void)clock.lap();
+      A = make_matrix(entry, place.csr, place.context, variant.parameters, variant.kernel);
+      context.synchronize();
+      builds.push_back(clock.lap());
+    } while (builds.size() < 3 && clock.total() < std::min(seconds / 8, 2.0) && !InterruptGuard::asked());
+    variant.convert = timing_of(builds);
+    variant.matrix_bytes = A->bytes();
+
+    stage(now + ", products");
+    Vector<double> y(place.context, place.csr.rows());
+    variant.product =
+        measure(context, [&] { A->apply(place.b, y); }, {.seconds = std::min(seconds / 4, 0.5)});
+
+    // The first setup may initialise a library. A user pays for that once, not in every solve.
+    std::unique_ptr<Preconditioner<double>> M;
+    std::vector<double> setups;
+    do {
+      M.reset();
+      (void)clock.lap();
+      M = make_preconditioner<double>(problem.preconditioner.type, *A, problem.preconditioner.options);
+      if (M) M->ensure(*A);
+      context.synchronize();
+      setups.push_back(clock.lap());
+    } while (setups.size() < 3 && setups.front() < seconds / 16);
+    variant.setup = timing_of(setups).median;
+
+    SolverOptions options = problem.solver.options;
+    options.stopping.max_seconds = std::min(options.stopping.max_seconds, std::max(seconds * 0.75, 0.05));
+    const auto solver = make_solver<double>(problem.solver.method, options);
+    const Progress& progress = progress_;
+    std::vector<double> solves;
+    SolveReport report;
+    Vector<double> x(place.context, place.x0.size());
+    const double begun = clock.total();
+    do {
+      Recorder recorder([&](const IterationInfo& info) {
+        if (progress.shown()) progress_.iteration(info, options.stopping);
+      });
+      copy<double>(context, place.x0, x);
+      context.synchronize();
+      report = solver->solve(*A, place.b, x, M.get(), &recorder);
+      if (report.reason == StopReason::interrupted) {
+        result_.interrupted = true;
+        variant.status = "failed", variant.not_run = "interrupted";
+        variant.why = "the comparison was interrupted in its solve";
+        return;
+      }
+      const bool fastest = solves.empty() || report.seconds < *std::min_element(solves.begin(), solves.end());
+      solves.push_back(report.seconds);
+      if (fastest) variant.history = recorder.take();
+    } while (solves.size() < 3 && clock.total() - begun < std::min(seconds / 3, 2.0));
+    variant.solve = timing_of(solves);
+    variant.iterations = report.iterations, variant.steps = report.steps;
+    variant.true_relative = report.true_relative;
+    variant.status = report.converged() ? "converged" : "not-converged";
+    if (!report.converged())
+      variant.why =
+          fmt::format("{}{}{}", to_string(report.reason), report.detail.empty() ? "" : ": ", report.detail);
+  }
+
+  void find_best(std::string_view automatic) {
+    std::vector<Variant>& variants = result_.variants;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      Variant& variant = variants[i];
+      const auto reference = std::find_if(variants.begin(), variants.end(), [&](const Variant& other) {
+        return other.format == "csr" && other.kernel == "native" && other.space == variant.space;
+      });
+      if (variant.ran() && reference != variants.end() && reference->ran())
+        variant.break_even = break_even(variant, *reference);
+      if (variant.status == "converged" &&
+          (result_.best < 0 || variant.total() < variants[static_cast<std::size_t>(result_.best)].total()))
+        result_.best = static_cast<int>(i);
+      if (variant.format == automatic && variant.kernel == "native" && result_.automatic < 0)
+        result_.automatic = static_cast<int>(i);
+    }
+  }
+
+  const CompareArguments& arguments_;
+  const Selection& selection_;
+  Progress& progress_;
+  double seconds_;
+  Clock clock_;
+  Comparison result_;
+  std::size_t count_ = 0;
+};
+
+// One problem of a suite, or the only problem. All are read before any of them runs.
+struct SuiteEntry {
+  std::string file;
+  std::optional<Problem> problem;  // empty: the file cannot be read or is not valid
+};
+
+// Checked before hours are spent on results that cannot be kept.
+void require_outputs(const CompareArguments& arguments, const Suite& suite,
+                     const std::vector<SuiteEntry>& problems) {
+  CommandFiles files;
+  if (suite.several) files.reads("the suite", arguments.problem);
+  for (const SuiteEntry& entry : problems) {
+    if (entry.problem)
+      files.reads(*entry.problem);
+    else
+      files.reads("the problem file", entry.file);
+  }
+  files.writes("--report", arguments.report);
+  files.writes("--csv", arguments.csv);
+  files.writes("--html", arguments.html);
+  files.require_outputs();
+}
+
+}  // namespace
+
+std::string Variant::name(bool with_space) const {
+  std::string text = format;
+  if (kernel != "native") text += " " + kernel;
+  if (with_space && space == Space::device) text += " device";
+  return text;
+}
+
+double effective_bytes(std::int64_t rows, std::int64_t nonzeros) {
+  return 20.0 * static_cast<double>(nonzeros) + 12.0 * static_cast<double>(rows);
+}
+double worst_bytes(std::int64_t rows, std::int64_t nonzeros) {
+  return 128.0 * (3.0 * static_cast<double>(nonzeros) + 2.0 * static_cast<double>(rows));
+}
+double minimum_bytes(std::int64_t rows, std::int64_t nonzeros) {
+  return 12.0 * static_cast<double>(nonzeros) + 20.0 * static_cast<double>(rows);
+}
+double caching_bytes(std::int64_t rows, std::int64_t nonzeros, std::int64_t lines_of_x) {
+  return 12.0 * static_cast<double>(nonzeros + rows) + 128.0 * static_cast<double>(lines_of_x);
+}
+
+std::optional<double> break_even(const Variant& variant, const Variant& reference) {
+  const double more = (variant.convert.median + variant.setup) - (reference.convert.median + reference.setup);
+  const double gain = reference.per_iteration() - variant.per_iteration();
+  if (more <= 0 && gain >= 0) return 0;
+  if (gain <= 0) return {};
+  return std::max(0.0, more / gain);
+}
+
+int compare(const CompareArguments& arguments) {
+  const Selection selection = select(arguments);
+  const Suite suite = read_suite(arguments.problem, arguments.settings);
+  std::vector<SuiteEntry> problems;
+  std::vector<std::string> broken;
+  const auto report_broken = [&](const std::string& file, const Error& error) {
+    const std::string what = error.what();
+    broken.push_back(what.starts_with(file) ? what : fmt::format("{}: {}", file, what));
+    fmt::print(stderr, "protean: error: {}\n", broken.back());
+  };
+  for (const SuiteProblem& entry : suite.problems) {
+    problems.push_back({entry.file, {}});
+    try {
+      problems.back().problem = suite.several ? read_problem(entry.file, entry.settings)
+                                              : parse_problem(suite.text, entry.file, entry.settings);
+    } catch (const Error& error) {
+      if (!suite.several) throw;
+      report_broken(entry.file, error);
+    }
+  }
+  require_outputs(arguments, suite, problems);
+  Progress progress(!arguments.quiet);
+  const InterruptGuard guard;
+  const Clock clock;
+  std::vector<Comparison> done;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const double left = arguments.budget > 0 ? std::max(arguments.budget - clock.total(), 1e-3) /
+                                                   static_cast<double>(problems.size() - i)
+                                             : 0;
+    if (InterruptGuard::asked()) break;
+    if (!problems[i].problem) continue;
+    try {
+      done.push_back(Comparer(arguments, selection, std::move(*problems[i].problem), progress, left)());
+    } catch (const Error& error) {
+      progress.clear();
+      if (!suite.several) throw;
+      report_broken(problems[i].file, error);
+      continue;
+    }
+    if (!arguments.quiet) print(compare_table(done.back()));
+  }
+  progress.clear();
+  if (!arguments.report.empty()) write_file(arguments.report, compare_json(done, broken, suite.several));
+  if (!arguments.csv.empty()) write_file(arguments.csv, compare_csv(done));
+  if (!arguments.html.empty()) write_file(arguments.html, compare_html(done));
+  if (!broken.empty()) {
+    fmt::print(stderr, "protean: {} of {} problems of the suite could not be compared:\n", broken.size(),
+               problems.size());
+    for (const std::string& line : broken) fmt::print(stderr, "  {}\n", line);
+  }
+  const bool interrupted = InterruptGuard::asked();
+  return interrupted || !broken.empty() ? 1 : 0;
+}
+
+}  // namespace protean::apps

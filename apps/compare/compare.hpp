@@ -1,0 +1,98 @@
+// `protean compare`: solves one system in every storage format and counts all costs.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/machine/measure.hpp"
+#include "apps/problem/problem_file.hpp"
+
+namespace protean::apps {
+
+struct CompareArguments {
+  std::string problem;                // or a suite
+  std::vector<std::string> settings;  // key.path=value
+  std::string formats = "all";        // all, or ids separated by commas
+  std::string kernels = "all";
+  std::string spaces;             // host, device, or host,device; empty: operator.space
+  std::string report, csv, html;  // files to write, relative to the working folder
+  double budget = 0;              // seconds for the whole comparison; 0: no limit
+  int threads = 0;
+  bool quiet = false;
+};
+
+// One point of the history of a solve.
+struct HistoryPoint {
+  double seconds = 0, relative_residual = 0;
+};
+
+// One format with one kernel in one space.
+struct Variant {
+  std::string format, kernel;
+  Space space = Space::host;
+  FormatParams parameters;
+  bool deterministic = true;
+  std::string status, why;  // status: converged, not-converged, refused, failed
+  std::string not_run;      // "interrupted" or "budget" when the format was not tried to the end; else empty
+  std::size_t predicted_bytes = 0, matrix_bytes = 0;
+  std::int64_t stored_values = 0;  // with padding
+  Timing convert;                  // from CSR in the memory of its space, admit() included
+  double setup = 0;                // of the preconditioner
+  Timing product, solve;
+  std::int64_t iterations = 0;
+  std::string steps;  // SolveReport::steps
+  double true_relative = 0;
+  std::optional<double> break_even;  // iterations; empty: never
+  std::vector<HistoryPoint> history;
+
+  // The status in tables for people. A report has the four values of `status` only, so there the reason says
+  // that the format was not run.
+  std::string_view shown_status() const noexcept {
+    return not_run.empty() ? std::string_view(status) : "not run";
+  }
+  std::string reported_why() const { return not_run.empty() ? why : "not run: " + why; }
+  bool ran() const noexcept { return status == "converged" || status == "not-converged"; }
+  double per_iteration() const noexcept {
+    return iterations > 0 ? solve.median / static_cast<double>(iterations) : 0;
+  }
+  double total() const noexcept { return convert.median + setup + solve.median; }
+  // "csr", or "csr mkl", or "csr mkl device" in a comparison of two spaces
+  std::string name(bool with_space) const;
+};
+
+struct Comparison {
+  Problem problem;
+  std::int64_t rows = 0, nonzeros = 0;
+  int threads = 0;
+  double read_seconds = 0;
+  double copy_bandwidth[2] = {};  // bytes a second of host and device; 0: not measured
+  std::int64_t lines_of_x = -1;   // cache lines of 128 bytes that blocks of 128 rows touch, counted for
+                                  // each block; -1: not counted (host)
+  std::vector<Variant> variants;
+  int best = -1;       // index of the smallest total() of those that converged; -1: none
+  int automatic = -1;  // index of what `format: auto` takes without a schedule; -1: not compared
+  std::string automatic_reason;
+  std::vector<std::string> notes;  // which parts of the problem a comparison does not follow
+  bool interrupted = false, out_of_time = false;
+};
+
+// Bytes that a product moves, for values of 8 bytes and indices of 4, after Reguly and Giles (InPar 2012):
+// effective, equation (2): x is read again for every entry; worst, (3): every number costs a cache line of
+// 128 bytes; minimum, (4): x is read once; caching, section 5.5: as (4), but x costs `lines_of_x` cache lines
+// of 128 bytes.
+double effective_bytes(std::int64_t rows, std::int64_t nonzeros);
+double worst_bytes(std::int64_t rows, std::int64_t nonzeros);
+double minimum_bytes(std::int64_t rows, std::int64_t nonzeros);
+double caching_bytes(std::int64_t rows, std::int64_t nonzeros, std::int64_t lines_of_x);
+
+// The number of iterations after which `variant` has cost less than `reference`, conversion and setup
+// included. 0: it costs less from the start. Empty: it never does.
+std::optional<double> break_even(const Variant& variant, const Variant& reference);
+
+// Compares the formats on all problems of a suite, or on one problem. Writes the files asked for and prints
+// tables. Returns the exit code: 0 all done; 1 interrupted, or a problem of a suite could not be compared
+// (the others are).
+int compare(const CompareArguments& arguments);
+
+}  // namespace protean::apps

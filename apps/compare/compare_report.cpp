@@ -1,0 +1,304 @@
+#include "apps/compare/compare_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/command/build_info.hpp"
+#include "apps/report/json.hpp"
+#include "apps/report/progress.hpp"
+#include "core/error.hpp"
+
+namespace protean::apps {
+namespace {
+
+double copy_rate(const Comparison& c, Space space) { return c.copy_bandwidth[space == Space::device]; }
+
+// The fewest bytes that one product in this format can move: the matrix, x once, y once.
+double moved_bytes(const Comparison& c, const Variant& v) {
+  return static_cast<double>(v.matrix_bytes) + 16.0 * static_cast<double>(c.rows);
+}
+
+double flops(const Comparison& c, const Variant& v) {
+  return 2.0 * static_cast<double>(c.nonzeros) / v.product.median;
+}
+
+// A matrix without entries has nothing to divide by; it gives the total.
+double per_nonzero(const Comparison& c, double total) {
+  return total / static_cast<double>(std::max<std::int64_t>(c.nonzeros, 1));
+}
+
+double padding(const Comparison& c, const Variant& v) {
+  return per_nonzero(c, static_cast<double>(v.stored_values - c.nonzeros));
+}
+
+bool two_spaces(const Comparison& c) {
+  return std::any_of(c.variants.begin(), c.variants.end(),
+                     [&](const Variant& v) { return v.space != c.variants.front().space; });
+}
+
+Json timing_json(const Timing& t) {
+  return {{"median", t.median}, {"lower_quartile", t.lower}, {"upper_quartile", t.upper}, {"runs", t.runs}};
+}
+
+Json variant_json(const Comparison& c, const Variant& v) {
+  Json json;
+  json["format"] = v.format, json["kernel"] = v.kernel, json["space"] = to_string(v.space);
+  json["parameters"] = parameters_json(v.parameters);
+  json["deterministic"] = v.deterministic;
+  json["status"] = v.status;
+  if (!v.not_run.empty()) json["not_run"] = v.not_run;
+  if (!v.why.empty()) json["why"] = v.reported_why();
+  json["predicted_bytes"] = v.predicted_bytes;
+  if (!v.ran()) return json;
+  json["matrix_bytes"] = v.matrix_bytes;
+  json["bytes_per_nonzero"] = per_nonzero(c, static_cast<double>(v.matrix_bytes));
+  json["stored_values"] = v.stored_values;
+  json["padding"] = padding(c, v);
+  json["iterations"] = v.iterations, json["steps"] = v.steps;
+  json["residual"] = {{"norm", "2-norm"}, {"true_relative", number(v.true_relative)}};
+  json["seconds"] = {{"convert", v.convert.median},     {"setup", v.setup},
+                     {"per_product", v.product.median}, {"per_iteration", v.per_iteration()},
+                     {"solve", v.solve.median},         {"total", v.total()}};
+  json["timing"] = {{"convert", timing_json(v.convert)},
+                    {"product", timing_json(v.product)},
+                    {"solve", timing_json(v.solve)}};
+  json["convert_products"] = v.convert.median / v.product.median;
+  json["gflops"] = flops(c, v) / 1e9;
+  const double copied = copy_rate(c, v.space);
+  json["bandwidth"] = {{"moved", moved_bytes(c, v) / v.product.median},
+                       {"effective", effective_bytes(c.rows, c.nonzeros) / v.product.median},
+                       {"minimum", minimum_bytes(c.rows, c.nonzeros) / v.product.median}};
+  if (v.space == Space::device && c.lines_of_x >= 0)
+    json["bandwidth"]["caching"] = caching_bytes(c.rows, c.nonzeros, c.lines_of_x) / v.product.median;
+  if (copied > 0) json["copy_fraction"] = moved_bytes(c, v) / v.product.median / copied;
+  json["break_even_iterations"] = v.break_even ? Json(*v.break_even) : Json(nullptr);
+  return json;
+}
+
+Json key(const Comparison& c, int index) {
+  if (index < 0) return nullptr;
+  const Variant& v = c.variants[static_cast<std::size_t>(index)];
+  return {{"format", v.format}, {"kernel", v.kernel}, {"space", to_string(v.space)}, {"seconds", v.total()}};
+}
+
+std::string title(const Comparison& c) {
+  const Problem& p = c.problem;
+  if (!p.title.empty()) return p.title;
+  return p.matrix.file ? p.matrix.file.given : p.matrix.kind;
+}
+
+Json comparison_json(const Comparison& c) {
+  Json json;
+  json["title"] = title(c);
+  json["matrix"] = {{"rows", c.rows}, {"cols", c.rows}, {"nonzeros", c.nonzeros}};
+  json["copy_bandwidth"] = Json::object();
+  for (const Space space : {Space::host, Space::device})
+    if (copy_rate(c, space) > 0) json["copy_bandwidth"][std::string(to_string(space))] = copy_rate(c, space);
+  json["product_bytes"] = {{"effective", effective_bytes(c.rows, c.nonzeros)},
+                           {"worst_case", worst_bytes(c.rows, c.nonzeros)},
+                           {"minimum", minimum_bytes(c.rows, c.nonzeros)}};
+  if (c.lines_of_x >= 0) json["product_bytes"]["caching"] = caching_bytes(c.rows, c.nonzeros, c.lines_of_x);
+  json["results"] = Json::array();
+  for (const Variant& v : c.variants) json["results"].push_back(variant_json(c, v));
+  json["best"] = key(c, c.best);
+  json["auto"] = key(c, c.automatic);
+  if (!c.automatic_reason.empty()) json["auto"]["reason"] = c.automatic_reason;
+  if (!c.notes.empty()) json["notes"] = c.notes;
+  if (c.interrupted) json["interrupted"] = true;
+  if (c.out_of_time) json["out_of_time"] = true;
+  json["seconds"] = {{"read", c.read_seconds}};
+  json["machine"] = machine_json(c.threads);
+  json["problem"] = problem_json(c.problem);
+  return json;
+}
+
+// JSON that may stand inside a <script> element.
+std::string embedded(const Json& json) {
+  std::string out;
+  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace))
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
+  return out;
+}
+
+double rounded(double value, int digits) {
+  if (value == 0 || !std::isfinite(value)) return 0;
+  const double unit = std::pow(10.0, digits - 1 - static_cast<int>(std::floor(std::log10(std::fabs(value)))));
+  return std::round(value * unit) / unit;
+}
+
+// The data of the page, as small as possible: an object for each variant that ran, [name, status, why] for
+// the others.
+Json page_json(const Comparison& c, std::size_t points) {
+  const bool spaces = two_spaces(c);
+  Json json;
+  json["title"] = title(c);
+  json["rows"] = c.rows, json["nnz"] = c.nonzeros;
+  json["method"] = c.problem.solver.method;
+  json["tolerance"] = c.problem.solver.options.stopping.relative_tolerance;
+  json["threads"] = c.threads;
+  json["copy"] = {rounded(c.copy_bandwidth[0], 4), rounded(c.copy_bandwidth[1], 4)};
+  json["best"] = c.best, json["auto"] = c.automatic;
+  json["reason"] = c.automatic_reason;
+  json["notes"] = c.notes;
+  json["lines"] = c.lines_of_x;
+  json["runs"] = Json::array(), json["others"] = Json::array();
+  for (std::size_t i = 0; i < c.variants.size(); ++i) {
+    const Variant& v = c.variants[i];
+    if (!v.ran()) {
+      json["others"].push_back({v.name(spaces), v.shown_status(), v.why});
+      continue;
+    }
+    Json curve = Json::array();
+    const std::size_t count = v.history.size(), kept = std::min(points, count);
+    for (std::size_t k = 0; k < kept; ++k) {
+      const HistoryPoint& point = v.history[kept > 1 ? k * (count - 1) / (kept - 1) : count - 1];
+      curve.push_back({rounded(point.seconds, 3), rounded(point.relative_residual, 3)});
+    }
+    json["runs"].push_back({{"i", i},
+                            {"name", v.name(spaces)},
+                            {"space", v.space == Space::device ? 1 : 0},
+                            {"ok", v.status == "converged"},
+                            {"why", v.why},
+                            {"bpn", rounded(per_nonzero(c, static_cast<double>(v.matrix_bytes)), 4)},
+                            {"predicted", rounded(per_nonzero(c, static_cast<double>(v.predicted_bytes)), 4)},
+                            {"stored", v.stored_values},
+                            {"pad", rounded(padding(c, v), 3)},
+                            {"convert", rounded(v.convert.median, 4)},
+                            {"setup", rounded(v.setup, 3)},
+                            {"product", rounded(v.product.median, 4)},
+                            {"spread", rounded(v.product.spread(), 2)},
+                            {"moved", rounded(moved_bytes(c, v), 5)},
+                            {"iterations", v.iterations},
+                            {"residual", rounded(v.true_relative, 3)},
+                            {"solve", rounded(v.solve.median, 4)},
+                            {"even", v.break_even ? Json(rounded(*v.break_even, 3)) : Json(nullptr)},
+                            {"det", v.deterministic},
+                            {"curve", std::move(curve)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+// The text of apps/compare/compare.html. The build makes this constant.
+extern const char compare_page[];
+
+std::string compare_table(const Comparison& c) {
+  const bool spaces = two_spaces(c);
+  std::string text = fmt::format("\n  {}: {} rows, {} nonzeros; {}, relative tolerance {:g}, {} {}\n",
+                                 title(c), grouped(c.rows), grouped(c.nonzeros), c.problem.solver.method,
+                                 c.problem.solver.options.stopping.relative_tolerance, c.threads,
+                                 c.threads == 1 ? "thread" : "threads");
+  for (const Space space : {Space::host, Space::device})
+    if (copy_rate(c, space) > 0)
+      text += fmt::format("  copy bandwidth, {}: {:.4g} GB/s\n", to_string(space), copy_rate(c, space) / 1e9);
+  for (const std::string& note : c.notes) text += fmt::format("  note: {}\n", note);
+  text +=
+      fmt::format("\n  {:<22} {:>7} {:>9} {:>10} {:>7} {:>6} {:>6} {:>9} {:>9} {:>10}\n", "format", "B/nnz",
+                  "convert", "product", "GFLOPS", "% copy", "iter.", "solve", "total", "break-even");
+  std::vector<const Variant*> ran;
+  for (const Variant& v : c.variants)
+    if (v.ran()) ran.push_back(&v);
+  std::stable_sort(ran.begin(), ran.end(), [](const Variant* a, const Variant* b) {
+    const bool good_a = a->status == "converged", good_b = b->status == "converged";
+    return good_a != good_b ? good_a : a->total() < b->total();
+  });
+  for (const Variant* v : ran) {
+    const double rate = copy_rate(c, v->space);
+    const std::string even = v->format == "csr" && v->kernel == "native" ? "-"
+                             : !v->break_even                            ? "never"
+                             : *v->break_even > 1e6                      ? "> 1e6"
+                                                    : fmt::format("{:.0f}", std::ceil(*v->break_even));
+    text += fmt::format("  {:<22} {:>7.2f} {:>9} {:>10} {:>7.2f} {:>6.1f} {:>6} {:>9} {:>9} {:>10}{}\n",
+                        v->name(spaces), per_nonzero(c, static_cast<double>(v->matrix_bytes)),
+                        duration(v->convert.median), duration(v->product.median), flops(c, *v) / 1e9,
+                        rate > 0 ? 100 * moved_bytes(c, *v) / v->product.median / rate : 0, v->iterations,
+                        duration(v->solve.median), duration(v->total()), even,
+                        v->status == "converged" ? "" : "  NOT CONVERGED: " + v->why);
+  }
+  for (const Variant& v : c.variants)
+    if (!v.ran()) text += fmt::format("  {:<22} {}: {}\n", v.name(spaces), v.shown_status(), v.why);
+  text += "\n";
+  if (c.best >= 0) {
+    const Variant& best = c.variants[static_cast<std::size_t>(c.best)];
+    text += fmt::format("  best: {}, {} in all", best.name(true), duration(best.total()));
+    if (c.automatic >= 0 && c.variants[static_cast<std::size_t>(c.automatic)].ran()) {
+      const Variant& chosen = c.variants[static_cast<std::size_t>(c.automatic)];
+      text += fmt::format("; `format: auto` takes {} ({:.2f} times that)", chosen.name(true),
+                          chosen.total() / best.total());
+    }
+    text += "\n";
+  }
+  return text + "\n";
+}
+
+std::string compare_json(const std::vector<Comparison>& comparisons, const std::vector<std::string>& broken,
+                         bool suite) {
+  if (!suite) return comparisons.empty() ? std::string("{}\n") : text(comparison_json(comparisons.front()));
+  Json json;
+  json["suite"] = Json::array();
+  for (const Comparison& c : comparisons) json["suite"].push_back(comparison_json(c));
+  json["broken"] = broken;
+  return text(json);
+}
+
+std::string compare_csv(const std::vector<Comparison>& comparisons) {
+  std::string out =
+      "problem,format,kernel,space,deterministic,status,rows,nonzeros,predicted_bytes,matrix_bytes,"
+      "stored_values,padding,convert_seconds,convert_products,setup_seconds,product_seconds,gflops,"
+      "effective_bandwidth,minimum_bandwidth,caching_bandwidth,copy_fraction,iterations,"
+      "true_relative_residual,iteration_seconds,solve_seconds,total_seconds,break_even_iterations,why\n";
+  const auto quoted = [](const std::string& field) {
+    std::string result = "\"";
+    for (const char ch : field)
+      result += ch == '"' ? std::string("\"\"") : std::string(1, ch == '\n' ? ' ' : ch);
+    return result + "\"";
+  };
+  for (const Comparison& c : comparisons)
+    for (const Variant& v : c.variants) {
+      out +=
+          fmt::format("{},{},{},{},{},{},{},{},{},", quoted(title(c)), v.format, v.kernel, to_string(v.space),
+                      v.deterministic ? "yes" : "no", v.status, c.rows, c.nonzeros, v.predicted_bytes);
+      if (v.ran()) {
+        const double t = v.product.median, copied = copy_rate(c, v.space);
+        const bool caching = v.space == Space::device && c.lines_of_x >= 0;
+        out += fmt::format(
+            "{},{},{:.6g},{:.9g},{:.6g},{:.9g},{:.9g},{:.6g},{:.6g},{:.6g},{},{},", v.matrix_bytes,
+            v.stored_values, padding(c, v), v.convert.median, v.convert.median / t, v.setup, t,
+            flops(c, v) / 1e9, effective_bytes(c.rows, c.nonzeros) / t, minimum_bytes(c.rows, c.nonzeros) / t,
+            caching ? fmt::format("{:.6g}", caching_bytes(c.rows, c.nonzeros, c.lines_of_x) / t) : "",
+            copied > 0 ? fmt::format("{:.6g}", moved_bytes(c, v) / t / copied) : "");
+        out += fmt::format("{},{:.6g},{:.9g},{:.9g},{:.9g},{},", v.iterations, v.true_relative,
+                           v.per_iteration(), v.solve.median, v.total(),
+                           v.break_even ? fmt::format("{:.6g}", *v.break_even) : "");
+      } else {
+        out += std::string(18, ',');
+      }
+      out += quoted(v.reported_why()) + "\n";
+    }
+  return out;
+}
+
+std::string compare_html(const std::vector<Comparison>& comparisons) {
+  std::size_t runs = 1;
+  for (const Comparison& c : comparisons) runs += c.variants.size();
+  // The whole page must stay below 2 MB, however large the suite is. A point takes about 15 bytes.
+  const std::size_t points = std::clamp<std::size_t>(60000 / runs, 8, 300);
+  Json data;
+  const MachineInfo machine = machine_info();
+  data["machine"] = machine.cpu, data["version"] = build_info().version;
+  data["problems"] = Json::array();
+  for (const Comparison& c : comparisons) data["problems"].push_back(page_json(c, points));
+  std::string page = compare_page;
+  constexpr std::string_view mark = "/*data*/null";
+  const std::size_t at = page.find(mark);
+  if (at == std::string::npos) throw Error("the page of compare has no place for its data");
+  return page.replace(at, mark.size(), embedded(data));
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,108 @@
+#include "apps/machine/machine_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "apps/problem/yaml_tree.hpp"
+#include "core/error.hpp"
+#include "core/io/input_file.hpp"
+
+namespace protean::apps {
+namespace {
+
+constexpr std::int64_t most = std::int64_t{1} << 53;
+constexpr double long_time = 1e6;  // seconds
+
+MeasuredFormat read_format(const Node& node, const std::string& path) {
+  if (node.kind != Node::Kind::list || node.items.size() != 4)
+    fail(node.place, path + " must be [name, bytes, seconds of a product, seconds of a conversion]");
+  MeasuredFormat format;
+  format.format = read_text(node.items[0], path + "[0]");
+  format.bytes = static_cast<std::size_t>(read_integer(node.items[1], path + "[1]", 1, most));
+  format.product_seconds = read_number(node.items[2], path + "[2]", 1e-12, long_time);
+  format.convert_seconds = read_number(node.items[3], path + "[3]", 0, long_time);
+  return format;
+}
+
+MeasuredMatrix read_measured(const Node& node, const std::string& path) {
+  const Section section(node, path, {"matrix", "space", "rows", "nonzeros", "row_changes", "formats"});
+  for (const char* key : {"matrix", "space", "rows", "nonzeros", "formats"})
+    if (!section.has(key)) fail(node.place, fmt::format("{} has no '{}'", path, key));
+  MeasuredMatrix matrix;
+  matrix.matrix = section.text("matrix", "");
+  matrix.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
+  matrix.rows = section.integer("rows", 0, 1, most),
+  matrix.nonzeros = section.integer("nonzeros", 0, 1, most);
+  if (section.has("row_changes")) matrix.row_changes = section.number("row_changes", 0, 0, 1);
+  const Node& formats = *section.find("formats");
+  if (formats.kind != Node::Kind::list) fail(formats.place, path + ".formats must be a list");
+  for (std::size_t i = 0; i < formats.items.size(); ++i)
+    matrix.formats.push_back(read_format(formats.items[i], fmt::format("{}.formats[{}]", path, i)));
+  if (std::none_of(matrix.formats.begin(), matrix.formats.end(),
+                   [](const MeasuredFormat& f) { return f.format == "csr"; }))
+    fail(formats.place, path + ".formats has no csr, to which all others are compared");
+  return matrix;
+}
+
+}  // namespace
+
+std::string machine_text(const MachineTable& table) {
+  std::string text =
+      "# Machine table of protean, written by `protean tune`. Each format: name, bytes, seconds of a "
+      "product, seconds of a\n"
+      "# conversion from csr.\n";
+  std::string name = table.machine;
+  std::replace(name.begin(), name.end(), '"', '\'');
+  std::replace(name.begin(), name.end(), '\\', '/');
+  text += fmt::format("machine: \"{}\"\nmatrices:{}\n", name, table.matrices.empty() ? " []" : "");
+  for (const MeasuredMatrix& matrix : table.matrices) {
+    text += fmt::format("  - matrix: \"{}\"\n    space: {}\n    rows: {}\n    nonzeros: {}\n", matrix.matrix,
+                        to_string(matrix.space), matrix.rows, matrix.nonzeros);
+    if (matrix.row_changes >= 0) text += fmt::format("    row_changes: {:.3f}\n", matrix.row_changes);
+    text += "    formats:\n";
+    for (const MeasuredFormat& f : matrix.formats)
+      text += fmt::format("      - [{}, {}, {:.5e}, {:.5e}]\n", f.format, f.bytes, f.product_seconds,
+                          f.convert_seconds);
+  }
+  return text;
+}
+
+MachineTable parse_machine(std::string_view text, const std::string& file) {
+  const Node root = parse_yaml(text, file);
+  const Section section(root, "the machine table", {"machine", "matrices"});
+  if (!section.has("matrices"))
+    fail(root.place,
+         "this is no machine table: the key 'matrices' is missing; `protean tune -o FILE` writes one");
+  MachineTable table;
+  table.machine = section.text("machine", "");
+  const Node& matrices = *section.find("matrices");
+  if (matrices.kind != Node::Kind::list) fail(matrices.place, "matrices must be a list");
+  for (std::size_t i = 0; i < matrices.items.size(); ++i)
+    table.matrices.push_back(read_measured(matrices.items[i], fmt::format("matrices[{}]", i)));
+  return table;
+}
+
+MachineTable read_machine(const std::string& file) {
+  if (io_detail::kind_of(file) == io_detail::FileKind::missing)
+    throw BadFile(file, 0, 0, "there is no such machine table; `protean tune -o FILE` writes one");
+  constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  return parse_machine(io_detail::read_text(file, most_bytes), file);
+}
+
+ChosenMachine choose_machine(const std::string& file) {
+  std::string name = file;
+  if (const char* variable = std::getenv("PROTEAN_MACHINE"); name.empty() && variable) name = variable;
+  if (name.empty()) return {builtin_machine(), "built in"};
+  ChosenMachine chosen{read_machine(name), name};
+  for (const Space space : {Space::host, Space::device}) {
+    const auto here = [&](const MeasuredMatrix& matrix) { return matrix.space == space; };
+    if (std::any_of(chosen.table.matrices.begin(), chosen.table.matrices.end(), here)) continue;
+    for (const MeasuredMatrix& matrix : builtin_machine().matrices)
+      if (here(matrix)) chosen.table.matrices.push_back(matrix);
+  }
+  return chosen;
+}
+
+}  // namespace protean::apps

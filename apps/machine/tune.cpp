@@ -1,0 +1,242 @@
+#include "apps/machine/tune.hpp"
+
+#include <fmt/format.h>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "apps/command/build_info.hpp"
+#include "apps/command/clock.hpp"
+#include "apps/command/files.hpp"
+#include "apps/command/interrupt.hpp"
+#include "apps/command/lists.hpp"
+#include "apps/machine/machine_file.hpp"
+#include "apps/machine/measure.hpp"
+#include "apps/report/output.hpp"
+#include "apps/report/progress.hpp"
+#include "core/blas1.hpp"
+#include "core/io/atomic_file.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::apps {
+namespace {
+
+constexpr double least_product_seconds = 0.01, most_product_seconds = 0.3;
+// A conversion is repeated this often and the second shortest time is used, because other work may disturb
+// some.
+constexpr int conversions = 5;
+// The part of the time of a format that is used for products; the rest is for conversions.
+constexpr double product_share = 0.4;
+
+struct FormatAndKernel {
+  const FormatEntry* entry;
+  std::string_view kernel;
+  std::string name;  // as in the table
+};
+
+std::vector<FormatAndKernel> formats_and_kernels(Space space) {
+  std::vector<FormatAndKernel> result;
+  for (const FormatEntry* entry : catalogue()) {
+    const auto kernels = kernels_in(*entry, space);
+    for (const Kernel& kernel : kernels)
+      if (kernel.unavailable.empty() && entry->traits.exact_values)
+        result.push_back({entry, kernel.name,
+                          &kernel == &kernels.front() ? std::string(entry->id)
+                                                      : fmt::format("{}/{}", entry->id, kernel.name)});
+  }
+  return result;
+}
+
+std::string bar(double part, int width) {
+  const int full = static_cast<int>(std::clamp(part, 0.0, 1.0) * width);
+  return fmt::format("[{:#<{}}{:-<{}}]", "", full, "", width - full);
+}
+
+class Tuner {
+ public:
+  explicit Tuner(const TuneArguments& arguments)
+      : arguments_(arguments), progress_(!arguments.quiet), host_(Context::host(arguments.threads)) {
+    if (!(arguments.budget > 0))
+      throw BadArgument(fmt::format("--budget is {}; it must be above 0 seconds", arguments.budget));
+    const bool gpu = Context::device_count() > 0;
+    std::vector<Space> asked = spaces(arguments.spaces);
+    if (asked.empty()) {
+      asked.push_back(Space::host);
+      if (gpu) asked.push_back(Space::device);
+    }
+    for (const Space space : asked) contexts_.push_back(space == Space::host ? host_ : Context::device());
+    table_.machine =
+        fmt::format("{}, {} threads{}", machine_info().cpu, host_->threads(), gpu ? ", and a GPU" : "");
+  }
+
+  int operator()() {
+    resume();
+    CommandFiles files;  // the output is also the only input: an existing table is extended
+    files.writes("-o", arguments_.output);
+    files.require_outputs();
+    std::size_t left = 0;
+    for (const ContextPtr& context : contexts_)
+      for (const TuneCase& one : tune_cases())
+        if (!done(one.name, context->space())) left += formats_and_kernels(context->space()).size();
+    announce(left);
+    const InterruptGuard guard;
+    measurements_left_ = left, measurements_ = left;
+    for (const TuneCase& one : tune_cases())
+      for (const ContextPtr& context : contexts_)
+        if (!done(one.name, context->space()) && !stopped()) measure_matrix(one, context);
+    progress_.clear();
+    finish();
+    return InterruptGuard::asked() ? 1 : 0;
+  }
+
+ private:
+  void resume() {
+    std::error_code code;
+    if (!std::filesystem::is_regular_file(arguments_.output, code) ||
+        std::filesystem::file_size(arguments_.output, code) == 0)
+      return;
+    MachineTable before = read_machine(arguments_.output);
+    if (before.machine != table_.machine)
+      throw BadFile(
+          arguments_.output, 0, 0,
+          fmt::format("this is the table of another machine ('{}'; this one is '{}'); give another name "
+                      "with -o, or remove it",
+                      before.machine, table_.machine));
+    table_ = std::move(before);
+  }
+
+  bool done(const std::string& matrix, Space space) const {
+    return std::any_of(table_.matrices.begin(), table_.matrices.end(), [&](const MeasuredMatrix& measured) {
+      return measured.matrix == matrix && measured.space == space;
+    });
+  }
+  bool stopped() const { return InterruptGuard::asked() || clock_.total() > arguments_.budget; }
+
+  void announce(std::size_t left) const {
+    if (arguments_.quiet) return;
+    if (left == 0) return print(fmt::format("{}: everything has been measured\n", arguments_.output));
+    // Each measurement may take an equal part of the budget, and stops earlier when its result is accurate.
+    const double useful = static_cast<double>(left) * most_product_seconds / product_share;
+    print(fmt::format(
+        "{}: {} measurements on {}{}, {}; Ctrl-C keeps what is done\n", arguments_.output, left,
+        table_.machine,
+        table_.matrices.empty()
+            ? ""
+            : fmt::format(" ({} matrices have been measured before)", table_.matrices.size()),
+        useful < arguments_.budget
+            ? fmt::format("about {} of the {} allowed", duration(useful), duration(arguments_.budget))
+            : fmt::format("about {}, which the budget allows", duration(arguments_.budget))));
+  }
+
+  void measure_matrix(const TuneCase& one, const ContextPtr& context) {
+    const CsrMatrix<double> csr = generate(host_, one.kind, one.params);
+    const CsrMatrix<double> source = context == host_ ? csr : upload(context, csr);
+    MeasuredMatrix matrix{one.name, context->space(),        csr.rows(), csr.nonzeros(),
+                          {},       row_changes(csr.pattern)};
+    for (const FormatAndKernel& variant : formats_and_kernels(context->space())) {
+      if (stopped()) break;
+      const double left = arguments_.budget - clock_.total();
+      const double seconds = left / static_cast<double>(std::max<std::size_t>(measurements_left_, 1));
+      progress_.stage(fmt::format("{} {} on the {}: {}, {} left", bar(share_done(), 24), one.name,
+                                  to_string(context->space()), variant.name, duration(left)));
+      if (auto measured = measure_format(variant, source, context, seconds))
+        matrix.formats.push_back(*measured);
+      --measurements_left_;
+    }
+    // A matrix with only some of the formats would be taken for a complete one.
+    if (stopped()) return;
+    table_.matrices.push_back(std::move(matrix));
+    write_file(arguments_.output, machine_text(table_));
+  }
+
+  double share_done() const {
+    return measurements_ == 0
+               ? 1
+               : 1 - static_cast<double>(measurements_left_) / static_cast<double>(measurements_);
+  }
+
+  // Empty when the format refuses the matrix or does not fit into memory.
+  std::optional<MeasuredFormat> measure_format(const FormatAndKernel& variant,
+                                               const CsrMatrix<double>& source, const ContextPtr& context,
+                                               double seconds) const {
+    std::vector<double> converts;
+    std::unique_ptr<AssembledMatrix<double>> A;
+    try {
+      for (int i = 0; i < conversions; ++i) {
+        A.reset();
+#if defined(__GLIBC__)
+        malloc_trim(0);  // a solve converts once, into memory it has not used before
+#endif
+        Clock clock;
+        A = make_matrix(*variant.entry, source, context, {}, variant.kernel);
+        context->synchronize();
+        converts.push_back(clock.lap());
+        double spent = 0;
+        for (const double c : converts) spent += c;
+        if (spent > seconds * (1 - product_share)) break;
+      }
+    } catch (const FormatRefused&) { return {}; } catch (const OutOfMemory&) {
+      return {};
+    }
+    Vector<double> x(context, source.cols()), y(context, source.rows());
+    fill<double>(*context, 1.0, x);
+    const double time = std::clamp(seconds * product_share, least_product_seconds, most_product_seconds);
+    const Timing timing = measure(*context, [&] { A->apply(x, y); }, {.seconds = time});
+    std::sort(converts.begin(), converts.end());
+    return MeasuredFormat{variant.name, A->bytes(), timing.median,
+                          converts[std::min<std::size_t>(1, converts.size() - 1)]};
+  }
+
+  void finish() const {
+    if (arguments_.quiet) return;
+    const std::size_t all = tune_cases().size() * contexts_.size();
+    const std::size_t there = table_.matrices.size();
+    print(fmt::format("{}: {} of {} matrices measured in {}{}\n", arguments_.output, there, all,
+                      duration(clock_.total()), there < all ? "; the same command continues from here" : ""));
+  }
+
+  const TuneArguments& arguments_;
+  Progress progress_;
+  ContextPtr host_;
+  std::vector<ContextPtr> contexts_;
+  MachineTable table_;
+  Clock clock_;
+  std::size_t measurements_left_ = 0, measurements_ = 0;
+};
+
+}  // namespace
+
+std::vector<TuneCase> tune_cases() {
+  std::vector<TuneCase> cases;
+  // Matrices that fit into the second level cache up to those that need main memory; rows of 5 to 80 entries.
+  const double small[] = {120, 20, 12, 8, 10000, 10000, 20000, 12000};
+  const double middle[] = {350, 45, 28, 16, 80000, 60000, 200000, 80000};
+  const double large[] = {1000, 100, 64, 28, 400000, 300000, 1000000, 400000};
+  for (const auto* size : {small, middle, large}) {
+    const auto add = [&](const char* kind, double n, GeneratorParams more = {}, const char* note = "") {
+      more["n"] = n;
+      cases.push_back({fmt::format("{}{}-{:.0f}", kind, note, n), kind, std::move(more)});
+    };
+    add("poisson-2d", size[0]);
+    add("poisson-3d", size[1]);
+    add("poisson-3d", size[2], {{"points", 27}}, "-27");
+    add("elasticity-3d", size[3]);
+    add("random-spd", size[4]);
+    add("graph-laplacian", size[5], {{"degree", 12}, {"exponent", 3.5}});
+    add("banded", size[6], {{"lower", 6}, {"upper", 6}});
+    // Like a matrix of an unstructured mesh: a few adjacent entries, within a band.
+    add("artificial", size[7],
+        {{"mean", 24}, {"deviation", 8}, {"bandwidth", 0.05}, {"neighbours", 1}, {"similarity", 0.7}});
+  }
+  return cases;
+}
+
+int tune(const TuneArguments& arguments) { return Tuner(arguments)(); }
+
+}  // namespace protean::apps

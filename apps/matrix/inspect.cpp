@@ -1,0 +1,305 @@
+#include "apps/matrix/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "apps/command/clock.hpp"
+#include "apps/command/files.hpp"
+#include "apps/machine/machine_file.hpp"
+#include "apps/problem/system.hpp"
+#include "apps/report/json.hpp"
+#include "apps/report/output.hpp"
+#include "apps/report/progress.hpp"
+#include "core/error.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/ordering.hpp"
+#include "core/parallel.hpp"
+#include "core/statistics.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
+
+namespace protean::apps {
+namespace {
+
+// The number of rows by length: bin 0 has the empty rows, bin k the rows of 2^(k-1) to 2^k - 1 entries.
+std::vector<std::int64_t> length_histogram(const SparsityPattern& pattern) {
+  std::vector<std::int64_t> bins;
+  for (std::int64_t row = 0; row < pattern.rows; ++row) {
+    std::size_t bin = 0;
+    for (std::int64_t length = pattern.row_length(row); length > 0; length >>= 1) ++bin;
+    if (bins.size() <= bin) bins.resize(bin + 1);
+    ++bins[bin];
+  }
+  return bins;
+}
+
+std::string bin_name(std::size_t bin) {
+  const std::int64_t end = std::int64_t{1} << bin, begin = end / 2;  // 0: 0 .. 0, 1: 1 .. 1, 2: 2 .. 3
+  return end - begin <= 1 ? fmt::format("{}", begin) : fmt::format("{}-{}", begin, end - 1);
+}
+
+// The number of entries in each cell of a coarse grid over the matrix.
+struct Picture {
+  std::int64_t rows = 0, cols = 0;
+  std::vector<std::int64_t> counts;
+};
+
+Picture picture_of(const SparsityPattern& pattern, std::int64_t most_rows, std::int64_t most_cols) {
+  Picture picture{std::min(pattern.rows, most_rows), std::min(pattern.cols, most_cols), {}};
+  picture.counts.assign(static_cast<std::size_t>(picture.rows * picture.cols), 0);
+  std::vector<std::int32_t> cell(static_cast<std::size_t>(pattern.cols));
+  for (std::int64_t col = 0; col < pattern.cols; ++col)
+    cell[static_cast<std::size_t>(col)] = static_cast<std::int32_t>(col * picture.cols / pattern.cols);
+  for (std::int64_t row = 0; row < pattern.rows; ++row) {
+    std::int64_t* const line = picture.counts.data() + row * picture.rows / pattern.rows * picture.cols;
+    for (const std::int32_t col : pattern.row(row)) ++line[cell[static_cast<std::size_t>(col)]];
+  }
+  return picture;
+}
+
+// A picture of Braille characters, each of which shows 4 x 2 cells. An ordered dither sets more dots where
+// the cells have more entries. A character with an entry has at least one dot.
+std::string braille(const Picture& picture) {
+  constexpr unsigned bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+  constexpr int dither[4][2] = {{0, 4}, {6, 2}, {1, 5}, {7, 3}};
+  const auto most = static_cast<double>(*std::max_element(picture.counts.begin(), picture.counts.end()));
+  std::string text;
+  for (std::int64_t top = 0; top < picture.rows; top += 4) {
+    text += "  ";
+    for (std::int64_t left = 0; left < picture.cols; left += 2) {
+      unsigned dots = 0, densest = 0;
+      std::int64_t densest_count = 0;
+      for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 2; ++j) {
+          if (top + i >= picture.rows || left + j >= picture.cols) continue;
+          const std::int64_t count =
+              picture.counts[static_cast<std::size_t>((top + i) * picture.cols + left + j)];
+          if (count > densest_count) densest = bit[i][j], densest_count = count;
+          // The cube root makes differences visible within a sparse part beside a dense one.
+          if (std::cbrt(static_cast<double>(count) / most) * 8 > dither[i][j] + 0.5) dots |= bit[i][j];
+        }
+      dots |= densest;
+      // U+2800 + dots in UTF-8
+      text += '\xe2';
+      text += static_cast<char>(0xa0 | (dots >> 6));
+      text += static_cast<char>(0x80 | (dots & 0x3f));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+// Of a_ii, i < min(rows, cols); zero: also those without an entry.
+struct DiagonalSigns {
+  std::int64_t positive = 0, negative = 0, zero = 0;
+  std::int64_t all() const { return positive + negative + zero; }
+};
+
+DiagonalSigns diagonal_signs(const Context& context, const CsrMatrix<double>& csr) {
+  std::vector<double> diagonal(static_cast<std::size_t>(std::min(csr.rows(), csr.cols())));
+  extract_diagonal(context, csr, diagonal.data());
+  DiagonalSigns signs;
+  for (const double a : diagonal) ++(a > 0 ? signs.positive : a < 0 ? signs.negative : signs.zero);
+  return signs;
+}
+
+// "all positive"; the advice is for cg.
+std::string sign_text(const DiagonalSigns& signs) {
+  if (signs.all() == 0) return "no entries";
+  if (signs.positive == signs.all()) return "all positive";
+  if (signs.negative == signs.all()) return "all negative (for cg: matrix.scale: -1)";
+  return fmt::format("{} positive, {} negative, {} zero or missing", grouped(signs.positive),
+                     grouped(signs.negative), grouped(signs.zero));
+}
+
+struct Row {
+  const FormatEntry* entry = nullptr;
+  Admission admission;
+};
+
+struct Inspection {
+  std::string name;
+  Statistics statistics;
+  double asymmetry = 0;
+  DiagonalSigns signs;
+  std::int64_t reordered_bandwidth = -1;
+  std::vector<std::int64_t> lengths;
+  Picture picture;
+  std::vector<Row> formats;
+  FormatChoice choice;
+  double seconds = 0;
+};
+
+bool is_problem(const std::string& file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
+
+CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr& host, std::string& name) {
+  if (!is_problem(arguments.input)) {
+    if (!arguments.settings.empty())
+      throw BadArgument("--set overrides keys of a problem file; this is a matrix");
+    CommandFiles files;
+    files.reads("the matrix", arguments.input);
+    files.require_inputs();
+    name = arguments.input;
+    return read_matrix(host, arguments.input, {});
+  }
+  const Problem problem = read_problem(arguments.input, arguments.settings);
+  CommandFiles files;
+  files.reads(problem);
+  files.require_inputs();
+  name = problem.matrix.file ? problem.matrix.file.given : problem.matrix.kind;
+  return make_matrix_data(host, problem.matrix);
+}
+
+Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr) {
+  Inspection result;
+  const Clock clock;
+  result.statistics = statistics(*host, csr.pattern);
+  const bool square = csr.rows() == csr.cols();
+  // The reordering uses one thread. A second thread computes the other serial results at the same time.
+  const ContextPtr alone = Context::host(1);
+  parallel(std::min(host->threads(), 2), [&](int part, int parts) {
+    if (part == 0 && square && csr.rows() > 0)
+      (void)reverse_cuthill_mckee(csr.pattern, result.statistics.structurally_symmetric,
+                                  &result.reordered_bandwidth);
+    if (part == parts - 1) {
+      result.signs = diagonal_signs(*alone, csr);
+      result.asymmetry = square ? asymmetry(*alone, csr) : 0;
+      result.lengths = length_histogram(csr.pattern);
+      result.picture = picture_of(csr.pattern, 96, 128);
+    }
+  });
+  for (const FormatEntry* entry : catalogue())
+    result.formats.push_back({entry, admit(*entry, *host, csr.pattern, {}, sizeof(double))});
+  result.choice = choose_format(csr.pattern, CostModel(choose_machine({}).table, Space::host));
+  result.seconds = clock.total();
+  return result;
+}
+
+std::string symmetry(const Inspection& i) {
+  if (i.statistics.rows != i.statistics.cols) return "rectangular";
+  if (!i.statistics.structurally_symmetric) return "pattern not symmetric";
+  if (i.asymmetry == 0) return "symmetric";
+  return fmt::format("pattern symmetric, values differ by up to {:.2g} of the largest", i.asymmetry);
+}
+
+std::int64_t bandwidth(const Statistics& s) { return std::max(s.lower_bandwidth, s.upper_bandwidth); }
+
+Json to_json(const Inspection& i) {
+  const Statistics& s = i.statistics;
+  Json json;
+  json["matrix"] = i.name;
+  json["rows"] = s.rows, json["cols"] = s.cols, json["nonzeros"] = s.nonzeros;
+  json["features"] = {{"memory_footprint_mib", s.features.memory_footprint_mib},
+                      {"mean_row_length", s.features.mean_row_length},
+                      {"skew", s.features.skew},
+                      {"cross_row_similarity", s.features.cross_row_similarity},
+                      {"neighbours", s.features.neighbours}};
+  json["row_length"] = {{"mean", s.mean},         {"deviation", s.deviation},   {"longest", s.longest},
+                        {"shortest", s.shortest}, {"empty_rows", s.empty_rows}, {"histogram", Json::array()}};
+  for (std::size_t bin = 0; bin < i.lengths.size(); ++bin)
+    json["row_length"]["histogram"].push_back({{"lengths", bin_name(bin)}, {"rows", i.lengths[bin]}});
+  json["structure"] = {
+      {"structurally_symmetric", s.structurally_symmetric},
+      {"asymmetry", number(i.asymmetry)},
+      {"full_diagonal", s.full_diagonal},
+      {"diagonal_signs",
+       {{"positive", i.signs.positive}, {"negative", i.signs.negative}, {"zero", i.signs.zero}}},
+      {"diagonals", s.diagonals},
+      {"lower_bandwidth", s.lower_bandwidth},
+      {"upper_bandwidth", s.upper_bandwidth},
+      {"bandwidth_after_rcm", i.reordered_bandwidth >= 0 ? Json(i.reordered_bandwidth) : Json(nullptr)}};
+  for (std::size_t k = 0; k < 3; ++k)
+    json["structure"]["block_fill"][std::to_string(k + 2)] = {{"blocks", s.block_fill[k].blocks},
+                                                              {"fill", s.block_fill[k].fill}};
+  json["formats"] = Json::array();
+  for (const Row& row : i.formats) {
+    Json entry = {{"format", row.entry->id}, {"admitted", row.admission.ok}};
+    if (row.admission.ok) {
+      entry["bytes"] = row.admission.bytes;
+      entry["stored_values"] = row.admission.stored_values;
+    } else {
+      entry["why"] = row.admission.reason;
+    }
+    json["formats"].push_back(std::move(entry));
+  }
+  json["auto"] = {{"format", i.choice.id}, {"reason", i.choice.reason}};
+  json["picture"] = {{"rows", i.picture.rows}, {"cols", i.picture.cols}, {"counts", i.picture.counts}};
+  json["seconds"] = i.seconds;
+  return json;
+}
+
+std::string to_text(const Inspection& i, bool picture) {
+  const Statistics& s = i.statistics;
+  const Features& f = s.features;
+  std::string text = fmt::format("\n  {}: {} rows, {} columns, {} nonzeros\n", i.name, grouped(s.rows),
+                                 grouped(s.cols), grouped(s.nonzeros));
+  const auto row = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("  {:<22}  {}\n", name, value);
+  };
+  text += "\n";
+  row("size as CSR", fmt::format("{:.4g} MiB", f.memory_footprint_mib));
+  row("row length", fmt::format("mean {:.4g}, deviation {:.4g}, {} to {}, empty rows {}", s.mean, s.deviation,
+                                s.shortest, s.longest, grouped(s.empty_rows)));
+  row("skew", fmt::format("{:.4g}   (longest - mean) / mean", f.skew));
+  row("cross-row similarity",
+      fmt::format("{:.4g}   0 to 1: part of the entries with a near one in the next row",
+                  f.cross_row_similarity));
+  row("neighbours",
+      fmt::format("{:.4g}   0 to 2: adjacent entries in the same row, on average", f.neighbours));
+  row("symmetry", symmetry(i));
+  row("diagonal", fmt::format("{}, {}; {} diagonals with entries", s.full_diagonal ? "full" : "has holes",
+                              sign_text(i.signs), grouped(s.diagonals)));
+  row("bandwidth", i.reordered_bandwidth < 0
+                       ? grouped(bandwidth(s))
+                       : fmt::format("{}; {} after reverse Cuthill-McKee", grouped(bandwidth(s)),
+                                     grouped(i.reordered_bandwidth)));
+  row("fill of aligned blocks",
+      fmt::format("2x2 {:.2f}, 3x3 {:.2f}, 4x4 {:.2f} times the entries (1 is perfect)", s.block_fill[0].fill,
+                  s.block_fill[1].fill, s.block_fill[2].fill));
+  text += "\n  rows by length\n";
+  const std::int64_t most = i.lengths.empty() ? 0 : *std::max_element(i.lengths.begin(), i.lengths.end());
+  for (std::size_t bin = 0; bin < i.lengths.size(); ++bin) {
+    if (i.lengths[bin] == 0) continue;
+    const auto length = static_cast<std::size_t>(
+        std::ceil(40 * static_cast<double>(i.lengths[bin]) / static_cast<double>(most)));
+    text += fmt::format("  {:>12}  {:<40}  {}\n", bin_name(bin), std::string(length, '#'),
+                        grouped(i.lengths[bin]));
+  }
+  if (picture && s.nonzeros > 0) text.append("\n").append(braille(i.picture));
+  text += fmt::format("\n  {:<14} {:>12} {:>8} {:>9}\n", "format", "bytes", "B/nnz", "padding");
+  const double nonzeros = std::max<double>(1, static_cast<double>(s.nonzeros));
+  for (const Row& format : i.formats) {
+    const Admission& a = format.admission;
+    if (a.ok)
+      text +=
+          fmt::format("  {:<14} {:>12} {:>8.2f} {:>7.1f} %\n", format.entry->id,
+                      grouped(static_cast<std::int64_t>(a.bytes)), static_cast<double>(a.bytes) / nonzeros,
+                      100 * static_cast<double>(a.stored_values - s.nonzeros) / nonzeros);
+    else
+      text += fmt::format("  {:<14} refused: {}\n", format.entry->id, a.reason);
+  }
+  text += fmt::format("\n  format: auto takes {}: {}\n\n", i.choice.id, i.choice.reason);
+  return text;
+}
+
+}  // namespace
+
+int inspect(const InspectArguments& arguments) {
+  Progress progress(!arguments.json);
+  progress.stage("reading the matrix");
+  const ContextPtr host = Context::host(arguments.threads);
+  std::string name;
+  const CsrMatrix<double> csr = matrix_of(arguments, host, name);
+  progress.stage("computing its features");
+  Inspection inspection = inspect_matrix(host, csr);
+  inspection.name = name;
+  progress.clear();
+  print(arguments.json ? text(to_json(inspection)) : to_text(inspection, arguments.picture));
+  return 0;
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,449 @@
+#include "apps/problem/problem_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "core/error.hpp"
+#include "core/io/input_file.hpp"
+#include "core/words.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::apps {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double smallest_positive = std::numeric_limits<double>::min();
+constexpr std::int64_t largest_exact = std::int64_t{1} << 53;
+
+class ProblemReader {
+ public:
+  explicit ProblemReader(const std::string& file) : folder_(std::filesystem::path(file).parent_path()) {
+    problem_.file = file;
+  }
+
+  Problem read(const Node& root) {
+    if (root.kind == Node::Kind::nothing)
+      fail(root.place, "the problem file is empty; it needs at least `matrix:`");
+    const Section top(root, "",
+                      {"title", "matrix", "rhs", "initial_guess", "solver", "preconditioner", "operator",
+                       "schedule", "output"});
+    problem_.title = top.text("title", "");
+    if (!top.has("matrix"))
+      fail(root.place,
+           "the key 'matrix' is missing; write matrix: {file: A.mtx} or matrix: {generate: {kind: ...}}");
+    read_matrix(*top.find("matrix"));
+    if (const Node* node = top.find("rhs")) read_rhs(*node);
+    if (const Node* node = top.find("initial_guess"))
+      problem_.initial_guess = read_vector(*node, "initial_guess", {"zero", 0.0}, false);
+    if (const Node* node = top.find("solver")) read_solver(*node);
+    if (const Node* node = top.find("preconditioner")) read_preconditioner(*node);
+    if (const Node* node = top.find("operator")) read_operator(*node);
+    if (const Node* node = top.find("schedule")) read_schedule(*node);
+    if (const Node* node = top.find("output")) read_output(*node);
+    return std::move(problem_);
+  }
+
+ private:
+  FilePath read_path(const Node& node, const std::string& path) const {
+    FilePath result{read_text(node, path), {}, node.place};
+    result.path = (folder_ / result.given).lexically_normal().string();
+    return result;
+  }
+  FilePath read_path(const Section& section, std::string_view key) const {
+    const Node* node = section.find(key);
+    return node ? read_path(*node, section.path_of(key)) : FilePath{};
+  }
+
+  // Returns the one key of the list that is given. Throws when none is, or more than one.
+  static std::string_view exactly_one(const Section& section, const std::string& path,
+                                      std::initializer_list<std::string_view> keys) {
+    std::string_view found;
+    for (std::string_view key : keys) {
+      if (!section.has(key)) continue;
+      if (!found.empty())
+        fail(section.find(key)->place, fmt::format("{} has both '{}' and '{}'; give one of: {}", path, found,
+                                                   key, fmt::join(keys, ", ")));
+      found = key;
+    }
+    if (found.empty())
+      fail(section.place(), fmt::format("{} needs one of the keys: {}", path, fmt::join(keys, ", ")));
+    return found;
+  }
+
+  void read_matrix(const Node& node) {
+    MatrixSpec& matrix = problem_.matrix;
+    const Section section(node, "matrix", {"file", "generate", "duplicates", "scale"});
+    matrix.place = node.place;
+    matrix.scale = section.number("scale", 1, -1e300, 1e300);
+    matrix.scale_place = section.has("scale") ? section.find("scale")->place : node.place;
+    if (matrix.scale == 0)
+      fail(matrix.scale_place, "matrix.scale is 0; it must be another number, for example -1");
+    if (exactly_one(section, "matrix", {"file", "generate"}) == "file") {
+      matrix.file = read_path(section, "file");
+      matrix.duplicates = section.word("duplicates", "sum", {"sum", "refuse"}) == "sum" ? Duplicates::sum
+                                                                                        : Duplicates::refuse;
+      return;
+    }
+    if (section.has("duplicates"))
+      fail(section.find("duplicates")->place,
+           "matrix.duplicates belongs to matrix.file; generated matrices have none");
+    read_generate(*section.find("generate"));
+  }
+
+  void read_generate(const Node& node) {
+    std::vector<std::string_view> kinds, names{"kind"};
+    for (const GeneratorEntry& entry : generators()) kinds.push_back(entry.kind);
+    kinds.insert(kinds.end(), {"fem-hex", "fem-tet"});
+    if (node.kind != Node::Kind::map || !node.find("kind"))
+      fail(node.place,
+           fmt::format("matrix.generate needs the key 'kind', one of: {}", fmt::join(kinds, ", ")));
+    // The kind decides which other keys are allowed.
+    const Node& kind_node = node.find("kind")->value;
+    const std::string kind = read_text(kind_node, "matrix.generate.kind");
+    problem_.matrix.kind = kind;
+    if (kind == "fem-hex" || kind == "fem-tet") return read_fem(node, kind);
+    const auto found = std::find_if(generators().begin(), generators().end(),
+                                    [&](const GeneratorEntry& entry) { return entry.kind == kind; });
+    if (found == generators().end())
+      fail(kind_node.place, fmt::format("no generator is called '{}'. There are: {}.{}", kind,
+                                        fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
+    for (const GeneratorParam& param : found->params) names.push_back(param.name);
+    const Section section(node, fmt::format("matrix.generate ({})", kind), names);
+    for (const GeneratorParam& param : found->params) {
+      const Node* value = section.find(param.name);
+      const std::string path = fmt::format("matrix.generate.{}", param.name);
+      double number = param.default_value;
+      if (value && !param.choices.empty())
+        number = read_choice(*value, path, param.choices);
+      else if (value && param.integer)
+        number = static_cast<double>(read_integer(*value, path, static_cast<std::int64_t>(param.smallest),
+                                                  static_cast<std::int64_t>(std::min(param.largest, 9e15))));
+      else if (value)
+        number = read_number(*value, path, param.smallest, param.largest);
+      problem_.matrix.params.emplace(param.name, number);
+    }
+  }
+
+  // Finite elements on the unit cube, or on the tetrahedra of a mesh file.
+  void read_fem(const Node& node, const std::string& kind) {
+    fem::Spec spec;
+    std::vector<std::string_view> names{"kind", "n", "physics", "storage", "distortion", "young", "poisson"};
+    spec.shape = kind == "fem-hex" ? fem::Shape::hexahedron : fem::Shape::tetrahedron;
+    names.push_back(kind == "fem-hex" ? "degree" : "mesh");
+    const Section section(node, fmt::format("matrix.generate ({})", kind), names);
+    if (kind == "fem-tet" && section.has("mesh")) {
+      for (const std::string_view of_cube : {"n", "distortion"})
+        if (section.has(of_cube))
+          fail(section.find(of_cube)->place,
+               fmt::format("matrix.generate.{} belongs to the cube; a mesh is read from a file here",
+                           of_cube));
+      problem_.matrix.mesh = read_path(section, "mesh");
+      spec.mesh = problem_.matrix.mesh.path;
+    }
+    if (kind == "fem-hex") spec.degree = static_cast<int>(section.integer("degree", 1, 1, 4));
+    spec.n = static_cast<int>(section.integer("n", spec.n, 1, 1000));
+    spec.distortion = section.number("distortion", 0, 0, 0.1);
+    spec.physics = section.word("physics", "poisson", {"poisson", "elasticity"}) == "poisson"
+                       ? fem::Physics::poisson
+                       : fem::Physics::elasticity;
+    for (const std::string_view of_elasticity : {"young", "poisson"})
+      if (section.has(of_elasticity) && spec.physics != fem::Physics::elasticity)
+        fail(section.find(of_elasticity)->place,
+             fmt::format("matrix.generate.{} belongs to physics: elasticity", of_elasticity));
+    spec.material.young = section.number("young", spec.material.young, smallest_positive, 1e300);
+    spec.material.poisson = section.number("poisson", spec.material.poisson, 0, 0.4999);
+    spec.assembled = section.word("storage", "assembled", {"assembled", "element"}) == "assembled";
+    problem_.matrix.fem = spec;
+  }
+
+  bool on_elements() const noexcept { return problem_.matrix.fem && !problem_.matrix.fem->assembled; }
+
+  // A solve on element matrices has no storage format to choose.
+  void check_operator_on_elements(const Section& section) {
+    for (const std::string_view key : {"format", "kernel", "parameters"})
+      if (const Node* given = section.find(key))
+        fail(given->place,
+             fmt::format("operator.{} has no meaning here: with matrix.generate.storage: element the "
+                         "solve begins on the element matrices, with the native kernel. Remove it "
+                         "(operator.variant says how contributions are added; a schedule changes to "
+                         "formats), or use storage: "
+                         "assembled",
+                         key));
+    if (const Node* given = section.find("deterministic");
+        given && section.word("deterministic", "false", {"true", "false"}) == "true")
+      fail(given->place,
+           "operator.deterministic: products with element matrices have no deterministic mode; use "
+           "matrix.generate.storage: assembled");
+    const std::string variant =
+        section.word("variant", "automatic", {"automatic", "atomic", "coloured", "gather"});
+    for (const auto scatter : {ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather})
+      if (to_string(scatter) == variant) problem_.op.variant = scatter;
+  }
+
+  // The position of the word in the list "a|b|c".
+  static double read_choice(const Node& node, const std::string& path, std::string_view choices) {
+    const std::vector<std::string_view> words = split(choices, '|');
+    const std::string text = read_text(node, path);
+    const auto found = std::find(words.begin(), words.end(), text);
+    if (found == words.end())
+      fail(node.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, text, fmt::join(words, ", "),
+                                   did_you_mean(text, words)));
+    return static_cast<double>(found - words.begin());
+  }
+
+  struct Named {
+    std::string_view word;
+    double value;
+  };
+
+  // Reads the word `named`, {file: ...}, {random: seed} or, if with_value is true, {value: number}.
+  VectorSpec read_vector(const Node& node, const std::string& path, Named named, bool with_value) const {
+    if (node.kind == Node::Kind::scalar) {
+      if (node.text != named.word)
+        fail(node.place, fmt::format("{} is '{}'; it must be {}, {{file: x.mtx}}{} or {{random: 1}}.{}", path,
+                                     node.text, named.word, with_value ? ", {value: 1.0}" : "",
+                                     did_you_mean(node.text, std::array{named.word})));
+      return {.file = {}, .seed = {}, .value = named.value};
+    }
+    const Section section(node, path,
+                          with_value ? std::vector<std::string_view>{"file", "random", "value"}
+                                     : std::vector<std::string_view>{"file", "random"});
+    const std::string_view key = with_value ? exactly_one(section, path, {"file", "random", "value"})
+                                            : exactly_one(section, path, {"file", "random"});
+    return vector_of(section, key);
+  }
+
+  VectorSpec vector_of(const Section& section, std::string_view key) const {
+    VectorSpec spec;
+    if (key == "file")
+      spec.file = read_path(section, "file");
+    else if (key == "random")
+      spec.seed = section.integer("random", 0, 0, largest_exact);
+    else
+      spec.value = section.number("value", 0, -1e300, 1e300);
+    return spec;
+  }
+
+  void read_rhs(const Node& node) {
+    const Section section(node, "rhs", {"solution", "file", "value", "random"});
+    const std::string_view key = exactly_one(section, "rhs", {"solution", "file", "value", "random"});
+    problem_.rhs.from_solution = key == "solution";
+    problem_.rhs.vector = key == "solution"
+                              ? read_vector(*section.find(key), "rhs.solution", {"ones", 1.0}, true)
+                              : vector_of(section, key);
+  }
+
+  void read_solver(const Node& node) {
+    const Section section(
+        node, "solver",
+        {"method", "relative_tolerance", "absolute_tolerance", "max_iterations", "max_seconds", "restart",
+         "orthogonalization", "baseline", "divergence", "stagnation_window", "device_steps"});
+    SolverSpec& solver = problem_.solver;
+    std::vector<std::string_view> methods;
+    for (const SolverEntry& entry : solvers()) methods.push_back(entry.id);
+    solver.method = section.word("method", solver.method, methods);
+    StoppingRule& rule = solver.options.stopping;
+    rule.relative_tolerance = section.number("relative_tolerance", rule.relative_tolerance, 0, 1);
+    rule.absolute_tolerance = section.number("absolute_tolerance", rule.absolute_tolerance, 0, infinity);
+    rule.max_iterations = section.integer("max_iterations", rule.max_iterations, 0, largest_exact);
+    rule.max_seconds = section.number("max_seconds", rule.max_seconds, 0, infinity);
+    rule.divergence = section.number("divergence", rule.divergence, smallest_positive, infinity);
+    rule.stagnation_window = section.integer("stagnation_window", rule.stagnation_window, 0, largest_exact);
+    rule.baseline = section.word("baseline", "rhs", {"rhs", "initial-residual"}) == "rhs"
+                        ? Baseline::rhs
+                        : Baseline::initial_residual;
+    solver.options.restart = section.integer("restart", solver.options.restart, 1, 100000);
+    solver.options.orthogonalization =
+        section.word("orthogonalization", solver.options.orthogonalization, {"cgs2", "mgs"});
+    solver.options.device_steps =
+        section.word("device_steps", solver.options.device_steps, {"auto", "graph", "resident"});
+  }
+
+  void read_preconditioner(const Node& node) {
+    const Section section(node, "preconditioner", {"type", "zero_diagonal"});
+    std::vector<std::string_view> types;
+    for (const PreconditionerEntry& entry : preconditioners()) types.push_back(entry.id);
+    problem_.preconditioner.type = section.word("type", "none", types);
+    problem_.preconditioner.options.zero_diagonal =
+        section.word("zero_diagonal", "error", {"error", "one"}) == "error" ? ZeroDiagonal::error
+                                                                            : ZeroDiagonal::one;
+  }
+
+  void read_operator(const Node& node) {
+    const Section section(node, "operator",
+                          {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant",
+                           "expected_iterations"});
+    OperatorSpec& op = problem_.op;
+    if (on_elements())
+      check_operator_on_elements(section);
+    else if (const Node* variant = section.find("variant"))
+      fail(variant->place,
+           "operator.variant says how element matrices are applied; it needs matrix.generate.storage: "
+           "element");
+    if (const Node* format = section.find("format"))
+      op.format = read_format(*format, "operator.format", {"auto"});
+    op.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
+    op.threads = static_cast<int>(section.integer("threads", 0, 0, 1024));
+    op.deterministic = section.word("deterministic", "false", {"true", "false"}) == "true";
+    op.expected_iterations = section.integer("expected_iterations", 0, 1, 1'000'000'000);
+    if (op.expected_iterations > 0 && op.format != "auto")
+      fail(section.find("expected_iterations")->place,
+           fmt::format("operator.expected_iterations is for format auto only; the format is {}", op.format));
+    if (const Node* kernel = section.find("kernel"))
+      op.kernel = read_kernel(*kernel, "operator.kernel", op.format);
+    if (const Node* parameters = section.find("parameters"))
+      op.parameters = read_parameters(*parameters, "operator", op.format);
+  }
+
+  // Reads the id of a format, or one of the words in `ids`.
+  static std::string read_format(const Node& node, const std::string& path,
+                                 std::vector<std::string_view> ids) {
+    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
+    std::string format = read_text(node, path);
+    if (std::find(ids.begin(), ids.end(), format) == ids.end())
+      fail(node.place,
+           fmt::format("there is no format '{}'.{} Formats: {}. `protean formats` describes them.", format,
+                       did_you_mean(format, ids), fmt::join(ids, ", ")));
+    return format;
+  }
+
+  static std::string read_kernel(const Node& node, const std::string& path, const std::string& format) {
+    std::string name = read_text(node, path);
+    std::vector<std::string_view> names;
+    for (const FormatEntry* entry : catalogue()) {
+      if (format != "auto" && entry->id != format) continue;
+      for (const Space space : {Space::host, Space::device})
+        for (const Kernel& kernel : kernels_in(*entry, space))
+          if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.push_back(kernel.name);
+    }
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      fail(node.place, fmt::format("{} is '{}'; {} has: {}.{}", path, name,
+                                   format == "auto" ? "this build" : "format " + format,
+                                   fmt::join(names, ", "), did_you_mean(name, names)));
+    return name;
+  }
+
+  // `owner` is the path of the section with the key parameters.
+  static FormatParams read_parameters(const Node& node, const std::string& owner, const std::string& format) {
+    FormatParams parameters;
+    if (node.kind == Node::Kind::map && node.entries.empty()) return parameters;
+    if (format == "auto")
+      fail(node.place,
+           fmt::format("{0}.parameters belong to one format; name it in {0}.format (it is auto)", owner));
+    const FormatEntry& entry = find_format(format);
+    if (entry.params.empty())
+      fail(node.place, fmt::format("format {} has no parameters; remove {}.parameters", format, owner));
+    std::vector<std::string_view> names;
+    for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
+    const Section section(node, fmt::format("{}.parameters ({})", owner, format), names);
+    for (const std::string_view name : names) {
+      const Node* value = section.find(name);
+      if (!value) continue;
+      parameters.set(std::string(name), read_text(*value, fmt::format("{}.parameters.{}", owner, name)));
+      try {
+        (void)resolve_params(entry, parameters);
+      } catch (const BadArgument& error) { fail(value->place, error.what()); }
+    }
+    return parameters;
+  }
+
+  void read_schedule(const Node& node) {
+    ScheduleSpec& schedule = problem_.schedule;
+    schedule.place = node.place;
+    if (node.kind == Node::Kind::map) {
+      const Section section(node, "schedule",
+                            {"policy", "machine", "overlapped", "worst_factor", "most_switches"});
+      if (!section.has("policy"))
+        fail(node.place, "schedule needs a list of points, or the key 'policy' with the value auto");
+      (void)section.word("policy", "auto", {"auto"});
+      schedule.automatic = true;
+      schedule.machine = read_path(section, "machine");
+      if (section.has("overlapped"))
+        schedule.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
+      PolicyOptions& policy = schedule.policy;
+      policy.worst_factor = section.number("worst_factor", policy.worst_factor, 1, 10);
+      policy.most_switches = static_cast<int>(section.integer("most_switches", policy.most_switches, 0, 100));
+      return;
+    }
+    if (node.kind != Node::Kind::list)
+      fail(node.place,
+           "schedule must be a list such as [{at_iteration: 20, format: sell-packed}], or {policy: auto}");
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      schedule.points.push_back(read_point(node.items[i], fmt::format("schedule[{}]", i), on_elements()));
+  }
+
+  // With element matrices, format `element` means a change back to them.
+  static SchedulePoint read_point(const Node& node, const std::string& path, bool on_elements) {
+    const Section section(
+        node, path,
+        {"at_iteration", "at_residual", "after_seconds", "format", "parameters", "kernel", "overlapped"});
+    SchedulePoint point;
+    const std::string_view trigger =
+        exactly_one(section, path, {"at_iteration", "at_residual", "after_seconds"});
+    if (trigger == "at_iteration") {
+      point.trigger = ScheduleTrigger::iteration;
+      point.at = static_cast<double>(section.integer(trigger, 0, 0, largest_exact));
+    } else if (trigger == "at_residual") {
+      point.trigger = ScheduleTrigger::residual;
+      point.at = section.number(trigger, 0, smallest_positive, 1e300);
+    } else {
+      point.trigger = ScheduleTrigger::seconds;
+      point.at = section.number(trigger, 0, 0, 1e9);
+    }
+    const Node* format = section.find("format");
+    if (!format) fail(node.place, fmt::format("{} needs the key 'format': what to change to", path));
+    const std::string id =
+        read_format(*format, path + ".format",
+                    on_elements ? std::vector<std::string_view>{"element"} : std::vector<std::string_view>{});
+    point.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
+    if (on_elements && id == "element") {
+      for (const std::string_view key : {"kernel", "parameters"})
+        if (const Node* given = section.find(key))
+          fail(given->place, fmt::format("{}.{} has no meaning with format element", path, key));
+      point.to.elements = true;
+      return point;
+    }
+    point.to.entry = &find_format(id);
+    if (const Node* kernel = section.find("kernel"))
+      point.to.kernel = read_kernel(*kernel, path + ".kernel", id);
+    if (const Node* parameters = section.find("parameters"))
+      point.to.params = read_parameters(*parameters, path, id);
+    return point;
+  }
+
+  void read_output(const Node& node) {
+    const Section section(node, "output", {"solution", "report", "history"});
+    OutputSpec& output = problem_.output;
+    output.solution = read_path(section, "solution");
+    output.report = read_path(section, "report");
+    output.history = read_path(section, "history");
+  }
+
+  std::filesystem::path folder_;
+  Problem problem_;
+};
+
+}  // namespace
+
+Problem parse_problem(std::string_view text, const std::string& file, std::span<const std::string> settings) {
+  Node root = parse_yaml(text, file);
+  for (const std::string& setting : settings) set_value(root, setting);
+  return ProblemReader(file).read(root);
+}
+
+std::string read_problem_text(const std::string& file) {
+  constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  return io_detail::read_text(file, most_bytes);
+}
+
+Problem read_problem(const std::string& file, std::span<const std::string> settings) {
+  return parse_problem(read_problem_text(file), file, settings);
+}
+
+}  // namespace protean::apps

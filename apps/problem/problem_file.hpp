@@ -1,0 +1,111 @@
+// The problem file: what to solve and how, as plain structs. problems/README.md describes the file.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/fem/problem.hpp"
+#include "apps/problem/yaml_tree.hpp"
+#include "core/csr.hpp"
+#include "core/generate/generate.hpp"
+#include "operators/assembled_matrix.hpp"
+#include "operators/policy/switch_policy.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/format_schedule.hpp"
+#include "solvers/solver.hpp"
+
+namespace protean::apps {
+
+// A path as the user wrote it (`given`) and as it is opened (`path`: it begins at the folder of the problem
+// file). Empty: no file.
+struct FilePath {
+  std::string given, path;
+  Place place;
+  explicit operator bool() const noexcept { return !path.empty(); }
+};
+
+struct MatrixSpec {
+  FilePath file;     // empty: the matrix is generated
+  std::string kind;  // of the generator
+  GeneratorParams params;
+  std::optional<fem::Spec> fem;  // for the kinds fem-hex and fem-tet, which have no params
+  FilePath mesh;                 // for fem-tet; empty: the unit cube
+  Duplicates duplicates = Duplicates::sum;
+  double scale = 1;  // the system solved is (scale A) x = scale b
+  Place scale_place;
+  Place place;
+};
+
+// A vector: from a file, with one value everywhere, or of uniform random numbers in [-1, 1).
+struct VectorSpec {
+  FilePath file;
+  std::optional<std::int64_t> seed;
+  double value = 0;  // without file and seed
+};
+
+struct RhsSpec {
+  bool from_solution = true;  // true: the vector is x and b = A x; false: the vector is b
+  VectorSpec vector{.file = {}, .seed = {}, .value = 1};
+};
+
+struct SolverSpec {
+  std::string method = "cg";
+  SolverOptions options;
+};
+
+struct PreconditionerSpec {
+  std::string type = "none";
+  PreconditionerOptions options;
+};
+
+struct OperatorSpec {
+  std::string format = "auto";
+  FormatParams parameters;
+  std::string kernel = "native";
+  ElementScatter variant = ElementScatter::automatic;  // only with storage: element
+  Space space = Space::host;
+  int threads = 0;                       // 0: OMP_NUM_THREADS, or all processors
+  bool deterministic = false;            // mode of the context
+  std::int64_t expected_iterations = 0;  // only with format auto; 0: not known
+};
+
+// Changes of format during a solve: at points that the user names, or decided by a policy.
+struct ScheduleSpec {
+  std::vector<SchedulePoint> points;
+  bool automatic = false;          // the policy decides
+  FilePath machine;                // the machine table of the policy; empty: see choose_machine()
+  std::optional<bool> overlapped;  // empty: yes on a host with an idle processor
+  PolicyOptions policy;            // its other options
+  Place place;
+};
+
+struct OutputSpec {
+  FilePath solution, report, history;
+};
+
+struct Problem {
+  std::string title, file;
+  MatrixSpec matrix;
+  RhsSpec rhs;
+  VectorSpec initial_guess;
+  SolverSpec solver;
+  PreconditionerSpec preconditioner;
+  OperatorSpec op;
+  ScheduleSpec schedule;
+  OutputSpec output;
+};
+
+// Reads a problem from its text and checks everything that can be checked without opening the files it names.
+// `file` is shown in messages, and relative paths begin at its folder. `settings` are assignments
+// "key.path=value". Throws BadFile with line and column, or with `--set ...` as the place.
+Problem parse_problem(std::string_view text, const std::string& file,
+                      std::span<const std::string> settings = {});
+
+// Read a problem file of at most 16 MiB. Throw BadFile when it cannot be read.
+std::string read_problem_text(const std::string& file);
+Problem read_problem(const std::string& file, std::span<const std::string> settings = {});
+
+}  // namespace protean::apps

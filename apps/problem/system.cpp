@@ -1,0 +1,172 @@
+#include "apps/problem/system.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cmath>
+#include <string>
+
+#include "core/blas1.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/parallel.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::apps {
+namespace {
+
+// A random number, uniform in [-1, 1). It is a hash (splitmix64) of seed and index, so it does not depend on
+// the number of threads.
+double random_value(std::uint64_t seed, std::int64_t index) {
+  std::uint64_t z =
+      seed * 0xd1342543de82ef95ULL + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(index) + 1);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-52 - 1;
+}
+
+Vector<double> make_vector(const ContextPtr& context, const VectorSpec& spec, std::int64_t size,
+                           std::string_view key) {
+  if (spec.file) {
+    Vector<double> vector = read_vector_market(context, spec.file.path);
+    if (vector.size() != size)
+      fail(spec.file.place, fmt::format("{}: '{}' has {} entries; the matrix has {} rows", key,
+                                        spec.file.path, vector.size(), size));
+    return vector;
+  }
+  Vector<double> vector(context, size);
+  parallel(*context, [&](int part, int parts) {
+    const Range range = even_range(size, part, parts);
+    for (std::int64_t i = range.begin; i < range.end; ++i)
+      vector[i] = spec.seed ? random_value(static_cast<std::uint64_t>(*spec.seed), i) : spec.value;
+  });
+  return vector;
+}
+
+std::string_view rhs_key(const Problem& problem) {
+  return problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file";
+}
+
+// The right-hand side of the scaled system, or the solution from which it is made.
+Vector<double> make_rhs(const ContextPtr& host, const Problem& problem, std::int64_t rows) {
+  Vector<double> b = make_vector(host, problem.rhs.vector, rows, rhs_key(problem));
+  if (problem.matrix.scale != 1 && !problem.rhs.from_solution) scale<double>(*host, problem.matrix.scale, b);
+  return b;
+}
+
+std::string matrix_name(const MatrixSpec& spec) {
+  return spec.file ? fmt::format("the matrix '{}'", spec.file.path) : "the matrix";
+}
+
+// The system for a solve on element matrices.
+LinearSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
+  LinearSystem system;
+  fem::System source = fem::make_system(*host, *problem.matrix.fem);
+  for (double& value : source.matrices) value *= problem.matrix.scale;
+  system.elements = source.on(context, problem.op.variant);
+  const std::int64_t rows = system.elements->rows();
+  if (rows == 0)
+    fail(problem.matrix.place, "all nodes of the mesh are on its boundary; there is nothing to solve");
+  system.x0 = make_vector(host, problem.initial_guess, rows, "initial_guess.file");
+  system.b = make_rhs(host, problem, rows);
+  if (problem.rhs.from_solution) {
+    system.exact = std::move(system.b);
+    system.b = Vector<double>(host, rows);
+    Vector<double> x(context, rows), y(context, rows);
+    copy<double>(*context, system.exact, x);
+    system.elements->apply(x, y);
+    copy<double>(*context, y, system.b);
+  }
+  return system;
+}
+
+}  // namespace
+
+ContextPtr device_context(const DeviceOptions& options) {
+  try {
+    return Context::device(0, options);
+  } catch (const NotAvailable& error) {
+    throw NotAvailable(
+        fmt::format("operator.space is device, but {}. On the CPU: --set operator.space=host", error.what()));
+  }
+}
+
+Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector) {
+  Vector<double> copied(target, vector.size());
+  copy<double>(device, vector, copied);
+  return copied;
+}
+
+CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix, double factor,
+                         const Place& place) {
+  if (factor == 1) return matrix;
+  const auto values = std::make_shared<Buffer<double>>(host, matrix.nonzeros());
+  std::atomic<bool> infinite{false};
+  parallel(*host, [&](int part, int parts) {
+    const Range range = even_range(matrix.nonzeros(), part, parts);
+    bool finite = true;
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      (*values)[i] = factor * matrix.values[i];
+      finite = finite && std::isfinite((*values)[i]);
+    }
+    if (!finite) infinite = true;
+  });
+  if (infinite)
+    fail(place,
+         fmt::format("with a scale of {:g} an entry of the matrix becomes infinite; take a smaller one",
+                     factor));
+  CsrMatrix<double> result = matrix;
+  result.values = values->data(), result.values_owner = values;
+  return result;
+}
+
+CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& spec) {
+  CsrMatrix<double> csr;
+  if (spec.fem && !spec.fem->assembled)
+    fail(spec.place,
+         "with storage: element there is no assembled matrix, which this command needs; use storage: "
+         "assembled "
+         "(--set matrix.generate.storage=assembled, and --set operator={} where the file has "
+         "operator.variant)");
+  if (spec.fem)
+    csr = fem::make_system(*context, *spec.fem).on(context, ElementScatter::automatic)->assemble();
+  else if (spec.file)
+    csr = read_matrix(context, spec.file.path, {.duplicates = spec.duplicates, .allow_not_finite = false});
+  else
+    csr = generate(context, spec.kind, spec.params);
+  if (csr.rows() == 0 || csr.cols() == 0)
+    fail(spec.place, fmt::format("{} is empty ({} x {}); there is nothing to solve", matrix_name(spec),
+                                 csr.rows(), csr.cols()));
+  return scaled(context, csr, spec.scale, spec.scale_place);
+}
+
+LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
+  LinearSystem system;
+  if (problem.matrix.fem && !problem.matrix.fem->assembled && context)
+    return make_element_system(host, problem, context);
+  system.csr = make_matrix_data(host, problem.matrix);
+  const CsrMatrix<double>& csr = system.csr;
+  if (csr.rows() != csr.cols())
+    fail(problem.matrix.place,
+         fmt::format("{} has {} rows and {} columns; a system A x = b needs a square one",
+                     matrix_name(problem.matrix), csr.rows(), csr.cols()));
+  system.x0 = make_vector(host, problem.initial_guess, csr.rows(), "initial_guess.file");
+  system.b = make_rhs(host, problem, csr.rows());
+  if (problem.rhs.from_solution) {
+    system.exact = std::move(system.b);
+    system.b = Vector<double>(host, csr.rows());
+    make_matrix(find_format("csr"), csr, host)->apply(system.exact, system.b);
+  }
+  return system;
+}
+
+double relative_error(const Vector<double>& x, const Vector<double>& exact) {
+  double difference = 0, norm = 0;
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - exact[i]) * (x[i] - exact[i]);
+    norm += exact[i] * exact[i];
+  }
+  return std::sqrt(difference / (norm > 0 ? norm : 1));
+}
+
+}  // namespace protean::apps

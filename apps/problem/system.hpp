@@ -1,0 +1,46 @@
+// The linear system of a problem file in memory. `solve`, `compare` and `inspect` begin with it.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "apps/command/clock.hpp"
+#include "apps/problem/problem_file.hpp"
+#include "apps/report/progress.hpp"
+#include "core/csr.hpp"
+#include "core/vector.hpp"
+
+namespace protean::apps {
+
+// Throws NotAvailable, with what to do, when there is no device.
+ContextPtr device_context(const DeviceOptions& options);
+
+// The matrix with its values times `factor`; throws BadFile at `place` where one becomes infinite. The
+// pattern is shared. Also used for the matrix alone, as in `convert --scale`.
+CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix, double factor,
+                         const Place& place);
+
+// The matrix in host memory, times spec.scale. Throws BadFile, OutOfMemory; refuses empty matrices.
+CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spec);
+
+struct LinearSystem {
+  CsrMatrix<double> csr;
+  std::unique_ptr<ElementOperator<double>>
+      elements;  // instead of csr with storage: element; in the memory of the solve
+  Vector<double> b, x0;
+  Vector<double> exact;  // empty unless the right-hand side was made from a solution
+};
+
+// Matrix and right-hand side are multiplied by matrix.scale, so x is the solution of the system as it was
+// given. Everything is made in host memory, except element matrices, which are made in `context`. b = A x is
+// always computed with format csr, so that all formats get the same b, bit for bit (with element matrices it
+// is computed by them). Throws BadFile also for a matrix that is not square.
+LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr);
+
+// Returns the vector in the memory of `target`. `device` makes the copy.
+Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);
+
+// ||x - exact|| / ||exact|| in the 2-norm; ||x - exact|| where exact is 0.
+double relative_error(const Vector<double>& x, const Vector<double>& exact);
+
+}  // namespace protean::apps

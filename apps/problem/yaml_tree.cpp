@@ -1,0 +1,333 @@
+#include "apps/problem/yaml_tree.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "core/error.hpp"
+
+namespace protean::apps {
+namespace {
+
+constexpr std::size_t largest_depth = 32;
+
+Node node_at(const Place& place, Node::Kind kind = Node::Kind::nothing) {
+  Node node;
+  node.kind = kind, node.place = place;
+  return node;
+}
+
+// Builds the tree from the events of yaml-cpp. Unlike its own tree they keep duplicate keys and do not expand
+// aliases.
+class Builder final : public YAML::EventHandler {
+ public:
+  explicit Builder(std::shared_ptr<const std::string> file) : file_(std::move(file)) {
+    root_.place = {file_, 0, 0};
+  }
+
+  Node take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { root_.place = place(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    refuse_anchor(mark, anchor);
+    add(node_at(place(mark)));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    fail(place(mark), "aliases (*name) are not used in problem files; write the value out");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    refuse_anchor(mark, anchor);
+    refuse_tag(mark, tag);
+    const bool quoted = tag == "!";
+    if (!quoted && (value.empty() || value == "~" || value == "null"))
+      add(node_at(place(mark)));
+    else {
+      Node node = node_at(place(mark), Node::Kind::scalar);
+      node.quoted = quoted, node.text = value;
+      add(std::move(node));
+    }
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, Node::Kind::list);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, Node::Kind::map);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    Node node;
+    std::unordered_map<std::string, std::int64_t> lines;  // of each key so far
+    bool has_key = false;
+    std::string key;
+    Place key_place;
+  };
+
+  Place place(const YAML::Mark& mark) const {
+    return mark.is_null() ? Place{file_, 0, 0} : Place{file_, mark.line + 1, mark.column + 1};
+  }
+  void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) const {
+    if (anchor) fail(place(mark), "anchors (&name) are not used in problem files; remove it");
+  }
+  void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
+    if (!tag.empty() && tag != "?" && tag != "!")
+      fail(place(mark), fmt::format("tags ({}) are not used in problem files; remove it", tag));
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
+    refuse_anchor(mark, anchor);
+    refuse_tag(mark, tag);
+    if (open_.size() == largest_depth)
+      fail(place(mark), fmt::format("nested deeper than {} levels", largest_depth));
+    open_.push_back({.node = node_at(place(mark), kind), .lines = {}, .key = {}, .key_place = {}});
+  }
+  void close() {
+    Node node = std::move(open_.back().node);
+    open_.pop_back();
+    add(std::move(node));
+  }
+  void add(Node node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Open& top = open_.back();
+    if (top.node.kind == Node::Kind::list) {
+      top.node.items.push_back(std::move(node));
+    } else if (!top.has_key) {
+      if (node.kind != Node::Kind::scalar) fail(node.place, "a key must be a word");
+      const auto [first, is_new] = top.lines.emplace(node.text, node.place.line);
+      if (!is_new)
+        fail(node.place,
+             fmt::format("the key '{}' is here for the second time; it was given in line {}. Remove one.",
+                         node.text, first->second));
+      top.has_key = true, top.key = std::move(node.text), top.key_place = node.place;
+    } else {
+      // yaml-cpp gives a missing value the place of the next line.
+      if (node.kind == Node::Kind::nothing) node.place = top.key_place;
+      top.node.entries.push_back({std::move(top.key), top.key_place, std::move(node)});
+      top.has_key = false;
+    }
+  }
+
+  std::shared_ptr<const std::string> file_;
+  Node root_;
+  std::vector<Open> open_;
+};
+
+Node parse(std::string_view text, const std::shared_ptr<const std::string>& file, bool keep_places) {
+  Builder builder(file);
+  std::istringstream stream{std::string(text)};
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(builder);
+    Builder second(file);
+    if (parser.HandleNextDocument(second))
+      fail(second.take().place, "a second YAML document begins here; a problem file holds one");
+  } catch (const YAML::Exception& error) {
+    const bool known = keep_places && !error.mark.is_null();
+    fail({file, known ? error.mark.line + 1 : 0, known ? error.mark.column + 1 : 0},
+         fmt::format("not valid YAML: {}", error.msg));
+  }
+  return builder.take();
+}
+
+void move_to(Node& node, const Place& place) {
+  node.place = place;
+  for (Node& item : node.items) move_to(item, place);
+  for (Node::Entry& entry : node.entries) entry.place = place, move_to(entry.value, place);
+}
+
+std::string_view kind_of(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::nothing:
+      return "nothing";
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a map";
+    case Node::Kind::scalar:
+      break;
+  }
+  return node.text;
+}
+
+[[noreturn]] void fail_kind(const Node& node, const std::string& path, const std::string& expected) {
+  const std::string found =
+      node.kind == Node::Kind::scalar
+          ? (node.quoted ? fmt::format("the text \"{}\"", node.text) : fmt::format("'{}'", node.text))
+          : std::string(kind_of(node));
+  fail(node.place, fmt::format("{} is {}; it must be {}", path, found, expected));
+}
+
+std::string range_text(double smallest, double largest) {
+  if (std::isinf(largest) && std::isinf(smallest)) return "";
+  if (std::isinf(largest)) return fmt::format(" of at least {}", smallest);
+  return fmt::format(" from {} to {}", smallest, largest);
+}
+
+bool parse_number(const Node& node, double& value) {
+  if (node.kind != Node::Kind::scalar || node.quoted) return false;
+  std::string_view text = node.text;
+  bool negative = false;
+  if (!text.empty() && (text[0] == '+' || text[0] == '-')) negative = text[0] == '-', text.remove_prefix(1);
+  if (text == ".inf" || text == ".Inf" || text == ".INF" || text == "inf") {
+    value = negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    return true;
+  }
+  if (text.empty() || !(text[0] == '.' || (text[0] >= '0' && text[0] <= '9'))) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  if (negative) value = -value;
+  return true;
+}
+
+}  // namespace
+
+const Node::Entry* Node::find(std::string_view key) const noexcept {
+  for (const Entry& entry : entries)
+    if (entry.key == key) return &entry;
+  return nullptr;
+}
+
+void fail(const Place& place, const std::string& message) {
+  throw BadFile(place.file ? *place.file : std::string("problem"), place.line, place.column, message);
+}
+
+Node parse_yaml(std::string_view text, const std::string& file) {
+  const auto name = std::make_shared<const std::string>(file);
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
+    fail({name, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n'), 0},
+         "there is a zero byte in it; this is no YAML text");
+  return parse(text, name, true);
+}
+
+void set_value(Node& root, const std::string& assignment) {
+  const Place place{std::make_shared<const std::string>("--set " + assignment), 0, 0};
+  const std::size_t equal = assignment.find('=');
+  if (equal == std::string::npos || equal == 0)
+    fail(place, "write --set key.path=value, for instance --set solver.method=gmres");
+  Node value = parse(std::string_view(assignment).substr(equal + 1), place.file, false);
+  move_to(value, place);
+
+  Node* node = &root;
+  std::string_view path = std::string_view(assignment).substr(0, equal);
+  for (std::size_t depth = 0;; ++depth) {
+    const std::size_t dot = path.find('.');
+    const std::string_view key = path.substr(0, dot);
+    if (key.empty()) fail(place, "there is an empty name in the path before '='");
+    if (depth == largest_depth) fail(place, fmt::format("nested deeper than {} levels", largest_depth));
+    if (node->kind != Node::Kind::map) *node = node_at(place, Node::Kind::map);
+    auto found = std::find_if(node->entries.begin(), node->entries.end(),
+                              [&](const Node::Entry& entry) { return entry.key == key; });
+    if (found == node->entries.end()) {
+      node->entries.push_back({std::string(key), place, node_at(place)});
+      found = node->entries.end() - 1;
+    }
+    found->place = place;
+    node = &found->value;
+    if (dot == std::string_view::npos) break;
+    path.remove_prefix(dot + 1);
+  }
+  *node = std::move(value);
+}
+
+Section::Section(const Node& node, std::string path, std::initializer_list<std::string_view> keys)
+    : node_(node), path_(std::move(path)), keys_(keys) {
+  check();
+}
+
+Section::Section(const Node& node, std::string path, const std::vector<std::string_view>& keys)
+    : node_(node), path_(std::move(path)), keys_(keys) {
+  check();
+}
+
+void Section::check() const {
+  if (node_.kind != Node::Kind::map)
+    fail_kind(node_, path_.empty() ? "the problem" : path_,
+              fmt::format("a map with keys of: {}", fmt::join(keys_, ", ")));
+  for (const Node::Entry& entry : node_.entries)
+    if (std::find(keys_.begin(), keys_.end(), entry.key) == keys_.end())
+      fail(entry.place,
+           fmt::format("unknown key '{}'{}{}. Allowed here: {}.{}", entry.key, path_.empty() ? "" : " in ",
+                       path_, fmt::join(keys_, ", "), did_you_mean(entry.key, keys_)));
+}
+
+const Node* Section::find(std::string_view key) const {
+  if (std::find(keys_.begin(), keys_.end(), key) == keys_.end())
+    throw std::logic_error("Section: a key is read that is not declared");
+  const Node::Entry* entry = node_.find(key);
+  return entry ? &entry->value : nullptr;
+}
+
+std::string Section::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+double Section::number(std::string_view key, double otherwise, double smallest, double largest) const {
+  const Node* node = find(key);
+  return node ? read_number(*node, path_of(key), smallest, largest) : otherwise;
+}
+
+std::int64_t Section::integer(std::string_view key, std::int64_t otherwise, std::int64_t smallest,
+                              std::int64_t largest) const {
+  const Node* node = find(key);
+  return node ? read_integer(*node, path_of(key), smallest, largest) : otherwise;
+}
+
+std::string Section::word(std::string_view key, std::string_view otherwise,
+                          const std::vector<std::string_view>& choices) const {
+  const Node* node = find(key);
+  if (!node) return std::string(otherwise);
+  const std::string expected = fmt::format("one of: {}", fmt::join(choices, ", "));
+  if (node->kind != Node::Kind::scalar) fail_kind(*node, path_of(key), expected);
+  if (std::find(choices.begin(), choices.end(), node->text) == choices.end())
+    fail(node->place, fmt::format("{} is '{}'; it must be {}.{}", path_of(key), node->text, expected,
+                                  did_you_mean(node->text, choices)));
+  return node->text;
+}
+
+std::string Section::text(std::string_view key, std::string_view otherwise) const {
+  const Node* node = find(key);
+  return node ? read_text(*node, path_of(key)) : std::string(otherwise);
+}
+
+double read_number(const Node& node, const std::string& path, double smallest, double largest) {
+  double value = 0;
+  if (!parse_number(node, value) || !(value >= smallest && value <= largest))
+    fail_kind(node, path, fmt::format("a number{}", range_text(smallest, largest)));
+  return value;
+}
+
+std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
+                          std::int64_t largest) {
+  double value = 0;
+  // 1e6 is a whole number too. Above 2^53 a double could not hold it exactly.
+  constexpr double exact = 9007199254740992.0;
+  if (!parse_number(node, value) || value != std::floor(value) || std::fabs(value) > exact ||
+      value < static_cast<double>(smallest) || value > static_cast<double>(largest))
+    fail_kind(node, path, fmt::format("a whole number from {} to {}", smallest, largest));
+  return static_cast<std::int64_t>(value);
+}
+
+std::string read_text(const Node& node, const std::string& path) {
+  if (node.kind != Node::Kind::scalar || node.text.empty()) fail_kind(node, path, "a word or text");
+  return node.text;
+}
+
+}  // namespace protean::apps

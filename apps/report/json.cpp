@@ -1,0 +1,165 @@
+#include "apps/report/json.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "apps/command/build_info.hpp"
+#include "core/words.hpp"
+
+namespace protean::apps {
+namespace {
+
+Json path(const FilePath& file) { return file ? Json(file.given) : Json(nullptr); }
+
+Json vector_json(const VectorSpec& vector, std::string_view word, double word_value) {
+  if (vector.file) return {{"file", vector.file.given}};
+  if (vector.seed) return {{"random", *vector.seed}};
+  if (vector.value == word_value && !word.empty()) return word;
+  return {{"value", vector.value}};
+}
+
+}  // namespace
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json parameters_json(const FormatParams& parameters) {
+  Json json = Json::object();
+  for (const auto& [name, value] : parameters.all()) {
+    const bool integer =
+        !value.empty() && value.find_first_not_of("0123456789", value[0] == '-') == std::string::npos;
+    json[name] = integer ? Json(std::stoll(value)) : Json(value);
+  }
+  return json;
+}
+
+std::string_view baseline_name(Baseline baseline) {
+  return baseline == Baseline::rhs ? "rhs" : "initial-residual";
+}
+
+namespace {
+
+Json fem_json(const MatrixSpec& matrix) {
+  const fem::Spec& spec = *matrix.fem;
+  Json json;
+  if (spec.shape == fem::Shape::hexahedron) json["degree"] = spec.degree;
+  if (matrix.mesh) {
+    json["mesh"] = matrix.mesh.given;
+  } else {
+    json["n"] = spec.n;
+    json["distortion"] = spec.distortion;
+  }
+  json["physics"] = fem::to_string(spec.physics);
+  if (spec.physics == fem::Physics::elasticity)
+    json["young"] = spec.material.young, json["poisson"] = spec.material.poisson;
+  json["storage"] = spec.assembled ? "assembled" : "element";
+  return json;
+}
+
+}  // namespace
+
+Json problem_json(const Problem& p) {
+  Json matrix;
+  if (p.matrix.file) {
+    matrix["file"] = p.matrix.file.given;
+    matrix["duplicates"] = p.matrix.duplicates == Duplicates::sum ? "sum" : "refuse";
+  } else {
+    matrix["generate"]["kind"] = p.matrix.kind;
+    const auto params =
+        p.matrix.fem ? std::span<const GeneratorParam>() : find_generator(p.matrix.kind).params;
+    for (const GeneratorParam& param : params) {
+      const std::string name(param.name);
+      const double value = p.matrix.params.at(name);
+      if (!param.choices.empty())
+        matrix["generate"][name] = split(param.choices, '|').at(static_cast<std::size_t>(value));
+      else if (std::fabs(value) < 9e15 && value == std::floor(value))
+        matrix["generate"][name] = static_cast<std::int64_t>(value);
+      else
+        matrix["generate"][name] = value;
+    }
+    if (p.matrix.fem) matrix["generate"].update(fem_json(p.matrix));
+  }
+  if (p.matrix.scale != 1) matrix["scale"] = p.matrix.scale;
+  const StoppingRule& rule = p.solver.options.stopping;
+  Json json;
+  if (!p.title.empty()) json["title"] = p.title;
+  json["matrix"] = std::move(matrix);
+  if (p.rhs.from_solution)
+    json["rhs"]["solution"] = vector_json(p.rhs.vector, "ones", 1);
+  else
+    json["rhs"] = vector_json(p.rhs.vector, "", 0);
+  json["initial_guess"] = vector_json(p.initial_guess, "zero", 0);
+  json["solver"] = {{"method", p.solver.method},
+                    {"relative_tolerance", rule.relative_tolerance},
+                    {"absolute_tolerance", number(rule.absolute_tolerance)},
+                    {"max_iterations", rule.max_iterations},
+                    {"max_seconds", number(rule.max_seconds)},
+                    {"restart", p.solver.options.restart},
+                    {"orthogonalization", p.solver.options.orthogonalization},
+                    {"baseline", baseline_name(rule.baseline)},
+                    {"divergence", number(rule.divergence)},
+                    {"stagnation_window", rule.stagnation_window},
+                    {"device_steps", p.solver.options.device_steps}};
+  json["preconditioner"] = {
+      {"type", p.preconditioner.type},
+      {"zero_diagonal", p.preconditioner.options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
+  json["operator"] = {{"format", p.op.format},   {"parameters", parameters_json(p.op.parameters)},
+                      {"kernel", p.op.kernel},   {"space", to_string(p.op.space)},
+                      {"threads", p.op.threads}, {"deterministic", p.op.deterministic}};
+  if (p.matrix.fem && !p.matrix.fem->assembled)
+    json["operator"] = {
+        {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
+  if (p.schedule.automatic) {
+    json["schedule"] = {{"policy", "auto"},
+                        {"machine", path(p.schedule.machine)},
+                        {"worst_factor", p.schedule.policy.worst_factor},
+                        {"most_switches", p.schedule.policy.most_switches}};
+    if (p.schedule.overlapped) json["schedule"]["overlapped"] = *p.schedule.overlapped;
+  }
+  for (const SchedulePoint& point : p.schedule.points) {
+    Json entry;
+    if (point.trigger == ScheduleTrigger::iteration)
+      entry[std::string(to_string(point.trigger))] = static_cast<std::int64_t>(point.at);
+    else
+      entry[std::string(to_string(point.trigger))] = point.at;
+    entry["format"] = point.to.elements ? "element" : point.to.entry->id;
+    if (!point.to.elements) {
+      entry["parameters"] = parameters_json(point.to.params);
+      entry["kernel"] = point.to.kernel.empty() ? "native" : point.to.kernel;
+    }
+    entry["overlapped"] = point.overlapped;
+    json["schedule"].push_back(std::move(entry));
+  }
+  json["output"] = {{"solution", path(p.output.solution)},
+                    {"report", path(p.output.report)},
+                    {"history", path(p.output.history)}};
+  return json;
+}
+
+Json machine_json(int threads) {
+  const MachineInfo machine = machine_info();
+  const BuildInfo build = build_info();
+  return {{"cpu", machine.cpu},
+          {"system", machine.system},
+          {"cores", machine.cores},
+          {"memory_bytes", machine.memory_bytes},
+          {"threads", threads},
+          {"simd", build.simd_chosen},
+          {"version", build.version},
+          {"compiler", build.compiler},
+          {"build_type", build.build_type}};
+}
+
+std::string text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+std::string grouped(std::int64_t value) {
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ' ';
+    text += digits[i];
+  }
+  return text;
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,15 @@
+#include "apps/report/output.hpp"
+
+#include <cstdio>
+
+#include "core/error.hpp"
+
+namespace protean::apps {
+
+void print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) != 0 || !written)
+    throw Error("cannot write to the standard output: no space, or it was closed");
+}
+
+}  // namespace protean::apps

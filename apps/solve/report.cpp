@@ -1,0 +1,241 @@
+#include "apps/solve/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/report/json.hpp"
+#include "apps/report/progress.hpp"
+#include "core/error.hpp"
+
+namespace protean::apps {
+namespace {
+
+// Breaks the text into lines of at most `width` characters and indents all but the first.
+std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (column > 0 && column + 1 + end > width) {
+      out += '\n';
+      out.append(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      out += ' ', ++column;
+    }
+    out += text.substr(0, end), column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+Json switch_json(const SwitchRecord& record) {
+  Json json = {{"iteration", record.iteration},
+               {"from", record.from},
+               {"to", record.to},
+               {"convert_seconds", record.convert_seconds},
+               {"assemble_seconds", record.assemble_seconds},
+               {"wait_seconds", record.wait_seconds},
+               {"overlapped", record.overlapped},
+               {"begun_iteration", record.begun_iteration},
+               {"reason", record.reason},
+               {"parameters", parameters_json(record.parameters)},
+               {"memory",
+                {{"before_bytes", record.bytes_before},
+                 {"after_bytes", record.bytes_after},
+                 {"peak_bytes", record.bytes_peak}}}};
+  if (record.from_kernel != record.to_kernel) json["kernel"] = record.to_kernel;
+  return json;
+}
+
+}  // namespace
+
+std::string switch_text(const SwitchRecord& record) {
+  const auto name = [](const std::string& format, const std::string& kernel) {
+    return kernel == "native" ? format : format + "/" + kernel;
+  };
+  return fmt::format(
+      "{} -> {}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
+      record.assemble_seconds > 0 ? "assembled and converted" : "converted", duration(record.convert_seconds),
+      record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
+                                      record.begun_iteration, duration(record.wait_seconds))
+                        : "");
+}
+
+std::string report_json(const SolveRecord& r) {
+  const SolveReport& result = r.result;
+  Json json;
+  json["status"] = result.converged() ? "converged" : "not-converged";
+  json["reason"] = to_string(result.reason);
+  if (!result.detail.empty()) json["detail"] = result.detail;
+  if (!r.advice.empty()) json["advice"] = r.advice;
+  json["iterations"] = result.iterations;
+  json["restarts"] = result.restarts;
+  json["steps"] = {{"how", result.steps}};
+  if (!result.steps_reason.empty()) json["steps"]["reason"] = result.steps_reason;
+  json["residual"] = {{"norm", "2-norm"},
+                      {"baseline", baseline_name(r.problem.solver.options.stopping.baseline)},
+                      {"true_relative", number(result.true_relative)},
+                      {"recurrence_relative", number(result.recurrence_relative)},
+                      {"true", number(result.true_residual)},
+                      {"recurrence", number(result.recurrence_residual)},
+                      {"initial", number(result.initial_residual)},
+                      {"rhs", number(result.rhs_norm)}};
+  if (r.error) json["error"] = {{"norm", "2-norm"}, {"relative", number(*r.error)}};
+  json["seconds"] = {
+      {"start", r.seconds.start},       {"read", r.seconds.read},   {"upload", r.seconds.upload},
+      {"convert", r.seconds.convert},   {"setup", r.seconds.setup}, {"solve", r.seconds.solve},
+      {"download", r.seconds.download}, {"write", r.seconds.write}, {"total", r.seconds.total}};
+  json["memory"] = {{"matrix_bytes", r.matrix_bytes},
+                    {"peak_bytes", r.peak_bytes},
+                    {"peak_buffer_bytes", r.peak_buffer_bytes}};
+  json["operator"] = {{"format", r.format},
+                      {"kernel", r.kernel},
+                      {"vector_kernels", to_string(r.vector_kernels)},
+                      {"space", to_string(r.problem.op.space)},
+                      {"deterministic", r.problem.op.deterministic},
+                      {"parameters", parameters_json(r.parameters)},
+                      {"products", r.products}};
+  if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
+  if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
+  json["switches"] = Json::array();
+  for (const SwitchRecord& record : r.switches) json["switches"].push_back(switch_json(record));
+  json["failed_switches"] = Json::array();
+  for (const FailedSwitch& failed : r.failed_switches)
+    json["failed_switches"].push_back({{"iteration", failed.iteration},
+                                       {"to", failed.to},
+                                       {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
+                                       {"parameters", parameters_json(failed.parameters)},
+                                       {"overlapped", failed.overlapped},
+                                       {"reason", failed.reason},
+                                       {"failure", to_string(failed.failure)},
+                                       {"why", failed.why}});
+  json["decisions"] = Json::array();
+  for (const ScheduleEvent& event : r.decisions)
+    json["decisions"].push_back({{"iteration", event.iteration},
+                                 {"seconds", event.seconds},
+                                 {"relative_residual", number(event.relative_residual)},
+                                 {"action", to_string(event.action)},
+                                 {"to", event.to},
+                                 {"reason", event.reason}});
+  for (const DecisionRecord& d : r.policy.decisions)
+    json["decisions"].push_back({{"iteration", d.iteration},
+                                 {"seconds", d.seconds},
+                                 {"action", to_string(d.action)},
+                                 {"to", d.format},
+                                 {"reason", d.reason},
+                                 {"gain_seconds_per_iteration", number(d.gain_seconds)},
+                                 {"cost_seconds", number(d.cost_seconds)},
+                                 {"cost_at_most_seconds", number(d.worst_seconds)},
+                                 {"spent_seconds", number(d.excess_seconds)},
+                                 {"allowed_seconds", number(d.allowed_seconds)},
+                                 {"remaining_iterations",
+                                  {{"known", d.remaining.known},
+                                   {"low", number(d.remaining.low)},
+                                   {"likely", number(d.remaining.likely)},
+                                   {"high", number(d.remaining.high)}}}});
+  if (r.problem.schedule.automatic) {
+    json["policy"] = {{"machine", r.policy.machine}, {"candidates", Json::array()}};
+    for (const CandidateRecord& c : r.policy.candidates)
+      json["policy"]["candidates"].push_back(
+          {{"format", c.format},
+           {"admitted", c.admitted},
+           {"why", c.why},
+           {"bytes", c.bytes},
+           {"ran", c.ran},
+           {"lost", c.lost},
+           {"predicted",
+            {{"product_seconds", c.predicted_product},
+             {"convert_seconds", c.predicted_convert},
+             {"uncertainty", c.uncertainty}}},
+           {"measured", {{"product_seconds", c.measured_product}, {"convert_seconds", c.measured_convert}}}});
+  }
+  json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
+  if (r.elements > 0) json["matrix"]["elements"] = r.elements;
+  json["machine"] = machine_json(r.threads);
+  json["problem"] = problem_json(r.problem);
+  return text(json);
+}
+
+std::string history_csv(const std::vector<IterationInfo>& history) {
+  std::string text = "iteration,residual,relative_residual,seconds\n";
+  for (const IterationInfo& info : history)
+    text += fmt::format("{},{:.17g},{:.17g},{:.9f}\n", info.iteration, info.residual, info.relative_residual,
+                        info.seconds);
+  return text;
+}
+
+std::string summary(const SolveRecord& r) {
+  constexpr std::size_t indent = 15, width = 80;
+  const SolveReport& result = r.result;
+  const Problem& p = r.problem;
+  std::string text = "\n";
+  const auto row = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("  {:<11}  {}\n", name, wrap(value, indent, width));
+  };
+  const std::string matrix = p.matrix.file ? p.matrix.file.given : p.matrix.kind;
+  row("problem", p.title.empty() ? matrix : p.title);
+  row("matrix", r.elements > 0
+                    ? fmt::format("{}: {} rows, {} element matrices of {} entries", matrix, grouped(r.rows),
+                                  grouped(r.elements), grouped(r.nonzeros))
+                    : fmt::format("{}: {} rows, {} nonzeros", matrix, grouped(r.rows), grouped(r.nonzeros)));
+  row("method", fmt::format("{}, preconditioner {}",
+                            p.solver.method == "gmres" ? fmt::format("gmres({})", p.solver.options.restart)
+                                                       : p.solver.method,
+                            p.preconditioner.type));
+  row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
+                            to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
+  if (!r.advice.empty()) row("advice", r.advice);
+  row("iterations", result.restarts > 0 ? fmt::format("{}, restarts {}", result.iterations, result.restarts)
+                                        : std::to_string(result.iterations));
+  row("residual",
+      fmt::format("true {:.3e}, recurrence {:.3e} (2-norm, relative to {})", result.true_relative,
+                  result.recurrence_relative,
+                  p.solver.options.stopping.baseline == Baseline::rhs ? "b" : "the initial residual"));
+  if (r.error) row("error", fmt::format("{:.3e} (2-norm, relative to the known solution)", *r.error));
+  const bool device = r.problem.op.space == Space::device;
+  row("time", fmt::format("{}read {}, {}convert {}, setup {}, solve {}, total {}",
+                          device ? fmt::format("start {}, ", duration(r.seconds.start)) : "",
+                          duration(r.seconds.read),
+                          device ? fmt::format("upload {}, ", duration(r.seconds.upload)) : "",
+                          duration(r.seconds.convert), duration(r.seconds.setup), duration(r.seconds.solve),
+                          duration(r.seconds.total)));
+  if (result.iterations > 0)
+    row("",
+        fmt::format("{} an iteration", duration(result.seconds / static_cast<double>(result.iterations))));
+  row("memory",
+      fmt::format(
+          "matrix {} ({:.2f} bytes a nonzero), peak {}", human_bytes(r.matrix_bytes),
+          r.nonzeros > 0 ? static_cast<double>(r.matrix_bytes) / static_cast<double>(r.nonzeros) : 0.0,
+          human_bytes(r.peak_bytes)));
+  std::vector<std::string> parameters;
+  for (const auto& [name, value] : r.parameters.all())
+    parameters.push_back(fmt::format("{} {}", name, value));
+  row("format", fmt::format("{}{}{}, kernel {}, {}{}", r.format, parameters.empty() ? "" : ", ",
+                            fmt::join(parameters, ", "), r.kernel,
+                            device ? fmt::format("on the GPU, steps: {}", result.steps)
+                                   : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
+                            p.op.deterministic ? ", deterministic" : ""));
+  if (r.vector_kernels != VectorKernels::native)
+    row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));
+  if (!r.kernel_note.empty()) row("", fmt::format("{}: {}", r.kernel, r.kernel_note));
+  if (!r.format_reason.empty()) row("", "auto: " + r.format_reason);
+  for (std::size_t i = 0; i < r.switches.size(); ++i)
+    row(i == 0 ? "switches" : "",
+        fmt::format("it {}: {}", r.switches[i].iteration, switch_text(r.switches[i])));
+  if (r.switches.empty() && !r.policy.decisions.empty())
+    row("switches", "none: " + r.policy.decisions.back().reason);
+  for (const FailedSwitch& failed : r.failed_switches)
+    row("", fmt::format("it {}: not to {} ({}): {}", failed.iteration, failed.to, to_string(failed.failure),
+                        failed.why));
+  for (const ScheduleEvent& event : r.decisions)
+    if (event.action == ScheduleEvent::Action::stayed || event.action == ScheduleEvent::Action::not_reached)
+      row("", fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason));
+  for (const auto& [name, file] :
+       {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},
+        std::pair{"report", &p.output.report}})
+    if (*file) row(name, file->path);
+  return text + "\n";
+}
+
+}  // namespace protean::apps

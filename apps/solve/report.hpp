@@ -1,0 +1,18 @@
+// The results of a solve as a report (JSON), a history (CSV) and a summary (text).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "apps/solve/solve.hpp"
+
+namespace protean::apps {
+
+std::string report_json(const SolveRecord& record);
+// CSV with the columns iteration, residual (2-norm of the recurrence residual), relative_residual, seconds.
+std::string history_csv(const std::vector<IterationInfo>& history);
+std::string summary(const SolveRecord& record);
+
+// "csr -> sell-packed, converted in 12 ms beside the solve"
+std::string switch_text(const SwitchRecord& record);
+
+}  // namespace protean::apps

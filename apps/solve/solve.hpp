@@ -1,0 +1,58 @@
+// `protean solve`.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/command/build_info.hpp"
+#include "apps/problem/problem_file.hpp"
+#include "apps/solve/explain.hpp"
+#include "core/csr.hpp"
+#include "formats/choose.hpp"
+
+namespace protean::apps {
+
+struct SolveArguments {
+  std::string problem;
+  std::vector<std::string> settings;  // key.path=value
+  std::string report;                 // instead of output.report; relative to the working folder
+  int threads = 0;                    // 0: as the problem file says
+  bool quiet = false;
+  bool explain = false;  // print what the policy knew and decided, and measure the times it predicted
+};
+
+// Seconds of each stage. upload and download are copies to and from a GPU; 0 on the CPU.
+struct Seconds {
+  double start = 0;  // making the contexts; on a device this starts the driver and the libraries
+  double read = 0, upload = 0, convert = 0, setup = 0, solve = 0, download = 0, write = 0, total = 0;
+};
+
+// Everything known after a solve. Report and summary are made from it.
+struct SolveRecord {
+  Problem problem;
+  std::int64_t rows = 0, nonzeros = 0;  // for element matrices the number of all their entries
+  std::int64_t elements = 0;            // number of element matrices; 0: none
+  int threads = 0;
+  std::string format, kernel, format_reason;  // format_reason: empty when the user named the format
+  std::string kernel_note;                    // what a user of this kernel should know
+  VectorKernels vector_kernels = VectorKernels::native;
+  FormatParams parameters;
+  std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
+  std::int64_t products = 0;
+  SolveReport result;
+  // With a schedule: the changes of format that were made, those that failed, and the result of each point.
+  std::vector<SwitchRecord> switches;
+  std::vector<FailedSwitch> failed_switches;
+  std::vector<ScheduleEvent> decisions;
+  // With schedule: {policy: auto}.
+  Explanation policy;
+  std::string advice;           // empty when converged
+  std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, where x* is known
+  Seconds seconds;
+};
+
+// Reads the problem, solves it, writes the files of `output` and prints the summary. Returns the exit code: 0
+// converged, 1 not converged. Throws for bad input and missing resources; no file has been written then.
+int solve(const SolveArguments& arguments);
+
+}  // namespace protean::apps
