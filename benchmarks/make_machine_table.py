@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    cd docs/results; make_machine_table.py spmv-host.json spmv-gpu.json FILE... > ../../operators/policy/builtin_machine.cpp
+    cd docs/results; make_machine_table.py spmv-host.json spmv-gpu.json FILE... > ../../operators/policy/builtin_machine.tsv
 
 FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), or element_benchmark's JSON, of which double
 precision is taken; today tune-host.yaml tune-gpu.yaml element-degrees-host.json element-degrees-gpu.json. Host figures are medians of
@@ -69,22 +69,17 @@ def main():
     gpu = json.load(open(device_file))
     described = (f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}; "
                  f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}")
-    print("// Made by benchmarks/make_machine_table.py from these files of docs/results; do not edit:\n"
-          f"// {', '.join(sys.argv[1:])}\n"
-          "// Each line: format, bytes, seconds of a product, seconds of the conversion from csr.\n"
-          '#include "operators/policy/cost_model.hpp"\n\n'
-          "// clang-format off\n"
-          "namespace protean {\n\n"
-          "const MachineTable& builtin_machine() {\n"
-          "  static const MachineTable table{\n"
-          f'    "{described}",\n'
-          "    {")
+    print("# Made by benchmarks/make_machine_table.py from these files of docs/results; do not edit:\n"
+          f"# {', '.join(sys.argv[1:])}\n"
+          "# Fields, separated by tabs:\n"
+          "#   machine, its description\n"
+          "#   matrix, name, space, rows, nonzeros, row_changes (-1: unknown)\n"
+          "#   format, name, bytes, seconds of a product, seconds of the conversion from csr\n"
+          f"machine\t{described}")
     for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *(m for file in more for m in (tuned if file.endswith(".yaml") else elements)(file))]:
-        print(f'      {{"{matrix}", Space::{space}, {int(rows)}, {int(nonzeros)}, {{')
+        print(f"matrix\t{matrix}\t{space}\t{int(rows)}\t{int(nonzeros)}\t{row_changes:.3g}")
         for name, size, product, convert in formats:
-            print(f'        {{"{name}", {int(size)}, {product:.4g}, {convert:.4g}}},')
-        print(f"      }}, {row_changes:.3g}}},")
-    print("    }};\n  return table;\n}\n\n}  // namespace protean\n// clang-format on")
+            print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
 
 
 main()

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <unordered_map>
 #include <utility>
 
 namespace protean {
@@ -31,22 +33,36 @@ const MeasuredFormat* find(const MeasuredMatrix& matrix, std::string_view format
   return nullptr;
 }
 
+// Lets a map of strings be asked for a view without a copy.
+struct HashOfText {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>()(text); }
+};
+
 double squared(double x) { return x * x; }
 
-// Similarity of a measured matrix to the one asked about: 1 (plus base_weight) if all quantities are equal.
-double weight(const CostQuery& query, std::size_t bytes, const MeasuredMatrix& matrix,
-              const MeasuredFormat& own, const MeasuredFormat& reference) {
+// What the weight of a measured matrix depends on.
+struct Measured {
+  Space space;
+  std::int64_t rows, nonzeros;
+  std::size_t csr_bytes, packed_bytes;  // packed_bytes: 0 where sell-packed was not measured
+  double row_changes;
+};
+
+// Similarity of a measured matrix, of `own` bytes in the format, to the one asked about: 1 (plus base_weight)
+// if all quantities are equal.
+double weight(const CostQuery& query, std::size_t bytes, const Measured& matrix, std::size_t own) {
   const bool on_device = matrix.space == Space::device;
-  const double size = std::log2(traffic(query.csr_bytes, query.rows) / traffic(reference.bytes, matrix.rows));
+  const double size =
+      std::log2(traffic(query.csr_bytes, query.rows) / traffic(matrix.csr_bytes, matrix.rows));
   const double row = std::log2(static_cast<double>(query.nonzeros) / static_cast<double>(query.rows) *
                                static_cast<double>(matrix.rows) / static_cast<double>(matrix.nonzeros));
   const double relative = std::log2(static_cast<double>(bytes) / static_cast<double>(query.csr_bytes) *
-                                    static_cast<double>(reference.bytes) / static_cast<double>(own.bytes));
-  const MeasuredFormat* theirs = find(matrix, packed);
+                                    static_cast<double>(matrix.csr_bytes) / static_cast<double>(own));
   const double columns =
-      query.packed_bytes > 0 && theirs
+      query.packed_bytes > 0 && matrix.packed_bytes > 0
           ? std::log2(static_cast<double>(query.packed_bytes) / static_cast<double>(query.csr_bytes) *
-                      static_cast<double>(reference.bytes) / static_cast<double>(theirs->bytes))
+                      static_cast<double>(matrix.csr_bytes) / static_cast<double>(matrix.packed_bytes))
           : 0;
   const double changes =
       query.row_changes >= 0 && matrix.row_changes >= 0 ? query.row_changes - matrix.row_changes : 0;
@@ -86,27 +102,75 @@ double row_changes(const SparsityPattern& pattern) {
   return looked_at > 0 ? static_cast<double>(changes) / static_cast<double>(looked_at) : -1;
 }
 
+// The measured matrices of one space that have times in csr, in the order of the table.
+struct CostModel::Samples {
+  // One of the matrices in one format.
+  struct Sample {
+    std::size_t matrix, bytes;
+    double log_bandwidth;   // of bandwidth / bandwidth of csr
+    double log_conversion;  // in products of csr
+  };
+  std::vector<Measured> matrices;
+  std::vector<double> csr_seconds;  // of a product of matrices[i]
+  std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
+
+  Samples(const MachineTable& table, Space space) {
+    for (const MeasuredMatrix& matrix : table.matrices) {
+      if (matrix.space != space) continue;
+      if (const MeasuredFormat* reference = find(matrix, csr)) add(matrix, *reference);
+    }
+  }
+
+  const std::vector<Sample>& in(std::string_view format) const {
+    static const std::vector<Sample> none;
+    const auto found = of_format.find(format);
+    return found == of_format.end() ? none : found->second;
+  }
+
+ private:
+  void add(const MeasuredMatrix& matrix, const MeasuredFormat& reference) {
+    const MeasuredFormat* in_packed = find(matrix, packed);
+    const std::size_t number = matrices.size();
+    matrices.push_back({matrix.space, matrix.rows, matrix.nonzeros, reference.bytes,
+                        in_packed ? in_packed->bytes : 0, matrix.row_changes});
+    csr_seconds.push_back(reference.product_seconds);
+    for (const MeasuredFormat& own : matrix.formats) {
+      std::vector<Sample>& samples = of_format[own.format];
+      // Of a format that a table has twice for a matrix, the first counts.
+      if (!samples.empty() && samples.back().matrix == number) continue;
+      const double bandwidth = traffic(own.bytes, matrix.rows) / own.product_seconds *
+                               reference.product_seconds / traffic(reference.bytes, matrix.rows);
+      // A conversion without cost (shared arrays) counts as a thousandth of a product, since its logarithm is
+      // needed.
+      const double conversion = std::max(own.convert_seconds / reference.product_seconds, 1e-3);
+      samples.push_back({number, own.bytes, std::log(bandwidth), std::log(conversion)});
+    }
+  }
+};
+
+std::shared_ptr<const CostModel::Samples> CostModel::samples_of(const MachineTable& table, Space space) {
+  if (&table != &builtin_machine()) return std::make_shared<const Samples>(table, space);
+  static const auto on_host = std::make_shared<const Samples>(builtin_machine(), Space::host),
+                    on_device = std::make_shared<const Samples>(builtin_machine(), Space::device);
+  return space == Space::host ? on_host : on_device;
+}
+
+CostModel::CostModel(const MachineTable& table, Space space) : samples_(samples_of(table, space)) {}
+
 CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view format,
                                         std::size_t bytes) const {
   double total = 0, closest = 0, sum = 0, squares = 0;
-  std::vector<Weighted> conversions;
-  for (const MeasuredMatrix& matrix : table_->matrices) {
-    if (matrix.space != space_) continue;
-    const MeasuredFormat *own = find(matrix, format), *reference = find(matrix, csr);
-    if (!own || !reference) continue;
-    const double w = weight(query, bytes, matrix, *own, *reference);
-    const double log_bandwidth =
-        std::log(traffic(own->bytes, matrix.rows) / own->product_seconds * reference->product_seconds /
-                 traffic(reference->bytes, matrix.rows));
-    total += w, closest = std::max(closest, w);
-    sum += w * log_bandwidth, squares += w * squared(log_bandwidth);
-    // A conversion without cost (shared arrays) counts as a thousandth of a product, since its logarithm is
-    // needed.
-    conversions.push_back({std::log(std::max(own->convert_seconds / reference->product_seconds, 1e-3)),
-                           w + conversion_base_weight});
-  }
+  const std::vector<Samples::Sample>& samples = samples_->in(format);
   Estimate result;
-  if (conversions.empty()) return result;
+  if (samples.empty()) return result;
+  std::vector<Weighted> conversions;
+  conversions.reserve(samples.size());
+  for (const Samples::Sample& sample : samples) {
+    const double w = weight(query, bytes, samples_->matrices[sample.matrix], sample.bytes);
+    total += w, closest = std::max(closest, w);
+    sum += w * sample.log_bandwidth, squares += w * squared(sample.log_bandwidth);
+    conversions.push_back({sample.log_conversion, w + conversion_base_weight});
+  }
   result.known = true;
   result.log_bandwidth = sum / total;
   const double variance = std::max(0.0, squares / total - squared(result.log_bandwidth));
@@ -119,11 +183,10 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
 
 double CostModel::csr_bandwidth(const CostQuery& query) const {
   double total = 0, sum = 0;
-  for (const MeasuredMatrix& matrix : table_->matrices) {
-    const MeasuredFormat* reference = matrix.space == space_ ? find(matrix, csr) : nullptr;
-    if (!reference) continue;
-    const double w = weight(query, query.csr_bytes, matrix, *reference, *reference);
-    total += w, sum += w * std::log(traffic(reference->bytes, matrix.rows) / reference->product_seconds);
+  for (std::size_t i = 0; i < samples_->matrices.size(); ++i) {
+    const Measured& matrix = samples_->matrices[i];
+    const double w = weight(query, query.csr_bytes, matrix, matrix.csr_bytes);
+    total += w, sum += w * std::log(traffic(matrix.csr_bytes, matrix.rows) / samples_->csr_seconds[i]);
   }
   return total > 0 ? std::exp(sum / total) : 0;
 }

@@ -1,0 +1,111 @@
+// The built-in machine table and the lines it is read from.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "core/error.hpp"
+#include "operators/policy/builtin_machine.hpp"
+
+namespace protean::test {
+namespace {
+
+TEST(BuiltinMachine, LinesBecomeATable) {
+  const MachineTable table = parse_machine_lines(
+      "# a comment\n"
+      "machine\ta processor; a GPU\n"
+      "\n"
+      "matrix\tfirst\thost\t100\t500\t0.25\n"
+      "format\tcsr\t6404\t1.5e-06\t0\n"
+      "format\tcsr/mkl\t6404\t0.000001\t2e-3\n"
+      "matrix\tsecond\tdevice\t7\t9\t-1\n"
+      "format\tcsr\t140\t2e-06\t3.896e-06",
+      "lines");
+  EXPECT_EQ(table.machine, "a processor; a GPU");
+  ASSERT_EQ(table.matrices.size(), 2u);
+  const MeasuredMatrix &first = table.matrices[0], &second = table.matrices[1];
+  EXPECT_EQ(first.matrix, "first");
+  EXPECT_EQ(first.space, Space::host);
+  EXPECT_EQ(first.rows, 100);
+  EXPECT_EQ(first.nonzeros, 500);
+  EXPECT_EQ(first.row_changes, 0.25);
+  ASSERT_EQ(first.formats.size(), 2u);
+  EXPECT_EQ(first.formats[1].format, "csr/mkl");
+  EXPECT_EQ(first.formats[1].bytes, 6404u);
+  EXPECT_EQ(first.formats[1].product_seconds, 1e-6);
+  EXPECT_EQ(first.formats[1].convert_seconds, 2e-3);
+  EXPECT_EQ(second.space, Space::device);
+  EXPECT_EQ(second.row_changes, -1);
+  ASSERT_EQ(second.formats.size(), 1u);
+  EXPECT_EQ(second.formats[0].convert_seconds, 3.896e-6);
+}
+
+TEST(BuiltinMachine, WrongLinesAreRefusedByTheirNumber) {
+  for (const char* wrong : {
+           "format\tcsr\t140\t2e-06\t0",                            // of no matrix
+           "matrix\tm\thost\t7\t9",                                 // a field is missing
+           "matrix\tm\thost\t7\t9\t-1\t0",                          // a field too many
+           "matrix\tm\tcloud\t7\t9\t-1",                            // a space that does not exist
+           "matrix\tm\thost\t0\t9\t-1",                             // no rows
+           "matrix\tm\thost\t7x\t9\t-1",                            // no number
+           "matrix\t\thost\t7\t9\t-1",                              // no name
+           "matrix m host 7 9 -1",                                  // blanks
+           "matrix\tm\thost\t7\t9\t-1\nformat\tcsr\t140\t0\t0",     // no time
+           "matrix\tm\thost\t7\t9\t-1\nformat\tcsr\t140\tinf\t0",   // no time
+           "matrix\tm\thost\t7\t9\t-1\nformat\tcsr\t140\t1e-6\t-1"  // a negative time
+       }) {
+    const std::string text = wrong;
+    try {
+      parse_machine_lines("machine\tx\n" + text, "lines");
+      ADD_FAILURE() << text << " was read";
+    } catch (const BadFile& error) {
+      EXPECT_EQ(error.file(), "lines");
+      EXPECT_EQ(error.line(), text.find('\n') == text.npos ? 2 : 3) << text;
+    }
+  }
+}
+
+// What the program carries is the whole file of the sources: each line, and each time to the last bit.
+TEST(BuiltinMachine, IsTheFileOfTheSources) {
+  std::ifstream file(PROTEAN_MACHINE_TABLE);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const MachineTable table = parse_machine_lines(text, PROTEAN_MACHINE_TABLE);
+  const MachineTable& built_in = builtin_machine();
+  EXPECT_FALSE(built_in.machine.empty());
+  EXPECT_EQ(built_in.machine, table.machine);
+  ASSERT_GT(table.matrices.size(), 50u);
+  ASSERT_EQ(built_in.matrices.size(), table.matrices.size());
+  for (std::size_t i = 0; i < table.matrices.size(); ++i) {
+    const MeasuredMatrix &a = built_in.matrices[i], &b = table.matrices[i];
+    EXPECT_EQ(a.matrix, b.matrix);
+    ASSERT_EQ(a.formats.size(), b.formats.size()) << a.matrix;
+    std::set<std::string> names;
+    for (std::size_t k = 0; k < a.formats.size(); ++k) {
+      EXPECT_EQ(a.formats[k].format, b.formats[k].format);
+      EXPECT_EQ(a.formats[k].product_seconds, b.formats[k].product_seconds);
+      names.insert(a.formats[k].format);
+    }
+    EXPECT_TRUE(names.count("csr")) << a.matrix;
+    EXPECT_EQ(names.size(), a.formats.size()) << a.matrix << " has a format twice";
+  }
+}
+
+// A model may live longer than its table. Of a format that a matrix has twice, the first counts; a matrix
+// without csr says nothing.
+TEST(CostModel, KeepsWhatItNeedsOfTheTable) {
+  MachineTable table{"test",
+                     {{"a", Space::host, 1000, 7000, {{"dia", 60000, 1e-6, 1e-5}, {"csr", 88004, 2e-6, 0}}},
+                      {"b", Space::host, 1000, 7000, {{"ell", 84000, 1e-6, 1e-5}}}}};
+  const CostQuery query{1000, 7000, 88004};
+  const double once = CostModel(table, Space::host).absolute(query, "dia", 60000).product_seconds;
+  EXPECT_NEAR(once, 1e-6, 1e-9);
+  table.matrices[0].formats.push_back({"dia", 60000, 5e-6, 1e-5});
+  const CostModel model(table, Space::host);
+  table = {};
+  EXPECT_EQ(model.absolute(query, "dia", 60000).product_seconds, once);
+  EXPECT_FALSE(model.absolute(query, "ell", 84000).known);
+}
+
+}  // namespace
+}  // namespace protean::test
