@@ -265,67 +265,87 @@ class Comparer {
     } catch (const Error& error) { end("failed", error.what()); }
   }
 
+  // Fills in all that is measured of a variant, in at most about `seconds`. `now` describes it on the terminal.
   void measure_variant(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, double seconds,
                        const std::string& now) {
     const Problem& problem = result_.problem;
-    const Context& context = *place.context;
     stage(now + ", converting");
     variant.parameters =
         resolve_params(entry, problem.op.format == entry.id ? problem.op.parameters : FormatParams{});
-    const Admission admission = admit(entry, context, place.csr.pattern, variant.parameters, sizeof(double));
+    const Admission admission =
+        admit(entry, *place.context, place.csr.pattern, variant.parameters, sizeof(double));
     variant.predicted_bytes = admission.bytes, variant.stored_values = admission.stored_values;
     if (!admission.ok) {
       variant.status = "refused", variant.why = admission.reason;
       return;
     }
-    std::unique_ptr<AssembledMatrix<double>> A;
-    std::vector<double> builds;
-    Clock clock;
-    // Three conversions, or one if it takes long. Each one allocates new memory, because the user pays for
-    // the first access to new memory too.
-    do {
-      A.reset();
-      (void)clock.lap();
-      A = make_matrix(entry, place.csr, place.context, variant.parameters, variant.kernel);
-      context.synchronize();
-      builds.push_back(clock.lap());
-    } while (builds.size() < 3 && clock.total() < std::min(seconds / 8, 2.0) && !InterruptGuard::asked());
-    variant.convert = timing_of(builds);
-    variant.matrix_bytes = A->bytes();
+    const auto A = measure_conversion(variant, entry, place, seconds);
 
     stage(now + ", products");
     Vector<double> y(place.context, place.csr.rows());
     variant.product =
-        measure(context, [&] { A->apply(place.b, y); }, {.seconds = std::min(seconds / 4, 0.5)});
+        measure(*place.context, [&] { A->apply(place.b, y); }, {.seconds = std::min(seconds / 4, 0.5)});
+    const auto M = measure_setup(variant, *A, seconds);
+    measure_solve(variant, *A, M.get(), place, seconds);
+  }
 
-    // The first setup may initialise a library. A user pays for that once, not in every solve.
+  // Three conversions, or one if it takes long. Each one allocates new memory, because the user pays for the
+  // first access to new memory too.
+  static std::unique_ptr<AssembledMatrix<double>> measure_conversion(Variant& variant,
+                                                                     const FormatEntry& entry,
+                                                                     const SpaceSystem& place,
+                                                                     double seconds) {
+    std::unique_ptr<AssembledMatrix<double>> A;
+    std::vector<double> builds;
+    Clock clock;
+    do {
+      A.reset();
+      (void)clock.lap();
+      A = make_matrix(entry, place.csr, place.context, variant.parameters, variant.kernel);
+      place.context->synchronize();
+      builds.push_back(clock.lap());
+    } while (builds.size() < 3 && clock.total() < std::min(seconds / 8, 2.0) && !InterruptGuard::asked());
+    variant.convert = timing_of(builds);
+    variant.matrix_bytes = A->bytes();
+    return A;
+  }
+
+  // The first setup may initialise a library. A user pays for that once, not in every solve.
+  std::unique_ptr<Preconditioner<double>> measure_setup(Variant& variant, const AssembledMatrix<double>& A,
+                                                        double seconds) const {
+    const PreconditionerSpec& spec = result_.problem.preconditioner;
     std::unique_ptr<Preconditioner<double>> M;
     std::vector<double> setups;
+    Clock clock;
     do {
       M.reset();
       (void)clock.lap();
-      M = make_preconditioner<double>(problem.preconditioner.type, *A, problem.preconditioner.options);
-      if (M) M->ensure(*A);
-      context.synchronize();
+      M = make_preconditioner<double>(spec.type, A, spec.options);
+      if (M) M->ensure(A);
+      A.context()->synchronize();
       setups.push_back(clock.lap());
     } while (setups.size() < 3 && setups.front() < seconds / 16);
     variant.setup = timing_of(setups).median;
+    return M;
+  }
 
-    SolverOptions options = problem.solver.options;
+  // Three solves, or fewer if they take long. The history is that of the fastest.
+  void measure_solve(Variant& variant, const AssembledMatrix<double>& A, Preconditioner<double>* M,
+                     const SpaceSystem& place, double seconds) {
+    SolverOptions options = result_.problem.solver.options;
     options.stopping.max_seconds = std::min(options.stopping.max_seconds, std::max(seconds * 0.75, 0.05));
-    const auto solver = make_solver<double>(problem.solver.method, options);
-    const Progress& progress = progress_;
+    const auto solver = make_solver<double>(result_.problem.solver.method, options);
     std::vector<double> solves;
     SolveReport report;
     Vector<double> x(place.context, place.x0.size());
-    const double begun = clock.total();
+    const Clock clock;
     do {
       Recorder recorder([&](const IterationInfo& info) {
-        if (progress.shown()) progress_.iteration(info, options.stopping);
+        if (progress_.shown()) progress_.iteration(info, options.stopping);
       });
-      copy<double>(context, place.x0, x);
-      context.synchronize();
-      report = solver->solve(*A, place.b, x, M.get(), &recorder);
+      copy<double>(*place.context, place.x0, x);
+      place.context->synchronize();
+      report = solver->solve(A, place.b, x, M, &recorder);
       if (report.reason == StopReason::interrupted) {
         result_.interrupted = true;
         variant.status = "failed", variant.not_run = "interrupted";
@@ -335,7 +355,7 @@ class Comparer {
       const bool fastest = solves.empty() || report.seconds < *std::min_element(solves.begin(), solves.end());
       solves.push_back(report.seconds);
       if (fastest) variant.history = recorder.take();
-    } while (solves.size() < 3 && clock.total() - begun < std::min(seconds / 3, 2.0));
+    } while (solves.size() < 3 && clock.total() < std::min(seconds / 3, 2.0));
     variant.solve = timing_of(solves);
     variant.iterations = report.iterations, variant.steps = report.steps;
     variant.true_relative = report.true_relative;

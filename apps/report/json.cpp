@@ -56,80 +56,106 @@ Json fem_json(const MatrixSpec& matrix) {
   return json;
 }
 
+Json generated_json(const MatrixSpec& matrix) {
+  Json json;
+  json["kind"] = matrix.kind;
+  const auto params = matrix.fem ? std::span<const GeneratorParam>() : find_generator(matrix.kind).params;
+  for (const GeneratorParam& param : params) {
+    const std::string name(param.name);
+    const double value = matrix.params.at(name);
+    if (!param.choices.empty())
+      json[name] = split(param.choices, '|').at(static_cast<std::size_t>(value));
+    else if (std::fabs(value) < 9e15 && value == std::floor(value))
+      json[name] = static_cast<std::int64_t>(value);
+    else
+      json[name] = value;
+  }
+  if (matrix.fem) json.update(fem_json(matrix));
+  return json;
+}
+
+Json matrix_json(const MatrixSpec& matrix) {
+  Json json;
+  if (matrix.file) {
+    json["file"] = matrix.file.given;
+    json["duplicates"] = matrix.duplicates == Duplicates::sum ? "sum" : "refuse";
+  } else {
+    json["generate"] = generated_json(matrix);
+  }
+  if (matrix.scale != 1) json["scale"] = matrix.scale;
+  return json;
+}
+
+Json solver_json(const SolverSpec& solver) {
+  const StoppingRule& rule = solver.options.stopping;
+  return {{"method", solver.method},
+          {"relative_tolerance", rule.relative_tolerance},
+          {"absolute_tolerance", number(rule.absolute_tolerance)},
+          {"max_iterations", rule.max_iterations},
+          {"max_seconds", number(rule.max_seconds)},
+          {"restart", solver.options.restart},
+          {"orthogonalization", solver.options.orthogonalization},
+          {"baseline", baseline_name(rule.baseline)},
+          {"divergence", number(rule.divergence)},
+          {"stagnation_window", rule.stagnation_window},
+          {"device_steps", solver.options.device_steps}};
+}
+
+Json operator_json(const Problem& p) {
+  if (p.matrix.fem && !p.matrix.fem->assembled)
+    return {
+        {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
+  return {{"format", p.op.format},   {"parameters", parameters_json(p.op.parameters)},
+          {"kernel", p.op.kernel},   {"space", to_string(p.op.space)},
+          {"threads", p.op.threads}, {"deterministic", p.op.deterministic}};
+}
+
+Json point_json(const SchedulePoint& point) {
+  Json entry;
+  if (point.trigger == ScheduleTrigger::iteration)
+    entry[std::string(to_string(point.trigger))] = static_cast<std::int64_t>(point.at);
+  else
+    entry[std::string(to_string(point.trigger))] = point.at;
+  entry["format"] = point.to.elements ? "element" : point.to.entry->id;
+  if (!point.to.elements) {
+    entry["parameters"] = parameters_json(point.to.params);
+    entry["kernel"] = point.to.kernel.empty() ? "native" : point.to.kernel;
+  }
+  entry["overlapped"] = point.overlapped;
+  return entry;
+}
+
+// The policy, or the list of points; null without a schedule.
+Json schedule_json(const ScheduleSpec& schedule) {
+  Json json;
+  if (schedule.automatic) {
+    json = {{"policy", "auto"},
+            {"machine", path(schedule.machine)},
+            {"worst_factor", schedule.policy.worst_factor},
+            {"most_switches", schedule.policy.most_switches}};
+    if (schedule.overlapped) json["overlapped"] = *schedule.overlapped;
+  }
+  for (const SchedulePoint& point : schedule.points) json.push_back(point_json(point));
+  return json;
+}
+
 }  // namespace
 
 Json problem_json(const Problem& p) {
-  Json matrix;
-  if (p.matrix.file) {
-    matrix["file"] = p.matrix.file.given;
-    matrix["duplicates"] = p.matrix.duplicates == Duplicates::sum ? "sum" : "refuse";
-  } else {
-    matrix["generate"]["kind"] = p.matrix.kind;
-    const auto params =
-        p.matrix.fem ? std::span<const GeneratorParam>() : find_generator(p.matrix.kind).params;
-    for (const GeneratorParam& param : params) {
-      const std::string name(param.name);
-      const double value = p.matrix.params.at(name);
-      if (!param.choices.empty())
-        matrix["generate"][name] = split(param.choices, '|').at(static_cast<std::size_t>(value));
-      else if (std::fabs(value) < 9e15 && value == std::floor(value))
-        matrix["generate"][name] = static_cast<std::int64_t>(value);
-      else
-        matrix["generate"][name] = value;
-    }
-    if (p.matrix.fem) matrix["generate"].update(fem_json(p.matrix));
-  }
-  if (p.matrix.scale != 1) matrix["scale"] = p.matrix.scale;
-  const StoppingRule& rule = p.solver.options.stopping;
   Json json;
   if (!p.title.empty()) json["title"] = p.title;
-  json["matrix"] = std::move(matrix);
+  json["matrix"] = matrix_json(p.matrix);
   if (p.rhs.from_solution)
     json["rhs"]["solution"] = vector_json(p.rhs.vector, "ones", 1);
   else
     json["rhs"] = vector_json(p.rhs.vector, "", 0);
   json["initial_guess"] = vector_json(p.initial_guess, "zero", 0);
-  json["solver"] = {{"method", p.solver.method},
-                    {"relative_tolerance", rule.relative_tolerance},
-                    {"absolute_tolerance", number(rule.absolute_tolerance)},
-                    {"max_iterations", rule.max_iterations},
-                    {"max_seconds", number(rule.max_seconds)},
-                    {"restart", p.solver.options.restart},
-                    {"orthogonalization", p.solver.options.orthogonalization},
-                    {"baseline", baseline_name(rule.baseline)},
-                    {"divergence", number(rule.divergence)},
-                    {"stagnation_window", rule.stagnation_window},
-                    {"device_steps", p.solver.options.device_steps}};
+  json["solver"] = solver_json(p.solver);
   json["preconditioner"] = {
       {"type", p.preconditioner.type},
       {"zero_diagonal", p.preconditioner.options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
-  json["operator"] = {{"format", p.op.format},   {"parameters", parameters_json(p.op.parameters)},
-                      {"kernel", p.op.kernel},   {"space", to_string(p.op.space)},
-                      {"threads", p.op.threads}, {"deterministic", p.op.deterministic}};
-  if (p.matrix.fem && !p.matrix.fem->assembled)
-    json["operator"] = {
-        {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
-  if (p.schedule.automatic) {
-    json["schedule"] = {{"policy", "auto"},
-                        {"machine", path(p.schedule.machine)},
-                        {"worst_factor", p.schedule.policy.worst_factor},
-                        {"most_switches", p.schedule.policy.most_switches}};
-    if (p.schedule.overlapped) json["schedule"]["overlapped"] = *p.schedule.overlapped;
-  }
-  for (const SchedulePoint& point : p.schedule.points) {
-    Json entry;
-    if (point.trigger == ScheduleTrigger::iteration)
-      entry[std::string(to_string(point.trigger))] = static_cast<std::int64_t>(point.at);
-    else
-      entry[std::string(to_string(point.trigger))] = point.at;
-    entry["format"] = point.to.elements ? "element" : point.to.entry->id;
-    if (!point.to.elements) {
-      entry["parameters"] = parameters_json(point.to.params);
-      entry["kernel"] = point.to.kernel.empty() ? "native" : point.to.kernel;
-    }
-    entry["overlapped"] = point.overlapped;
-    json["schedule"].push_back(std::move(entry));
-  }
+  json["operator"] = operator_json(p);
+  if (Json schedule = schedule_json(p.schedule); !schedule.is_null()) json["schedule"] = std::move(schedule);
   json["output"] = {{"solution", path(p.output.solution)},
                     {"report", path(p.output.report)},
                     {"history", path(p.output.history)}};

@@ -48,23 +48,63 @@ Json switch_json(const SwitchRecord& record) {
   return json;
 }
 
-}  // namespace
-
-std::string switch_text(const SwitchRecord& record) {
-  const auto name = [](const std::string& format, const std::string& kernel) {
-    return kernel == "native" ? format : format + "/" + kernel;
-  };
-  return fmt::format(
-      "{} -> {}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
-      record.assemble_seconds > 0 ? "assembled and converted" : "converted", duration(record.convert_seconds),
-      record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
-                                      record.begun_iteration, duration(record.wait_seconds))
-                        : "");
+Json failed_switch_json(const FailedSwitch& failed) {
+  return {{"iteration", failed.iteration},
+          {"to", failed.to},
+          {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
+          {"parameters", parameters_json(failed.parameters)},
+          {"overlapped", failed.overlapped},
+          {"reason", failed.reason},
+          {"failure", to_string(failed.failure)},
+          {"why", failed.why}};
 }
 
-std::string report_json(const SolveRecord& r) {
+// What a schedule did at one of its points.
+Json decision_json(const ScheduleEvent& event) {
+  return {{"iteration", event.iteration},
+          {"seconds", event.seconds},
+          {"relative_residual", number(event.relative_residual)},
+          {"action", to_string(event.action)},
+          {"to", event.to},
+          {"reason", event.reason}};
+}
+
+// What the policy decided.
+Json decision_json(const DecisionRecord& d) {
+  return {{"iteration", d.iteration},
+          {"seconds", d.seconds},
+          {"action", to_string(d.action)},
+          {"to", d.format},
+          {"reason", d.reason},
+          {"gain_seconds_per_iteration", number(d.gain_seconds)},
+          {"cost_seconds", number(d.cost_seconds)},
+          {"cost_at_most_seconds", number(d.worst_seconds)},
+          {"spent_seconds", number(d.excess_seconds)},
+          {"allowed_seconds", number(d.allowed_seconds)},
+          {"remaining_iterations",
+           {{"known", d.remaining.known},
+            {"low", number(d.remaining.low)},
+            {"likely", number(d.remaining.likely)},
+            {"high", number(d.remaining.high)}}}};
+}
+
+Json candidate_json(const CandidateRecord& c) {
+  return {{"format", c.format},
+          {"admitted", c.admitted},
+          {"why", c.why},
+          {"bytes", c.bytes},
+          {"ran", c.ran},
+          {"lost", c.lost},
+          {"predicted",
+           {{"product_seconds", c.predicted_product},
+            {"convert_seconds", c.predicted_convert},
+            {"uncertainty", c.uncertainty}}},
+          {"measured", {{"product_seconds", c.measured_product}, {"convert_seconds", c.measured_convert}}}};
+}
+
+// How the solve ended.
+void add_result(Json& json, const SolveRecord& r) {
   const SolveReport& result = r.result;
-  Json json;
   json["status"] = result.converged() ? "converged" : "not-converged";
   json["reason"] = to_string(result.reason);
   if (!result.detail.empty()) json["detail"] = result.detail;
@@ -82,6 +122,10 @@ std::string report_json(const SolveRecord& r) {
                       {"initial", number(result.initial_residual)},
                       {"rhs", number(result.rhs_norm)}};
   if (r.error) json["error"] = {{"norm", "2-norm"}, {"relative", number(*r.error)}};
+}
+
+// What it cost, and with which operator.
+void add_costs(Json& json, const SolveRecord& r) {
   json["seconds"] = {
       {"start", r.seconds.start},       {"read", r.seconds.read},   {"upload", r.seconds.upload},
       {"convert", r.seconds.convert},   {"setup", r.seconds.setup}, {"solve", r.seconds.solve},
@@ -98,58 +142,44 @@ std::string report_json(const SolveRecord& r) {
                       {"products", r.products}};
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
+}
+
+// The changes of format: those made, those that failed, and every decision.
+void add_switches(Json& json, const SolveRecord& r) {
   json["switches"] = Json::array();
   for (const SwitchRecord& record : r.switches) json["switches"].push_back(switch_json(record));
   json["failed_switches"] = Json::array();
   for (const FailedSwitch& failed : r.failed_switches)
-    json["failed_switches"].push_back({{"iteration", failed.iteration},
-                                       {"to", failed.to},
-                                       {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
-                                       {"parameters", parameters_json(failed.parameters)},
-                                       {"overlapped", failed.overlapped},
-                                       {"reason", failed.reason},
-                                       {"failure", to_string(failed.failure)},
-                                       {"why", failed.why}});
+    json["failed_switches"].push_back(failed_switch_json(failed));
   json["decisions"] = Json::array();
-  for (const ScheduleEvent& event : r.decisions)
-    json["decisions"].push_back({{"iteration", event.iteration},
-                                 {"seconds", event.seconds},
-                                 {"relative_residual", number(event.relative_residual)},
-                                 {"action", to_string(event.action)},
-                                 {"to", event.to},
-                                 {"reason", event.reason}});
-  for (const DecisionRecord& d : r.policy.decisions)
-    json["decisions"].push_back({{"iteration", d.iteration},
-                                 {"seconds", d.seconds},
-                                 {"action", to_string(d.action)},
-                                 {"to", d.format},
-                                 {"reason", d.reason},
-                                 {"gain_seconds_per_iteration", number(d.gain_seconds)},
-                                 {"cost_seconds", number(d.cost_seconds)},
-                                 {"cost_at_most_seconds", number(d.worst_seconds)},
-                                 {"spent_seconds", number(d.excess_seconds)},
-                                 {"allowed_seconds", number(d.allowed_seconds)},
-                                 {"remaining_iterations",
-                                  {{"known", d.remaining.known},
-                                   {"low", number(d.remaining.low)},
-                                   {"likely", number(d.remaining.likely)},
-                                   {"high", number(d.remaining.high)}}}});
-  if (r.problem.schedule.automatic) {
-    json["policy"] = {{"machine", r.policy.machine}, {"candidates", Json::array()}};
-    for (const CandidateRecord& c : r.policy.candidates)
-      json["policy"]["candidates"].push_back(
-          {{"format", c.format},
-           {"admitted", c.admitted},
-           {"why", c.why},
-           {"bytes", c.bytes},
-           {"ran", c.ran},
-           {"lost", c.lost},
-           {"predicted",
-            {{"product_seconds", c.predicted_product},
-             {"convert_seconds", c.predicted_convert},
-             {"uncertainty", c.uncertainty}}},
-           {"measured", {{"product_seconds", c.measured_product}, {"convert_seconds", c.measured_convert}}}});
-  }
+  for (const ScheduleEvent& event : r.decisions) json["decisions"].push_back(decision_json(event));
+  for (const DecisionRecord& decision : r.policy.decisions)
+    json["decisions"].push_back(decision_json(decision));
+  if (!r.problem.schedule.automatic) return;
+  json["policy"] = {{"machine", r.policy.machine}, {"candidates", Json::array()}};
+  for (const CandidateRecord& candidate : r.policy.candidates)
+    json["policy"]["candidates"].push_back(candidate_json(candidate));
+}
+
+}  // namespace
+
+std::string switch_text(const SwitchRecord& record) {
+  const auto name = [](const std::string& format, const std::string& kernel) {
+    return kernel == "native" ? format : format + "/" + kernel;
+  };
+  return fmt::format(
+      "{} -> {}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
+      record.assemble_seconds > 0 ? "assembled and converted" : "converted", duration(record.convert_seconds),
+      record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
+                                      record.begun_iteration, duration(record.wait_seconds))
+                        : "");
+}
+
+std::string report_json(const SolveRecord& r) {
+  Json json;
+  add_result(json, r);
+  add_costs(json, r);
+  add_switches(json, r);
   json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
   if (r.elements > 0) json["matrix"]["elements"] = r.elements;
   json["machine"] = machine_json(r.threads);

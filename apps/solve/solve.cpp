@@ -143,13 +143,10 @@ std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>&
   return switch_text(A.history().back());
 }
 
-}  // namespace
-
-int solve(const SolveArguments& arguments) {
-  Clock clock;
-  SolveRecord record;
-  Problem& problem = record.problem;
-  problem = read_problem(arguments.problem, arguments.settings);
+// Reads the problem, applies the options of the command line, and checks all files before anything large is
+// read.
+Problem checked_problem(const SolveArguments& arguments) {
+  Problem problem = read_problem(arguments.problem, arguments.settings);
   if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
   if (arguments.explain && !problem.schedule.automatic)
@@ -163,138 +160,211 @@ int solve(const SolveArguments& arguments) {
                problem.output.report.place);
   files.require_inputs();
   files.require_outputs();
+  return problem;
+}
 
-  Progress progress(!arguments.quiet);
-  const bool on_device = problem.op.space == Space::device;
-  const auto kernels =
-      problem.op.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos : VectorKernels::native;
-  const ContextPtr host =
-      Context::host(problem.op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
-                                         .deterministic = problem.op.deterministic});
-  const ContextPtr context =
-      on_device ? device_context({.vector_kernels = kernels, .deterministic = problem.op.deterministic})
-                : host;
-  record.threads = host->threads();
-  record.seconds.start = clock.lap();
+// One solve in stages. Each stage measures its time and fills its part of the record.
+class SolveRun {
+ public:
+  explicit SolveRun(const SolveArguments& arguments)
+      : arguments_(arguments), record_(record_of(checked_problem(arguments))), progress_(!arguments.quiet) {}
 
-  progress.stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
-  LinearSystem system = make_system(host, problem, context);
-  const CsrMatrix<double>& csr = system.csr;
-  record.rows = csr.rows(), record.nonzeros = csr.nonzeros();
-  if (system.elements) {
-    record.rows = system.elements->rows(), record.nonzeros = system.elements->entries();
-    record.elements = system.elements->elements();
-  }
-  record.seconds.read = clock.lap();
-
-  CsrMatrix<double> source = csr;
-  if (context != host) {
-    progress.stage("copying to the GPU");
-    if (!system.elements) source = upload(context, csr);
-    system.b = moved(context, *context, std::move(system.b));
-    system.x0 = moved(context, *context, std::move(system.x0));
-    record.seconds.upload = clock.lap();
+  const SolveRecord& operator()() {
+    make_contexts();
+    make_data();
+    if (context_ != host_) copy_to_device();
+    make_operator();
+    set_up();
+    run_solver();
+    if (context_ != host_) copy_to_host();
+    progress_.clear();
+    judge();
+    write_files();
+    if (!arguments_.quiet) print_summary();
+    return record_;
   }
 
-  const Vector<double>& b = system.b;
-  Vector<double>& x = system.x0;
+ private:
+  static SolveRecord record_of(Problem problem) {
+    SolveRecord record;
+    record.problem = std::move(problem);
+    return record;
+  }
 
-  progress.stage("converting the matrix");
-  std::unique_ptr<LinearOperator<double>> A;
-  AdaptiveOperator<double>* adaptive = nullptr;  // A, where there is a schedule
-  if (system.elements) {
-    record.format = system.elements->name(), record.kernel = "native";
-    record.matrix_bytes = system.elements->bytes();
-    if (problem.schedule.points.empty() && !problem.schedule.automatic) {
-      A = std::move(system.elements);
-    } else {
-      auto changing = std::make_unique<AdaptiveOperator<double>>(std::move(system.elements));
-      adaptive = changing.get();
-      A = std::move(changing);
+  void make_contexts() {
+    const OperatorSpec& op = problem_.op;
+    const bool on_device = op.space == Space::device;
+    const auto kernels =
+        op.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos : VectorKernels::native;
+    host_ = Context::host(op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
+                                       .deterministic = op.deterministic});
+    context_ =
+        on_device ? device_context({.vector_kernels = kernels, .deterministic = op.deterministic}) : host_;
+    record_.threads = host_->threads();
+    record_.vector_kernels = context_->vector_kernels();
+    record_.seconds.start = clock_.lap();
+  }
+
+  void make_data() {
+    progress_.stage(problem_.matrix.file ? "reading the matrix" : "making the matrix");
+    system_ = make_system(host_, problem_, context_);
+    record_.rows = system_.csr.rows(), record_.nonzeros = system_.csr.nonzeros();
+    if (system_.elements) {
+      record_.rows = system_.elements->rows(), record_.nonzeros = system_.elements->entries();
+      record_.elements = system_.elements->elements();
     }
-  } else {
-    const FormatEntry& entry = pick_format(csr, problem, record.format_reason);
-    auto matrix = make_matrix(entry, source, context, problem.op.parameters, problem.op.kernel);
-    context->synchronize();
-    record.format = entry.id, record.kernel = matrix->kernel(), record.parameters = matrix->params();
-    record.kernel_note = kernel_note(entry, context->space(), matrix->kernel());
-    record.matrix_bytes = matrix->bytes();
-    if (problem.schedule.points.empty() && !problem.schedule.automatic) {
-      A = std::move(matrix);
-    } else {
-      auto changing = std::make_unique<AdaptiveOperator<double>>(source, std::move(matrix));
-      adaptive = changing.get();
-      A = std::move(changing);
-    }
+    source_ = system_.csr;
+    record_.seconds.read = clock_.lap();
   }
-  record.vector_kernels = context->vector_kernels();
-  record.seconds.convert = clock.lap();
 
-  progress.stage("setting up");
-  const auto M = make_preconditioner<double>(problem.preconditioner.type, *A, problem.preconditioner.options);
-  if (M) M->ensure(*A);
-  context->synchronize();
-  const auto solver = make_solver<double>(problem.solver.method, problem.solver.options);
-  record.seconds.setup = clock.lap();
+  void copy_to_device() {
+    progress_.stage("copying to the GPU");
+    if (!system_.elements) source_ = upload(context_, system_.csr);
+    system_.b = moved(context_, *context_, std::move(system_.b));
+    system_.x0 = moved(context_, *context_, std::move(system_.x0));
+    record_.seconds.upload = clock_.lap();
+  }
 
-  Observer observer(progress, problem.solver.options.stopping, static_cast<bool>(problem.output.history));
-  std::optional<PolicyRun> policy;
-  std::optional<FormatSchedule<double>> schedule;
-  if (adaptive && problem.schedule.automatic)
-    policy.emplace(problem, *adaptive, csr.pattern, observer, progress);
-  else if (adaptive)
-    schedule.emplace(*adaptive, problem.schedule.points, &observer, [&](const ScheduleEvent& event) {
-      progress.note(fmt::format("it {}: {}", event.iteration, describe(event, *adaptive)));
+  // A fixed operator, or with a schedule one that changes its format.
+  void make_operator() {
+    progress_.stage("converting the matrix");
+    const bool changes = problem_.schedule.automatic || !problem_.schedule.points.empty();
+    if (system_.elements) {
+      record_.format = system_.elements->name(), record_.kernel = "native";
+      record_.matrix_bytes = system_.elements->bytes();
+      if (changes)
+        keep(std::make_unique<AdaptiveOperator<double>>(std::move(system_.elements)));
+      else
+        A_ = std::move(system_.elements);
+    } else {
+      auto matrix = convert();
+      if (changes)
+        keep(std::make_unique<AdaptiveOperator<double>>(source_, std::move(matrix)));
+      else
+        A_ = std::move(matrix);
+    }
+    record_.seconds.convert = clock_.lap();
+  }
+
+  void keep(std::unique_ptr<AdaptiveOperator<double>> changing) {
+    adaptive_ = changing.get();
+    A_ = std::move(changing);
+  }
+
+  std::unique_ptr<AssembledMatrix<double>> convert() {
+    const FormatEntry& entry = pick_format(system_.csr, problem_, record_.format_reason);
+    auto matrix = make_matrix(entry, source_, context_, problem_.op.parameters, problem_.op.kernel);
+    context_->synchronize();
+    record_.format = entry.id, record_.kernel = matrix->kernel(), record_.parameters = matrix->params();
+    record_.kernel_note = kernel_note(entry, context_->space(), matrix->kernel());
+    record_.matrix_bytes = matrix->bytes();
+    return matrix;
+  }
+
+  void set_up() {
+    progress_.stage("setting up");
+    M_ = make_preconditioner<double>(problem_.preconditioner.type, *A_, problem_.preconditioner.options);
+    if (M_) M_->ensure(*A_);
+    context_->synchronize();
+    solver_ = make_solver<double>(problem_.solver.method, problem_.solver.options);
+    record_.seconds.setup = clock_.lap();
+  }
+
+  // The observer of the solve: the policy or the schedule, which call ours, or ours alone.
+  SolveObserver* watch() {
+    observer_.emplace(progress_, problem_.solver.options.stopping,
+                      static_cast<bool>(problem_.output.history));
+    if (!adaptive_) return &*observer_;
+    if (problem_.schedule.automatic) {
+      policy_.emplace(problem_, *adaptive_, system_.csr.pattern, *observer_, progress_);
+      return &policy_->switcher;
+    }
+    schedule_.emplace(*adaptive_, problem_.schedule.points, &*observer_, [this](const ScheduleEvent& event) {
+      progress_.note(fmt::format("it {}: {}", event.iteration, describe(event, *adaptive_)));
     });
-  const InterruptGuard guard;
-  SolveObserver* const watching = policy     ? static_cast<SolveObserver*>(&policy->switcher)
-                                  : schedule ? static_cast<SolveObserver*>(&*schedule)
-                                             : &observer;
-  record.result = solver->solve(*A, b, x, M.get(), watching);
-  if (policy) policy->switcher.finish();
-  if (schedule) {
-    schedule->finish();
-    record.decisions = schedule->events();
+    return &*schedule_;
   }
-  if (adaptive) {
-    record.switches.assign(adaptive->history().begin(), adaptive->history().end());
-    record.failed_switches.assign(adaptive->failures().begin(), adaptive->failures().end());
-  }
-  record.seconds.solve = clock.lap();
-  if (policy) record.policy = policy->explanation();
-  if (context != host) {
-    x = moved(host, *context, std::move(x));
-    record.seconds.download = clock.lap();
-  }
-  progress.clear();
 
-  record.products = A->products();
-  record.advice = advise(*host, csr, record);
-  if (problem.rhs.from_solution) record.error = relative_error(x, system.exact);
-  (void)clock.lap();
-  if (problem.output.solution)
-    write_vector_market(
-        problem.output.solution.path, x,
-        fmt::format("x of A x = b, {}, true relative residual {:.3e}",
-                    record.result.converged() ? "converged" : "not converged", record.result.true_relative));
-  if (problem.output.history) write_file(problem.output.history.path, history_csv(observer.history()));
-  record.seconds.write = clock.lap();
-  record.peak_bytes = peak_memory();
-  record.peak_buffer_bytes = peak_allocated_bytes();
-  record.seconds.total = clock.total();
-  if (problem.output.report) write_file(problem.output.report.path, report_json(record));
-  if (!arguments.quiet) {
-    std::string text = summary(record);
-    if (arguments.explain) {
-      (void)adaptive->wait_prepared();  // a build that is still running would disturb the times
-      record.policy.real = adaptive->elements()
-                               ? measure_candidates(*adaptive->elements(), context, policy->targets)
-                               : measure_candidates(source, context, policy->targets);
-      text += explain_text(record.policy);
+  void run_solver() {
+    SolveObserver* const watching = watch();
+    guard_.emplace();
+    record_.result = solver_->solve(*A_, system_.b, system_.x0, M_.get(), watching);
+    if (policy_) policy_->switcher.finish();
+    if (schedule_) {
+      schedule_->finish();
+      record_.decisions = schedule_->events();
+    }
+    if (adaptive_) {
+      record_.switches.assign(adaptive_->history().begin(), adaptive_->history().end());
+      record_.failed_switches.assign(adaptive_->failures().begin(), adaptive_->failures().end());
+    }
+    record_.seconds.solve = clock_.lap();
+    if (policy_) record_.policy = policy_->explanation();
+  }
+
+  void copy_to_host() {
+    system_.x0 = moved(host_, *context_, std::move(system_.x0));
+    record_.seconds.download = clock_.lap();
+  }
+
+  void judge() {
+    record_.products = A_->products();
+    record_.advice = advise(*host_, system_.csr, record_);
+    if (problem_.rhs.from_solution) record_.error = relative_error(system_.x0, system_.exact);
+    (void)clock_.lap();
+  }
+
+  void write_files() {
+    const OutputSpec& output = problem_.output;
+    const SolveReport& result = record_.result;
+    if (output.solution)
+      write_vector_market(
+          output.solution.path, system_.x0,
+          fmt::format("x of A x = b, {}, true relative residual {:.3e}",
+                      result.converged() ? "converged" : "not converged", result.true_relative));
+    if (output.history) write_file(output.history.path, history_csv(observer_->history()));
+    record_.seconds.write = clock_.lap();
+    record_.peak_bytes = peak_memory();
+    record_.peak_buffer_bytes = peak_allocated_bytes();
+    record_.seconds.total = clock_.total();
+    if (output.report) write_file(output.report.path, report_json(record_));
+  }
+
+  void print_summary() {
+    std::string text = summary(record_);
+    if (arguments_.explain) {
+      (void)adaptive_->wait_prepared();  // a build that is still running would disturb the times
+      record_.policy.real = adaptive_->elements()
+                                ? measure_candidates(*adaptive_->elements(), context_, policy_->targets)
+                                : measure_candidates(source_, context_, policy_->targets);
+      text += explain_text(record_.policy);
     }
     print(text);
   }
-  return record.result.converged() ? 0 : 1;
+
+  Clock clock_;
+  const SolveArguments& arguments_;
+  SolveRecord record_;
+  const Problem& problem_ = record_.problem;
+  Progress progress_;
+  ContextPtr host_, context_;
+  LinearSystem system_;       // x0 becomes the solution
+  CsrMatrix<double> source_;  // the matrix in the memory of the context; empty with element matrices
+  std::unique_ptr<LinearOperator<double>> A_;
+  AdaptiveOperator<double>* adaptive_ = nullptr;  // A_, where there is a schedule
+  std::unique_ptr<Preconditioner<double>> M_;
+  std::unique_ptr<Solver<double>> solver_;
+  std::optional<Observer> observer_;
+  std::optional<PolicyRun> policy_;
+  std::optional<FormatSchedule<double>> schedule_;
+  std::optional<InterruptGuard> guard_;
+};
+
+}  // namespace
+
+int solve(const SolveArguments& arguments) {
+  SolveRun run(arguments);
+  return run().result.converged() ? 0 : 1;
 }
 
 }  // namespace protean::apps

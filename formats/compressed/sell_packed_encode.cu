@@ -114,25 +114,26 @@ __device__ inline bool merge_diagonals(LaneRow row, Visit visit) {
 }
 
 constexpr int plan_warps = 4;
+constexpr int no_diagonals = 33;  // a threshold that no diagonal reaches
 
-// One warp for each slice. It visits all diagonals in ascending order and computes the cost for each of five
-// thresholds on the number of rows of a diagonal. Then it uses the best threshold.
-static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask task) {
-  extern __shared__ std::int32_t stage[];
+// The diagonals of a slice that are worth a slot: those of at least `threshold` rows.
+struct DiagonalChoice {
+  int threshold = no_diagonals;
+  int cost;         // estimated bytes of the slice
+  int visited = 0;  // diagonals of the slice that were looked at
+};
+
+// Visits all diagonals in ascending order and computes the cost for each of five thresholds; the best one wins.
+// The first 2 * width diagonals are written to `list`, unless that is null.
+__device__ inline DiagonalChoice choose_diagonals(const LaneRow& begin, int width, int slot_bytes,
+                                                  int2* list) {
   constexpr int tries = 5;
   constexpr int threshold[tries] = {1, 9, 17, 25, 32};
-  const int lane = threadIdx.x % 32;
-  const std::int64_t slice = (std::int64_t{blockIdx.x} * plan_warps + threadIdx.x / 32) * task.step;
-  if (slice >= task.slices) return;
-  const int group = task.sampling ? 1 + static_cast<int>(blockIdx.y) : best_group(task.cost);
-  const LaneRow begin = lane_row(task.pattern, task.perm, group, slice * height + lane, stage, task.room);
-  const auto width = static_cast<int>((task.slice_ptr[slice + 1] - task.slice_ptr[slice]) / height);
-  const int slot_bytes = 32 * task.value_bytes;
-  int2* list = task.diagonals + task.slice_ptr[slice] / (height / 2);
-
-  int diagonals[tries] = {}, rest[tries] = {}, visited = 0;
+  int diagonals[tries] = {}, rest[tries] = {};
+  DiagonalChoice best;
+  best.cost = width * (slot_bytes + 48);
   const bool whole = merge_diagonals(begin, [&](std::int32_t key, unsigned mask, bool mine) {
-    if (visited == 6 * width + 32) return false;  // the rows have little in common
+    if (best.visited == 6 * width + 32) return false;  // the rows have little in common
     const int rows = __popc(mask);
 #pragma unroll
     for (int i = 0; i < tries; ++i) {
@@ -141,63 +142,88 @@ static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask t
       else
         rest[i] += mine;
     }
-    if (!task.sampling && lane == 0 && visited < 2 * width)
-      list[visited] = make_int2(key, static_cast<int>(mask));
-    ++visited;
+    if (list && threadIdx.x % 32 == 0 && best.visited < 2 * width)
+      list[best.visited] = make_int2(key, static_cast<int>(mask));
+    ++best.visited;
     return true;
   });
-  int best = 33, diagonal = 0, cost = width * (slot_bytes + 48);
-  if (whole) {
+  if (!whole) return best;
 #pragma unroll
-    for (int i = tries - 1; i >= 0; --i) {
-      const int its = diagonals[i] * (slot_bytes + 8) + device::warp_max(rest[i]) * (slot_bytes + 48);
-      if (its <= cost) cost = its, best = threshold[i];
-    }
+  for (int i = tries - 1; i >= 0; --i) {
+    const int its = diagonals[i] * (slot_bytes + 8) + device::warp_max(rest[i]) * (slot_bytes + 48);
+    if (its <= best.cost) best.cost = its, best.threshold = threshold[i];
   }
-  if (task.sampling) {
-    if (lane == 0) atomicAdd(task.cost + blockIdx.y, static_cast<unsigned long long>(cost));
-    return;
-  }
-  __syncwarp();
+  return best;
+}
+
+// Leaves in `list` the diagonals of the choice only. Returns their number.
+__device__ inline int keep_diagonals(const LaneRow& begin, int width, const DiagonalChoice& choice,
+                                     int2* list) {
+  const int lane = threadIdx.x % 32;
+  int kept = 0;
   // The diagonals taken cost no more than slots by rank alone, so the list is long enough.
-  if (best < 33 && visited <= 2 * width) {
-    for (int first = 0; first < visited; first += 32) {
-      const bool here = first + lane < visited;
+  if (choice.threshold < no_diagonals && choice.visited <= 2 * width) {
+    for (int first = 0; first < choice.visited; first += 32) {
+      const bool here = first + lane < choice.visited;
       const int2 item = here ? list[first + lane] : make_int2(0, 0);
-      const bool taken = here && __popc(static_cast<unsigned>(item.y)) >= best;
+      const bool taken = here && __popc(static_cast<unsigned>(item.y)) >= choice.threshold;
       const unsigned all = __ballot_sync(0xffffffffu, taken);
-      if (taken) list[diagonal + __popc(all & ((1u << lane) - 1))] = item;
-      diagonal += __popc(all);
+      if (taken) list[kept + __popc(all & ((1u << lane) - 1))] = item;
+      kept += __popc(all);
       __syncwarp();
     }
-  } else if (best < 33) {
+  } else if (choice.threshold < no_diagonals) {
     merge_diagonals(begin, [&](std::int32_t key, unsigned mask, bool) {
-      if (__popc(mask) < best) return true;
-      if (lane == 0) list[diagonal] = make_int2(key, static_cast<int>(mask));
-      ++diagonal;
+      if (__popc(mask) < choice.threshold) return true;
+      if (lane == 0) list[kept] = make_int2(key, static_cast<int>(mask));
+      ++kept;
       return true;
     });
     __syncwarp();
   }
+  return kept;
+}
 
-  int kinds[3] = {};
-  if (best > 1) {
-    LaneRow row = begin;
-    int at = 0;
-    for (;;) {
-      const bool has = row.next_rest(list, diagonal, at);
-      if (__ballot_sync(0xffffffffu, has) == 0) break;
-      std::int32_t base;
-      const Kind kind = classify(has, has ? row.col[row.at] : 0, base);
-      kinds[near_slot] += kind == near_slot, kinds[far_slot] += kind == far_slot;
-      kinds[wide_slot] += kind == wide_slot;
-      if (has) ++row.at;
-    }
+// Counts the slots by rank of each kind that the entries off the diagonals of the list need.
+__device__ inline void count_rest(LaneRow row, const int2* list, int diagonals, int (&kinds)[3]) {
+  int at = 0;
+  for (;;) {
+    const bool has = row.next_rest(list, diagonals, at);
+    if (__ballot_sync(0xffffffffu, has) == 0) return;
+    std::int32_t base;
+    const Kind kind = classify(has, has ? row.col[row.at] : 0, base);
+    kinds[near_slot] += kind == near_slot, kinds[far_slot] += kind == far_slot;
+    kinds[wide_slot] += kind == wide_slot;
+    if (has) ++row.at;
   }
+}
+
+// One warp for each slice: its diagonals, and the number of its slots of each kind. The sampling kernel only
+// adds up the cost.
+static __global__ void __launch_bounds__(plan_warps * 32) packed_plan(PlanTask task) {
+  extern __shared__ std::int32_t stage[];
+  const int lane = threadIdx.x % 32;
+  const std::int64_t slice = (std::int64_t{blockIdx.x} * plan_warps + threadIdx.x / 32) * task.step;
+  if (slice >= task.slices) return;
+  const int group = task.sampling ? 1 + static_cast<int>(blockIdx.y) : best_group(task.cost);
+  const LaneRow begin = lane_row(task.pattern, task.perm, group, slice * height + lane, stage, task.room);
+  const auto width = static_cast<int>((task.slice_ptr[slice + 1] - task.slice_ptr[slice]) / height);
+  int2* list = task.diagonals + task.slice_ptr[slice] / (height / 2);
+
+  const DiagonalChoice choice =
+      choose_diagonals(begin, width, 32 * task.value_bytes, task.sampling ? nullptr : list);
+  if (task.sampling) {
+    if (lane == 0) atomicAdd(task.cost + blockIdx.y, static_cast<unsigned long long>(choice.cost));
+    return;
+  }
+  __syncwarp();
+  const int diagonals = keep_diagonals(begin, width, choice, list);
+  int kinds[3] = {};
+  if (choice.threshold > 1) count_rest(begin, list, diagonals, kinds);
   if (lane != 0) return;
-  const unsigned slots = diagonal + kinds[near_slot] + kinds[far_slot] + kinds[wide_slot];
-  const unsigned units = slice_units(diagonal, kinds[near_slot], kinds[far_slot], kinds[wide_slot]);
-  task.counts[slice] = {static_cast<unsigned short>(diagonal), static_cast<unsigned short>(kinds[near_slot]),
+  const unsigned slots = diagonals + kinds[near_slot] + kinds[far_slot] + kinds[wide_slot];
+  const unsigned units = slice_units(diagonals, kinds[near_slot], kinds[far_slot], kinds[wide_slot]);
+  task.counts[slice] = {static_cast<unsigned short>(diagonals), static_cast<unsigned short>(kinds[near_slot]),
                         static_cast<unsigned short>(kinds[far_slot]),
                         static_cast<unsigned short>(kinds[wide_slot])};
   task.before[slice] = std::int64_t{slots} << 32 | units;
