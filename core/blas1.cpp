@@ -284,18 +284,6 @@ void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, V
 }
 
 template <class T>
-void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
-               Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
-  check(context, x.size, x, y, v, w);
-  PROTEAN_ON_DEVICE(axpy_pair<T>(context, a, x, y, b, v, w), a.numerator, a.denominator, b.numerator,
-                    b.denominator);
-  const T av = a.value(), bv = b.value();
-  for_parts<T>(context, x.size, [&](const auto& loops, Size i, Size size) {
-    loops.axpy_pair(size, av, x.data + i, y.data + i, bv, v.data + i, w.data + i);
-  });
-}
-
-template <class T>
 void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
                   VectorView<T> y) {
   if (d.size == 0) return axpby<T>(context, T(1), x, b, y);
@@ -443,8 +431,6 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \
                             T*);                                                                           \
   template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
-  template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
-                             Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
   template void multiply_add<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
                                 VectorView<T>);                                                            \
   template void cg_residual<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,   \

@@ -85,10 +85,6 @@ void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T>
 // y := a x + y, result[0] := y . y
 template <class T>
 void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result);
-// y := a x + y and w := b v + w in one pass
-template <class T>
-void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
-               Coefficient<T> b, VectorView<const T> v, VectorView<T> w);
 
 // y := d .* x + b y; an empty d stands for ones. b of exactly Coefficient(0) does not read y.
 template <class T>

@@ -196,20 +196,6 @@ struct MultiplyAdd {
 };
 
 template <class Exec, class T>
-struct AxpyPair {
-  Number<Exec, T> a;
-  In<Exec, T> x;
-  Out<Exec, T> y;
-  Number<Exec, T> b;
-  In<Exec, T> v;
-  Out<Exec, T> w;
-  KOKKOS_FUNCTION void operator()(Size i) const {
-    y(i) += a() * x(i);
-    w(i) += b() * v(i);
-  }
-};
-
-template <class Exec, class T>
 struct ScalarProduct {
   Number<Exec, T> a, b;
   Out<Exec, T> result;
@@ -455,11 +441,6 @@ void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, V
   reduce<1, AxpyDot, T>(context, "protean::axpy_dot", x.size, result, a, x, y);
 }
 template <class T>
-void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
-               Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
-  each<AxpyPair, T>(context, "protean::axpy_pair", x.size, a, x, y, b, v, w);
-}
-template <class T>
 void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
                   VectorView<T> y) {
   each<MultiplyAdd, T>(context, "protean::multiply_add", y.size, d, x, b, y);
@@ -525,8 +506,6 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \
                             T*);                                                                           \
   template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
-  template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
-                             Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
   template void multiply_add<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
                                 VectorView<T>);                                                            \
   template void cg_residual<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,   \

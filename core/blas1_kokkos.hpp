@@ -32,9 +32,6 @@ void dot_pair(const Context&, VectorView<const T> x, VectorView<const T> y, Vect
 template <class T>
 void axpy_dot(const Context&, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result);
 template <class T>
-void axpy_pair(const Context&, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, Coefficient<T> b,
-               VectorView<const T> v, VectorView<T> w);
-template <class T>
 void multiply_add(const Context&, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
                   VectorView<T> y);
 template <class T>

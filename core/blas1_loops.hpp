@@ -30,8 +30,6 @@ struct Blas1Loops {
   T (*axpy_dot)(Size n, T a, const T* x, T* y);
   // y := a x + y, z := d .* y; returns y . y
   T (*axpy_dot_scaled)(Size n, T a, const T* x, T* y, const T* d, T* z);
-  // y := a x + y, w := b v + w
-  void (*axpy_pair)(Size n, T a, const T* x, T* y, T b, const T* v, T* w);
   // y := d .* x + b y
   void (*multiply_add)(Size n, const T* d, const T* x, T b, T* y);
   // r := r - a q; sums = {r . r, r . (d .* r)}; d may be null (ones, one sum computed)

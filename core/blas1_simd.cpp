@@ -182,14 +182,6 @@ T axpy_dot_scaled(Size n, T a, const T* x, T* y, const T* diagonal, T* z) {
 }
 
 template <class T>
-void axpy_pair(Size n, T a, const T* x, T* y, T b, const T* v, T* w) {
-  for_each<T>(n, [=](auto d, Size i) HWY_ATTR {
-    hn::StoreU(hn::MulAdd(hn::Set(d, a), hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
-    hn::StoreU(hn::MulAdd(hn::Set(d, b), hn::LoadU(d, v + i), hn::LoadU(d, w + i)), d, w + i);
-  });
-}
-
-template <class T>
 void multiply_add(Size n, const T* diagonal, const T* x, T b, T* y) {
   for_each<T>(n, [=](auto d, Size i) HWY_ATTR {
     const auto by = hn::Mul(hn::Set(d, b), hn::LoadU(d, y + i));
@@ -341,7 +333,6 @@ constexpr Blas1Loops<T> loops = {
     .multiply = multiply<T>,
     .axpy_dot = axpy_dot<T>,
     .axpy_dot_scaled = axpy_dot_scaled<T>,
-    .axpy_pair = axpy_pair<T>,
     .multiply_add = multiply_add<T>,
     .cg_residual = cg_residual<T>,
     .cg_direction = cg_direction<T>,

@@ -146,13 +146,8 @@ void require_finite(const Context& context, const CsrMatrix<T>& matrix) {
     }
   });
   if (first == none) return;
-  std::int64_t low = 0, high = p.rows;  // the row of this entry
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (p.row_ptr[middle] <= first ? low : high) = middle;
-  }
-  throw BadMatrix(fmt::format("entry ({}, {}), counted from 0, is {}; every value must be finite", low,
-                              p.col[first], matrix.values[first]));
+  throw BadMatrix(fmt::format("entry ({}, {}), counted from 0, is {}; every value must be finite",
+                              row_of_entry(p.row_ptr, p.rows, first), p.col[first], matrix.values[first]));
 }
 
 bool is_sorted(const Context& context, const SparsityPattern& pattern) {
@@ -319,6 +314,10 @@ bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b) {
           std::memcmp(a.values, b.values, static_cast<std::size_t>(a.nonzeros()) * sizeof(T)) == 0);
 }
 
+std::int64_t row_of_entry(const RowPointers& row_ptr, std::int64_t rows, std::int64_t k) {
+  return row_ptr.visit([&](const auto* p) { return std::upper_bound(p + 1, p + rows, k) - p - 1; });
+}
+
 std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, int parts,
                                                std::int64_t grain) {
   std::vector<std::int64_t> borders(static_cast<std::size_t>(parts) + 1, pattern.rows);
@@ -326,15 +325,12 @@ std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, i
   const std::int64_t total = pattern.rows + pattern.nonzeros;
   for (int part = 1; part < parts; ++part) {
     const std::int64_t share = total / parts * part + total % parts * part / parts;
-    std::int64_t low = borders[part - 1], high = pattern.rows;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (pattern.row_ptr[middle] + middle < share)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    borders[part] = std::max(borders[part - 1], std::min(pattern.rows, (low + grain / 2) / grain * grain));
+    const std::int64_t at = pattern.row_ptr.visit([&](const auto* p) {
+      return std::partition_point(p + borders[part - 1], p + pattern.rows,
+                                  [&](const auto& begin) { return begin + (&begin - p) < share; }) -
+             p;
+    });
+    borders[part] = std::max(borders[part - 1], std::min(pattern.rows, (at + grain / 2) / grain * grain));
   }
   return borders;
 }

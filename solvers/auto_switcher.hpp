@@ -58,7 +58,7 @@ struct CandidateRecord {
 template <class T>
 class AutoSwitcher final : public SolveObserver {
  public:
-  // Keeps references to the operator, the model's table and the inner observer.
+  // Keeps references to the operator and the inner observer.
   AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
                const AutoSwitchOptions& options, SolveObserver* inner = nullptr);
   ~AutoSwitcher() override;
@@ -79,7 +79,6 @@ class AutoSwitcher final : public SolveObserver {
   std::function<void(const std::string&)> on_switch;
 
  private:
-  void start(double now);
   void account(double now);
   bool survey_ready();
   void measure();

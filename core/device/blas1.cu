@@ -145,17 +145,6 @@ void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, V
 }
 
 template <class T>
-void axpy_pair(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
-               Coefficient<T> b, VectorView<const T> v, VectorView<T> w) {
-  const T *const xs = x.data, *const vs = v.data;
-  T *const ys = y.data, *const ws = w.data;
-  each<T>(context, x.size, a, b, [=] __device__(std::int64_t i) {
-    const T xi = xs[i], yi = ys[i], vi = vs[i], wi = ws[i];
-    return [=](T av, T bv) { ys[i] = yi + av * xi, ws[i] = wi + bv * vi; };
-  });
-}
-
-template <class T>
 void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
                   VectorView<T> y) {
   const T *const ds = d.data, *const xs = x.data;
@@ -312,8 +301,6 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \
                             T*);                                                                           \
   template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
-  template void axpy_pair<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>,           \
-                             Coefficient<T>, VectorView<const T>, VectorView<T>);                          \
   template void multiply_add<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
                                 VectorView<T>);                                                            \
   template void cg_residual<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,   \

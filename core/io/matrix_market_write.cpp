@@ -39,12 +39,8 @@ class EntryText {
         const std::int64_t first = std::min(entries, begin + stretch * part);
         const std::int64_t last = std::min(entries, first + stretch);
         char* at = text.data();
-        std::int64_t low = 0, high = rows.rows;  // the row of entry `first`
-        while (high - low > 1) {
-          const std::int64_t middle = low + (high - low) / 2;
-          (rows.row_ptr[middle] - base <= first ? low : high) = middle;
-        }
-        for (std::int64_t k = first, row = low; k < last; ++k) {
+        std::int64_t row = row_of_entry(rows.row_ptr, rows.rows, base + first);
+        for (std::int64_t k = first; k < last; ++k) {
           while (rows.row_ptr[row + 1] - base <= k) ++row;
           at = fmt::format_to(at, FMT_COMPILE("{} {} {}\n"), rows.first + row + 1, rows.col[k] + 1,
                               rows.values[k]);

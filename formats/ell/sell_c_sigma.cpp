@@ -37,6 +37,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formats/ell/slots.hpp"
 #include "formats/private/library_kernels.hpp"
 
@@ -130,16 +132,12 @@ struct Slices {
   std::vector<std::int64_t> borders(int parts) const {
     const std::int64_t slices = slice_ptr.size() - 1, total = slots() + slices * C;
     std::vector<std::int64_t> result(static_cast<std::size_t>(parts) + 1, slices * C);
+    const std::int64_t* const p = slice_ptr.data();
     for (int part = 0; part < parts; ++part) {
-      std::int64_t low = 0, high = slices;
-      while (low < high) {
-        const std::int64_t middle = (low + high) / 2;
-        if (slice_ptr[middle] + middle * C < total / parts * part)
-          low = middle + 1;
-        else
-          high = middle;
-      }
-      result[part] = low * C;
+      const std::int64_t share = total / parts * part;
+      const std::int64_t* slice = std::partition_point(
+          p, p + slices, [&](const std::int64_t& first) { return first + (&first - p) * C < share; });
+      result[part] = (slice - p) * C;
     }
     return result;
   }

@@ -25,6 +25,8 @@
 //
 // The product goes over strips of rows, four SIMD registers at a time, and not over whole jags, so that y is
 // written once. A NaN in x reaches only rows that use it.
+#include <algorithm>
+
 #include "formats/ell/slots.hpp"
 
 namespace protean::formats {
@@ -109,15 +111,10 @@ class Jad final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
 
   // The lengths of the jags decrease, so those that reach position p come first.
   std::int64_t length(std::int64_t p) const {
-    std::int64_t low = 0, high = longest_;
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (has(p, middle))
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    const std::int64_t* const jags = jag_ptr_.data();
+    return std::partition_point(jags, jags + longest_,
+                                [&](const std::int64_t& first) { return has(p, &first - jags); }) -
+           jags;
   }
 
   // A stable counting sort by decreasing length. Its counts give the jags.

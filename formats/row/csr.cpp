@@ -150,6 +150,8 @@ PROTEAN_CSR_KERNEL(csr_product_f32_p64, float, std::int64_t)
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <algorithm>
+
 #include "formats/private/csr.hpp"
 #include "formats/private/library_kernels.hpp"
 #include "operators/policy/cost_model.hpp"
@@ -178,15 +180,14 @@ CsrCarry<float> multiply(const CsrWork<float, std::int64_t>& w, const Piece& pie
 // The merge of row ends and entries after `step` steps: the number of rows that have ended. step - rows
 // entries have passed. A row ends as soon as its last entry has passed, so an empty row ends at once.
 std::int64_t rows_ended(const SparsityPattern& pattern, std::int64_t step) {
-  std::int64_t low = std::max<std::int64_t>(0, step - pattern.nonzeros), high = std::min(step, pattern.rows);
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (pattern.row_ptr[middle + 1] + middle + 1 <= step)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  const std::int64_t fewest = std::max<std::int64_t>(0, step - pattern.nonzeros);
+  const std::int64_t most = std::min(step, pattern.rows);
+  return pattern.row_ptr.visit([&](const auto* p) {
+    const auto* ends = p + 1;
+    return std::partition_point(ends + fewest, ends + most,
+                                [&](const auto& end) { return end + (&end - p) <= step; }) -
+           ends;
+  });
 }
 
 std::vector<Piece> pieces_of_whole_rows(const SparsityPattern& pattern, int parts) {

@@ -107,11 +107,6 @@ void check_all(const Context& ctx, std::int64_t n) {
   expect_entries(v, AXY, "axpy_dot");
   expect_sum(
       r[0], n, [&](auto i) { return AXY(i) * AXY(i); }, "axpy_dot");
-  v = y;
-  axpy_pair<T>(ctx, a, in(x), out(v), b, in(u), out(w));
-  expect_entries(v, AXY, "axpy_pair");
-  expect_entries(
-      w, [&](auto i) { return Z(i) - 0.5L * U(i); }, "axpy_pair");
 
   for (bool scaled : {false, true}) {
     const auto diagonal = scaled ? in(d) : VectorView<const T>{};

@@ -63,7 +63,6 @@ class Workbench {
     scale<T>(c, a, v(1)), keep(1);
     multiply<T>(c, r(0), r(1), v(2)), keep(2);
     multiply_add<T>(c, r(3), r(0), b, v(2)), keep(2);
-    axpy_pair<T>(c, a, r(0), v(1), b, r(3), v(4)), keep(1), keep(4);
     dot<T>(c, r(0), r(1), sums), keep_sums(1);
     dot_pair<T>(c, r(0), r(1), r(2), sums), keep_sums(2);
     axpy_dot<T>(c, a, r(0), v(3), sums), keep(3), keep_sums(1);

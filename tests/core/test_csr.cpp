@@ -183,6 +183,15 @@ TEST(Csr, TransposeTwiceIsTheSame) {
   }
 }
 
+TEST(Csr, EachEntryKnowsItsRow) {
+  for (const BatteryMatrix& entry : battery()) {
+    const SparsityPattern& p = entry.matrix.pattern;
+    for (std::int64_t r = 0; r < p.rows; ++r)
+      for (std::int64_t k : {p.row_ptr[r], p.row_ptr[r + 1] - 1})
+        if (p.row_length(r) > 0) { ASSERT_EQ(row_of_entry(p.row_ptr, p.rows, k), r) << entry.name; }
+  }
+}
+
 TEST(Csr, BordersCoverAllRows) {
   for (const BatteryMatrix& entry : battery())
     for (int parts : {1, 2, 3, 7}) {
