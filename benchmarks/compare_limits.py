@@ -64,14 +64,15 @@ def main():
         problem, report, page = folder / "p.yaml", folder / "r.json", folder / "p.html"
         problem.write_text(PROBLEM)
         print("| what | measured | limit |\n|---|---|---|")
-        seconds = timed("compare", str(problem), "--report", str(report), "--html", str(page), "--quiet", "--threads", threads)
+        seconds = timed("compare", str(problem), "--formats", "all", "--report", str(report), "--html", str(page), "--quiet",
+                        "--threads", threads)
         result = json.loads(report.read_text())
         ran = [v for v in result["results"] if "iterations" in v]
         product = next(v for v in ran if v["format"] == "csr" and v["kernel"] == "native")["seconds"]["per_product"]
         print(f"| compare, {len({v['format'] for v in result['results']})} formats, {len(ran)} variants run, "
               f"{result['matrix']['nonzeros']} nonzeros, {threads} threads | {seconds:.0f} s | 120 s |")
-        seen = json.loads(subprocess.run([protean, "inspect", str(problem), "--json", "--threads", threads], check=True,
-                                         capture_output=True, text=True).stdout)
+        seen = json.loads(subprocess.run([protean, "inspect", str(problem), "--formats", "all", "--json", "--threads", threads],
+                                         check=True, capture_output=True, text=True).stdout)
         print(f"| inspect on it, in products of csr ({product * 1e3:.2f} ms) | {seen['seconds'] / product:.0f} | 60 |")
         large = folder / "large.html"
         large.write_text(repeated(page.read_text(), 100, 30).replace("</body>", PROBE, 1))

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
 
 namespace protean {
@@ -10,43 +13,67 @@ namespace {
 constexpr std::int64_t least_entries = 1000;
 constexpr double least_saving = 0.03;
 
+double expected_products(const ChoiceOptions& options) {
+  const auto iterations =
+      static_cast<double>(options.expected_iterations > 0 ? options.expected_iterations : assumed_iterations);
+  return iterations * options.products_per_iteration;
+}
+
 }  // namespace
 
-FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
-                           const ChoiceOptions& options) {
-  if (pattern.nonzeros < least_entries)
-    return {"csr", fmt::format("{} nonzeros are too few to be worth a conversion", pattern.nonzeros)};
-  const bool known = options.expected_iterations > 0;
-  const auto iterations = static_cast<double>(known ? options.expected_iterations : assumed_iterations);
-  const double products = iterations * options.products_per_iteration;
+std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
+                                       const ChoiceOptions& options) {
+  const double products = expected_products(options);
   const auto surveyed = survey_formats(pattern, options.space, options.deterministic);
   CostQuery query{pattern.rows, pattern.nonzeros,
                   pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * sizeof(double)};
   query.row_changes = row_changes(pattern);
   for (const SwitchTarget& format : surveyed)
     if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
-  const CostPrediction csr = model.absolute(query, "csr", query.csr_bytes);
-  if (!csr.known) return {"csr", "the machine table has no measurement in this space"};
-  const double stay = csr.product_seconds * products;
 
-  const SwitchTarget* best = nullptr;
-  CostPrediction best_cost;
-  double best_total = stay * (1 - least_saving);
+  std::vector<RankedFormat> ranked;
+  // Of a matrix without entries nothing can be predicted.
+  const auto predict = [&](const FormatEntry& entry, std::size_t bytes) {
+    return pattern.nonzeros > 0 ? model.absolute(query, entry.id, bytes) : CostPrediction{};
+  };
+  const CostPrediction csr = predict(find_format("csr"), query.csr_bytes);
+  ranked.push_back({&find_format("csr"), csr, products * csr.product_seconds});
   for (const SwitchTarget& format : surveyed) {
     if (!format.admitted || !format.spec.kernel.empty() || format.spec.entry->id == "csr") continue;
-    const CostPrediction cost = model.absolute(query, format.spec.name(), format.bytes);
-    const double total = cost.convert_seconds + products * cost.product_seconds;
-    if (cost.known && total < best_total) best = &format, best_cost = cost, best_total = total;
+    const CostPrediction cost = predict(*format.spec.entry, format.bytes);
+    ranked.push_back(
+        {format.spec.entry, cost, cost.known ? cost.convert_seconds + products * cost.product_seconds : 0});
   }
-  const std::string over = fmt::format("{:.0f} iterations{}", iterations, known ? "" : " (assumed)");
-  if (!best) return {"csr", fmt::format("no other format is expected to save anything over {}", over)};
+  std::stable_sort(ranked.begin(), ranked.end(), [](const RankedFormat& a, const RankedFormat& b) {
+    return a.cost.known != b.cost.known ? a.cost.known : a.total_seconds < b.total_seconds;
+  });
+  return ranked;
+}
+
+FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
+                           const ChoiceOptions& options) {
+  if (pattern.nonzeros < least_entries)
+    return {"csr", fmt::format("{} nonzeros are too few to be worth a conversion", pattern.nonzeros)};
+  const std::vector<RankedFormat> ranked = rank_formats(pattern, model, options);
+  const auto is_csr = [](const RankedFormat& format) { return format.entry->id == "csr"; };
+  const RankedFormat& csr = *std::find_if(ranked.begin(), ranked.end(), is_csr);
+  if (!csr.cost.known) return {"csr", "the machine table has no measurement in this space"};
+  const double stay = csr.total_seconds;
+  const auto best = std::find_if_not(ranked.begin(), ranked.end(), is_csr);
+
+  const bool known = options.expected_iterations > 0;
+  const std::string over = fmt::format(
+      "{} iterations{}", known ? options.expected_iterations : assumed_iterations, known ? "" : " (assumed)");
+  if (best == ranked.end() || !best->cost.known || best->total_seconds >= stay * (1 - least_saving))
+    return {"csr", fmt::format("no other format is expected to save anything over {}", over)};
   return {
-      best->spec.entry->id,
+      best->entry->id,
       fmt::format(
           "a product is expected to take {:.0f} % of one in csr, and the conversion {:.1f} products of csr; "
           "over {} that saves {:.0f} %",
-          100 * best_cost.product_seconds / csr.product_seconds,
-          best_cost.convert_seconds / csr.product_seconds, over, 100 * (1 - best_total / stay))};
+          100 * best->cost.product_seconds / csr.cost.product_seconds,
+          best->cost.convert_seconds / csr.cost.product_seconds, over,
+          100 * (1 - best->total_seconds / stay))};
 }
 
 }  // namespace protean

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 
 namespace protean {
@@ -29,5 +31,18 @@ inline constexpr std::int64_t assumed_iterations = 300;
 // native kernels are considered. Takes the time of a few products.
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
+
+// A format that the rule considers for a matrix.
+struct RankedFormat {
+  const FormatEntry* entry = nullptr;
+  CostPrediction cost;       // not known for a format that the table of the model lacks
+  double total_seconds = 0;  // what the rule compares; 0 where the cost is not known
+};
+
+// All formats that the rule considers: csr, and those that survey_formats() admits with their native kernel in
+// the space. First those with a known cost, the smallest total first; then the others, in the order of the
+// catalogue. The pattern lies in host memory. Takes the time of a few products.
+std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
+                                       const ChoiceOptions& options = {});
 
 }  // namespace protean

@@ -77,15 +77,20 @@ Action add_solve(CLI::App& command) {
 
 Action add_formats(CLI::App& command) {
   struct Arguments {
-    std::string id;
+    std::string id, family;
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   command.add_option("id", arguments->id, "A format")->type_name("ID");
+  command.add_option("--family", arguments->family, "Only the formats of this family")->type_name("NAME");
   command.add_flag("--json", arguments->json, "As JSON");
-  command.footer("Examples:\n  protean formats\n  protean formats csr\n  protean formats --json");
+  command.footer(
+      "Examples:\n  protean formats\n  protean formats csr\n  protean formats --family ell\n"
+      "  protean formats --json\n\n"
+      "A preset, indented under its base, has the layout of that with parameters or a kernel of its own.");
   return [arguments] {
-    print(arguments->json ? formats_json(arguments->id) : formats_text(arguments->id));
+    const auto& [id, family, json] = *arguments;
+    print(json ? formats_json(id, family) : formats_text(id, family));
     return done;
   };
 }
@@ -125,7 +130,10 @@ Action add_compare(CLI::App& command) {
                   "Override a key of the problem file; may be repeated. The value is YAML.")
       ->type_name("key.path=value")
       ->allow_extra_args(false);
-  command.add_option("--formats", arguments->formats, "Formats: all, or ids")->type_name("ID,ID");
+  command
+      .add_option("--formats", arguments->formats,
+                  "Formats: all, or ids (otherwise at most 12, those that `format: auto` considers)")
+      ->type_name("ID,ID");
   command.add_option("--kernels", arguments->kernels, "Kernels: all, or names")->type_name("K,K");
   command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise operator.space)")
       ->type_name("S,S");
@@ -157,6 +165,10 @@ Action add_inspect(CLI::App& command) {
   command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
       ->type_name("key.path=value")
       ->allow_extra_args(false);
+  command
+      .add_option("--formats", arguments->formats,
+                  "Formats: all, or ids (otherwise at most 12, those that `format: auto` considers)")
+      ->type_name("ID,ID");
   command.add_flag("--json", arguments->json, "As JSON");
   command.add_flag("!--no-picture", arguments->picture, "Do not draw the pattern");
   add_threads(command, arguments->threads, "Threads");

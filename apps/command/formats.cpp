@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/error.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {
@@ -51,6 +52,14 @@ std::string range_of(const ParamDoc& doc) {
   return doc.choices.empty() ? fmt::format("{} to {}", doc.smallest, doc.largest) : std::string(doc.choices);
 }
 
+// The format under which a preset is listed; null for other formats.
+const FormatEntry* base_in(std::span<const FormatEntry* const> entries, const FormatEntry& preset) {
+  const auto base = std::find_if(entries.begin(), entries.end(), [&](const FormatEntry* entry) {
+    return entry->id == preset.base && entry->family == preset.family;
+  });
+  return base == entries.end() ? nullptr : *base;
+}
+
 std::string kernels_of(const FormatEntry& entry) {
   std::vector<std::string> names;
   for (const KernelRow& row : kernel_rows(entry))
@@ -64,28 +73,21 @@ std::string params_of(const FormatEntry& entry) {
   return names.empty() ? std::string("-") : fmt::format("{}", fmt::join(names, " "));
 }
 
-std::string table() {
-  std::vector<std::vector<std::string>> rows{
-      {"family", "id", "title", "kernels", "parameters", "deterministic"}};
-  bool missing = false;
-  for (const FormatEntry* entry : catalogue()) {
-    rows.push_back({std::string(entry->family), std::string(entry->id), std::string(entry->title),
-                    kernels_of(*entry), params_of(*entry), entry->traits.deterministic ? "yes" : "no"});
-    missing = missing || rows.back()[3].find('(') != std::string::npos;
-  }
-  std::vector<std::size_t> width(rows[0].size());
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
-  std::string text;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::string line;
-    for (std::size_t c = 0; c < width.size(); ++c) line += fmt::format("{:<{}}", rows[r][c], width[c] + 2);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-    if (r == 0) text += std::string(line.size(), '-') + "\n";
-  }
-  if (missing) text += "(kernel): not in this build; `protean formats ID` says why\n";
-  return text;
+// The formats by family, and in a family each preset after its base.
+std::vector<const FormatEntry*> by_family(std::span<const FormatEntry* const> entries) {
+  std::vector<std::string_view> families;
+  for (const FormatEntry* entry : entries)
+    if (std::find(families.begin(), families.end(), entry->family) == families.end())
+      families.push_back(entry->family);
+  std::vector<const FormatEntry*> sorted;
+  for (const std::string_view family : families)
+    for (const FormatEntry* entry : entries) {
+      if (entry->family != family || base_in(entries, *entry)) continue;
+      sorted.push_back(entry);
+      for (const FormatEntry* preset : entries)
+        if (base_in(entries, *preset) == entry) sorted.push_back(preset);
+    }
+  return sorted;
 }
 
 std::string details(const FormatEntry& entry) {
@@ -93,14 +95,17 @@ std::string details(const FormatEntry& entry) {
   std::string text = fmt::format(
       "{}: {}\n"
       "  family          {}\n"
+      "{}"
       "  source          {}\n"
       "  deterministic   {}\n"
       "  exact values    {}\n"
       "  square only     {}\n"
       "  symmetric only  {}\n"
       "  kernels\n",
-      entry.id, entry.title, entry.family, entry.source, yes(entry.traits.deterministic),
-      yes(entry.traits.exact_values), yes(entry.traits.square_only), yes(entry.traits.symmetric_only));
+      entry.id, entry.title, entry.family,
+      entry.base.empty() ? std::string() : fmt::format("  preset of       {}\n", entry.base), entry.source,
+      yes(entry.traits.deterministic), yes(entry.traits.exact_values), yes(entry.traits.square_only),
+      yes(entry.traits.symmetric_only));
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty()) {
       text += fmt::format("    {:<12}  not in this build: {}\n", row.name, row.unavailable);
@@ -122,6 +127,7 @@ std::string details(const FormatEntry& entry) {
 nlohmann::ordered_json to_json(const FormatEntry& entry) {
   nlohmann::ordered_json json{{"id", entry.id},
                               {"family", entry.family},
+                              {"base", nullptr},
                               {"title", entry.title},
                               {"source", entry.source},
                               {"kernels", nlohmann::ordered_json::array()},
@@ -134,6 +140,7 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
                               {"unavailable_kernels", nlohmann::ordered_json::object()},
                               {"kernel_notes", nlohmann::ordered_json::object()},
                               {"deterministic_mode", nlohmann::ordered_json::object()}};
+  if (!entry.base.empty()) json["base"] = entry.base;
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty())
       json["unavailable_kernels"][std::string(row.name)] = row.unavailable;
@@ -155,15 +162,61 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
   return json;
 }
 
+// The formats that are listed, in the order of the catalogue.
+std::vector<const FormatEntry*> listed(const std::string& id, const std::string& family) {
+  if (!id.empty() && !family.empty())
+    throw BadArgument("give the id of a format, or --family NAME, not both");
+  if (!id.empty()) return {&find_format(id)};
+  std::vector<const FormatEntry*> entries;
+  std::vector<std::string_view> families;
+  for (const FormatEntry* entry : catalogue()) {
+    if (family.empty() || entry->family == family) entries.push_back(entry);
+    if (std::find(families.begin(), families.end(), entry->family) == families.end())
+      families.push_back(entry->family);
+  }
+  if (entries.empty())
+    throw BadArgument(fmt::format("--family: there is no family '{}'; the families are {}.{}", family,
+                                  fmt::join(families, ", "), did_you_mean(family, families)));
+  return entries;
+}
+
 }  // namespace
 
-std::string formats_text(const std::string& id) { return id.empty() ? table() : details(find_format(id)); }
+std::string formats_table(std::span<const FormatEntry* const> entries) {
+  std::vector<std::vector<std::string>> rows{{"id", "title", "kernels", "parameters", "deterministic"}};
+  std::vector<std::string_view> families{""};  // of each row
+  bool missing = false;
+  for (const FormatEntry* entry : by_family(entries)) {
+    rows.push_back({fmt::format("{}{}", base_in(entries, *entry) ? "    " : "  ", entry->id),
+                    std::string(entry->title), kernels_of(*entry), params_of(*entry),
+                    entry->traits.deterministic ? "yes" : "no"});
+    families.push_back(entry->family);
+    missing = missing || rows.back()[2].find('(') != std::string::npos;
+  }
+  std::vector<std::size_t> width(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (std::size_t c = 0; c < width.size(); ++c) line += fmt::format("{:<{}}", rows[r][c], width[c] + 2);
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (r > 0 && families[r] != families[r - 1]) text += fmt::format("{}\n", families[r]);
+    text += line + "\n";
+    if (r == 0) text += std::string(line.size(), '-') + "\n";
+  }
+  if (missing) text += "(kernel): not in this build; `protean formats ID` says why\n";
+  return text;
+}
 
-std::string formats_json(const std::string& id) {
+std::string formats_text(const std::string& id, const std::string& family) {
+  const std::vector<const FormatEntry*> entries = listed(id, family);
+  return id.empty() ? formats_table(entries) : details(*entries.front());
+}
+
+std::string formats_json(const std::string& id, const std::string& family) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const FormatEntry* entry : catalogue())
-    if (id.empty() || entry->id == id) list.push_back(to_json(*entry));
-  if (list.empty()) (void)find_format(id);  // throws with the nearest name
+  for (const FormatEntry* entry : listed(id, family)) list.push_back(to_json(*entry));
   return list.dump(2) + "\n";
 }
 

@@ -45,29 +45,15 @@ std::int64_t count_lines(const SparsityPattern& pattern) {
 // The formats, kernels and spaces to compare; formats in the order of the catalogue.
 struct Selection {
   std::vector<const FormatEntry*> entries;
+  bool shortlisted = false;                    // of the entries, only those on the shortlist of a matrix
   std::set<std::string, std::less<>> kernels;  // empty: all
   std::vector<Space> spaces;
 };
 
 Selection select(const CompareArguments& arguments) {
   Selection selection;
-  if (arguments.formats == "all") {
-    selection.entries.assign(catalogue().begin(), catalogue().end());
-  } else {
-    std::vector<std::string_view> ids;
-    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
-    std::set<const FormatEntry*> wanted;
-    for (const std::string& id : words(arguments.formats)) {
-      if (std::find(ids.begin(), ids.end(), id) == ids.end())
-        throw BadArgument(fmt::format("--formats: there is no format '{}'; the formats are {}, or all.{}", id,
-                                      fmt::join(ids, ", "), did_you_mean(id, ids)));
-      wanted.insert(&find_format(id));
-    }
-    for (const FormatEntry* entry : catalogue())
-      if (wanted.count(entry)) selection.entries.push_back(entry);
-    if (selection.entries.empty())
-      throw BadArgument("--formats names no format; give ids separated by commas, or all");
-  }
+  selection.shortlisted = arguments.formats.empty();
+  selection.entries = formats_named(selection.shortlisted ? "all" : arguments.formats);
   std::set<std::string_view> known;
   for (const FormatEntry* entry : catalogue())
     for (const Space space : {Space::host, Space::device})
@@ -154,9 +140,11 @@ class Comparer {
         system.csr.pattern, CostModel(choose_machine({}).table, spaces.front()), {.space = spaces.front()});
     result_.automatic_reason = choice.reason;
 
+    for (const Space space : spaces) entries_in(space) = entries_for(system.csr.pattern, space, choice.id);
+    note_formats_left_out(spaces);
     std::size_t left = 0;
     for (const Space space : spaces)
-      for (const FormatEntry* entry : selection_.entries)
+      for (const FormatEntry* entry : entries_in(space))
         left += static_cast<std::size_t>(std::count_if(
             kernels_in(*entry, space).begin(), kernels_in(*entry, space).end(),
             [&](const Kernel& kernel) { return wanted(kernel) && kernel.unavailable.empty(); }));
@@ -166,7 +154,7 @@ class Comparer {
       stage("measuring the copy bandwidth");
       result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
       if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
-      for (const FormatEntry* entry : selection_.entries)
+      for (const FormatEntry* entry : entries_in(space))
         for (const Kernel& kernel : kernels_in(*entry, space)) {
           if (!wanted(kernel)) continue;
           Variant variant;
@@ -193,6 +181,36 @@ class Comparer {
 
   void stage(const std::string& text) { progress_.stage(text); }
 
+  std::vector<const FormatEntry*>& entries_in(Space space) { return entries_[space == Space::device]; }
+
+  // Those that were named, or the shortlist of this matrix with the format of the problem and that of `auto`.
+  std::vector<const FormatEntry*> entries_for(const SparsityPattern& pattern, Space space,
+                                              std::string_view automatic) const {
+    if (!selection_.shortlisted) return selection_.entries;
+    const Problem& problem = result_.problem;
+    std::vector<const FormatEntry*> always{&find_format(automatic)};
+    if (problem.op.format != "auto") always.push_back(&find_format(problem.op.format));
+    const auto ranked =
+        rank_formats(pattern, CostModel(choose_machine({}).table, space),
+                     {.space = space,
+                      .expected_iterations = problem.op.expected_iterations,
+                      .products_per_iteration = problem.solver.method == "bicgstab" ? 2.0 : 1.0,
+                      .deterministic = problem.op.deterministic});
+    return shortlist(ranked, always, [&](const FormatEntry& entry) {
+      const auto kernels = kernels_in(entry, space);
+      return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& k) { return wanted(k); });
+    });
+  }
+
+  void note_formats_left_out(const std::vector<Space>& spaces) {
+    for (const Space space : spaces)
+      if (entries_in(space).size() < catalogue().size() && selection_.shortlisted)
+        result_.notes.push_back(
+            fmt::format("{} of {} formats are compared on the {}: those that `format: auto` considers for "
+                        "this matrix. --formats all compares all",
+                        entries_in(space).size(), catalogue().size(), to_string(space)));
+  }
+
   void require_kernels(const std::vector<Space>& spaces) const {
     for (const Space space : spaces)
       for (const FormatEntry* entry : selection_.entries)
@@ -200,7 +218,7 @@ class Comparer {
           if (wanted(kernel)) return;
     throw BadArgument(fmt::format(
         "no format of --formats {} has a kernel of --kernels {} on the {}; `protean formats` lists both",
-        arguments_.formats, arguments_.kernels, to_string(spaces.front())));
+        selection_.shortlisted ? "all" : arguments_.formats, arguments_.kernels, to_string(spaces.front())));
   }
 
   // Notes the keys of the problem that `protean solve` follows and a comparison does not.
@@ -388,6 +406,7 @@ class Comparer {
   double seconds_;
   Clock clock_;
   Comparison result_;
+  std::vector<const FormatEntry*> entries_[2];  // to compare on the host and on the device
   std::size_t count_ = 0;
 };
 

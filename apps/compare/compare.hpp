@@ -13,7 +13,7 @@ namespace protean::apps {
 struct CompareArguments {
   std::string problem;                // or a suite
   std::vector<std::string> settings;  // key.path=value
-  std::string formats = "all";        // all, or ids separated by commas
+  std::string formats;                // all, or ids separated by commas; empty: a shortlist of each matrix
   std::string kernels = "all";
   std::string spaces;             // host, device, or host,device; empty: operator.space
   std::string report, csv, html;  // files to write, relative to the working folder

@@ -9,6 +9,7 @@
 
 #include "apps/command/clock.hpp"
 #include "apps/command/files.hpp"
+#include "apps/command/lists.hpp"
 #include "apps/machine/machine_file.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/report/json.hpp"
@@ -130,6 +131,7 @@ struct Inspection {
   std::vector<std::int64_t> lengths;
   Picture picture;
   std::vector<Row> formats;
+  std::size_t left_out = 0;  // formats that are not on the shortlist
   FormatChoice choice;
   double seconds = 0;
 };
@@ -154,7 +156,8 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
   return make_matrix_data(host, problem.matrix);
 }
 
-Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr) {
+// `formats` is the value of --formats.
+Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, const std::string& formats) {
   Inspection result;
   const Clock clock;
   result.statistics = statistics(*host, csr.pattern);
@@ -172,9 +175,12 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr) 
       result.picture = picture_of(csr.pattern, 96, 128);
     }
   });
-  for (const FormatEntry* entry : catalogue())
+  const CostModel model(choose_machine({}).table, Space::host);
+  result.choice = choose_format(csr.pattern, model);
+  for (const FormatEntry* entry :
+       formats.empty() ? shortlist(rank_formats(csr.pattern, model)) : formats_named(formats))
     result.formats.push_back({entry, admit(*entry, *host, csr.pattern, {}, sizeof(double))});
-  result.choice = choose_format(csr.pattern, CostModel(choose_machine({}).table, Space::host));
+  if (formats.empty()) result.left_out = catalogue().size() - result.formats.size();
   result.seconds = clock.total();
   return result;
 }
@@ -226,6 +232,7 @@ Json to_json(const Inspection& i) {
     }
     json["formats"].push_back(std::move(entry));
   }
+  json["formats_left_out"] = i.left_out;
   json["auto"] = {{"format", i.choice.id}, {"reason", i.choice.reason}};
   json["picture"] = {{"rows", i.picture.rows}, {"cols", i.picture.cols}, {"counts", i.picture.counts}};
   json["seconds"] = i.seconds;
@@ -282,6 +289,8 @@ std::string to_text(const Inspection& i, bool picture) {
     else
       text += fmt::format("  {:<14} refused: {}\n", format.entry->id, a.reason);
   }
+  if (i.left_out > 0)
+    text += fmt::format("  These are what `format: auto` considers. {} more: --formats all\n", i.left_out);
   text += fmt::format("\n  format: auto takes {}: {}\n\n", i.choice.id, i.choice.reason);
   return text;
 }
@@ -291,11 +300,13 @@ std::string to_text(const Inspection& i, bool picture) {
 int inspect(const InspectArguments& arguments) {
   Progress progress(!arguments.json);
   progress.stage("reading the matrix");
+  if (!arguments.formats.empty())
+    (void)formats_named(arguments.formats);  // refused before the matrix is read
   const ContextPtr host = Context::host(arguments.threads);
   std::string name;
   const CsrMatrix<double> csr = matrix_of(arguments, host, name);
   progress.stage("computing its features");
-  Inspection inspection = inspect_matrix(host, csr);
+  Inspection inspection = inspect_matrix(host, csr, arguments.formats);
   inspection.name = name;
   progress.clear();
   print(arguments.json ? text(to_json(inspection)) : to_text(inspection, arguments.picture));

@@ -8,6 +8,7 @@ namespace protean::apps {
 struct InspectArguments {
   std::string input;                  // a problem file or a matrix
   std::vector<std::string> settings;  // key.path=value, of a problem file
+  std::string formats;                // all, or ids separated by commas; empty: a shortlist
   bool json = false, picture = true;
   int threads = 0;
 };

@@ -27,6 +27,15 @@ inline std::string slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
+// A Matrix Market file of n rows: ones in the first row, and a diagonal.
+inline std::string matrix_with_a_long_row(int n) {
+  std::string text = "%%MatrixMarket matrix coordinate real general\n" + std::to_string(n) + " " +
+                     std::to_string(n) + " " + std::to_string(2 * n - 1) + "\n";
+  for (int i = 1; i <= n; ++i) text += "1 " + std::to_string(i) + (i == 1 ? " 9\n" : " 1\n");
+  for (int i = 2; i <= n; ++i) text += std::to_string(i) + " " + std::to_string(i) + " 9\n";
+  return text;
+}
+
 struct Outcome {
   int code = -1;  // 128 + signal when a signal ended it
   std::string out, err;

@@ -84,8 +84,8 @@ def main():
         problems = source / "problems"
         for problem, several in ((problems / "fv2.yaml", False), (problems / "suites" / "small.yaml", True)):
             page = folder / "page.html"
-            subprocess.run([command, "compare", problem, "--html", page, "--quiet", "--budget", "40", "--kernels",
-                            "native"], check=True, timeout=300)
+            subprocess.run([command, "compare", problem, "--html", page, "--quiet", "--budget", "40", "--formats", "all",
+                            "--kernels", "native"], check=True, timeout=300)
             check(probe(browser, page, folder), several)
     print("the page works: sorted by a click, all plots there, no error, no network")
     return 0

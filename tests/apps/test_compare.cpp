@@ -110,7 +110,7 @@ TEST_F(Compare, CountsEverything) {
         "matrix: {generate: {kind: poisson-2d, n: 40}}\nsolver: {method: cg, relative_tolerance: 1.0e-8}\n"
         "preconditioner: {type: jacobi}\n");
   const Outcome o = run({"compare", "p.yaml", "--report", "r.json", "--csv", "r.csv", "--html", "r.html",
-                         "--threads", "1", "--kernels", "native"});
+                         "--threads", "1", "--kernels", "native", "--formats", "all"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(o.err, "") << "no progress when piped";
   const auto left = files();
@@ -196,6 +196,30 @@ TEST_F(Compare, TakesWhatIsNamed) {
   ASSERT_EQ(r["results"].size(), 2u);
   EXPECT_EQ(r["results"][0]["format"], "csr");
   EXPECT_EQ(r["results"][1]["format"], "ell");
+}
+
+// One long row: only formats that share a row between threads are considered, and the format of the problem.
+TEST_F(Compare, TakesTheFormatsThatAutoConsidersAndThatOfTheProblem) {
+  write("a.mtx", matrix_with_a_long_row(3000));
+  write("p.yaml",
+        "matrix: {file: a.mtx}\nsolver: {method: bicgstab, max_iterations: 2}\noperator: {format: jad}\n");
+  const auto compared = [&](std::vector<std::string> options) {
+    std::vector<std::string> arguments{"compare", "p.yaml", "--kernels", "native", "--report", "r.json"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 0) << o.err;
+    const Json report = Json::parse(slurp(work_ / "r.json"));
+    std::vector<std::string> ids;
+    for (const Json& v : report["results"]) ids.push_back(v["format"]);
+    EXPECT_EQ(o.out.find("--formats all compares all") != std::string::npos,
+              options.empty() || options[0] == "--set")
+        << o.out;
+    return ids;
+  };
+  EXPECT_EQ(compared({}), (std::vector<std::string>{"csr", "jad", "coo"}));
+  EXPECT_EQ(compared({"--set", "operator.format=auto"}), (std::vector<std::string>{"csr", "coo"}));
+  EXPECT_EQ(compared({"--formats", "ell"}), std::vector<std::string>{"ell"});
+  EXPECT_EQ(compared({"--formats", "all"}).size(), catalogue().size());
 }
 
 TEST_F(Compare, SaysWhatDidNotConverge) {

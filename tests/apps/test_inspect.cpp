@@ -37,7 +37,7 @@ TEST_F(Inspect, SaysWhatThereIs) {
 TEST_F(Inspect, PromisesTheBytesThatFormatsAllocate) {
   const CsrMatrix<double> csr = generate(test_context(), "anisotropic-2d", {{"n", 25}});
   write("p.yaml", "matrix: {generate: {kind: anisotropic-2d, n: 25}}\n");
-  const Outcome o = run({"inspect", "p.yaml", "--json", "--threads", "1"});
+  const Outcome o = run({"inspect", "p.yaml", "--formats", "all", "--json", "--threads", "1"});
   ASSERT_EQ(o.code, 0) << o.err;
   const Json r = Json::parse(o.out);
   ASSERT_EQ(r["formats"].size(), catalogue().size());
@@ -62,6 +62,29 @@ TEST_F(Inspect, ShowsAPictureAndTheChoiceOfAuto) {
   for (const char* text :
        {"format: auto takes", "reverse Cuthill-McKee", "cross-row similarity", "sell-packed"})
     EXPECT_NE(without.out.find(text), std::string::npos) << text;
+}
+
+// One long row: only formats that share a row between threads are considered.
+TEST_F(Inspect, ShowsTheFormatsThatAutoConsiders) {
+  write("a.mtx", matrix_with_a_long_row(3000));
+  const Json shown = Json::parse(run({"inspect", "a.mtx", "--json"}).out);
+  ASSERT_EQ(shown["formats"].size(), 2u) << shown["formats"];
+  EXPECT_EQ(shown["formats"][0]["format"], "csr");
+  EXPECT_EQ(shown["formats"][1]["format"], "coo");
+  EXPECT_EQ(shown["formats_left_out"], catalogue().size() - 2);
+  const Outcome text = run({"inspect", "a.mtx"});
+  EXPECT_NE(text.out.find("--formats all"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find("\n  ell "), std::string::npos) << text.out;
+
+  const Json all = Json::parse(run({"inspect", "a.mtx", "--json", "--formats", "all"}).out);
+  EXPECT_EQ(all["formats"].size(), catalogue().size());
+  EXPECT_EQ(all["formats_left_out"], 0);
+  const Json named = Json::parse(run({"inspect", "a.mtx", "--json", "--formats", "jad,csr"}).out);
+  ASSERT_EQ(named["formats"].size(), 2u);
+  EXPECT_EQ(named["formats"][1]["format"], "jad");
+  const Outcome wrong = run({"inspect", "a.mtx", "--formats", "cssr"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("Did you mean 'csr'"), std::string::npos) << wrong.err;
 }
 
 TEST_F(Inspect, LooksAtRectangularAndAtEmptyRows) {

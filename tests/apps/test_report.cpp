@@ -113,7 +113,7 @@ TEST(Formats, OneOrAnErrorWithAHint) {
   EXPECT_EQ(nlohmann::json::parse(formats_json("csr")).size(), 1u);
   for (auto* call : {formats_text, formats_json}) {
     try {
-      (void)call("csv");
+      (void)call("csv", "");
       FAIL();
     } catch (const BadArgument& error) {
       EXPECT_NE(std::string(error.what()).find("Did you mean 'csr'"), std::string::npos) << error.what();

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "apps/command/lists.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/compare/compare_report.hpp"
 #include "apps/machine/machine_file.hpp"
@@ -11,6 +12,7 @@
 #include "apps/problem/system.hpp"
 #include "apps/solve/report.hpp"
 #include "command.hpp"
+#include "formats/catalogue.hpp"
 #include "support/battery.hpp"
 
 namespace protean::test {
@@ -25,6 +27,27 @@ TEST(Timing, QuartilesLieBetweenTheTwoNearestTimes) {
   EXPECT_DOUBLE_EQ(t.upper, 4.75);
   EXPECT_EQ(t.runs, 4);
   EXPECT_DOUBLE_EQ(apps::timing_of({7}).median, 7);
+}
+
+// csr and what must be there count for the length; the best of the others that are wanted fill it up.
+TEST(Shortlist, HasTheBestFormatsAndThoseThatMustBeThere) {
+  const auto entry = [](const char* id) { return &find_format(id); };
+  std::vector<RankedFormat> ranked;
+  for (const char* id : {"dia", "hyb", "jad", "csr", "ell", "coo"}) ranked.push_back({entry(id), {}, 0});
+  const auto all = [](const FormatEntry&) { return true; };
+  const auto ids = [](const std::vector<const FormatEntry*>& entries) {
+    std::vector<std::string> names;
+    for (const FormatEntry* e : entries) names.emplace_back(e->id);
+    return names;
+  };
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(ids(apps::shortlist(ranked)), (Ids{"csr", "ell", "jad", "dia", "coo", "hyb"}));
+  EXPECT_EQ(ids(apps::shortlist(ranked, {}, all, 3)), (Ids{"csr", "dia", "hyb"}));
+  const FormatEntry* const always[] = {entry("coo"), entry("bcsr"), entry("csr")};
+  EXPECT_EQ(ids(apps::shortlist(ranked, always, all, 4)), (Ids{"csr", "dia", "coo", "bcsr"}));
+  const auto no_diagonals = [](const FormatEntry& e) { return e.family != "diagonal"; };
+  EXPECT_EQ(ids(apps::shortlist(ranked, {}, no_diagonals, 3)), (Ids{"csr", "jad", "hyb"}));
+  EXPECT_EQ(ids(apps::shortlist({}, {}, all, 3)), (Ids{"csr"}));
 }
 
 TEST(RelativeError, IsRelativeToTheKnownSolution) {

@@ -117,6 +117,54 @@ const CostModel& model() {
   return built_in;
 }
 
+TEST(RankFormats, TheChoiceIsTheBestOfThem) {
+  const ContextPtr context = Context::host(2);
+  const CsrMatrix<double> csr = generate(context, "poisson-3d", {{"n", 40.0}});
+  const ChoiceOptions options{.expected_iterations = 10000};
+  const std::vector<RankedFormat> ranked = rank_formats(csr.pattern, model(), options);
+  ASSERT_GT(ranked.size(), 5u);
+  EXPECT_EQ(ranked.front().entry->id, choose_format(csr.pattern, model(), options).id);
+  std::set<std::string_view> ids;
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    const RankedFormat& format = ranked[i];
+    EXPECT_TRUE(ids.insert(format.entry->id).second) << format.entry->id;
+    ASSERT_TRUE(format.cost.known) << format.entry->id;
+    EXPECT_DOUBLE_EQ(format.total_seconds, (format.entry->id == "csr" ? 0 : format.cost.convert_seconds) +
+                                               10000 * format.cost.product_seconds);
+    if (i > 0) { EXPECT_GE(format.total_seconds, ranked[i - 1].total_seconds); }
+  }
+  EXPECT_TRUE(ids.count("csr"));
+}
+
+// Formats that the table does not know follow those that it knows, in the order of the catalogue.
+TEST(RankFormats, FormatsWithoutTimesComeLast) {
+  const MachineTable table{
+      "test", {{"a", Space::host, 1000, 7000, {{"csr", 88004, 1e-5, 0}, {"jad", 88004, 2e-5, 1e-5}}}}};
+  const ContextPtr context = Context::host(1);
+  const CsrMatrix<double> csr = generate(context, "poisson-2d", {{"n", 50.0}});
+  const auto ranked = rank_formats(csr.pattern, CostModel(table, Space::host));
+  ASSERT_GT(ranked.size(), 4u);
+  EXPECT_EQ(ranked[0].entry->id, "csr");
+  EXPECT_EQ(ranked[1].entry->id, "jad");
+  std::ptrdiff_t last = -1;
+  for (std::size_t i = 2; i < ranked.size(); ++i) {
+    EXPECT_FALSE(ranked[i].cost.known) << ranked[i].entry->id;
+    const auto place =
+        std::find(catalogue().begin(), catalogue().end(), ranked[i].entry) - catalogue().begin();
+    EXPECT_GT(place, last);
+    last = place;
+  }
+}
+
+TEST(RankFormats, OfAMatrixWithoutEntriesNothingIsPredicted) {
+  const ContextPtr context = Context::host(1);
+  CsrBuilder<double> builder(context, 3, 3, 0);
+  for (int i = 0; i <= 3; ++i) builder.set_row_ptr(i, 0);
+  const CsrMatrix<double> csr = builder.freeze();
+  for (const RankedFormat& format : rank_formats(csr.pattern, model()))
+    EXPECT_FALSE(format.cost.known) << format.entry->id;
+}
+
 TEST(ChooseFormat, FewEntriesStayInCsr) {
   const ContextPtr context = Context::host(1);
   EXPECT_EQ(choose_format(generate(context, "poisson-2d", {{"n", 10.0}}).pattern, model()).id, "csr");
