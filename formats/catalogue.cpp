@@ -2,21 +2,89 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
 #include <vector>
 
 namespace protean {
 namespace formats {
 #define PROTEAN_FORMAT(family, name) extern const FormatEntry name;
+#define PROTEAN_PRESET(family, name) extern const Preset name;
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT
+#undef PROTEAN_PRESET
 }  // namespace formats
 
-std::span<const FormatEntry* const> catalogue() noexcept {
-  static constexpr const FormatEntry* table[] = {
-#define PROTEAN_FORMAT(family, name) &formats::name,
+namespace {
+
+// The entries of presets, with the parameters and kernels that are left of their base. Filled once.
+class Presets {
+ public:
+  const FormatEntry* complete(const Preset& preset, const FormatEntry& base) {
+    FormatEntry& entry = entries_.emplace_back(base);
+    entry.family = preset.family, entry.id = preset.id, entry.title = preset.title;
+    entry.source = preset.source, entry.base = base.id, entry.preset = &preset;
+    std::vector<ParamDoc>& left = params_.emplace_back();
+    for (const ParamDoc& doc : base.params)
+      if (!is_set(preset, doc.name)) left.push_back(doc);
+    entry.params = left;
+    entry.kernels = only(base.kernels, preset.host_kernel);
+    if (base.device) {
+      DeviceCode& code = codes_.emplace_back(*base.device);
+      code.kernels = only(code.kernels, preset.device_kernel);
+      entry.device = &code;
+    }
+    return &entry;
+  }
+
+ private:
+  static bool is_set(const Preset& preset, std::string_view name) {
+    return std::any_of(preset.fixed.begin(), preset.fixed.end(),
+                       [&](const FixedParam& one) { return one.name == name; }) ||
+           std::find(preset.chosen.begin(), preset.chosen.end(), name) != preset.chosen.end();
+  }
+  static std::span<const Kernel> only(std::span<const Kernel> kernels, std::string_view name) {
+    if (name.empty()) return kernels;
+    const auto found = std::find_if(kernels.begin(), kernels.end(),
+                                    [&](const Kernel& kernel) { return kernel.name == name; });
+    return kernels.subspan(static_cast<std::size_t>(found - kernels.begin()), found == kernels.end() ? 0 : 1);
+  }
+
+  // Deques: entries and what they refer to keep their addresses.
+  std::deque<FormatEntry> entries_;
+  std::deque<std::vector<ParamDoc>> params_;
+  std::deque<DeviceCode> codes_;
+};
+
+std::vector<const FormatEntry*> make_table() {
+  static Presets presets;
+  std::vector<const FormatEntry*> table;
+  const auto add_preset = [&](const Preset& preset) {
+    // A base stands before its presets in catalogue.def; a test checks it.
+    for (const FormatEntry* entry : table)
+      if (entry->id == preset.base) return table.push_back(presets.complete(preset, *entry));
+  };
+#define PROTEAN_FORMAT(family, name) table.push_back(&formats::name);
+#define PROTEAN_PRESET(family, name) add_preset(formats::name);
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT
-  };
+#undef PROTEAN_PRESET
+  return table;
+}
+
+}  // namespace
+
+std::span<const FormatEntry* const> catalogue() noexcept {
+  static const std::vector<const FormatEntry*> table = make_table();
+  return table;
+}
+
+std::span<const FormatEntry* const> layouts() noexcept {
+  static const std::vector<const FormatEntry*> table = [] {
+    std::vector<const FormatEntry*> own(catalogue().begin(), catalogue().end());
+    std::erase_if(own, [](const FormatEntry* entry) { return entry->preset != nullptr; });
+    return own;
+  }();
   return table;
 }
 

@@ -10,6 +10,9 @@ namespace protean {
 // All formats, in the order of catalogue.def.
 std::span<const FormatEntry* const> catalogue() noexcept;
 
+// Those with a layout of their own: all but presets.
+std::span<const FormatEntry* const> layouts() noexcept;
+
 // The format with this id. Throws BadArgument with the nearest name otherwise.
 const FormatEntry& find_format(std::string_view id);
 

@@ -177,14 +177,14 @@ class Survey {
 
   // The bytes returned are scaled to the whole matrix.
   Admission ask(const FormatEntry& entry) const {
-    if (entry.family == "block" && samples_.one_block) return ask_about(entry, *samples_.one_block);
-    if (entry.family == "diagonal" && samples_.one_block) {
+    if (entry.traits.admits_slowly && samples_.one_block) return ask_about(entry, *samples_.one_block);
+    if (entry.traits.needs_alike_rows && samples_.one_block) {
       // If neighbouring rows share too few diagonals, rows far apart share even fewer.
       Admission admission = ask_about(entry, *samples_.one_block);
       if (!admission.ok) return admission;
     }
     Admission own = ask_about(entry, samples_.rows);
-    if (own.ok && entry.family == "ell" && samples_.with_longest) {
+    if (own.ok && entry.traits.grows_with_longest && samples_.with_longest) {
       Admission more = ask_about(entry, *samples_.with_longest);
       // Do the bytes grow with the longest row (all rows are padded), or only by one slice?
       if (!more.ok ||
@@ -200,7 +200,7 @@ class Survey {
     double least = std::numeric_limits<double>::infinity();
     for (int run = 0; run < 2; ++run) {
       const auto begin = std::chrono::steady_clock::now();
-      (void)entry.admit(*one_, samples_.rows.pattern, resolve_params(entry, {}), value_bytes_);
+      (void)admit(entry, *one_, samples_.rows.pattern, {}, value_bytes_);
       const auto taken = std::chrono::steady_clock::now() - begin;
       least = std::min(least, std::chrono::duration<double>(taken).count());
     }
@@ -209,7 +209,7 @@ class Survey {
 
  private:
   Admission ask_about(const FormatEntry& entry, const PatternSample& sample) const {
-    Admission admission = entry.admit(*one_, sample.pattern, resolve_params(entry, {}), value_bytes_);
+    Admission admission = admit(entry, *one_, sample.pattern, {}, value_bytes_);
     admission.bytes = static_cast<std::size_t>(std::llround(
         static_cast<double>(admission.bytes) * samples_.bytes / csr_bytes(sample.pattern, value_bytes_)));
     return admission;
@@ -225,14 +225,15 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
   const Survey survey(one, samples, value_bytes);
   std::vector<SwitchTarget> surveyed;
   for (const FormatEntry* entry : catalogue()) {
-    if (!entry->traits.exact_values) continue;
+    // The machine table has no times of presets; they are chosen by name.
+    if (!entry->traits.exact_values || entry->preset) continue;
     const auto kernels = kernels_in(*entry, space);
     const auto usable = [&](const Kernel& kernel) {
       return kernel.unavailable.empty() && (!deterministic || has_deterministic_mode(*entry, kernel, space));
     };
     if (std::none_of(kernels.begin(), kernels.end(), usable)) continue;
-    const bool cuts_rows = entry->family == "row" || entry->family == "coordinate";
-    const Admission admission = !cuts_rows && samples.whole_rows_refused
+    const bool shares_rows = entry->traits.shares_rows;
+    const Admission admission = !shares_rows && samples.whole_rows_refused
                                     ? Admission::refuse(*samples.whole_rows_refused)
                                     : survey.ask(*entry);
     SwitchTarget format;
@@ -240,7 +241,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     format.admitted = admission.ok;
     if (admission.ok)
       format.bytes = admission.bytes;
-    else if (!cuts_rows && samples.whole_rows_refused)
+    else if (!shares_rows && samples.whole_rows_refused)
       format.why = *samples.whole_rows_refused;
     else
       format.why = samples.rows.share < 1 ? fmt::format("in a sample of {:.1f} % of the entries: {}",
@@ -248,7 +249,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
                                           : admission.reason;
     // The time of compressing depends on the columns more than that of other conversions, and admit() does
     // nearly all of it.
-    if (admission.ok && entry->family == "compressed" && space == Space::host)
+    if (admission.ok && entry->traits.admission_converts && space == Space::host)
       format.plan_seconds = survey.plan_seconds(*entry);
     for (const Kernel& kernel : kernels) {
       if (!usable(kernel)) continue;

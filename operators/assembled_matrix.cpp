@@ -61,7 +61,14 @@ void require_deterministic(const FormatEntry& entry, const Kernel& kernel, Space
                          : fmt::format("kernel {}", fmt::join(others, " or "))));
 }
 
-// For complete parameters.
+// Complete parameters, and those that a preset chooses for this matrix.
+FormatParams params_for(const FormatEntry& entry, const SparsityPattern& pattern, FormatParams complete) {
+  if (entry.preset && entry.preset->choose)
+    entry.preset->choose({pattern.rows, pattern.cols, pattern.nonzeros}, complete);
+  return complete;
+}
+
+// For the parameters of params_for().
 Admission admission_of(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                        const FormatParams& params, std::size_t value_bytes) {
   const detail::DeviceScope scope(context);
@@ -74,7 +81,8 @@ Admission admission_of(const FormatEntry& entry, const Context& context, const S
 Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                 const FormatParams& params, std::size_t value_bytes) {
   (void)find_kernel(entry, {}, context.space());
-  return admission_of(entry, context, pattern, resolve_params(entry, params), value_bytes);
+  return admission_of(entry, context, pattern, params_for(entry, pattern, resolve_params(entry, params)),
+                      value_bytes);
 }
 
 std::int64_t FormatParams::integer(std::string_view name) const {
@@ -94,7 +102,16 @@ const std::string& FormatParams::word(std::string_view name) const {
 FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given) {
   std::vector<std::string_view> names;
   for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
+  const std::span<const FixedParam> fixed =
+      entry.preset ? entry.preset->fixed : std::span<const FixedParam>();
   for (const auto& [name, value] : given.all()) {
+    const auto found =
+        std::find_if(fixed.begin(), fixed.end(), [&](const FixedParam& one) { return one.name == name; });
+    if (found != fixed.end()) {
+      if (value == found->value) continue;
+      throw BadArgument(fmt::format("parameter {} of format {} is always {}; format {} takes other values",
+                                    name, entry.id, found->value, entry.base));
+    }
     if (std::find(names.begin(), names.end(), name) == names.end())
       throw BadArgument(
           fmt::format("format {} has no parameter '{}'; it has {}.{}", entry.id, name,
@@ -107,6 +124,7 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given)
     check_param(entry, doc, value);
     complete.set(std::string(doc.name), value);
   }
+  for (const FixedParam& one : fixed) complete.set(std::string(one.name), std::string(one.value));
   return complete;
 }
 
@@ -171,7 +189,7 @@ template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params,
                                                 std::string_view kernel_name, std::size_t most_bytes) {
-  const FormatParams complete = resolve_params(entry, params);
+  const FormatParams asked = resolve_params(entry, params);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
   const detail::DeviceScope scope(*context);
   check_arrays(csr);
@@ -197,6 +215,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   detail::require_device_memory(*context, csr.pattern.row_ptr.p64, "the matrix' row_ptr");
   detail::require_device_memory(*context, csr.pattern.col, "the matrix' col");
   detail::require_device_memory(*context, csr.values, "the matrix' values");
+  const FormatParams complete = params_for(entry, csr.pattern, asked);
   const Admission admission = admission_of(entry, *context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
   const std::size_t most = most_bytes > 0                   ? most_bytes
@@ -207,7 +226,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
         fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(admission.bytes),
                     human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
         admission.bytes);
-  const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission};
+  const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission, asked};
   if constexpr (sizeof(T) == 8)
     return kernel.make_f64(request);
   else

@@ -63,13 +63,23 @@ struct FormatTraits {
   // On the host: accepts rows whose columns are distinct but not sorted. to_csr() returns them in the same
   // order.
   bool unsorted_rows = false;
+  // Its matrices use the arrays that they are built from, and take no memory of their own.
+  bool uses_source = false;
+  // Threads may share a row, so a single very long row does no harm.
+  bool shares_rows = false;
+  // How a sample of the rows tells what admit() would say of the whole matrix (formats/survey).
+  bool admits_slowly = false;     // admit() takes ten times as long as that of others: a small sample must do
+  bool needs_alike_rows = false;  // what neighbouring rows refuse, the matrix refuses
+  bool grows_with_longest = false;  // one long row may pad all others
+  bool admission_converts = false;  // on a host, admit() does nearly all the work of a conversion
 };
 
 struct FormatEntry;
 template <class T>
 class AssembledMatrix;
 
-// The arguments of a maker. Parameters are complete; the matrix is valid, sorted and admitted.
+// The arguments of a maker. Parameters are complete; the matrix is valid, sorted and admitted. `asked` are the
+// parameters without those that a preset chooses for the matrix.
 template <class T>
 struct BuildRequest {
   const CsrMatrix<T>& csr;
@@ -78,6 +88,7 @@ struct BuildRequest {
   const FormatEntry& entry;
   std::string_view kernel;
   const Admission& admission;
+  const FormatParams& asked;
 };
 
 template <class T>
@@ -108,7 +119,29 @@ struct DeviceCode {
   bool simulated = false;  // only for the simulated devices of tests
 };
 
-// A storage format: a plain constant, one for each line of formats/catalogue.def.
+// A format that is another one (its base) with parameters that are fixed, or with one of its kernels: the
+// arrays and the code are those of the base. A plain constant, one for each line PROTEAN_PRESET of
+// formats/catalogue.def.
+struct FixedParam {
+  std::string_view name, value;
+};
+// The numbers of a matrix by which a preset may choose parameters of its base.
+struct PatternFacts {
+  std::int64_t rows = 0, cols = 0, nonzeros = 0;
+};
+struct Preset {
+  std::string_view family, id, title, source;
+  std::string_view base;  // its id; not a preset itself
+  std::span<const FixedParam> fixed = {};
+  // Sets the parameters `chosen` of the base for a matrix; null when there are none.
+  void (*choose)(const PatternFacts&, FormatParams&) = nullptr;
+  std::span<const std::string_view> chosen = {};
+  // Its only kernel in each space; empty: all kernels of the base.
+  std::string_view host_kernel = {}, device_kernel = {};
+};
+
+// A storage format: a plain constant, one for each line of formats/catalogue.def. Entries of presets are
+// completed from their base by the catalogue.
 struct FormatEntry {
   std::string_view family, id, title, source;  // source: authors, year, where published
   FormatTraits traits;
@@ -118,9 +151,9 @@ struct FormatEntry {
   // Parameters are complete. Takes at most the time of a few products.
   Admit admit;
   const DeviceCode* device = nullptr;  // null in a build without CUDA, or for a format without device kernels
-  // A preset: the id of the format whose layout this is, with parameters or a kernel of its own. Empty for a
-  // format with a layout of its own.
+  // The id of the format whose layout this is; empty for a format with a layout of its own.
   std::string_view base = {};
+  const Preset* preset = nullptr;  // null for a format with a layout of its own
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.
@@ -130,7 +163,7 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   explicit AssembledMatrix(const BuildRequest<T>& request)
       : LinearOperator<T>(request.context, {request.csr.rows(), request.csr.cols()}),
         entry_(request.entry),
-        params_(request.params),
+        params_(request.asked),
         kernel_(request.kernel),
         nonzeros_(request.csr.nonzeros()) {}
 
@@ -152,9 +185,8 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   Revision revision() const noexcept final { return revision_; }
   // The addresses of its arrays do not change until update_values().
   Recording recording() const noexcept override { return {true, 1 + revision_.values}; }
-  // Only csr uses the arrays of the caller; other formats have their own.
   void check_arrays() const final {
-    if (entry_.id == "csr") protean::check_arrays(to_csr());
+    if (entry_.traits.uses_source) protean::check_arrays(to_csr());
   }
 
  protected:
@@ -168,8 +200,8 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   Revision revision_;
 };
 
-// Fills in defaults. Throws BadArgument for an unknown name (the message lists the names) or a value out of
-// range.
+// Fills in defaults, and the fixed parameters of a preset. Throws BadArgument for an unknown name (the message
+// lists the names), a value out of range, or another value than the fixed one.
 FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given);
 
 // The kernel of a format in a space by name; the default one for an empty name. Throws BadArgument if the

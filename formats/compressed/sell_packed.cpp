@@ -376,7 +376,7 @@ constinit const FormatEntry sell_packed{.family = "compressed",
                                             "our own, on SELL-C-sigma: Kreutzer, Hager, Wellein, Fehske, "
                                             "Bishop, SIAM J. Sci. Comput. 36(5), 2014, "
                                             "DOI 10.1137/130930352",
-                                        .traits = {},
+                                        .traits = {.admission_converts = true},
                                         .params = params,
                                         .kernels = kernels,
                                         .admit = admit,

@@ -244,7 +244,7 @@ constinit const FormatEntry coo{.family = "coordinate",
                                 .source =
                                     "Bell and Garland, Implementing sparse matrix-vector multiplication on "
                                     "throughput-oriented processors, SC 2009",
-                                .traits = {},
+                                .traits = {.shares_rows = true},
                                 .params = {},
                                 .kernels = kernels,
                                 .admit = admit,

@@ -110,7 +110,7 @@ constinit const FormatEntry ell{
     .id = "ell",
     .title = "ELLPACK",
     .source = "Grimes, Kincaid, Young, ITPACK 2.0 user's guide, 1979; Bell, Garland, SC 2009",
-    .traits = {},
+    .traits = {.grows_with_longest = true},
     .params = params,
     .kernels = kernels,
     .admit = admit,

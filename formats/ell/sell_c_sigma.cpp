@@ -243,7 +243,7 @@ constinit const FormatEntry sell_c_sigma{
     .id = "sell-c-sigma",
     .title = "Sliced ELLPACK, rows sorted in windows",
     .source = "Kreutzer, Hager, Wellein, Fehske, Bishop, SIAM J. Sci. Comput. 36(5), 2014",
-    .traits = {},
+    .traits = {.grows_with_longest = true},
     .params = params,
     .kernels = kernels,
     .admit = admit,

@@ -307,7 +307,7 @@ constinit const FormatEntry csr{
     .id = "csr",
     .title = "Compressed sparse rows",
     .source = "Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4",
-    .traits = {.unsorted_rows = true},
+    .traits = {.unsorted_rows = true, .uses_source = true, .shares_rows = true},
     .params = params,
     .kernels = kernels,
     .admit = admit,

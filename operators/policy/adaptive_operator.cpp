@@ -88,7 +88,7 @@ namespace {
 // source; then its to_csr() returns a handle without copying.
 template <class T>
 std::size_t own_bytes(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& source) {
-  const bool shared = matrix.entry().id == "csr" && matrix.to_csr().values == source.values;
+  const bool shared = matrix.entry().traits.uses_source && matrix.to_csr().values == source.values;
   return matrix.bytes() - (shared ? std::min(matrix.bytes(), source.bytes()) : 0);
 }
 
@@ -232,7 +232,7 @@ void AdaptiveOperator<T>::build(Build& build) const {
   }
   std::size_t most = budget(bytes_in_use);
   // Format csr can share the arrays of the source.
-  if (spec.entry->id == "csr") most += std::min(source.bytes(), ~most);
+  if (spec.entry->traits.uses_source) most += std::min(source.bytes(), ~most);
   auto matrix = make_matrix(*spec.entry, source, context, spec.params, spec.kernel, most);
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
   detail::ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);

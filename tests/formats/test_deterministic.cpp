@@ -97,7 +97,7 @@ struct Way {
 };
 std::vector<Way> ways() {
   std::vector<Way> list;
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Kernel& kernel : format->kernels)
       if (kernel.unavailable.empty() && kernel.ordered) list.push_back({format, &kernel});
   return list;
@@ -112,11 +112,7 @@ class Deterministic : public testing::TestWithParam<Way> {
     try {
       return make_matrix(*GetParam().format, csr, context, params, GetParam().kernel->name);
     } catch (const FormatRefused& refusal) {
-      EXPECT_FALSE(
-          GetParam()
-              .format->admit(*context, csr.pattern, resolve_params(*GetParam().format, params), sizeof(T))
-              .ok)
-          << refusal.what();
+      EXPECT_FALSE(admit(*GetParam().format, *context, csr.pattern, params, sizeof(T)).ok) << refusal.what();
       return nullptr;
     }
   }
@@ -138,7 +134,7 @@ class Deterministic : public testing::TestWithParam<Way> {
       }
       EXPECT_EQ(
           matrix->bytes(),
-          GetParam().format->admit(*context_of(threads), csr.pattern, matrix->params(), sizeof(T)).bytes);
+          admit(*GetParam().format, *context_of(threads), csr.pattern, matrix->params(), sizeof(T)).bytes);
       if constexpr (sizeof(T) == 8) { EXPECT_TRUE(identical(csr, matrix->to_csr())); }
       if (csr.rows() != csr.cols()) continue;
       std::vector<T> y = poison;
@@ -322,7 +318,7 @@ TEST(DeterministicMode, FormatsThatHaveIt) {
 }
 
 TEST(DeterministicMode, RefusedByName) {
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Space space : {Space::host, Space::device})
       for (const Kernel& kernel : kernels_in(*format, space)) {
         if (!kernel.unavailable.empty()) continue;
@@ -364,7 +360,7 @@ TEST(DeterministicMode, DeviceGivesTheSameBitsFromTwoBuilds) {
   const auto csr = with_long_rows();
   const auto x = rough_vector<double>(csr.cols(), 1), y0 = rough_vector<double>(csr.rows(), 2);
   int compared = 0;
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Kernel& kernel : kernels_in(*format, Space::device)) {
       if (!kernel.unavailable.empty()) continue;
       SCOPED_TRACE(std::string(format->id) + " " + std::string(kernel.name));

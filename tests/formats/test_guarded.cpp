@@ -25,7 +25,7 @@ struct Way {
 
 std::vector<Way> ways() {
   std::vector<Way> list;
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Kernel& kernel : format->kernels) list.push_back({format, &kernel});
   return list;
 }

@@ -179,7 +179,7 @@ TEST_P(LargeOnDevice, TakesWideRowPointersOrSaysWhyNot) {
 
 std::vector<Case> device_defaults() {
   std::vector<Case> list;
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Kernel& kernel : kernels_in(*format, Space::device)) {
       list.push_back({std::string(format->id), {}, Space::device, std::string(kernel.name)});
       for (const ParamDoc& param : format->params)

@@ -49,8 +49,7 @@ TEST_P(Survey, BytesAreNearThoseOfTheWholeMatrix) {
   for (const SwitchTarget& format : survey_formats(csr_.pattern, Space::host)) {
     if (!format.spec.kernel.empty() || format.spec.entry->id == "csc")
       continue;  // csc: columns of a sample say nothing
-    const Admission whole = format.spec.entry->admit(*context_, csr_.pattern,
-                                                     resolve_params(*format.spec.entry, {}), sizeof(double));
+    const Admission whole = admit(*format.spec.entry, *context_, csr_.pattern, {}, sizeof(double));
     if (format.admitted && whole.ok) {
       ++admitted;
       EXPECT_NEAR(static_cast<double>(format.bytes) / static_cast<double>(whole.bytes), 1, 0.12)

@@ -25,7 +25,7 @@ struct Way {
 
 std::vector<Way> ways() {
   std::vector<Way> list;
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Kernel& kernel : format->kernels) list.push_back({format, &kernel});
   return list;
 }
@@ -95,7 +95,8 @@ TEST_P(Promises, AnyNumberOfThreads) {
       if (GetParam().format->traits.exact_values) { EXPECT_TRUE(identical(csr, matrix->to_csr())); }
       if (GetParam().kernel->name == "native") {
         const Context& context = *matrix->context();
-        EXPECT_EQ(matrix->bytes(), GetParam().format->admit(context, csr.pattern, matrix->params(), 8).bytes);
+        EXPECT_EQ(matrix->bytes(),
+                  admit(*GetParam().format, context, csr.pattern, matrix->params(), 8).bytes);
       }
       std::vector<double> expected(std::min(csr.rows(), csr.cols())), found(expected.size(), -1e300);
       extract_diagonal(*test_context(), csr, expected.data());

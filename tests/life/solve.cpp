@@ -72,7 +72,7 @@ class Choices {
     const auto add = [&](std::string_view name, double product, double convert) {
       measured.formats.push_back({std::string(name), csr_->csr.bytes(), product, convert});
     };
-    for (const FormatEntry* entry : catalogue())
+    for (const FormatEntry* entry : layouts())
       add(entry->id,
           entry->id == "csr" ? 1e-3 : 2e-3 * uniform(plan.numbers, static_cast<unsigned char>(entry->id[0])),
           1e-3);

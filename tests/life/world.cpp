@@ -100,7 +100,7 @@ std::string describe(const OperatorSpec& spec) {
 
 FormatSpec pick_format(Place place, unsigned number) {
   std::vector<const FormatEntry*> entries;
-  for (const FormatEntry* entry : catalogue())
+  for (const FormatEntry* entry : layouts())
     if (!on_gpu(place) || entry->device)
       entries.push_back(place == Place::simulated ? &fake_format(entry->id) : entry);
   const auto take = [&number](std::size_t of) {

@@ -69,7 +69,7 @@ TEST_P(Adaptive, ComputesInEveryFormatItIsSwitchedTo) {
   const auto A = make();
   const Revision revision = A->revision();
   std::uint64_t form = 0;
-  for (const FormatEntry* entry : catalogue()) {
+  for (const FormatEntry* entry : layouts()) {
     if (kernels_in(*entry, GetParam()).empty()) continue;
     ASSERT_TRUE(A->switch_to(spec(*entry), 5, "to see")) << entry->id << ": " << A->failures().back().why;
     EXPECT_EQ(A->current().entry().id, entry->id);
@@ -139,7 +139,7 @@ TEST_P(Adaptive, ABuiltMatrixHasThePartsItIsUsedWith) {
   const auto blocking = make(), beside = make();
   const auto x = sample_vector<double>(csr_.cols(), 4);
   const Placed<double> px(context_, x);
-  for (const FormatEntry* entry : catalogue()) {
+  for (const FormatEntry* entry : layouts()) {
     if (kernels_in(*entry, GetParam()).empty()) continue;
     ASSERT_TRUE(blocking->switch_to(spec(*entry), 0));
     beside->prepare(spec(*entry));

@@ -85,7 +85,7 @@ class ElementStart : public testing::TestWithParam<Start> {
   }
   std::vector<const FormatEntry*> formats() const {
     std::vector<const FormatEntry*> list;
-    for (const FormatEntry* entry : catalogue())
+    for (const FormatEntry* entry : layouts())
       if (!kernels_in(*entry, GetParam().space).empty()) list.push_back(entry);
     return list;
   }

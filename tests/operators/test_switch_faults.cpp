@@ -59,7 +59,7 @@ std::vector<Action> random_schedule(std::mt19937& random, Space space, std::int6
                   : kind < 17 ? Action::Kind::prepare
                   : kind < 19 ? Action::Kind::cancel
                               : Action::Kind::new_values;
-    do action.to = catalogue()[below(static_cast<std::uint32_t>(catalogue().size()))];
+    do action.to = layouts()[below(static_cast<std::uint32_t>(layouts().size()))];
     while (kernels_in(*action.to, space).empty());
     if (below(4) == 0) action.to = odd[below(std::size(odd))];
     if (action.to == &endless_format()) action.kind = Action::Kind::prepare;

@@ -63,6 +63,9 @@ TEST_P(Switching, ToEveryFormatAnywhereInTheSolve) {
   ASSERT_GT(plain.report.iterations, 20);
   const std::int64_t last = plain.report.iterations - 1;
   for (const FormatEntry* to : catalogue()) {
+    // A preset shares its code with its base: csr and back are enough.
+    if ((to->preset && GetParam().from->id != "csr") || (GetParam().from->preset && to->id != "csr"))
+      continue;
     if (to == GetParam().from || kernels_in(*to, GetParam().space).empty()) continue;
     for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{7}, last})
       for (const bool overlapped : {false, true}) {
@@ -103,8 +106,8 @@ TEST_P(SwitchingFar, ThroughAllFormatsInOneSolve) {
   const Solved plain = solve(unchanged, nullptr);
   std::size_t next = 0;
   Between observer([&](const IterationInfo& info) {
-    if (info.iteration % 2 == 0 && next < catalogue().size()) {
-      const FormatEntry& to = *catalogue()[next++];
+    if (info.iteration % 2 == 0 && next < layouts().size()) {
+      const FormatEntry& to = *layouts()[next++];
       if (!kernels_in(to, GetParam().space).empty()) {
         EXPECT_TRUE(A.switch_to(spec_of(to), info.iteration));
       }
@@ -115,7 +118,7 @@ TEST_P(SwitchingFar, ThroughAllFormatsInOneSolve) {
 
 // The matrix is adopted when it is ready, at any iteration.
 TEST_P(SwitchingFar, OverlappedWithoutWaiting) {
-  for (const FormatEntry* to : catalogue()) {
+  for (const FormatEntry* to : layouts()) {
     if (kernels_in(*to, GetParam().space).empty()) continue;
     AdaptiveOperator<double> A = make();
     const Solved plain = solve(A, nullptr);
@@ -175,8 +178,8 @@ TEST(SwitchingDeterministic, ChangesNoBit) {
     std::size_t next = 0;
     Between observer([&](const IterationInfo& info) {
       switched.push_back(info.residual);
-      if (next >= catalogue().size()) return;
-      const FormatSpec spec = spec_of(*catalogue()[next++]);
+      if (next >= layouts().size()) return;
+      const FormatSpec spec = spec_of(*layouts()[next++]);
       if (info.iteration % 2 == 0) {
         EXPECT_TRUE(A.switch_to(spec, info.iteration)) << A.failures().back().why;
       } else {
@@ -186,7 +189,7 @@ TEST(SwitchingDeterministic, ChangesNoBit) {
       }
     });
     const Solved solved = solve_with(A, csr, system, &observer);
-    EXPECT_EQ(A.history().size(), catalogue().size());
+    EXPECT_EQ(A.history().size(), layouts().size());
     EXPECT_EQ(switched, plain);
     EXPECT_EQ(solved.x, unchanged.x);
   }

@@ -161,7 +161,7 @@ TEST_P(AllocationFaults, NoneInASecondSolve) {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char* space : {"host", "fake", "device"}) {
-    for (const FormatEntry* entry : catalogue()) all.push_back({"", space, "cg", entry->id.data()});
+    for (const FormatEntry* entry : layouts()) all.push_back({"", space, "cg", entry->id.data()});
     for (const char* method : {"bicgstab", "gmres"}) all.push_back({"", space, method, "csr"});
   }
   return all;

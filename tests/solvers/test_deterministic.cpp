@@ -60,7 +60,7 @@ TEST_P(DeterministicSolve, SameStepsInEveryFormatAndWithAnyNumberOfThreads) {
   const std::vector<double> b(static_cast<std::size_t>(csr.rows()), 1.0);
   int solves = 0;
   Outcome first{};
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Kernel& kernel : format->kernels) {
       if (!kernel.unavailable.empty() || !kernel.ordered) continue;
       for (const int threads : {1, 2}) {
@@ -88,7 +88,7 @@ TEST_P(DeterministicSolve, SameBitsInTwoRunsOnADevice) {
   const auto csr = shipped(GetParam().matrix);
   const std::vector<double> b(static_cast<std::size_t>(csr.rows()), 1.0);
   int solves = 0;
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : layouts())
     for (const Kernel& kernel : kernels_in(*format, Space::device)) {
       if (!kernel.unavailable.empty()) continue;
       SCOPED_TRACE(std::string(format->id) + " " + std::string(kernel.name));

@@ -348,7 +348,7 @@ Answer jacobi_cg(const LinearOperator<double>& A, Preconditioner<double>& M) {
 TEST(NewValues, AreSeenByJacobiInEveryFormat) {
   const CsrMatrix<double> before = generate(test_context(), "poisson-2d", {{"n", 12}}),
                           after = rescaled(before);
-  for (const FormatEntry* format : catalogue()) {
+  for (const FormatEntry* format : layouts()) {
     SCOPED_TRACE(format->id);
     const auto fresh = make_matrix(*format, after, test_context(), most_tolerant(*format));
     const auto M_fresh = make_preconditioner<double>("jacobi", *fresh);

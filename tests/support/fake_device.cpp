@@ -123,7 +123,7 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T> {
   explicit FakeMatrix(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
     const Inside inside(*request.context);
     inner_ = make_matrix(find_format(request.entry.id), tagged(request.csr, Space::host), inside.context_,
-                         request.params);
+                         request.asked);
   }
   CsrMatrix<T> to_csr() const override {
     const detail::DeviceWork work(*this->context());
@@ -160,7 +160,13 @@ std::unique_ptr<AssembledMatrix<T>> make_fake(const BuildRequest<T>& request) {
 }
 
 constexpr Kernel kernels[] = {{"native", false, true, {}, make_fake<double>, make_fake<float>}};
-constexpr std::size_t most_formats = 64;
+constexpr std::size_t formats =
+#define PROTEAN_FORMAT(family, name) +1
+#define PROTEAN_PRESET(family, name) +1
+#include "formats/catalogue.def"
+#undef PROTEAN_FORMAT
+#undef PROTEAN_PRESET
+    ;
 
 template <std::size_t I>
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
@@ -176,7 +182,7 @@ template <std::size_t... I>
 constexpr std::array<DeviceCode, sizeof...(I)> codes(std::index_sequence<I...>) {
   return {DeviceCode{kernels, admit<I>, true}...};
 }
-constexpr auto device_codes = codes(std::make_index_sequence<most_formats>());
+constexpr auto device_codes = codes(std::make_index_sequence<formats>());
 
 }  // namespace
 

@@ -1,0 +1,29 @@
+// CSR with a group of threads for each row on a GPU, after Reguly and Giles: the group is tuned while the solve runs.
+//
+//        | 1 . 2 . |     2 threads a row: thread 0 of row 3 adds 4 and 6, thread 1 adds 5; then they exchange their
+//    A = | . 3 . . |     sums
+//        | . . . . |
+//        | 4 5 . 6 |
+//
+// Arrays: those of csr, the caller's own.
+// Bytes: those of csr.
+// Parameters: none.
+// Wins: on a GPU, where all rows have about the same length. On a host it is the kernel of csr.
+// Refuses: never.
+// Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
+//   doi:10.1109/InPar.2012.6339602, sections 4 and 5: the three parameters are varied in the first products.
+#include "operators/assembled_matrix.hpp"
+
+namespace protean::formats {
+
+extern const Preset csr_reguly_giles_tuned;
+constinit const Preset csr_reguly_giles_tuned{
+    .family = "row",
+    .id = "csr-reguly-giles-tuned",
+    .title = "csr, a group of threads for each row, tuned while solving",
+    .source = "Reguly, Giles, InPar 2012",
+    .base = "csr",
+    .host_kernel = "native",
+    .device_kernel = "reguly-giles-tuned"};
+
+}  // namespace protean::formats

@@ -1,0 +1,33 @@
+// Merge-CSR: csr whose rows and entries are divided evenly among the threads, also in the middle of a row.
+//
+//        | 1 . 2 . |     two threads, 4 rows + 6 entries: 5 steps each
+//    A = | . 3 . . |     thread 1: rows 0 and 1 and their entries 1 2 | 3
+//        | . . . . |     thread 2: rows 2 and 3 and the entries 4 5 6
+//        | 4 5 . 6 |
+//
+// Arrays: those of csr, the caller's own.
+// Bytes: those of csr.
+// Parameters: none. csr has them with balance = merge.
+// Wins: on a host, where a few rows hold a large share of the entries, or most rows are empty: every thread has the same
+//   work, whatever the lengths are.
+// Refuses: in device memory, where the kernel is not built yet. In deterministic mode rows are never cut, so it is csr there.
+// Source: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector multiplication, SC 2016,
+//   doi:10.1109/SC.2016.57.
+#include "operators/assembled_matrix.hpp"
+
+namespace protean::formats {
+namespace {
+constexpr FixedParam fixed[] = {{"balance", "merge"}};
+}
+
+extern const Preset merge_csr;
+constinit const Preset merge_csr{.family = "row",
+                                 .id = "merge-csr",
+                                 .title = "csr, rows and entries divided evenly among threads",
+                                 .source = "Merrill, Garland, SC 2016",
+                                 .base = "csr",
+                                 .fixed = fixed,
+                                 .host_kernel = "native",
+                                 .device_kernel = "merge"};
+
+}  // namespace protean::formats
