@@ -65,8 +65,8 @@ void sort_window(const SparsityPattern& pattern, std::int64_t first, std::int64_
     order[scratch[longest - pattern.row_length(r)]++] = static_cast<std::int32_t>(r);
 }
 
-// Calls slice(s, width) for every slice, in parallel over windows. Writes the order of the rows to perm
-// unless it is null.
+// Calls slice(s, width) for every slice, in parallel over windows. Where rows are sorted, sigma > 1, their order is
+// written to perm.
 template <class Slice>
 void for_slices(const Context& context, const SparsityPattern& pattern, std::int64_t C, std::int64_t sigma,
                 std::int32_t* perm, Slice slice) {
@@ -76,11 +76,9 @@ void for_slices(const Context& context, const SparsityPattern& pattern, std::int
   parallel(parts, [&](int part, int) {
     const Range range = even_range(windows, part, parts);
     std::vector<std::int64_t> scratch;
-    std::vector<std::int32_t> own(
-        sigma > 1 && !perm ? static_cast<std::size_t>(std::min(window, pattern.rows)) : 0);
     for (std::int64_t w = range.begin; w < range.end; ++w) {
       const std::int64_t first = w * window, count = std::min(window, pattern.rows - first);
-      std::int32_t* order = perm ? perm + first : own.data();
+      std::int32_t* const order = sigma > 1 ? perm + first : nullptr;
       if (sigma > 1) sort_window(pattern, first, count, order, scratch);
       for (std::int64_t i = 0; i < count; i += C) {
         std::int64_t width = 0;
@@ -94,25 +92,37 @@ void for_slices(const Context& context, const SparsityPattern& pattern, std::int
   });
 }
 
-std::int64_t count_slots(const Context& context, const SparsityPattern& pattern, std::int64_t C,
-                         std::int64_t sigma) {
-  PartialSums<std::int64_t> slots(context.threads());
-  for_slices(context, pattern, C, sigma, nullptr,
-             [&](std::int64_t, std::int64_t width, int part) { slots[part] += C * width; });
-  return slots.total();
+// What admit() finds out and the maker uses: the borders of the slices and the order of the rows, which is empty
+// where rows keep theirs. Rows are sorted once.
+struct SlicePlan {
+  SliceShape shape;
+  std::vector<std::int64_t> slice_ptr;
+  std::vector<std::int32_t> perm;
+};
+
+SlicePlan plan_slices(const Context& context, const SparsityPattern& pattern, std::int64_t C,
+                      std::int64_t sigma) {
+  const std::int64_t slices = (pattern.rows + C - 1) / C;
+  SlicePlan plan{{C, sigma, 0}, {}, {}};
+  plan.slice_ptr.resize(static_cast<std::size_t>(slices) + 1);
+  plan.perm.resize(sigma > 1 ? static_cast<std::size_t>(pattern.rows) : 0);
+  std::int64_t* const ptr = plan.slice_ptr.data();
+  for_slices(context, pattern, C, sigma, plan.perm.empty() ? nullptr : plan.perm.data(),
+             [&](std::int64_t s, std::int64_t width, int) { ptr[s + 1] = C * width; });
+  for (std::int64_t s = 0; s < slices; ++s) ptr[s + 1] += ptr[s];
+  plan.shape.slots = ptr[slices];
+  return plan;
 }
 
-// The parameters, with sigma = 0 replaced by the value that it takes for this matrix.
-SliceShape shape_of(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
-  SliceShape shape{slice_height(params, usual_height), params.integer("sigma"), 0};
-  if (shape.sigma > 1 && shape.sigma % shape.C != 0) return shape;
-  shape.slots = count_slots(context, pattern, shape.C, std::max<std::int64_t>(1, shape.sigma));
-  if (shape.sigma != 0) return shape;
-  shape.sigma = 1;
-  if (pays_unsorted(shape.slots, pattern.nonzeros)) return shape;
-  const std::int64_t sorted = count_slots(context, pattern, shape.C, sorted_window);
-  if (sorted < shape.slots) shape.sigma = sorted_window, shape.slots = sorted;
-  return shape;
+// The plan for the parameters, with sigma = 0 replaced by the value that it takes for this matrix.
+SlicePlan plan_for(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+  const std::int64_t C = slice_height(params, usual_height), sigma = params.integer("sigma");
+  if (sigma > 1 && sigma % C != 0) return {{C, sigma, 0}, {}, {}};  // refused by admit_slices()
+  if (sigma != 0) return plan_slices(context, pattern, C, sigma);
+  SlicePlan unsorted = plan_slices(context, pattern, C, 1);
+  if (pays_unsorted(unsorted.shape.slots, pattern.nonzeros)) return unsorted;
+  SlicePlan sorted = plan_slices(context, pattern, C, sorted_window);
+  return sorted.shape.slots < unsorted.shape.slots ? sorted : unsorted;
 }
 
 struct Slices {
@@ -143,29 +153,18 @@ struct Slices {
   }
 };
 
-struct Plan {
-  Slices slices;
-  Buffer<std::int32_t> perm;
-};
-
-Plan plan(const ContextPtr& context, const SparsityPattern& pattern, const FormatParams& params) {
-  const auto [C, sigma, slots] = shape_of(*context, pattern, params);
-  const std::int64_t slices = (pattern.rows + C - 1) / C;
-  Plan result{{C, pattern.rows, Buffer<std::int64_t>(context, slices + 1)},
-              Buffer<std::int32_t>(context, sigma > 1 ? pattern.rows : 0)};
-  Buffer<std::int64_t>& ptr = result.slices.slice_ptr;
-  for_slices(*context, pattern, C, sigma, result.perm.data(),
-             [&, height = C](std::int64_t s, std::int64_t width, int) { ptr[s + 1] = height * width; });
-  ptr[0] = 0;
-  for (std::int64_t s = 0; s < slices; ++s) ptr[s + 1] += ptr[s];
-  return result;
+template <class N>
+Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
+  Buffer<N> to(context, static_cast<std::int64_t>(from.size()));
+  copy_array(*context, from.data(), to.size(), to.data());
+  return to;
 }
 
 template <class T>
 class SellCSigma final : public SlotMatrix<T, Slices>, public HasArrayView<SlotView<T>> {
  public:
   explicit SellCSigma(const BuildRequest<T>& request)
-      : SellCSigma(request, plan(request.context, request.csr.pattern, request.params)) {}
+      : SellCSigma(request, *static_cast<const SlicePlan*>(request.admission.plan.get())) {}
 
   std::size_t bytes() const noexcept override {
     return this->slot_bytes() + this->geometry_.slice_ptr.bytes();
@@ -182,8 +181,10 @@ class SellCSigma final : public SlotMatrix<T, Slices>, public HasArrayView<SlotV
   }
 
  private:
-  SellCSigma(const BuildRequest<T>& request, Plan plan)
-      : SlotMatrix<T, Slices>(request, std::move(plan.slices), std::move(plan.perm)) {}
+  SellCSigma(const BuildRequest<T>& request, const SlicePlan& plan)
+      : SlotMatrix<T, Slices>(request,
+                              {plan.shape.C, request.csr.rows(), buffer_of(request.context, plan.slice_ptr)},
+                              buffer_of(request.context, plan.perm)) {}
 };
 
 }  // namespace
@@ -207,8 +208,11 @@ namespace {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const SliceShape shape = shape_of(context, pattern, params);
-  return admit_slices(shape, pattern, row_lengths(context, pattern).empty, params, value_bytes);
+  SlicePlan plan = plan_for(context, pattern, params);
+  Admission admission =
+      admit_slices(plan.shape, pattern, row_lengths(context, pattern).empty, params, value_bytes);
+  if (admission.ok) admission.plan = std::make_shared<const SlicePlan>(std::move(plan));
+  return admission;
 }
 
 constexpr ParamDoc params[] = {
