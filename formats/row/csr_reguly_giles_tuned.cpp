@@ -7,7 +7,7 @@
 //
 // Arrays: those of csr, the caller's own.
 // Bytes: those of csr.
-// Parameters: none.
+// Parameters: balance of csr, which only the host uses.
 // Wins: on a GPU, where all rows have about the same length. On a host it is the kernel of csr.
 // Refuses: never.
 // Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
