@@ -61,10 +61,30 @@ void require_deterministic(const FormatEntry& entry, const Kernel& kernel, Space
                          : fmt::format("kernel {}", fmt::join(others, " or "))));
 }
 
-// Complete parameters, and those that a preset chooses for this matrix.
-FormatParams params_for(const FormatEntry& entry, const SparsityPattern& pattern, FormatParams complete) {
-  if (entry.preset && entry.preset->choose)
-    entry.preset->choose({pattern.rows, pattern.cols, pattern.nonzeros}, complete);
+// The name of a kernel that has this parameter; empty when none has.
+std::string_view owner_of_param(const FormatEntry& entry, std::string_view name) {
+  for (const Space space : {Space::host, Space::device})
+    for (const Kernel& kernel : kernels_in(entry, space))
+      for (const ParamDoc& doc : kernel.params)
+        if (doc.name == name) return kernel.name;
+  return {};
+}
+
+bool is_param(std::span<const ParamDoc> params, std::string_view name) {
+  return std::any_of(params.begin(), params.end(), [&](const ParamDoc& doc) { return doc.name == name; });
+}
+
+// Complete parameters, and those that a preset chooses for this matrix, as far as the format or this kernel has them.
+FormatParams params_for(const FormatEntry& entry, const Kernel& kernel, const Context& context,
+                        const SparsityPattern& pattern, FormatParams complete) {
+  if (!entry.preset || !entry.preset->choose) return complete;
+  const auto used = [&](std::string_view name) {
+    return is_param(kernel.params, name) || owner_of_param(entry, name).empty();
+  };
+  if (std::any_of(entry.preset->chosen.begin(), entry.preset->chosen.end(), used)) {
+    const detail::DeviceScope scope(context);
+    entry.preset->choose(context, pattern, complete);
+  }
   return complete;
 }
 
@@ -80,8 +100,9 @@ Admission admission_of(const FormatEntry& entry, const Context& context, const S
 
 Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                 const FormatParams& params, std::size_t value_bytes) {
-  (void)find_kernel(entry, {}, context.space());
-  return admission_of(entry, context, pattern, params_for(entry, pattern, resolve_params(entry, params)),
+  const Kernel& kernel = find_kernel(entry, {}, context.space());
+  return admission_of(entry, context, pattern,
+                      params_for(entry, kernel, context, pattern, resolve_params(entry, params)),
                       value_bytes);
 }
 
@@ -99,32 +120,68 @@ const std::string& FormatParams::word(std::string_view name) const {
   return found->second;
 }
 
-FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given) {
-  std::vector<std::string_view> names;
-  for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
-  const std::span<const FixedParam> fixed =
-      entry.preset ? entry.preset->fixed : std::span<const FixedParam>();
-  for (const auto& [name, value] : given.all()) {
-    const auto found =
-        std::find_if(fixed.begin(), fixed.end(), [&](const FixedParam& one) { return one.name == name; });
-    if (found != fixed.end()) {
-      if (value == found->value) continue;
-      throw BadArgument(fmt::format("parameter {} of format {} is always {}; format {} takes other values",
-                                    name, entry.id, found->value, entry.base));
-    }
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      throw BadArgument(
-          fmt::format("format {} has no parameter '{}'; it has {}.{}", entry.id, name,
-                      names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")),
-                      did_you_mean(name, names)));
+namespace {
+
+const FixedParam* fixed_param(const FormatEntry& entry, std::string_view name) {
+  if (!entry.preset) return nullptr;
+  for (const FixedParam& one : entry.preset->fixed)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+// Throws when `name` is none of the parameters, or a fixed one with another value.
+void check_name(const FormatEntry& entry, std::span<const ParamDoc> docs, const Kernel* kernel,
+                const std::string& name, const std::string& value) {
+  if (const FixedParam* const fixed = fixed_param(entry, name)) {
+    if (value == fixed->value) return;
+    throw BadArgument(fmt::format("parameter {} of format {} is always {}; format {} takes other values",
+                                  name, entry.id, fixed->value, entry.base));
   }
+  std::vector<std::string_view> names;
+  for (const ParamDoc& doc : docs) names.push_back(doc.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (const std::string_view owner = owner_of_param(entry, name); kernel && !owner.empty())
+    throw BadArgument(fmt::format("parameter {} of format {} belongs to kernel {}; the kernel is {}", name,
+                                  entry.id, owner, kernel->name));
+  throw BadArgument(
+      fmt::format("format {} has no parameter '{}'; it has {}.{}", entry.id, name,
+                  names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")),
+                  did_you_mean(name, names)));
+}
+
+}  // namespace
+
+std::vector<ParamDoc> settable_params(const FormatEntry& entry, const Kernel* kernel) {
+  std::vector<ParamDoc> docs(entry.params.begin(), entry.params.end());
+  const auto add = [&](const Kernel& one) {
+    for (const ParamDoc& doc : one.params) {
+      const bool chosen = entry.preset && std::find(entry.preset->chosen.begin(), entry.preset->chosen.end(),
+                                                    doc.name) != entry.preset->chosen.end();
+      if (!chosen && !fixed_param(entry, doc.name) && !is_param(docs, doc.name)) docs.push_back(doc);
+    }
+  };
+  if (kernel) {
+    add(*kernel);
+    return docs;
+  }
+  for (const Space space : {Space::host, Space::device})
+    for (const Kernel& one : kernels_in(entry, space)) add(one);
+  return docs;
+}
+
+FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given, const Kernel* kernel) {
+  const std::vector<ParamDoc> docs = settable_params(entry, kernel);
+  for (const auto& [name, value] : given.all()) check_name(entry, docs, kernel, name, value);
   FormatParams complete;
-  for (const ParamDoc& doc : entry.params) {
+  for (const ParamDoc& doc : docs) {
     const std::string value = given.has(doc.name) ? given.word(doc.name) : std::string(doc.default_value);
     check_param(entry, doc, value);
-    complete.set(std::string(doc.name), value);
+    if (kernel || is_param(entry.params, doc.name)) complete.set(std::string(doc.name), value);
   }
-  for (const FixedParam& one : fixed) complete.set(std::string(one.name), std::string(one.value));
+  if (entry.preset)
+    for (const FixedParam& one : entry.preset->fixed)
+      if ((kernel && is_param(kernel->params, one.name)) || owner_of_param(entry, one.name).empty())
+        complete.set(std::string(one.name), std::string(one.value));
   return complete;
 }
 
@@ -189,8 +246,8 @@ template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params,
                                                 std::string_view kernel_name, std::size_t most_bytes) {
-  const FormatParams asked = resolve_params(entry, params);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
+  const FormatParams asked = resolve_params(entry, params, &kernel);
   const detail::DeviceScope scope(*context);
   check_arrays(csr);
   if (context->space() == Space::device && entry.device->simulated != (context->simulated() != nullptr))
@@ -215,7 +272,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   detail::require_device_memory(*context, csr.pattern.row_ptr.p64, "the matrix' row_ptr");
   detail::require_device_memory(*context, csr.pattern.col, "the matrix' col");
   detail::require_device_memory(*context, csr.values, "the matrix' values");
-  const FormatParams complete = params_for(entry, csr.pattern, asked);
+  const FormatParams complete = params_for(entry, kernel, *context, csr.pattern, asked);
   const Admission admission = admission_of(entry, *context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
   const std::size_t most = most_bytes > 0                   ? most_bytes

@@ -1,5 +1,6 @@
 // A matrix in a storage format, and the description of a format that is known before a matrix is built.
 #pragma once
+#include <any>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -7,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <protean/core/csr.hpp>
 #include <protean/operators/linear_operator.hpp>
@@ -45,8 +47,9 @@ struct Admission {
   std::size_t bytes = 0;
   std::int64_t stored_values = 0;  // with padding and fill
   std::string reason;              // why the matrix is refused, for a person
-  // Results of admit() for the maker of the same format, so that they are not computed twice.
-  std::shared_ptr<const void> plan = {};
+  // What admit() has found, for the maker of the same format, so that nothing is sorted or counted twice. Written by
+  // keep_plan(), read by plan_of().
+  std::any plan = {};
   static Admission accept(std::size_t bytes, std::int64_t stored_values) {
     return {true, bytes, stored_values, {}, {}};
   }
@@ -54,6 +57,16 @@ struct Admission {
     return {false, bytes, stored_values, std::move(reason), {}};
   }
 };
+
+template <class Plan>
+void keep_plan(Admission& admission, std::shared_ptr<Plan> plan) {
+  admission.plan = std::shared_ptr<const Plan>(std::move(plan));
+}
+// Throws std::bad_any_cast when admit() has kept no plan, or one of another type.
+template <class Plan>
+const Plan& plan_of(const Admission& admission) {
+  return *std::any_cast<const std::shared_ptr<const Plan>&>(admission.plan);
+}
 
 struct FormatTraits {
   bool deterministic = true;    // the same bits in every run with the same number of threads
@@ -106,6 +119,8 @@ struct Kernel {
   // On the host: supports deterministic mode (HostOptions), in which it adds the entries of each row in
   // ascending order of columns with fused multiply-adds. A kernel without it is refused in that mode.
   bool ordered = false;
+  // Parameters of this kernel alone, such as threads a row. They change how it computes, not what is stored.
+  std::span<const ParamDoc> params = {};
 };
 
 using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
@@ -125,16 +140,13 @@ struct DeviceCode {
 struct FixedParam {
   std::string_view name, value;
 };
-// The numbers of a matrix by which a preset may choose parameters of its base.
-struct PatternFacts {
-  std::int64_t rows = 0, cols = 0, nonzeros = 0;
-};
 struct Preset {
   std::string_view family, id, title, source;
   std::string_view base;  // its id; not a preset itself
+  // Of the base, or of the kernels that are named below. A parameter of a kernel is fixed only where it has that kernel.
   std::span<const FixedParam> fixed = {};
-  // Sets the parameters `chosen` of the base for a matrix; null when there are none.
-  void (*choose)(const PatternFacts&, FormatParams&) = nullptr;
+  // Sets the parameters `chosen` of the base for a matrix in the context's space; null when there are none.
+  void (*choose)(const Context&, const SparsityPattern&, FormatParams&) = nullptr;
   std::span<const std::string_view> chosen = {};
   // Its only kernel in each space; empty: all kernels of the base.
   std::string_view host_kernel = {}, device_kernel = {};
@@ -200,9 +212,15 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   Revision revision_;
 };
 
+// The parameters that a user may set: those of the format that no preset fixes or chooses, and those of this kernel, or
+// of all its kernels when none is given.
+std::vector<ParamDoc> settable_params(const FormatEntry& entry, const Kernel* kernel = nullptr);
+
 // Fills in defaults, and the fixed parameters of a preset. Throws BadArgument for an unknown name (the message
-// lists the names), a value out of range, or another value than the fixed one.
-FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given);
+// lists the names), a value out of range, or another value than the fixed one. Parameters of the kernel are among the
+// names when one is given. Without a kernel, parameters of all kernels of the entry are checked and left out.
+FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
+                            const Kernel* kernel = nullptr);
 
 // The kernel of a format in a space by name; the default one for an empty name. Throws BadArgument if the
 // format has no kernel of this name, NotAvailable if the kernel is not in this build or does not run in this

@@ -10,14 +10,8 @@
 #include <limits>
 
 #include "core/context.hpp"
+#include "core/host_device.hpp"
 #include "core/vector.hpp"
-
-// With it nvcc compiles the functions for host and device. Other compilers see an empty macro.
-#if defined(__CUDACC__)
-#define PROTEAN_HOST_DEVICE __host__ __device__
-#else
-#define PROTEAN_HOST_DEVICE
-#endif
 
 namespace protean::detail {
 

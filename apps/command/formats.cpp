@@ -48,6 +48,26 @@ std::vector<std::string_view> available_spaces(const FormatEntry& entry) {
   return names;
 }
 
+// A parameter that can be set, with the kernel that it belongs to; empty: it belongs to the format.
+struct OwnedParam {
+  ParamDoc doc;
+  std::string_view kernel;
+};
+std::vector<OwnedParam> owned_params(const FormatEntry& entry) {
+  std::vector<OwnedParam> params;
+  for (const ParamDoc& doc : settable_params(entry)) {
+    const auto is_it = [&](const ParamDoc& other) { return other.name == doc.name; };
+    std::string_view owner;
+    if (std::none_of(entry.params.begin(), entry.params.end(), is_it))
+      for (const Space space : spaces)
+        for (const Kernel& kernel : kernels_in(entry, space))
+          if (owner.empty() && std::any_of(kernel.params.begin(), kernel.params.end(), is_it))
+            owner = kernel.name;
+    params.push_back({doc, owner});
+  }
+  return params;
+}
+
 std::string range_of(const ParamDoc& doc) {
   return doc.choices.empty() ? fmt::format("{} to {}", doc.smallest, doc.largest) : std::string(doc.choices);
 }
@@ -69,7 +89,8 @@ std::string kernels_of(const FormatEntry& entry) {
 
 std::string params_of(const FormatEntry& entry) {
   std::vector<std::string> names;
-  for (const ParamDoc& doc : entry.params) names.push_back(fmt::format("{}={}", doc.name, doc.default_value));
+  for (const ParamDoc& doc : settable_params(entry))
+    names.push_back(fmt::format("{}={}", doc.name, doc.default_value));
   return names.empty() ? std::string("-") : fmt::format("{}", fmt::join(names, " "));
 }
 
@@ -117,10 +138,12 @@ std::string details(const FormatEntry& entry) {
                             : fmt::format("deterministic mode: {}", fmt::join(row.deterministic, ", ")),
                         row.note.empty() ? "" : "; ", row.note);
   }
-  text += entry.params.empty() ? "  parameters      none\n" : "  parameters\n";
-  for (const ParamDoc& doc : entry.params)
-    text +=
-        fmt::format("    {:<12}  {} (default {}; {})\n", doc.name, doc.doc, doc.default_value, range_of(doc));
+  const std::vector<OwnedParam> params = owned_params(entry);
+  text += params.empty() ? "  parameters      none\n" : "  parameters\n";
+  for (const OwnedParam& param : params)
+    text += fmt::format("    {:<12}  {}{} (default {}; {})\n", param.doc.name,
+                        param.kernel.empty() ? "" : fmt::format("kernel {}: ", param.kernel), param.doc.doc,
+                        param.doc.default_value, range_of(param.doc));
   return text;
 }
 
@@ -149,8 +172,9 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
     if (!row.spaces.empty()) json["deterministic_mode"][std::string(row.name)] = row.deterministic;
     if (row.spaces.size() > 0 && !row.note.empty()) json["kernel_notes"][std::string(row.name)] = row.note;
   }
-  for (const ParamDoc& doc : entry.params) {
+  for (const auto& [doc, kernel] : owned_params(entry)) {
     nlohmann::ordered_json param{{"name", doc.name}, {"doc", doc.doc}, {"default", doc.default_value}};
+    if (!kernel.empty()) param["kernel"] = kernel;
     if (doc.choices.empty()) {
       param["smallest"] = doc.smallest;
       param["largest"] = doc.largest;

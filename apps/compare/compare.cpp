@@ -289,7 +289,8 @@ class Comparer {
     const Problem& problem = result_.problem;
     stage(now + ", converting");
     variant.parameters =
-        resolve_params(entry, problem.op.format == entry.id ? problem.op.parameters : FormatParams{});
+        resolve_params(entry, problem.op.format == entry.id ? problem.op.parameters : FormatParams{},
+                       &find_kernel(entry, variant.kernel, place.context->space()));
     const Admission admission =
         admit(entry, *place.context, place.csr.pattern, variant.parameters, sizeof(double));
     variant.predicted_bytes = admission.bytes, variant.stored_values = admission.stored_values;

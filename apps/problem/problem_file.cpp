@@ -337,10 +337,11 @@ class ProblemReader {
       fail(node.place,
            fmt::format("{0}.parameters belong to one format; name it in {0}.format (it is auto)", owner));
     const FormatEntry& entry = find_format(format);
-    if (entry.params.empty())
+    const std::vector<ParamDoc> docs = settable_params(entry);
+    if (docs.empty())
       fail(node.place, fmt::format("format {} has no parameters; remove {}.parameters", format, owner));
     std::vector<std::string_view> names;
-    for (const ParamDoc& doc : entry.params) names.push_back(doc.name);
+    for (const ParamDoc& doc : docs) names.push_back(doc.name);
     const Section section(node, fmt::format("{}.parameters ({})", owner, format), names);
     for (const std::string_view name : names) {
       const Node* value = section.find(name);

@@ -180,8 +180,7 @@ class Bcsr final : public AssembledMatrix<T>,
                    public HasLayout,
                    public HasArrayView<BlockView<T>> {
  public:
-  explicit Bcsr(const BuildRequest<T>& request)
-      : Bcsr(request, *static_cast<const BlockPlan*>(request.admission.plan.get())) {}
+  explicit Bcsr(const BuildRequest<T>& request) : Bcsr(request, plan_of<BlockPlan>(request.admission)) {}
 
   std::size_t bytes() const noexcept override {
     return block_ptr_.bytes() + block_col_.bytes() + values_.bytes() + entries_.bytes();
@@ -394,7 +393,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   auto plan = std::make_shared<const BlockPlan>(context, pattern,
                                                 choose_shape(context, pattern, params, value_bytes));
   Admission admission = admit_blocks(plan->shape, plan->blocks(), pattern, params, value_bytes);
-  if (admission.ok) admission.plan = std::move(plan);
+  if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
 }
 

@@ -346,7 +346,7 @@ class BlockStorage : public AssembledMatrix<T> {
  public:
   explicit BlockStorage(const BuildRequest<T>& request, bool by_columns = false)
       : AssembledMatrix<T>(request), by_columns_(by_columns) {
-    const auto& plan = *static_cast<const BlockPlan*>(request.admission.plan.get());
+    const auto& plan = plan_of<BlockPlan>(request.admission);
     const ContextPtr& context = request.context;
     R_ = static_cast<int>(plan.shape.R), C_ = static_cast<int>(plan.shape.C);
     block_ptr_ = copy_of(context, plan.block_ptr);
@@ -480,7 +480,7 @@ class BcsrCusparse final : public BlockStorage<T> {
 
  private:
   static const BuildRequest<T>& checked(const BuildRequest<T>& request) {
-    const auto& plan = *static_cast<const BlockPlan*>(request.admission.plan.get());
+    const auto& plan = plan_of<BlockPlan>(request.admission);
     const auto [R, C] = plan.shape;
     const auto refuse = [](const std::string& reason) {
       throw FormatRefused("bcsr", reason + "; take kernel native");
@@ -505,7 +505,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto plan = std::make_shared<const BlockPlan>(context, pattern, params, value_bytes);
   Admission admission = admit_blocks(plan->shape, plan->blocks, pattern, params, value_bytes);
-  admission.plan = std::move(plan);
+  keep_plan(admission, std::move(plan));
   return admission;
 }
 

@@ -117,7 +117,7 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
  public:
   explicit SellPacked(const BuildRequest<T>& request)
       : AssembledMatrix<T>(request), borders_(part_borders(*request.context, request.csr.pattern)) {
-    const Plan& plan = *static_cast<const Plan*>(request.admission.plan.get());
+    const Plan& plan = plan_of<Plan>(request.admission);
     for (const Plan::Part& part : plan.parts)
       starts_.push_back(starts_.back()), starts_.back() += part.extent();
     code_ = Buffer<std::uint32_t>(request.context, starts_.back().words);
@@ -351,7 +351,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                             static_cast<std::size_t>(stored) * value_bytes +
                             (context.deterministic() ? static_cast<std::size_t>(extent.slots) : 0);
   Admission admission = admit_stored(pattern, stored, packed::height, bytes);
-  admission.plan = std::move(plan);
+  keep_plan(admission, std::move(plan));
   return admission;
 }
 

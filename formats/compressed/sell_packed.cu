@@ -57,7 +57,7 @@ template <class T>
 class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
  public:
   explicit PackedDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
-    const PlanArrays& made = *static_cast<const PlanArrays*>(request.admission.plan.get());
+    const PlanArrays& made = plan_of<PlanArrays>(request.admission);
     plan_ = made.plan;
     heads_ = Buffer<SliceHead>(request.context, plan_.slices);
     code_ = Buffer<std::uint32_t>(request.context, plan_.units * 8);
@@ -134,7 +134,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                              " entries; csr has no such limit");
   Admission admission =
       admit_stored(pattern, plan.slots * height, height, plan.bytes(pattern.rows, value_bytes));
-  admission.plan = std::move(arrays);
+  keep_plan(admission, std::move(arrays));
   return admission;
 }
 

@@ -65,7 +65,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto plan = std::make_shared<const Diagonals>(find_diagonals(context, pattern, pattern.rows));
   Admission admission = admit_diagonals(plan->count(), pattern.rows, 0, pattern, params, value_bytes);
-  if (admission.ok) admission.plan = std::move(plan);
+  if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
 }
 

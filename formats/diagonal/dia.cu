@@ -57,9 +57,8 @@ template <class T>
 class DiaDevice final : public DiagonalDevice<T>, public HasArrayView<DiaView<T>> {
  public:
   explicit DiaDevice(const BuildRequest<T>& request)
-      : DiagonalDevice<T>(
-            request, whole_diagonals(request.context, request.csr.pattern,
-                                     *static_cast<const DiagonalNumbers*>(request.admission.plan.get()))) {}
+      : DiagonalDevice<T>(request, whole_diagonals(request.context, request.csr.pattern,
+                                                   plan_of<DiagonalNumbers>(request.admission))) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes(); }
   DiaView<T> array_view() const noexcept override {
@@ -72,7 +71,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto plan = std::make_shared<const DiagonalNumbers>(context, pattern);
   Admission admission = admit_diagonals(plan->diagonals, pattern.rows, 0, pattern, params, value_bytes);
-  admission.plan = std::move(plan);
+  keep_plan(admission, std::move(plan));
   return admission;
 }
 

@@ -113,7 +113,7 @@ class DiagonalMatrix : public AssembledMatrix<T>, public HasApplyDot<T>, public 
 
  protected:
   explicit DiagonalMatrix(const BuildRequest<T>& request)
-      : DiagonalMatrix(request, *static_cast<const Diagonals*>(request.admission.plan.get())) {}
+      : DiagonalMatrix(request, plan_of<Diagonals>(request.admission)) {}
 
   void do_update_values(const CsrMatrix<T>& csr) override { write<false>(csr); }
 

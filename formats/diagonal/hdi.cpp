@@ -52,7 +52,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   Admission admission = admit_diagonals(plan->count(), height,
                                         8 * static_cast<std::size_t>(hack_count(pattern.rows, height) + 1),
                                         pattern, params, value_bytes);
-  if (admission.ok) admission.plan = std::move(plan);
+  if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
 }
 

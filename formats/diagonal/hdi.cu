@@ -84,9 +84,8 @@ template <class T>
 class HdiDevice final : public DiagonalDevice<T> {
  public:
   explicit HdiDevice(const BuildRequest<T>& request)
-      : DiagonalDevice<T>(
-            request, hacked_diagonals(request.context, request.csr.pattern,
-                                      *static_cast<const HackDiagonals*>(request.admission.plan.get()))) {}
+      : DiagonalDevice<T>(request, hacked_diagonals(request.context, request.csr.pattern,
+                                                    plan_of<HackDiagonals>(request.admission))) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes() + this->where_.ptr.bytes(); }
 };
@@ -97,7 +96,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   Admission admission =
       admit_diagonals(plan->diagonals, plan->height, 8 * static_cast<std::size_t>(plan->hacks + 1), pattern,
                       params, value_bytes);
-  admission.plan = std::move(plan);
+  keep_plan(admission, std::move(plan));
   return admission;
 }
 

@@ -24,8 +24,8 @@ constexpr FixedParam fixed[] = {{"C", "32"}};
 constexpr std::string_view chosen[] = {"sigma"};
 constexpr std::int64_t warp = 32;
 
-void sort_all_rows(const PatternFacts& matrix, FormatParams& params) {
-  params.set("sigma", std::max<std::int64_t>(1, (matrix.rows + warp - 1) / warp) * warp);
+void sort_all_rows(const Context&, const SparsityPattern& pattern, FormatParams& params) {
+  params.set("sigma", std::max<std::int64_t>(1, (pattern.rows + warp - 1) / warp) * warp);
 }
 }  // namespace
 

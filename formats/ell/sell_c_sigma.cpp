@@ -164,7 +164,7 @@ template <class T>
 class SellCSigma final : public SlotMatrix<T, Slices>, public HasArrayView<SlotView<T>> {
  public:
   explicit SellCSigma(const BuildRequest<T>& request)
-      : SellCSigma(request, *static_cast<const SlicePlan*>(request.admission.plan.get())) {}
+      : SellCSigma(request, plan_of<SlicePlan>(request.admission)) {}
 
   std::size_t bytes() const noexcept override {
     return this->slot_bytes() + this->geometry_.slice_ptr.bytes();
@@ -211,7 +211,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   SlicePlan plan = plan_for(context, pattern, params);
   Admission admission =
       admit_slices(plan.shape, pattern, row_lengths(context, pattern).empty, params, value_bytes);
-  if (admission.ok) admission.plan = std::make_shared<const SlicePlan>(std::move(plan));
+  if (admission.ok) keep_plan(admission, std::make_shared<const SlicePlan>(std::move(plan)));
   return admission;
 }
 

@@ -59,7 +59,7 @@ template <class T>
 class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<SlotView<T>> {
  public:
   explicit SellDevice(const BuildRequest<T>& request)
-      : SellDevice(request, *static_cast<const SlicePlan*>(request.admission.plan.get())) {}
+      : SellDevice(request, plan_of<SlicePlan>(request.admission)) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes() + slice_ptr_.bytes(); }
   SlotView<T> array_view() const noexcept override {
@@ -86,7 +86,7 @@ template <class T>
 class SellCusparse final : public SlotStorage<T, SlicePlace> {
  public:
   explicit SellCusparse(const BuildRequest<T>& request)
-      : SellCusparse(request, checked(*static_cast<const SlicePlan*>(request.admission.plan.get()))) {}
+      : SellCusparse(request, checked(plan_of<SlicePlan>(request.admission))) {}
 
   std::size_t bytes() const noexcept override {
     return this->slot_bytes() + slice_ptr_.bytes() + narrow_ptr_.bytes() + (product_ ? product_->bytes() : 0);
@@ -141,7 +141,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   auto plan = std::make_shared<const SlicePlan>(context, pattern, params);
   Admission admission =
       admit_slices({plan->C, plan->sigma, plan->slots}, pattern, plan->lengths.empty, params, value_bytes);
-  admission.plan = std::move(plan);
+  keep_plan(admission, std::move(plan));
   return admission;
 }
 

@@ -195,7 +195,7 @@ template <class T>
 class Hyb final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
  public:
   explicit Hyb(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request), shape_(*static_cast<const HybShape*>(request.admission.plan.get())) {
+      : AssembledMatrix<T>(request), shape_(plan_of<HybShape>(request.admission)) {
     const ContextPtr& context = request.context;
     const SparsityPattern& pattern = request.csr.pattern;
     const std::int64_t rows = pattern.rows;
@@ -358,7 +358,7 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
   Admission admission = Admission::accept(
       ell * (value_bytes + 4) + tail * (value_bytes + 8) + 4 * static_cast<std::size_t>(shape.empty),
       static_cast<std::int64_t>(ell + tail));
-  admission.plan = std::make_shared<const HybShape>(shape);
+  keep_plan(admission, std::make_shared<const HybShape>(shape));
   return admission;
 }
 

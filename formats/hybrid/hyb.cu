@@ -220,8 +220,7 @@ template <class T>
 class HybDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
  public:
   explicit HybDevice(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request),
-        shape_(hyb_shape(*request.context, request.csr.pattern, request.params)) {
+      : AssembledMatrix<T>(request), shape_(plan_of<HybShape>(request.admission)) {
     const ContextPtr& context = request.context;
     const SparsityPattern& pattern = request.csr.pattern;
     ell_col_ = Buffer<std::int32_t>(context, shape_.slots * pattern.rows);
@@ -322,13 +321,16 @@ class HybDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const HybShape shape = hyb_shape(context, pattern, params);
+  auto plan = std::make_shared<const HybShape>(hyb_shape(context, pattern, params));
+  const HybShape& shape = *plan;
   const std::size_t ell = static_cast<std::size_t>(shape.slots) * pattern.rows, tail = shape.tail;
   if (ell > std::numeric_limits<std::int64_t>::max() / 32)
     return Admission::refuse("K times the number of rows is larger than any memory; take a smaller K");
-  return Admission::accept(ell * (value_bytes + 4) + tail * (value_bytes + 8) +
-                               tile_bytes(pattern.rows, shape.tail, shape.pieces, value_bytes),
-                           static_cast<std::int64_t>(ell + tail));
+  Admission admission = Admission::accept(ell * (value_bytes + 4) + tail * (value_bytes + 8) +
+                                              tile_bytes(pattern.rows, shape.tail, shape.pieces, value_bytes),
+                                          static_cast<std::int64_t>(ell + tail));
+  keep_plan(admission, std::move(plan));
+  return admission;
 }
 
 constexpr Kernel kernels[] = {device_kernel<HybDevice>("native")};

@@ -47,4 +47,33 @@ void diagonal_of(const Context& context, const CsrMatrix<T>& csr, VectorView<T> 
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
+// The caller's CSR arrays in device memory, and everything but the product. Formats that add tables of their own
+// override bytes().
+template <class T>
+class CsrOnDevice : public AssembledMatrix<T> {
+ public:
+  explicit CsrOnDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {}
+  CsrMatrix<T> to_csr() const override { return csr_; }
+  std::size_t bytes() const noexcept override { return csr_.bytes(); }
+  void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
+    diagonal_of(*this->context(), csr_, d);
+  }
+
+ protected:
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    csr_.values = csr.values, csr_.values_owner = csr.values_owner, csr_.watch = csr.watch;
+  }
+  // Calls f(CsrArrays<T, P>) with the type P of the row pointers.
+  template <class F>
+  void with_arrays(F&& f) const {
+    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
+      f(CsrArrays<T, P>{this->rows(), row_ptr, csr_.pattern.col, csr_.values});
+    });
+  }
+
+  CsrMatrix<T> csr_;
+};
+
 }  // namespace protean::formats

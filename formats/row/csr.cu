@@ -200,21 +200,15 @@ void with_lanes(int lanes, F&& f) {
 }
 
 template <class T>
-class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasRowArrays<T> {
+class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public HasRowArrays<T> {
  public:
-  explicit CsrDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {
-    const CsrPlan how = plan(*request.context, csr_.pattern, request.params);
+  explicit CsrDevice(const BuildRequest<T>& request) : CsrOnDevice<T>(request) {
+    const CsrPlan& how = plan_of<CsrPlan>(request.admission);
     lanes_ = how.lanes, in_runs_ = how.runs;
     if (in_runs_) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
   }
 
-  CsrMatrix<T> to_csr() const override { return csr_; }
   std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes(); }
-
-  void diagonal(VectorView<T> d) const override {
-    const detail::DeviceScope scope(*this->context());
-    diagonal_of(*this->context(), csr_, d);
-  }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
@@ -243,10 +237,6 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T>, public
   }
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override {
-    csr_.values = csr.values, csr_.values_owner = csr.values_owner, csr_.watch = csr.watch;
-  }
-
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
     if (in_runs_) return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
@@ -268,7 +258,7 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T>, public
   }
   RunView<T> runs() const { return runs_.view(csr_.pattern.col, csr_.values); }
 
-  CsrMatrix<T> csr_;
+  using CsrOnDevice<T>::csr_;
   RowRuns<T> runs_;
   int lanes_ = 1;
   bool in_runs_ = false;
@@ -276,9 +266,9 @@ class CsrDevice final : public AssembledMatrix<T>, public HasApplyDot<T>, public
 
 // The same arrays through cuSPARSE. The dot product needs a second pass.
 template <class T, cusparseSpMVAlg_t algorithm>
-class CsrCusparse final : public AssembledMatrix<T> {
+class CsrCusparse final : public CsrOnDevice<T> {
  public:
-  explicit CsrCusparse(const BuildRequest<T>& request) : AssembledMatrix<T>(request), csr_(request.csr) {
+  explicit CsrCusparse(const BuildRequest<T>& request) : CsrOnDevice<T>(request) {
     if (csr_.nonzeros() == 0) return;
     require_narrow(request);
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
@@ -292,16 +282,11 @@ class CsrCusparse final : public AssembledMatrix<T> {
       product_.emplace(request.context, matrix, algorithm, true);
     });
   }
-  CsrMatrix<T> to_csr() const override { return csr_; }
   std::size_t bytes() const noexcept override { return csr_.bytes() + (product_ ? product_->bytes() : 0); }
-  void diagonal(VectorView<T> d) const override {
-    const detail::DeviceScope scope(*this->context());
-    diagonal_of(*this->context(), csr_, d);
-  }
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
-    csr_.values = csr.values, csr_.values_owner = csr.values_owner, csr_.watch = csr.watch;
+    CsrOnDevice<T>::do_update_values(csr);
     if (product_) product_->set_values(csr_.values);
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
@@ -312,7 +297,7 @@ class CsrCusparse final : public AssembledMatrix<T> {
   }
 
  private:
-  CsrMatrix<T> csr_;
+  using CsrOnDevice<T>::csr_;
   std::optional<CusparseProduct<T>> product_;
 };
 template <class T>
@@ -322,10 +307,12 @@ using CsrCusparse2 = CsrCusparse<T, CUSPARSE_SPMV_CSR_ALG2>;
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  const CsrPlan how = plan(context, pattern, params);
+  auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params));
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
-  if (how.runs) bytes += run_bytes(pattern.rows, pattern.nonzeros, how.counts, value_bytes);
-  return Admission::accept(bytes, pattern.nonzeros);
+  if (how->runs) bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
+  Admission admission = Admission::accept(bytes, pattern.nonzeros);
+  keep_plan(admission, std::move(how));
+  return admission;
 }
 
 constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native"),

@@ -70,30 +70,19 @@ class Event {
 };
 
 template <class T>
-class CsrCooperative : public AssembledMatrix<T> {
+class CsrCooperative : public CsrOnDevice<T> {
  public:
   explicit CsrCooperative(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request), csr_(request.csr), rule_(fixed_rule(csr_.rows(), csr_.nonzeros())) {}
-  CsrMatrix<T> to_csr() const override { return csr_; }
-  std::size_t bytes() const noexcept override { return csr_.bytes(); }
-  void diagonal(VectorView<T> d) const override {
-    const detail::DeviceScope scope(*this->context());
-    diagonal_of(*this->context(), csr_, d);
-  }
+      : CsrOnDevice<T>(request), rule_(fixed_rule(request.csr.rows(), request.csr.nonzeros())) {}
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override {
-    csr_.values = csr.values, csr_.values_owner = csr.values_owner, csr_.watch = csr.watch;
-  }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     multiply(rule_, alpha, x, beta, y);
   }
   void multiply(const CsrLaunch& how, T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
     if (this->rows() == 0) return;
     const DeviceState& state = this->context()->device_state();
-    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-      const CsrArrays<T, P> arrays{this->rows(), row_ptr, csr_.pattern.col, csr_.values};
+    this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
       const std::int64_t rows_a_block = std::int64_t{how.block / how.coop} * how.repeat;
       device::launch(state, cooperative_kernel<T, P>(how.coop),
                      (this->rows() + rows_a_block - 1) / rows_a_block, how.block, arrays, how.repeat, alpha,
@@ -103,7 +92,6 @@ class CsrCooperative : public AssembledMatrix<T> {
   const CsrLaunch& rule() const noexcept { return rule_; }
 
  private:
-  CsrMatrix<T> csr_;
   CsrLaunch rule_;
 };
 

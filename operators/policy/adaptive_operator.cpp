@@ -155,7 +155,7 @@ bool AdaptiveOperator<T>::runs(const FormatSpec& spec) const {
   if (!spec.entry) throw BadArgument("a format is asked for without naming one");
   const Kernel& kernel = find_kernel(*spec.entry, spec.kernel, this->context()->space());
   return current_ && spec.entry == &current_->entry() && kernel.name == current_->kernel() &&
-         resolve_params(*spec.entry, spec.params) == current_->params();
+         resolve_params(*spec.entry, spec.params, &kernel) == current_->params();
 }
 
 template <class T>

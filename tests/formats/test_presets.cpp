@@ -129,15 +129,15 @@ TEST(Presets, HaveABaseAndNoParametersThatItFixes) {
     const FormatEntry& base = find_format(entry->base);
     EXPECT_EQ(base.preset, nullptr) << "the base of a preset is no preset";
     std::set<std::string_view> names;
-    for (const ParamDoc& doc : base.params) names.insert(doc.name);
+    for (const ParamDoc& doc : settable_params(base)) names.insert(doc.name);
     for (const FixedParam& one : entry->preset->fixed) {
       EXPECT_TRUE(names.count(one.name)) << one.name << " is no parameter of the base";
       EXPECT_NO_THROW(resolve_params(base, {{std::string(one.name), std::string(one.value)}}));
-      for (const ParamDoc& doc : entry->params) EXPECT_NE(doc.name, one.name);
+      for (const ParamDoc& doc : settable_params(*entry)) EXPECT_NE(doc.name, one.name);
     }
     for (const std::string_view name : entry->preset->chosen) {
       EXPECT_TRUE(names.count(name)) << name << " is no parameter of the base";
-      for (const ParamDoc& doc : entry->params) EXPECT_NE(doc.name, name);
+      for (const ParamDoc& doc : settable_params(*entry)) EXPECT_NE(doc.name, name);
     }
     EXPECT_EQ(entry->preset->choose != nullptr, !entry->preset->chosen.empty());
   }

@@ -174,7 +174,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   const Inside inside(context);
   Admission found =
       catalogue()[I]->admit(*inside.context_, tagged(pattern, Space::host), params, value_bytes);
-  found.plan = nullptr;  // the format's own maker asks again
+  found.plan.reset();  // the format's own maker asks again
   return found;
 }
 
