@@ -124,8 +124,9 @@ namespace {
 
 const FixedParam* fixed_param(const FormatEntry& entry, std::string_view name) {
   if (!entry.preset) return nullptr;
-  for (const FixedParam& one : entry.preset->fixed)
-    if (one.name == name) return &one;
+  for (const auto& list : {entry.preset->fixed, entry.preset->kernel_fixed})
+    for (const FixedParam& one : list)
+      if (one.name == name) return &one;
   return nullptr;
 }
 
@@ -178,10 +179,12 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
     check_param(entry, doc, value);
     if (kernel || is_param(entry.params, doc.name)) complete.set(std::string(doc.name), value);
   }
-  if (entry.preset)
-    for (const FixedParam& one : entry.preset->fixed)
-      if ((kernel && is_param(kernel->params, one.name)) || owner_of_param(entry, one.name).empty())
-        complete.set(std::string(one.name), std::string(one.value));
+  if (!entry.preset) return complete;
+  for (const FixedParam& one : entry.preset->fixed)
+    complete.set(std::string(one.name), std::string(one.value));
+  for (const FixedParam& one : entry.preset->kernel_fixed)
+    if (kernel && is_param(kernel->params, one.name))
+      complete.set(std::string(one.name), std::string(one.value));
   return complete;
 }
 

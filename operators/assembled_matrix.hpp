@@ -143,8 +143,9 @@ struct FixedParam {
 struct Preset {
   std::string_view family, id, title, source;
   std::string_view base;  // its id; not a preset itself
-  // Of the base, or of the kernels that are named below. A parameter of a kernel is fixed only where it has that kernel.
   std::span<const FixedParam> fixed = {};
+  // Of its kernels (Kernel::params), where they have such a parameter.
+  std::span<const FixedParam> kernel_fixed = {};
   // Sets the parameters `chosen` of the base for a matrix in the context's space; null when there are none.
   void (*choose)(const Context&, const SparsityPattern&, FormatParams&) = nullptr;
   std::span<const std::string_view> chosen = {};

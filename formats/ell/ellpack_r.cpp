@@ -16,8 +16,9 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
-}
+constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "no"}};
+constexpr FixedParam kernel_fixed[] = {{"threads", "1"}};
+}  // namespace
 
 extern const Preset ellpack_r;
 constinit const Preset ellpack_r{.family = "ell",
@@ -25,6 +26,7 @@ constinit const Preset ellpack_r{.family = "ell",
                                  .title = "ELLPACK with row lengths",
                                  .source = "Vazquez, Fernandez, Garzon, Concurrency Computat. 23(8), 2011",
                                  .base = "hll",
-                                 .fixed = fixed};
+                                 .fixed = fixed,
+                                 .kernel_fixed = kernel_fixed};
 
 }  // namespace protean::formats

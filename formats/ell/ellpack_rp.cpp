@@ -16,8 +16,9 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "all"}, {"diagonal_index", "no"}, {"threads", "1"}};
-}
+constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "all"}, {"diagonal_index", "no"}};
+constexpr FixedParam kernel_fixed[] = {{"threads", "1"}};
+}  // namespace
 
 extern const Preset ellpack_rp;
 constinit const Preset ellpack_rp{.family = "ell",
@@ -25,6 +26,7 @@ constinit const Preset ellpack_rp{.family = "ell",
                                   .title = "ELLPACK with row lengths, rows sorted by length",
                                   .source = "Cao, Yao, Li, Wang, Wang, ICCASM 2010",
                                   .base = "hll",
-                                  .fixed = fixed};
+                                  .fixed = fixed,
+                                  .kernel_fixed = kernel_fixed};
 
 }  // namespace protean::formats

@@ -18,9 +18,9 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {
-    {"hack", "128"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
-}
+constexpr FixedParam fixed[] = {{"hack", "128"}, {"sort", "none"}, {"diagonal_index", "no"}};
+constexpr FixedParam kernel_fixed[] = {{"threads", "1"}};
+}  // namespace
 
 extern const Preset rgcsr;
 constinit const Preset rgcsr{.family = "ell",
@@ -28,6 +28,7 @@ constinit const Preset rgcsr{.family = "ell",
                              .title = "Row-grouped CSR: groups of a thread block",
                              .source = "Oberhuber, Suzuki, Vacata, Acta Technica 56, 2011",
                              .base = "hll",
-                             .fixed = fixed};
+                             .fixed = fixed,
+                             .kernel_fixed = kernel_fixed};
 
 }  // namespace protean::formats

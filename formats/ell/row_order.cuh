@@ -85,7 +85,8 @@ struct SliceCount {
 
 // slice_ptr[0..slices]: slots before each slice of 2^shift positions. The host waits once.
 inline SliceCount count_slice_slots(const Context& context, const SparsityPattern& pattern,
-                                    const std::int32_t* perm, int shift, int round, std::int64_t* slice_ptr) {
+                                    const std::int32_t* perm, int shift, std::int64_t* slice_ptr,
+                                    int round = 1) {
   const cudaStream_t queue = device::stream(context);
   const std::int64_t slices = (pattern.rows + (std::int64_t{1} << shift) - 1) >> shift;
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(slice_ptr, 0, static_cast<std::size_t>(slices + 1) * 8, queue));

@@ -20,7 +20,7 @@ class SellPlan {
       if (window > small_window && lengths.longest == 0) lengths = device_row_lengths(context, pattern);
       if (window > 1) order_rows(context, pattern, window, lengths.longest, perm.data());
       const SliceCount found = count_slice_slots(context, pattern, window > 1 ? perm.data() : nullptr, shift,
-                                                 static_cast<int>(params.integer("round")), slice_ptr.data());
+                                                 slice_ptr.data(), static_cast<int>(params.integer("round")));
       lengths = {found.empty, found.longest};
       return found.slots;
     };

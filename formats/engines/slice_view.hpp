@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <string>
 
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
@@ -175,6 +176,9 @@ inline std::size_t slice_bytes(const SliceRule& rule, const SliceCounts& counts,
   return bytes + a_row * static_cast<std::size_t>(rows) +
          4 * static_cast<std::size_t>(counts.without_diagonal);
 }
+
+// Why this rule does not suit the matrix, before anything is counted; empty when it does.
+std::string refusal_of(const SliceRule& rule, const SparsityPattern& pattern);
 
 // Refuses when more than max_fill (of the parameters) values an entry would be stored.
 Admission admit_slots(const SliceRule& rule, const SliceCounts& counts, const SparsityPattern& pattern,

@@ -158,6 +158,12 @@ Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
 
 }  // namespace
 
+std::string refusal_of(const SliceRule& rule, const SparsityPattern& pattern) {
+  if (!rule.diagonal_apart || pattern.rows == pattern.cols) return {};
+  return fmt::format("the matrix is {} x {}; the diagonal is an array of its own in square matrices only",
+                     pattern.rows, pattern.cols);
+}
+
 Admission admit_slots(const SliceRule& rule, const SliceCounts& counts, const SparsityPattern& pattern,
                       const FormatParams& params, std::size_t value_bytes) {
   const std::size_t bytes = slice_bytes(rule, counts, pattern.rows, value_bytes);

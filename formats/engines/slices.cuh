@@ -85,7 +85,10 @@ struct SlicePlanOnDevice {
 template <SliceRule (*rule_of)(const SparsityPattern&, const FormatParams&)>
 Admission admit_slices_on_device(const Context& context, const SparsityPattern& pattern,
                                  const FormatParams& params, std::size_t value_bytes) {
-  auto plan = std::make_shared<const SlicePlanOnDevice>(context, pattern, rule_of(pattern, params));
+  const SliceRule rule = rule_of(pattern, params);
+  if (std::string reason = refusal_of(rule, pattern); !reason.empty())
+    return Admission::refuse(std::move(reason));
+  auto plan = std::make_shared<const SlicePlanOnDevice>(context, pattern, rule);
   Admission admission = admit_slots(plan->rule, plan->counts, pattern, params, value_bytes);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;

@@ -63,7 +63,10 @@ extern template class SliceMatrix<float>;
 template <SliceRule (*rule_of)(const SparsityPattern&, const FormatParams&)>
 Admission admit_slices_on_host(const Context& context, const SparsityPattern& pattern,
                                const FormatParams& params, std::size_t value_bytes) {
-  SlicePlanOnHost plan = plan_slices_on_host(context, pattern, rule_of(pattern, params));
+  const SliceRule rule = rule_of(pattern, params);
+  if (std::string reason = refusal_of(rule, pattern); !reason.empty())
+    return Admission::refuse(std::move(reason));
+  SlicePlanOnHost plan = plan_slices_on_host(context, pattern, rule);
   Admission admission = admit_slots(plan.rule, plan.counts, pattern, params, value_bytes);
   if (admission.ok) keep_plan(admission, std::make_shared<const SlicePlanOnHost>(std::move(plan)));
   return admission;

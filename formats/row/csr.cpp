@@ -213,7 +213,7 @@ std::vector<Piece> pieces_of_equal_size(const SparsityPattern& pattern, int part
 
 std::vector<Piece> divide_work(const SparsityPattern& pattern, int parts, const std::string& balance,
                                bool whole_rows) {
-  if (balance == "merge" && !whole_rows) return pieces_of_equal_size(pattern, parts);
+  if ((balance == "merge" || balance == "tiles") && !whole_rows) return pieces_of_equal_size(pattern, parts);
   std::vector<Piece> pieces = pieces_of_whole_rows(pattern, parts);
   if (balance == "rows" || whole_rows) return pieces;
   std::int64_t heaviest = 0;
@@ -288,9 +288,10 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 constexpr ParamDoc params[] = {
     {.name = "balance",
      .doc = "work of the threads: whole rows; rows that may be cut; or cut only if one "
-            "thread would do more than 1.1 times its share",
+            "thread would do more than 1.1 times its share. tiles: on a GPU, whole rows "
+            "with about the same number of rows and entries for each warp; on a host as merge",
      .default_value = "auto",
-     .choices = "auto|rows|merge"}};
+     .choices = "auto|rows|merge|tiles"}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(csr),
                               PROTEAN_MKL_KERNEL(csr)};

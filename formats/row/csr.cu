@@ -21,6 +21,7 @@
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
+#include "formats/private/warp_tiles.cuh"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
@@ -150,9 +151,11 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
 
 // How the work is divided among threads.
 struct CsrPlan {
+  enum class Division : unsigned char { rows, tiles, runs };
   int lanes = 1;
-  bool runs = false;
+  Division division = Division::rows;
   RunCounts counts = {};
+  std::int64_t pieces = 0;  // of tiles
 };
 
 CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
@@ -163,6 +166,12 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   while (plan.lanes < 32 && plan.lanes * 5 < entries / rows) plan.lanes *= 2;
   const std::string& balance = params.word("balance");
   if (balance == "rows" || pattern.rows == 0) return plan;
+  if (balance == "tiles") {
+    plan.division = CsrPlan::Division::tiles;
+    pattern.row_ptr.visit(
+        [&](auto* row_ptr) { plan.pieces = long_pieces_of(context, pattern.rows, row_ptr); });
+    return plan;
+  }
   device::Scratch<RowLengths> result(context, 1);
   const cudaStream_t stream = device::stream(context);
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(result.data(), 0, result.bytes(), stream));
@@ -178,9 +187,11 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   const RowLengths lengths = read_back(context, result.data());
   const double busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
   const double path = static_cast<double>(lengths.longest) / plan.lanes;
-  plan.runs = balance == "merge" || busy < 0.4 || 2 * lengths.alone > sample_rows ||
-              path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8;
-  if (plan.runs) plan.counts = run_counts(context, pattern);
+  if (balance == "merge" || busy < 0.4 || 2 * lengths.alone > sample_rows ||
+      path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8) {
+    plan.division = CsrPlan::Division::runs;
+    plan.counts = run_counts(context, pattern);
+  }
   return plan;
 }
 
@@ -201,14 +212,20 @@ void with_lanes(int lanes, F&& f) {
 
 template <class T>
 class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public HasRowArrays<T> {
+  using Division = CsrPlan::Division;
+
  public:
   explicit CsrDevice(const BuildRequest<T>& request) : CsrOnDevice<T>(request) {
     const CsrPlan& how = plan_of<CsrPlan>(request.admission);
-    lanes_ = how.lanes, in_runs_ = how.runs;
-    if (in_runs_) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
+    lanes_ = how.lanes, division_ = how.division;
+    if (division_ == Division::runs) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
+    if (division_ == Division::tiles)
+      csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+        tiles_ = WarpTiles<T>(request.context, this->rows(), this->nonzeros(), row_ptr, how.pieces);
+      });
   }
 
-  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes(); }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes() + tiles_.bytes(); }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
@@ -221,7 +238,12 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    if (in_runs_) return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
+    if (division_ == Division::runs)
+      return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
+    if (division_ == Division::tiles)
+      return this->with_arrays([&]<class P>(const CsrArrays<T, P>& a) {
+        multiply_warp_tiles<true>(*this->context(), a, tiles_.view(), T(1), x.data, T(0), y.data, result);
+      });
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -239,7 +261,13 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
-    if (in_runs_) return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
+    if (division_ == Division::runs)
+      return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
+    if (division_ == Division::tiles)
+      return this->with_arrays([&]<class P>(const CsrArrays<T, P>& a) {
+        multiply_warp_tiles<false>(*this->context(), a, tiles_.view(), alpha, x.data, beta, y.data,
+                                   static_cast<T*>(nullptr));
+      });
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -260,8 +288,9 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
 
   using CsrOnDevice<T>::csr_;
   RowRuns<T> runs_;
+  WarpTiles<T> tiles_;
   int lanes_ = 1;
-  bool in_runs_ = false;
+  Division division_ = Division::rows;
 };
 
 // The same arrays through cuSPARSE. The dot product needs a second pass.
@@ -309,7 +338,10 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params));
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
-  if (how->runs) bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
+  if (how->division == CsrPlan::Division::runs)
+    bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
+  if (how->division == CsrPlan::Division::tiles)
+    bytes += warp_tile_bytes(pattern.rows, pattern.nonzeros, how->pieces, value_bytes);
   Admission admission = Admission::accept(bytes, pattern.nonzeros);
   keep_plan(admission, std::move(how));
   return admission;

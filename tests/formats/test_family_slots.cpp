@@ -139,7 +139,7 @@ CsrMatrix<double> varying() {
 
 bool skips_padding(const AssembledMatrix<double>& A, const CsrMatrix<double>& csr) {
   Numbers x(static_cast<std::size_t>(csr.cols()), 1), y(static_cast<std::size_t>(csr.rows()));
-  x[3] = std::numeric_limits<double>::infinity();  // the last column of row 3, which has 4 entries
+  x[6] = std::numeric_limits<double>::infinity();  // the last column of row 3, which has 4 entries
   A.apply({x.data(), csr.cols()}, {y.data(), csr.rows()});
   return std::none_of(y.begin(), y.end(), [](double v) { return std::isnan(v); });
 }

@@ -135,6 +135,18 @@ TEST(Presets, HaveABaseAndNoParametersThatItFixes) {
       EXPECT_NO_THROW(resolve_params(base, {{std::string(one.name), std::string(one.value)}}));
       for (const ParamDoc& doc : settable_params(*entry)) EXPECT_NE(doc.name, one.name);
     }
+    // In a build without the kernels of a GPU nothing has these.
+    const auto kernels = kernels_in(*entry, Space::device);
+    for (const FixedParam& one : entry->preset->kernel_fixed) {
+      const auto is_it = [&](const ParamDoc& doc) { return doc.name == one.name; };
+      EXPECT_TRUE(kernels.empty() || std::any_of(kernels.begin(), kernels.end(),
+                                                 [&](const Kernel& kernel) {
+                                                   return std::any_of(kernel.params.begin(),
+                                                                      kernel.params.end(), is_it);
+                                                 }))
+          << one.name << " is no parameter of a kernel";
+      for (const ParamDoc& doc : settable_params(*entry)) EXPECT_NE(doc.name, one.name);
+    }
     for (const std::string_view name : entry->preset->chosen) {
       EXPECT_TRUE(names.count(name)) << name << " is no parameter of the base";
       for (const ParamDoc& doc : settable_params(*entry)) EXPECT_NE(doc.name, name);
