@@ -312,8 +312,8 @@ TEST(DeterministicMode, IsAnOptionOfTheContext) {
 
 // No format may lose the mode unnoticed.
 TEST(DeterministicMode, FormatsThatHaveIt) {
-  for (const char* id :
-       {"csr", "ell", "sell-c-sigma", "jad", "dia", "hdi", "sell-packed", "coo", "csc", "hyb", "bcsr"})
+  for (const char* id : {"csr", "ell", "sell-c-sigma", "jad", "dia", "hdi", "sell-packed", "coo", "csc",
+                         "hyb", "bcsr", "cmrs"})
     EXPECT_TRUE(find_format(id).kernels.front().ordered) << id;
 }
 
