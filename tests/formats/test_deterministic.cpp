@@ -313,7 +313,7 @@ TEST(DeterministicMode, IsAnOptionOfTheContext) {
 // No format may lose the mode unnoticed.
 TEST(DeterministicMode, FormatsThatHaveIt) {
   for (const char* id : {"csr", "ell", "sell-c-sigma", "jad", "dia", "hdi", "sell-packed", "coo", "csc",
-                         "hyb", "bcsr", "cmrs"})
+                         "hyb", "bcsr", "cmrs", "pcsr"})
     EXPECT_TRUE(find_format(id).kernels.front().ordered) << id;
 }
 

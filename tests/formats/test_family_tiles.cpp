@@ -1,5 +1,6 @@
 // Row formats with a layout of their own: strips of rows, and tiles of equal numbers of entries. Their arrays on T8, and
 // for each the property by which it differs from its neighbours, which do not have it.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -115,6 +116,64 @@ TEST(FamilyTiles, CmrsTakesStripsOf128Entries) {
   EXPECT_EQ(height(128), 1u);
 }
 
+const FormatParams small_panels{{"panel", "4"}, {"partition", "4"}, {"align", "2"}};
+
+TEST(FamilyTiles, PcsrOnT8) {
+  const auto matrix = build("pcsr", t8(), small_panels);
+  EXPECT_EQ(layout_numbers(*matrix, "panel_ptr"), (Numbers{0, 2, 4}));
+  EXPECT_EQ(layout_numbers(*matrix, "first_col"), (Numbers{0, 4, 0, 4}));
+  EXPECT_EQ(layout_numbers(*matrix, "width"), (Numbers{4, 2, 4, 4}));
+  EXPECT_EQ(layout_numbers(*matrix, "block_ptr"), (Numbers{0, 8, 10, 18, 28}));
+  EXPECT_EQ(layout_numbers(*matrix, "row_end"), (Numbers{2, 6, 8, 8, 0, 2, 2, 2, 2, 6, 6, 8, 2, 6, 8, 10}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 1, 2, 3, 3, 3, 3,  //
+                                                     0, 1,                    //
+                                                     0, 0, 0, 1, 2, 3, 3, 3,  //
+                                                     0, 3, 0, 1, 2, 3, 2, 3, 2, 3}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{11, 12, 22, 23, 24, 0,  34, 0,  //
+                                                        25, 26,                         //
+                                                        51, 0,  61, 62, 63, 64, 84, 0,  //
+                                                        55, 58, 65, 66, 67, 68, 77, 78, 87, 88}));
+  EXPECT_EQ(matrix->bytes(), 28u * 10 + 4 * (16 + 4 * 4) + 8 + 8 * 3);
+  // By default the seven rows with entries take 16 slots each.
+  EXPECT_EQ(layout_numbers(*build("pcsr", t8()), "values").size(), 112u);
+}
+
+// A partition begins at a multiple of its size, but x is read only where the block uses it.
+TEST(FamilyTiles, PcsrReadsOnlyThePartOfXThatABlockUses) {
+  std::vector<Triplet<double>> list;
+  for (std::int32_t r = 0; r < 300; ++r)
+    for (const std::int32_t c : {r + 4000, r + 4010, r + 9000}) list.push_back({r, c, 1.0 + r % 3});
+  const auto csr = csr_from_triplets<double>(test_context(), 300, 10000, list);
+  const auto matrix = build("pcsr", csr, {{"align", "1"}});
+  // The border of partitions at 4096 lies between columns of the first panel and just before those of the second.
+  EXPECT_EQ(layout_numbers(*matrix, "panel_ptr"), (Numbers{0, 3, 5, 7}));
+  EXPECT_EQ(layout_numbers(*matrix, "first_col"), (Numbers{4000, 4096, 9000, 4128, 9128, 4256, 9256}));
+  EXPECT_EQ(layout_numbers(*matrix, "width"), (Numbers{96, 42, 128, 138, 128, 54, 44}));
+}
+
+TEST(FamilyTiles, PaddingOfPcsrCarriesNoNaN) {
+  const CsrMatrix<double> csr = t8();
+  const auto matrix = build("pcsr", csr, small_panels);
+  for (std::int64_t j = 0; j < 8; ++j) {
+    Numbers x(8, 1.0), y(8);
+    x[j] = std::numeric_limits<double>::quiet_NaN();
+    matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});
+    for (std::int64_t r = 0; r < 8; ++r) {
+      const auto row = csr.pattern.row(r);
+      EXPECT_EQ(std::isnan(y[r]), std::find(row.begin(), row.end(), j) != row.end()) << r << " " << j;
+    }
+  }
+}
+
+TEST(FamilyTiles, PcsrRefusesPartitionsThatAreNearlyEmpty) {
+  std::vector<Triplet<double>> list;
+  for (std::int32_t r = 0; r < 100; ++r)
+    for (std::int32_t k = 0; k < 5; ++k) list.push_back({r, k * 5000 + r, 1.0});
+  const auto csr = csr_from_triplets<double>(test_context(), 100, 30000, list);
+  EXPECT_THROW(build("pcsr", csr), FormatRefused);  // 16 slots for each entry
+  EXPECT_NO_THROW(build("pcsr", csr, {{"align", "8"}}));
+}
+
 // The properties by which formats differ, on T8.
 struct Difference {
   const char* format;
@@ -134,9 +193,26 @@ bool has_strips(const Matrix& matrix) {
   return true;
 }
 
+// Columns of 16 bits that count from the first column of their block; together they are those of T8.
+bool has_partitions(const Matrix& matrix) {
+  const auto first = array_of(matrix, "first_col"), col = array_of(matrix, "col"),
+             block_ptr = array_of(matrix, "block_ptr");
+  if (!first || !col || !block_ptr || first->size() < 2) return false;
+  for (const LayoutArray& array : dynamic_cast<const HasLayout&>(matrix).layout())
+    if (array.name == "col" && array.type != "uint16") return false;
+  Numbers counts(8), expected(8);
+  for (std::size_t b = 0; b < first->size(); ++b)
+    for (auto k = static_cast<std::size_t>((*block_ptr)[b]); k < (*block_ptr)[b + 1]; ++k)
+      if (layout_numbers(matrix, "values")[k] != 0)
+        ++counts[static_cast<std::size_t>((*first)[b] + (*col)[k])];
+  for (std::int64_t k = 0; k < 24; ++k) ++expected[t8().pattern.col[k]];
+  return counts == expected;
+}
+
 const std::vector<Difference>& differences() {
   static const std::vector<Difference> all = {
       {"cmrs", {{"height", "2"}}, {"csr", "merge-csr", "coo"}, has_strips},
+      {"pcsr", small_panels, {"csr", "csc", "sell-c-sigma"}, has_partitions},
   };
   return all;
 }
