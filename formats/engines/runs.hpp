@@ -70,8 +70,9 @@ class RowSums {
     write_empty(unwritten, row);
   }
   void add(T product) { sum_ += product; }
-  // The entries from here on are those of `row`, which is a later one.
+  // The entries from here on are those of `row`, the same one or a later one.
   void begin(std::int64_t row) {
+    if (row == row_) return;
     close();
     write_empty(row_ + 1, row);
     row_ = row, sum_ = 0;
