@@ -12,11 +12,13 @@ struct CsrArrays {
   const T* values;
 };
 
-// Kernels of csr in csr_tuner.cu.
+// Kernels of csr in csr_tuner.cu and merge_csr.cu.
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_csr_cooperative(const BuildRequest<T>& request);
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_csr_tuned(const BuildRequest<T>& request);
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_csr_merge(const BuildRequest<T>& request);
 
 // By bisection, a thread a row.
 template <class T, class P>

@@ -23,6 +23,7 @@
 
 #include "core/device/primitives.hpp"
 #include "formats/device_support.cuh"
+#include "formats/engines/runs.cuh"
 #include "formats/private/expand.cuh"
 
 namespace protean::formats {
@@ -35,11 +36,6 @@ constexpr int run_threads = 64, rows_a_warp = 1024;  // rows without entries tha
 struct alignas(16) RunTile {
   std::int64_t entry;
   std::int32_t first, entries;
-};
-struct RowPiece {
-  std::int64_t entry;
-  std::int32_t row, entries;
-  std::int32_t first, count;  // the pieces of this row
 };
 
 struct RunCounts {

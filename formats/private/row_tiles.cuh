@@ -18,6 +18,7 @@
 
 #include "core/device/primitives.hpp"
 #include "formats/device_support.cuh"
+#include "formats/engines/runs.cuh"
 
 namespace protean::formats {
 
@@ -29,11 +30,6 @@ struct alignas(16) RowTile {
   std::int64_t entry;
   std::int32_t row;
   std::uint16_t rows, entries;
-};
-struct RowPiece {
-  std::int64_t entry;
-  std::int32_t row, entries;
-  std::int32_t first, count;  // the pieces of this row
 };
 
 template <class T>

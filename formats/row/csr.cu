@@ -7,8 +7,8 @@
 //   auto   merge, where the row lengths would leave too many lanes idle, where one row takes too long, or
 //          where most entries have no other near them that would share a cache line of x; else rows.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
-// CSR_ALG2 (a fixed order). Kernels reguly-giles and reguly-giles-tuned are in csr_tuner.cu; they do not use
-// `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
+// CSR_ALG2 (a fixed order). Kernels reguly-giles and reguly-giles-tuned are in csr_tuner.cu, merge is in
+// merge_csr.cu; they do not use `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
 // throughput-oriented processors, SC 2009, doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse
 // matrix-vector multiplication on cache-based GPUs, InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for
 // each row).
@@ -365,6 +365,13 @@ constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native"),
                                make_csr_tuned<float>,
                                "the same, tuned in the first products, which are not recorded",
                                false},
+                              {"merge",
+                               false,
+                               true,
+                               {},
+                               make_csr_merge<double>,
+                               make_csr_merge<float>,
+                               "rows and entries divided evenly among threads"},
                               PROTEAN_KOKKOS_DEVICE_KERNEL(csr)};
 
 }  // namespace

@@ -6,13 +6,16 @@
 //        | 4 5 . 6 |
 //
 // Arrays: those of csr, the caller's own.
-// Bytes: those of csr.
+// Bytes: those of csr; on a GPU also 4 + v bytes for each 896 rows + entries, with v bytes a value, which each product
+//   overwrites.
 // Parameters: none. csr has them with balance = merge.
-// Wins: on a host, where a few rows hold a large share of the entries, or most rows are empty: every thread has the same
-//   work, whatever the lengths are.
-// Refuses: in device memory, where the kernel is not built yet. In deterministic mode rows are never cut, so it is csr there.
+// Wins: where a few rows hold a large share of the entries, or most rows are empty: every thread has the same work,
+//   whatever the lengths are. On a GPU nothing is prepared, so it suits a matrix that is multiplied a few times.
+// Refuses: never. In deterministic mode rows are never cut on a host, so it is csr there.
 // Source: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector multiplication, SC 2016,
 //   doi:10.1109/SC.2016.57.
+//
+// The host side is the kernel of csr; a GPU has a kernel of its own (merge_csr.cu).
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -45,11 +45,30 @@ std::vector<Case> cases() {
       list.push_back({"bcsr", {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"rows", "2"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"max_fill", all}}});
+  for (const std::string height : {"1", "2", "4", "8", "16"}) list.push_back({"cmrs", {{"height", height}}});
+  for (const std::string panel : {"1", "7", "128"})
+    for (const std::string partition : {"1", "5", "64"})
+      list.push_back({"pcsr",
+                      {{"panel", panel},
+                       {"partition", partition},
+                       {"align", panel == "7" ? "3" : "16"},
+                       {"max_fill", all}}});
+  for (const std::string sigma : {"1", "2", "7", "18", "32"})
+    list.push_back({"csr5", {{"omega", "32"}, {"sigma", sigma}}});
+  for (const std::string values : {"1", "2", "13"})
+    list.push_back({"mgpu-csr", {{"threads", "128"}, {"values", values}}});
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
     if (!has_kernel(list.back())) list.pop_back();
   }
+  // Only hosts take these.
+  for (const std::string omega : {"2", "4", "8", "16"})
+    for (const std::string sigma : {"1", "5", "32"})
+      list.push_back({"csr5", {{"omega", omega}, {"sigma", sigma}}});
+  for (const std::string threads : {"1", "3", "125"})
+    for (const std::string values : {"1", "8", "13"})
+      list.push_back({"mgpu-csr", {{"threads", threads}, {"values", values}}});
   for (const std::string C : {"1", "2", "4", "8", "16", "32", "64"})
     list.push_back(
         {"sell-c-sigma", {{"C", C}, {"sigma", "1"}, {"max_fill", all}}, Space::device, "cusparse"});
