@@ -91,6 +91,106 @@ TEST(Coordinates, ScooCutsHeavyGroupsLower) {
   EXPECT_EQ(layout_numbers(*matrix, "slice_row"), expected);
 }
 
+// ---- aligned-coo
+
+TEST(GoldenCoordinates, AlignedCooLanesOfT8) {
+  const auto matrix = build("aligned-coo", t8(), {{"length", "6"}, {"width", "1"}});
+  // Row 5 has two lanes; rows 1 and 2 share one, rows 4 and 7, rows 0 and 6.
+  EXPECT_EQ(layout_numbers(*matrix, "row_of_slot"), (Numbers{5, 5, 1, 4, 0, 5, 5, 1, 4, 0, 5, 5, 1, 4, 6,
+                                                             5, 5, 1, 7, 6, 5, 5, 1, 7, 6, 5, 5, 2, 7, 6}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 6, 1, 0, 0, 1, 7, 2, 4, 1, 2, 7, 3, 7, 6,
+                                                     3, 7, 4, 3, 7, 4, 7, 5, 6, 7, 5, 7, 3, 7, 7}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"),
+            (Numbers{61, 67, 22, 51, 11, 62, 68, 23, 55, 12, 63, 0, 24, 58, 77,
+                     64, 0,  25, 84, 78, 65, 0,  26, 87, 0,  66, 0, 34, 88, 0}));
+  EXPECT_EQ(layout_numbers(*matrix, "empty_row"), (Numbers{3}));
+  EXPECT_EQ(matrix->bytes(), 30u * 16 + 4);
+  EXPECT_TRUE(identical(t8(), matrix->to_csr()));
+  // A warp of four lanes leaves three without entries.
+  const auto four = build("aligned-coo", t8(), {{"length", "6"}, {"width", "4"}});
+  EXPECT_EQ(layout_numbers(*four, "row_of_slot").size(), 48u);
+  const Numbers rows = layout_numbers(*four, "row_of_slot");
+  EXPECT_EQ((Numbers{rows.begin(), rows.begin() + 8}), (Numbers{5, 5, 1, 4, 0, -1, -1, -1}));
+}
+
+// Lanes as long as the longest row needs; first fit by descending length leaves one lane of 100 with room: 60 + 40,
+// 55 + 45, 50 + 50, 30.
+TEST(GoldenCoordinates, AlignedCooPacksTheLongestFirst) {
+  std::vector<Triplet<double>> triplets;
+  const std::int32_t lengths[] = {30, 40, 50, 60, 45, 55, 50, 100};
+  for (std::int32_t r = 0; r < 8; ++r)
+    for (std::int32_t c = 0; c < lengths[r]; ++c) triplets.push_back({r, c, 1.0 + c});
+  const auto csr = csr_from_triplets<double>(test_context(), 8, 100, triplets);
+  const auto matrix = build("aligned-coo", csr, {{"length", "100"}, {"width", "1"}});
+  const Numbers rows = layout_numbers(*matrix, "row_of_slot");
+  ASSERT_EQ(rows.size(), 500u);
+  EXPECT_EQ((Numbers{rows.begin(), rows.begin() + 5}), (Numbers{7, 3, 5, 2, 0}));
+  EXPECT_EQ((Numbers{rows.end() - 5, rows.end()}), (Numbers{7, 1, 4, 6, 0}));
+}
+
+// All lanes have as many slots, no light row lies in two lanes, and the rows are stored.
+bool lanes_hold_whole_light_rows(const AssembledMatrix<double>& matrix, std::size_t length,
+                                 std::size_t width) {
+  const Numbers rows = array_of(matrix, "row_of_slot").numbers;
+  if (rows.empty() || rows.size() % (length * width) != 0) return false;
+  const std::size_t lanes = rows.size() / length;
+  std::map<double, std::map<std::size_t, std::size_t>> slots;  // of each row in each lane
+  for (std::size_t at = 0; at < rows.size(); ++at)
+    if (rows[at] >= 0) ++slots[rows[at]][at % lanes];
+  bool shared = false;  // a lane with two rows
+  std::map<std::size_t, std::size_t> rows_of_lane;
+  for (const auto& [row, in_lane] : slots) {
+    std::size_t lane = in_lane.begin()->first;
+    for (const auto& [l, count] : in_lane) {
+      if (l != lane++) return false;  // neighbouring lanes
+      if (in_lane.size() > 1 && count != length) return false;
+      shared = shared || ++rows_of_lane[l] > 1;
+    }
+  }
+  return shared;
+}
+
+TEST(Coordinates, AlignedCooKeepsLightRowsWhole) {
+  const CsrMatrix<double>& csr = battery_matrix("power_law_500");
+  EXPECT_TRUE(lanes_hold_whole_light_rows(
+      *build("aligned-coo", csr, {{"length", "16"}, {"width", "32"}, {"max_fill_percent", "1000"}}), 16, 32));
+  for (const char* neighbour : {"coo", "coo-segmented", "coo-atomic", "scoo", "jad", "sell-c-sigma"})
+    EXPECT_FALSE(lanes_hold_whole_light_rows(
+        *build(neighbour, csr,
+               std::string_view(neighbour) == "sell-c-sigma" ? FormatParams{{"max_fill", "1000000"}}
+                                                             : FormatParams{}),
+        16, 32))
+        << neighbour;
+}
+
+TEST(Coordinates, AlignedCooRefusesPaddingAndSaysHowMuch) {
+  std::vector<Triplet<double>> triplets;  // rows of 9 in lanes of 16
+  for (std::int32_t r = 0; r < 100; ++r)
+    for (std::int32_t c = 0; c < 9; ++c) triplets.push_back({r, r + c, 1.0});
+  const auto csr = csr_from_triplets<double>(test_context(), 100, 108, triplets);
+  const Admission refused =
+      admit(find_format("aligned-coo"), *test_context(), csr.pattern, {{"length", "16"}}, 8);
+  EXPECT_FALSE(refused.ok);
+  EXPECT_NE(refused.reason.find("1600 slots for 900 entries"), std::string::npos) << refused.reason;
+  EXPECT_TRUE(admit(find_format("aligned-coo"), *test_context(), csr.pattern,
+                    {{"length", "16"}, {"max_fill_percent", "180"}}, 8)
+                  .ok);
+  // The rule takes a length of which 9 is nearly a divisor: 64 = 7 x 9 + 1.
+  const auto matrix = build("aligned-coo", csr, {{"width", "1"}});
+  EXPECT_EQ(layout_numbers(*matrix, "col").size(), 15u * 64);
+}
+
+// Padding adds nothing, not even where x is infinite; rows that do not use the NaN stay finite.
+TEST(Coordinates, PaddingOfAlignedCooReadsNothing) {
+  const auto matrix = build("aligned-coo", t8(), {{"length", "6"}});
+  Numbers x(8, 1.0), y(8);
+  x[7] = std::numeric_limits<double>::infinity(), x[0] = std::numeric_limits<double>::quiet_NaN();
+  matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});
+  for (int r : {1, 2, 3}) EXPECT_TRUE(std::isfinite(y[r])) << r;
+  for (int r : {0, 4, 5}) EXPECT_TRUE(std::isnan(y[r])) << r;
+  for (int r : {6, 7}) EXPECT_TRUE(std::isinf(y[r])) << r;
+}
+
 // ---- on a GPU
 
 class CoordinatesOnADevice : public testing::Test {
@@ -185,6 +285,23 @@ TEST_F(CoordinatesOnADevice, ScooHasABlockForEachSlice) {
   for (const char* neighbour : {"coo", "coo-segmented", "coo-atomic", "csc"})
     EXPECT_NE(kernels(*on_device(neighbour, csr), 1.0), one_launch) << neighbour;
   EXPECT_TRUE(repeats(*on_device("scoo", csr)));
+}
+
+// One launch, a thread for each lane and each empty row; rows that cross warps are added in a fixed order.
+TEST_F(CoordinatesOnADevice, AlignedCooHasAThreadForEachLane) {
+  const CsrMatrix<double> csr = long_rows();
+  const auto blocks = [](std::int64_t items) { return (items + 255) / 256; };
+  const auto host = make_matrix(find_format("aligned-coo"), csr, test_context(), {{"length", "16"}});
+  const auto lanes = static_cast<std::int64_t>(layout_numbers(*host, "col").size()) / 16;
+  const auto empty = static_cast<std::int64_t>(layout_numbers(*host, "empty_row").size());
+  const std::vector<std::int64_t> one_launch{blocks(lanes) + blocks(empty)};
+  const auto matrix =
+      make_matrix(find_format("aligned-coo"), placed(context_, csr), context_, {{"length", "16"}});
+  EXPECT_EQ(kernels(*matrix, 2.0), one_launch);
+  EXPECT_EQ(kernels(*matrix, 1.0), one_launch);
+  EXPECT_TRUE(repeats(*matrix));
+  for (const char* neighbour : {"coo", "coo-segmented", "coo-atomic", "scoo"})
+    EXPECT_NE(kernels(*on_device(neighbour, csr), 1.0), one_launch) << neighbour;
 }
 
 // A pass over the columns and one over the rows, in a fixed order, with workspace for all products.
