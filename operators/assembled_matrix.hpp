@@ -107,6 +107,9 @@ struct BuildRequest {
 template <class T>
 using MakeMatrix = std::unique_ptr<AssembledMatrix<T>> (*)(const BuildRequest<T>&);
 
+using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
+                            std::size_t value_bytes);
+
 // A way to compute with one format: our own code ("native"), or a library's.
 struct Kernel {
   std::string_view name;
@@ -121,10 +124,9 @@ struct Kernel {
   bool ordered = false;
   // Parameters of this kernel alone, such as threads a row. They change how it computes, not what is stored.
   std::span<const ParamDoc> params = {};
+  // For a kernel of our own with other workspace than the first kernel of its space; null: that of the format.
+  Admit admit = nullptr;
 };
-
-using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
-                            std::size_t value_bytes);
 
 // The device side of a format, defined in its .cu file: its kernels on a device, and admit() for a pattern in
 // device memory.
