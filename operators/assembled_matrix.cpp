@@ -79,7 +79,7 @@ FormatParams params_for(const FormatEntry& entry, const Kernel& kernel, const Co
                         const SparsityPattern& pattern, FormatParams complete) {
   if (!entry.preset || !entry.preset->choose) return complete;
   const auto used = [&](std::string_view name) {
-    return is_param(kernel.params, name) || owner_of_param(entry, name).empty();
+    return is_param(kernel.params, name) || is_param(entry.base_params, name);
   };
   if (std::any_of(entry.preset->chosen.begin(), entry.preset->chosen.end(), used)) {
     const detail::DeviceScope scope(context);
@@ -180,7 +180,7 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
   }
   if (entry.preset)
     for (const FixedParam& one : entry.preset->fixed)
-      if ((kernel && is_param(kernel->params, one.name)) || owner_of_param(entry, one.name).empty())
+      if ((kernel && is_param(kernel->params, one.name)) || is_param(entry.base_params, one.name))
         complete.set(std::string(one.name), std::string(one.value));
   return complete;
 }

@@ -166,6 +166,9 @@ struct FormatEntry {
   // The id of the format whose layout this is; empty for a format with a layout of its own.
   std::string_view base = {};
   const Preset* preset = nullptr;  // null for a format with a layout of its own
+  // Those of the base, with the ones that the preset fixes or chooses. What a preset fixes beside them belongs to a
+  // kernel, which need not be in this build.
+  std::span<const ParamDoc> base_params = {};
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.
