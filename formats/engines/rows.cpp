@@ -203,6 +203,81 @@ std::vector<RowShare> shares_of_list(const SparsityPattern& pattern, const std::
   return shares;
 }
 
+RowBlocks row_blocks(const SparsityPattern& pattern, std::int64_t most_entries) {
+  RowBlocks blocks;
+  pattern.row_ptr.visit([&](const auto* row_ptr) {
+    for (std::int64_t r = 0; r < pattern.rows;) {
+      blocks.first.push_back(static_cast<std::int32_t>(r));
+      const std::int64_t last =
+          std::min({pattern.rows, r + block_rows_most, (r / block_section + 1) * block_section});
+      const auto most = row_ptr[r] + most_entries;
+      // The rows that end in time.
+      const std::int64_t end =
+          std::partition_point(row_ptr + r + 1, row_ptr + last + 1,
+                               [&](const auto& end_of_row) { return end_of_row <= most; }) -
+          row_ptr - 1;
+      r = std::max(r + 1, end);
+    }
+  });
+  blocks.first.push_back(static_cast<std::int32_t>(pattern.rows));
+  return blocks;
+}
+
+Admission admit_blocks(const SparsityPattern& pattern, RowBlocks blocks, std::size_t value_bytes) {
+  Admission admission =
+      Admission::accept(csr_bytes(pattern, value_bytes) + blocks.first.size() * 4, pattern.nonzeros);
+  keep_plan(admission, std::make_shared<const RowBlocks>(std::move(blocks)));
+  return admission;
+}
+
+std::string stream_refusal(std::int64_t longest, std::int64_t most_entries) {
+  return fmt::format(
+      "the longest row has {} entries, and a block has room for S = {}; csr-adaptive takes longer rows",
+      longest, most_entries);
+}
+
+std::vector<std::int64_t> borders_of_equal_entries(const SparsityPattern& pattern, int parts) {
+  std::vector<std::int64_t> borders{0};
+  for (int i = 1; i < parts; ++i) {
+    const std::int64_t target = even_range(pattern.nonzeros, i, parts).begin;
+    const std::int64_t row = pattern.row_ptr.visit([&](const auto* row_ptr) -> std::int64_t {
+      return std::lower_bound(row_ptr, row_ptr + pattern.rows, target) - row_ptr;
+    });
+    const bool before = row > 0 && target - pattern.row_ptr[row - 1] <= pattern.row_ptr[row] - target;
+    borders.push_back(before ? row - 1 : row);
+  }
+  borders.push_back(pattern.rows);
+  return borders;
+}
+
+int ranges_asked_for(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+  const auto asked = static_cast<int>(params.integer("parts"));
+  return asked > 0 ? asked : std::min(most_ranges, useful_parts(context, pattern.nonzeros + pattern.rows));
+}
+
+Admission admit_ranges(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                       std::size_t value_bytes) {
+  const auto parts = static_cast<std::size_t>(ranges_asked_for(context, pattern, params));
+  return Admission::accept(csr_bytes(pattern, value_bytes) + (parts + 1) * 4, pattern.nonzeros);
+}
+
+std::vector<RowShare> shares_of_blocks(const SparsityPattern& pattern, const RowBlocks& blocks, int parts,
+                                       std::int64_t cut) {
+  std::vector<RowShare> shares;
+  std::int64_t row = 0, k = 0;
+  for (int part = 0; part < parts; ++part) {
+    const std::int64_t step = even_range(pattern.rows + pattern.nonzeros, part, parts).end;
+    std::int64_t row_end = rows_ended(pattern, step), k_end = step - row_end;
+    if (row_end < pattern.rows && pattern.row_length(row_end) <= cut) {
+      row_end = *(std::upper_bound(blocks.first.begin(), blocks.first.end(), row_end) - 1);
+      k_end = pattern.row_ptr[row_end];
+    }
+    shares.push_back({row, row_end, k, k_end});
+    row = row_end, k = k_end;
+  }
+  return shares;
+}
+
 bool row_lengths_vary(const SparsityPattern& pattern, std::size_t value_bytes) {
   constexpr std::size_t cache = std::size_t{2} << 20;
   return static_cast<std::size_t>(pattern.cols) * value_bytes <= cache &&

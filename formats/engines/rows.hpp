@@ -9,8 +9,11 @@
 //
 // Position p is row p, or row list[p] where a format lists its rows in an order of its own.
 #pragma once
+#include <algorithm>
+#include <limits>
 #include <vector>
 
+#include "formats/engines/row_tables.hpp"
 #include "formats/host_support.hpp"
 #include "formats/private/csr.hpp"
 
@@ -84,6 +87,37 @@ std::vector<RowShare> shares_of_equal_size(const SparsityPattern& pattern, int p
 std::vector<RowShare> shares_of_list(const SparsityPattern& pattern, const std::int32_t* list,
                                      std::int64_t count, int parts, std::int64_t cut);
 
+// Row blocks of csr-stream and csr-adaptive: as many rows as have at most `most_entries` entries together, or one row with
+// more. A block has at most block_rows_most rows and does not go past a multiple of block_section rows, so that
+// sections can be divided at the same time. first[b] is the first row of block b; the last number is the number of rows.
+struct RowBlocks {
+  std::vector<std::int32_t> first;
+};
+RowBlocks row_blocks(const SparsityPattern& pattern, std::int64_t most_entries);
+Admission admit_blocks(const SparsityPattern& pattern, RowBlocks blocks, std::size_t value_bytes);
+// Shares with nearly the same rows + entries that end where a block ends, or within a row longer than `cut`.
+std::vector<RowShare> shares_of_blocks(const SparsityPattern& pattern, const RowBlocks& blocks, int parts,
+                                       std::int64_t cut);
+
+// The row that begins nearest to entry i nnz / parts, for i = 0 .. parts; 0 and the number of rows at the ends.
+std::vector<std::int64_t> borders_of_equal_entries(const SparsityPattern& pattern, int parts);
+// On the host.
+int ranges_asked_for(const Context& context, const SparsityPattern& pattern, const FormatParams& params);
+Admission admit_ranges(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                       std::size_t value_bytes);
+
+// The rows in the order of key(row) < keys, stable; ptr[key] is the first position of a key, ptr[keys] = rows.
+template <class Key>
+std::vector<std::int64_t> list_rows(std::int64_t rows, std::int64_t keys, Key key, std::int32_t* list) {
+  std::vector<std::int64_t> ptr(static_cast<std::size_t>(keys) + 1), next;
+  for (std::int64_t r = 0; r < rows; ++r) ++ptr[static_cast<std::size_t>(key(r)) + 1];
+  for (std::size_t i = 1; i < ptr.size(); ++i) ptr[i] += ptr[i - 1];
+  next = ptr;
+  for (std::int64_t r = 0; r < rows; ++r)
+    list[next[static_cast<std::size_t>(key(r))]++] = static_cast<std::int32_t>(r);
+  return ptr;
+}
+
 // True when the rows are short and vary in length, and x fits the cache of a core. It is decided for the
 // whole matrix, so that the sums do not depend on the number of threads. Where x does not fit the cache,
 // waiting for it costs more than a mispredicted branch, and prefetching pays.
@@ -124,6 +158,13 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
     });
   }
 
+  // What a layout shows: the arrays of csr and those of the format.
+  std::vector<LayoutArray> layout_with(std::vector<LayoutArray> own) const {
+    std::vector<LayoutArray> all = CsrHolder<T>::layout();
+    for (LayoutArray& array : own) all.push_back(std::move(array));
+    return all;
+  }
+
   using CsrHolder<T>::csr_;
 
  private:
@@ -135,6 +176,52 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
   std::vector<RowShare> shares_;
   const std::int32_t* list_ = nullptr;
   bool lengths_vary_;
+};
+
+// The caller's CSR arrays with row blocks, which admit() has found.
+template <class T>
+class CsrInBlocks : public CsrInShares<T> {
+ public:
+  CsrInBlocks(const BuildRequest<T>& request, std::int64_t cut) : CsrInShares<T>(request) {
+    const RowBlocks& blocks = plan_of<RowBlocks>(request.admission);
+    block_ptr_ = Buffer<std::int32_t>(request.context, static_cast<std::int64_t>(blocks.first.size()));
+    std::copy(blocks.first.begin(), blocks.first.end(), block_ptr_.begin());
+    if (request.context->deterministic()) cut = std::numeric_limits<std::int64_t>::max();
+    this->set_shares(shares_of_blocks(request.csr.pattern, blocks, this->parts(), cut));
+  }
+  std::size_t bytes() const noexcept override { return CsrInShares<T>::bytes() + block_ptr_.bytes(); }
+  std::vector<LayoutArray> layout() const override {
+    return this->layout_with({layout_array("block_ptr", block_ptr_)});
+  }
+
+ private:
+  Buffer<std::int32_t> block_ptr_;
+};
+
+// The caller's CSR arrays with ranges of rows that have about the same number of entries.
+template <class T>
+class CsrInRanges : public CsrInShares<T> {
+ public:
+  explicit CsrInRanges(const BuildRequest<T>& request) : CsrInShares<T>(request) {
+    const SparsityPattern& pattern = request.csr.pattern;
+    const auto borders =
+        borders_of_equal_entries(pattern, ranges_asked_for(*request.context, pattern, request.params));
+    border_ = Buffer<std::int32_t>(request.context, static_cast<std::int64_t>(borders.size()));
+    for (std::size_t i = 0; i < borders.size(); ++i)
+      border_[static_cast<std::int64_t>(i)] = static_cast<std::int32_t>(borders[i]);
+    this->set_shares(shares_between(pattern.row_ptr, borders));
+  }
+  std::size_t bytes() const noexcept override { return CsrInShares<T>::bytes() + border_.bytes(); }
+  std::vector<LayoutArray> layout() const override {
+    return this->layout_with({layout_array("border", border_)});
+  }
+
+ protected:
+  int ranges() const { return static_cast<int>(border_.size()) - 1; }
+  std::int64_t border(int i) const { return border_[i]; }
+
+ private:
+  Buffer<std::int32_t> border_;
 };
 
 }  // namespace protean::formats
