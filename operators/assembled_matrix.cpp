@@ -79,7 +79,7 @@ FormatParams params_for(const FormatEntry& entry, const Kernel& kernel, const Co
                         const SparsityPattern& pattern, FormatParams complete) {
   if (!entry.preset || !entry.preset->choose) return complete;
   const auto used = [&](std::string_view name) {
-    return is_param(kernel.params, name) || owner_of_param(entry, name).empty();
+    return is_param(kernel.params, name) || is_param(entry.base_params, name);
   };
   if (std::any_of(entry.preset->chosen.begin(), entry.preset->chosen.end(), used)) {
     const detail::DeviceScope scope(context);
@@ -125,9 +125,8 @@ namespace {
 
 const FixedParam* fixed_param(const FormatEntry& entry, std::string_view name) {
   if (!entry.preset) return nullptr;
-  for (const auto& list : {entry.preset->fixed, entry.preset->kernel_fixed})
-    for (const FixedParam& one : list)
-      if (one.name == name) return &one;
+  for (const FixedParam& one : entry.preset->fixed)
+    if (one.name == name) return &one;
   return nullptr;
 }
 
@@ -180,12 +179,10 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
     check_param(entry, doc, value);
     if (kernel || is_param(entry.params, doc.name)) complete.set(std::string(doc.name), value);
   }
-  if (!entry.preset) return complete;
-  for (const FixedParam& one : entry.preset->fixed)
-    complete.set(std::string(one.name), std::string(one.value));
-  for (const FixedParam& one : entry.preset->kernel_fixed)
-    if (kernel && is_param(kernel->params, one.name))
-      complete.set(std::string(one.name), std::string(one.value));
+  if (entry.preset)
+    for (const FixedParam& one : entry.preset->fixed)
+      if ((kernel && is_param(kernel->params, one.name)) || is_param(entry.base_params, one.name))
+        complete.set(std::string(one.name), std::string(one.value));
   return complete;
 }
 

@@ -146,8 +146,6 @@ struct Preset {
   std::string_view family, id, title, source;
   std::string_view base;  // its id; not a preset itself
   std::span<const FixedParam> fixed = {};
-  // Of its kernels (Kernel::params), where they have such a parameter.
-  std::span<const FixedParam> kernel_fixed = {};
   // Sets the parameters `chosen` of the base for a matrix in the context's space; null when there are none.
   void (*choose)(const Context&, const SparsityPattern&, FormatParams&) = nullptr;
   std::span<const std::string_view> chosen = {};
@@ -169,6 +167,9 @@ struct FormatEntry {
   // The id of the format whose layout this is; empty for a format with a layout of its own.
   std::string_view base = {};
   const Preset* preset = nullptr;  // null for a format with a layout of its own
+  // Those of the base, with the ones that the preset fixes or chooses. What a preset fixes beside them belongs to a
+  // kernel, which need not be in this build.
+  std::span<const ParamDoc> base_params = {};
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.

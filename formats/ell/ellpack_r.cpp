@@ -16,8 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "no"}};
-constexpr FixedParam kernel_fixed[] = {{"threads", "1"}};
+constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
 extern const Preset ellpack_r;
@@ -27,6 +26,6 @@ constinit const Preset ellpack_r{.family = "ell",
                                  .source = "Vazquez, Fernandez, Garzon, Concurrency Computat. 23(8), 2011",
                                  .base = "hll",
                                  .fixed = fixed,
-                                 .kernel_fixed = kernel_fixed};
+                                 .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -16,8 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "all"}, {"diagonal_index", "no"}};
-constexpr FixedParam kernel_fixed[] = {{"threads", "1"}};
+constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "all"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
 extern const Preset ellpack_rp;
@@ -27,6 +26,6 @@ constinit const Preset ellpack_rp{.family = "ell",
                                   .source = "Cao, Yao, Li, Wang, Wang, ICCASM 2010",
                                   .base = "hll",
                                   .fixed = fixed,
-                                  .kernel_fixed = kernel_fixed};
+                                  .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -18,8 +18,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "128"}, {"sort", "none"}, {"diagonal_index", "no"}};
-constexpr FixedParam kernel_fixed[] = {{"threads", "1"}};
+constexpr FixedParam fixed[] = {
+    {"hack", "128"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
 extern const Preset rgcsr;
@@ -29,6 +29,6 @@ constinit const Preset rgcsr{.family = "ell",
                              .source = "Oberhuber, Suzuki, Vacata, Acta Technica 56, 2011",
                              .base = "hll",
                              .fixed = fixed,
-                             .kernel_fixed = kernel_fixed};
+                             .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -18,8 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"C", "32"}, {"sigma", "1"}, {"round", "4"}};
-constexpr FixedParam kernel_fixed[] = {{"threads", "4"}};
+constexpr FixedParam fixed[] = {{"C", "32"}, {"sigma", "1"}, {"round", "4"}, {"threads", "4"}};
 }  // namespace
 
 extern const Preset sell_p;
@@ -29,7 +28,6 @@ constinit const Preset sell_p{.family = "ell",
                               .source = "Anzt, Tomov, Dongarra, Tech. Rep. EECS-14-727, 2014",
                               .base = "sell-c-sigma",
                               .fixed = fixed,
-                              .kernel_fixed = kernel_fixed,
                               .device_kernel = "native"};
 
 }  // namespace protean::formats

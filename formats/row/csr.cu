@@ -7,8 +7,8 @@
 //   auto   merge, where the row lengths would leave too many lanes idle, where one row takes too long, or
 //          where most entries have no other near them that would share a cache line of x; else rows.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
-// CSR_ALG2 (a fixed order). Kernels reguly-giles and reguly-giles-tuned are in csr_tuner.cu, merge is in
-// merge_csr.cu; they do not use `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
+// CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
+// csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
 // throughput-oriented processors, SC 2009, doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse
 // matrix-vector multiplication on cache-based GPUs, InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for
 // each row).
@@ -347,32 +347,61 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native"),
-                              device_kernel<CsrCusparse1>("cusparse", false),
-                              device_kernel<CsrCusparse2>("cusparse-alg2"),
-                              {"reguly-giles",
-                               false,
-                               true,
-                               {},
-                               make_csr_cooperative<double>,
-                               make_csr_cooperative<float>,
-                               "threads a row by the rule of Reguly and Giles"},
-                              {"reguly-giles-tuned",
-                               false,
-                               true,
-                               {},
-                               make_csr_tuned<double>,
-                               make_csr_tuned<float>,
-                               "the same, tuned in the first products, which are not recorded",
-                               false},
-                              {"merge",
-                               false,
-                               true,
-                               {},
-                               make_csr_merge<double>,
-                               make_csr_merge<float>,
-                               "rows and entries divided evenly among threads"},
-                              PROTEAN_KOKKOS_DEVICE_KERNEL(csr)};
+// Whole warps a block: all threads of a warp take part in its shuffles.
+constexpr ParamDoc cooperative_params[] = {
+    {.name = "T", .doc = "threads a row", .default_value = "8", .choices = "1|2|4|8|16|32"},
+    {.name = "block", .doc = "threads a block", .default_value = "128", .choices = "32|64|128|256|512"},
+    {.name = "repeat",
+     .doc = "rows of each group of threads",
+     .default_value = "1",
+     .smallest = 1,
+     .largest = 1 << 20}};
+
+constexpr Kernel kernels[] = {
+    device_kernel<CsrDevice>("native"),
+    device_kernel<CsrCusparse1>("cusparse", false),
+    device_kernel<CsrCusparse2>("cusparse-alg2"),
+    {"cooperative",
+     false,
+     true,
+     {},
+     make_csr_cooperative<double>,
+     make_csr_cooperative<float>,
+     "T threads a row",
+     true,
+     false,
+     cooperative_params},
+    {"reguly-giles",
+     false,
+     true,
+     {},
+     make_csr_reguly_giles<double>,
+     make_csr_reguly_giles<float>,
+     "threads a row by the rule of Reguly and Giles"},
+    {"reguly-giles-tuned",
+     false,
+     true,
+     {},
+     make_csr_tuned<double>,
+     make_csr_tuned<float>,
+     "the same, tuned in the first products, which are not recorded",
+     false},
+    {"gridification",
+     false,
+     true,
+     {},
+     make_csr_gridification<double>,
+     make_csr_gridification<float>,
+     "threads a row and a block by trying all in the first products, which are not recorded",
+     false},
+    {"merge",
+     false,
+     true,
+     {},
+     make_csr_merge<double>,
+     make_csr_merge<float>,
+     "rows and entries divided evenly among threads"},
+    PROTEAN_KOKKOS_DEVICE_KERNEL(csr)};
 
 }  // namespace
 
