@@ -17,7 +17,7 @@ namespace protean::formats {
 
 constexpr int segment_batch = 4,
               segment_entries = 32 * segment_batch * 4;  // steps loaded together; of a warp
-constexpr int segment_threads = 128, carry_threads = 256;
+constexpr int segment_threads = 128, segment_carries = 256;
 
 template <class T>
 struct SegmentView {
@@ -111,17 +111,17 @@ __global__ void __launch_bounds__(segment_threads)
   if (end == A.size) scale_rows(std::int64_t{A.row[end - 1]} + 1, A.rows, beta, y);
 }
 
-// Adds the carries of the rows whose first one lies among the carry_threads of this block.
+// Adds the carries of the rows whose first one lies among the segment_carries of this block.
 template <class T>
-__global__ void __launch_bounds__(carry_threads)
-    add_carries(std::int64_t segments, const std::int32_t* carry_row, const T* carry_value, T alpha, T* y,
-                const int* stop) {
+__global__ void __launch_bounds__(segment_carries)
+    add_segment_carries(std::int64_t segments, const std::int32_t* carry_row, const T* carry_value, T alpha,
+                        T* y, const int* stop) {
   if (device::stopped(stop)) return;
-  __shared__ std::int32_t rows[carry_threads];
-  __shared__ T values[carry_threads];
+  __shared__ std::int32_t rows[segment_carries];
+  __shared__ T values[segment_carries];
   const int thread = threadIdx.x;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * carry_threads, s = begin + thread;
-  const int count = static_cast<int>(min(std::int64_t{carry_threads}, segments - begin));
+  const std::int64_t begin = std::int64_t{blockIdx.x} * segment_carries, s = begin + thread;
+  const int count = static_cast<int>(min(std::int64_t{segment_carries}, segments - begin));
   rows[thread] = thread < count ? carry_row[s] : -1;
   values[thread] = thread < count ? carry_value[s] : T(0);
   __syncthreads();
@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(carry_threads)
   // The last row may go on in the next blocks' carries. The whole block adds these.
   T rest[1] = {};
   if (last >= 0)
-    for (std::int64_t i = begin + carry_threads + thread; i < segments && carry_row[i] == last;
-         i += carry_threads)
+    for (std::int64_t i = begin + segment_carries + thread; i < segments && carry_row[i] == last;
+         i += segment_carries)
       rest[0] += carry_value[i];
   device::sum_block<1>(rest);
   if (first) y[r] += alpha * (r == last ? sum + rest[0] : sum);
@@ -147,9 +147,9 @@ void multiply_segments(const Context& context, const SegmentView<T>& A, T alpha,
   const std::int64_t segments = segments_of(A.size);
   device::launch(state, segment_product<T>, blocks_of(segments * 32, segment_threads), segment_threads, A,
                  alpha, x, beta, y, state.stop);
-  device::launch(state, add_carries<T>, blocks_of(segments, carry_threads), carry_threads, segments,
-                 static_cast<const std::int32_t*>(A.carry_row), static_cast<const T*>(A.carry_value), alpha,
-                 y, state.stop);
+  device::launch(state, add_segment_carries<T>, blocks_of(segments, segment_carries), segment_carries,
+                 segments, static_cast<const std::int32_t*>(A.carry_row),
+                 static_cast<const T*>(A.carry_value), alpha, y, state.stop);
 }
 
 }  // namespace protean::formats

@@ -181,10 +181,49 @@ __device__ inline void products_of_tile(const std::int32_t* col, const T* values
 // A product goes to place i + i / 16: lanes that read rows of 8 or 16 entries use different banks.
 __device__ inline int tile_place(int i) { return i + (i >> 4); }
 
+// The entries of row r of a tile, counted from the tile's first; {0, 0} past its last row.
+struct TileRow {
+  int begin, end;
+};
+template <class T, class P>
+__device__ inline TileRow row_of_tile(const CsrArrays<T, P>& a, const WarpTile& tile, int r) {
+  if (r >= tile.rows) return {0, 0};
+  return {static_cast<int>(__ldg(a.row_ptr + tile.row + r) - tile.entry),
+          static_cast<int>(__ldg(a.row_ptr + tile.row + r + 1) - tile.entry)};
+}
+
+// The sums of up to 32 / group rows from `first` on, `group` neighbouring lanes for a row. `row` is that of this lane's group.
+// Rows that are too long for a group are summed by the whole warp, one after another.
+template <bool dot, int group, class T>
+__device__ inline void sum_tile_rows(const T* products, const WarpTile& tile, int first, TileRow row,
+                                     const ProductTask<T>& task, T (&dots)[1]) {
+  const int lane = threadIdx.x % 32, r = first + lane / group;
+  const bool mine = row.end - row.begin <= lane_row * group;
+  T sum = 0;
+  if (mine)
+    for (int i = row.begin + lane % group; i < row.end; i += group) sum += products[tile_place(i)];
+  sum = device::sum_lanes<group>(sum);
+  if (mine && lane % group == 0 && r < tile.rows) task.template finish<dot>(tile.row + r, sum, dots);
+  unsigned longer = __ballot_sync(0xffffffffu, !mine && lane % group == 0);
+  while (longer) {
+    const int which = __ffs(static_cast<int>(longer)) - 1;
+    longer &= longer - 1;
+    const int from = __shfl_sync(0xffffffffu, row.begin, which),
+              to = __shfl_sync(0xffffffffu, row.end, which);
+    T whole = 0;
+    for (int i = from + lane; i < to; i += 32) whole += products[tile_place(i)];
+    whole = device::sum_lanes(whole);
+    if (lane == 0) task.template finish<dot>(tile.row + first + which / group, whole, dots);
+  }
+}
+
 template <bool dot, class T, class P>
 __device__ inline void warp_tile(const CsrArrays<T, P>& a, const WarpTile& tile, T* products,
                                  const ProductTask<T>& task, T (&dots)[1]) {
   const int lane = threadIdx.x % 32;
+  // Where rows are few, several lanes share one. Row pointers are loaded beside the entries.
+  const int group = tile.rows > 16 ? 1 : tile.rows > 8 ? 2 : tile.rows > 4 ? 4 : 8;
+  const TileRow row = row_of_tile(a, tile, lane / group);
   for (int begin = 0; begin < tile.entries; begin += tile_size) {
     T v[tile_loads];
     products_of_tile(a.col + tile.entry + begin, a.values + tile.entry + begin, tile.entries - begin, task.x,
@@ -194,29 +233,20 @@ __device__ inline void warp_tile(const CsrArrays<T, P>& a, const WarpTile& tile,
       if (begin + 32 * j < tile.entries) products[tile_place(begin + 32 * j + lane)] = v[j];
   }
   __syncwarp();
-  for (int first = 0; first < tile.rows; first += 32) {
-    const int r = first + lane;
-    int begin = 0, end = 0;
-    if (r < tile.rows) {
-      begin = static_cast<int>(__ldg(a.row_ptr + tile.row + r) - tile.entry);
-      end = static_cast<int>(__ldg(a.row_ptr + tile.row + r + 1) - tile.entry);
-    }
-    const bool mine = end - begin <= lane_row;
-    if (r < tile.rows && mine) {
-      T sum = 0;
-      for (int i = begin; i < end; ++i) sum += products[tile_place(i)];
-      task.template finish<dot>(tile.row + r, sum, dots);
-    }
-    unsigned longer = __ballot_sync(0xffffffffu, !mine);
-    while (longer) {
-      const int which = __ffs(static_cast<int>(longer)) - 1;
-      longer &= longer - 1;
-      const int from = __shfl_sync(0xffffffffu, begin, which), to = __shfl_sync(0xffffffffu, end, which);
-      T sum = 0;
-      for (int i = from + lane; i < to; i += 32) sum += products[tile_place(i)];
-      sum = device::sum_lanes(sum);
-      if (lane == 0) task.template finish<dot>(tile.row + first + which, sum, dots);
-    }
+  switch (group) {
+    case 8:
+      sum_tile_rows<dot, 8>(products, tile, 0, row, task, dots);
+      break;
+    case 4:
+      sum_tile_rows<dot, 4>(products, tile, 0, row, task, dots);
+      break;
+    case 2:
+      sum_tile_rows<dot, 2>(products, tile, 0, row, task, dots);
+      break;
+    default:
+      sum_tile_rows<dot, 1>(products, tile, 0, row, task, dots);
+      for (int first = 32; first < tile.rows; first += 32)
+        sum_tile_rows<dot, 1>(products, tile, first, row_of_tile(a, tile, first + lane), task, dots);
   }
   __syncwarp();
 }

@@ -22,6 +22,7 @@
 #include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
 #include "formats/private/warp_tiles.cuh"
+#include "formats/row/mgpu_csr.cuh"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
@@ -99,8 +100,10 @@ __global__ void __launch_bounds__(device::block_size)
 
 // The numbers that decide `balance`.
 struct RowLengths {
-  unsigned long long steps;    // of all warps, when `lanes` work on a row
+  unsigned long long steps;    // of all warps, when `lanes` threads work on a row
+  unsigned long long single;   // of all warps, when one thread works on a row
   unsigned long long longest;  // row
+  unsigned long long empty;    // rows without entries
   unsigned long long alone;  // of sample_rows entries: those without another near enough to share a line of x
 };
 
@@ -133,6 +136,7 @@ template <class P>
 __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, RowLengths* result) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const unsigned long long length = row < rows ? row_ptr[row + 1] - row_ptr[row] : 0;
+  const unsigned empty = __ballot_sync(0xffffffffu, row < rows && length == 0);
   unsigned long long steps = (length + lanes - 1) / lanes, longest = length;
   // The rows of a warp wait for the longest of them.
   for (int next = 1; next < 32; next *= 2) {
@@ -146,33 +150,51 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
   }
   if (threadIdx.x % 32 != 0) return;
   atomicAdd(&result->steps, steps);
+  atomicAdd(&result->single, longest);
+  if (empty) atomicAdd(&result->empty, static_cast<unsigned long long>(__popc(empty)));
   if (longest > result->longest) atomicMax(&result->longest, longest);
 }
 
 // How the work is divided among threads.
 struct CsrPlan {
-  enum class Division : unsigned char { rows, tiles, runs };
+  // rows: groups of `lanes` threads take whole rows. tiles: private/warp_tiles.cuh. runs: private/row_runs.cuh. codes: the
+  // tables of mgpu-csr.
+  enum class Division : unsigned char { rows, tiles, runs, codes };
   int lanes = 1;
   Division division = Division::rows;
   RunCounts counts = {};
   std::int64_t pieces = 0;  // of tiles
+  std::int64_t empty = 0;   // rows without entries, for codes
 };
 
+// Threads a row, by the mean length.
+int usual_lanes(double mean) { return mean > 80 ? 32 : mean > 36 ? 16 : mean > 14.5 ? 8 : 4; }
+
+// The division for measured lengths. The borders are fitted to the times of 45 matrices on an H200
+// (docs/results/csr-gpu.md).
+CsrPlan::Division division_for(const RowLengths& lengths, double rows, double entries, int lanes,
+                               int processors) {
+  using Division = CsrPlan::Division;
+  const double mean = entries / rows,
+               busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
+  const auto longest = static_cast<double>(lengths.longest);
+  const double path = longest / lanes;
+  const bool uneven = busy < 0.5 || (busy < 0.6 && path > 256) ||
+                      path > 64 + static_cast<double>(lengths.steps) / processors / 8;
+  if (!uneven && 2 * lengths.alone <= sample_rows) return Division::rows;
+  // Where a few rows hold much of the matrix, or most rows are short and some are very long, runs are cut finer.
+  return longest > entries / 64 || (mean < 4 && longest > 1000) ? Division::runs : Division::codes;
+}
+
 CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+  using Division = CsrPlan::Division;
   CsrPlan plan;
   const auto rows = static_cast<double>(std::max<std::int64_t>(1, pattern.rows));
   const auto entries = static_cast<double>(pattern.nonzeros);
-  plan.lanes = 4;
-  while (plan.lanes < 32 && plan.lanes * 5 < entries / rows) plan.lanes *= 2;
+  plan.lanes = usual_lanes(entries / rows);
   const std::string& balance = params.word("balance");
-  if (balance == "rows" || pattern.rows == 0) return plan;
-  if (balance == "tiles") {
-    plan.division = CsrPlan::Division::tiles;
-    pattern.row_ptr.visit(
-        [&](auto* row_ptr) { plan.pieces = long_pieces_of(context, pattern.rows, row_ptr); });
-    return plan;
-  }
-  device::Scratch<RowLengths> result(context, 1);
+  if (pattern.rows == 0) return plan;
+  const device::Scratch<RowLengths> result(context, 1);
   const cudaStream_t stream = device::stream(context);
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(result.data(), 0, result.bytes(), stream));
   pattern.row_ptr.visit([&](auto* row_ptr) {
@@ -185,13 +207,22 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
-  const double busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
-  const double path = static_cast<double>(lengths.longest) / plan.lanes;
-  if (balance == "merge" || busy < 0.4 || 2 * lengths.alone > sample_rows ||
-      path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8) {
-    plan.division = CsrPlan::Division::runs;
-    plan.counts = run_counts(context, pattern);
-  }
+  // One thread a row, where that leaves few of them idle: neighbours read from the same lines.
+  const double single = entries / (32 * static_cast<double>(std::max(1ull, lengths.single)));
+  if (const double mean = entries / rows;
+      mean <= 8 && lengths.longest <= 64 && (single > 0.72 || (mean < 3 && single > 0.4)))
+    plan.lanes = 1;
+  plan.division = balance == "rows"    ? Division::rows
+                  : balance == "tiles" ? Division::tiles
+                  : balance == "merge" ? Division::runs
+                  : plan.lanes == 1
+                      ? Division::rows
+                      : division_for(lengths, rows, entries, plan.lanes, context.device_state().processors);
+  if (plan.division == Division::runs) plan.counts = run_counts(context, pattern);
+  if (plan.division == Division::tiles)
+    pattern.row_ptr.visit(
+        [&](auto* row_ptr) { plan.pieces = long_pieces_of(context, pattern.rows, row_ptr); });
+  plan.empty = static_cast<std::int64_t>(lengths.empty);
   return plan;
 }
 
@@ -199,6 +230,8 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
 template <class F>
 void with_lanes(int lanes, F&& f) {
   switch (lanes) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
     case 4:
       return f(std::integral_constant<int, 4>());
     case 8:
@@ -223,9 +256,13 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
       csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
         tiles_ = WarpTiles<T>(request.context, this->rows(), this->nonzeros(), row_ptr, how.pieces);
       });
+    if (division_ == Division::codes)
+      codes_ = CodedTiles<T>(request.context, csr_.pattern, usual_code_shape(sizeof(T)), how.empty);
   }
 
-  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes() + tiles_.bytes(); }
+  std::size_t bytes() const noexcept override {
+    return csr_.bytes() + runs_.bytes() + tiles_.bytes() + codes_.bytes();
+  }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
@@ -244,6 +281,10 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
       return this->with_arrays([&]<class P>(const CsrArrays<T, P>& a) {
         multiply_warp_tiles<true>(*this->context(), a, tiles_.view(), T(1), x.data, T(0), y.data, result);
       });
+    if (division_ == Division::codes) {
+      codes_.multiply(this->context()->device_state(), csr_, T(1), x.data, T(0), y.data);
+      return dot<T>(*this->context(), x, y, result);
+    }
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -268,6 +309,8 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
         multiply_warp_tiles<false>(*this->context(), a, tiles_.view(), alpha, x.data, beta, y.data,
                                    static_cast<T*>(nullptr));
       });
+    if (division_ == Division::codes)
+      return codes_.multiply(this->context()->device_state(), csr_, alpha, x.data, beta, y.data);
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -289,6 +332,7 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   using CsrOnDevice<T>::csr_;
   RowRuns<T> runs_;
   WarpTiles<T> tiles_;
+  CodedTiles<T> codes_;
   int lanes_ = 1;
   Division division_ = Division::rows;
 };
@@ -342,6 +386,8 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
     bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
   if (how->division == CsrPlan::Division::tiles)
     bytes += warp_tile_bytes(pattern.rows, pattern.nonzeros, how->pieces, value_bytes);
+  if (how->division == CsrPlan::Division::codes)
+    bytes += coded_tiles_bytes(pattern, usual_code_shape(value_bytes), how->empty, value_bytes);
   Admission admission = Admission::accept(bytes, pattern.nonzeros);
   keep_plan(admission, std::move(how));
   return admission;

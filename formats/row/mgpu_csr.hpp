@@ -13,10 +13,14 @@ struct CodeShape {
   PROTEAN_HOST_DEVICE std::int64_t entries() const { return std::int64_t{threads} * values; }
   std::int64_t tiles(std::int64_t nonzeros) const { return (nonzeros + entries() - 1) / entries(); }
 };
+inline CodeShape usual_code_shape(std::size_t value_bytes) {
+  return {most_code_threads, value_bytes == 8 ? 7 : 11};
+}
 inline CodeShape code_shape(const FormatParams& params, std::size_t value_bytes) {
   const auto threads = static_cast<int>(params.integer("threads")),
              values = static_cast<int>(params.integer("values"));
-  return {threads > 0 ? threads : most_code_threads, values > 0 ? values : value_bytes == 8 ? 7 : 11};
+  const CodeShape usual = usual_code_shape(value_bytes);
+  return {threads > 0 ? threads : usual.threads, values > 0 ? values : usual.values};
 }
 
 // The fields of a thread's code.
