@@ -317,11 +317,12 @@ double read_number(const Node& node, const std::string& path, double smallest, d
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
                           std::int64_t largest) {
   double value = 0;
-  // 1e6 is a whole number too. Above 2^53 a double could not hold it exactly.
-  constexpr double exact = 9007199254740992.0;
-  if (!parse_number(node, value) || value != std::floor(value) || std::fabs(value) > exact ||
-      value < static_cast<double>(smallest) || value > static_cast<double>(largest))
-    fail_kind(node, path, fmt::format("a whole number from {} to {}", smallest, largest));
+  // 1e6 is a whole number too. From 2^53 on a double does not hold each of them: 2^53 + 1 is read as 2^53.
+  constexpr std::int64_t exact = (std::int64_t{1} << 53) - 1;
+  if (!parse_number(node, value) || value != std::floor(value) ||
+      std::fabs(value) > static_cast<double>(exact) || value < static_cast<double>(smallest) ||
+      value > static_cast<double>(largest))
+    fail_kind(node, path, fmt::format("a whole number from {} to {}", smallest, std::min(largest, exact)));
   return static_cast<std::int64_t>(value);
 }
 

@@ -338,6 +338,10 @@ TEST(Fem, BadGmshFilesAreRefusedWithTheLine) {
   EXPECT_TRUE(has(message(changed(version_2, "2.2 0 8", "4 0 8")), "version 4 of the format"));
   EXPECT_TRUE(has(message(changed(version_2, "9 1 1 0", "9 1 1")), ":12: '9 1 1'"));
   EXPECT_TRUE(has(message(changed(version_2, "9 1 1 0", "9 1 x 0")), ":12: '9 1 x 0'"));
+  for (const std::string bad : {"nan", "-inf", "1e999"}) {
+    EXPECT_TRUE(has(message(changed(version_2, "9 1 1 0", "9 1 " + bad + " 0")), ":12: "));
+    EXPECT_TRUE(has(message(changed(version_4, "0 1 0\n", "0 " + bad + " 0\n")), "numbers are needed here"));
+  }
   EXPECT_TRUE(has(message(changed(version_2, "9 1 1 0", "2 1 1 0")), ":12: node 2 is there twice"));
   EXPECT_TRUE(has(message(changed(version_2, "7 1 1 2 9 5", "7 1 1 2 8 5")), ":21: there is no node 8"));
   EXPECT_TRUE(has(message(changed(version_2, "6\n1 0", "5\n1 0")), "instead of $EndNodes"));

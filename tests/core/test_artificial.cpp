@@ -87,6 +87,19 @@ TEST(Artificial, IsTheSameForAnyNumberOfThreads) {
   EXPECT_FALSE(same_pattern(one.pattern, generate(Context::host(1), "artificial", other).pattern));
 }
 
+// Lengths vary about the part that the skew gives; the longest row is exact all the same.
+TEST(Artificial, TheLongestRowIsAsLongAsTheSkewSaysWhateverTheDeviation) {
+  for (int seed = 0; seed < 20; ++seed) {
+    const CsrMatrix<double> A =
+        generate(test_context(), "artificial",
+                 {{"n", 20}, {"cols", 200}, {"mean", 10}, {"deviation", 20}, {"skew", 10}, {"seed", seed}});
+    std::int64_t longest = 0;
+    for (std::int64_t i = 0; i < A.rows(); ++i) longest = std::max(longest, A.pattern.row_length(i));
+    EXPECT_EQ(longest, 10 * (1 + 10)) << "seed " << seed;
+    EXPECT_EQ(A.nonzeros(), 200) << "seed " << seed;
+  }
+}
+
 TEST(Artificial, TakesRectanglesGammasAndCrowdedWindows) {
   for (const GeneratorParams& params :
        {GeneratorParams{{"n", 300}, {"cols", 40}, {"mean", 39}, {"bandwidth", 0.01}},

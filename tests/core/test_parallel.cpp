@@ -214,7 +214,7 @@ TEST(Parallel, AChildAfterForkHasWorkersOfItsOwn) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      alarm(60);
+      alarm(30);
       int sum = 0;
       call_a_worker(3);
       parallel(1, [&](int, int) { ++sum; });
@@ -224,7 +224,7 @@ TEST(Parallel, AChildAfterForkHasWorkersOfItsOwn) {
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
     EXPECT_EQ(WEXITSTATUS(status), 7);
   }
   call_a_worker(3);

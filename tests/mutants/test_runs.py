@@ -96,9 +96,11 @@ class Suite:
         return Outcome(how, case, seconds, output)
 
     def stamp(self, test: Test) -> float:
-        """When the newest file of the build that this test names was made."""
-        named = [pathlib.Path(part) for part in test.command if part.startswith(str(self.build))]
-        return max((path.stat().st_mtime for path in named if path.is_file()), default=0)
+        """When the newest file of the build that this test names was made; of one that names none, such as
+        installed-consumer, when the library was made."""
+        named = [path for part in test.command if part.startswith(str(self.build)) and
+                 (path := pathlib.Path(part)).is_file()]
+        return max((path.stat().st_mtime for path in named or self.build.glob("libprotean.*")), default=0)
 
     def baseline(self, file: pathlib.Path, jobs: int, again: bool) -> bool:
         """All tests without a mutant: they must pass, and say how long each takes. What was built anew is run anew."""
@@ -147,6 +149,17 @@ class Suite:
     def allowed(self, test: Test) -> float:
         return max(LEAST_SECONDS, TIMES_BASELINE * (self.took.get(test.name) or 0))
 
+    def named(self, entry: str):
+        """The test that an entry of `first` names, with the filter behind its name; None where there is none.
+        Names may have blanks: those of programs do."""
+        for name in sorted(self.tests, key=len, reverse=True):
+            if entry == name:
+                return self.tests[name]
+            if entry.startswith(name + " "):
+                return self.tests[name].with_filter(entry[len(name) + 1:])
+        print(f"there is no test '{entry}', which a mutant names", flush=True)
+        return None
+
     def order(self, first, known):
         """The tests to try: the one that killed this mutant before, those named, then all by their time."""
         tests = []
@@ -154,12 +167,7 @@ class Suite:
             name, _, case = known.partition(": ")
             if name in self.tests:
                 tests.append(self.tests[name].with_filter(case) if case else self.tests[name])
-        for entry in first:
-            name, _, cases = entry.partition(" ")
-            if name not in self.tests:
-                print(f"there is no test '{name}', which a mutant names", flush=True)
-                continue
-            tests.append(self.tests[name].with_filter(cases) if cases else self.tests[name])
+        tests += [test for test in map(self.named, first) if test]
         if self.quick:
             return tests
         named = {test.name for test in tests if test in self.tests.values()}

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 namespace protean::test {
@@ -27,13 +28,17 @@ Made throwing_a_number(const Request& r) {
 }
 Made nothing(const Request&) { return nullptr; }
 
-Made wrong(const Request& r) {
+// csr with the value in the middle multiplied by the factor.
+Made with_one_value_times(const Request& r, double factor) {
   const bool host = r.context->space() == Space::host;
   const CsrMatrix<double> copy =
       host ? deep_copy(r.context, r.csr) : download(test_context(), *r.context, r.csr);
-  const_cast<double*>(copy.values)[copy.nonzeros() / 2] *= 1 + 1e-6;
+  const_cast<double*>(copy.values)[copy.nonzeros() / 2] *= factor;
   return as_csr(r, host ? copy : upload(r.context, copy));
 }
+Made wrong(const Request& r) { return with_one_value_times(r, 1 + 1e-6); }
+Made not_a_number(const Request& r) { return with_one_value_times(r, std::nan("")); }
+Made same(const Request& r) { return as_csr(r, r.csr); }
 
 Made endless(const Request& r) {
   const Buffer<double> some(r.context, 100000);
@@ -98,7 +103,8 @@ constexpr Kernel kernel(MakeMatrix<double> make) { return {"native", true, true,
 constexpr Kernel throwing_kernels[] = {kernel(throwing)}, number_kernels[] = {kernel(throwing_a_number)},
                  null_kernels[] = {kernel(nothing)}, wrong_kernels[] = {kernel(wrong)},
                  endless_kernels[] = {kernel(endless)}, rounded_kernels[] = {kernel(rounded)},
-                 stubborn_kernels[] = {kernel(stubborn)};
+                 stubborn_kernels[] = {kernel(stubborn)}, not_a_number_kernels[] = {kernel(not_a_number)},
+                 same_kernels[] = {kernel(same)};
 
 struct Both {
   DeviceCode device;
@@ -138,6 +144,21 @@ const FormatEntry& throwing_a_number_format() {
 const FormatEntry& wrong_format() {
   static const Both both("wrong", wrong_kernels, accept);
   return both.entry;
+}
+const FormatEntry& not_a_number_format() {
+  static const Both both("not-a-number", not_a_number_kernels, accept);
+  return both.entry;
+}
+const FormatEntry& square_format() {
+  static const FormatEntry entry{.family = "odd",
+                                 .id = "square",
+                                 .title = "for tests",
+                                 .source = "",
+                                 .traits = {.square_only = true},
+                                 .params = {},
+                                 .kernels = same_kernels,
+                                 .admit = accept};
+  return entry;
 }
 const FormatEntry& null_format() {
   static const Both both("null", null_kernels, accept);

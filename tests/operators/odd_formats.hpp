@@ -22,6 +22,10 @@ const FormatEntry& throwing_format();
 const FormatEntry& throwing_a_number_format();
 // Returns a csr matrix with one value changed by one part in a million.
 const FormatEntry& wrong_format();
+// Returns a csr matrix with one value that is not a number.
+const FormatEntry& not_a_number_format();
+// csr, for square matrices only (host only).
+const FormatEntry& square_format();
 // Returns a null pointer.
 const FormatEntry& null_format();
 // Copies the matrix and then waits in parallel regions until it is cancelled, or for about ten seconds.

@@ -174,7 +174,8 @@ TEST_P(Adaptive, FaultsLeaveTheRunningMatrixUntouched) {
                           {spec(throwing_format()), SwitchFailure::failed},
                           {spec(throwing_a_number_format()), SwitchFailure::failed},
                           {spec(null_format()), SwitchFailure::failed},
-                          {spec(wrong_format()), SwitchFailure::wrong_product}};
+                          {spec(wrong_format()), SwitchFailure::wrong_product},
+                          {spec(not_a_number_format()), SwitchFailure::wrong_product}};
   for (const Fault& fault : faults) {
     SCOPED_TRACE(fault.spec.name());
     const std::size_t bytes = allocated_bytes();

@@ -431,6 +431,30 @@ TEST_P(Elements, BadInputIsNamed) {
   EXPECT_THROW((void)make(good), BadArgument);
 }
 
+// One bar between nodes 0 and 1, in a plane; node 2 belongs to nothing.
+TEST_P(Elements, ANodeOfNoElementMustBeConstrainedInAllItsComponents) {
+  const std::vector<std::int32_t> nodes = {0, 1};
+  std::vector<double> stiffness(16, 0.0);
+  for (std::size_t i = 0; i < 4; ++i) stiffness[5 * i] = 2;
+  const std::vector<ElementGroup<double>> groups = {{1, 2, nodes, stiffness}};
+  ElementOptions o;
+  o.scatter = GetParam().scatter, o.symmetric = GetParam().symmetric, o.components = 2;
+  for (const auto& constrained : std::vector<std::vector<std::int64_t>>{{}, {4}, {5}, {0, 1, 5}}) {
+    o.constrained = constrained;
+    try {
+      (void)make_element_operator<double>(context(), 3, groups, o);
+      ADD_FAILURE() << constrained.size() << " constrained unknowns";
+    } catch (const BadMatrix& error) {
+      EXPECT_NE(std::string(error.what()).find("1 of 3 nodes belong to no element (the first is node 2)"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  const std::vector<std::int64_t> both = {4, 5};
+  o.constrained = both;
+  EXPECT_NO_THROW((void)make_element_operator<double>(context(), 3, groups, o));
+}
+
 TEST_P(Elements, ArraysInDeviceMemoryAreTakenThere) {
   if (GetParam().space == Space::host)
     GTEST_SKIP() << "no device in this case: the operator is one of the host";

@@ -8,6 +8,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/policy/adaptive_operator.hpp"
+#include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "protean.h"
 #include "solvers/systems.hpp"
@@ -70,6 +71,28 @@ TEST(GmresGuard, PenaltyRowsAreNoBreakdown) {
   }
 }
 
+// A = I + N with a small N: what A v_j has beside v_j is small, too, but far above its rounding. The first step
+// leaves a residual of that size, the second one solves the system.
+template <class T>
+void expect_two_steps(long double size_of_n, double tolerance) {
+  Dense A = scaled(convection_2d(9, 1), size_of_n);
+  for (std::int64_t i = 0; i < A.n; ++i) A(i, i) += 1;
+  const std::vector<T> b = right_hand_side<T>(A.n);
+  for (const char* how : {"cgs2", "mgs"}) {
+    std::vector<T> x;
+    const SolveReport report =
+        solve<T>("gmres", A, b, x, {.stopping = {.relative_tolerance = tolerance}, .orthogonalization = how});
+    EXPECT_EQ(report.reason, StopReason::relative_tolerance)
+        << how << " " << to_string(report.reason) << " " << report.detail;
+    EXPECT_EQ(report.iterations, 2) << how;
+    EXPECT_EQ(report.restarts, 0) << how;
+  }
+}
+TEST(GmresGuard, ASmallNewDirectionIsNoBreakdown) {
+  expect_two_steps<double>(1e-10L, 1e-13);
+  expect_two_steps<float>(1e-4L, 1e-5);
+}
+
 // The kernel of the judge on a GPU applies the same comparison; here it is that of the host on scalars that
 // are copied one by one.
 TEST(GmresGuard, TheSameOnADevice) {
@@ -110,6 +133,26 @@ TEST(CgGuard, APreconditionerThatIsIndefiniteFromTheSecondStepOn) {
   EXPECT_EQ(report.reason, StopReason::indefinite_preconditioner) << report.detail;
   EXPECT_NE(report.detail.find("r . M^-1 r = -"), std::string::npos) << report.detail;
   EXPECT_EQ(report.iterations, 1);
+}
+
+TEST(CgGuard, APreconditionerThatGivesNotANumberIsNotCalledIndefinite) {
+  // r is finite, r . M^-1 r is not: from the first residual on, and from the second.
+  const Dense A = diagonal_matrix({1, 2, 3});
+  const std::vector<double> b = {1, 1, 1};
+  for (const std::int64_t bad : {1, 2}) {
+    std::int64_t calls = 0;
+    const CallbackPreconditioner<double> M(test_context(), {3, 3},
+                                           [&](const double* r, double* z, CUstream_st*) {
+                                             std::copy(r, r + 3, z);
+                                             if (++calls == bad) z[1] = std::nan("");
+                                           });
+    std::vector<double> x;
+    const SolveReport report = solve<double>("cg", A, b, x, {}, &M);
+    EXPECT_EQ(report.reason, StopReason::not_finite) << to_string(report.reason) << " " << report.detail;
+    EXPECT_NE(report.detail.find("r . M^-1 r"), std::string::npos) << report.detail;
+    EXPECT_EQ(report.iterations, bad - 1);
+    EXPECT_TRUE(std::isfinite(report.true_residual));
+  }
 }
 
 TEST(BiCgStabGuard, AResidualOrthogonalToTheFirst) {
@@ -396,6 +439,29 @@ TEST(NewValues, OfElementsAreSeenByJacobi) {
   EXPECT_EQ(jacobi_cg(adaptive, *M_adaptive), right);
 }
 
+// C: new values in another array, which a later change of format must not lose.
+TEST(NewValues, StayThroughAChangeOfFormatInC) {
+  const std::int32_t row_ptr[] = {0, 1, 2}, col[] = {0, 1};
+  const double values[] = {2, 3}, next[] = {5, 7}, x[] = {1, 1};
+  protean_context* context = nullptr;
+  protean_matrix* A = nullptr;
+  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
+  ASSERT_EQ(protean_matrix_csr(context, 2, 2, 2, row_ptr, col, values, 0, &A), PROTEAN_OK);
+  for (const char* format : {"csr", "sell-c-sigma", "coo"}) {
+    ASSERT_EQ(protean_matrix_update_values(A, next), PROTEAN_OK) << protean_last_error();
+    ASSERT_EQ(protean_matrix_set_format(A, format, nullptr, nullptr), PROTEAN_OK) << protean_last_error();
+    double y[] = {0, 0};
+    ASSERT_EQ(protean_matrix_apply(A, 1, x, 0, y), PROTEAN_OK);
+    EXPECT_EQ(y[0], 5) << format;
+    EXPECT_EQ(y[1], 7) << format;
+    ASSERT_EQ(protean_matrix_update_values(A, values), PROTEAN_OK);
+    ASSERT_EQ(protean_matrix_apply(A, 1, x, 0, y), PROTEAN_OK);
+    EXPECT_EQ(y[0], 2) << format;
+  }
+  protean_matrix_free(A);
+  protean_context_free(context);
+}
+
 // A C program that keeps one solver for matrices of several sizes.
 class CSolver : public testing::Test {
  protected:
@@ -437,6 +503,25 @@ TEST_F(CSolver, OneForMatricesOfSeveralSizes) {
   solves(9, 4);
   solves(9, 8);
   solves(3, 2);
+}
+
+TEST_F(CSolver, AnOptionLeavesThoseThatWereSetBefore) {
+  EXPECT_EQ(protean_solver_set(solver_, "max_iterations", 0), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set(solver_, "relative_tolerance", 1e-3), PROTEAN_OK);
+  solves(5, 2, "max-iterations");
+  EXPECT_EQ(protean_solver_set(solver_, "max_iterations", 10), PROTEAN_OK);
+  solves(5, 2);
+}
+
+TEST_F(CSolver, OptionsThatCountAreWholeNumbers) {
+  for (const char* option : {"max_iterations", "restart", "stagnation_window"})
+    for (const double value : {2.5, -1.0, std::nan(""), 1e16}) {
+      EXPECT_EQ(protean_solver_set(solver_, option, value), PROTEAN_BAD_ARGUMENT) << option << " " << value;
+      EXPECT_NE(std::string(protean_last_error()).find(std::string(option) + " is "), std::string::npos)
+          << protean_last_error();
+    }
+  EXPECT_EQ(protean_solver_set(solver_, "max_iterations", 2), PROTEAN_OK);
+  solves(5, 2);
 }
 
 TEST_F(CSolver, NamesANegativeDefiniteMatrix) {

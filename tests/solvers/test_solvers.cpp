@@ -9,6 +9,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 
@@ -478,6 +479,17 @@ TEST_P(Methods, BadArguments) {
   EXPECT_THROW(solver->solve(A, {b.data(), 81, Space::device}, view(x)), WrongSpace);
   const auto M = make_preconditioner<double>("jacobi", small);
   EXPECT_THROW(solver->solve(A, view(b), view(x), M.get()), ShapeMismatch);
+  // Without a diagonal the size of M is known from M alone.
+  const CallbackPreconditioner<double> M_small(test_context(), small.shape(),
+                                               [](const double*, double*, CUstream_st*) {});
+  const double untouched = x[0] = 17;
+  try {
+    (void)solver->solve(A, view(b), view(x), &M_small);
+    ADD_FAILURE() << "a preconditioner of another size was taken";
+  } catch (const ShapeMismatch& error) {
+    EXPECT_STREQ(error.what(), "the preconditioner is 2 x 2; the operator is 81 x 81");
+  }
+  EXPECT_EQ(x[0], untouched);
   EXPECT_TRUE(solver->solve(A, view(b), view(x)).converged()) << "the solver must be usable afterwards";
 }
 

@@ -1,0 +1,39 @@
+// What make_matrix() refuses before a format sees the matrix.
+#include <string>
+
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "odd_formats.hpp"
+#include "support/battery.hpp"
+
+namespace protean::test {
+namespace {
+
+TEST(MakeMatrix, TakesAFormatThatNeedsExactlyTheBytesThereAre) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 20}});
+  for (const char* id : {"coo", "ell"}) {
+    const FormatEntry& format = find_format(id);
+    const std::size_t bytes = admit(format, *test_context(), csr.pattern, {}, sizeof(double)).bytes;
+    const auto matrix = make_matrix(format, csr, test_context(), {}, {}, bytes);
+    EXPECT_EQ(matrix->bytes(), bytes) << id;
+    try {
+      (void)make_matrix(format, csr, test_context(), {}, {}, bytes - 1);
+      ADD_FAILURE() << id << " was made with a byte less";
+    } catch (const OutOfMemory& error) { EXPECT_EQ(error.bytes(), bytes) << id; }
+  }
+}
+
+TEST(MakeMatrix, ARectangleIsRefusedToAFormatOfSquareMatrices) {
+  const std::int32_t row_ptr[] = {0, 1, 2}, col[] = {0, 1};
+  const double values[] = {1, 2};
+  EXPECT_NO_THROW((void)make_matrix(square_format(), csr_view(2, 2, row_ptr, col, values), test_context()));
+  try {
+    (void)make_matrix(square_format(), csr_view(2, 3, row_ptr, col, values), test_context());
+    ADD_FAILURE() << "it took 2 x 3";
+  } catch (const FormatRefused& error) {
+    EXPECT_NE(std::string(error.what()).find("the matrix is 2 x 3"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace protean::test
