@@ -93,7 +93,8 @@ std::optional<std::string> refusal_of_whole_rows(const SparsityPattern& pattern,
   const double mean = static_cast<double>(pattern.nonzeros) / static_cast<double>(pattern.rows);
   if (longest <= 1000 || static_cast<double>(longest) <= 50 * mean) return {};
   return fmt::format(
-      "the longest row has {} entries, the mean is {:.1f}; only csr and coo share a row between threads",
+      "the longest row has {} entries, the mean is {:.1f}; take a format that shares a row between threads, "
+      "such as csr",
       longest, mean);
 }
 

@@ -1,7 +1,7 @@
-// PCSR, prefetch-CRS: rows in panels, columns in partitions, and for each pair that has entries a block whose part of x
-// fits the fast memory of a processor, so that its columns need 16 bits.
+// PCSR, prefetch-CRS: rows in panels, and the entries of a panel in blocks whose part of x fits the fast memory of a
+// processor, so that their columns need 16 bits.
 //
-//        | 1 . 2 . |     panel = 2, partition = 2, align = 1: three blocks
+//        | 1 . 2 . |     panel = 2, partition = 2, align = 1: four blocks
 //    A = | . 3 . . |     panel_ptr = 0 2 4          block_ptr = 0 2 3 5 6
 //        | . . . . |     first_col = 0 2 0 3        width     = 2 1 2 1
 //        | 4 5 . 6 |     row_end   = 1 2 | 1 1 | 0 2 | 0 1
@@ -9,7 +9,8 @@
 //
 // Arrays:
 //   panel_ptr  [panels + 1] int64: number of blocks before each panel; panels = ceil(rows / panel).
-//   first_col  [blocks] int32: the first column that the block uses.
+//   first_col  [blocks] int32: the first column of the panel that no block before has. The block has all entries of the
+//              panel in the `partition` columns from there on.
 //   width      [blocks] int32: columns from the first to the last one that it uses, at most `partition`.
 //   block_ptr  [blocks + 1] int64: number of slots before each block.
 //   row_end    [blocks panel] int32: the end of each row's slots in its block; rows past the last one have none.
@@ -19,7 +20,7 @@
 // Bytes: (v + 2) slots + (16 + 4 panel) blocks + 8 + 8 (panels + 1), with v bytes a value.
 // Parameters:
 //   panel      rows of a panel.
-//   partition  columns of a partition: so many numbers of x are held in fast memory.
+//   partition  columns of a block at most: so many numbers of x are held in fast memory.
 //   align      the slots of a row in a block are a multiple of it: 16 threads of a GPU compute a row.
 //   max_fill   the most slots an entry.
 // Wins: on matrices of finite elements, with long rows in a band: x is read from memory in order, once for each block,
@@ -28,7 +29,7 @@
 // Source: M. M. Dehnavi, D. M. Fernandez, D. Giannacopoulos, Finite-element sparse matrix vector multiplication on graphic
 //   processing units, IEEE Trans. Magnetics 46(8), 2982-2985, 2010, doi:10.1109/TMAG.2010.2043511. The survey of Filippone
 //   et al. says no more than "a vector partitioning scheme, zero padding of the matrix rows and computation strategy"; the
-//   arrays are our reading. Low confidence.
+//   arrays, and that partitions begin where the panel needs x, are our reading. Low confidence.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column of a block is j.
 #include "formats/row/pcsr.hpp"
@@ -49,16 +50,14 @@ void walk_panel(const SparsityPattern& pattern, const PanelShape& shape, std::in
   for (std::int64_t r = 0; r < shape.panel; ++r)
     ends[r] = begins[r] = r < rows ? pattern.row_ptr[first + r] : 0;
   for (;;) {
-    std::int64_t partition = -1;
+    std::int64_t next = no_column;
     for (std::int64_t r = 0; r < rows; ++r)
       if (begins[r] = ends[r]; begins[r] < pattern.row_ptr[first + r + 1])
-        if (const std::int64_t next = pattern.col[begins[r]] / shape.partition;
-            partition < 0 || next < partition)
-          partition = next;
-    if (partition < 0) return;
+        next = std::min<std::int64_t>(next, pattern.col[begins[r]]);
+    if (next == no_column) return;
     for (std::int64_t r = 0; r < rows; ++r)
       ends[r] = std::lower_bound(pattern.col + begins[r], pattern.col + pattern.row_ptr[first + r + 1],
-                                 (partition + 1) * shape.partition) -
+                                 next + shape.partition) -
                 pattern.col;
     f(begins, ends);
   }
@@ -205,7 +204,7 @@ constexpr ParamDoc params[] = {{.name = "panel",
                                 .smallest = 1,
                                 .largest = most_panel_rows},
                                {.name = "partition",
-                                .doc = "columns of a partition: the numbers of x in fast memory",
+                                .doc = "columns of a block at most: the numbers of x in fast memory",
                                 .default_value = "4096",
                                 .smallest = 1,
                                 .largest = most_partition_cols},

@@ -72,8 +72,6 @@ __device__ inline std::int32_t sum_up_to(std::int32_t value) {
   return value;
 }
 
-constexpr std::int32_t no_column = 0x7fffffff;
-
 // Calls f(begin, end) for each block of a panel; entries [begin, end) of this thread's row lie in it. All threads of a
 // block of most_panel_rows threads call it together.
 template <class F>
@@ -86,7 +84,7 @@ __device__ inline void walk_panel(const DevicePattern& a, const PanelShape& shap
     const std::int32_t next = begin < row_end ? a.col[begin] : no_column;
     const std::int32_t first = block_min(next);
     if (first == no_column) return;
-    const std::int64_t border = (first / shape.partition + 1) * shape.partition;
+    const std::int64_t border = first + shape.partition;
     std::int64_t low = begin, high = row_end;
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;

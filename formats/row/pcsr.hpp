@@ -7,6 +7,7 @@ namespace protean::formats {
 
 // Limits of the kernel on a device: eight rows for each of its 16 groups of threads, and x in shared memory.
 constexpr int most_panel_rows = 128, most_partition_cols = 4096;
+constexpr std::int32_t no_column = 0x7fffffff;  // columns are smaller
 
 struct PanelShape {
   std::int64_t panel, partition,

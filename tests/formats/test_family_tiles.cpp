@@ -139,17 +139,19 @@ TEST(FamilyTiles, PcsrOnT8) {
   EXPECT_EQ(layout_numbers(*build("pcsr", t8()), "values").size(), 112u);
 }
 
-// A partition begins at a multiple of its size, but x is read only where the block uses it.
+// A block begins at the first column that its panel needs, wherever that is, and x is read only as far as it uses it.
 TEST(FamilyTiles, PcsrReadsOnlyThePartOfXThatABlockUses) {
   std::vector<Triplet<double>> list;
   for (std::int32_t r = 0; r < 300; ++r)
     for (const std::int32_t c : {r + 4000, r + 4010, r + 9000}) list.push_back({r, c, 1.0 + r % 3});
   const auto csr = csr_from_triplets<double>(test_context(), 300, 10000, list);
   const auto matrix = build("pcsr", csr, {{"align", "1"}});
-  // The border of partitions at 4096 lies between columns of the first panel and just before those of the second.
-  EXPECT_EQ(layout_numbers(*matrix, "panel_ptr"), (Numbers{0, 3, 5, 7}));
-  EXPECT_EQ(layout_numbers(*matrix, "first_col"), (Numbers{4000, 4096, 9000, 4128, 9128, 4256, 9256}));
-  EXPECT_EQ(layout_numbers(*matrix, "width"), (Numbers{96, 42, 128, 138, 128, 54, 44}));
+  EXPECT_EQ(layout_numbers(*matrix, "panel_ptr"), (Numbers{0, 2, 4, 6}));
+  EXPECT_EQ(layout_numbers(*matrix, "first_col"), (Numbers{4000, 9000, 4128, 9128, 4256, 9256}));
+  EXPECT_EQ(layout_numbers(*matrix, "width"), (Numbers{138, 128, 138, 128, 54, 44}));
+  // 137 columns from the first one on do not reach the last one of the first panel.
+  EXPECT_EQ(layout_numbers(*build("pcsr", csr, {{"align", "1"}, {"partition", "137"}}), "first_col").size(),
+            8u);
 }
 
 TEST(FamilyTiles, PcsrRefusesPartitionsThatAreNearlyEmpty) {
