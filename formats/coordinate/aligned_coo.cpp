@@ -302,14 +302,15 @@ extern const DeviceCode aligned_coo;  // aligned_coo.cu
 }
 
 extern const FormatEntry aligned_coo;
-constinit const FormatEntry aligned_coo{.family = "coordinate",
-                                        .id = "aligned-coo",
-                                        .title = "Coordinates in lanes of equal length",
-                                        .source = "Shah, Patel, HPCC 2012",
-                                        .traits = {.shares_rows = true},
-                                        .params = params,
-                                        .kernels = kernels,
-                                        .admit = admit,
-                                        .device = PROTEAN_DEVICE_CODE(aligned_coo)};
+constinit const FormatEntry aligned_coo{
+    .family = "coordinate",
+    .id = "aligned-coo",
+    .title = "Coordinates in lanes of equal length",
+    .source = "Shah, Patel, HPCC 2012",
+    .traits = {},  // threads share a row in products, but not in to_csr() and update_values()
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = PROTEAN_DEVICE_CODE(aligned_coo)};
 
 }  // namespace protean::formats

@@ -111,7 +111,7 @@ class Hyb final : public RowViewMatrix<T, Hyb<T>>, public HasApplyDot<T> {
           coo_row_[to] = static_cast<std::int32_t>(r), col_[ell_size_ + to] = pattern.col[k];
       }
     });
-    this->do_update_values(request.csr);
+    do_update_values(request.csr);
   }
 
   std::size_t bytes() const noexcept override {
@@ -136,6 +136,19 @@ class Hyb final : public RowViewMatrix<T, Hyb<T>>, public HasApplyDot<T> {
   void multiply(T alpha, const T* x, T beta, T* y) const { run(alpha, x, beta, y, false); }
 
  protected:
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
+      const auto first = static_cast<std::int32_t>(borders_[part]);
+      std::int64_t to =
+          ell_size_ + (std::lower_bound(coo_row_.begin(), coo_row_.end(), first) - coo_row_.begin());
+      for (std::int64_t r = borders_[part]; r < borders_[part + 1]; ++r) {
+        const std::int64_t begin = csr.pattern.row_ptr[r], end = csr.pattern.row_ptr[r + 1];
+        for (std::int64_t k = begin; k < std::min(end, begin + shape_.slots); ++k)
+          values_[(k - begin) * this->rows() + r] = csr.values[k];
+        for (std::int64_t k = begin + shape_.slots; k < end; ++k) values_[to++] = csr.values[k];
+      }
+    });
+  }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     run(alpha, x.data, beta, y.data, false);
   }

@@ -91,6 +91,12 @@ TEST(Coordinates, ScooCutsHeavyGroupsLower) {
   EXPECT_EQ(layout_numbers(*matrix, "slice_row"), expected);
 }
 
+TEST(Coordinates, HaveDeterministicModeOnTheHost) {
+  for (const char* id :
+       {"coo-segmented", "coo-atomic", "csc-atomic", "csc-two-pass", "scoo", "aligned-coo", "hyb"})
+    EXPECT_TRUE(find_format(id).kernels.front().ordered) << id;
+}
+
 // ---- aligned-coo
 
 TEST(GoldenCoordinates, AlignedCooLanesOfT8) {
