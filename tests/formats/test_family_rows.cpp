@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,6 +32,12 @@ std::optional<Numbers> array_of(const AssembledMatrix<double>& matrix, std::stri
   for (const LayoutArray& array : shown->layout())
     if (array.name == name) return array.numbers;
   return std::nullopt;
+}
+
+std::string type_of(const AssembledMatrix<double>& matrix, std::string_view name) {
+  for (const LayoutArray& array : dynamic_cast<const HasLayout&>(matrix).layout())
+    if (array.name == name) return std::string(array.type);
+  return {};
 }
 
 // Rows of these lengths; row r begins at column r modulo the space that is left.
@@ -194,6 +202,55 @@ TEST(RowFamily, RangesOfEqualEntriesOnT8) {
   }
 }
 
+TEST(RowFamily, LengthsInPlaceOfPointersOnT8) {
+  const auto matrix = build("csr-wang", t8());
+  EXPECT_EQ(array_of(*matrix, "length"), (Numbers{2, 5, 1, 0, 3, 8, 2, 3}));
+  EXPECT_EQ(type_of(*matrix, "length"), "uint16");
+  EXPECT_EQ(array_of(*matrix, "group_ptr"), (Numbers{0, 24}));
+  const auto groups = build("csr-wang", equal_rows(12));
+  EXPECT_EQ(array_of(*groups, "group_ptr"), (Numbers{0, 384, 768}));
+  // 65535 is the longest row whose length has two bytes.
+  for (const std::int64_t longest : {65535, 65536}) {
+    const auto csr = of_lengths({1, longest}, 70000);
+    const auto A = build("csr-wang", csr);
+    EXPECT_EQ(type_of(*A, "length"), longest == 65535 ? "uint16" : "uint32");
+    EXPECT_EQ((*array_of(*A, "length"))[1], static_cast<double>(longest));
+    EXPECT_EQ(A->bytes(), csr.bytes() + (longest == 65535 ? 4 : 8) + 16);
+    const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(2, 2);
+    auto y = y0;
+    A->apply(2.0, {x.data(), csr.cols()}, -1.0, {y.data(), 2});
+    EXPECT_TRUE(product_is_right(csr, 2.0, x, -1.0, y0, y));
+  }
+}
+
+TEST(RowFamily, AlignedRowsOnT8) {
+  const auto four = build("icsr", t8(), {{"align", "4"}});
+  EXPECT_EQ(array_of(*four, "row_ptr"), (Numbers{0, 4, 12, 16, 16, 20, 28, 32, 36}));
+  EXPECT_EQ(array_of(*four, "col"), (Numbers{0, 1, 1, 1, 1, 2, 3, 4, 5, 5, 5, 5, 3, 3, 3, 3, 0, 4,
+                                             7, 7, 0, 1, 2, 3, 4, 5, 6, 7, 6, 7, 7, 7, 3, 6, 7, 7}));
+  EXPECT_EQ(array_of(*four, "values"),
+            (Numbers{11, 12, 0,  0,  22, 23, 24, 25, 26, 0,  0,  0,  34, 0, 0,  0,  51, 55,
+                     58, 0,  61, 62, 63, 64, 65, 66, 67, 68, 77, 78, 0,  0, 84, 87, 88, 0}));
+  EXPECT_EQ(array_of(*build("csr-halfwarp-aligned", t8()), "values")->size(), 112u);
+  EXPECT_EQ(array_of(*build("icsr", t8()), "values")->size(), 224u);
+  try {
+    (void)build("icsr", t8(), {{"max_fill", "9"}});
+    FAIL() << "224 slots for 24 entries";
+  } catch (const FormatRefused& refusal) {
+    EXPECT_NE(refusal.reason().find("224"), std::string::npos) << refusal.reason();
+  }
+}
+
+// Padding reads what its row reads: NaN in x reaches no other row.
+TEST(RowFamily, PaddingOfAlignedRowsCarriesNoNaN) {
+  const auto matrix = build("icsr", t8());
+  Numbers x(8, 1.0), y(8);
+  x[0] = std::numeric_limits<double>::quiet_NaN();
+  matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});
+  for (const int r : {1, 2, 3, 6, 7}) EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(r)])) << r;
+  for (const int r : {0, 4, 5}) EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(r)])) << r;
+}
+
 // ---- What no neighbour has -----------------------------------------------------------------------------------------
 
 // True for a row whose entries are added one after another, each product rounded or not.
@@ -222,6 +279,15 @@ bool refuses_long_rows(const char* id) {
     EXPECT_NE(refusal.reason().find("30000"), std::string::npos) << refusal.reason();
     return true;
   }
+}
+
+// The greatest common divisor of the row pointers is `align` in a matrix with rows of 3 and `more` entries.
+bool rows_begin_at_multiples(const char* id, std::int64_t align, std::int64_t more) {
+  const auto matrix = build(id, of_lengths({3, more, 3, 0, 3}, 100));
+  std::int64_t divisor = 0;
+  const Numbers begins = *array_of(*matrix, "row_ptr");
+  for (const double begin : begins) divisor = std::gcd(divisor, static_cast<std::int64_t>(begin));
+  return divisor == align;
 }
 
 struct Mark {
@@ -262,6 +328,9 @@ const std::vector<Mark>& marks() {
              build(id, id == std::string_view("csr-stream") ? equal_rows(100) : two_giant_rows());
          return array_of(*matrix, "border") && !adds_in_order(*matrix);
        }},
+      {"csr-wang", [](const char* id) { return array_of(*build(id, t8()), "length").has_value(); }},
+      {"icsr", [](const char* id) { return rows_begin_at_multiples(id, 32, 32); }},
+      {"csr-halfwarp-aligned", [](const char* id) { return rows_begin_at_multiples(id, 16, 48); }},
   };
   return all;
 }
@@ -292,6 +361,7 @@ const std::vector<Form>& forms() {
       {"csr-adaptive", {{"S", "100"}}},
       {"balanced-csr", {{"parts", "9"}}},
       {"vectorized-csr", {{"parts", "9"}}},
+      {"csr-wang", {}},
   };
   return all;
 }
@@ -320,7 +390,7 @@ TEST(RowFamily, AcsrAndAdaptiveCutAGiantRowAndTheOthersDoNot) {
     return y[0];
   };
   for (const char* id :
-       {"csr-guo-gropp", "lightspmv", "balanced-csr", "vectorized-csr", "acsr", "csr-adaptive"}) {
+       {"csr-guo-gropp", "lightspmv", "balanced-csr", "vectorized-csr", "csr-wang", "acsr", "csr-adaptive"}) {
     const bool cuts = id == std::string_view("acsr") || id == std::string_view("csr-adaptive");
     EXPECT_EQ(first_sum(id, 1, false) != first_sum(id, 3, false), cuts) << id;
     EXPECT_EQ(first_sum(id, 1, true), first_sum(id, 3, true)) << id;
