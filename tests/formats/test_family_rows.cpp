@@ -193,6 +193,63 @@ TEST(RowFamily, BlocksOfRowsHaveAtMost256RowsAndEndWithASection) {
   EXPECT_TRUE(std::find(cut.begin(), cut.end(), 4096) != cut.end());
 }
 
+// A matrix of 20000 rows whose lengths vary, some of them long.
+CsrMatrix<double> varied() {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t r = 0; r < 20000; ++r)
+    lengths.push_back(r % 1000 == 7 ? 1500 : (r * 37 + r * r / 3) % 41 * (r % 3));
+  return of_lengths(lengths, 1600);
+}
+
+// As many rows as fit, and not one less.
+TEST(RowFamily, BlocksOfRowsAreFull) {
+  const CsrMatrix<double> csr = varied();
+  const auto& row_ptr = csr.pattern.row_ptr;
+  for (const std::int64_t most : {1, 7, 100, 1024, 2048}) {
+    const std::vector<std::int32_t> first = formats::row_blocks(csr.pattern, most).first;
+    ASSERT_EQ(first.front(), 0);
+    ASSERT_EQ(first.back(), csr.rows());
+    for (std::size_t b = 0; b + 1 < first.size(); ++b) {
+      const std::int64_t begin = first[b], end = first[b + 1];
+      ASSERT_LT(begin, end);
+      ASSERT_EQ(begin / formats::block_section, (end - 1) / formats::block_section);
+      ASSERT_LE(end - begin, formats::block_rows_most);
+      if (end - begin > 1) { ASSERT_LE(row_ptr[end] - row_ptr[begin], most); }
+      if (end % formats::block_section != 0 && end < csr.rows() && end - begin < formats::block_rows_most) {
+        ASSERT_GT(row_ptr[end + 1] - row_ptr[begin], most) << "row " << end << " has room in its block";
+      }
+    }
+  }
+}
+
+// Shares have every entry once, and end where a block ends or within a row longer than 50.
+TEST(RowFamily, SharesOfBlocksHaveEveryEntryOnce) {
+  const CsrMatrix<double> csr = two_giant_rows();
+  const formats::RowBlocks blocks = formats::row_blocks(csr.pattern, 25);
+  for (const int parts : {1, 2, 3, 8, 100}) {
+    const auto shares = formats::shares_of_blocks(csr.pattern, blocks, parts, 50);
+    ASSERT_EQ(shares.size(), static_cast<std::size_t>(parts));
+    std::int64_t row = 0, k = 0;
+    bool cut = false;
+    for (const formats::RowShare& share : shares) {
+      EXPECT_EQ(share.row_begin, row);
+      EXPECT_EQ(share.k_begin, k);
+      row = share.row_end, k = share.k_end;
+      EXPECT_GE(k, csr.pattern.row_ptr[row]);
+      if (k > csr.pattern.row_ptr[row]) {
+        cut = true;
+        EXPECT_GT(csr.pattern.row_length(row), 50);
+        EXPECT_LE(k, csr.pattern.row_ptr[row + 1]);
+      } else {
+        EXPECT_TRUE(std::binary_search(blocks.first.begin(), blocks.first.end(), row)) << row;
+      }
+    }
+    EXPECT_EQ(row, csr.rows());
+    EXPECT_EQ(k, csr.nonzeros());
+    EXPECT_EQ(cut, parts > 1);
+  }
+}
+
 TEST(RowFamily, RangesOfEqualEntriesOnT8) {
   for (const char* id : {"balanced-csr", "vectorized-csr"}) {
     EXPECT_EQ(array_of(*build(id, t8(), {{"parts", "2"}}), "border"), (Numbers{0, 5, 8})) << id;
@@ -417,7 +474,7 @@ TEST(RowFamilyOnADevice, GiantRows) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;
   for (const CsrMatrix<double>& csr :
-       {two_giant_rows(), of_lengths({40000, 1, 2}, 40000), of_lengths({0, 0, 5000, 0}, 5001), t8(),
+       {two_giant_rows(), varied(), of_lengths({40000, 1, 2}, 40000), of_lengths({0, 0, 5000, 0}, 5001), t8(),
         of_lengths(std::vector<std::int64_t>(5000, 0), 3)}) {
     const auto source = placed(context, csr);
     const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
@@ -452,6 +509,21 @@ TEST(RowFamilyOnADevice, GroupsOfThreadsOfEverySize) {
         A->apply(-0.5, px.read(), 2.0, y.view());
         EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch())) << T << " " << block << " " << repeat;
       }
+  // As many blocks as on the host.
+  const CsrMatrix<double> lengths = varied();
+  const auto there = placed(context, lengths);
+  for (const char* S : {"1", "100", "1024", "2048"})
+    EXPECT_EQ(admit(find_format("csr-adaptive"), *test_context(), lengths.pattern, {{"S", S}}, 8).bytes,
+              lengths.bytes() + 4 * formats::row_blocks(lengths.pattern, std::stoi(S)).first.size());
+  for (const char* S : {"1500", "2048"})
+    EXPECT_EQ(admit(find_format("csr-stream"), *context, there.pattern, {{"S", S}}, 8).bytes,
+              admit(find_format("csr-stream"), *test_context(), lengths.pattern, {{"S", S}}, 8).bytes);
+  const auto streamed = make_matrix(find_format("csr-stream"), there, context, {{"S", "2048"}});
+  const auto xs = sample_vector<double>(lengths.cols(), 1), ys = sample_vector<double>(lengths.rows(), 2);
+  const Placed<double> pxs(context, xs);
+  Placed<double> y_streamed(context, ys);
+  streamed->apply(-0.5, pxs.read(), 2.0, y_streamed.view());
+  EXPECT_TRUE(product_is_right(lengths, -0.5, xs, 2.0, ys, y_streamed.fetch()));
   // The counter of rows is LightSpMV's own.
   EXPECT_EQ(make_matrix(find_format("lightspmv"), source, context)->bytes(), csr.bytes() + 8);
   for (const char* level : {"warp", "vector"}) {
