@@ -2,6 +2,7 @@
 // formats/.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "operators/assembled_matrix.hpp"
@@ -30,5 +31,23 @@ constexpr ParamDoc ranges_param{
     .default_value = "0",
     .smallest = 0,
     .largest = most_ranges};
+
+// csr-wang: rows of a group, and whether a length has two bytes.
+constexpr std::int64_t wang_group = 32;
+constexpr std::int64_t wang_groups(std::int64_t rows) noexcept {
+  return (rows + wang_group - 1) / wang_group;
+}
+struct WangPlan {
+  bool narrow;
+};
+inline Admission admit_wang(const SparsityPattern& pattern, std::int64_t longest, std::size_t value_bytes) {
+  const bool narrow = longest < 65536;
+  Admission admission = Admission::accept(csr_bytes(pattern, value_bytes) +
+                                              static_cast<std::size_t>(pattern.rows) * (narrow ? 2 : 4) +
+                                              static_cast<std::size_t>(wang_groups(pattern.rows) + 1) * 8,
+                                          pattern.nonzeros);
+  keep_plan(admission, std::make_shared<const WangPlan>(WangPlan{narrow}));
+  return admission;
+}
 
 }  // namespace protean::formats

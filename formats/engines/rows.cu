@@ -16,28 +16,33 @@ constexpr int counters = LengthClasses::count + 3;
 
 __global__ void __launch_bounds__(device::block_size)
     count_classes(DevicePattern a, std::int64_t cut, unsigned long long* found) {
-  __shared__ unsigned long long mine[counters];
-  for (int i = threadIdx.x; i < counters; i += blockDim.x) mine[i] = 0;
+  __shared__ unsigned rows[LengthClasses::count];  // fewer than 2^31
+  for (int i = threadIdx.x; i < LengthClasses::count; i += blockDim.x) rows[i] = 0;
   __syncthreads();
+  unsigned long long longest = 0, cut_rows = 0, pieces = 0;
   for (std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; r < a.rows;
        r += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t length = a.length(r);
-    atomicAdd(mine + class_of(length), 1ull);
-    atomicMax(mine + LengthClasses::count, static_cast<unsigned long long>(length));
-    if (length > cut) {
-      atomicAdd(mine + LengthClasses::count + 1, 1ull);
-      atomicAdd(mine + LengthClasses::count + 2,
-                static_cast<unsigned long long>((length + long_piece - 1) / long_piece));
+    atomicAdd(rows + class_of(length), 1u);
+    longest = max(longest, static_cast<unsigned long long>(length));
+    if (length > cut)
+      ++cut_rows, pieces += static_cast<unsigned long long>((length + long_piece - 1) / long_piece);
+  }
+  for (int step = 16; step > 0; step /= 2) {
+    longest = max(longest, __shfl_xor_sync(0xffffffffu, longest, step));
+    cut_rows += __shfl_xor_sync(0xffffffffu, cut_rows, step);
+    pieces += __shfl_xor_sync(0xffffffffu, pieces, step);
+  }
+  if (threadIdx.x % 32 == 0) {
+    if (longest > 0) atomicMax(found + LengthClasses::count, longest);
+    if (cut_rows > 0) {
+      atomicAdd(found + LengthClasses::count + 1, cut_rows);
+      atomicAdd(found + LengthClasses::count + 2, pieces);
     }
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < counters; i += blockDim.x) {
-    if (mine[i] == 0) continue;
-    if (i == LengthClasses::count)
-      atomicMax(found + i, mine[i]);
-    else
-      atomicAdd(found + i, mine[i]);
-  }
+  for (int i = threadIdx.x; i < LengthClasses::count; i += blockDim.x)
+    if (rows[i] > 0) atomicAdd(found + i, static_cast<unsigned long long>(rows[i]));
 }
 
 // bin_max: 0 for the length itself.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,6 +32,12 @@ std::optional<Numbers> array_of(const AssembledMatrix<double>& matrix, std::stri
   for (const LayoutArray& array : shown->layout())
     if (array.name == name) return array.numbers;
   return std::nullopt;
+}
+
+std::string type_of(const AssembledMatrix<double>& matrix, std::string_view name) {
+  for (const LayoutArray& array : dynamic_cast<const HasLayout&>(matrix).layout())
+    if (array.name == name) return std::string(array.type);
+  return {};
 }
 
 // Rows of these lengths; row r begins at column r modulo the space that is left.
@@ -185,6 +193,63 @@ TEST(RowFamily, BlocksOfRowsHaveAtMost256RowsAndEndWithASection) {
   EXPECT_TRUE(std::find(cut.begin(), cut.end(), 4096) != cut.end());
 }
 
+// A matrix of 20000 rows whose lengths vary, some of them long.
+CsrMatrix<double> varied() {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t r = 0; r < 20000; ++r)
+    lengths.push_back(r % 1000 == 7 ? 1500 : (r * 37 + r * r / 3) % 41 * (r % 3));
+  return of_lengths(lengths, 1600);
+}
+
+// As many rows as fit, and not one less.
+TEST(RowFamily, BlocksOfRowsAreFull) {
+  const CsrMatrix<double> csr = varied();
+  const auto& row_ptr = csr.pattern.row_ptr;
+  for (const std::int64_t most : {1, 7, 100, 1024, 2048}) {
+    const std::vector<std::int32_t> first = formats::row_blocks(csr.pattern, most).first;
+    ASSERT_EQ(first.front(), 0);
+    ASSERT_EQ(first.back(), csr.rows());
+    for (std::size_t b = 0; b + 1 < first.size(); ++b) {
+      const std::int64_t begin = first[b], end = first[b + 1];
+      ASSERT_LT(begin, end);
+      ASSERT_EQ(begin / formats::block_section, (end - 1) / formats::block_section);
+      ASSERT_LE(end - begin, formats::block_rows_most);
+      if (end - begin > 1) { ASSERT_LE(row_ptr[end] - row_ptr[begin], most); }
+      if (end % formats::block_section != 0 && end < csr.rows() && end - begin < formats::block_rows_most) {
+        ASSERT_GT(row_ptr[end + 1] - row_ptr[begin], most) << "row " << end << " has room in its block";
+      }
+    }
+  }
+}
+
+// Shares have every entry once, and end where a block ends or within a row longer than 50.
+TEST(RowFamily, SharesOfBlocksHaveEveryEntryOnce) {
+  const CsrMatrix<double> csr = two_giant_rows();
+  const formats::RowBlocks blocks = formats::row_blocks(csr.pattern, 25);
+  for (const int parts : {1, 2, 3, 8, 100}) {
+    const auto shares = formats::shares_of_blocks(csr.pattern, blocks, parts, 50);
+    ASSERT_EQ(shares.size(), static_cast<std::size_t>(parts));
+    std::int64_t row = 0, k = 0;
+    bool cut = false;
+    for (const formats::RowShare& share : shares) {
+      EXPECT_EQ(share.row_begin, row);
+      EXPECT_EQ(share.k_begin, k);
+      row = share.row_end, k = share.k_end;
+      EXPECT_GE(k, csr.pattern.row_ptr[row]);
+      if (k > csr.pattern.row_ptr[row]) {
+        cut = true;
+        EXPECT_GT(csr.pattern.row_length(row), 50);
+        EXPECT_LE(k, csr.pattern.row_ptr[row + 1]);
+      } else {
+        EXPECT_TRUE(std::binary_search(blocks.first.begin(), blocks.first.end(), row)) << row;
+      }
+    }
+    EXPECT_EQ(row, csr.rows());
+    EXPECT_EQ(k, csr.nonzeros());
+    EXPECT_EQ(cut, parts > 1);
+  }
+}
+
 TEST(RowFamily, RangesOfEqualEntriesOnT8) {
   for (const char* id : {"balanced-csr", "vectorized-csr"}) {
     EXPECT_EQ(array_of(*build(id, t8(), {{"parts", "2"}}), "border"), (Numbers{0, 5, 8})) << id;
@@ -192,6 +257,55 @@ TEST(RowFamily, RangesOfEqualEntriesOnT8) {
     EXPECT_EQ(array_of(*build(id, t8(), {{"parts", "3"}}), "border"), (Numbers{0, 3, 6, 8})) << id;
     EXPECT_EQ(array_of(*build(id, t8()), "border"), (Numbers{0, 8})) << id << ": too small for two threads";
   }
+}
+
+TEST(RowFamily, LengthsInPlaceOfPointersOnT8) {
+  const auto matrix = build("csr-wang", t8());
+  EXPECT_EQ(array_of(*matrix, "length"), (Numbers{2, 5, 1, 0, 3, 8, 2, 3}));
+  EXPECT_EQ(type_of(*matrix, "length"), "uint16");
+  EXPECT_EQ(array_of(*matrix, "group_ptr"), (Numbers{0, 24}));
+  const auto groups = build("csr-wang", equal_rows(12));
+  EXPECT_EQ(array_of(*groups, "group_ptr"), (Numbers{0, 384, 768}));
+  // 65535 is the longest row whose length has two bytes.
+  for (const std::int64_t longest : {65535, 65536}) {
+    const auto csr = of_lengths({1, longest}, 70000);
+    const auto A = build("csr-wang", csr);
+    EXPECT_EQ(type_of(*A, "length"), longest == 65535 ? "uint16" : "uint32");
+    EXPECT_EQ((*array_of(*A, "length"))[1], static_cast<double>(longest));
+    EXPECT_EQ(A->bytes(), csr.bytes() + (longest == 65535 ? 4 : 8) + 16);
+    const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(2, 2);
+    auto y = y0;
+    A->apply(2.0, {x.data(), csr.cols()}, -1.0, {y.data(), 2});
+    EXPECT_TRUE(product_is_right(csr, 2.0, x, -1.0, y0, y));
+  }
+}
+
+TEST(RowFamily, AlignedRowsOnT8) {
+  const auto four = build("icsr", t8(), {{"align", "4"}});
+  EXPECT_EQ(array_of(*four, "row_ptr"), (Numbers{0, 4, 12, 16, 16, 20, 28, 32, 36}));
+  EXPECT_EQ(array_of(*four, "col"), (Numbers{0, 1, 1, 1, 1, 2, 3, 4, 5, 5, 5, 5, 3, 3, 3, 3, 0, 4,
+                                             7, 7, 0, 1, 2, 3, 4, 5, 6, 7, 6, 7, 7, 7, 3, 6, 7, 7}));
+  EXPECT_EQ(array_of(*four, "values"),
+            (Numbers{11, 12, 0,  0,  22, 23, 24, 25, 26, 0,  0,  0,  34, 0, 0,  0,  51, 55,
+                     58, 0,  61, 62, 63, 64, 65, 66, 67, 68, 77, 78, 0,  0, 84, 87, 88, 0}));
+  EXPECT_EQ(array_of(*build("csr-halfwarp-aligned", t8()), "values")->size(), 112u);
+  EXPECT_EQ(array_of(*build("icsr", t8()), "values")->size(), 224u);
+  try {
+    (void)build("icsr", t8(), {{"max_fill", "9"}});
+    FAIL() << "224 slots for 24 entries";
+  } catch (const FormatRefused& refusal) {
+    EXPECT_NE(refusal.reason().find("224"), std::string::npos) << refusal.reason();
+  }
+}
+
+// Padding reads what its row reads: NaN in x reaches no other row.
+TEST(RowFamily, PaddingOfAlignedRowsCarriesNoNaN) {
+  const auto matrix = build("icsr", t8());
+  Numbers x(8, 1.0), y(8);
+  x[0] = std::numeric_limits<double>::quiet_NaN();
+  matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});
+  for (const int r : {1, 2, 3, 6, 7}) EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(r)])) << r;
+  for (const int r : {0, 4, 5}) EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(r)])) << r;
 }
 
 // ---- What no neighbour has -----------------------------------------------------------------------------------------
@@ -222,6 +336,15 @@ bool refuses_long_rows(const char* id) {
     EXPECT_NE(refusal.reason().find("30000"), std::string::npos) << refusal.reason();
     return true;
   }
+}
+
+// The greatest common divisor of the row pointers is `align` in a matrix with rows of 3 and `more` entries.
+bool rows_begin_at_multiples(const char* id, std::int64_t align, std::int64_t more) {
+  const auto matrix = build(id, of_lengths({3, more, 3, 0, 3}, 100));
+  std::int64_t divisor = 0;
+  const Numbers begins = *array_of(*matrix, "row_ptr");
+  for (const double begin : begins) divisor = std::gcd(divisor, static_cast<std::int64_t>(begin));
+  return divisor == align;
 }
 
 struct Mark {
@@ -262,6 +385,9 @@ const std::vector<Mark>& marks() {
              build(id, id == std::string_view("csr-stream") ? equal_rows(100) : two_giant_rows());
          return array_of(*matrix, "border") && !adds_in_order(*matrix);
        }},
+      {"csr-wang", [](const char* id) { return array_of(*build(id, t8()), "length").has_value(); }},
+      {"icsr", [](const char* id) { return rows_begin_at_multiples(id, 32, 32); }},
+      {"csr-halfwarp-aligned", [](const char* id) { return rows_begin_at_multiples(id, 16, 48); }},
   };
   return all;
 }
@@ -292,6 +418,7 @@ const std::vector<Form>& forms() {
       {"csr-adaptive", {{"S", "100"}}},
       {"balanced-csr", {{"parts", "9"}}},
       {"vectorized-csr", {{"parts", "9"}}},
+      {"csr-wang", {}},
   };
   return all;
 }
@@ -320,7 +447,7 @@ TEST(RowFamily, AcsrAndAdaptiveCutAGiantRowAndTheOthersDoNot) {
     return y[0];
   };
   for (const char* id :
-       {"csr-guo-gropp", "lightspmv", "balanced-csr", "vectorized-csr", "acsr", "csr-adaptive"}) {
+       {"csr-guo-gropp", "lightspmv", "balanced-csr", "vectorized-csr", "csr-wang", "acsr", "csr-adaptive"}) {
     const bool cuts = id == std::string_view("acsr") || id == std::string_view("csr-adaptive");
     EXPECT_EQ(first_sum(id, 1, false) != first_sum(id, 3, false), cuts) << id;
     EXPECT_EQ(first_sum(id, 1, true), first_sum(id, 3, true)) << id;
@@ -347,7 +474,7 @@ TEST(RowFamilyOnADevice, GiantRows) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;
   for (const CsrMatrix<double>& csr :
-       {two_giant_rows(), of_lengths({40000, 1, 2}, 40000), of_lengths({0, 0, 5000, 0}, 5001), t8(),
+       {two_giant_rows(), varied(), of_lengths({40000, 1, 2}, 40000), of_lengths({0, 0, 5000, 0}, 5001), t8(),
         of_lengths(std::vector<std::int64_t>(5000, 0), 3)}) {
     const auto source = placed(context, csr);
     const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
@@ -382,6 +509,21 @@ TEST(RowFamilyOnADevice, GroupsOfThreadsOfEverySize) {
         A->apply(-0.5, px.read(), 2.0, y.view());
         EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch())) << T << " " << block << " " << repeat;
       }
+  // As many blocks as on the host.
+  const CsrMatrix<double> lengths = varied();
+  const auto there = placed(context, lengths);
+  for (const char* S : {"1", "100", "1024", "2048"})
+    EXPECT_EQ(admit(find_format("csr-adaptive"), *test_context(), lengths.pattern, {{"S", S}}, 8).bytes,
+              lengths.bytes() + 4 * formats::row_blocks(lengths.pattern, std::stoi(S)).first.size());
+  for (const char* S : {"1500", "2048"})
+    EXPECT_EQ(admit(find_format("csr-stream"), *context, there.pattern, {{"S", S}}, 8).bytes,
+              admit(find_format("csr-stream"), *test_context(), lengths.pattern, {{"S", S}}, 8).bytes);
+  const auto streamed = make_matrix(find_format("csr-stream"), there, context, {{"S", "2048"}});
+  const auto xs = sample_vector<double>(lengths.cols(), 1), ys = sample_vector<double>(lengths.rows(), 2);
+  const Placed<double> pxs(context, xs);
+  Placed<double> y_streamed(context, ys);
+  streamed->apply(-0.5, pxs.read(), 2.0, y_streamed.view());
+  EXPECT_TRUE(product_is_right(lengths, -0.5, xs, 2.0, ys, y_streamed.fetch()));
   // The counter of rows is LightSpMV's own.
   EXPECT_EQ(make_matrix(find_format("lightspmv"), source, context)->bytes(), csr.bytes() + 8);
   for (const char* level : {"warp", "vector"}) {

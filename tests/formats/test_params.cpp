@@ -57,6 +57,8 @@ std::vector<Case> cases() {
     list.push_back({"csr5", {{"omega", "32"}, {"sigma", sigma}}});
   for (const std::string values : {"1", "2", "13"})
     list.push_back({"mgpu-csr", {{"threads", "128"}, {"values", values}}});
+  for (const std::string align : {"1", "4", "32", "64"})
+    list.push_back({"icsr", {{"align", align}, {"max_fill", all}}});
   for (const std::string bins : {"1", "3"}) list.push_back({"acsr", {{"bin_max", bins}}});
   list.push_back({"csr-stream", {{"S", "512"}}});
   for (const std::string S : {"1", "6", "100"}) list.push_back({"csr-adaptive", {{"S", S}}});
