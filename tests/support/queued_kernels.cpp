@@ -2,6 +2,7 @@
 
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/state.hpp"
+#include "core/device_checks.hpp"
 #endif
 
 namespace protean::test {
