@@ -19,6 +19,8 @@
 //            merge  the same number of rows + entries for each thread. A row may be cut; its pieces are added
 //                   in order.
 //            auto   rows, unless one thread would then do more than 1.1 times its fair share; then merge.
+//            tiles, codes   on a GPU: whole rows with about the same number of rows and entries for each warp; the same number
+//                   of entries for each thread, as in mgpu-csr. On a host: merge.
 //            In deterministic mode rows are never cut.
 // Wins: when there are few products, or the matrix has no regularity.
 // Refuses: never.
@@ -39,7 +41,7 @@ namespace {
 
 std::vector<RowShare> divide_work(const SparsityPattern& pattern, int parts, const std::string& balance,
                                   bool whole_rows) {
-  if ((balance == "merge" || balance == "tiles") && !whole_rows) return shares_of_equal_size(pattern, parts);
+  if (balance != "rows" && balance != "auto" && !whole_rows) return shares_of_equal_size(pattern, parts);
   std::vector<RowShare> shares = shares_of_whole_rows(pattern, parts);
   if (balance == "rows" || whole_rows) return shares;
   std::int64_t heaviest = 0;
@@ -67,11 +69,11 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 
 constexpr ParamDoc params[] = {
     {.name = "balance",
-     .doc = "work of the threads: whole rows; rows that may be cut; or cut only if one "
-            "thread would do more than 1.1 times its share. tiles: on a GPU, whole rows "
-            "with about the same number of rows and entries for each warp; on a host as merge",
+     .doc = "work of the threads: whole rows; rows that may be cut; or cut only if one thread would do more "
+            "than "
+            "1.1 times its share. tiles and codes: other ways to cut on a GPU (csr.cu), on a host as merge",
      .default_value = "auto",
-     .choices = "auto|rows|merge|tiles"}};
+     .choices = "auto|rows|merge|tiles|codes"}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(csr),
                               PROTEAN_MKL_KERNEL(csr)};

@@ -1,17 +1,19 @@
-// CSR on the device: the layout is that of csr.cpp, and with merge also the arrays of private/row_runs.cuh.
+// CSR on the device: the layout is that of csr.cpp, and for some divisions of the work further arrays.
 // Parameters: balance
 //   rows   A group of `lanes` neighbouring threads computes a row. They read neighbouring entries, and their
-//          sums are added by shuffles in a fixed order. `lanes` is the smallest number of 4 to 32 that is at
-//          least a fifth of the mean row length.
+//          sums are added by shuffles in a fixed order. `lanes` is 4 to 32 by the mean row length, and 1 where rows
+//          are short and even.
+//   tiles  Whole rows with about the same number of rows and entries for each warp (private/warp_tiles.cuh).
+//   codes  The same number of entries for each thread, with the tables of mgpu-csr (mgpu_csr.cuh).
 //   merge  Warps take about the same number of entries each; long rows are cut (private/row_runs.cuh).
-//   auto   merge, where the row lengths would leave too many lanes idle, where one row takes too long, or
-//          where most entries have no other near them that would share a cache line of x; else rows.
+//   auto   rows; but codes or merge, where the row lengths would leave too many lanes idle, where one row takes too
+//          long, or where most entries have no other near them that would share a cache line of x.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
-// csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
-// throughput-oriented processors, SC 2009, doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse
-// matrix-vector multiplication on cache-based GPUs, InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for
-// each row).
+// csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.
+// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
+// doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs,
+// InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for each row).
 #include <optional>
 
 #include "core/device/primitives.hpp"
@@ -215,6 +217,7 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   plan.division = balance == "rows"    ? Division::rows
                   : balance == "tiles" ? Division::tiles
                   : balance == "merge" ? Division::runs
+                  : balance == "codes" ? Division::codes
                   : plan.lanes == 1
                       ? Division::rows
                       : division_for(lengths, rows, entries, plan.lanes, context.device_state().processors);

@@ -35,6 +35,17 @@ std::vector<Case> cases() {
   for (const std::string C : {"1", "2", "4", "8", "16", "32", "64"})
     for (const std::string sigma : {"1", "64", "1048576"})
       list.push_back({"sell-c-sigma", {{"C", C}, {"sigma", sigma}, {"max_fill", all}}});
+  for (const std::string round : {"2", "4", "32"})
+    list.push_back({"sell-c-sigma", {{"C", "4"}, {"sigma", "64"}, {"round", round}, {"max_fill", all}}});
+  for (const std::string hack : {"0", "1", "7", "32"})
+    for (const std::string sort : {"none", "all"})
+      list.push_back({"hll", {{"hack", hack}, {"sort", sort}, {"diagonal_index", "no"}, {"max_fill", all}}});
+  for (const std::string T : {"1", "2", "4", "8", "16", "32"})
+    for (const std::string S : {"0", "1", "48"})
+      list.push_back({"sliced-ellr-t", {{"S", S}, {"T", T}, {"max_fill", all}}});
+  for (const std::string C : {"1", "7", "64"}) list.push_back({"bin-csr", {{"C", C}, {"max_fill", all}}});
+  for (const std::string balance : {"rows", "merge", "tiles", "codes"})
+    list.push_back({"csr", {{"balance", balance}}});
   for (const std::string align : {"1", "64"}) list.push_back({"ell", {{"align", align}, {"max_fill", all}}});
   list.push_back({"dia", {{"max_fill", all}}});
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
