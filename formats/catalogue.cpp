@@ -99,4 +99,19 @@ const FormatEntry& find_format(std::string_view id) {
       fmt::format("there is no format '{}'.{} `protean formats` lists them.", id, did_you_mean(id, ids)));
 }
 
+bool same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel) {
+  const auto layout_of = [](const FormatEntry& entry) { return entry.preset ? entry.base : entry.id; };
+  const auto is_in = [](std::span<const ParamDoc> docs, std::string_view name) {
+    return std::any_of(docs.begin(), docs.end(), [&](const ParamDoc& doc) { return doc.name == name; });
+  };
+  const auto chooses = [&](const FormatEntry& entry) {
+    return entry.preset &&
+           std::any_of(entry.preset->chosen.begin(), entry.preset->chosen.end(), [&](std::string_view name) {
+             return is_in(entry.base_params, name) || is_in(kernel.params, name);
+           });
+  };
+  return layout_of(one) == layout_of(other) && !chooses(one) && !chooses(other) &&
+         resolve_params(one, {}, &kernel) == resolve_params(other, {}, &kernel);
+}
+
 }  // namespace protean

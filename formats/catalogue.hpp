@@ -16,4 +16,9 @@ std::span<const FormatEntry* const> layouts() noexcept;
 // The format with this id. Throws BadArgument with the nearest name otherwise.
 const FormatEntry& find_format(std::string_view id);
 
+// True when two formats are the same computation with this kernel, without parameters of the user: one layout, and the same
+// values of all parameters. So a preset that is a mapping of a GPU's threads is its base on the host. False where a preset
+// chooses a parameter for the matrix.
+bool same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel);
+
 }  // namespace protean

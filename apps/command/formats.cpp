@@ -111,8 +111,26 @@ std::vector<const FormatEntry*> by_family(std::span<const FormatEntry* const> en
   return sorted;
 }
 
+// The spaces in which a preset computes as its base does, with all kernels that it has there.
+std::vector<std::string_view> spaces_as_base(const FormatEntry& entry) {
+  std::vector<std::string_view> names;
+  if (!entry.preset) return names;
+  const FormatEntry& base = find_format(entry.base);
+  for (const Space space : spaces) {
+    const auto kernels = kernels_in(entry, space);
+    if (!kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) {
+          return same_computation(base, entry, kernel);
+        }))
+      names.push_back(to_string(space));
+  }
+  return names;
+}
+
 std::string details(const FormatEntry& entry) {
   const auto yes = [](bool value) { return value ? "yes" : "no"; };
+  std::string as_base;
+  for (const std::string_view space : spaces_as_base(entry))
+    as_base += fmt::format("  on the {:<8} {} itself, with one of its kernels\n", space, entry.base);
   std::string text = fmt::format(
       "{}: {}\n"
       "  family          {}\n"
@@ -124,9 +142,9 @@ std::string details(const FormatEntry& entry) {
       "  symmetric only  {}\n"
       "  kernels\n",
       entry.id, entry.title, entry.family,
-      entry.base.empty() ? std::string() : fmt::format("  preset of       {}\n", entry.base), entry.source,
-      yes(entry.traits.deterministic), yes(entry.traits.exact_values), yes(entry.traits.square_only),
-      yes(entry.traits.symmetric_only));
+      (entry.base.empty() ? std::string() : fmt::format("  preset of       {}\n", entry.base)) + as_base,
+      entry.source, yes(entry.traits.deterministic), yes(entry.traits.exact_values),
+      yes(entry.traits.square_only), yes(entry.traits.symmetric_only));
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty()) {
       text += fmt::format("    {:<12}  not in this build: {}\n", row.name, row.unavailable);
@@ -164,6 +182,7 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
                               {"kernel_notes", nlohmann::ordered_json::object()},
                               {"deterministic_mode", nlohmann::ordered_json::object()}};
   if (!entry.base.empty()) json["base"] = entry.base;
+  if (const auto as_base = spaces_as_base(entry); !as_base.empty()) json["as_base_in"] = as_base;
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty())
       json["unavailable_kernels"][std::string(row.name)] = row.unavailable;

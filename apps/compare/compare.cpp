@@ -157,6 +157,11 @@ class Comparer {
       for (const FormatEntry* entry : entries_in(space))
         for (const Kernel& kernel : kernels_in(*entry, space)) {
           if (!wanted(kernel)) continue;
+          if (Variant* const same = find_same(*entry, kernel, space)) {
+            same->stands_for.push_back(std::string(entry->id));
+            if (kernel.unavailable.empty()) --left;
+            continue;
+          }
           Variant variant;
           variant.format = entry->id, variant.kernel = kernel.name, variant.space = space;
           variant.deterministic = entry->traits.deterministic && kernel.deterministic;
@@ -169,12 +174,32 @@ class Comparer {
           result_.variants.push_back(std::move(variant));
         }
     }
+    note_presets_left_out();
     find_best(choice.id);
     progress_.clear();
     return std::move(result_);
   }
 
  private:
+  // A variant that is listed already and is what this preset is in this space; null when there is none.
+  Variant* find_same(const FormatEntry& preset, const Kernel& kernel, Space space) {
+    if (!preset.preset || !result_.problem.op.parameters.all().empty()) return nullptr;
+    const auto same =
+        std::find_if(result_.variants.begin(), result_.variants.end(), [&](const Variant& other) {
+          return other.space == space && other.kernel == kernel.name &&
+                 same_computation(find_format(other.format), preset, kernel);
+        });
+    return same == result_.variants.end() ? nullptr : &*same;
+  }
+
+  void note_presets_left_out() {
+    for (const Variant& variant : result_.variants)
+      if (!variant.stands_for.empty())
+        result_.notes.push_back(fmt::format(
+            "{} {} on the {} stands for {}: the same arrays, kernel and parameters there", variant.format,
+            variant.kernel, to_string(variant.space), fmt::join(variant.stands_for, ", ")));
+  }
+
   bool wanted(const Kernel& kernel) const {
     return selection_.kernels.empty() || selection_.kernels.count(kernel.name) > 0;
   }

@@ -30,6 +30,8 @@ struct HistoryPoint {
 // One format with one kernel in one space.
 struct Variant {
   std::string format, kernel;
+  // Presets that are the same computation in this space: the same arrays, kernel and parameters. They are not run.
+  std::vector<std::string> stands_for;
   Space space = Space::host;
   FormatParams parameters;
   bool deterministic = true;

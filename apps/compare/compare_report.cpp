@@ -49,6 +49,7 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["deterministic"] = v.deterministic;
   json["status"] = v.status;
   if (!v.not_run.empty()) json["not_run"] = v.not_run;
+  if (!v.stands_for.empty()) json["stands_for"] = v.stands_for;
   if (!v.why.empty()) json["why"] = v.reported_why();
   json["predicted_bytes"] = v.predicted_bytes;
   if (!v.ran()) return json;

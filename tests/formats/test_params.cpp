@@ -90,6 +90,10 @@ std::vector<Case> cases() {
   for (const std::string C : {"1", "2", "4", "8", "16", "32", "64"})
     list.push_back(
         {"sell-c-sigma", {{"C", C}, {"sigma", "1"}, {"max_fill", all}}, Space::device, "cusparse"});
+  for (const std::string C : {"1", "2", "8", "32"})
+    for (const std::string sigma : {"1", "64"})
+      list.push_back(
+          {"sell-c-sigma", {{"C", C}, {"sigma", sigma}, {"max_fill", all}}, Space::device, "segments"});
   for (const std::string R : {"2", "3", "4", "8"})
     list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, "cusparse"});
   for (const std::string T : {"1", "2", "4", "8", "16", "32"})
