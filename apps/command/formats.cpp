@@ -111,26 +111,37 @@ std::vector<const FormatEntry*> by_family(std::span<const FormatEntry* const> en
   return sorted;
 }
 
-// The spaces in which a preset computes as its base does, with all kernels that it has there.
-std::vector<std::string_view> spaces_as_base(const FormatEntry& entry) {
-  std::vector<std::string_view> names;
-  if (!entry.preset) return names;
-  const FormatEntry& base = find_format(entry.base);
+// What a preset is in a space: kernels of its base, and the parameters that it fixes for them.
+struct PresetIn {
+  Space space;
+  std::vector<std::string_view> kernels;
+  std::vector<FixedParam> fixed;
+};
+std::vector<PresetIn> preset_in_spaces(const FormatEntry& entry) {
+  std::vector<PresetIn> list;
+  if (!entry.preset) return list;
   for (const Space space : spaces) {
     const auto kernels = kernels_in(entry, space);
-    if (!kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) {
-          return same_computation(base, entry, kernel);
-        }))
-      names.push_back(to_string(space));
+    if (kernels.empty()) continue;
+    PresetIn& in = list.emplace_back(PresetIn{space, {}, {}});
+    for (const Kernel& kernel : kernels) in.kernels.push_back(kernel.name);
+    const FormatParams complete = resolve_params(entry, {}, &kernels.front());
+    for (const FixedParam& one : entry.preset->fixed)
+      if (complete.has(one.name)) in.fixed.push_back(one);
   }
-  return names;
+  return list;
 }
 
 std::string details(const FormatEntry& entry) {
   const auto yes = [](bool value) { return value ? "yes" : "no"; };
   std::string as_base;
-  for (const std::string_view space : spaces_as_base(entry))
-    as_base += fmt::format("  on the {:<8} {} itself, with one of its kernels\n", space, entry.base);
+  for (const PresetIn& in : preset_in_spaces(entry)) {
+    std::vector<std::string> fixed;
+    for (const FixedParam& one : in.fixed) fixed.push_back(fmt::format("{} = {}", one.name, one.value));
+    as_base += fmt::format("  on the {:<8} {} {} of {}{}\n", to_string(in.space),
+                           in.kernels.size() > 1 ? "kernels" : "kernel", fmt::join(in.kernels, ", "),
+                           entry.base, fixed.empty() ? "" : fmt::format(" with {}", fmt::join(fixed, ", ")));
+  }
   std::string text = fmt::format(
       "{}: {}\n"
       "  family          {}\n"
@@ -182,7 +193,9 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
                               {"kernel_notes", nlohmann::ordered_json::object()},
                               {"deterministic_mode", nlohmann::ordered_json::object()}};
   if (!entry.base.empty()) json["base"] = entry.base;
-  if (const auto as_base = spaces_as_base(entry); !as_base.empty()) json["as_base_in"] = as_base;
+  for (const PresetIn& in : preset_in_spaces(entry))
+    for (const FixedParam& one : in.fixed)
+      json["fixed_parameters"][to_string(in.space)][std::string(one.name)] = one.value;
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty())
       json["unavailable_kernels"][std::string(row.name)] = row.unavailable;

@@ -339,11 +339,21 @@ TEST_F(Command, FormatsOfOneFamily) {
   for (const Json& entry : Json::parse(ell.out)) EXPECT_EQ(entry["family"], "ell");
   const Outcome text = run({"formats", "--family", "ell"});
   EXPECT_NE(text.out.find("\nell\n  ell "), std::string::npos) << text.out;
-  EXPECT_EQ(text.out.find("csr"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find(" csr "), std::string::npos) << text.out;
   const Outcome wrong = run({"formats", "--family", "el"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_NE(wrong.err.find("Did you mean 'ell'"), std::string::npos) << wrong.err;
   EXPECT_EQ(run({"formats", "csr", "--family", "row"}).code, 2);
+}
+
+TEST_F(Command, FormatsSayWhatAPresetIsInEachSpace) {
+  const Outcome text = run({"formats", "csr-scalar"});
+  EXPECT_NE(text.out.find("preset of       csr\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("on the host     kernel native of csr with balance = rows\n"), std::string::npos)
+      << text.out;
+  EXPECT_EQ(run({"formats", "csr"}).out.find("on the host"), std::string::npos);
+  const Outcome json = run({"formats", "csr-scalar", "--json"});
+  EXPECT_EQ(Json::parse(json.out)[0]["fixed_parameters"]["host"], Json({{"balance", "rows"}})) << json.out;
 }
 
 // Families in the order in which they come first, and each preset under its base. One whose base is not listed, or

@@ -127,6 +127,7 @@ TEST_F(Compare, CountsEverything) {
   for (const Json& v : r["results"]) {
     const std::string name = v["format"];
     formats.insert(name);
+    for (const Json& same : v.value("stands_for", Json::array())) formats.insert(same);
     EXPECT_EQ(v["kernel"], "native");
     if (v["status"] == "refused") {
       EXPECT_FALSE(v["why"].get<std::string>().empty()) << name;
@@ -210,7 +211,10 @@ TEST_F(Compare, TakesTheFormatsThatAutoConsidersAndThatOfTheProblem) {
     EXPECT_EQ(o.code, 0) << o.err;
     const Json report = Json::parse(slurp(work_ / "r.json"));
     std::vector<std::string> ids;
-    for (const Json& v : report["results"]) ids.push_back(v["format"]);
+    for (const Json& v : report["results"]) {
+      ids.push_back(v["format"]);
+      for (const Json& same : v.value("stands_for", Json::array())) ids.push_back(same);
+    }
     EXPECT_EQ(o.out.find("--formats all compares all") != std::string::npos,
               options.empty() || options[0] == "--set")
         << o.out;
@@ -220,6 +224,31 @@ TEST_F(Compare, TakesTheFormatsThatAutoConsidersAndThatOfTheProblem) {
   EXPECT_EQ(compared({"--set", "operator.format=auto"}), (std::vector<std::string>{"csr", "coo"}));
   EXPECT_EQ(compared({"--formats", "ell"}), std::vector<std::string>{"ell"});
   EXPECT_EQ(compared({"--formats", "all"}).size(), catalogue().size());
+}
+
+// On the host csr-scalar and csr-vector are the same: mappings of a GPU's threads. sell and ell-warp are not sell-c-sigma:
+// their parameters are fixed or chosen.
+TEST_F(Compare, WhatIsTheSameComputationRunsOnce) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
+  const auto results = [&](const std::string& formats) {
+    const Outcome o =
+        run({"compare", "p.yaml", "--formats", formats, "--kernels", "native", "--report", "r.json"});
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_EQ(o.out.find("csr-scalar native on the host stands for csr-vector") != std::string::npos,
+              formats.starts_with("csr,"))
+        << o.out;
+    return Json::parse(slurp(work_ / "r.json"))["results"];
+  };
+  const Json r = results("csr,csr-scalar,csr-vector,sell-c-sigma,sell,ell-warp");
+  ASSERT_EQ(r.size(), 5u);
+  for (const Json& v : r)
+    EXPECT_EQ(v.value("stands_for", Json::array()),
+              v["format"] == "csr-scalar" ? Json({"csr-vector"}) : Json::array())
+        << v["format"];
+  // Named alone a preset runs under its own name.
+  const Json alone = results("csr-scalar");
+  ASSERT_EQ(alone.size(), 1u);
+  EXPECT_EQ(alone[0]["format"], "csr-scalar");
 }
 
 TEST_F(Compare, SaysWhatDidNotConverge) {
