@@ -1,12 +1,18 @@
 #include "benchmarks/gpu_matrices.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <memory>
 #include <numeric>
 
 #include "core/generate/generate.hpp"
 #include "core/generate/row_fill.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/parallel.hpp"
 
 namespace protean::bench {
 namespace {
@@ -162,6 +168,33 @@ CsrMatrix<double> levels_27(const ContextPtr& context) {
   return permuted(context, A, order);
 }
 
+CsrMatrix<double> repeated(const ContextPtr& context, const CsrMatrix<double>& A, std::int64_t copies) {
+  const std::int64_t rows = A.rows(), entries = A.nonzeros();
+  CsrBuilder<double> builder(context, rows * copies, A.cols() * copies, entries * copies);
+  parallel(context->threads(), [&](int part, int parts) {
+    const Range range = even_range(copies, part, parts);
+    for (std::int64_t copy = range.begin; copy < range.end; ++copy) {
+      const auto shift = static_cast<std::int32_t>(copy * A.cols());
+      for (std::int64_t r = 0; r < rows; ++r)
+        builder.set_row_ptr(copy * rows + r + 1, copy * entries + A.pattern.row_ptr[r + 1]);
+      for (std::int64_t k = 0; k < entries; ++k)
+        builder.col()[copy * entries + k] = A.pattern.col[k] + shift,
+                                       builder.values()[copy * entries + k] = A.values[k];
+    }
+  });
+  return builder.freeze();
+}
+
+bool lengths_vary(const SparsityPattern& pattern) {
+  const double mean = static_cast<double>(pattern.nonzeros) / static_cast<double>(pattern.rows);
+  double squares = 0;
+  for (std::int64_t r = 0; r < pattern.rows; ++r) {
+    const double difference = static_cast<double>(pattern.row_length(r)) - mean;
+    squares += difference * difference;
+  }
+  return std::sqrt(squares / static_cast<double>(pattern.rows)) > 0.5 * mean;
+}
+
 }  // namespace
 
 const std::vector<GpuMatrix>& gpu_matrices() {
@@ -190,6 +223,28 @@ const std::vector<GpuMatrix>& gpu_matrices() {
        [](const ContextPtr& context) { return full_rows(context, 2000000, 1900000); }},
       {"perm27", "27-point stencil, random numbering", Group::gather, shuffled_27},
       {"rand10", "10 random columns a row", Group::gather, random_gather}};
+  return list;
+}
+
+std::vector<GpuMatrix> repeated_matrices(const ContextPtr& context, const std::string& folder,
+                                         std::int64_t entries) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    if (const std::string name = file.path().filename();
+        name.find(".mtx") != name.npos || name.ends_with(".pbin"))
+      files.push_back(file.path());
+  std::sort(files.begin(), files.end());
+  std::vector<GpuMatrix> list;
+  for (const auto& file : files) {
+    const std::string name = file.filename().string();
+    const auto block = std::make_shared<const CsrMatrix<double>>(read_matrix(context, file.string()));
+    if (block->nonzeros() == 0) continue;
+    const std::int64_t copies = std::max<std::int64_t>(1, entries / block->nonzeros());
+    list.push_back({name.substr(0, name.find('.')),
+                    fmt::format("{} copies of {} rows, {} entries", copies, block->rows(), block->nonzeros()),
+                    lengths_vary(block->pattern) ? Group::skewed : Group::regular,
+                    [block, copies](const ContextPtr& host) { return repeated(host, *block, copies); }});
+  }
   return list;
 }
 

@@ -27,18 +27,20 @@ namespace {
 
 constexpr const char* usage =
     R"(usage: gpu_spmv_benchmark [--only MATRIX,...] [--formats SPEC,...] [--peers no] [--seconds S] [--json FILE]
+                          [--matrices FOLDER] [--entries N]
   --only     run these matrices only (names as in the table)
   --formats  run these only; SPEC is a format, then parameters, then a kernel: csr:balance=merge@native
   --peers    no: leave cuSPARSE out
   --seconds  time for replays of each product, 0.02 if not given
   --json     write all figures there
+  --matrices these instead: each matrix of the folder, repeated along the diagonal to about N entries (20,000,000)
 )";
 
 struct Options {
-  std::string json;
+  std::string json, matrices;
   std::vector<std::string> only, formats;
   bool peers = true;
-  double seconds = 0.02;
+  double seconds = 0.02, entries = 2e7;
 };
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -48,8 +50,10 @@ std::optional<Options> parse(int argc, char** argv) {
                                   {"--formats", &options.formats},
                                   {"--peers", &options.peers},
                                   {"--seconds", &options.seconds},
-                                  {"--json", &options.json}});
-  if (!read || !(options.seconds > 0)) return {};
+                                  {"--json", &options.json},
+                                  {"--matrices", &options.matrices},
+                                  {"--entries", &options.entries}});
+  if (!read || !(options.seconds > 0) || !(options.entries >= 1)) return {};
   return options;
 }
 
@@ -332,7 +336,11 @@ int run(const Options& options) {
   const std::vector<Spec> ours = specs(options.formats);
   Ratios ratios;
   bool all_right = true;
-  for (const GpuMatrix& what : gpu_matrices()) {
+  const std::vector<GpuMatrix> matrices =
+      options.matrices.empty()
+          ? gpu_matrices()
+          : repeated_matrices(host, options.matrices, static_cast<std::int64_t>(options.entries));
+  for (const GpuMatrix& what : matrices) {
     if (!wanted(options.only, what.name)) continue;
     const auto start = Clock::now();
     const CsrMatrix<double> A = what.make(host);

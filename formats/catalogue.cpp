@@ -24,6 +24,7 @@ class Presets {
     FormatEntry& entry = entries_.emplace_back(base);
     entry.family = preset.family, entry.id = preset.id, entry.title = preset.title;
     entry.source = preset.source, entry.base = base.id, entry.preset = &preset;
+    entry.base_params = base.params;
     std::vector<ParamDoc>& left = params_.emplace_back();
     for (const ParamDoc& doc : base.params)
       if (!is_set(preset, doc.name)) left.push_back(doc);

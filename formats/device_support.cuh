@@ -30,6 +30,16 @@ constexpr Kernel device_kernel(std::string_view name, bool deterministic = true)
           deterministic};
 }
 
+constexpr Kernel with_params(Kernel kernel, std::span<const ParamDoc> params) {
+  kernel.params = params;
+  return kernel;
+}
+// The kernel with an admit() of its own.
+constexpr Kernel admitted_by(Admit admit, Kernel kernel) {
+  kernel.admit = admit;
+  return kernel;
+}
+
 // The number of blocks of `threads` threads (or items) that covers all items.
 inline unsigned blocks_of(std::int64_t items, int threads = device::block_size) {
   return static_cast<unsigned>((items + threads - 1) / threads);

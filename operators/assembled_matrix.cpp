@@ -79,7 +79,7 @@ FormatParams params_for(const FormatEntry& entry, const Kernel& kernel, const Co
                         const SparsityPattern& pattern, FormatParams complete) {
   if (!entry.preset || !entry.preset->choose) return complete;
   const auto used = [&](std::string_view name) {
-    return is_param(kernel.params, name) || owner_of_param(entry, name).empty();
+    return is_param(kernel.params, name) || is_param(entry.base_params, name);
   };
   if (std::any_of(entry.preset->chosen.begin(), entry.preset->chosen.end(), used)) {
     const detail::DeviceScope scope(context);
@@ -89,10 +89,11 @@ FormatParams params_for(const FormatEntry& entry, const Kernel& kernel, const Co
 }
 
 // For the parameters of params_for().
-Admission admission_of(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
-                       const FormatParams& params, std::size_t value_bytes) {
+Admission admission_of(const FormatEntry& entry, const Kernel& kernel, const Context& context,
+                       const SparsityPattern& pattern, const FormatParams& params, std::size_t value_bytes) {
   const detail::DeviceScope scope(context);
-  const Admit rule = context.space() == Space::device ? entry.device->admit : entry.admit;
+  const Admit of_format = context.space() == Space::device ? entry.device->admit : entry.admit;
+  const Admit rule = kernel.admit ? kernel.admit : of_format;
   return rule(context, pattern, params, value_bytes);
 }
 
@@ -101,7 +102,7 @@ Admission admission_of(const FormatEntry& entry, const Context& context, const S
 Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                 const FormatParams& params, std::size_t value_bytes) {
   const Kernel& kernel = find_kernel(entry, {}, context.space());
-  return admission_of(entry, context, pattern,
+  return admission_of(entry, kernel, context, pattern,
                       params_for(entry, kernel, context, pattern, resolve_params(entry, params)),
                       value_bytes);
 }
@@ -180,7 +181,7 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
   }
   if (entry.preset)
     for (const FixedParam& one : entry.preset->fixed)
-      if ((kernel && is_param(kernel->params, one.name)) || owner_of_param(entry, one.name).empty())
+      if ((kernel && is_param(kernel->params, one.name)) || is_param(entry.base_params, one.name))
         complete.set(std::string(one.name), std::string(one.value));
   return complete;
 }
@@ -273,7 +274,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   detail::require_device_memory(*context, csr.pattern.col, "the matrix' col");
   detail::require_device_memory(*context, csr.values, "the matrix' values");
   const FormatParams complete = params_for(entry, kernel, *context, csr.pattern, asked);
-  const Admission admission = admission_of(entry, *context, csr.pattern, complete, sizeof(T));
+  const Admission admission = admission_of(entry, kernel, *context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
   const std::size_t most = most_bytes > 0                   ? most_bytes
                            : admission.bytes < small_matrix ? unlimited_memory

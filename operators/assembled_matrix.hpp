@@ -107,6 +107,9 @@ struct BuildRequest {
 template <class T>
 using MakeMatrix = std::unique_ptr<AssembledMatrix<T>> (*)(const BuildRequest<T>&);
 
+using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
+                            std::size_t value_bytes);
+
 // A way to compute with one format: our own code ("native"), or a library's.
 struct Kernel {
   std::string_view name;
@@ -121,10 +124,9 @@ struct Kernel {
   bool ordered = false;
   // Parameters of this kernel alone, such as threads a row. They change how it computes, not what is stored.
   std::span<const ParamDoc> params = {};
+  // For a kernel of our own with other workspace than the first kernel of its space; null: that of the format.
+  Admit admit = nullptr;
 };
-
-using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
-                            std::size_t value_bytes);
 
 // The device side of a format, defined in its .cu file: its kernels on a device, and admit() for a pattern in
 // device memory.
@@ -143,7 +145,6 @@ struct FixedParam {
 struct Preset {
   std::string_view family, id, title, source;
   std::string_view base;  // its id; not a preset itself
-  // Of the base, or of the kernels that are named below. A parameter of a kernel is fixed only where it has that kernel.
   std::span<const FixedParam> fixed = {};
   // Sets the parameters `chosen` of the base for a matrix in the context's space; null when there are none.
   void (*choose)(const Context&, const SparsityPattern&, FormatParams&) = nullptr;
@@ -166,6 +167,9 @@ struct FormatEntry {
   // The id of the format whose layout this is; empty for a format with a layout of its own.
   std::string_view base = {};
   const Preset* preset = nullptr;  // null for a format with a layout of its own
+  // Those of the base, with the ones that the preset fixes or chooses. What a preset fixes beside them belongs to a
+  // kernel, which need not be in this build.
+  std::span<const ParamDoc> base_params = {};
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.

@@ -86,7 +86,7 @@ HWY_AFTER_NAMESPACE();
 
 #include <mutex>
 
-#include "formats/host_support.hpp"
+#include "formats/engines/entry_view.hpp"
 
 namespace protean::formats {
 namespace {
@@ -105,6 +105,28 @@ void multiply_ordered(const CscWork<float, std::int64_t>& w) { HWY_DYNAMIC_DISPA
 int csc_parts(const Context& context, const SparsityPattern& pattern) {
   return useful_parts(context, pattern.nonzeros + pattern.rows);
 }
+
+// The blocks of rows of the threads (entry_view.hpp).
+template <class T, class P>
+struct CscEntries {
+  int parts;
+  const std::int64_t* row_borders;
+  std::int64_t cols;
+  const P *col_ptr, *split;
+  const std::int32_t* row;
+  const T* values;
+  int blocks() const { return parts; }
+  Range rows(int part) const { return {row_borders[part], row_borders[part + 1]}; }
+  // The entries of column j that lie in the rows of a part: [begins(part)[j], ends(part)[j]).
+  const P* begins(int part) const { return part == 0 ? col_ptr : split + (part - 1) * cols; }
+  const P* ends(int part) const { return part + 1 == parts ? col_ptr + 1 : split + part * cols; }
+  template <class F>
+  void for_entries(int part, F&& f) const {
+    const P *begin = begins(part), *end = ends(part);
+    for (std::int64_t j = 0; j < cols; ++j)
+      for (P k = begin[j]; k < end[j]; ++k) f(row[k], static_cast<std::int32_t>(j), std::int64_t{k});
+  }
+};
 
 template <class T, class P>
 class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
@@ -147,43 +169,22 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
         col_ptr_[j + 1] = next;
       }
     });
-    scatter(request.csr, cursor, true);
+    parallel(parts_, [&](int part, int) {
+      P* next = cursor.data() + part * cols;
+      for (std::int64_t r = row_borders_[part]; r < row_borders_[part + 1]; ++r)
+        for (std::int64_t k = pattern.row_ptr[r]; k < pattern.row_ptr[r + 1]; ++k) {
+          const P to = next[pattern.col[k]]++;
+          values_[to] = request.csr.values[k], row_[to] = static_cast<std::int32_t>(r);
+        }
+    });
     copy_array(*request.context, cursor.data(), split_.size(), split_.data());
     for (int part = 0; part < parts_; ++part) col_ranges_.push_back(used_columns(part));
   }
 
   CsrMatrix<T> to_csr() const override {
-    CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), values_.size(), sizeof(P) == 8);
-    std::vector<std::int64_t> before(static_cast<std::size_t>(parts_) + 1, 0);
-    // First the lengths, stored in row_ptr[row + 1]. A part counts its own rows only.
-    parallel(parts_, [&](int part, int) {
-      for (std::int64_t r = row_borders_[part]; r < row_borders_[part + 1]; ++r)
-        builder.set_row_ptr(r + 1, 0);
-      each_column(part, [&](std::int64_t, P begin, P end) {
-        for (P k = begin; k < end; ++k) builder.set_row_ptr(row_[k] + 1, builder.row_ptr(row_[k] + 1) + 1);
-        before[part + 1] += end - begin;
-      });
-    });
-    for (int part = 0; part < parts_; ++part) before[part + 1] += before[part];
-    parallel(parts_, [&](int part, int) {
-      // row_ptr[row + 1] becomes the place of the row's next entry, and so ends as the end of the row.
-      std::int64_t next = before[part];
-      for (std::int64_t r = row_borders_[part]; r < row_borders_[part + 1]; ++r) {
-        const std::int64_t length = builder.row_ptr(r + 1);
-        builder.set_row_ptr(r + 1, next);
-        next += length;
-      }
-      each_column(part, [&](std::int64_t j, P begin, P end) {
-        for (P k = begin; k < end; ++k) {
-          const std::int64_t to = builder.row_ptr(row_[k] + 1);
-          builder.col()[to] = static_cast<std::int32_t>(j), builder.values()[to] = values_[k];
-          builder.set_row_ptr(row_[k] + 1, to + 1);
-        }
-      });
-    });
-    return builder.freeze();
+    return csr_from_entries<T>(this->context(), this->rows(), this->cols(), values_.size(), entries(),
+                               sizeof(P) == 8);
   }
-
   std::size_t bytes() const noexcept override {
     return col_ptr_.bytes() + row_.bytes() + values_.bytes() + split_.bytes() + sums_.bytes();
   }
@@ -192,14 +193,7 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
             layout_array("split", split_)};
   }
   void diagonal(VectorView<T> d) const override {
-    parallel(useful_parts(*this->context(), d.size), [&](int part, int parts) {
-      const Range range = even_range(d.size, part, parts);
-      for (std::int64_t j = range.begin; j < range.end; ++j) {
-        const auto *begin = row_.data() + col_ptr_[j], *end = row_.data() + col_ptr_[j + 1];
-        const auto* found = std::lower_bound(begin, end, static_cast<std::int32_t>(j));
-        d.data[j] = found != end && *found == j ? values_[found - row_.data()] : T(0);
-      }
-    });
+    diagonal_from_entries(*this->context(), entries(), values_.size(), d);
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     PartialSums<T> dots(parts_);
@@ -214,11 +208,7 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
-    const std::int64_t cols = this->cols();
-    Buffer<P> cursor(this->context(), parts_ * cols);
-    copy_array(*this->context(), col_ptr_.data(), cols, cursor.data());
-    copy_array(*this->context(), split_.data(), split_.size(), cursor.data() + cols);
-    scatter(csr, cursor, false);
+    update_from_entries(*this->context(), entries(), csr, values_.data());
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->context()->deterministic()) {
@@ -226,7 +216,7 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
       if (beta != T(0)) lock.lock();
       T* const sums = beta == T(0) ? y.data : const_cast<T*>(sums_.data());  // guarded by the mutex
       parallel(parts_, [&](int part, int) {
-        multiply_ordered(CscWork<T, P>{begins(part), ends(part), col_ranges_[part].begin,
+        multiply_ordered(CscWork<T, P>{entries().begins(part), entries().ends(part), col_ranges_[part].begin,
                                        col_ranges_[part].end, row_borders_[part], row_borders_[part + 1],
                                        row_.data(), values_.data(), alpha, x.data, beta, y.data, sums});
       });
@@ -236,44 +226,23 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
   }
 
  private:
-  // The entries of column j that lie in the rows of a part.
-  const P* begins(int part) const {
-    return part == 0 ? col_ptr_.data() : split_.data() + (part - 1) * this->cols();
-  }
-  const P* ends(int part) const {
-    return part + 1 == parts_ ? col_ptr_.data() + 1 : split_.data() + part * this->cols();
+  CscEntries<T, P> entries() const {
+    return {parts_,        row_borders_.data(), this->cols(),  col_ptr_.data(),
+            split_.data(), row_.data(),         values_.data()};
   }
 
   Range used_columns(int part) const {
-    const P *begin = begins(part), *end = ends(part);
+    const P *begin = entries().begins(part), *end = entries().ends(part);
     Range range{0, this->cols()};
     while (range.begin < range.end && begin[range.begin] == end[range.begin]) ++range.begin;
     while (range.begin < range.end && begin[range.end - 1] == end[range.end - 1]) --range.end;
     return range;
   }
 
-  template <class Body>
-  void each_column(int part, Body body) const {
-    const P *begin = begins(part), *end = ends(part);
-    for (std::int64_t j = 0; j < this->cols(); ++j) body(j, begin[j], end[j]);
-  }
-
-  void scatter(const CsrMatrix<T>& csr, Buffer<P>& cursor, bool rows_too) {
-    parallel(parts_, [&](int part, int) {
-      P* next = cursor.data() + part * this->cols();
-      for (std::int64_t r = row_borders_[part]; r < row_borders_[part + 1]; ++r)
-        for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k) {
-          const P to = next[csr.pattern.col[k]]++;
-          values_[to] = csr.values[k];
-          if (rows_too) row_[to] = static_cast<std::int32_t>(r);
-        }
-    });
-  }
-
   void multiply(int part, T alpha, const T* x, T beta, T* y) const {
     for (std::int64_t r = row_borders_[part]; r < row_borders_[part + 1]; ++r)
       y[r] = beta == T(0) ? T(0) : beta * y[r];
-    const P *begin = begins(part), *end = ends(part);
+    const P *begin = entries().begins(part), *end = entries().ends(part);
     const std::int32_t* row = row_.data();
     const T* values = values_.data();
     for (std::int64_t j = col_ranges_[part].begin; j < col_ranges_[part].end; ++j) {

@@ -1,6 +1,8 @@
 // COO on the device: row, col and values as in coo.cpp. Kernels:
 //   native         Warps take about the same number of entries each. private/row_runs.cuh needs more than the
 //                  three arrays. The sum of a row has a fixed order.
+//   segmented      Bell and Garland's, in two launches (private/coo_segments.cuh). The sum of a row has a fixed
+//                  order. It needs 4 + v bytes for each 512 entries besides the three arrays.
 //   atomic         A warp adds the runs of rows among 32 neighbouring entries, and adds the results to y by
 //                  atomic operations. It needs only the three arrays. The order of the sums is not fixed.
 //   cusparse       cuSPARSE, COO_ALG1: cuSPARSE's fastest. The order of the sums is not fixed.
@@ -15,6 +17,7 @@
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
 #include "formats/private/array_views.hpp"
+#include "formats/private/coo_segments.cuh"
 #include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
 
@@ -135,6 +138,36 @@ class CooNative final : public CooArrays<T>, public HasApplyDot<T> {
 };
 
 template <class T>
+class CooSegmented final : public CooArrays<T> {
+ public:
+  explicit CooSegmented(const BuildRequest<T>& request)
+      : CooArrays<T>(request),
+        carry_row_(request.context, segments_of(this->nonzeros())),
+        carry_value_(request.context, segments_of(this->nonzeros())) {}
+  std::size_t bytes() const noexcept override {
+    return CooArrays<T>::bytes() + carry_row_.bytes() + carry_value_.bytes();
+  }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (this->nonzeros() == 0) return scale(*this->context(), this->rows(), beta, y.data);
+    // A product overwrites the workspace before it reads it.
+    const SegmentView<T> A{this->rows(),
+                           this->nonzeros(),
+                           this->row_.data(),
+                           this->col_.data(),
+                           this->values_.data(),
+                           const_cast<std::int32_t*>(carry_row_.data()),
+                           const_cast<T*>(carry_value_.data())};
+    multiply_segments(*this->context(), A, alpha, x.data, beta, y.data);
+  }
+
+ private:
+  Buffer<std::int32_t> carry_row_;
+  Buffer<T> carry_value_;
+};
+
+template <class T>
 class CooAtomic final : public CooArrays<T> {
  public:
   using CooArrays<T>::CooArrays;
@@ -196,7 +229,20 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
       pattern.nonzeros);
 }
 
-constexpr Kernel kernels[] = {device_kernel<CooNative>("native"), device_kernel<CooAtomic>("atomic", false),
+Admission admit_segmented(const Context&, const SparsityPattern& pattern, const FormatParams&,
+                          std::size_t value_bytes) {
+  return Admission::accept(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 8) +
+                               static_cast<std::size_t>(segments_of(pattern.nonzeros)) * (value_bytes + 4),
+                           pattern.nonzeros);
+}
+Admission admit_arrays(const Context&, const SparsityPattern& pattern, const FormatParams&,
+                       std::size_t value_bytes) {
+  return Admission::accept(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + 8), pattern.nonzeros);
+}
+
+constexpr Kernel kernels[] = {device_kernel<CooNative>("native"),
+                              admitted_by(admit_segmented, device_kernel<CooSegmented>("segmented")),
+                              admitted_by(admit_arrays, device_kernel<CooAtomic>("atomic", false)),
                               device_kernel<CooCusparse1>("cusparse", false),
                               device_kernel<CooCusparse2>("cusparse-alg2"),
                               PROTEAN_KOKKOS_DEVICE_KERNEL(coo)};

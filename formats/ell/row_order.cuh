@@ -52,9 +52,9 @@ inline void order_rows(const Context& context, const SparsityPattern& pattern, s
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-// widths[s] = 2^shift times the longest row of slice s of 2^shift positions. perm may be null. `found` gets
+// widths[s] = 2^shift times the longest row of slice s of 2^shift positions, rounded up to a multiple of `round`. perm may be null. `found` gets
 // the number of rows without entries and the longest row, unless it is null.
-static __global__ void slice_widths(DevicePattern a, const std::int32_t* perm, int shift,
+static __global__ void slice_widths(DevicePattern a, const std::int32_t* perm, int shift, int round,
                                     unsigned long long* widths, unsigned long long* found) {
   const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   unsigned long long length = 0;
@@ -68,6 +68,7 @@ static __global__ void slice_widths(DevicePattern a, const std::int32_t* perm, i
     if (step < group) width = length;
   }
   if (p < a.rows && threadIdx.x % group == 0 && width > 0) {
+    width = (width + round - 1) / round * round;
     if (shift <= 5)
       widths[p >> shift] = width << shift;
     else
@@ -84,7 +85,8 @@ struct SliceCount {
 
 // slice_ptr[0..slices]: slots before each slice of 2^shift positions. The host waits once.
 inline SliceCount count_slice_slots(const Context& context, const SparsityPattern& pattern,
-                                    const std::int32_t* perm, int shift, std::int64_t* slice_ptr) {
+                                    const std::int32_t* perm, int shift, std::int64_t* slice_ptr,
+                                    int round = 1) {
   const cudaStream_t queue = device::stream(context);
   const std::int64_t slices = (pattern.rows + (std::int64_t{1} << shift) - 1) >> shift;
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(slice_ptr, 0, static_cast<std::size_t>(slices + 1) * 8, queue));
@@ -92,7 +94,8 @@ inline SliceCount count_slice_slots(const Context& context, const SparsityPatter
   const device::Scratch<unsigned long long> found(context, 3);
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, found.bytes(), queue));
   slice_widths<<<blocks_of(pattern.rows), device::block_size, 0, queue>>>(
-      device_pattern(pattern), perm, shift, reinterpret_cast<unsigned long long*>(slice_ptr), found.data());
+      device_pattern(pattern), perm, shift, round, reinterpret_cast<unsigned long long*>(slice_ptr),
+      found.data());
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   device::exclusive_scan(context, slice_ptr, slices + 1);
   device::copy_within(context, found.data() + 2, slice_ptr + slices, 8);

@@ -25,7 +25,10 @@
 //   sigma     rows in a window, a multiple of C. 1 keeps the order of the rows, and so neighbouring columns
 //             together, which stencils need. 0 takes 1 when that stores at most 1.15 slots an entry, else
 //             512.
+//   round     the width of a slice is a multiple of it.
 //   max_fill  the most slots an entry.
+//   threads   of the native device kernel: threads a row, in different warps of a block; 0 takes 1, or more where the
+//             rows are too few to fill the device.
 // Wins: on rows of similar length.
 // Refuses: when slots > max_fill nonzeros, or when sigma is not a multiple of C.
 // Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. R. Bishop, A unified sparse matrix data format for
@@ -40,30 +43,13 @@
 #include <algorithm>
 
 #include "formats/ell/slots.hpp"
+#include "formats/engines/row_order.hpp"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
 
 constexpr std::int64_t usual_height = 8;
-
-// Sorts rows first .. first + count - 1 by descending length; rows of equal length keep their order.
-void sort_window(const SparsityPattern& pattern, std::int64_t first, std::int64_t count, std::int32_t* order,
-                 std::vector<std::int64_t>& scratch) {
-  std::int64_t longest = 0;
-  for (std::int64_t r = first; r < first + count; ++r) longest = std::max(longest, pattern.row_length(r));
-  if (longest > 4 * count) {
-    for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(first + i);
-    std::stable_sort(order, order + count,
-                     [&](auto a, auto b) { return pattern.row_length(a) > pattern.row_length(b); });
-    return;
-  }
-  scratch.assign(static_cast<std::size_t>(longest) + 2, 0);
-  for (std::int64_t r = first; r < first + count; ++r) ++scratch[longest - pattern.row_length(r) + 1];
-  for (std::int64_t i = 1; i <= longest; ++i) scratch[i] += scratch[i - 1];
-  for (std::int64_t r = first; r < first + count; ++r)
-    order[scratch[longest - pattern.row_length(r)]++] = static_cast<std::int32_t>(r);
-}
 
 // Calls slice(s, width) for every slice, in parallel over windows. Where rows are sorted, sigma > 1, their order is
 // written to perm.
@@ -101,14 +87,16 @@ struct SlicePlan {
 };
 
 SlicePlan plan_slices(const Context& context, const SparsityPattern& pattern, std::int64_t C,
-                      std::int64_t sigma) {
+                      std::int64_t sigma, std::int64_t round) {
   const std::int64_t slices = (pattern.rows + C - 1) / C;
   SlicePlan plan{{C, sigma, 0}, {}, {}};
   plan.slice_ptr.resize(static_cast<std::size_t>(slices) + 1);
   plan.perm.resize(sigma > 1 ? static_cast<std::size_t>(pattern.rows) : 0);
   std::int64_t* const ptr = plan.slice_ptr.data();
   for_slices(context, pattern, C, sigma, plan.perm.empty() ? nullptr : plan.perm.data(),
-             [&](std::int64_t s, std::int64_t width, int) { ptr[s + 1] = C * width; });
+             [&](std::int64_t s, std::int64_t width, int) {
+               ptr[s + 1] = C * ((width + round - 1) / round * round);
+             });
   for (std::int64_t s = 0; s < slices; ++s) ptr[s + 1] += ptr[s];
   plan.shape.slots = ptr[slices];
   return plan;
@@ -116,12 +104,13 @@ SlicePlan plan_slices(const Context& context, const SparsityPattern& pattern, st
 
 // The plan for the parameters, with sigma = 0 replaced by the value that it takes for this matrix.
 SlicePlan plan_for(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
-  const std::int64_t C = slice_height(params, usual_height), sigma = params.integer("sigma");
+  const std::int64_t C = slice_height(params, usual_height), sigma = params.integer("sigma"),
+                     round = params.integer("round");
   if (sigma > 1 && sigma % C != 0) return {{C, sigma, 0}, {}, {}};  // refused by admit_slices()
-  if (sigma != 0) return plan_slices(context, pattern, C, sigma);
-  SlicePlan unsorted = plan_slices(context, pattern, C, 1);
+  if (sigma != 0) return plan_slices(context, pattern, C, sigma, round);
+  SlicePlan unsorted = plan_slices(context, pattern, C, 1, round);
   if (pays_unsorted(unsorted.shape.slots, pattern.nonzeros)) return unsorted;
-  SlicePlan sorted = plan_slices(context, pattern, C, sorted_window);
+  SlicePlan sorted = plan_slices(context, pattern, C, sorted_window, round);
   return sorted.shape.slots < unsorted.shape.slots ? sorted : unsorted;
 }
 
@@ -226,6 +215,10 @@ constexpr ParamDoc params[] = {
      .default_value = "0",
      .smallest = 0,
      .largest = std::int64_t{1} << 30},
+    {.name = "round",
+     .doc = "widths of slices are multiples of it",
+     .default_value = "1",
+     .choices = "1|2|4|8|16|32"},
     {.name = "max_fill",
      .doc = "stored values an entry above which the format refuses",
      .default_value = "4",

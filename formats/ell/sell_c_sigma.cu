@@ -1,6 +1,7 @@
 // SELL-C-sigma on the device: the layout is that of sell_c_sigma.cpp, with C = 32 unless a parameter gives
 // another, so that a slice is a warp and every read of a slot is whole cache lines. Kernels:
-//   native    One thread for each row.
+//   native    One thread for each row, or 2, 4 or 8 in different warps.
+//   segments  A warp or a block for each slice (sic.cu).
 //   cusparse  cuSPARSE's sliced ELLPACK, SELL_ALG1. Padding has column -1 there, and a copy of slice_ptr has
 //             32-bit numbers: 4 (slices + 1) bytes more. It cannot permute rows, so it is refused where rows
 //             are sorted (sigma > 1, or 0 where sorting pays), and for a matrix of 2^31 slots or more.
@@ -9,8 +10,7 @@
 #include <string>
 
 #include "formats/cusparse_support.hpp"
-#include "formats/ell/row_order.cuh"
-#include "formats/ell/sell_c_sigma.hpp"
+#include "formats/ell/sell_c_sigma.cuh"
 #include "formats/ell/slots.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
@@ -18,48 +18,11 @@
 namespace protean::formats {
 namespace {
 
-constexpr std::int64_t usual_height = 32;
-
-// The values that the parameters take for this matrix, and the beginnings of its slices.
-class SlicePlan {
- public:
-  SlicePlan(const Context& context, const SparsityPattern& pattern, const FormatParams& params)
-      : C(slice_height(params, usual_height)),
-        sigma(params.integer("sigma")),
-        slice_ptr(context, (pattern.rows + C - 1) / C + 1),
-        perm(context, sigma == 1 ? 0 : pattern.rows),
-        shift(std::countr_zero(static_cast<std::uint64_t>(C))) {
-    if (sigma > 1 && sigma % C != 0) return;
-    const auto count = [&](std::int64_t window) {
-      // Only the sort of a large window, by a library, needs to know the longest row beforehand.
-      if (window > small_window && lengths.longest == 0) lengths = device_row_lengths(context, pattern);
-      if (window > 1) order_rows(context, pattern, window, lengths.longest, perm.data());
-      const SliceCount found =
-          count_slice_slots(context, pattern, window > 1 ? perm.data() : nullptr, shift, slice_ptr.data());
-      lengths = {found.empty, found.longest};
-      return found.slots;
-    };
-    const bool choose = sigma == 0;
-    if (choose) sigma = 1;
-    slots = count(sigma);
-    if (!choose || pays_unsorted(slots, pattern.nonzeros)) return;
-    const std::int64_t natural = slots;
-    slots = count(sorted_window), sigma = sorted_window;
-    if (slots >= natural) slots = count(1), sigma = 1;
-  }
-
-  std::int64_t C, sigma, slots = 0;
-  const device::Scratch<std::int64_t> slice_ptr;
-  const device::Scratch<std::int32_t> perm;  // where sigma > 1
-  int shift;
-  DeviceRowLengths lengths{};
-};
-
 template <class T>
 class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<SlotView<T>> {
  public:
   explicit SellDevice(const BuildRequest<T>& request)
-      : SellDevice(request, plan_of<SlicePlan>(request.admission)) {}
+      : SellDevice(request, plan_of<SellPlan>(request.admission)) {}
 
   std::size_t bytes() const noexcept override { return this->slot_bytes() + slice_ptr_.bytes(); }
   SlotView<T> array_view() const noexcept override {
@@ -69,9 +32,9 @@ class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<S
   }
 
  private:
-  SellDevice(const BuildRequest<T>& request, const SlicePlan& plan)
+  SellDevice(const BuildRequest<T>& request, const SellPlan& plan)
       : SellDevice(request, plan, copy_of(request.context, plan.slice_ptr)) {}
-  SellDevice(const BuildRequest<T>& request, const SlicePlan& plan, Buffer<std::int64_t> slice_ptr)
+  SellDevice(const BuildRequest<T>& request, const SellPlan& plan, Buffer<std::int64_t> slice_ptr)
       : SlotDevice<T, SlicePlace>(
             request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
             plan.sigma > 1 ? copy_of(request.context, plan.perm) : Buffer<std::int32_t>(),
@@ -86,7 +49,7 @@ template <class T>
 class SellCusparse final : public SlotStorage<T, SlicePlace> {
  public:
   explicit SellCusparse(const BuildRequest<T>& request)
-      : SellCusparse(request, checked(plan_of<SlicePlan>(request.admission))) {}
+      : SellCusparse(request, checked(plan_of<SellPlan>(request.admission))) {}
 
   std::size_t bytes() const noexcept override {
     return this->slot_bytes() + slice_ptr_.bytes() + narrow_ptr_.bytes() + (product_ ? product_->bytes() : 0);
@@ -101,7 +64,7 @@ class SellCusparse final : public SlotStorage<T, SlicePlace> {
   }
 
  private:
-  static const SlicePlan& checked(const SlicePlan& plan) {
+  static const SellPlan& checked(const SellPlan& plan) {
     if (plan.sigma > 1)
       throw FormatRefused("sell-c-sigma",
                           "sorted in windows of " + std::to_string(plan.sigma) +
@@ -114,9 +77,9 @@ class SellCusparse final : public SlotStorage<T, SlicePlace> {
                               "take kernel native");
     return plan;
   }
-  SellCusparse(const BuildRequest<T>& request, const SlicePlan& plan)
+  SellCusparse(const BuildRequest<T>& request, const SellPlan& plan)
       : SellCusparse(request, plan, copy_of(request.context, plan.slice_ptr)) {}
-  SellCusparse(const BuildRequest<T>& request, const SlicePlan& plan, Buffer<std::int64_t> slice_ptr)
+  SellCusparse(const BuildRequest<T>& request, const SellPlan& plan, Buffer<std::int64_t> slice_ptr)
       : SlotStorage<T, SlicePlace>(request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
                                    {}, plan.lengths.empty, Padding::minus_one),
         slice_ptr_(std::move(slice_ptr)) {
@@ -138,14 +101,28 @@ class SellCusparse final : public SlotStorage<T, SlicePlace> {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<const SlicePlan>(context, pattern, params);
+  auto plan = std::make_shared<const SellPlan>(context, pattern, params);
   Admission admission =
       admit_slices({plan->C, plan->sigma, plan->slots}, pattern, plan->lengths.empty, params, value_bytes);
   keep_plan(admission, std::move(plan));
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<SellDevice>("native"), device_kernel<SellCusparse>("cusparse"),
+constexpr ParamDoc threads_param[] = {
+    {.name = "threads",
+     .doc = "threads a row, in different warps; 0: 1, or more where rows are few",
+     .default_value = "0",
+     .choices = "0|1|2|4|8"}};
+
+constexpr Kernel kernels[] = {with_params(device_kernel<SellDevice>("native"), threads_param),
+                              device_kernel<SellCusparse>("cusparse"),
+                              {"segments",
+                               false,
+                               true,
+                               {},
+                               make_sell_segments<double>,
+                               make_sell_segments<float>,
+                               "a warp or a block for each slice; C of 32 at most"},
                               PROTEAN_KOKKOS_DEVICE_KERNEL(sell_c_sigma)};
 
 }  // namespace

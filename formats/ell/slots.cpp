@@ -153,6 +153,9 @@ void ordered(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t block = 8;
   const auto& job = sink.job;
   const bool sliced = job.order == SlotOrder::sliced, jagged = job.order == SlotOrder::jagged;
+  const Triples<T>& tail = job.tail;
+  std::int64_t next =
+      std::lower_bound(tail.row, tail.row + tail.size, static_cast<std::int32_t>(begin)) - tail.row;
   for (std::int64_t p = begin, count; p < end; p += count) {
     count = std::min(block, end - p);
     std::int64_t at = p, width = job.width;
@@ -180,6 +183,10 @@ void ordered(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
         last[i] = col[i];
       }
       at += job.stride;
+    }
+    for (; next < tail.size && tail.row[next] < p + count; ++next) {
+      T& sum = sums[tail.row[next] - p];
+      sum = std::fma(tail.values[next], job.x[tail.col[next]], sum);
     }
     sink.template store<true>(sums, p, count);
   }

@@ -320,7 +320,11 @@ class SlotDevice : public SlotStorage<T, Place>, public HasApplyDot<T>, public H
       : SlotStorage<T, Place>(request, place, slots, std::move(perm), empty_rows),
         split_(row_split(
             request.context->device_state(), this->rows(),
-            static_cast<double>(slots) / static_cast<double>(std::max<std::int64_t>(1, this->rows())))) {}
+            static_cast<double>(slots) / static_cast<double>(std::max<std::int64_t>(1, this->rows())))) {
+    if (!request.params.has("threads")) return;
+    if (const std::int64_t threads = request.params.integer("threads"); threads > 0)
+      split_ = static_cast<int>(threads);
+  }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() > 0) launch<false>(alpha, x.data, beta, y.data, nullptr);

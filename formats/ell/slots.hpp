@@ -10,6 +10,7 @@
 
 #include "formats/host_support.hpp"
 #include "formats/private/array_views.hpp"
+#include "formats/private/coo.hpp"
 
 namespace protean::formats {
 
@@ -38,6 +39,7 @@ struct SlotProduct {
   T* y;
   bool with_dot;         // return the sum of x[row] * y[row], else 0
   bool ordered = false;  // add as in deterministic mode: fused, nothing for padding, no dot product
+  Triples<T> tail = {};  // of ell, if ordered: entries of rows after those in their slots
 };
 
 // Sliced products begin and end at slices.

@@ -27,141 +27,18 @@
 //
 // Padding never carries a NaN of x into a row that does not use it.
 
-// Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "formats/hybrid/hyb.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+// The product is that of ell for the slots (formats/ell/slots.cpp) and that of coo for the coordinates, which adds to it. In
+// deterministic mode the sum of a row goes on from its slots to its coordinates before it is written.
+#include "formats/hybrid/hyb.hpp"
 
+#include <limits>
+
+#include "formats/ell/slots.hpp"
+#include "formats/engines/row_view.hpp"
 #include "formats/private/coo.hpp"
-#include "formats/private/ordered-inl.hpp"
-#include "formats/private/row_dot-inl.hpp"
-
-#ifndef PROTEAN_FORMATS_HYB
-#define PROTEAN_FORMATS_HYB
-namespace protean::formats {
-namespace {
-
-template <class T>
-struct EllWork {
-  std::int64_t rows, slots;
-  const std::int32_t* col;
-  const T* values;
-  const std::int32_t *empty, *empty_end;
-  T alpha;
-  const T* x;
-  T beta;
-  T* y;
-};
-
-// Rows that are summed together, slot by slot. The parts of the threads begin at multiples of it.
-constexpr std::int64_t ell_block = 16;
-
-}  // namespace
-}  // namespace protean::formats
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace protean::formats::HWY_NAMESPACE {
-namespace {
-
-// Computes rows [begin, end). Returns their part of x . y when `with_dot`, else 0.
-template <class T>
-T ell_rows(const EllWork<T>& w, std::int64_t begin, std::int64_t end, bool with_dot) {
-  const RowTag<T> d;
-  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(RowTag<T>()));
-  constexpr int vectors = static_cast<int>(ell_block / lanes);
-  const std::int32_t* empty = std::lower_bound(w.empty, w.empty_end, static_cast<std::int32_t>(begin));
-  T dot = 0;
-  for (std::int64_t first = begin; first < end; first += ell_block) {
-    const std::int64_t count = std::min(ell_block, end - first);
-    HWY_ALIGN T sums[ell_block] = {};
-    if (count == ell_block) {
-      hn::Vec<RowTag<T>> sum[vectors];
-      for (auto& s : sum) s = hn::Zero(d);
-      for (std::int64_t slot = 0; slot < w.slots; ++slot) {
-        const T* values = w.values + slot * w.rows + first;
-        const std::int32_t* col = w.col + slot * w.rows + first;
-        hwy::Prefetch(values + 32 * ell_block);
-        hwy::Prefetch(values + 33 * ell_block - 1);
-        hwy::Prefetch(col + 32 * ell_block);
-        for (int v = 0; v < vectors; ++v)
-          sum[v] = hn::MulAdd(hn::LoadU(d, values + v * lanes), pick(w.x, col + v * lanes), sum[v]);
-      }
-      for (int v = 0; v < vectors; ++v) hn::Store(sum[v], d, sums + v * lanes);
-    } else {
-      for (std::int64_t slot = 0; slot < w.slots; ++slot)
-        for (std::int64_t i = 0; i < count; ++i)
-          sums[i] += w.values[slot * w.rows + first + i] * w.x[w.col[slot * w.rows + first + i]];
-    }
-    for (; empty < w.empty_end && *empty < first + count; ++empty) sums[*empty - first] = T(0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      T& y = w.y[first + i];
-      y = w.beta == T(0) ? w.alpha * sums[i] : w.alpha * sums[i] + w.beta * y;
-    }
-    if (with_dot)
-      for (std::int64_t i = 0; i < count; ++i) dot += w.x[first + i] * sums[i];
-  }
-  return dot;
-}
-
-// Computes rows [begin, end), the coordinates included, in deterministic mode.
-template <class T>
-HWY_INLINE void hyb_rows(const EllWork<T>& w, const Triples<T>& tail, std::int64_t begin, std::int64_t end) {
-  const std::int32_t* empty = std::lower_bound(w.empty, w.empty_end, static_cast<std::int32_t>(begin));
-  std::int64_t k =
-      std::lower_bound(tail.row, tail.row + tail.size, static_cast<std::int32_t>(begin)) - tail.row;
-  for (std::int64_t first = begin; first < end; first += ell_block) {
-    const std::int64_t count = std::min(ell_block, end - first);
-    T sums[ell_block] = {};
-    std::int32_t last[ell_block];
-    std::fill_n(last, ell_block, -1);
-    for (std::int64_t slot = 0; slot < w.slots; ++slot) {
-      const T* values = w.values + slot * w.rows + first;
-      const std::int32_t* col = w.col + slot * w.rows + first;
-      for (std::int64_t i = 0; i < count; ++i) {
-        if (col[i] <= last[i]) continue;  // padding repeats a column
-        sums[i] = std::fma(values[i], w.x[col[i]], sums[i]);
-        last[i] = col[i];
-      }
-    }
-    for (; empty < w.empty_end && *empty < first + count; ++empty) sums[*empty - first] = T(0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (; k < tail.size && tail.row[k] == first + i; ++k)
-        sums[i] = std::fma(tail.values[k], w.x[tail.col[k]], sums[i]);
-      store_ordered(w.alpha, sums[i], w.beta, w.y[first + i]);
-    }
-  }
-}
-void hyb_rows_f64(const EllWork<double>& w, const Triples<double>& tail, std::int64_t begin,
-                  std::int64_t end) {
-  hyb_rows(w, tail, begin, end);
-}
-void hyb_rows_f32(const EllWork<float>& w, const Triples<float>& tail, std::int64_t begin, std::int64_t end) {
-  hyb_rows(w, tail, begin, end);
-}
-
-double ell_f64(const EllWork<double>& w, std::int64_t begin, std::int64_t end, bool with_dot) {
-  return ell_rows(w, begin, end, with_dot);
-}
-float ell_f32(const EllWork<float>& w, std::int64_t begin, std::int64_t end, bool with_dot) {
-  return ell_rows(w, begin, end, with_dot);
-}
-
-}  // namespace
-}  // namespace protean::formats::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 
 namespace protean::formats {
 namespace {
-
-HWY_EXPORT(ell_f64);
-HWY_EXPORT(ell_f32);
-HWY_EXPORT(hyb_rows_f64);
-HWY_EXPORT(hyb_rows_f32);
 
 struct HybShape {
   std::int64_t slots = 0, tail = 0,
@@ -192,161 +69,97 @@ HybShape hyb_shape(const SparsityPattern& pattern, const FormatParams& params) {
 }
 
 template <class T>
-class Hyb final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
+class Hyb final : public RowViewMatrix<T, Hyb<T>>, public HasApplyDot<T> {
  public:
   explicit Hyb(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request), shape_(plan_of<HybShape>(request.admission)) {
-    const ContextPtr& context = request.context;
+      : RowViewMatrix<T, Hyb<T>>(request),
+        shape_(plan_of<HybShape>(request.admission)),
+        ell_size_(shape_.slots * this->rows()),
+        col_(request.context, ell_size_ + shape_.tail),
+        values_(request.context, ell_size_ + shape_.tail),
+        empty_row_(request.context, shape_.empty),
+        coo_row_(request.context, shape_.tail) {
     const SparsityPattern& pattern = request.csr.pattern;
-    const std::int64_t rows = pattern.rows;
-    ell_col_ = Buffer<std::int32_t>(context, shape_.slots * rows);
-    ell_values_ = Buffer<T>(context, shape_.slots * rows);
-    empty_row_ = Buffer<std::int32_t>(context, shape_.empty);
-    coo_row_ = Buffer<std::int32_t>(context, shape_.tail);
-    coo_col_ = Buffer<std::int32_t>(context, shape_.tail);
-    coo_values_ = Buffer<T>(context, shape_.tail);
+    const std::int64_t rows = this->rows();
+    borders_ = {0};
+    const int product_parts = useful_parts(*request.context, ell_size_ + rows);
+    for (int part = 0; part < product_parts; ++part)
+      borders_.push_back(even_range(rows, part, product_parts, 64).end);
     for (std::int64_t r = 0, at = 0; r < rows && shape_.empty > 0; ++r)
       if (pattern.row_length(r) == 0) empty_row_[at++] = static_cast<std::int32_t>(r);
-    each_row(pattern, [&](std::int64_t r, std::int64_t begin, std::int64_t end, std::int64_t tail) {
-      for (std::int64_t slot = 0; slot < shape_.slots; ++slot)
-        ell_col_[slot * rows + r] = begin == end ? 0 : pattern.col[std::min(begin + slot, end - 1)];
-      for (std::int64_t k = begin + shape_.slots; k < end; ++k, ++tail)
-        coo_row_[tail] = static_cast<std::int32_t>(r), coo_col_[tail] = pattern.col[k];
+    // The place of each part's first coordinate.
+    const auto borders =
+        balanced_row_borders(pattern, useful_parts(*request.context, pattern.nonzeros + rows));
+    const int parts = static_cast<int>(borders.size()) - 1;
+    std::vector<std::int64_t> before(static_cast<std::size_t>(parts) + 1, 0);
+    const auto longer = [&](std::int64_t r) {
+      return std::max<std::int64_t>(0, pattern.row_length(r) - shape_.slots);
+    };
+    parallel(parts, [&](int part, int) {
+      for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) before[part + 1] += longer(r);
     });
-    set_values(request.csr);
+    for (int part = 0; part < parts; ++part) before[part + 1] += before[part];
+    parallel(parts, [&](int part, int) {
+      std::int64_t to = before[part];
+      for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
+        const std::int64_t begin = pattern.row_ptr[r], end = pattern.row_ptr[r + 1];
+        for (std::int64_t slot = 0; slot < shape_.slots; ++slot) {
+          col_[slot * rows + r] = begin == end ? 0 : pattern.col[std::min(begin + slot, end - 1)];
+          if (begin + slot >= end) values_[slot * rows + r] = T(0);
+        }
+        for (std::int64_t k = begin + shape_.slots; k < end; ++k, ++to)
+          coo_row_[to] = static_cast<std::int32_t>(r), col_[ell_size_ + to] = pattern.col[k];
+      }
+    });
+    this->do_update_values(request.csr);
   }
 
-  CsrMatrix<T> to_csr() const override {
-    const std::int64_t rows = this->rows(), size = this->nonzeros();
-    CsrBuilder<T> builder(this->context(), rows, this->cols(), size);
-    std::int64_t k = 0, tail = 0;
-    const std::int32_t* empty = empty_row_.begin();
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const bool none = empty != empty_row_.end() && *empty == r;
-      if (none) ++empty;
-      for (std::int64_t slot = 0; slot < shape_.slots && !none; ++slot) {
-        const std::int64_t at = slot * rows + r;
-        if (slot > 0 && ell_col_[at] == ell_col_[at - rows]) break;
-        builder.col()[k] = ell_col_[at], builder.values()[k++] = ell_values_[at];
-      }
-      for (; tail < shape_.tail && coo_row_[tail] == r; ++tail)
-        builder.col()[k] = coo_col_[tail], builder.values()[k++] = coo_values_[tail];
-      builder.set_row_ptr(r + 1, k);
-    }
-    return builder.freeze();
-  }
   std::size_t bytes() const noexcept override {
-    return ell_col_.bytes() + ell_values_.bytes() + empty_row_.bytes() + coo_row_.bytes() + coo_col_.bytes() +
-           coo_values_.bytes();
+    return col_.bytes() + values_.bytes() + empty_row_.bytes() + coo_row_.bytes();
   }
   std::vector<LayoutArray> layout() const override {
-    return {layout_array("ell_col", ell_col_),     layout_array("ell_values", ell_values_),
-            layout_array("empty_row", empty_row_), layout_array("coo_row", coo_row_),
-            layout_array("coo_col", coo_col_),     layout_array("coo_values", coo_values_)};
-  }
-  void diagonal(VectorView<T> d) const override {
-    const std::int64_t rows = this->rows();
-    parallel(useful_parts(*this->context(), shape_.slots * rows), [&](int part, int parts) {
-      const Range range = even_range(d.size, part, parts);
-      for (std::int64_t r = range.begin; r < range.end; ++r) {
-        d.data[r] = T(0);
-        // Padding repeats the column of the last entry, so the first slot of a column is the entry.
-        for (std::int64_t slot = 0; slot < shape_.slots && ell_col_[slot * rows + r] <= r; ++slot)
-          if (ell_col_[slot * rows + r] == r) {
-            d.data[r] = ell_values_[slot * rows + r];
-            break;
-          }
-      }
-    });
-    for (std::int64_t k = 0; k < shape_.tail; ++k)
-      if (coo_row_[k] == coo_col_[k]) d.data[coo_row_[k]] = coo_values_[k];
+    return {layout_array("ell_col", col_.data(), ell_size_),
+            layout_array("ell_values", values_.data(), ell_size_),
+            layout_array("empty_row", empty_row_),
+            layout_array("coo_row", coo_row_),
+            layout_array("coo_col", col_.data() + ell_size_, shape_.tail),
+            layout_array("coo_values", values_.data() + ell_size_, shape_.tail)};
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    *result = multiply(T(1), x.data, T(0), y.data, true);
+    *result = run(T(1), x.data, T(0), y.data, true);
   }
+  HybView<T> row_view() const {
+    return {this->rows(),    shape_.slots,       shape_.tail,      col_.data(),
+            coo_row_.data(), empty_row_.begin(), empty_row_.end(), values_.data()};
+  }
+  T* mutable_values() { return values_.data(); }
+  void multiply(T alpha, const T* x, T beta, T* y) const { run(alpha, x, beta, y, false); }
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override { set_values(csr); }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    multiply(alpha, x.data, beta, y.data, false);
+    run(alpha, x.data, beta, y.data, false);
   }
 
  private:
-  // Calls body(row, first entry, end of entries, place of the row's first entry in the coordinates) for all
-  // rows.
-  template <class Body>
-  void each_row(const SparsityPattern& pattern, Body body) {
-    const auto borders =
-        balanced_row_borders(pattern, useful_parts(*this->context(), pattern.nonzeros + pattern.rows));
-    const int parts = static_cast<int>(borders.size()) - 1;
-    std::vector<std::int64_t> before(static_cast<std::size_t>(parts) + 1, 0);
-    parallel(parts, [&](int part, int) {
-      std::int64_t count = 0;
-      for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
-        count += std::max<std::int64_t>(0, pattern.row_length(r) - shape_.slots);
-      before[part + 1] = count;
-    });
-    for (int part = 0; part < parts; ++part) before[part + 1] += before[part];
-    pattern.row_ptr.visit([&](auto* row_ptr) {
-      parallel(parts, [&](int part, int) {
-        std::int64_t tail = before[part];
-        for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
-          const std::int64_t begin = row_ptr[r], end = row_ptr[r + 1];
-          body(r, begin, end, tail);
-          tail += std::max<std::int64_t>(0, end - begin - shape_.slots);
-        }
-      });
-    });
-  }
-
-  void set_values(const CsrMatrix<T>& csr) {
-    const std::int64_t rows = csr.rows();
-    each_row(csr.pattern, [&](std::int64_t r, std::int64_t begin, std::int64_t end, std::int64_t tail) {
-      for (std::int64_t slot = 0; slot < shape_.slots; ++slot)
-        ell_values_[slot * rows + r] = begin + slot < end ? csr.values[begin + slot] : T(0);
-      for (std::int64_t k = begin + shape_.slots; k < end; ++k) coo_values_[tail++] = csr.values[k];
-    });
-  }
-
-  T multiply(T alpha, const T* x, T beta, T* y, bool with_dot) const {
-    const EllWork<T> ell{this->rows(),
-                         shape_.slots,
-                         ell_col_.data(),
-                         ell_values_.data(),
-                         empty_row_.begin(),
-                         empty_row_.end(),
-                         alpha,
-                         x,
-                         beta,
-                         y};
-    const Triples<T> tail{shape_.tail, coo_row_.data(), coo_col_.data(), coo_values_.data()};
-    const int parts = useful_parts(*this->context(), (shape_.slots + 1) * this->rows());
-    if (this->context()->deterministic()) {
-      parallel(parts, [&](int part, int) {
-        const Range range = even_range(this->rows(), part, parts, ell_block);
-        if constexpr (sizeof(T) == 8)
-          HWY_DYNAMIC_DISPATCH(hyb_rows_f64)(ell, tail, range.begin, range.end);
-        else
-          HWY_DYNAMIC_DISPATCH(hyb_rows_f32)(ell, tail, range.begin, range.end);
-      });
-      return T(0);
-    }
-    PartialSums<T> dots(parts);
-    parallel(parts, [&](int part, int) {
-      const Range range = even_range(this->rows(), part, parts, ell_block);
-      if constexpr (sizeof(T) == 8)
-        dots[part] = HWY_DYNAMIC_DISPATCH(ell_f64)(ell, range.begin, range.end, with_dot);
-      else
-        dots[part] = HWY_DYNAMIC_DISPATCH(ell_f32)(ell, range.begin, range.end, with_dot);
-    });
-    return dots.total() + add_triples<T>(*this->context(), tail, alpha, x, y, with_dot);
+  T run(T alpha, const T* x, T beta, T* y, bool with_dot) const {
+    const Triples<T> tail{shape_.tail, coo_row_.data(), col_.data() + ell_size_, values_.data() + ell_size_};
+    SlotProduct<T> slots{};
+    slots.order = SlotOrder::ell, slots.values = values_.data(), slots.col = col_.data();
+    slots.stride = slots.rows = this->rows(), slots.width = shape_.slots;
+    slots.empty = {empty_row_.begin(), empty_row_.end()};
+    slots.alpha = alpha, slots.beta = beta, slots.x = x, slots.y = y, slots.with_dot = with_dot;
+    slots.ordered = this->context()->deterministic();
+    if (slots.ordered) slots.tail = tail;
+    const T dot = run_slot_product(slots, borders_);
+    return slots.ordered ? T(0) : dot + add_triples<T>(*this->context(), tail, alpha, x, y, with_dot);
   }
 
   HybShape shape_;
-  Buffer<std::int32_t> ell_col_;
-  Buffer<T> ell_values_;
-  Buffer<std::int32_t> empty_row_, coo_row_, coo_col_;
-  Buffer<T> coo_values_;
+  std::int64_t ell_size_;
+  std::vector<std::int64_t> borders_;  // rows of the threads
+  Buffer<std::int32_t> col_;           // ell_col, then coo_col
+  Buffer<T> values_;                   // ell_values, then coo_values
+  Buffer<std::int32_t> empty_row_, coo_row_;
 };
 
 Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams& params,
@@ -396,4 +209,3 @@ constinit const FormatEntry hyb{.family = "hybrid",
                                 .device = PROTEAN_DEVICE_CODE(hyb)};
 
 }  // namespace protean::formats
-#endif  // HWY_ONCE

@@ -16,6 +16,10 @@ struct CsrArrays {
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_csr_cooperative(const BuildRequest<T>& request);
 template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_csr_reguly_giles(const BuildRequest<T>& request);
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_csr_gridification(const BuildRequest<T>& request);
+template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_csr_tuned(const BuildRequest<T>& request);
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_csr_merge(const BuildRequest<T>& request);

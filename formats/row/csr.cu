@@ -7,8 +7,8 @@
 //   auto   merge, where the row lengths would leave too many lanes idle, where one row takes too long, or
 //          where most entries have no other near them that would share a cache line of x; else rows.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
-// CSR_ALG2 (a fixed order). Kernels reguly-giles and reguly-giles-tuned are in csr_tuner.cu, merge is in
-// merge_csr.cu; they do not use `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
+// CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
+// csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`. Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on
 // throughput-oriented processors, SC 2009, doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse
 // matrix-vector multiplication on cache-based GPUs, InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for
 // each row).
@@ -21,6 +21,7 @@
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
+#include "formats/private/warp_tiles.cuh"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
@@ -150,9 +151,11 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
 
 // How the work is divided among threads.
 struct CsrPlan {
+  enum class Division : unsigned char { rows, tiles, runs };
   int lanes = 1;
-  bool runs = false;
+  Division division = Division::rows;
   RunCounts counts = {};
+  std::int64_t pieces = 0;  // of tiles
 };
 
 CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
@@ -163,6 +166,12 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   while (plan.lanes < 32 && plan.lanes * 5 < entries / rows) plan.lanes *= 2;
   const std::string& balance = params.word("balance");
   if (balance == "rows" || pattern.rows == 0) return plan;
+  if (balance == "tiles") {
+    plan.division = CsrPlan::Division::tiles;
+    pattern.row_ptr.visit(
+        [&](auto* row_ptr) { plan.pieces = long_pieces_of(context, pattern.rows, row_ptr); });
+    return plan;
+  }
   device::Scratch<RowLengths> result(context, 1);
   const cudaStream_t stream = device::stream(context);
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(result.data(), 0, result.bytes(), stream));
@@ -178,9 +187,11 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   const RowLengths lengths = read_back(context, result.data());
   const double busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
   const double path = static_cast<double>(lengths.longest) / plan.lanes;
-  plan.runs = balance == "merge" || busy < 0.4 || 2 * lengths.alone > sample_rows ||
-              path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8;
-  if (plan.runs) plan.counts = run_counts(context, pattern);
+  if (balance == "merge" || busy < 0.4 || 2 * lengths.alone > sample_rows ||
+      path > 64 + static_cast<double>(lengths.steps) / context.device_state().processors / 8) {
+    plan.division = CsrPlan::Division::runs;
+    plan.counts = run_counts(context, pattern);
+  }
   return plan;
 }
 
@@ -201,14 +212,20 @@ void with_lanes(int lanes, F&& f) {
 
 template <class T>
 class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public HasRowArrays<T> {
+  using Division = CsrPlan::Division;
+
  public:
   explicit CsrDevice(const BuildRequest<T>& request) : CsrOnDevice<T>(request) {
     const CsrPlan& how = plan_of<CsrPlan>(request.admission);
-    lanes_ = how.lanes, in_runs_ = how.runs;
-    if (in_runs_) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
+    lanes_ = how.lanes, division_ = how.division;
+    if (division_ == Division::runs) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
+    if (division_ == Division::tiles)
+      csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+        tiles_ = WarpTiles<T>(request.context, this->rows(), this->nonzeros(), row_ptr, how.pieces);
+      });
   }
 
-  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes(); }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes() + tiles_.bytes(); }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
@@ -221,7 +238,12 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    if (in_runs_) return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
+    if (division_ == Division::runs)
+      return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
+    if (division_ == Division::tiles)
+      return this->with_arrays([&]<class P>(const CsrArrays<T, P>& a) {
+        multiply_warp_tiles<true>(*this->context(), a, tiles_.view(), T(1), x.data, T(0), y.data, result);
+      });
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -239,7 +261,13 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
-    if (in_runs_) return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
+    if (division_ == Division::runs)
+      return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
+    if (division_ == Division::tiles)
+      return this->with_arrays([&]<class P>(const CsrArrays<T, P>& a) {
+        multiply_warp_tiles<false>(*this->context(), a, tiles_.view(), alpha, x.data, beta, y.data,
+                                   static_cast<T*>(nullptr));
+      });
     const DeviceState& state = this->context()->device_state();
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -260,8 +288,9 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
 
   using CsrOnDevice<T>::csr_;
   RowRuns<T> runs_;
+  WarpTiles<T> tiles_;
   int lanes_ = 1;
-  bool in_runs_ = false;
+  Division division_ = Division::rows;
 };
 
 // The same arrays through cuSPARSE. The dot product needs a second pass.
@@ -309,38 +338,70 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params));
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
-  if (how->runs) bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
+  if (how->division == CsrPlan::Division::runs)
+    bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
+  if (how->division == CsrPlan::Division::tiles)
+    bytes += warp_tile_bytes(pattern.rows, pattern.nonzeros, how->pieces, value_bytes);
   Admission admission = Admission::accept(bytes, pattern.nonzeros);
   keep_plan(admission, std::move(how));
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<CsrDevice>("native"),
-                              device_kernel<CsrCusparse1>("cusparse", false),
-                              device_kernel<CsrCusparse2>("cusparse-alg2"),
-                              {"reguly-giles",
-                               false,
-                               true,
-                               {},
-                               make_csr_cooperative<double>,
-                               make_csr_cooperative<float>,
-                               "threads a row by the rule of Reguly and Giles"},
-                              {"reguly-giles-tuned",
-                               false,
-                               true,
-                               {},
-                               make_csr_tuned<double>,
-                               make_csr_tuned<float>,
-                               "the same, tuned in the first products, which are not recorded",
-                               false},
-                              {"merge",
-                               false,
-                               true,
-                               {},
-                               make_csr_merge<double>,
-                               make_csr_merge<float>,
-                               "rows and entries divided evenly among threads"},
-                              PROTEAN_KOKKOS_DEVICE_KERNEL(csr)};
+// Whole warps a block: all threads of a warp take part in its shuffles.
+constexpr ParamDoc cooperative_params[] = {
+    {.name = "T", .doc = "threads a row", .default_value = "8", .choices = "1|2|4|8|16|32"},
+    {.name = "block", .doc = "threads a block", .default_value = "128", .choices = "32|64|128|256|512"},
+    {.name = "repeat",
+     .doc = "rows of each group of threads",
+     .default_value = "1",
+     .smallest = 1,
+     .largest = 1 << 20}};
+
+constexpr Kernel kernels[] = {
+    device_kernel<CsrDevice>("native"),
+    device_kernel<CsrCusparse1>("cusparse", false),
+    device_kernel<CsrCusparse2>("cusparse-alg2"),
+    {"cooperative",
+     false,
+     true,
+     {},
+     make_csr_cooperative<double>,
+     make_csr_cooperative<float>,
+     "T threads a row",
+     true,
+     false,
+     cooperative_params},
+    {"reguly-giles",
+     false,
+     true,
+     {},
+     make_csr_reguly_giles<double>,
+     make_csr_reguly_giles<float>,
+     "threads a row by the rule of Reguly and Giles"},
+    {"reguly-giles-tuned",
+     false,
+     true,
+     {},
+     make_csr_tuned<double>,
+     make_csr_tuned<float>,
+     "the same, tuned in the first products, which are not recorded",
+     false},
+    {"gridification",
+     false,
+     true,
+     {},
+     make_csr_gridification<double>,
+     make_csr_gridification<float>,
+     "threads a row and a block by trying all in the first products, which are not recorded",
+     false},
+    {"merge",
+     false,
+     true,
+     {},
+     make_csr_merge<double>,
+     make_csr_merge<float>,
+     "rows and entries divided evenly among threads"},
+    PROTEAN_KOKKOS_DEVICE_KERNEL(csr)};
 
 }  // namespace
 

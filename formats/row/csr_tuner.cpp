@@ -101,4 +101,16 @@ void CsrTuner::measured(double seconds) noexcept {
   }
 }
 
+CsrLaunch CsrSweep::launch(int measurement) noexcept {
+  const int i = measurement < loads ? measurement : measurement - loads;
+  return {1 << i % loads, 1, 64 << i / loads};
+}
+
+void CsrSweep::measured(double seconds) noexcept {
+  if (done()) return;
+  if (measurements_ == loads || (measurements_ > loads && seconds < best_seconds_))
+    best_ = next(), best_seconds_ = seconds;
+  ++measurements_;
+}
+
 }  // namespace protean::formats

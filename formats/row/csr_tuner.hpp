@@ -19,6 +19,12 @@ struct CsrLaunch {
   bool operator==(const CsrLaunch&) const = default;
 };
 
+// The blocks that compute `rows` rows: ceil(rows / (block / coop * repeat)).
+constexpr std::int64_t blocks_of_launch(const CsrLaunch& how, std::int64_t rows) noexcept {
+  const std::int64_t rows_a_block = std::int64_t{how.block / how.coop} * how.repeat;
+  return (rows + rows_a_block - 1) / rows_a_block;
+}
+
 // block 128. coop is the smallest power of two above the square root of the mean row length, at most 32.
 // repeat is the largest that leaves at least 1500 blocks; 1 where there are fewer in any case.
 CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
@@ -72,6 +78,31 @@ class CsrTuner {
   int measurements_ = 0;
   bool grew_ = false;  // coop or block, in this step
   Stage stage_ = Stage::first;
+};
+
+// The search of csr-gridification: every coop with blocks of 64, 128, 256 and 512 threads, one row a group; the fastest
+// stays. Same use as CsrTuner. The first products, one with each coop, are not counted: the driver loads a kernel when
+// it is first used.
+// Source: A.-K. Cheik Ahamed, F. Magoules, Fast sparse matrix-vector multiplication on graphics processing unit for
+// finite element analysis, HPCC 2012, 1307-1314: the grid is tuned for each matrix.
+class CsrSweep {
+ public:
+  CsrSweep() noexcept : best_(launch(0)) {}
+
+  CsrLaunch next() const noexcept { return done() ? best_ : launch(measurements_); }
+  const CsrLaunch& best() const noexcept { return best_; }
+  bool done() const noexcept { return measurements_ == loads + launches; }
+  int measurements() const noexcept { return measurements_; }
+  void measured(double seconds) noexcept;
+
+  static constexpr int loads = 6, launches = 24;
+
+ private:
+  static CsrLaunch launch(int measurement) noexcept;
+
+  CsrLaunch best_;
+  double best_seconds_ = 0;
+  int measurements_ = 0;
 };
 
 }  // namespace protean::formats

@@ -1,6 +1,7 @@
 // Reguly and Giles' rule and run-time tuner for CSR on a GPU, on made-up and recorded times: no GPU needed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <stdexcept>
@@ -146,6 +147,38 @@ TEST(CsrTuner, EndsSoonAndNeverWorseThanTheRule) {
         EXPECT_LE(tried(tuner, seconds).size(), 25U);
         EXPECT_LE(seconds(tuner.best()), seconds(start));
       }
+}
+
+TEST(CsrSweep, TriesAllThreadsARowInAllBlocksAndKeepsTheFastest) {
+  const auto searched = [](const CsrLaunch& fastest) {
+    CsrSweep sweep;
+    std::vector<CsrLaunch> tried;
+    while (!sweep.done()) {
+      tried.push_back(sweep.next());
+      // Loading a kernel takes long, and its first product is not counted. But were it fast, it would not count either.
+      const bool load = tried.size() <= 6;
+      sweep.measured(load                      ? (tried.size() == 3 ? 0.5 : 1000)
+                     : sweep.next() == fastest ? 1
+                                               : 2 + tried.size());
+    }
+    EXPECT_EQ(sweep.measurements(), 30);
+    EXPECT_EQ(sweep.next(), sweep.best());
+    for (int coop = 1; coop <= 32; coop *= 2)
+      for (int block : {64, 128, 256, 512})
+        EXPECT_EQ(std::count(tried.begin(), tried.end(), (CsrLaunch{coop, 1, block})), block == 64 ? 2 : 1);
+    sweep.measured(0.1);
+    return sweep.best();
+  };
+  for (const CsrLaunch& fastest : {CsrLaunch{1, 1, 64}, CsrLaunch{8, 1, 256}, CsrLaunch{32, 1, 512}})
+    EXPECT_EQ(searched(fastest), fastest) << "another matrix, another launch";
+}
+
+TEST(CsrLaunch, BlocksThatCoverAllRows) {
+  EXPECT_EQ(blocks_of_launch({1, 1, 128}, 128), 1);
+  EXPECT_EQ(blocks_of_launch({1, 1, 128}, 129), 2);
+  EXPECT_EQ(blocks_of_launch({32, 1, 128}, 129), 33) << "ceil(rows T / block)";
+  EXPECT_EQ(blocks_of_launch({32, 4, 128}, 129), 9);
+  EXPECT_EQ(blocks_of_launch({8, 1, 64}, 0), 0);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace protean::test {
 namespace {
 
 template <class T>
-void products_while_it_tries(const ContextPtr& context, const CsrMatrix<T>& csr) {
-  const auto A = make_matrix(find_format("csr"), placed(context, csr), context, {}, "reguly-giles-tuned");
+void products_while_it_tries(const ContextPtr& context, const CsrMatrix<T>& csr, const char* kernel) {
+  const auto A = make_matrix(find_format("csr"), placed(context, csr), context, {}, kernel);
   EXPECT_FALSE(A->recording().allowed);
   const std::vector<T> x = sample_vector<T>(csr.cols(), 3), y0 = sample_vector<T>(csr.rows(), 4);
   const Placed<T> there(context, x);
@@ -33,10 +33,13 @@ TEST(CsrTunedOnADevice, IsRightWithWhateverItTriesAndSettles) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;
   const ContextPtr host = test_context();
-  products_while_it_tries(context, generate(host, "poisson-3d", {{"n", 40}}));
-  products_while_it_tries(context, generate(host, "elasticity-3d", {{"n", 12}}));
-  products_while_it_tries(context, generate(host, "graph-laplacian", {{"n", 20000}}));
-  products_while_it_tries(context, battery_matrix("one_full_row_300"));
+  for (const char* kernel : {"reguly-giles-tuned", "gridification"}) {
+    SCOPED_TRACE(kernel);
+    products_while_it_tries(context, generate(host, "poisson-3d", {{"n", 40}}), kernel);
+    products_while_it_tries(context, generate(host, "elasticity-3d", {{"n", 12}}), kernel);
+    products_while_it_tries(context, generate(host, "graph-laplacian", {{"n", 20000}}), kernel);
+    products_while_it_tries(context, battery_matrix("one_full_row_300"), kernel);
+  }
 }
 
 TEST(CsrTunedOnADevice, ASolveGoesOnThroughItsTrialsAndIsRecordedThen) {

@@ -57,6 +57,11 @@ std::vector<Case> cases() {
     list.push_back({"csr5", {{"omega", "32"}, {"sigma", sigma}}});
   for (const std::string values : {"1", "2", "13"})
     list.push_back({"mgpu-csr", {{"threads", "128"}, {"values", values}}});
+  for (const std::string bins : {"1", "3"}) list.push_back({"acsr", {{"bin_max", bins}}});
+  list.push_back({"csr-stream", {{"S", "512"}}});
+  for (const std::string S : {"1", "6", "100"}) list.push_back({"csr-adaptive", {{"S", S}}});
+  for (const std::string format : {"balanced-csr", "vectorized-csr"})
+    for (const std::string parts : {"1", "7", "64"}) list.push_back({format, {{"parts", parts}}});
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
@@ -74,6 +79,8 @@ std::vector<Case> cases() {
         {"sell-c-sigma", {{"C", C}, {"sigma", "1"}, {"max_fill", all}}, Space::device, "cusparse"});
   for (const std::string R : {"2", "3", "4", "8"})
     list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, "cusparse"});
+  for (const std::string T : {"1", "2", "4", "8", "16", "32"})
+    list.push_back({"csr", {{"T", T}, {"block", "64"}, {"repeat", "2"}}, Space::device, "cooperative"});
   std::erase_if(list, [](const Case& one) { return !has_kernel(one); });
   return list;
 }

@@ -104,7 +104,8 @@ CsrMatrix<double> arrow(const ContextPtr& context, std::int64_t n) {
 TEST(SurveyFormats, OnlyFormatsThatCutRowsForOneVeryLongRow) {
   const ContextPtr context = Context::host(2);
   const CsrMatrix<double> csr = arrow(context, 60000);
-  const std::set<std::string_view> sharing{"csr", "coo", "csr5", "mgpu-csr"};
+  const std::set<std::string_view> sharing{"csr",  "coo",          "csr5",       "mgpu-csr",
+                                           "acsr", "csr-adaptive", "aligned-coo"};
   for (const SwitchTarget& format : survey_formats(csr.pattern, Space::host)) {
     const bool cuts = sharing.count(format.spec.entry->id) > 0;
     EXPECT_EQ(format.admitted, cuts) << format.spec.name();

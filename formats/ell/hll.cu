@@ -1,0 +1,20 @@
+// HLL on the device: the arrays of hll.cpp; one thread a row, or 2, 4 or 8, which take every second, fourth or eighth slot.
+#include "formats/engines/slices.cuh"
+
+namespace protean::formats {
+namespace {
+
+constexpr ParamDoc threads_param[] = {{.name = "threads",
+                                       .doc = "threads a row; 0: 2 where the mean length is above 32, else 1",
+                                       .default_value = "0",
+                                       .choices = "0|1|2|4|8"}};
+constexpr Kernel kernels[] = {with_params(device_kernel<SliceDevice>("native"), threads_param)};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode hll;
+constinit const DeviceCode hll{kernels, admit_slices_on_device<hll_rule>};
+}  // namespace device_code
+
+}  // namespace protean::formats

@@ -1,0 +1,47 @@
+// SIC, segmented interleave combination: rows sorted by length, C of them interleaved to one long row, which a warp
+// or a block computes.
+//
+//        | 1 . 2 . |     C = 2, all rows sorted
+//    A = | . 3 . . |     perm      = 3 0 1 2
+//        | . . . . |     slice_ptr = 0 6 8
+//        | 4 5 . 6 |     col       = 0 0 1 2 3 2 | 1 0       values = 4 1 5 2 6 . | 3 .
+//
+// Arrays: those of sell-c-sigma, all rows sorted.
+// Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
+// Parameters: max_fill of sell-c-sigma. C is chosen: the smallest of 2, 4, 8, 16, 32 for which a slice of mean length has 64
+//   slots. The source finds it by timing.
+// Wins: on a GPU, where rows are long and of very different lengths: neighbouring slices have about the same width, and a
+//   long row has a whole warp or block. On a host it is sell-c-sigma with all rows sorted.
+// Refuses: when slots > max_fill nonzeros.
+// Source: X. Feng, H. Jin, R. Zheng, K. Hu, J. Zeng, Z. Shao, Optimization of sparse matrix-vector multiplication with variant
+//   CSR on GPUs, ICPADS 2011, 165-172, doi:10.1109/ICPADS.2011.91. A segment (slices launched together) is our reading: all
+//   slices that get a warp, and all that get a block. Medium confidence.
+#include "operators/assembled_matrix.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr std::string_view chosen[] = {"C", "sigma"};
+
+void interleave(const Context&, const SparsityPattern& pattern, FormatParams& params) {
+  std::int64_t C = 2;
+  while (C < 32 && C * pattern.nonzeros < 64 * pattern.rows) C *= 2;
+  params.set("C", C);
+  params.set("sigma", std::max<std::int64_t>(1, (pattern.rows + C - 1) / C) * C);
+}
+constexpr FixedParam fixed[] = {{"round", "1"}};
+
+}  // namespace
+
+extern const Preset sic;
+constinit const Preset sic{.family = "ell",
+                           .id = "sic",
+                           .title = "Rows sorted by length and interleaved, a warp or a block for each slice",
+                           .source = "Feng, Jin, Zheng, Hu, Zeng, Shao, ICPADS 2011",
+                           .base = "sell-c-sigma",
+                           .fixed = fixed,
+                           .choose = interleave,
+                           .chosen = chosen,
+                           .device_kernel = "segments"};
+
+}  // namespace protean::formats

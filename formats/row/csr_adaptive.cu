@@ -1,0 +1,32 @@
+// csr-adaptive on the device: the blocks of csr_adaptive.cpp, found on the device by a warp for each 4096 rows, and the
+// rows that several blocks share.
+#include "formats/engines/rows.cuh"
+
+namespace protean::formats {
+namespace {
+
+template <class T>
+using CsrAdaptiveDevice = CsrBlocksOnDevice<T, true>;
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  auto blocks = device_row_blocks(context, pattern, params.integer("S"));
+  const LengthClasses& lengths = blocks->lengths;
+  Admission admission = Admission::accept(
+      csr_bytes(pattern, value_bytes) + static_cast<std::size_t>(blocks->blocks + 1 + lengths.cut_rows) * 4 +
+          long_row_bytes(lengths.cut_rows, lengths.pieces, value_bytes),
+      pattern.nonzeros);
+  keep_plan(admission, std::move(blocks));
+  return admission;
+}
+
+constexpr Kernel kernels[] = {device_kernel<CsrAdaptiveDevice>("native")};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode csr_adaptive;
+constinit const DeviceCode csr_adaptive{kernels, admit};
+}  // namespace device_code
+
+}  // namespace protean::formats

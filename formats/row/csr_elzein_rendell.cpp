@@ -1,0 +1,37 @@
+// CSR with a thread or a warp for each row on a GPU, after El Zein and Rendell.
+//
+//        | 1 . 2 . |     mean length 1.5, below 8: one thread a row
+//    A = | . 3 . . |
+//        | . . . . |
+//        | 4 5 . 6 |
+//
+// Arrays: those of csr, the caller's own.
+// Bytes: those of csr.
+// Parameters: threads a block on a GPU (block).
+// Wins: on a GPU, where all rows are short or all are long. On a host it is the kernel of csr with whole rows.
+// Refuses: never.
+// Source: A. H. El Zein, A. P. Rendell, Generating optimal CUDA sparse matrix vector product implementations for evolving
+//   GPU hardware, Concurr. Comput. Pract. Exp. 24(1), 2012, 3-13. They measure the border on each device; here it is a
+//   mean of 8.
+#include "formats/row/rules.hpp"
+
+namespace protean::formats {
+namespace {
+constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
+constexpr std::string_view chosen[] = {"T"};
+}  // namespace
+
+extern const Preset csr_elzein_rendell;
+constinit const Preset csr_elzein_rendell{
+    .family = "row",
+    .id = "csr-elzein-rendell",
+    .title = "csr, a thread or a warp a row",
+    .source = "El Zein, Rendell, Concurr. Comput. Pract. Exp. 24(1), 2012",
+    .base = "csr",
+    .fixed = fixed,
+    .choose = choose_lanes<elzein_rendell_lanes>,
+    .chosen = chosen,
+    .host_kernel = "native",
+    .device_kernel = "cooperative"};
+
+}  // namespace protean::formats

@@ -1,0 +1,35 @@
+// CSR with half a warp or a warp for each row on a GPU, after Guo and Wang.
+//
+//        | 1 . 2 . |     mean length 1.5: 16 threads a row, of which
+//    A = | . 3 . . |     3 have an entry of row 3
+//        | . . . . |
+//        | 4 5 . 6 |
+//
+// Arrays: those of csr, the caller's own.
+// Bytes: those of csr.
+// Parameters: threads a block on a GPU (block).
+// Wins: on a GPU, where rows have 16 entries and more. On a host it is the kernel of csr with whole rows.
+// Refuses: never.
+// Source: P. Guo, L. Wang, Auto-tuning CUDA parameters for sparse matrix-vector multiplication on GPUs, ICCIS 2010,
+//   1154-1157. The border between the two sizes, a mean of 24, is ours.
+#include "formats/row/rules.hpp"
+
+namespace protean::formats {
+namespace {
+constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
+constexpr std::string_view chosen[] = {"T"};
+}  // namespace
+
+extern const Preset csr_guo_wang;
+constinit const Preset csr_guo_wang{.family = "row",
+                                    .id = "csr-guo-wang",
+                                    .title = "csr, 16 or 32 threads a row",
+                                    .source = "Guo, Wang, ICCIS 2010",
+                                    .base = "csr",
+                                    .fixed = fixed,
+                                    .choose = choose_lanes<guo_wang_lanes>,
+                                    .chosen = chosen,
+                                    .host_kernel = "native",
+                                    .device_kernel = "cooperative"};
+
+}  // namespace protean::formats

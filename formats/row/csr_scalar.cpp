@@ -1,0 +1,32 @@
+// CSR with one thread for each row on a GPU.
+//
+//        | 1 . 2 . |     thread 3 adds 4, 5 and 6 one after another
+//    A = | . 3 . . |
+//        | . . . . |
+//        | 4 5 . 6 |
+//
+// Arrays: those of csr, the caller's own.
+// Bytes: those of csr.
+// Parameters: threads a block on a GPU (block).
+// Wins: on a GPU, where rows have a few entries and the same length: every thread is busy, and nothing is
+//   exchanged. On a host it is the kernel of csr with whole rows.
+// Refuses: never.
+// Source: N. Bell, M. Garland, Efficient sparse matrix-vector multiplication on CUDA, NVR-2008-004, NVIDIA, 2008 (CSR, scalar).
+#include "operators/assembled_matrix.hpp"
+
+namespace protean::formats {
+namespace {
+constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}, {"T", "1"}};
+}  // namespace
+
+extern const Preset csr_scalar;
+constinit const Preset csr_scalar{.family = "row",
+                                  .id = "csr-scalar",
+                                  .title = "csr, a thread a row",
+                                  .source = "Bell, Garland, NVIDIA NVR-2008-004, 2008",
+                                  .base = "csr",
+                                  .fixed = fixed,
+                                  .host_kernel = "native",
+                                  .device_kernel = "cooperative"};
+
+}  // namespace protean::formats

@@ -1,0 +1,30 @@
+// csr-stream on the device: the blocks of csr_stream.cpp, found on the device by a warp for each 4096 rows.
+#include "formats/engines/rows.cuh"
+
+namespace protean::formats {
+namespace {
+
+template <class T>
+using CsrStreamDevice = CsrBlocksOnDevice<T, false>;
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  const std::int64_t most = params.integer("S");
+  auto blocks = device_row_blocks(context, pattern, most);
+  if (blocks->lengths.longest > most) return Admission::refuse(stream_refusal(blocks->lengths.longest, most));
+  Admission admission = Admission::accept(
+      csr_bytes(pattern, value_bytes) + static_cast<std::size_t>(blocks->blocks + 1) * 4, pattern.nonzeros);
+  keep_plan(admission, std::move(blocks));
+  return admission;
+}
+
+constexpr Kernel kernels[] = {device_kernel<CsrStreamDevice>("native")};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode csr_stream;
+constinit const DeviceCode csr_stream{kernels, admit};
+}  // namespace device_code
+
+}  // namespace protean::formats

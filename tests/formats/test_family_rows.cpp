@@ -1,0 +1,398 @@
+// Formats on the arrays of csr with a map of rows of their own: the rules of the literature for threads a row, the
+// tables on T8, and for each format the property that no neighbour has.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/engines/rows.hpp"
+#include "formats/row/rules.hpp"
+#include "gtest/gtest.h"
+#include "support/battery.hpp"
+#include "support/layout.hpp"
+#include "support/oracle.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+using Numbers = std::vector<double>;
+
+// An array of the layout; nothing when the format has none of this name.
+std::optional<Numbers> array_of(const AssembledMatrix<double>& matrix, std::string_view name) {
+  const auto* shown = dynamic_cast<const HasLayout*>(&matrix);
+  if (!shown) return std::nullopt;
+  for (const LayoutArray& array : shown->layout())
+    if (array.name == name) return array.numbers;
+  return std::nullopt;
+}
+
+// Rows of these lengths; row r begins at column r modulo the space that is left.
+CsrMatrix<double> of_lengths(const std::vector<std::int64_t>& lengths, std::int64_t cols) {
+  std::int64_t nonzeros = 0;
+  for (const std::int64_t length : lengths) nonzeros += length;
+  const auto rows = static_cast<std::int64_t>(lengths.size());
+  CsrBuilder<double> builder(test_context(), rows, cols, nonzeros);
+  std::int64_t k = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t length = lengths[static_cast<std::size_t>(r)], first = r % (cols - length + 1);
+    for (std::int64_t i = 0; i < length; ++i, ++k)
+      builder.col()[k] = static_cast<std::int32_t>(first + i),
+      builder.values()[k] = 0.25 * static_cast<double>(1 + (r + 3 * i) % 7);
+    builder.set_row_ptr(r + 1, k);
+  }
+  return builder.freeze();
+}
+CsrMatrix<double> equal_rows(std::int64_t length) {
+  return of_lengths(std::vector<std::int64_t>(64, length), 300);
+}
+// 600 short rows of varying length, many without entries, and two that hold most of the entries.
+CsrMatrix<double> two_giant_rows() {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t r = 0; r < 600; ++r)
+    lengths.push_back(r == 17 ? 30000 : r == 400 ? 9000 : r % 7 * (r % 3));
+  return of_lengths(lengths, 31000);
+}
+
+// ---- Threads a row -------------------------------------------------------------------------------------------------
+
+// T as a preset of csr fixes or chooses it.
+int lanes_of(const char* id, const CsrMatrix<double>& csr) {
+  const Preset& preset = *find_format(id).preset;
+  FormatParams params;
+  for (const FixedParam& one : preset.fixed) params.set(std::string(one.name), std::string(one.value));
+  if (preset.choose) preset.choose(*test_context(), csr.pattern, params);
+  return static_cast<int>(params.integer("T"));
+}
+const std::vector<const char*> in_groups = {"csr-scalar",         "csr-vector",    "csr-guo-wang",
+                                            "csr-elzein-rendell", "csr-yoshizawa", "csr-mukunoki"};
+
+TEST(RowFamily, ThreadsARowOnT8AndOnLongerRows) {
+  const CsrMatrix<double> mean3 = t8();  // mean 3, the longest row has 8
+  const std::vector<int> expected[] = {{1, 32, 16, 1, 8, 2}, {1, 32, 16, 32, 16, 8}, {1, 32, 32, 32, 32, 32}};
+  const CsrMatrix<double> matrices[] = {mean3, equal_rows(12), equal_rows(100)};
+  for (int m = 0; m < 3; ++m)
+    for (std::size_t i = 0; i < in_groups.size(); ++i)
+      EXPECT_EQ(lanes_of(in_groups[i], matrices[m]), expected[m][i]) << in_groups[i] << " matrix " << m;
+}
+
+TEST(RowFamily, NoTwoPresetsHaveTheSameThreads) {
+  const CsrMatrix<double> matrices[] = {t8(), equal_rows(1), equal_rows(12), equal_rows(30),
+                                        two_giant_rows()};
+  std::set<std::vector<int>> seen;
+  for (const char* id : in_groups) {
+    std::vector<int> lanes;
+    for (const auto& csr : matrices) lanes.push_back(lanes_of(id, csr));
+    EXPECT_TRUE(seen.insert(lanes).second) << id << " is an alias of another preset";
+    EXPECT_EQ(find_format(id).preset->device_kernel, "cooperative");
+    EXPECT_EQ(find_format(id).preset->host_kernel, "native");
+  }
+  EXPECT_EQ(find_format("csr-gridification").preset->device_kernel, "gridification");
+}
+
+TEST(RowFamily, RulesAtTheirBorders) {
+  using namespace formats;
+  EXPECT_EQ(guo_wang_lanes(10, 240), 16);
+  EXPECT_EQ(guo_wang_lanes(10, 241), 32);
+  EXPECT_EQ(elzein_rendell_lanes(10, 79), 1);
+  EXPECT_EQ(elzein_rendell_lanes(10, 80), 32);
+  const std::pair<std::int64_t, int> longest[] = {{0, 1}, {1, 1}, {2, 2}, {3, 4}, {8, 8}, {9, 16}, {33, 32}};
+  for (const auto& [length, lanes] : longest) EXPECT_EQ(yoshizawa_lanes(length), lanes) << length;
+  const std::pair<std::int64_t, int> means[] = {{0, 1},  {10, 1}, {19, 1},    {20, 2},
+                                                {39, 2}, {40, 4}, {10000, 32}};
+  for (const auto& [entries, lanes] : means) EXPECT_EQ(mukunoki_lanes(10, entries), lanes) << entries;
+  const std::pair<std::int64_t, int> wang[] = {{0, 1}, {10, 2}, {11, 4}, {30, 4}, {31, 8}, {310, 32}};
+  for (const auto& [entries, lanes] : wang) EXPECT_EQ(wang_lanes(10, entries), lanes) << entries;
+  const std::pair<std::int64_t, int> light[] = {{0, 2},  {24, 2},  {26, 4},  {44, 4},
+                                                {46, 8}, {644, 8}, {646, 32}};
+  for (const auto& [entries, lanes] : light) EXPECT_EQ(lightspmv_lanes(10, entries), lanes) << entries;
+  EXPECT_EQ(wang_lanes(8, 24), 4);
+  for (const auto rule : {guo_wang_lanes, elzein_rendell_lanes, mukunoki_lanes, wang_lanes, lightspmv_lanes})
+    EXPECT_LE(rule(0, 0), 16) << "no rows";
+}
+
+TEST(RowFamily, TheLongestRow) {
+  EXPECT_EQ(formats::longest_row(*test_context(), t8().pattern), 8);
+  EXPECT_EQ(formats::longest_row(*test_context(), two_giant_rows().pattern), 30000);
+  EXPECT_EQ(formats::longest_row(*test_context(), battery_matrix("zero_7x7").pattern), 0);
+  const ContextPtr device = test_context(Space::device);
+  if (device) { EXPECT_EQ(formats::longest_row(*device, upload(device, two_giant_rows()).pattern), 30000); }
+}
+
+// A kernel's parameters appear only where the kernel is.
+TEST(RowFamily, ThreadsARowAreNoParameterOfTheHostsKernel) {
+  for (const char* id : in_groups) {
+    EXPECT_FALSE(build(id, t8())->params().has("T")) << id;
+    EXPECT_EQ(build(id, t8())->params().word("balance"), "rows") << id;
+  }
+}
+
+// ---- Tables --------------------------------------------------------------------------------------------------------
+
+TEST(RowFamily, GuoGroppOnT8) {
+  const auto matrix = build("csr-guo-gropp", t8());
+  EXPECT_EQ(array_of(*matrix, "row_list"), (Numbers{3, 2, 0, 6, 4, 7, 1, 5}));
+  EXPECT_EQ(array_of(*matrix, "range_ptr"), (Numbers{0, 4, 6, 8, 8, 8, 8}));
+  EXPECT_EQ(array_of(*matrix, "col"), array_of(*build("csr", t8()), "col")) << "values are not moved";
+  EXPECT_EQ(matrix->to_csr().values, matrix->to_csr().values);
+  const auto longer = build("csr-guo-gropp", two_giant_rows());
+  const Numbers list = *array_of(*longer, "row_list"), ptr = *array_of(*longer, "range_ptr");
+  const auto csr = two_giant_rows();
+  for (std::size_t range = 0; range < 6; ++range)
+    for (double p = ptr[range]; p < ptr[range + 1]; ++p) {
+      const std::int64_t length =
+          csr.pattern.row_length(static_cast<std::int64_t>(list[static_cast<std::size_t>(p)]));
+      if (range > 0) { EXPECT_GT(length, std::int64_t{1} << range); }
+      if (range < 5) { EXPECT_LE(length, std::int64_t{2} << range); }
+    }
+  EXPECT_EQ(list[598], 400);
+  EXPECT_EQ(list[599], 17);
+}
+
+TEST(RowFamily, AcsrOnT8) {
+  const auto matrix = build("acsr", t8());
+  EXPECT_EQ(array_of(*matrix, "row_list"), (Numbers{0, 2, 6, 4, 7, 1, 5, 3}));
+  EXPECT_EQ(array_of(*matrix, "bin_ptr"), (Numbers{0, 3, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8}));
+  const auto giants = build("acsr", t8(), {{"bin_max", "2"}});
+  EXPECT_EQ(array_of(*giants, "row_list"), (Numbers{0, 2, 6, 4, 7, 1, 5, 3}));
+  EXPECT_EQ(array_of(*giants, "bin_ptr"), (Numbers{0, 3, 5, 7, 8})) << "rows 1 and 5 are longer than 4";
+}
+
+TEST(RowFamily, BlocksOfRowsOnT8) {
+  EXPECT_EQ(array_of(*build("csr-stream", t8(), {{"S", "8"}}), "block_ptr"), (Numbers{0, 4, 5, 6, 8}));
+  EXPECT_EQ(array_of(*build("csr-adaptive", t8(), {{"S", "8"}}), "block_ptr"), (Numbers{0, 4, 5, 6, 8}));
+  EXPECT_EQ(array_of(*build("csr-adaptive", t8(), {{"S", "6"}}), "block_ptr"), (Numbers{0, 1, 4, 5, 6, 8}));
+  EXPECT_EQ(array_of(*build("csr-adaptive", t8(), {{"S", "1"}}), "block_ptr"),
+            (Numbers{0, 1, 2, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(array_of(*build("csr-adaptive", t8()), "block_ptr"), (Numbers{0, 8}));
+}
+
+TEST(RowFamily, BlocksOfRowsHaveAtMost256RowsAndEndWithASection) {
+  const auto empty = of_lengths(std::vector<std::int64_t>(5000, 0), 3);
+  const Numbers blocks = *array_of(*build("csr-stream", empty), "block_ptr");
+  ASSERT_EQ(blocks.size(), 21u);
+  for (std::size_t b = 0; b < 19; ++b) EXPECT_EQ(blocks[b], 256.0 * static_cast<double>(b));
+  EXPECT_EQ(blocks[20], 5000);
+  // 100 rows of 10 entries are 1000, so the block before row 4096 is shorter than the others.
+  const auto tens = of_lengths(std::vector<std::int64_t>(4300, 10), 50);
+  const Numbers cut = *array_of(*build("csr-stream", tens), "block_ptr");
+  EXPECT_EQ(cut[1], 102);
+  EXPECT_TRUE(std::find(cut.begin(), cut.end(), 4096) != cut.end());
+}
+
+TEST(RowFamily, RangesOfEqualEntriesOnT8) {
+  for (const char* id : {"balanced-csr", "vectorized-csr"}) {
+    EXPECT_EQ(array_of(*build(id, t8(), {{"parts", "2"}}), "border"), (Numbers{0, 5, 8})) << id;
+    // Entries 8 and 16: row 4 begins at 8, as does row 3; row 6 begins at 19 and row 5 at 11.
+    EXPECT_EQ(array_of(*build(id, t8(), {{"parts", "3"}}), "border"), (Numbers{0, 3, 6, 8})) << id;
+    EXPECT_EQ(array_of(*build(id, t8()), "border"), (Numbers{0, 8})) << id << ": too small for two threads";
+  }
+}
+
+// ---- What no neighbour has -----------------------------------------------------------------------------------------
+
+// True for a row whose entries are added one after another, each product rounded or not.
+bool adds_in_order(const AssembledMatrix<double>& matrix) {
+  const CsrMatrix<double> csr = matrix.to_csr();
+  const Numbers x(static_cast<std::size_t>(csr.cols()), 1.0 / 3);
+  Numbers y(static_cast<std::size_t>(csr.rows()));
+  matrix.apply({x.data(), csr.cols()}, {y.data(), csr.rows()});
+  bool rounded = true, fused = true;
+  for (std::int64_t r = 0; r < csr.rows(); ++r) {
+    double sum = 0, other = 0;
+    for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k) {
+      volatile const double product = csr.values[k] * x[0];
+      sum += product, other = std::fma(csr.values[k], x[0], other);
+    }
+    rounded = rounded && y[static_cast<std::size_t>(r)] == sum,
+    fused = fused && y[static_cast<std::size_t>(r)] == other;
+  }
+  return rounded || fused;
+}
+bool refuses_long_rows(const char* id) {
+  try {
+    (void)build(id, two_giant_rows());
+    return false;
+  } catch (const FormatRefused& refusal) {
+    EXPECT_NE(refusal.reason().find("30000"), std::string::npos) << refusal.reason();
+    return true;
+  }
+}
+
+struct Mark {
+  const char* format;
+  std::function<bool(const char*)> holds;  // of the format with this id
+};
+const std::vector<Mark>& marks() {
+  const auto shows = [](const char* id, const CsrMatrix<double>& csr, std::string_view name,
+                        const Numbers& numbers) { return array_of(*build(id, csr), name) == numbers; };
+  static const std::vector<Mark> all = {
+      {"csr-guo-gropp",
+       [=](const char* id) {
+         return shows(id, t8(), "row_list", {3, 2, 0, 6, 4, 7, 1, 5});
+       }},
+      {"acsr",
+       [=](const char* id) {
+         return shows(id, t8(), "row_list", {0, 2, 6, 4, 7, 1, 5, 3});
+       }},
+      {"csr-stream", refuses_long_rows},
+      {"csr-adaptive",
+       [=](const char* id) {
+         if (find_format(id).params.empty() || find_format(id).params.front().name != "S" ||
+             refuses_long_rows(id))
+           return false;
+         const Numbers blocks = *array_of(*build(id, two_giant_rows(), {{"S", "8"}}), "block_ptr");
+         return std::find(blocks.begin(), blocks.end(), 17) != blocks.end() &&
+                std::find(blocks.begin(), blocks.end(), 18) != blocks.end();
+       }},
+      {"balanced-csr",
+       [](const char* id) {
+         const auto matrix =
+             build(id, id == std::string_view("csr-stream") ? equal_rows(100) : two_giant_rows());
+         return array_of(*matrix, "border") && adds_in_order(*matrix);
+       }},
+      {"vectorized-csr",
+       [](const char* id) {
+         const auto matrix =
+             build(id, id == std::string_view("csr-stream") ? equal_rows(100) : two_giant_rows());
+         return array_of(*matrix, "border") && !adds_in_order(*matrix);
+       }},
+  };
+  return all;
+}
+
+TEST(RowFamily, EachFormatHasAPropertyThatNoNeighbourHas) {
+  for (const Mark& one : marks())
+    for (const Mark& other : marks()) {
+      const bool same = one.format == std::string_view(other.format);
+      EXPECT_EQ(one.holds(other.format), same) << "the property of " << one.format << " in " << other.format;
+    }
+}
+
+// ---- Products ------------------------------------------------------------------------------------------------------
+
+struct Form {
+  const char* format;
+  FormatParams params;
+};
+const std::vector<Form>& forms() {
+  static const std::vector<Form> all = {
+      {"csr-guo-gropp", {}},
+      {"acsr", {}},
+      {"acsr", {{"bin_max", "1"}}},
+      {"acsr", {{"bin_max", "4"}}},
+      {"lightspmv", {}},
+      {"csr-adaptive", {}},
+      {"csr-adaptive", {{"S", "1"}}},
+      {"csr-adaptive", {{"S", "100"}}},
+      {"balanced-csr", {{"parts", "9"}}},
+      {"vectorized-csr", {{"parts", "9"}}},
+  };
+  return all;
+}
+
+// Long rows are cut among threads, and every piece is added once, whatever the number of threads is.
+TEST(RowFamily, GiantRowsForAnyNumberOfThreads) {
+  const CsrMatrix<double> csr = two_giant_rows();
+  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+  for (const Form& form : forms())
+    for (const int threads : {1, 2, 3, 7, 12}) {
+      SCOPED_TRACE(std::string(form.format) + " " + std::to_string(threads));
+      const auto A = make_matrix(find_format(form.format), csr, Context::host(threads), form.params);
+      auto y = y0;
+      A->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
+      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y));
+    }
+}
+
+TEST(RowFamily, AcsrAndAdaptiveCutAGiantRowAndTheOthersDoNot) {
+  const CsrMatrix<double> csr = of_lengths({40000, 1, 2}, 40000);
+  const Numbers x(40000, 1.0 / 3);
+  const auto first_sum = [&](const char* id, int threads, bool deterministic) {
+    Numbers y(3);
+    make_matrix(find_format(id), csr, Context::host(threads, {.deterministic = deterministic}))
+        ->apply(VectorView<const double>{x.data(), 40000}, {y.data(), 3});
+    return y[0];
+  };
+  for (const char* id :
+       {"csr-guo-gropp", "lightspmv", "balanced-csr", "vectorized-csr", "acsr", "csr-adaptive"}) {
+    const bool cuts = id == std::string_view("acsr") || id == std::string_view("csr-adaptive");
+    EXPECT_EQ(first_sum(id, 1, false) != first_sum(id, 3, false), cuts) << id;
+    EXPECT_EQ(first_sum(id, 1, true), first_sum(id, 3, true)) << id;
+    EXPECT_EQ(first_sum(id, 3, true), first_sum("csr", 2, true)) << id;
+  }
+}
+
+// Nothing but the tables is allocated, and admit() knows their bytes.
+TEST(RowFamily, OnlyTablesAreAllocated) {
+  const CsrMatrix<double> csr = two_giant_rows();
+  for (const Form& form : forms()) {
+    SCOPED_TRACE(form.format);
+    const std::size_t before = allocated_bytes();
+    const auto A = build(form.format, csr, form.params);
+    EXPECT_EQ(allocated_bytes() - before, A->bytes() - csr.bytes());
+    EXPECT_EQ(A->bytes(), admit(A->entry(), *test_context(), csr.pattern, form.params, 8).bytes);
+    EXPECT_EQ(A->to_csr().values, csr.values);
+  }
+}
+
+// On a device the tables are the same as on the host, where the bytes show it, and products with every row length are
+// right for all parameters.
+TEST(RowFamilyOnADevice, GiantRows) {
+  const ContextPtr context = test_context(Space::device);
+  if (!context) GTEST_SKIP() << no_device;
+  for (const CsrMatrix<double>& csr :
+       {two_giant_rows(), of_lengths({40000, 1, 2}, 40000), of_lengths({0, 0, 5000, 0}, 5001), t8(),
+        of_lengths(std::vector<std::int64_t>(5000, 0), 3)}) {
+    const auto source = placed(context, csr);
+    const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+    const Placed<double> px(context, x);
+    for (const Form& form : forms()) {
+      SCOPED_TRACE(form.format);
+      const auto A = make_matrix(find_format(form.format), source, context, form.params);
+      EXPECT_EQ(A->bytes(), admit(A->entry(), *context, source.pattern, form.params, 8).bytes);
+      Placed<double> y(context, y0), again(context, y0);
+      A->apply(-0.5, px.read(), 2.0, y.view());
+      A->apply(-0.5, px.read(), 2.0, again.view());
+      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch()));
+      EXPECT_EQ(y.fetch(), again.fetch());
+    }
+  }
+}
+
+TEST(RowFamilyOnADevice, GroupsOfThreadsOfEverySize) {
+  const ContextPtr context = test_context(Space::device);
+  if (!context) GTEST_SKIP() << no_device;
+  const CsrMatrix<double> csr = two_giant_rows();
+  const auto source = placed(context, csr);
+  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+  const Placed<double> px(context, x);
+  for (const char* T : {"1", "2", "4", "8", "16", "32"})
+    for (const char* block : {"32", "128", "512"})
+      for (const char* repeat : {"1", "3"}) {
+        const FormatParams params{{"T", T}, {"block", block}, {"repeat", repeat}};
+        const auto A = make_matrix(find_format("csr"), source, context, params, "cooperative");
+        EXPECT_EQ(A->params().word("T"), T);
+        Placed<double> y(context, y0);
+        A->apply(-0.5, px.read(), 2.0, y.view());
+        EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch())) << T << " " << block << " " << repeat;
+      }
+  // The counter of rows is LightSpMV's own.
+  EXPECT_EQ(make_matrix(find_format("lightspmv"), source, context)->bytes(), csr.bytes() + 8);
+  for (const char* level : {"warp", "vector"}) {
+    const auto A = make_matrix(find_format("lightspmv"), source, context, {{"level", level}});
+    for (int product = 0; product < 3; ++product) {
+      Placed<double> y(context, y0);
+      A->apply(-0.5, px.read(), 2.0, y.view());
+      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch())) << level << product;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace protean::test
