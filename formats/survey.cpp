@@ -228,6 +228,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
   for (const FormatEntry* entry : catalogue()) {
     // The machine table has no times of presets; they are chosen by name.
     if (!entry->traits.exact_values || entry->preset) continue;
+    // The rows of a sample lie apart from their diagonal, which these formats store apart; they are chosen by name.
+    if (entry->traits.square_only && samples.rows.share < 1) continue;
     const auto kernels = kernels_in(*entry, space);
     const auto usable = [&](const Kernel& kernel) {
       return kernel.unavailable.empty() && (!deterministic || has_deterministic_mode(*entry, kernel, space));

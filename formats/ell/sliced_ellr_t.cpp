@@ -40,7 +40,7 @@ namespace {
 constexpr ParamDoc params[] = {
     {.name = "S",
      .doc = "rows in a slice; 0: all rows",
-     .default_value = "64",
+     .default_value = "32",
      .smallest = 0,
      .largest = 1 << 20},
     {.name = "T", .doc = "threads a row", .default_value = "4", .choices = "1|2|4|8|16|32"},

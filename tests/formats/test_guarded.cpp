@@ -153,6 +153,8 @@ class Guarded : public testing::TestWithParam<Way> {
 
   // check() for the matrices, parameters and contexts of these seeds. Returns how many matrices were built.
   static unsigned check_random_shapes(unsigned first, unsigned last);
+  // Two thirds of the shapes are rectangular.
+  static unsigned refused_share() { return GetParam().format->traits.square_only ? 3 : 1; }
 
   // Does everything that a format can do, on guarded arrays. Returns false when the format refuses the matrix
   // or the parameters.
@@ -251,7 +253,7 @@ unsigned Guarded::check_random_shapes(unsigned first, unsigned last) {
   return built;
 }
 
-TEST_P(Guarded, OnRandomShapes) { EXPECT_GT(check_random_shapes(1, 600), 200u); }
+TEST_P(Guarded, OnRandomShapes) { EXPECT_GT(check_random_shapes(1, 600), 200u / refused_share()); }
 
 // The kernels are compiled for several instruction sets, and this machine takes the best it has. A load that is
 // masked in one of them may read whole vectors in another.
@@ -267,7 +269,7 @@ TEST_P(Guarded, InEveryInstructionSet) {
   for (std::int64_t left = hwy::SupportedTargets(); left != 0; left &= left - 1, ++tried) {
     SCOPED_TRACE(hwy::TargetName(left & -left));
     Restored::take(left & -left);
-    EXPECT_GT(check_random_shapes(1, 150), 50u);
+    EXPECT_GT(check_random_shapes(1, 150), 50u / refused_share());
     Restored::take(0);
   }
   EXPECT_GT(tried, 0u);
