@@ -220,8 +220,14 @@ TEST_F(Compare, TakesTheFormatsThatAutoConsidersAndThatOfTheProblem) {
         << o.out;
     return ids;
   };
-  EXPECT_EQ(compared({}), (std::vector<std::string>{"csr", "jad", "coo"}));
-  EXPECT_EQ(compared({"--set", "operator.format=auto"}), (std::vector<std::string>{"csr", "coo"}));
+  std::vector<std::string> sharing, with_jad;
+  for (const FormatEntry* entry : layouts()) {
+    if (entry->traits.shares_rows) sharing.emplace_back(entry->id);
+    if (entry->traits.shares_rows || entry->id == "jad") with_jad.emplace_back(entry->id);
+  }
+  ASSERT_GE(sharing.size(), 2u);
+  EXPECT_EQ(compared({}), with_jad);
+  EXPECT_EQ(compared({"--set", "operator.format=auto"}), sharing);
   EXPECT_EQ(compared({"--formats", "ell"}), std::vector<std::string>{"ell"});
   EXPECT_EQ(compared({"--formats", "all"}).size(), catalogue().size());
 }
