@@ -1,13 +1,13 @@
 // CSR on the device: the layout is that of csr.cpp, and for some divisions of the work further arrays.
 // Parameters: balance
 //   rows   A group of `lanes` neighbouring threads computes a row. They read neighbouring entries, and their
-//          sums are added by shuffles in a fixed order. `lanes` is 4 to 32 by the mean row length, and 1 where rows
-//          are short and even.
+//          sums are added by shuffles in a fixed order. `lanes` is 4 to 32 by the mean row length.
 //   tiles  Whole rows with about the same number of rows and entries for each warp (private/warp_tiles.cuh).
 //   codes  The same number of entries for each thread, with the tables of mgpu-csr (mgpu_csr.cuh).
 //   merge  Warps take about the same number of entries each; long rows are cut (private/row_runs.cuh).
-//   auto   rows; but codes or merge, where the row lengths would leave too many lanes idle, where one row takes too
-//          long, or where most entries have no other near them that would share a cache line of x.
+//   auto   rows; but codes or merge, where rows have fewer than 3 entries, where the row lengths would leave too
+//          many lanes idle, where one row takes too long, or where most entries have no other near them that would share a
+//          cache line of x.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
 // csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.
@@ -103,7 +103,6 @@ __global__ void __launch_bounds__(device::block_size)
 // The numbers that decide `balance`.
 struct RowLengths {
   unsigned long long steps;    // of all warps, when `lanes` threads work on a row
-  unsigned long long single;   // of all warps, when one thread works on a row
   unsigned long long longest;  // row
   unsigned long long empty;    // rows without entries
   unsigned long long alone;  // of sample_rows entries: those without another near enough to share a line of x
@@ -152,7 +151,6 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
   }
   if (threadIdx.x % 32 != 0) return;
   atomicAdd(&result->steps, steps);
-  atomicAdd(&result->single, longest);
   if (empty) atomicAdd(&result->empty, static_cast<unsigned long long>(__popc(empty)));
   if (longest > result->longest) atomicMax(&result->longest, longest);
 }
@@ -183,7 +181,7 @@ CsrPlan::Division division_for(const RowLengths& lengths, double rows, double en
   const double path = longest / lanes;
   const bool uneven = busy < 0.5 || (busy < 0.6 && path > 256) ||
                       path > 64 + static_cast<double>(lengths.steps) / processors / 8;
-  if (!uneven && 2 * lengths.alone <= sample_rows) return Division::rows;
+  if (!uneven && 2 * lengths.alone <= sample_rows) return mean < 3 ? Division::runs : Division::rows;
   // Where a few rows hold much of the matrix, or most rows are short and some are very long, runs are cut finer.
   return longest > entries / 64 || (mean < 4 && longest > 1000) ? Division::runs : Division::codes;
 }
@@ -195,7 +193,7 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   const auto entries = static_cast<double>(pattern.nonzeros);
   plan.lanes = usual_lanes(entries / rows);
   const std::string& balance = params.word("balance");
-  if (pattern.rows == 0) return plan;
+  if (balance == "rows" || pattern.rows == 0) return plan;
   const device::Scratch<RowLengths> result(context, 1);
   const cudaStream_t stream = device::stream(context);
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(result.data(), 0, result.bytes(), stream));
@@ -209,17 +207,10 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
-  // One thread a row, where that leaves few of them idle: neighbours read from the same lines.
-  const double single = entries / (32 * static_cast<double>(std::max(1ull, lengths.single)));
-  if (const double mean = entries / rows;
-      mean <= 8 && lengths.longest <= 64 && (single > 0.72 || (mean < 3 && single > 0.4)))
-    plan.lanes = 1;
-  plan.division = balance == "rows"    ? Division::rows
-                  : balance == "tiles" ? Division::tiles
+  plan.division = balance == "tiles"   ? Division::tiles
                   : balance == "merge" ? Division::runs
-                  : balance == "codes" ? Division::codes
-                  : plan.lanes == 1
-                      ? Division::rows
+                  : balance == "codes"
+                      ? Division::codes
                       : division_for(lengths, rows, entries, plan.lanes, context.device_state().processors);
   if (plan.division == Division::runs) plan.counts = run_counts(context, pattern);
   if (plan.division == Division::tiles)
@@ -233,8 +224,6 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
 template <class F>
 void with_lanes(int lanes, F&& f) {
   switch (lanes) {
-    case 1:
-      return f(std::integral_constant<int, 1>());
     case 4:
       return f(std::integral_constant<int, 4>());
     case 8:
