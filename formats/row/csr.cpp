@@ -19,8 +19,7 @@
 //            merge  the same number of rows + entries for each thread. A row may be cut; its pieces are added
 //                   in order.
 //            auto   rows, unless one thread would then do more than 1.1 times its fair share; then merge.
-//            tiles, codes   on a GPU: whole rows with about the same number of rows and entries for each warp; the same number
-//                   of entries for each thread, as in mgpu-csr. On a host: merge.
+//            codes  on a GPU: the same number of entries for each thread, as in mgpu-csr. On a host: merge.
 //            In deterministic mode rows are never cut.
 // Wins: when there are few products, or the matrix has no regularity.
 // Refuses: never.
@@ -71,9 +70,9 @@ constexpr ParamDoc params[] = {
     {.name = "balance",
      .doc = "work of the threads: whole rows; rows that may be cut; or cut only if one thread would do more "
             "than "
-            "1.1 times its share. tiles and codes: other ways to cut on a GPU (csr.cu), on a host as merge",
+            "1.1 times its share. codes: on a GPU another way to cut, on a host merge",
      .default_value = "auto",
-     .choices = "auto|rows|merge|tiles|codes"}};
+     .choices = "auto|rows|merge|codes"}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(csr),
                               PROTEAN_MKL_KERNEL(csr)};

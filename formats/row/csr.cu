@@ -2,7 +2,6 @@
 // Parameters: balance
 //   rows   A group of `lanes` neighbouring threads computes a row. They read neighbouring entries, and their
 //          sums are added by shuffles in a fixed order. `lanes` is 4 to 32 by the mean row length.
-//   tiles  Whole rows with about the same number of rows and entries for each warp (private/warp_tiles.cuh).
 //   codes  The same number of entries for each thread, with the tables of mgpu-csr (mgpu_csr.cuh).
 //   merge  Warps take about the same number of entries each; long rows are cut (private/row_runs.cuh).
 //   auto   rows; but codes or merge, where rows have fewer than 3 entries, where the row lengths would leave too
@@ -23,7 +22,6 @@
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
-#include "formats/private/warp_tiles.cuh"
 #include "formats/row/mgpu_csr.cuh"
 #include "operators/row_arrays.hpp"
 
@@ -157,14 +155,12 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
 
 // How the work is divided among threads.
 struct CsrPlan {
-  // rows: groups of `lanes` threads take whole rows. tiles: private/warp_tiles.cuh. runs: private/row_runs.cuh. codes: the
-  // tables of mgpu-csr.
-  enum class Division : unsigned char { rows, tiles, runs, codes };
+  // rows: groups of `lanes` threads take whole rows. runs: private/row_runs.cuh. codes: the tables of mgpu-csr.
+  enum class Division : unsigned char { rows, runs, codes };
   int lanes = 1;
   Division division = Division::rows;
   RunCounts counts = {};
-  std::int64_t pieces = 0;  // of tiles
-  std::int64_t empty = 0;   // rows without entries, for codes
+  std::int64_t empty = 0;  // rows without entries, for codes
 };
 
 // Threads a row, by the mean length.
@@ -207,15 +203,11 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
-  plan.division = balance == "tiles"   ? Division::tiles
-                  : balance == "merge" ? Division::runs
+  plan.division = balance == "merge" ? Division::runs
                   : balance == "codes"
                       ? Division::codes
                       : division_for(lengths, rows, entries, plan.lanes, context.device_state().processors);
   if (plan.division == Division::runs) plan.counts = run_counts(context, pattern);
-  if (plan.division == Division::tiles)
-    pattern.row_ptr.visit(
-        [&](auto* row_ptr) { plan.pieces = long_pieces_of(context, pattern.rows, row_ptr); });
   plan.empty = static_cast<std::int64_t>(lengths.empty);
   return plan;
 }
@@ -244,17 +236,11 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
     const CsrPlan& how = plan_of<CsrPlan>(request.admission);
     lanes_ = how.lanes, division_ = how.division;
     if (division_ == Division::runs) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
-    if (division_ == Division::tiles)
-      csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-        tiles_ = WarpTiles<T>(request.context, this->rows(), this->nonzeros(), row_ptr, how.pieces);
-      });
     if (division_ == Division::codes)
       codes_ = CodedTiles<T>(request.context, csr_.pattern, usual_code_shape(sizeof(T)), how.empty);
   }
 
-  std::size_t bytes() const noexcept override {
-    return csr_.bytes() + runs_.bytes() + tiles_.bytes() + codes_.bytes();
-  }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes() + codes_.bytes(); }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
@@ -269,10 +255,6 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     if (division_ == Division::runs)
       return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
-    if (division_ == Division::tiles)
-      return this->with_arrays([&]<class P>(const CsrArrays<T, P>& a) {
-        multiply_warp_tiles<true>(*this->context(), a, tiles_.view(), T(1), x.data, T(0), y.data, result);
-      });
     if (division_ == Division::codes) {
       codes_.multiply(this->context()->device_state(), csr_, T(1), x.data, T(0), y.data);
       return dot<T>(*this->context(), x, y, result);
@@ -296,11 +278,6 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
     if (this->rows() == 0) return;
     if (division_ == Division::runs)
       return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
-    if (division_ == Division::tiles)
-      return this->with_arrays([&]<class P>(const CsrArrays<T, P>& a) {
-        multiply_warp_tiles<false>(*this->context(), a, tiles_.view(), alpha, x.data, beta, y.data,
-                                   static_cast<T*>(nullptr));
-      });
     if (division_ == Division::codes)
       return codes_.multiply(this->context()->device_state(), csr_, alpha, x.data, beta, y.data);
     const DeviceState& state = this->context()->device_state();
@@ -323,7 +300,6 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
 
   using CsrOnDevice<T>::csr_;
   RowRuns<T> runs_;
-  WarpTiles<T> tiles_;
   CodedTiles<T> codes_;
   int lanes_ = 1;
   Division division_ = Division::rows;
@@ -376,8 +352,6 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
   if (how->division == CsrPlan::Division::runs)
     bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
-  if (how->division == CsrPlan::Division::tiles)
-    bytes += warp_tile_bytes(pattern.rows, pattern.nonzeros, how->pieces, value_bytes);
   if (how->division == CsrPlan::Division::codes)
     bytes += coded_tiles_bytes(pattern, usual_code_shape(value_bytes), how->empty, value_bytes);
   Admission admission = Admission::accept(bytes, pattern.nonzeros);
