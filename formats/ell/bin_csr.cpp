@@ -13,9 +13,9 @@
 //   diagonal          [rows]: 0 where the matrix has no entry.
 //   without_diagonal  [rows without one] int32, ascending.
 // Bytes: (v + 4) slots + 8 (bins + 1) + v rows + 4 rows without a diagonal entry, with v bytes a value.
-// Parameters: C, the rows of a bin; max_fill, the most stored values an entry.
+// Parameters: C, the rows of a bin; max_fill, the most slots an entry.
 // Wins: where the diagonal is used often, as in Jacobi's method: it is one array. Elsewhere like sell.
-// Refuses: rectangular matrices; when slots + rows > max_fill nonzeros.
+// Refuses: rectangular matrices; when slots > max_fill nonzeros.
 // Source: D. Weber, J. Bender, M. Schnoes, A. Stork, D. Fellner, Efficient GPU data structures and methods to solve sparse linear
 //   systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26, doi:10.1111/j.1467-8659.2012.03227.x. The paper
 //   has single precision.
