@@ -28,7 +28,7 @@ struct SlicePlanOnHost {
 SlicePlanOnHost plan_slices_on_host(const Context& context, const SparsityPattern& pattern,
                                     const SliceRule& rule);
 
-// Derived from by nobody: a format gives the rule for its parameters.
+// The matrix of every format of this engine. The formats differ in the rule that admit() made of their parameters.
 template <class T>
 class SliceMatrix final : public RowViewMatrix<T, SliceMatrix<T>> {
  public:

@@ -6,7 +6,7 @@ must be the same exactly, and x bit for bit, in every format and with one thread
     compare_formats.py PROTEAN SOURCE_FOLDER [--full] [--only=NAME,NAME] [--methods=NAME,NAME]
                        [--mode=default|deterministic] [--json=FILE] [--table=FILE]
 
-As a test it keeps to what takes a minute or two: in deterministic mode, where one bit of one product would show in x from
+As a test it keeps to what takes a few minutes: in deterministic mode, where one bit of one product would show in x from
 that iteration on, solves end after 150 iterations. --full goes to the tolerance and adds the long solves. --json adds each solve to a file (those
 of earlier runs stay, unless they are of the same solve), --table puts a table of all solves of the JSON file into a
 Markdown file, between two marks. Exits 77 (skipped) when NumPy or SciPy is missing, and with --sanitizers=NAMES: it
