@@ -161,7 +161,7 @@ std::unique_ptr<AssembledMatrix<T>> make_fake(const BuildRequest<T>& request) {
 
 constexpr Kernel kernels[] = {{"native", false, true, {}, make_fake<double>, make_fake<float>}};
 constexpr std::size_t formats =
-#define PROTEAN_FORMAT(family, name) +1
+#define PROTEAN_FORMAT(family, name, engine) +1
 #define PROTEAN_PRESET(family, name) +1
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT
