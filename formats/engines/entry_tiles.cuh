@@ -64,6 +64,7 @@ __device__ inline TileStart start_of_tile(const P* row_ptr, std::int64_t rows, s
 template <bool weighted, class P>
 __global__ void start_tiles(const P* row_ptr, std::int64_t rows, std::int64_t nonzeros, std::int64_t tiles,
                             TileStart* start) {
+  device::wait_for_stream();
   const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (t <= tiles) start[t] = start_of_tile<weighted>(row_ptr, rows, nonzeros, tiles, t);
 }
@@ -196,12 +197,10 @@ class EntryTiles {
     pattern.row_ptr.visit([&](auto* row_ptr) {
       with_weights([&](auto weighted_too) {
         using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-        start_tiles<weighted_too(), P>
-            <<<blocks_of(tiles_ + 1), device::block_size, 0, device::stream(*context)>>>(
-                row_ptr, pattern.rows, pattern.nonzeros, tiles_, start_.data());
+        device::launch(context->device_state(), start_tiles<weighted_too(), P>, blocks_of(tiles_ + 1),
+                       device::block_size, row_ptr, pattern.rows, pattern.nonzeros, tiles_, start_.data());
       });
     });
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
   std::size_t bytes() const noexcept { return start_.bytes() + carry_.bytes(); }
 
