@@ -43,6 +43,7 @@
 #include <cstdint>
 #include <cuda/atomic>
 
+#include "core/bisect.hpp"
 #include "core/device/judge.cuh"
 #include "core/device/kernel_tools.cuh"
 #include "operators/row_arrays.hpp"
@@ -89,15 +90,7 @@ struct SliceView {
     if (count == 0) return 0;
     const std::int64_t at = base(p);
     const int last = __ldg(a.col + at + (count - 1) * a.stride);
-    int low = 0, high = count - 1;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (__ldg(a.col + at + middle * a.stride) < last)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low + 1;
+    return 1 + first_where(0, count - 1, [&](int k) { return __ldg(a.col + at + k * a.stride) >= last; });
   }
   __device__ std::int64_t before(int p) const {
     if (!a.slice_ptr) return p * a.longest;
@@ -169,16 +162,7 @@ __global__ void plan_resident(Rows a, int rows, int lanes, int slot_bytes, int r
   if (threadIdx.x < 2) {
     const auto cost = [&](int p) { return a.before(p) * slot_bytes + std::int64_t{p} * row_bytes; };
     const std::int64_t number = blockIdx.x + threadIdx.x, goal = cost(rows) * number / gridDim.x;
-    int low = 0, high = rows;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (cost(middle) < goal)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    bounds[threadIdx.x] = low;
-    first[number] = low;
+    first[number] = bounds[threadIdx.x] = first_where(0, rows, [&](int p) { return cost(p) >= goal; });
     widths = 0;
   }
   __syncthreads();

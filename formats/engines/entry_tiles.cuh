@@ -13,6 +13,7 @@
 // Where very many rows without entries lie in one tile, tiles are `weighted`: rows_an_entry rows then count as much as an
 // entry. Entry k of row r has position k + r / rows_an_entry, and tile t has the entries at positions t tile_entries and up.
 #pragma once
+#include "core/bisect.hpp"
 #include "formats/engines/runs.cuh"
 #include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
@@ -47,14 +48,8 @@ __device__ inline TileStart start_of_tile(const P* row_ptr, std::int64_t rows, s
   if (t == tiles) return {rows, nonzeros};
   const std::int64_t position = t * tile_entries;
   if (!weighted) return {first_not_below(row_ptr, rows, position), position};
-  std::int64_t row = 0;
-  for (std::int64_t high = rows; row < high;) {
-    const std::int64_t middle = row + (high - row) / 2;
-    if (row_ptr[middle] + middle / rows_an_entry < position)
-      row = middle + 1;
-    else
-      high = middle;
-  }
+  const std::int64_t row = first_where(
+      std::int64_t{0}, rows, [&](std::int64_t r) { return row_ptr[r] + r / rows_an_entry >= position; });
   // The tile may begin within the row before.
   const std::int64_t entry = position - (row - 1) / rows_an_entry;
   return {row, min(max(entry, static_cast<std::int64_t>(row_ptr[row - 1])),
