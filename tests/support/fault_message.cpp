@@ -52,8 +52,7 @@ void catch_faults() {
 
 }  // namespace
 
-FaultMessage::FaultMessage(const char* begin, std::size_t size, Explain explain, void* object,
-                           Allow allow) {
+FaultMessage::FaultMessage(const char* begin, std::size_t size, Explain explain, void* object, Allow allow) {
   catch_faults();
   for (place_ = 0; place_ < all.size(); ++place_) {
     Watched& one = all[place_];
