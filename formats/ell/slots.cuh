@@ -1,4 +1,4 @@
-// Common to ELLPACK, its sliced form and jagged diagonals on the device: rows lie side by side in positions
+// Common to ELLPACK and its sliced form on the device: rows lie side by side in positions
 // 0, 1, 2, ..., and slot k of neighbouring positions is contiguous, so a thread is a row. In matrices with
 // too few rows to fill the device 2, 4 or 8 warps of a block share the slots of 32 rows and add their sums in
 // a fixed order. Private to formats/.
@@ -17,7 +17,6 @@ struct StridedSlots {
 
 // ELLPACK: columns of ld slots.
 struct ColumnPlace {
-  static constexpr bool pads = true;
   std::int64_t ld, longest;
   __host__ __device__ std::int64_t positions() const { return ld; }
   __device__ StridedSlots at(std::int64_t p) const { return {p, ld, longest}; }
@@ -29,7 +28,6 @@ struct ColumnPlace {
 
 // Slices of 2^shift rows.
 struct SlicePlace {
-  static constexpr bool pads = true;
   const std::int64_t* slice_ptr;
   std::int64_t slices;
   int shift;
@@ -42,32 +40,6 @@ struct SlicePlace {
   void describe(RowArrays<T>& rows) const {
     rows.kind = RowArrays<T>::Kind::slices, rows.slice_ptr = slice_ptr, rows.shift = shift;
     rows.stride = std::int64_t{1} << shift;
-  }
-};
-
-// Jagged diagonals: rows by descending length, jag k has the k-th entries of all rows that have one.
-struct JagSlots {
-  const std::int64_t* jag_ptr;
-  std::int64_t position, width;
-  __device__ std::int64_t slot(std::int64_t k) const { return __ldg(jag_ptr + k) + position; }
-};
-struct JagPlace {
-  static constexpr bool pads = false;
-  const std::int64_t* jag_ptr;
-  std::int64_t jags, rows;
-  __host__ __device__ std::int64_t positions() const { return rows; }
-  template <class T>
-  void describe(RowArrays<T>&) const {}  // its slots have no stride
-  __device__ JagSlots at(std::int64_t p) const {
-    std::int64_t low = 0, high = jags;
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (__ldg(jag_ptr + middle + 1) - __ldg(jag_ptr + middle) > p)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return {jag_ptr, p, low};
   }
 };
 
@@ -99,7 +71,7 @@ struct SlotArrays {
   }
   // The padding of a row without entries reads x[0], which may be NaN or infinite.
   __device__ T whole(std::int64_t p, T sum) const {
-    return Place::pads && sum != sum && empty_count > 0 && is_empty(p) ? T(0) : sum;
+    return sum != sum && empty_count > 0 && is_empty(p) ? T(0) : sum;
   }
   __device__ bool is_empty(std::int64_t p) const {
     std::int64_t low = 0, high = empty_count;
@@ -115,7 +87,6 @@ struct SlotArrays {
   // Padding repeats a column, entries ascend.
   __device__ std::int64_t length(std::int64_t p) const {
     const auto slots = place.at(p);
-    if (!Place::pads) return slots.width;
     if (slots.width == 0 || is_empty(p)) return 0;
     std::int64_t k = 1;
     while (k < slots.width && col[slots.slot(k)] > col[slots.slot(k - 1)]) ++k;
@@ -198,7 +169,7 @@ __global__ void slot_diagonal(SlotArrays<T, Place> a, std::int64_t size, T* diag
     const std::int64_t slot = slots.slot(k);
     if (a.col[slot] < row) continue;
     // The first is the entry, others are padding.
-    if (a.col[slot] == row && !(Place::pads && a.is_empty(p))) found = a.values[slot];
+    if (a.col[slot] == row && !a.is_empty(p)) found = a.values[slot];
     break;
   }
   diagonal[row] = found;
@@ -230,7 +201,7 @@ inline Buffer<std::int32_t> empty_positions(const ContextPtr& context, const Spa
   return empty;
 }
 
-// A matrix of padded or jagged rows, without a product. The derived class makes the place, which gives the
+// A matrix of padded rows, without a product. The derived class makes the place, which gives the
 // places of the slots.
 template <class T, class Place>
 class SlotStorage : public AssembledMatrix<T> {

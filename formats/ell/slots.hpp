@@ -1,4 +1,4 @@
-// Common to ELLPACK, its sliced forms and jagged diagonals on the host: rows lie side by side in positions 0,
+// Common to ELLPACK and its sliced forms on the host: rows lie side by side in positions 0,
 // 1, 2, ..., and slot k of neighbouring positions is contiguous, so a SIMD lane is a row. Private to
 // formats/.
 #pragma once
@@ -19,9 +19,8 @@ struct SlotRow {
   std::int64_t base, stride, width;
 };
 
-// The place of slot k of position p: k * stride + p (ell), ptr[p / stride] + k * stride + p % stride
-// (sliced), or ptr[k] + p as long as that is below ptr[k + 1] (jagged).
-enum class SlotOrder : unsigned char { ell, sliced, jagged };
+// The place of slot k of position p: k * stride + p (ell), or ptr[p / stride] + k * stride + p % stride (sliced).
+enum class SlotOrder : unsigned char { ell, sliced };
 
 // A product over positions [begin, end): y[row] := alpha * sum_k values x[col] + beta * y[row].
 template <class T>
@@ -29,7 +28,7 @@ struct SlotProduct {
   SlotOrder order;
   const T* values;
   const std::int32_t* col;
-  const std::int64_t* ptr;     // slices or jags; null for ell
+  const std::int64_t* ptr;     // slices; null for ell
   std::int64_t stride, width;  // ell: distance of two columns; sliced: rows of a slice (1, 2, 4, ... 64)
   std::int64_t rows;           // positions from here on belong to no row
   const std::int32_t* perm;    // position -> row; null when they are the same

@@ -1,6 +1,6 @@
 // The slots engine for slices whose rows know their lengths: HLL, ELLPACK-R, ELLR-T and their relatives. Rows lie in
 // slices of C positions; every slice is as wide as its longest row. (formats/ell/slots.hpp is the part of the engine for
-// padded rows without lengths and for jagged diagonals.)
+// padded rows without lengths.)
 //
 //   order columns: slot k of lane i        order threads, T = 2: slot k of lane i
 //   at first + k C + i                     at first + (k / T) C T + i T + k % T

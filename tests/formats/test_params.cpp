@@ -75,6 +75,13 @@ std::vector<Case> cases() {
   for (const std::string S : {"1", "6", "100"}) list.push_back({"csr-adaptive", {{"S", S}}});
   for (const std::string format : {"balanced-csr", "vectorized-csr"})
     for (const std::string parts : {"1", "7", "64"}) list.push_back({format, {{"parts", parts}}});
+  for (const std::string round : {"1", "5", "32"})
+    for (const std::string ends : {"jags", "rows"})
+      list.push_back({"jad", {{"round", round}, {"ends", ends}, {"max_fill", all}}});
+  for (const std::string W : {"2", "4", "8", "16", "32"})
+    for (const std::string sort : {"strip", "all"})
+      list.push_back({"biell", {{"W", W}, {"sort", sort}, {"max_fill", all}}});
+  for (const std::string R : {"1", "7", "100", "4096"}) list.push_back({"btjad", {{"R", R}}});
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
@@ -94,6 +101,8 @@ std::vector<Case> cases() {
     for (const std::string sigma : {"1", "64"})
       list.push_back(
           {"sell-c-sigma", {{"C", C}, {"sigma", sigma}, {"max_fill", all}}, Space::device, "segments"});
+  for (const std::string round : {"1", "16"})
+    list.push_back({"jad", {{"round", round}, {"max_fill", all}}, Space::device, "staged"});
   for (const std::string R : {"2", "3", "4", "8"})
     list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, "cusparse"});
   for (const std::string T : {"1", "2", "4", "8", "16", "32"})
