@@ -307,6 +307,28 @@ struct BlockLineView : LineView<T, BlockLineView<T>> {
   }
 };
 
+// Calls f(first, end) for the runs of set bits below `size`. Fewer than `gap` zeros do not end a run.
+template <class F>
+PROTEAN_HOST_DEVICE void for_runs(const std::uint8_t* bits, std::int64_t size, std::int64_t gap, F&& f) {
+  std::int64_t first = -1, last = -1;  // of the run that is open
+  for (std::int64_t i = 0; i < size; ++i) {
+    if (!(bits[i / 8] >> (i % 8) & 1)) continue;
+    if (first >= 0 && i - last > gap) {
+      f(first, last + 1);
+      first = i;
+    }
+    if (first < 0) first = i;
+    last = i;
+  }
+  if (first >= 0) f(first, last + 1);
+}
+
+// The rows of a matrix in which diagonal `off` has a column.
+PROTEAN_HOST_DEVICE inline std::int64_t true_length(std::int64_t off, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t begin = off < 0 ? -off : 0, end = cols - off < rows ? cols - off : rows;
+  return end > begin ? end - begin : 0;
+}
+
 // Bytes of values, offsets and entry bits of `diagonals` diagonals of `height` rows.
 inline std::size_t diagonal_bytes(std::int64_t diagonals, std::int64_t height, std::size_t value_bytes) {
   return static_cast<std::size_t>(diagonals) *
@@ -323,6 +345,27 @@ inline Admission admit_diagonals(std::int64_t diagonals, std::int64_t height, st
                                  std::size_t value_bytes) {
   return admit_stored(height * diagonals, diagonal_bytes(diagonals, height, value_bytes) + other, pattern,
                       params);
+}
+
+// That of bdia.
+inline Admission admit_bands(std::int64_t diagonals, std::int64_t bands, const SparsityPattern& pattern,
+                             const FormatParams& params, std::size_t value_bytes) {
+  const std::int64_t other = diagonals * ((pattern.rows + 7) / 8) + 4 * bands + 8 * (bands + 1);
+  return admit_stored(
+      pattern.rows * diagonals,
+      static_cast<std::size_t>(pattern.rows * diagonals) * value_bytes + static_cast<std::size_t>(other),
+      pattern, params);
+}
+
+// That of ddd-naive and ddd-split: index_bytes a segment beside its pointer, and `other` bytes.
+inline Admission admit_segments(std::int64_t values, std::int64_t segments, std::int64_t index_bytes,
+                                std::size_t other, const SparsityPattern& pattern, const FormatParams& params,
+                                std::size_t value_bytes) {
+  const std::int64_t tables =
+      index_bytes * segments + 8 * (segments + 1) + SegmentView<float>::bytes_of_bits(values, segments);
+  return admit_stored(
+      values, static_cast<std::size_t>(values) * value_bytes + static_cast<std::size_t>(tables) + other,
+      pattern, params);
 }
 
 }  // namespace protean::formats

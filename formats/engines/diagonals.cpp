@@ -233,10 +233,7 @@ class OffsetMarks {
   std::vector<std::uint8_t> offset_, line_;
 };
 
-}  // namespace
-
-Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern, std::int64_t height) {
-  const bool whole = height == pattern.rows;
+Diagonals find(const Context& context, const SparsityPattern& pattern, std::int64_t height, bool whole) {
   const std::int64_t hacks = whole ? 1 : hack_count(pattern.rows, height);
   const int parts = useful_parts(context, pattern.nonzeros + pattern.rows);
   const auto borders = balanced_row_borders(pattern, parts, whole ? 1 : height);
@@ -275,6 +272,16 @@ Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern,
   if (whole) result.ptr[1] = result.count();
   for (std::int64_t h = 0; h < hacks; ++h) result.ptr[h + 1] += whole ? 0 : result.ptr[h];
   return result;
+}
+
+}  // namespace
+
+Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern, std::int64_t height) {
+  return find(context, pattern, height, height == pattern.rows);
+}
+Diagonals find_diagonals_of_hacks(const Context& context, const SparsityPattern& pattern,
+                                  std::int64_t height) {
+  return find(context, pattern, height, false);
 }
 
 Admission admit_stored(std::int64_t stored, std::size_t bytes, const SparsityPattern& pattern,

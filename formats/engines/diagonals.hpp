@@ -50,6 +50,67 @@ inline std::int64_t hack_count(std::int64_t rows, std::int64_t height) {
   return height > 0 ? (rows + height - 1) / height : 0;
 }
 
+// Neighbouring offsets make a band: band b has ptr[b + 1] - ptr[b] of them, from off[b] on.
+struct Bands {
+  std::vector<std::int32_t> off;
+  std::vector<std::int64_t> ptr{0};
+
+  std::int64_t count() const { return static_cast<std::int64_t>(off.size()); }
+  // Appends the bands of these ascending offsets.
+  void add(const std::int32_t* first, const std::int32_t* last) {
+    for (const std::int32_t* at = first; at < last; ++at) {
+      if (at > first && *at == at[-1] + 1)
+        ++ptr.back();
+      else
+        off.push_back(*at), ptr.push_back(ptr.back() + 1);
+    }
+  }
+};
+
+// The same for formats without the case of one hack: a matrix without rows has none.
+Diagonals find_diagonals_of_hacks(const Context& context, const SparsityPattern& pattern,
+                                  std::int64_t height);
+
+// Segments as in SegmentView.
+struct SegmentPlan {
+  std::vector<std::int64_t> hack_ptr;
+  std::vector<std::int32_t> off, first;
+  std::vector<std::int64_t> ptr{0};
+
+  std::int64_t count() const { return static_cast<std::int64_t>(off.size()); }
+  std::int64_t values() const { return ptr.back(); }
+  std::int64_t bit_bytes() const { return SegmentView<float>::bytes_of_bits(values(), count()); }
+};
+
+// Calls body(h, bits) for all hacks, in parallel parts of neighbouring hacks: bit i % 8 of byte d ceil(height / 8) + i / 8
+// tells whether row i of hack h has an entry on its diagonal d.
+template <class Body>
+void for_hacks(const Context& context, const SparsityPattern& pattern, const Diagonals& where, Body body) {
+  const std::int64_t height = where.height, hacks = static_cast<std::int64_t>(where.ptr.size()) - 1,
+                     bit_bytes = (height + 7) / 8;
+  pattern.row_ptr.visit([&](auto* row_ptr) {
+    parallel(useful_parts(context, pattern.nonzeros + pattern.rows), [&](int part, int parts) {
+      // place[offset]: the number of that diagonal in its hack. It is written before it is read.
+      const auto places = std::make_unique_for_overwrite<std::int32_t[]>(
+          static_cast<std::size_t>(pattern.rows + pattern.cols));
+      std::int32_t* const place = places.get() + pattern.rows;
+      std::vector<std::uint8_t> bits;
+      const Range mine = even_range(hacks, part, parts);
+      for (std::int64_t h = mine.begin; h < mine.end; ++h) {
+        const std::int64_t first = where.ptr[h], count = where.ptr[h + 1] - first;
+        for (std::int64_t d = 0; d < count; ++d) place[where.off[first + d]] = static_cast<std::int32_t>(d);
+        bits.assign(static_cast<std::size_t>(count * bit_bytes), 0);
+        const std::int64_t top = h * height, bottom = std::min(pattern.rows, top + height);
+        for (std::int64_t r = top; r < bottom; ++r)
+          for (std::int64_t k = row_ptr[r]; k < row_ptr[r + 1]; ++k)
+            bits[place[pattern.col[k] - r] * bit_bytes + (r - top) / 8] |=
+                static_cast<std::uint8_t>(1u << ((r - top) % 8));
+        body(h, bits.data());
+      }
+    });
+  });
+}
+
 // The rows of each part: whole hacks, so that all parts have nearly the same work; before(h) is that of all hacks before h.
 // A single hack is cut into equal pieces.
 template <class Before>
@@ -142,7 +203,12 @@ class LineMatrix : public RowViewMatrix<T, Derived>, public HasApplyDot<T> {
   Buffer<T> values_;
   Buffer<std::uint8_t> entries_;
   int parts_;
-  std::vector<std::int64_t> borders_;  // the maker sets them with row_borders()
+  template <class Before>
+  void set_borders(std::int64_t hacks, std::int64_t height, Before before) {
+    borders_ = row_borders(this->rows(), height, hacks, parts_, before);
+  }
+
+  std::vector<std::int64_t> borders_;  // the rows of each part; the maker sets them
   bool apart_ = false;                 // entries lie apart from the lines
 
  private:
