@@ -50,6 +50,15 @@ std::vector<Case> cases() {
   list.push_back({"dia", {{"max_fill", all}}});
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
     list.push_back({"hdi", {{"hack", hack}, {"max_fill", all}}});
+  for (const std::string block : {"1", "7", "32", "1024"})
+    for (const std::string gap : {"1", "5"})
+      list.push_back({"ddd-split", {{"block", block}, {"gap", gap}, {"max_fill", all}}});
+  for (const std::string block : {"1", "2", "3", "4", "5", "7", "8"})
+    list.push_back({"cds", {{"block", block}, {"max_fill", all}}});
+  for (const std::string rows : {"1", "7", "32", "1024"})
+    for (const std::string scatter : {"1", "60", "100"})
+      list.push_back({"crsd", {{"rows", rows}, {"scatter", scatter}, {"max_fill", all}}});
+  for (const std::string format : {"bdia", "ddd-naive"}) list.push_back({format, {{"max_fill", all}}});
   for (const std::string order : {"natural", "sorted"}) list.push_back({"sell-packed", {{"order", order}}});
   for (const std::string rows : {"1", "2", "3", "4", "8"})
     for (const std::string cols : {"1", "2", "3", "4", "8"})
