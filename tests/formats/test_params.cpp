@@ -90,6 +90,16 @@ std::vector<Case> cases() {
   for (const std::string W : {"2", "4", "8", "16", "32"})
     for (const std::string sort : {"strip", "all"})
       list.push_back({"biell", {{"W", W}, {"sort", sort}, {"max_fill", all}}});
+  for (const std::string chunks : {"4", "32", "64", "256"})
+    for (const std::string desired : {"1", "16"})
+      list.push_back({"argcsr", {{"chunks", chunks}, {"desired", desired}, {"max_fill", all}}});
+  for (const std::string format : {"adell", "coadell"})
+    for (const std::string W : {"2", "4", "8", "32"}) list.push_back({format, {{"W", W}, {"max_fill", all}}});
+  for (const std::string index : {"raw", "delta16"})
+    list.push_back({"adell-plus", {{"W", "8"}, {"index", index}, {"max_fill", all}}});
+  for (const std::string B1 : {"4", "32"})
+    for (const std::string B2 : {"1", "3", "100"})
+      list.push_back({"brc", {{"B1", B1}, {"B2", B2}, {"max_fill", all}}});
   for (const std::string R : {"1", "7", "100", "4096"}) list.push_back({"btjad", {{"R", R}}});
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
