@@ -63,6 +63,27 @@ std::vector<Case> cases() {
   for (const std::string rows : {"1", "2", "3", "4", "8"})
     for (const std::string cols : {"1", "2", "3", "4", "8"})
       list.push_back({"bcsr", {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
+  for (const auto& [rows, cols] :
+       {std::pair<std::string, std::string>{"6", "6"}, {"5", "7"}, {"2", "6"}, {"7", "8"}, {"8", "5"}})
+    for (const std::string format : {"bcsr", "bcoo", "bcsr-choi", "bcsr-verschoor", "bsellpack"})
+      list.push_back({format, {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
+  for (const std::string slice : {"0", "1", "3", "32"})
+    for (const std::string sort : {"none", "all"})
+      for (const std::string order : {"units", "elements"})
+        list.push_back({"bsellpack",
+                        {{"rows", "2"},
+                         {"cols", slice == "3" ? "8" : "3"},
+                         {"slice", slice},
+                         {"sort", sort},
+                         {"order", order},
+                         {"max_fill", all}}});
+  for (const std::string size : {"1", "2", "3", "4", "5", "6", "8"})
+    list.push_back({"bin-bcsr", {{"size", size}, {"bin", size == "4" ? "1" : "7"}, {"max_fill", all}}});
+  for (const std::string rows : {"1", "2", "3", "4"})
+    for (const std::string cols : {"1", "3", "4"})
+      list.push_back({"bcoo-bcsr",
+                      {{"rows", rows}, {"cols", cols}, {"theta", "40"}, {"strip", "10"}, {"max_fill", all}}});
+  list.push_back({"bcsr", {{"sizes", "2x2-4x4"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"rows", "2"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"max_fill", all}}});
   for (const std::string height : {"1", "2", "4", "8", "16"}) list.push_back({"cmrs", {{"height", height}}});
@@ -124,6 +145,14 @@ std::vector<Case> cases() {
     list.push_back({"jad", {{"round", round}, {"max_fill", all}}, Space::device, "staged"});
   for (const std::string R : {"2", "3", "4", "8"})
     list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, "cusparse"});
+  for (const std::string kernel : {"thread", "row-block"})
+    for (const std::string R : {"1", "2", "3", "5", "8"})
+      list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, kernel});
+  for (const std::string K : {"1", "40"})
+    for (const std::string mapping : {"warp", "part", "block"})
+      list.push_back({"bcsr-verschoor",
+                      {{"rows", "3"}, {"cols", "3"}, {"K", K}, {"mapping", mapping}, {"max_fill", all}},
+                      Space::device});
   for (const std::string T : {"1", "2", "4", "8", "16", "32"})
     list.push_back({"csr", {{"T", T}, {"block", "64"}, {"repeat", "2"}}, Space::device, "cooperative"});
   std::erase_if(list, [](const Case& one) { return !has_kernel(one); });
