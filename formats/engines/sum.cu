@@ -19,7 +19,8 @@ __device__ inline void count_alike(unsigned long long* counts, std::int64_t key)
   const unsigned there = __ballot_sync(0xffffffffu, key >= 0);
   if (there == 0) return;  // the whole warp
   const int first = __ffs(static_cast<int>(there)) - 1;
-  const bool alike = key >= 0 && key == __shfl_sync(0xffffffffu, key, first);
+  const std::int64_t most_usual = __shfl_sync(0xffffffffu, key, first);
+  const bool alike = key >= 0 && key == most_usual;
   const unsigned same = __ballot_sync(0xffffffffu, alike);
   if (lane == first)
     atomicAdd(counts + key, static_cast<unsigned long long>(__popc(same)));
