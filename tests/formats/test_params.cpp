@@ -122,6 +122,19 @@ std::vector<Case> cases() {
     for (const std::string B2 : {"1", "3", "100"})
       list.push_back({"brc", {{"B1", B1}, {"B2", B2}, {"max_fill", all}}});
   for (const std::string R : {"1", "7", "100", "4096"}) list.push_back({"btjad", {{"R", R}}});
+  for (const std::string K : {"0", "1", "5", "40"}) list.push_back({"hyb", {{"K", K}}});
+  list.push_back({"hyb", {{"break_even", "40"}}});
+  for (const std::string p : {"1", "20"}) list.push_back({"hec", {{"p", p}}});
+  for (const std::string W : {"0", "1", "6"})
+    list.push_back({"csr-ell-maringanti", {{"W", W}, {"max_fill", all}}});
+  for (const std::string speed : {"1", "1000"})
+    for (const std::string Pt : {"0", "5"})
+      list.push_back({"csr-ell-matam", {{"ell_speed", speed}, {"Pt", Pt}}});
+  for (const std::string below : {"1", "4", "1024"}) list.push_back({"shec", {{"ell_below", below}}});
+  for (const std::string fill : {"1", "50"}) {
+    for (const std::string reach : {"0", "90"}) list.push_back({"hdc", {{"fill", fill}, {"reach", reach}}});
+    list.push_back({"ell-dia", {{"fill", fill}, {"max_fill", all}}});
+  }
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
