@@ -184,7 +184,7 @@ Admission admit_blocks(const BlockRule& rule, const BlockShape& shape, std::int6
   const std::int64_t stored = (slots + apart) * shape.area();
   const std::size_t bytes = block_bytes(rule, shape, slots, pattern.rows, value_bytes);
   if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
-      !reason.empty())
+      !reason.empty() && pattern.nonzeros > 0)  // blocks apart are stored without entries, too
     return Admission::refuse(fmt::format("with {} x {} blocks {}", shape.R, shape.C, reason), bytes, stored);
   return Admission::accept(bytes, stored);
 }
