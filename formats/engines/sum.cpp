@@ -5,8 +5,8 @@
 #include <bit>
 #include <limits>
 
-#include "formats/diagonal/diagonals.hpp"
 #include "formats/ell/slots.hpp"
+#include "formats/engines/diagonals.hpp"
 #include "formats/engines/row_view.hpp"
 #include "formats/engines/rows.hpp"
 #include "formats/private/coo.hpp"
@@ -552,10 +552,14 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
     job.alpha = alpha, job.beta = beta, job.x = x, job.y = y, job.with_dot = with_dot;
     return job;
   }
-  DiagonalProduct<T> diagonal_job(T alpha, const T* x, T beta, T* y, bool with_dot) const {
-    const std::int64_t rows = this->rows();
-    return {values_.data(), off_.data(), dia_ptr_, rows,     rows,  this->cols(), alpha,
-            beta,           x,           y,        with_dot, false, bits_.data(), (rows + 7) / 8};
+  // The diagonals, as one hack of all rows.
+  HackView<T> diagonals() const {
+    HackView<T> view{};
+    view.values = values_.data(), view.entries = bits_.data();
+    view.rows = this->rows(), view.cols = this->cols(), view.height = this->rows();
+    view.hacks = 1, view.bit_bytes = (this->rows() + 7) / 8;
+    view.ptr = dia_ptr_, view.off = off_.data();
+    return view;
   }
   // Calls f with the rows of a csr part.
   template <class F>
@@ -592,12 +596,12 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
                         : add_triples<T>(*this->context(), triples(part), alpha, x, y, with_dot);
           break;
         case PartKind::dia: {
-          const DiagonalProduct<T> job = diagonal_job(alpha, x, keep, y, with_dot);
+          const LineProduct<T> product{alpha, keep, x, y, with_dot, false};
           const auto& borders = how_[i].borders;
           PartialSums<T> sums(static_cast<int>(borders.size()) - 1);
           parallel(static_cast<int>(borders.size()) - 1, [&](int share, int) {
             const auto s = static_cast<std::size_t>(share);
-            sums[share] = diagonal_product(job, borders[s], borders[s + 1]);
+            sums[share] = line_product(diagonals(), product, borders[s], borders[s + 1]);
           });
           dot += sums.total();
         }
@@ -608,7 +612,7 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
 
   // Both parts of some rows at a time, while y of these rows is in the first cache.
   T run_fused(T alpha, const T* x, T beta, T* y, bool with_dot) const {
-    const DiagonalProduct<T> job = diagonal_job(alpha, x, beta, y, with_dot);
+    const LineProduct<T> product{alpha, beta, x, y, with_dot, false};
     const auto& borders = how_[0].borders;
     const int parts = static_cast<int>(borders.size()) - 1;
     return with_rows(1, alpha, x, T(1), y, [&](const auto& work) {
@@ -618,7 +622,7 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
         const auto s = static_cast<std::size_t>(share);
         for (std::int64_t r = borders[s]; r < borders[s + 1]; r += block) {
           const std::int64_t end = std::min(borders[s + 1], r + block);
-          sums[share] += diagonal_product(job, r, end);
+          sums[share] += line_product(diagonals(), product, r, end);
           sums[share] += rows_product(work, {r, end, work.row_ptr[r], work.row_ptr[end]}, with_dot).dot;
         }
       });
