@@ -44,8 +44,7 @@ std::vector<Case> cases() {
     for (const std::string S : {"0", "1", "48"})
       list.push_back({"sliced-ellr-t", {{"S", S}, {"T", T}, {"max_fill", all}}});
   for (const std::string C : {"1", "7", "64"}) list.push_back({"bin-csr", {{"C", C}, {"max_fill", all}}});
-  for (const std::string balance : {"rows", "merge", "codes"})
-    list.push_back({"csr", {{"balance", balance}}});
+  for (const std::string balance : {"rows", "merge"}) list.push_back({"csr", {{"balance", balance}}});
   for (const std::string align : {"1", "64"}) list.push_back({"ell", {{"align", align}, {"max_fill", all}}});
   list.push_back({"dia", {{"max_fill", all}}});
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
