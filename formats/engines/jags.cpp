@@ -16,9 +16,10 @@ namespace protean::formats::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Not inlined: the loops before it need the registers.
 template <bool ordered, class T>
-HWY_INLINE void write_sums(const JagProduct<T>& job, const T* sums, std::int64_t p, std::int64_t count,
-                           T& dot) {
+HWY_NOINLINE void write_sums(const JagProduct<T>& job, const T* sums, std::int64_t p, std::int64_t count,
+                             T& dot) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = job.a.perm[p + i];
     if constexpr (ordered) {
