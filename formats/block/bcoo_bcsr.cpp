@@ -1,10 +1,10 @@
 // BCOO + BCSR: strips of rows with small dense blocks that may begin anywhere in their strip, and the other entries as ELL.
 //
-//        | 1 . 2 . |     2 x 2 blocks with 2 entries at least, strip = 4
-//    A = | . 3 . . |     strip_ptr = 0 1        rest_length = 1 0 0 2
-//        | . . . . |     local_row = 0          rest_col    = 2 . . 0 | . . . 1
-//        | 4 5 . 6 |     block_col = 0
-//                        values    = 1 . . 3    2 . . 4 | . . . 5          (. is a stored 0), then 6 in a third column of ELL
+//        | 1 . 2 . |     2 x 2 blocks with 2 entries at least, strip = 4          (. is a stored 0)
+//    A = | . 3 . . |     strip_ptr = 0 1        rest_length = 1 0 0 3
+//        | . . . . |     local_row = 0          rest_col    = 2 . . 0 | . . . 1 | . . . 3
+//        | 4 5 . 6 |     block_col = 0          rest_values = 2 . . 4 | . . . 5 | . . . 6
+//                        values    = 1 . . 3
 //
 // Arrays:
 //   strip_ptr    [strips + 1] int64: blocks before each strip of `strip` rows.
