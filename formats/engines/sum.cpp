@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <span>
 
 #include "formats/ell/slots.hpp"
 #include "formats/engines/diagonals.hpp"
@@ -36,26 +37,64 @@ class HostCounter final : public SumCounter {
     return found;
   }
   std::vector<DiagonalCount> dense_diagonals(const DenseDiagonals& rule) const override {
-    std::vector<std::int64_t> entries(static_cast<std::size_t>(pattern.rows + pattern.cols) + 1);
-    for (std::int64_t r = 0; r < pattern.rows; ++r)
-      for (const std::int32_t c : pattern.row(r)) ++entries[static_cast<std::size_t>(c - r + pattern.rows)];
+    const auto size = static_cast<std::size_t>(pattern.rows + pattern.cols) + 1;
+    std::vector<std::vector<std::int64_t>> counts(static_cast<std::size_t>(parts()));
+    for_rows([&](std::size_t part, std::int64_t begin, std::int64_t end) {
+      counts[part].resize(size);
+      std::int64_t* const mine = counts[part].data() + pattern.rows;
+      // Rows with the diagonals of the row before are only counted: a stencil has few others.
+      std::int64_t alike = 0;
+      for (std::int64_t r = begin; r < end; ++r) {
+        ++alike;
+        if (r + 1 < end && moved_by_one(pattern.row(r), pattern.row(r + 1))) continue;
+        for (const std::int32_t c : pattern.row(r)) mine[c - r] += alike;
+        alike = 0;
+      }
+    });
     std::vector<DiagonalCount> found;
-    for (std::int64_t at = 0; at < pattern.rows + pattern.cols; ++at) {
-      const std::int64_t count = entries[static_cast<std::size_t>(at)], offset = at - pattern.rows;
+    for (std::int64_t offset = -pattern.rows; offset < pattern.cols; ++offset) {
+      std::int64_t count = 0;
+      for (const auto& mine : counts)
+        if (!mine.empty()) count += mine[static_cast<std::size_t>(offset + pattern.rows)];
       if (is_dense(rule, pattern.rows, pattern.cols, offset, count))
         found.push_back({static_cast<std::int32_t>(offset), count});
     }
     return found;
   }
   LengthClass rest(const std::vector<std::int32_t>& offsets) const override {
-    LengthClass left;
-    for (std::int64_t r = 0; r < pattern.rows; ++r) {
-      std::int64_t length = 0;
-      for (const std::int32_t c : pattern.row(r))
-        length += !std::binary_search(offsets.begin(), offsets.end(), c - r);
-      left.rows += length > 0, left.entries += length, left.longest = std::max(left.longest, length);
-    }
-    return left;
+    std::vector<LengthClass> counts(static_cast<std::size_t>(parts()));
+    for_rows([&](std::size_t part, std::int64_t begin, std::int64_t end) {
+      LengthClass left;
+      for (std::int64_t r = begin; r < end; ++r) {
+        std::int64_t length = 0;
+        for (const std::int32_t c : pattern.row(r))
+          length += !std::binary_search(offsets.begin(), offsets.end(), c - r);
+        left.rows += length > 0, left.entries += length, left.longest = std::max(left.longest, length);
+      }
+      counts[part] = left;
+    });
+    LengthClass all;
+    for (const LengthClass& one : counts)
+      all.rows += one.rows, all.entries += one.entries, all.longest = std::max(all.longest, one.longest);
+    return all;
+  }
+
+ private:
+  int parts() const { return useful_parts(context, pattern.rows + pattern.nonzeros); }
+  // Calls body(part, first row, end) for parts of the rows, in parallel.
+  template <class Body>
+  void for_rows(Body body) const {
+    const std::vector<std::int64_t> borders = balanced_row_borders(pattern, parts());
+    parallel(parts(), [&](int part, int) {
+      const auto i = static_cast<std::size_t>(part);
+      body(i, borders[i], borders[i + 1]);
+    });
+  }
+  static bool moved_by_one(std::span<const std::int32_t> row, std::span<const std::int32_t> next) {
+    if (row.size() != next.size()) return false;
+    std::int32_t other = 0;
+    for (std::size_t k = 0; k < row.size(); ++k) other |= (next[k] - row[k]) ^ 1;
+    return other == 0;
   }
 };
 
@@ -336,12 +375,11 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
   // Calls f(k of the source, number of the diagonal or -1) for the entries of a row of a cut by diagonal.
   template <class F>
   void for_source(const SparsityPattern& pattern, std::int64_t row, F&& f) const {
-    const std::int64_t diagonals = dia_ptr_[1], end = pattern.row_ptr[row + 1];
-    std::int64_t d = 0;
-    for (std::int64_t k = pattern.row_ptr[row]; k < end; ++k) {
-      const std::int64_t offset = pattern.col[k] - row;
-      while (d < diagonals && off_[d] < offset) ++d;
-      f(k, d < diagonals && off_[d] == offset ? d : std::int64_t{-1});
+    const std::int32_t *off = off_.data(), *const off_end = off + dia_ptr_[1], *const col = pattern.col;
+    for (std::int64_t k = pattern.row_ptr[row], end = pattern.row_ptr[row + 1]; k < end; ++k) {
+      const std::int64_t offset = col[k] - row;
+      while (off < off_end && *off < offset) ++off;
+      f(k, off < off_end && *off == offset ? off - off_.data() : std::int64_t{-1});
     }
   }
   // Entries of a row in its last part that is no diagonals.
@@ -477,17 +515,21 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
                   std::uint8_t{0});
       }
     std::int64_t next = has_rest ? first_entry(rest, begin) : 0;
+    // Local copies: a store of a byte may alias any member.
+    T* const values = values_.data();
+    const T* const from = csr.values;
+    [[maybe_unused]] std::uint8_t* const bits = bits_.data();
     for (std::int64_t r = begin; r < end; ++r) {
       std::int64_t slot = r;
       std::int32_t last = 0;
       for_source(csr.pattern, r, [&](std::int64_t k, std::int64_t d) {
         if (d >= 0) {
-          values_[d * dia.rows + r] = csr.values[k];
-          if constexpr (structure) bits_[d * bit_bytes + r / 8] |= static_cast<std::uint8_t>(1u << (r % 8));
+          values[d * dia.rows + r] = from[k];
+          if constexpr (structure) bits[d * bit_bytes + r / 8] |= static_cast<std::uint8_t>(1u << (r % 8));
           return;
         }
         std::int64_t& at = rest.kind == PartKind::ell ? slot : next;
-        values_[rest.values + at] = csr.values[k];
+        values[rest.values + at] = from[k];
         if constexpr (structure) last = col_[rest.col + at] = csr.pattern.col[k];
         at += rest.kind == PartKind::ell ? rest.rows : 1;
       });
