@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "operators/policy/adaptive_operator.hpp"
 #include "solvers/solver.hpp"
+#include "support/engines.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
@@ -112,17 +113,6 @@ inline void expect_same_course(const Solved& solved, const Solved& plain) {
   EXPECT_LE(std::abs(solved.report.iterations - plain.report.iterations), 1);
   for (std::size_t i = 0; i < std::min(solved.residuals.size(), plain.residuals.size()); ++i)
     ASSERT_NEAR(solved.residuals[i], plain.residuals[i], 1e-4 * plain.residuals[i]) << "iteration " << i;
-}
-
-// The first layout of each engine in the catalogue that has a kernel in this space.
-inline std::vector<const FormatEntry*> one_of_each_engine(Space space) {
-  std::vector<const FormatEntry*> list;
-  for (const FormatEntry* entry : layouts()) {
-    const auto same = [&](const FormatEntry* other) { return other->engine == entry->engine; };
-    if (!kernels_in(*entry, space).empty() && std::none_of(list.begin(), list.end(), same))
-      list.push_back(entry);
-  }
-  return list;
 }
 
 // Parameters that allow any fill, so that no format refuses the matrix.
