@@ -17,31 +17,73 @@ HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
-// Where the lengths of short rows vary, every branch on a length is mispredicted, which takes longer than the
-// arithmetic. Then the entries of a row are added in one simple loop, and nothing is prefetched.
-template <class T, class P, bool with_dot, bool plain, bool lengths_vary, bool scattered = false>
+// How the rows of a share are computed:
+//   by_length  rows of up to most_unrolled entries in code for their length: faster where most rows are as long as the one
+//              before, so that the jump to this code is predicted
+//   plain_sums rows of less than 16 entries in one simple loop: where the lengths of short rows vary, every other branch on
+//              a length is mispredicted, which takes longer than the arithmetic
+//   simd       the arrays come from memory, which takes longer than the arithmetic
+enum class Way { by_length, plain_sums, simd };
+
+template <bool with_dot, bool plain, bool scattered = false, class T, class P>
+HWY_INLINE void finish_row(const RowsWork<T, P>& w, std::int64_t r, T sum, RowCarry<T>& carry) {
+  const std::int64_t to = scattered ? w.target[r] : r;
+  if constexpr (plain)
+    w.y[to] = sum;
+  else
+    w.y[to] = w.beta == T(0) ? w.alpha * sum : w.alpha * sum + w.beta * w.y[to];
+  if constexpr (with_dot) carry.dot += w.x[to] * sum;
+}
+
+// The rows from r on as long as they have `length` entries. Returns the next row. The code for one length has no other
+// branches than the one that asks for the next length.
+template <int length, bool with_dot, bool plain, class T, class P>
+HWY_INLINE std::int64_t rows_of_length(const RowsWork<T, P>& w, std::int64_t r, std::int64_t row_end, P& k,
+                                       RowCarry<T>& carry) {
+  do {
+    if (w.prefetch) prefetch_ahead(k, w.values, w.col);
+    finish_row<with_dot, plain>(w, r, short_dot<length>(w.values + k, w.col + k, w.x), carry);
+    k += static_cast<P>(length), ++r;
+  } while (r < row_end && w.row_ptr[r + 1] - k == length);
+  return r;
+}
+
+template <class T, class P, bool with_dot, bool plain, Way way, bool scattered = false>
 RowCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
-  constexpr int shortest = lengths_vary ? 16 : 4;
-  const P* HWY_RESTRICT row_ptr = w.row_ptr;
-  const T* HWY_RESTRICT x = w.x;
-  T* HWY_RESTRICT y = w.y;
+  constexpr int shortest = way == Way::plain_sums ? 16 : 4;
   P k = static_cast<P>(share.k_begin), prefetched = k;
   RowCarry<T> carry;
-  for (std::int64_t r = share.row_begin; r < share.row_end; ++r) {
-    const P end = row_ptr[r + 1];
-    if constexpr (!lengths_vary) prefetch_entries(end, prefetched, w.values, w.col);
-    const T sum = row_dot<shortest>(w.values, w.col, x, k, end);
-    const std::int64_t to = scattered ? w.target[r] : r;
-    if constexpr (plain)
-      y[to] = sum;
-    else
-      y[to] = w.beta == T(0) ? w.alpha * sum : w.alpha * sum + w.beta * y[to];
-    if constexpr (with_dot) carry.dot += x[to] * sum;
+  for (std::int64_t r = share.row_begin; r < share.row_end;) {
+    const P end = w.row_ptr[r + 1];
+    if constexpr (way == Way::by_length) {
+      switch (end - k) {
+#define PROTEAN_ROWS_OF_LENGTH(length)                                          \
+  case length:                                                                  \
+    r = rows_of_length<length, with_dot, plain>(w, r, share.row_end, k, carry); \
+    continue;
+        PROTEAN_ROWS_OF_LENGTH(1)
+        PROTEAN_ROWS_OF_LENGTH(2)
+        PROTEAN_ROWS_OF_LENGTH(3)
+        PROTEAN_ROWS_OF_LENGTH(4)
+        PROTEAN_ROWS_OF_LENGTH(5)
+        PROTEAN_ROWS_OF_LENGTH(6)
+        PROTEAN_ROWS_OF_LENGTH(7)
+        PROTEAN_ROWS_OF_LENGTH(8)
+        PROTEAN_ROWS_OF_LENGTH(9)
+        PROTEAN_ROWS_OF_LENGTH(10)
+#undef PROTEAN_ROWS_OF_LENGTH
+        default:;
+      }
+      prefetched = k;
+    }
+    if (way != Way::plain_sums && w.prefetch) prefetch_entries(end, prefetched, w.values, w.col);
+    finish_row<with_dot, plain, scattered>(w, r++, row_dot<shortest>(w.values, w.col, w.x, k, end), carry);
     k = end;
   }
+  // The beginning of a row that ends in another share.
   if (k < share.k_end) {
-    carry.row = row_dot<shortest>(w.values, w.col, x, k, static_cast<P>(share.k_end));
-    if constexpr (with_dot) carry.dot += x[scattered ? w.target[share.row_end] : share.row_end] * carry.row;
+    carry.row = row_dot<shortest>(w.values, w.col, w.x, k, static_cast<P>(share.k_end));
+    if constexpr (with_dot) carry.dot += w.x[scattered ? w.target[share.row_end] : share.row_end] * carry.row;
   }
   return carry;
 }
@@ -55,7 +97,7 @@ RowCarry<T> product_of_list(const RowsWork<T, P>& w, const RowShare& share, bool
     const std::int64_t r = w.list[p];
     if (p > share.row_begin) k = w.row_ptr[r];
     const T sum = row_dot(w.values, w.col, w.x, k, w.row_ptr[r + 1]);
-    w.y[r] = w.beta == T(0) ? w.alpha * sum : w.alpha * sum + w.beta * w.y[r];
+    finish_row<false, false>(w, r, sum, carry);
     if (with_dot) carry.dot += w.x[r] * sum;
   }
   if (share.k_end != RowShare::whole_rows) {
@@ -89,16 +131,18 @@ RowCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_do
   }
   if (w.list) return product_of_list(w, share, with_dot);
   if (w.target)
-    return with_dot ? product_of_share<T, P, true, false, false, true>(w, share)
-                    : product_of_share<T, P, false, false, false, true>(w, share);
-  const auto run = [&](auto lengths_vary) {
-    constexpr bool is = decltype(lengths_vary)::value;
-    if (with_dot && w.beta == T(0)) return product_of_share<T, P, true, true, is>(w, share);
-    if (with_dot) return product_of_share<T, P, true, false, is>(w, share);
-    if (w.alpha == T(1) && w.beta == T(0)) return product_of_share<T, P, false, true, is>(w, share);
-    return product_of_share<T, P, false, false, is>(w, share);
+    return with_dot ? product_of_share<T, P, true, false, Way::simd, true>(w, share)
+                    : product_of_share<T, P, false, false, Way::simd, true>(w, share);
+  const auto run = [&](auto constant) {
+    constexpr Way way = decltype(constant)::value;
+    if (with_dot && w.beta == T(0)) return product_of_share<T, P, true, true, way>(w, share);
+    if (with_dot) return product_of_share<T, P, true, false, way>(w, share);
+    if (w.alpha == T(1) && w.beta == T(0)) return product_of_share<T, P, false, true, way>(w, share);
+    return product_of_share<T, P, false, false, way>(w, share);
   };
-  return w.lengths_vary ? run(std::true_type()) : run(std::false_type());
+  if (w.alike) return run(std::integral_constant<Way, Way::by_length>());
+  return w.prefetch ? run(std::integral_constant<Way, Way::simd>())
+                    : run(std::integral_constant<Way, Way::plain_sums>());
 }
 
 #define PROTEAN_ROWS_KERNEL(name, T, P)                                             \
@@ -283,10 +327,8 @@ std::vector<RowShare> shares_of_blocks(const SparsityPattern& pattern, const Row
   return shares;
 }
 
-bool row_lengths_vary(const SparsityPattern& pattern, std::size_t value_bytes) {
-  constexpr std::size_t cache = std::size_t{2} << 20;
-  return static_cast<std::size_t>(pattern.cols) * value_bytes <= cache &&
-         pattern.nonzeros < 24 * pattern.rows && row_changes(pattern) > 0.3;
+bool rows_alike(const SparsityPattern& pattern) {
+  return pattern.nonzeros <= 10 * pattern.rows && row_changes(pattern) < 0.3;
 }
 
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern) {

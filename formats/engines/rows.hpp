@@ -37,8 +37,9 @@ struct RowsWork {
   const T* x;
   T beta;
   T* y;
-  bool ordered;       // add as in deterministic mode; shares have whole rows then
-  bool lengths_vary;  // short rows of varying length, x in the cache
+  bool ordered;           // add as in deterministic mode; shares have whole rows then
+  bool prefetch = false;  // the arrays do not fit the caches
+  bool alike = false;     // rows are short, and most are as long as the one before
   const std::int32_t* list = nullptr;
   const std::int32_t* target =
       nullptr;  // position p is row p of the arrays, and row target[p] of y; not with a list
@@ -120,10 +121,15 @@ std::vector<std::int64_t> list_rows(std::int64_t rows, std::int64_t keys, Key ke
   return ptr;
 }
 
-// True when the rows are short and vary in length, and x fits the cache of a core. It is decided for the
-// whole matrix, so that the sums do not depend on the number of threads. Where x does not fit the cache,
-// waiting for it costs more than a mispredicted branch, and prefetching pays.
-bool row_lengths_vary(const SparsityPattern& pattern, std::size_t value_bytes);
+// True when the arrays of csr do not fit the caches, where prefetching pays; else it costs a tenth of the time.
+inline bool worth_prefetching(const SparsityPattern& pattern, std::size_t value_bytes) {
+  constexpr std::size_t cache = std::size_t{16} << 20;
+  return csr_bytes(pattern, value_bytes) > cache;
+}
+
+// True when rows are short and most of them are as long as the row before. It is decided for the whole matrix, so that
+// the sums do not depend on the number of threads.
+bool rows_alike(const SparsityPattern& pattern);
 
 // Entries of the longest row of a pattern in the context's space. In device memory the host waits for it.
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern);
@@ -133,7 +139,9 @@ template <class T>
 class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
  public:
   explicit CsrInShares(const BuildRequest<T>& request)
-      : CsrHolder<T>(request), lengths_vary_(row_lengths_vary(csr_.pattern, sizeof(T))) {}
+      : CsrHolder<T>(request),
+        prefetch_(worth_prefetching(csr_.pattern, sizeof(T))),
+        alike_(rows_alike(csr_.pattern)) {}
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     *result = run(T(1), x, T(0), y, true);
@@ -156,7 +164,7 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
     return csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       return f(RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>>{
           row_ptr, csr_.pattern.col, csr_.values, alpha, x.data, beta, y.data,
-          this->context()->deterministic(), lengths_vary_, list_});
+          this->context()->deterministic(), prefetch_, alike_, list_});
     });
   }
 
@@ -177,7 +185,7 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
 
   std::vector<RowShare> shares_;
   const std::int32_t* list_ = nullptr;
-  bool lengths_vary_;
+  bool prefetch_, alike_;
 };
 
 // The caller's CSR arrays with row blocks, which admit() has found.

@@ -309,9 +309,9 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
  private:
   // How the threads share the product of a part.
   struct Division {
-    std::vector<std::int64_t> borders;  // ell, dia
-    std::vector<RowShare> shares;       // csr
-    bool lengths_vary = false;
+    std::vector<std::int64_t> borders;     // ell, dia
+    std::vector<RowShare> shares;          // csr
+    bool prefetch = false, alike = false;  // of csr parts: RowsWork
   };
 
   SumOfParts(const BuildRequest<T>& request, const SumCut& cut)
@@ -552,7 +552,7 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
       if (part.kind == PartKind::csr) {
         const SparsityPattern pattern = part_pattern(part);
         how.shares = shares_of_equal_size(pattern, parts);
-        how.lengths_vary = row_lengths_vary(pattern, sizeof(T));
+        how.prefetch = worth_prefetching(pattern, sizeof(T)), how.alike = rows_alike(pattern);
       }
       how_.push_back(std::move(how));
     }
@@ -610,7 +610,7 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
     return part_pattern(part).row_ptr.visit([&](auto* row_ptr) {
       return f(RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>>{
           row_ptr, col_.data() + part.col, values_.data() + part.values, alpha, x, beta, y, false,
-          how_[i].lengths_vary, nullptr, list_.empty() ? nullptr : list_.data() + part.first});
+          how_[i].prefetch, how_[i].alike, nullptr, list_.empty() ? nullptr : list_.data() + part.first});
     });
   }
 

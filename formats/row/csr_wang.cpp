@@ -76,11 +76,15 @@ class CsrWang final : public CsrHolder<T> {
         const std::int64_t rows = std::min(strip, borders_[part + 1] - first);
         row_ptr[0] = group_ptr_[first / wang_group];
         for (std::int64_t i = 0; i < rows; ++i) row_ptr[i + 1] = row_ptr[i] + length[first + i];
-        const RowsWork<T, std::int64_t> work{row_ptr,        csr_.pattern.col,
-                                             csr_.values,    alpha,
-                                             x.data,         beta,
-                                             y.data + first, this->context()->deterministic(),
-                                             false};
+        const RowsWork<T, std::int64_t> work{row_ptr,
+                                             csr_.pattern.col,
+                                             csr_.values,
+                                             alpha,
+                                             x.data,
+                                             beta,
+                                             y.data + first,
+                                             this->context()->deterministic(),
+                                             worth_prefetching(csr_.pattern, sizeof(T))};
         rows_product(work, RowShare{0, rows, row_ptr[0], row_ptr[rows]}, false);
       }
     });

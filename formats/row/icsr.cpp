@@ -72,7 +72,7 @@ class Icsr final : public RowViewMatrix<T, Icsr<T>>, public HasApplyDot<T> {
  private:
   T run(T alpha, const T* x, T beta, T* y, bool with_dot) const {
     const RowsWork<T, std::int64_t> work{row_ptr_.data(), col_.data(), values_.data(), alpha, x, beta, y,
-                                         false,           false};
+                                         false,           true};
     return run_shares(work, this->rows(), shares_, with_dot);
   }
 
