@@ -21,11 +21,12 @@ namespace protean::bench {
 namespace {
 
 constexpr const char* usage =
-    R"(usage: cg_benchmark [--matrices FOLDER] [--only NAME,...] [--formats ID,...] [--threads N] [--iterations K]
-                    [--seconds S] [--json FILE]
+    R"(usage: cg_benchmark [--matrices FOLDER] [--only NAME,...] [--formats ID,...] [--peers NAME,...] [--threads N]
+                    [--iterations K] [--seconds S] [--json FILE]
   --matrices    folder with G2_circuit and bcsstk17 as .mtx, .mtx.gz or .mtx.xz
   --only        run these matrices only: names as in the table, or of files in the folder
   --formats     run these of our formats, instead of csr and the two fastest
+  --peers       of mkl, eigen, petsc these only
   --threads     2 if not given
   --iterations  of one solve, 100 if not given
   --seconds     time for each solver on each matrix, 3 if not given
@@ -34,7 +35,7 @@ constexpr const char* usage =
 
 struct Options {
   std::string folder, json;
-  std::vector<std::string> only, formats;
+  std::vector<std::string> only, formats, peers;
   int threads = 2, iterations = 100;
   double seconds = 3;
 };
@@ -45,6 +46,7 @@ std::optional<Options> parse(int argc, char** argv) {
                                  {{"--matrices", &options.folder},
                                   {"--only", &options.only},
                                   {"--formats", &options.formats},
+                                  {"--peers", &options.peers},
                                   {"--threads", &options.threads},
                                   {"--iterations", &options.iterations},
                                   {"--seconds", &options.seconds},
@@ -122,7 +124,7 @@ int run(const Options& options) {
     for (std::int64_t i = 0; i < b.size(); ++i) b[i] = std::sin(static_cast<double>(i % 1013)) + 0.5;
     fmt::print("\n{}: {} rows, {} entries\n", source.name, csr->rows(), csr->nonzeros());
 
-    std::vector<Contestant> contestants = cg_contestants(context, *csr, options.formats);
+    std::vector<Contestant> contestants = cg_contestants(context, *csr, options.formats, options.peers);
     race(contestants, *csr, b, x, options);
 
     nlohmann::json rows = nlohmann::json::array();

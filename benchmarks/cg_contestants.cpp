@@ -82,12 +82,17 @@ double relative_residual(const CsrMatrix<double>& A, const Vector<double>& b, co
 }
 
 std::vector<Contestant> cg_contestants(const ContextPtr& context, const CsrMatrix<double>& csr,
-                                       const std::vector<std::string>& formats) {
+                                       const std::vector<std::string>& formats,
+                                       const std::vector<std::string>& peers) {
   std::vector<Contestant> contestants;
   for (auto& matrix : our_matrices(context, csr, formats))
     contestants.push_back({our_cg(std::move(matrix)), true});
-  for (auto& list : {mkl_cg(csr, context->threads()), eigen_cg(csr, context->threads()), petsc_cg(csr)})
+  const auto add = [&](const std::vector<CgSolve>& list) {
     for (const CgSolve& cg : list) contestants.push_back({cg, false});
+  };
+  if (wanted(peers, "mkl")) add(mkl_cg(csr, context->threads()));
+  if (wanted(peers, "eigen")) add(eigen_cg(csr, context->threads()));
+  if (wanted(peers, "petsc")) add(petsc_cg(csr));
   return contestants;
 }
 

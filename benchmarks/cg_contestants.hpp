@@ -23,10 +23,12 @@ double relative_residual(const CsrMatrix<double>& A, const Vector<double>& b, co
 
 // Our solver in the named formats, the fastest product first; in csr and in the two formats with the fastest
 // product when none is named. Formats that refuse the matrix are left out. Then the solvers of the other
-// libraries in this build: MKL and Eigen with the threads of the context, PETSc with one (it has no threads).
+// libraries in this build: MKL and Eigen with the threads of the context, PETSc with one (it has no threads). `peers`
+// names the libraries (mkl, eigen, petsc); all when it is empty.
 // The csr arrays must outlive the contestants.
 std::vector<Contestant> cg_contestants(const ContextPtr& context, const CsrMatrix<double>& csr,
-                                       const std::vector<std::string>& formats);
+                                       const std::vector<std::string>& formats,
+                                       const std::vector<std::string>& peers = {});
 
 // Waits until the threads of the last contestant no longer spin. Those of GNU OpenMP spin for some milliseconds
 // after a parallel region, on processors that the next contestant needs.
