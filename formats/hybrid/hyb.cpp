@@ -27,14 +27,14 @@
 //
 // Padding never carries a NaN of x into a row that does not use it.
 
-// The product is that of ell for the slots (formats/ell/slots.cpp) and that of coo for the coordinates, which adds to it. In
+// The product is that of ell for the slots (formats/engines/slot_product.hpp) and that of coo for the coordinates, which adds to it. In
 // deterministic mode the sum of a row goes on from its slots to its coordinates before it is written.
 #include "formats/hybrid/hyb.hpp"
 
 #include <limits>
 
-#include "formats/ell/slots.hpp"
 #include "formats/engines/row_view.hpp"
+#include "formats/engines/slot_product.hpp"
 #include "formats/private/coo.hpp"
 
 namespace protean::formats {

@@ -27,7 +27,7 @@
 // written once. A NaN in x reaches only rows that use it.
 #include <algorithm>
 
-#include "formats/ell/slots.hpp"
+#include "formats/engines/slot_product.hpp"
 
 namespace protean::formats {
 namespace {
