@@ -272,28 +272,30 @@ SliceView<T> SliceStorage<T>::row_view() const noexcept {
 
 namespace {
 
-// The place of the first slot of a row of order columns, the distance of its slots and their number.
+// The place of the first slot of a row of order columns, the distance of its slots, their number, and a place behind the last
+// one and not behind the next.
 struct StridedSlots {
-  std::int64_t base, stride, width;
+  std::int64_t base, stride, width, end;
 };
 struct OneSlice {
   std::int64_t C, width;
-  __device__ StridedSlots at(std::int64_t p) const { return {p, C, width}; }
+  __device__ StridedSlots at(std::int64_t p) const { return {p, C, width, width * C}; }
 };
 struct PowerSlices {
   const std::int64_t* slice_ptr;
   int shift;
   __device__ StridedSlots at(std::int64_t p) const {
     const std::int64_t first = __ldg(slice_ptr + (p >> shift)), next = __ldg(slice_ptr + (p >> shift) + 1);
-    return {first + (p & ((1 << shift) - 1)), std::int64_t{1} << shift, (next - first) >> shift};
+    return {first + (p & ((1 << shift) - 1)), std::int64_t{1} << shift, (next - first) >> shift, next};
   }
 };
+// The number of slots would need a division of 64 bits.
 struct AnySlices {
   const std::int64_t* slice_ptr;
-  std::int64_t C;
+  unsigned C;
   __device__ StridedSlots at(std::int64_t p) const {
-    const std::int64_t s = p / C, first = __ldg(slice_ptr + s), next = __ldg(slice_ptr + s + 1);
-    return {first + p - s * C, C, (next - first) / C};
+    const unsigned s = static_cast<unsigned>(p) / C;
+    return {__ldg(slice_ptr + s) + p - std::int64_t{s} * C, C, 0, __ldg(slice_ptr + s + 1)};
   }
 };
 
@@ -314,19 +316,22 @@ struct SliceRows {
   template <int split>
   __device__ T part_sum(std::int64_t p, int part, const T* x) const {
     const StridedSlots slots = place.at(p);
-    std::int64_t count = slots.width;
     T sum = 0;
-    if (!plain) {
-      if (lengths) count = __ldg(lengths + p);
+    if constexpr (plain) {
+#pragma unroll 4
+      for (std::int64_t k = part; k < slots.width; k += split) {
+        const std::int64_t slot = slots.base + k * slots.stride;
+        sum += __ldcs(values + slot) * __ldg(x + __ldcs(col + slot));
+      }
+    } else {
       if (diagonal && part == 0) {
         const std::int64_t r = row(p);
         sum = diagonal[r] * __ldg(x + r);
       }
-    }
+      const std::int64_t end = lengths ? slots.base + __ldg(lengths + p) * slots.stride : slots.end;
 #pragma unroll 4
-    for (std::int64_t k = part; k < count; k += split) {
-      const std::int64_t slot = slots.base + k * slots.stride;
-      sum += __ldcs(values + slot) * __ldg(x + __ldcs(col + slot));
+      for (std::int64_t slot = slots.base + part * slots.stride; slot < end; slot += split * slots.stride)
+        sum += __ldcs(values + slot) * __ldg(x + __ldcs(col + slot));
     }
     return sum;
   }
@@ -502,7 +507,7 @@ void SliceDevice<T>::launch(T alpha, const T* x, T beta, T* y, T* result) const 
     is_plain ? multiply(PowerSlices{a.slice_ptr, a.shift}, plain)
              : multiply(PowerSlices{a.slice_ptr, a.shift}, not_plain);
   else
-    multiply(AnySlices{a.slice_ptr, a.C}, not_plain);
+    multiply(AnySlices{a.slice_ptr, static_cast<unsigned>(a.C)}, not_plain);
 }
 
 template class SliceStorage<double>;
