@@ -8,7 +8,7 @@
 
 namespace protean {
 namespace formats {
-#define PROTEAN_FORMAT(family, name) extern const FormatEntry name;
+#define PROTEAN_FORMAT(family, name, engine) extern const FormatEntry name;
 #define PROTEAN_PRESET(family, name) extern const Preset name;
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT
@@ -17,9 +17,21 @@ namespace formats {
 
 namespace {
 
-// The entries of presets, with the parameters and kernels that are left of their base. Filled once.
-class Presets {
+constexpr bool is_engine(std::string_view name) {
+  constexpr std::string_view names[] = {"rows",      "runs",   "entries", "slots", "jags",
+                                        "diagonals", "blocks", "packed",  "sum"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// The entries of layouts with their engines, and those of presets with the parameters and kernels that are left of
+// their base. Filled once.
+class Entries {
  public:
+  const FormatEntry* complete(const FormatEntry& layout, std::string_view engine) {
+    FormatEntry& entry = entries_.emplace_back(layout);
+    entry.engine = engine;
+    return &entry;
+  }
   const FormatEntry* complete(const Preset& preset, const FormatEntry& base) {
     FormatEntry& entry = entries_.emplace_back(base);
     entry.family = preset.family, entry.id = preset.id, entry.title = preset.title;
@@ -58,14 +70,19 @@ class Presets {
 };
 
 std::vector<const FormatEntry*> make_table() {
-  static Presets presets;
+  static Entries entries;
   std::vector<const FormatEntry*> table;
+  const auto add_layout = [&](const FormatEntry& layout, std::string_view engine) {
+    table.push_back(entries.complete(layout, engine));
+  };
   const auto add_preset = [&](const Preset& preset) {
     // A base stands before its presets in catalogue.def; a test checks it.
     for (const FormatEntry* entry : table)
-      if (entry->id == preset.base) return table.push_back(presets.complete(preset, *entry));
+      if (entry->id == preset.base) return table.push_back(entries.complete(preset, *entry));
   };
-#define PROTEAN_FORMAT(family, name) table.push_back(&formats::name);
+#define PROTEAN_FORMAT(family, name, engine) \
+  static_assert(is_engine(#engine), #name);  \
+  add_layout(formats::name, #engine);
 #define PROTEAN_PRESET(family, name) add_preset(formats::name);
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT

@@ -153,8 +153,8 @@ struct Preset {
   std::string_view host_kernel = {}, device_kernel = {};
 };
 
-// A storage format: a plain constant, one for each line of formats/catalogue.def. Entries of presets are
-// completed from their base by the catalogue.
+// A storage format: a plain constant, one for each line of formats/catalogue.def. The catalogue
+// completes it with the engine, and the entries of presets from their base.
 struct FormatEntry {
   std::string_view family, id, title, source;  // source: authors, year, where published
   FormatTraits traits;
@@ -164,6 +164,8 @@ struct FormatEntry {
   // Parameters are complete. Takes at most the time of a few products.
   Admit admit;
   const DeviceCode* device = nullptr;  // null in a build without CUDA, or for a format without device kernels
+  // How a product goes through the arrays, from catalogue.def, which lists the engines. Empty for a format that is not in it.
+  std::string_view engine = {};
   // The id of the format whose layout this is; empty for a format with a layout of its own.
   std::string_view base = {};
   const Preset* preset = nullptr;  // null for a format with a layout of its own

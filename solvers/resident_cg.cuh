@@ -43,6 +43,7 @@
 #include <cstdint>
 #include <cuda/atomic>
 
+#include "core/bisect.hpp"
 #include "core/device/judge.cuh"
 #include "core/device/kernel_tools.cuh"
 #include "operators/row_arrays.hpp"
@@ -89,15 +90,7 @@ struct SliceView {
     if (count == 0) return 0;
     const std::int64_t at = base(p);
     const int last = __ldg(a.col + at + (count - 1) * a.stride);
-    int low = 0, high = count - 1;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (__ldg(a.col + at + middle * a.stride) < last)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low + 1;
+    return 1 + first_where(0, count - 1, [&](int k) { return __ldg(a.col + at + k * a.stride) >= last; });
   }
   __device__ std::int64_t before(int p) const {
     if (!a.slice_ptr) return p * a.longest;
@@ -169,16 +162,7 @@ __global__ void plan_resident(Rows a, int rows, int lanes, int slot_bytes, int r
   if (threadIdx.x < 2) {
     const auto cost = [&](int p) { return a.before(p) * slot_bytes + std::int64_t{p} * row_bytes; };
     const std::int64_t number = blockIdx.x + threadIdx.x, goal = cost(rows) * number / gridDim.x;
-    int low = 0, high = rows;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (cost(middle) < goal)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    bounds[threadIdx.x] = low;
-    first[number] = low;
+    first[number] = bounds[threadIdx.x] = first_where(0, rows, [&](int p) { return cost(p) >= goal; });
     widths = 0;
   }
   __syncthreads();
@@ -384,105 +368,54 @@ __device__ inline float multiply_add(float a, float y, float x) { return __fmaf_
 __device__ inline double product(double a, double b) { return __dmul_rn(a, b); }
 __device__ inline float product(float a, float b) { return __fmul_rn(a, b); }
 
+// The rows of a block in shared memory, and the part of each thread in the pieces of a step. The communicator has no
+// rows: its threads pass through all of them.
 template <class T, class Rows>
-__global__ void __launch_bounds__(ResidentShape::most_threads + ResidentShape::communicator)
-    resident_cg(const Rows a, const ResidentTask<T> task) {
+struct ResidentBlock {
   using Pair = ResidentPair<T>;
-  const ResidentShape& shape = task.shape;
-  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  const int threads = static_cast<int>(blockDim.x) - ResidentShape::communicator, warps = threads / 32;
-  const bool has_rows = thread < threads;
-  const double goal = task.judgement->goal, limit = task.judgement->limit;
-  long long left = task.judgement->left;
-  if (task.judgement->ended) {
-    if (blockIdx.x == 0 && thread == 0) task.copy->ended = 1, task.copy->steps = 0, task.copy->left = left;
-    return;
+
+  __device__ ResidentBlock(const Rows& rows, const ResidentTask<T>& its_task, unsigned char* shared)
+      : a(rows), task(its_task), values(reinterpret_cast<T*>(shared)) {
+    const ResidentShape& shape = task.shape;
+    x = values + shape.slots;
+    r = x + shape.positions, p = r + shape.positions, q = p + shape.positions, d = q + shape.positions;
+    cols = reinterpret_cast<int*>(x + shape.positions * shape.vectors());
+    begin = cols + shape.slots, row_of = begin + shape.chunks + 1;
+    first = task.first[blockIdx.x], last = task.first[blockIdx.x + 1], positions = last - first;
+    lanes = shape.lanes, rows_a_chunk = 32 / lanes, chunks = (positions + rows_a_chunk - 1) / rows_a_chunk;
   }
 
-  extern __shared__ __align__(16) unsigned char shared[];
-  T* const values = reinterpret_cast<T*>(shared);
-  T* const x = values + shape.slots;
-  T* const r = x + shape.positions;
-  T* const p = r + shape.positions;
-  T* const q = p + shape.positions;
-  T* const d = q + shape.positions;
-  int* const cols = reinterpret_cast<int*>(x + shape.positions * shape.vectors());
-  int* const begin = cols + shape.slots;  // of the chunks
-  int* const row_of = begin + shape.chunks + 1;
-  __shared__ double history[device::Judgement::most_steps];
-
-  const int first = task.first[blockIdx.x], last = task.first[blockIdx.x + 1], positions = last - first;
-  const int lanes = shape.lanes, rows_a_chunk = 32 / lanes;
-  const int chunks = (positions + rows_a_chunk - 1) / rows_a_chunk;
   // Of this block's rows.
-  const auto pairs = [&](int set) { return task.pairs + first + std::int64_t{set % pair_sets} * task.rows; };
-  const auto row = [&](int i) { return shape.permuted ? row_of[i] : first + i; };
-
-  for (int c = warp; has_rows && c < chunks; c += warps) {
-    const int width = chunk_width(a, first, last, lanes, c);
-    if (lane == 0) begin[c + 1] = 32 * width;
-  }
-  for (int i = thread; has_rows && i < positions; i += threads) {
-    const int its_row = a.row(first + i);
-    if (shape.permuted) row_of[i] = its_row;
-    x[i] = task.x[its_row], r[i] = task.r[its_row], p[i] = task.p[its_row];
-    if (task.d) d[i] = task.d[its_row];
-    put(pairs(0) + i, present(p[i]), T(0));
-    for (int set = 1; set < pair_sets; ++set) mark_absent(pairs(set) + i);
-  }
-  using Reductions = GridReductions<T>;
-  if (thread < Reductions::sets)
-    mark_absent(task.next_sums + (thread * gridDim.x + blockIdx.x) * Reductions::stride);
-  __syncthreads();
-  if (warp == 0) {
-    int sum = 0;
-    for (int c = 0; c < chunks; c += 32) {
-      int width = c + lane < chunks ? begin[c + lane + 1] : 0;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        const int other = __shfl_up_sync(0xffffffffu, width, step);
-        if (lane >= step) width += other;
-      }
-      if (c + lane < chunks) begin[c + lane + 1] = sum + width;
-      sum += __shfl_sync(0xffffffffu, width, 31);
-    }
-    if (lane == 0) begin[0] = 0;
-  }
-  __syncthreads();
-  for (int c = warp; has_rows && c < chunks; c += warps) {
-    const int its_p = first + c * rows_a_chunk + lane / lanes;
-    const int width = its_p < last ? a.width(its_p) : 0;
-    for (int at = begin[c] + lane, k = lane % lanes; at < begin[c + 1]; at += 32, k += lanes) {
-      const RowEntry<T> entry = k < width ? a.get(its_p, k) : RowEntry<T>{-1, T(0)};
-      const int place = entry.col >= 0 && task.place_of ? task.place_of[entry.col] : entry.col;
-      // Columns of this block are stored as -2, -3, ...: their p is in shared memory.
-      cols[at] = place >= first && place < last ? first - place - 2 : place;
-      values[at] = entry.value;
-    }
+  __device__ Pair* pairs(int set) const {
+    return task.pairs + first + std::int64_t{set % pair_sets} * task.rows;
   }
 
-  T* const now = task.scalars + 1 + 2 * task.phase;
-  T rr = now[0], rz = now[1], old_rr = rr, old_rz = rz, pq = 0, beta = 0;
-  __shared__ typename Reductions::Shared shared_sums;
-  Reductions reduce(task.sums, shared_sums);
-  // All pairs and marks that were written above are visible to all blocks after this one.
-  T nothing[2] = {};
-  reduce(
-      nothing[0], nothing[1], [] {}, true);
-
-  bool ended = false;
-  int step = 0;
-  do {
-    const ResidentPair<T>* const others = task.pairs + std::int64_t{step % pair_sets} * task.rows;
-    if (step > 0) {
-      // p := z + beta p
-      for (int i = thread; has_rows && i < positions; i += threads)
-        p[i] = multiply_add(beta, p[i], task.d ? product(d[i], r[i]) : r[i]);
-      __syncthreads();
-      reduce.end_step();
+  __device__ void load() {
+    for (int i = thread; has_rows && i < positions; i += threads) {
+      const int its_row = a.row(first + i);
+      if (task.shape.permuted) row_of[i] = its_row;
+      x[i] = task.x[its_row], r[i] = task.r[its_row], p[i] = task.p[its_row];
+      if (task.d) d[i] = task.d[its_row];
+      put(pairs(0) + i, present(p[i]), T(0));
+      for (int set = 1; set < pair_sets; ++set) mark_absent(pairs(set) + i);
     }
-    // q := A p, p . q
-    T p_q = 0, unused = 0;
+    using Reductions = GridReductions<T>;
+    if (thread < Reductions::sets)
+      mark_absent(task.next_sums + (thread * gridDim.x + blockIdx.x) * Reductions::stride);
+    place_chunks();
+    load_entries();
+  }
+
+  // p := z + beta p
+  __device__ void next_direction(T beta) {
+    for (int i = thread; has_rows && i < positions; i += threads)
+      p[i] = multiply_add(beta, p[i], task.d ? product(d[i], r[i]) : r[i]);
+  }
+
+  // q := A p. Returns the thread's part of p . q.
+  __device__ T multiply(int step, T beta) {
+    const Pair* const others = task.pairs + std::int64_t{step % pair_sets} * task.rows;
+    T p_q = 0;
     for (int c = warp; has_rows && c < chunks; c += warps) {
       T sum = 0;
       const int end = begin[c + 1];
@@ -510,11 +443,11 @@ __global__ void __launch_bounds__(ResidentShape::most_threads + ResidentShape::c
       const int i = c * rows_a_chunk + lane / lanes;
       if (lane % lanes == 0 && i < positions) q[i] = sum, p_q += p[i] * sum;
     }
-    reduce(p_q, unused, [] {});
-    pq = p_q;
-    // alpha = r.z / p.q;  r := r - alpha q;  r . r, r . z
-    const T alpha = pq > T(0) ? rz / pq : T(0);
-    T r_r = 0, r_z = 0;
+    return p_q;
+  }
+
+  // r := r - alpha q, and the pairs of the next step. Adds the thread's parts of r . r and r . z.
+  __device__ void update_residual(int step, T alpha, T& r_r, T& r_z) {
     for (int i = thread; has_rows && i < positions; i += threads) {
       const T r_i = r[i] - alpha * q[i], square = r_i * r_i;
       const T z_i = task.d ? product(d[i], r_i) : r_i;
@@ -522,40 +455,154 @@ __global__ void __launch_bounds__(ResidentShape::most_threads + ResidentShape::c
       r[i] = r_i;
       r_r += square, r_z += task.d ? d[i] * square : square;
     }
-    reduce(r_r, r_z, [&] {
-      for (int i = thread; i < positions; i += threads) {
-        if (step > 1) mark_absent(pairs(step - 2) + i);
-        x[i] += alpha * p[i];
+  }
+
+  // x := x + alpha p, and the marks of the pairs of two steps before. Not by the communicator.
+  __device__ void update_solution(int step, T alpha) {
+    for (int i = thread; i < positions; i += threads) {
+      if (step > 1) mark_absent(pairs(step - 2) + i);
+      x[i] += alpha * p[i];
+    }
+  }
+
+  __device__ void store(T beta) const {
+    for (int i = thread; has_rows && i < positions; i += threads) {
+      const int its_row = task.shape.permuted ? row_of[i] : first + i;
+      task.x[its_row] = x[i], task.r[its_row] = r[i];
+      task.p[its_row] = multiply_add(beta, p[i], task.d ? product(d[i], r[i]) : r[i]);
+    }
+  }
+
+ private:
+  // begin[c] := the first slot of chunk c.
+  __device__ void place_chunks() {
+    for (int c = warp; has_rows && c < chunks; c += warps) {
+      const int width = chunk_width(a, first, last, lanes, c);
+      if (lane == 0) begin[c + 1] = 32 * width;
+    }
+    __syncthreads();
+    if (warp == 0) {
+      int sum = 0;
+      for (int c = 0; c < chunks; c += 32) {
+        int width = c + lane < chunks ? begin[c + lane + 1] : 0;
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+          const int other = __shfl_up_sync(0xffffffffu, width, step);
+          if (lane >= step) width += other;
+        }
+        if (c + lane < chunks) begin[c + lane + 1] = sum + width;
+        sum += __shfl_sync(0xffffffffu, width, 31);
       }
-    });
-    old_rr = rr, old_rz = rz;
-    rr = r_r, rz = r_z;
-    // beta = r.z / old r.z
+      if (lane == 0) begin[0] = 0;
+    }
+    __syncthreads();
+  }
+
+  __device__ void load_entries() {
+    for (int c = warp; has_rows && c < chunks; c += warps) {
+      const int its_p = first + c * rows_a_chunk + lane / lanes;
+      const int width = its_p < last ? a.width(its_p) : 0;
+      for (int at = begin[c] + lane, k = lane % lanes; at < begin[c + 1]; at += 32, k += lanes) {
+        const RowEntry<T> entry = k < width ? a.get(its_p, k) : RowEntry<T>{-1, T(0)};
+        const int place = entry.col >= 0 && task.place_of ? task.place_of[entry.col] : entry.col;
+        // Columns of this block are stored as -2, -3, ...: their p is in shared memory.
+        cols[at] = place >= first && place < last ? first - place - 2 : place;
+        values[at] = entry.value;
+      }
+    }
+  }
+
+  const Rows& a;
+  const ResidentTask<T>& task;
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const int threads = static_cast<int>(blockDim.x) - ResidentShape::communicator, warps = threads / 32;
+  const bool has_rows = thread < threads;
+  T *values, *x, *r, *p, *q, *d;
+  int *cols, *begin, *row_of;  // begin: of the chunks
+  int first, last, positions, lanes, rows_a_chunk, chunks;
+};
+
+// The numbers of a step, the same in every thread of every block.
+template <class T>
+struct ResidentScalars {
+  T rr, rz, old_rr, old_rz, pq, beta;
+
+  // now: r . r and r . z of CgState.
+  __device__ explicit ResidentScalars(const T* now)
+      : rr(now[0]), rz(now[1]), old_rr(rr), old_rz(rz), pq(0), beta(0) {}
+  __device__ T alpha() const { return pq > T(0) ? rz / pq : T(0); }
+  __device__ void next(T r_r, T r_z) {
+    old_rr = rr, old_rz = rz, rr = r_r, rz = r_z;
     beta = old_rz > T(0) ? rz / old_rz : T(0);
-    // The tests of Judge.
+  }
+  // The tests of Judge.
+  __device__ bool ends(double goal, double limit, long long left) const {
     const double squared = static_cast<double>(rr), residual = sqrt(squared);
-    --left;
-    ended = !isfinite(squared) || squared < 0 || residual <= goal || residual > limit || left <= 0 ||
-            !isfinite(pq) || !(pq > T(0)) || !isfinite(rz) || !(rz > T(0));
-    if (blockIdx.x == 0 && thread == 0) history[step] = squared;
+    return !isfinite(squared) || squared < 0 || residual <= goal || residual > limit || left <= 0 ||
+           !isfinite(pq) || !(pq > T(0)) || !isfinite(rz) || !(rz > T(0));
+  }
+};
+
+// By one thread: what a launch of `steps` steps leaves for the host and the next launch.
+template <class T>
+__device__ void report_steps(const ResidentTask<T>& task, const ResidentScalars<T>& s, int steps, bool ended,
+                             long long left) {
+  T* const end = task.scalars + 1 + 2 * ((task.phase + steps) % 2);
+  T* const before = task.scalars + 1 + 2 * ((task.phase + steps + 1) % 2);
+  task.scalars[0] = s.pq, end[0] = s.rr, end[1] = s.rz, before[0] = s.old_rr, before[1] = s.old_rz;
+  task.judgement->ended = ended, task.judgement->left = left;
+  task.copy->ended = ended, task.copy->steps = steps, task.copy->left = left;
+  task.copy->guards[0][0] = static_cast<double>(s.pq), task.copy->guards[1][0] = static_cast<double>(s.rz);
+}
+
+template <class T, class Rows>
+__global__ void __launch_bounds__(ResidentShape::most_threads + ResidentShape::communicator)
+    resident_cg(const Rows a, const ResidentTask<T> task) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ double history[device::Judgement::most_steps];
+  __shared__ typename GridReductions<T>::Shared shared_sums;
+  const bool first_thread = blockIdx.x == 0 && threadIdx.x == 0;
+  const double goal = task.judgement->goal, limit = task.judgement->limit;
+  long long left = task.judgement->left;
+  if (task.judgement->ended) {
+    if (first_thread) task.copy->ended = 1, task.copy->steps = 0, task.copy->left = left;
+    return;
+  }
+  ResidentBlock<T, Rows> block(a, task, shared);
+  block.load();
+  ResidentScalars<T> s(task.scalars + 1 + 2 * task.phase);
+  GridReductions<T> reduce(task.sums, shared_sums);
+  // All pairs and marks that were written above are visible to all blocks after this reduction.
+  T unused[2] = {};
+  reduce(
+      unused[0], unused[1], [] {}, true);
+
+  bool ended = false;
+  int step = 0;
+  do {
+    if (step > 0) {
+      block.next_direction(s.beta);
+      __syncthreads();
+      reduce.end_step();
+    }
+    T p_q = block.multiply(step, s.beta), nothing = 0;
+    reduce(p_q, nothing, [] {});
+    s.pq = p_q;
+    const T alpha = s.alpha();
+    T r_r = 0, r_z = 0;
+    block.update_residual(step, alpha, r_r, r_z);
+    reduce(r_r, r_z, [&] { block.update_solution(step, alpha); });
+    s.next(r_r, r_z);
+    ended = s.ends(goal, limit, --left);
+    if (first_thread) history[step] = static_cast<double>(s.rr);
     ++step;
   } while (!ended && step < task.steps);
 
   __syncthreads();
-  for (int i = thread; has_rows && i < positions; i += threads) {
-    const int its_row = row(i);
-    task.x[its_row] = x[i], task.r[its_row] = r[i];
-    task.p[its_row] = multiply_add(beta, p[i], task.d ? product(d[i], r[i]) : r[i]);
-  }
+  block.store(s.beta);
   if (blockIdx.x != 0) return;
-  for (int k = thread; k < step; k += blockDim.x) task.copy->residual_squared[k] = history[k];
-  if (thread != 0) return;
-  T* const end = task.scalars + 1 + 2 * ((task.phase + step) % 2);
-  T* const before = task.scalars + 1 + 2 * ((task.phase + step + 1) % 2);
-  task.scalars[0] = pq, end[0] = rr, end[1] = rz, before[0] = old_rr, before[1] = old_rz;
-  task.judgement->ended = ended, task.judgement->left = left;
-  task.copy->ended = ended, task.copy->steps = step, task.copy->left = left;
-  task.copy->guards[0][0] = static_cast<double>(pq), task.copy->guards[1][0] = static_cast<double>(rz);
+  for (int k = threadIdx.x; k < step; k += blockDim.x) task.copy->residual_squared[k] = history[k];
+  if (first_thread) report_steps(task, s, step, ended, left);
 }
 
 }  // namespace protean::detail

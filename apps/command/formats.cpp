@@ -145,6 +145,7 @@ std::string details(const FormatEntry& entry) {
   std::string text = fmt::format(
       "{}: {}\n"
       "  family          {}\n"
+      "  engine          {}\n"
       "{}"
       "  source          {}\n"
       "  deterministic   {}\n"
@@ -152,7 +153,7 @@ std::string details(const FormatEntry& entry) {
       "  square only     {}\n"
       "  symmetric only  {}\n"
       "  kernels\n",
-      entry.id, entry.title, entry.family,
+      entry.id, entry.title, entry.family, entry.engine,
       (entry.base.empty() ? std::string() : fmt::format("  preset of       {}\n", entry.base)) + as_base,
       entry.source, yes(entry.traits.deterministic), yes(entry.traits.exact_values),
       yes(entry.traits.square_only), yes(entry.traits.symmetric_only));
@@ -180,6 +181,7 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
   nlohmann::ordered_json json{{"id", entry.id},
                               {"family", entry.family},
                               {"base", nullptr},
+                              {"engine", entry.engine},
                               {"title", entry.title},
                               {"source", entry.source},
                               {"kernels", nlohmann::ordered_json::array()},

@@ -5,6 +5,7 @@
 //   span     [2 warps] int32: the first and the last warp of the row that goes on from the warp before.
 //   partial  [2 warps]: the sum of that row, and of the row that goes on in the next warp.
 //   arrived  [warps]: warps that have finished the row that begins in this warp; 0 between products.
+#include "core/bisect.hpp"
 #include "formats/coordinate/aligned_coo.hpp"
 
 #include <algorithm>
@@ -146,15 +147,10 @@ __global__ void aligned_fill(DeviceRows<T> from, const std::int32_t* order, std:
   if (i < heavy) {
     lane = heavy_lane[i];
   } else {
-    std::int64_t low = 0, high = light_count - 1;  // the last one that begins at or before this row
-    while (low < high) {
-      const std::int64_t middle = low + (high - low + 1) / 2;
-      if (light[middle].first <= i - heavy)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    const LightRows& place = light[low];
+    // The last ones that begin at or before this row.
+    const LightRows& place = light[first_where(std::int64_t{1}, light_count,
+                                               [&](std::int64_t j) { return light[j].first > i - heavy; }) -
+                                   1];
     lane = place.lane + (i - heavy - place.first) / place.each;
     offset = place.offset + (i - heavy - place.first) % place.each * place.length;
   }

@@ -22,8 +22,7 @@
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
-#include "formats/diagonal/diagonals.hpp"
-#include "formats/diagonal/rules.hpp"
+#include "formats/engines/diagonals.hpp"
 #include "formats/private/array_views.hpp"
 #include "formats/private/library_kernels.hpp"
 
@@ -31,9 +30,9 @@ namespace protean::formats {
 namespace {
 
 template <class T>
-class Dia final : public DiagonalMatrix<T>, public HasArrayView<DiaView<T>> {
+class Dia final : public HackMatrix<T>, public HasArrayView<DiaView<T>> {
  public:
-  explicit Dia(const BuildRequest<T>& request) : DiagonalMatrix<T>(request) {}
+  explicit Dia(const BuildRequest<T>& request) : HackMatrix<T>(request) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes(); }
   DiaView<T> array_view() const noexcept override {
@@ -45,21 +44,6 @@ class Dia final : public DiagonalMatrix<T>, public HasArrayView<DiaView<T>> {
             layout_array("entries", this->entries_)};
   }
 };
-
-}  // namespace
-
-Admission admit_diagonals(std::int64_t diagonals, std::int64_t height, std::size_t other,
-                          const SparsityPattern& pattern, const FormatParams& params,
-                          std::size_t value_bytes) {
-  const std::int64_t stored = height * diagonals;
-  const std::size_t bytes = diagonal_bytes(diagonals, height, value_bytes) + other;
-  if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
-      !reason.empty())
-    return Admission::refuse(std::move(reason), bytes, stored);
-  return Admission::accept(bytes, stored);
-}
-
-namespace {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {

@@ -26,16 +26,15 @@
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
-#include "formats/diagonal/diagonals.hpp"
-#include "formats/diagonal/rules.hpp"
+#include "formats/engines/diagonals.hpp"
 
 namespace protean::formats {
 namespace {
 
 template <class T>
-class Hdi final : public DiagonalMatrix<T> {
+class Hdi final : public HackMatrix<T> {
  public:
-  explicit Hdi(const BuildRequest<T>& request) : DiagonalMatrix<T>(request) {}
+  explicit Hdi(const BuildRequest<T>& request) : HackMatrix<T>(request) {}
 
   std::size_t bytes() const noexcept override { return this->array_bytes() + this->ptr_.bytes(); }
 

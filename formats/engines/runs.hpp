@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/host_device.hpp"
+#include "core/bisect.hpp"
 #if !defined(__CUDACC__)
 #include "formats/host_support.hpp"
 #endif
@@ -25,14 +25,7 @@ namespace protean::formats {
 template <class Pointers>
 PROTEAN_HOST_DEVICE inline std::int64_t row_with(const Pointers& row_ptr, std::int64_t low, std::int64_t high,
                                                  std::int64_t k) {
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (row_ptr[middle] <= k)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
+  return first_where(low + 1, high + 1, [&](std::int64_t r) { return row_ptr[r] > k; }) - 1;
 }
 
 // The merge of row ends and entries after `step` steps: the number of rows that have ended; step minus that is the
@@ -40,15 +33,8 @@ PROTEAN_HOST_DEVICE inline std::int64_t row_with(const Pointers& row_ptr, std::i
 template <class Pointers>
 PROTEAN_HOST_DEVICE inline std::int64_t merged_rows(const Pointers& row_ptr, std::int64_t rows,
                                                     std::int64_t nonzeros, std::int64_t step) {
-  std::int64_t low = step > nonzeros ? step - nonzeros : 0, high = step < rows ? step : rows;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (row_ptr[middle + 1] <= step - middle - 1)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return first_where(step > nonzeros ? step - nonzeros : 0, step < rows ? step : rows,
+                     [&](std::int64_t r) { return row_ptr[r + 1] > step - r - 1; });
 }
 
 #if !defined(__CUDACC__)

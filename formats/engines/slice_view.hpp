@@ -1,6 +1,6 @@
 // The slots engine: ELLPACK and all its relatives. Rows lie in slices of C positions; every slice is as wide as its longest
 // row. ELLPACK is one slice of all rows. slices.hpp is the host side, slices.cuh the device side, slot_product.hpp the
-// product of the host, which jagged diagonals share.
+// product of the host.
 //
 //   order columns: slot k of lane i        order threads, T = 2: slot k of lane i
 //   at first + k C + i                     at first + (k / T) C T + i T + k % T

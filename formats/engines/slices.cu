@@ -6,6 +6,21 @@
 namespace protean::formats {
 namespace {
 
+// The place of the diagonal entry in row r, or -1.
+__device__ inline std::int64_t diagonal_place(const DeviceRowPointers& row_ptr, const std::int32_t* col,
+                                              std::int64_t r) {
+  const std::int64_t begin = row_ptr[r], end = row_ptr[r + 1];
+  std::int64_t low = begin, high = end;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (col[middle] < r)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < end && col[low] == r ? low - begin : -1;
+}
+
 __device__ inline std::int64_t row_at(const std::int32_t* perm, std::int64_t p) { return perm ? perm[p] : p; }
 
 // widths[s] := the slots of slice s of C rows. found := {absent rows, the longest row}.
@@ -198,6 +213,81 @@ __global__ void slice_diagonal(SliceView<T> a, const std::int32_t* index, std::i
 
 }  // namespace
 
+namespace {
+
+// Writes all slots, 32 positions for each warp. Entries pass through shared memory: a warp reads eight of a row at a time and
+// writes those of 32 rows at a time. Without to_col the columns stay as they are.
+template <bool threads, class T>
+__global__ void __launch_bounds__(device::block_size)
+    slot_fill(SliceView<T> a, DeviceRows<T> from, Padding padding, std::int32_t* to_col, T* to_values) {
+  constexpr int tile = 8, warps = device::block_size / 32;
+  __shared__ std::int32_t cols[warps][32][tile + 1];
+  __shared__ T vals[warps][32][tile + 1];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const std::int64_t p = std::int64_t{blockIdx.x} * device::block_size + threadIdx.x;
+  if (p - lane >= a.positions()) return;
+  auto slots = a.at(p < a.positions() ? p : a.positions() - 1);
+  if (p >= a.positions()) slots.width = 0;
+  RowSource mine{0, 0, -1};
+  std::int32_t last = 0;
+  if (const std::int64_t row = a.row(p); row >= 0) {
+    mine.begin = from.row_ptr[row];
+    mine.length = from.row_ptr[row + 1] - mine.begin;
+    if (a.diagonal_apart) {
+      mine.diagonal = diagonal_place(from.row_ptr, from.col, row);
+      to_values[a.slots + row] = mine.diagonal < 0 ? T(0) : from.values[mine.begin + mine.diagonal];
+      last = static_cast<std::int32_t>(row);
+    }
+    if (to_col && mine.count() > 0) last = from.col[mine.from(mine.count() - 1)];
+  }
+  if (padding == Padding::minus_one) last = -1;
+  std::int64_t widest = slots.width;
+  for (int step = 16; step > 0; step /= 2) widest = max(widest, __shfl_xor_sync(0xffffffffu, widest, step));
+  for (std::int64_t k0 = 0; k0 < widest; k0 += tile) {
+#pragma unroll
+    for (int i = 0; i < tile; ++i) {
+      const int r = i * (32 / tile) + lane / tile;
+      const std::int64_t k = k0 + lane % tile;
+      RowSource its;
+      its.begin = __shfl_sync(0xffffffffu, mine.begin, r);
+      its.length = __shfl_sync(0xffffffffu, mine.length, r);
+      its.diagonal = a.diagonal_apart ? __shfl_sync(0xffffffffu, mine.diagonal, r) : -1;
+      const std::int32_t its_last = __shfl_sync(0xffffffffu, last, r);
+      const bool entry = k < its.count();
+      if (to_col) cols[warp][r][lane % tile] = entry ? from.col[its.from(k)] : its_last;
+      vals[warp][r][lane % tile] = entry ? from.values[its.from(k)] : T(0);
+    }
+    __syncwarp();
+    if constexpr (threads) {
+      // `side` slots of a row lie side by side, and then those of the next row.
+      const int side = a.threads < tile ? a.threads : tile;
+#pragma unroll
+      for (int j = 0; j < tile; ++j) {
+        const int number = j * 32 + lane, inside = number % (32 * side);
+        const int r = inside / side, k = number / (32 * side) * side + inside % side;
+        LaneSlots its = slots;
+        its.base = __shfl_sync(0xffffffffu, slots.base, r);
+        its.width = __shfl_sync(0xffffffffu, slots.width, r);
+        if (k0 + k >= its.width) continue;
+        const std::int64_t slot = its.slot(k0 + k);
+        if (to_col) to_col[slot] = cols[warp][r][k];
+        to_values[slot] = vals[warp][r][k];
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < tile; ++j)
+        if (k0 + j < slots.width) {
+          const std::int64_t slot = slots.slot(k0 + j);
+          if (to_col) to_col[slot] = cols[warp][lane][j];
+          to_values[slot] = vals[warp][lane][j];
+        }
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace
+
 template <class T>
 SliceStorage<T>::SliceStorage(const BuildRequest<T>& request, Padding padding)
     : RowViewOnDevice<T, SliceStorage<T>>(request), padding_(padding) {
@@ -242,10 +332,16 @@ void SliceStorage<T>::list_absent(const ContextPtr& context, const SparsityPatte
 template <class T>
 void SliceStorage<T>::fill(const CsrMatrix<T>& csr, std::int32_t* to_col) {
   const SliceView<T> view = row_view();
+  if (view.positions() == 0) return;
+  const DeviceRows<T> from{
+      csr.rows(), {csr.pattern.row_ptr.p32, csr.pattern.row_ptr.p64}, csr.pattern.col, csr.values};
+  const unsigned blocks = blocks_of(view.positions());
   if (rule_.order == LaneOrder::columns)
-    fill_slots(*this->context(), view, csr, padding_, to_col, values_.data());
+    slot_fill<false>
+        <<<blocks, device::block_size, 0, queue()>>>(view, from, padding_, to_col, values_.data());
   else
-    fill_slots<true>(*this->context(), view, csr, padding_, to_col, values_.data());
+    slot_fill<true><<<blocks, device::block_size, 0, queue()>>>(view, from, padding_, to_col, values_.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
 template <class T>
@@ -271,6 +367,23 @@ SliceView<T> SliceStorage<T>::row_view() const noexcept {
 }
 
 namespace {
+
+// The product of order columns, for a `Rows` as multiply_rows() takes it: one thread a row, or `split`, in different
+// warps, so that neighbouring threads have neighbouring rows.
+template <int split, bool dot, class T, class Rows>
+__global__ void __launch_bounds__(device::block_size, 8) slot_product(Rows a, ProductTask<T> task) {
+  multiply_rows<split, dot>(a, task);
+}
+template <bool dot, class T, class Rows>
+void multiply_slots(const Context& context, const Rows& rows, int split, T alpha, const T* x, T beta, T* y,
+                    T* result) {
+  const DeviceState& state = context.device_state();
+  const unsigned blocks = product_blocks(state, row_pieces(rows.rows, split), dot);
+  const ProductTask<T> task = product_task(context, blocks, alpha, x, beta, y, result);
+  with_split(split, [&](auto threads) {
+    device::launch(state, slot_product<threads(), dot, T, Rows>, blocks, device::block_size, rows, task);
+  });
+}
 
 // The place of the first slot of a row of order columns, the distance of its slots, their number, and a place behind the last
 // one and not behind the next.

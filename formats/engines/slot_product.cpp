@@ -1,4 +1,4 @@
-// slot_product.hpp: the product of padded and of jagged rows.
+// slot_product.hpp: the product of padded rows.
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
@@ -248,38 +248,12 @@ void rows_of_steps(D d, Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   }
 }
 
-// Slots that all rows of a chunk have are computed in vectors. The remaining slots of its longer rows follow,
-// row by row.
-template <int U, class D, class T>
-std::int64_t jagged(D d, Sink<T>& sink, std::int64_t p, std::int64_t end, std::int64_t& common) {
-  constexpr std::int64_t N = lanes_of<D>, rows = U * N;
-  const auto& job = sink.job;
-  const std::int64_t* ptr = job.ptr;
-  hn::Vec<D> sum[U];
-  alignas(64) T buffer[rows];
-  for (; p + rows <= end; p += rows) {
-    while (common > 0 && ptr[common] - ptr[common - 1] < p + rows) --common;
-    slot_sums<U>(
-        d, job, common, 512 / static_cast<std::int64_t>(sizeof(T)),
-        [&](std::int64_t k) { return ptr[k] + p; }, sum);
-    for (int u = 0; u < U; ++u) hn::StoreU(sum[u], d, buffer + u * N);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      std::int64_t k = common;
-      for (; k < job.width && ptr[k] + p + i < ptr[k + 1]; ++k)
-        buffer[i] += job.values[ptr[k] + p + i] * job.x[job.col[ptr[k] + p + i]];
-      if (k == common) break;  // later rows are not longer
-    }
-    sink.store(buffer, p, rows);
-  }
-  return p;
-}
-
 // Eight positions at a time, slot by slot, without padding.
 template <class T>
 void ordered(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t block = 8;
   const auto& job = sink.job;
-  const bool sliced = job.order == SlotOrder::sliced, jagged = job.order == SlotOrder::jagged;
+  const bool sliced = job.order == SlotOrder::sliced;
   const Triples<T>& tail = job.tail;
   std::int64_t next =
       std::lower_bound(tail.row, tail.row + tail.size, static_cast<std::int32_t>(begin)) - tail.row;
@@ -296,17 +270,11 @@ void ordered(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
     std::fill_n(last, block, -1);
     if (job.lengths)
       std::copy_n(job.lengths + p, std::max<std::int64_t>(0, std::min(count, job.rows - p)), lengths);
-    std::int64_t rows = count;
     for (std::int64_t k = 0; k < width; ++k) {
-      if (jagged) {
-        at = job.ptr[k] + p;
-        rows = std::min(rows, job.ptr[k + 1] - at);
-        if (rows <= 0) break;
-      }
       const T* values = job.values + at;
       const std::int32_t* col = job.col + at;
       hwy::Prefetch(values + 4096 / sizeof(T));
-      for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t i = 0; i < count; ++i) {
         if (job.lengths ? k >= lengths[i] : col[i] <= last[i]) continue;  // padding repeats a column
         sums[i] = std::fma(values[i], job.x[col[i]], sums[i]);
         last[i] = col[i];
@@ -336,13 +304,6 @@ T run(const SlotProduct<T>& job, std::int64_t begin, std::int64_t end) {
       begin = ell<4>(d, sink, begin, end);
       ell<1>(one, sink, ell<1>(d, sink, begin, end), end);
       break;
-    case SlotOrder::jagged: {
-      std::int64_t common = job.width;
-      begin = jagged<4>(d, sink, begin, end, common);
-      common = job.width;
-      jagged<1>(one, sink, begin, end, common);
-      break;
-    }
     case SlotOrder::variable:
       slices_of_varying_height(sink, begin, end);
       break;

@@ -1,4 +1,4 @@
-// The product of padded and of jagged rows on the host, with a row in each SIMD lane. Rows lie side by side in positions 0, 1,
+// The product of padded rows on the host, with a row in each SIMD lane. Rows lie side by side in positions 0, 1,
 // 2, ..., and slot k of neighbouring positions is contiguous. Private to formats/.
 #pragma once
 #include <cstdint>
@@ -13,10 +13,9 @@ namespace protean::formats {
 // The place of slot k of position p:
 //   ell       k * stride + p
 //   sliced    ptr[p / stride] + k * stride + p % stride
-//   jagged    ptr[k] + p as long as that is below ptr[k + 1]
 //   variable  ptr[s] + k * h + p - row_start[s] in slice s, which has h = row_start[s + 1] - row_start[s] rows
 //   threads   as in slice_view.hpp, with slices of `stride` rows; one slice where ptr is null
-enum class SlotOrder : unsigned char { ell, sliced, jagged, variable, threads };
+enum class SlotOrder : unsigned char { ell, sliced, variable, threads };
 
 // A product over positions [begin, end): y[row] := alpha * sum_k values x[col] + beta * y[row].
 template <class T>
@@ -24,8 +23,8 @@ struct SlotProduct {
   SlotOrder order;
   const T* values;
   const std::int32_t* col;
-  const std::int64_t* ptr;              // slices or jags; null for ell
-  std::int64_t stride, width;           // ell: distance of two columns; sliced: rows of a slice; jagged: jags
+  const std::int64_t* ptr;              // slices; null for ell
+  std::int64_t stride, width;           // ell: distance of two columns; sliced: rows of a slice
   std::int64_t rows;                    // positions from here on belong to no row
   const std::int32_t* perm;             // position -> row; null when they are the same
   std::span<const std::int32_t> empty;  // positions of rows without entries, ascending: their sum is 0
@@ -34,7 +33,7 @@ struct SlotProduct {
   T* y;
   bool with_dot;  // return the sum of x[row] * y[row], else 0
   bool ordered =
-      false;  // ell, sliced, jagged: add as in deterministic mode: fused, nothing for padding, no dot product
+      false;  // ell, sliced: add as in deterministic mode: fused, nothing for padding, no dot product
   Triples<T> tail = {};  // of ell, if ordered: entries of rows after those in their slots
   // ell, sliced: entries of each position, whose padding is not read; threads: steps; null: all slots of a slice count.
   const std::int32_t* lengths = nullptr;

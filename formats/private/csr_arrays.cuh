@@ -1,5 +1,6 @@
 // CSR in device memory as kernels see it, and its diagonal. Private to formats/.
 #pragma once
+#include "core/bisect.hpp"
 #include "formats/device_support.cuh"
 
 namespace protean::formats {
@@ -29,16 +30,9 @@ template <class T, class P>
 __global__ void csr_diagonal(CsrArrays<T, P> a, std::int64_t size, T* diagonal) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (row >= size) return;
-  P low = a.row_ptr[row];
-  const P end = a.row_ptr[row + 1];
-  for (P high = end; low < high;) {
-    const P middle = low + (high - low) / 2;
-    if (a.col[middle] < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  diagonal[row] = low < end && a.col[low] == row ? a.values[low] : T(0);
+  const P end = a.row_ptr[row + 1],
+          k = first_where(a.row_ptr[row], end, [&](P j) { return a.col[j] >= row; });
+  diagonal[row] = k < end && a.col[k] == row ? a.values[k] : T(0);
 }
 
 template <class T>

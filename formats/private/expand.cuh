@@ -1,6 +1,7 @@
 // Conversion between pointers and indices, and y := beta y for products that add to y by atomic operations.
 // For coordinates and columns in device memory.
 #pragma once
+#include "core/bisect.hpp"
 #include "formats/device_support.cuh"
 
 namespace protean::formats {
@@ -11,14 +12,7 @@ constexpr int expand_entries = 4;  // a thread
 template <class P>
 __device__ inline std::int64_t slice_of(const P* pointers, std::int64_t low, std::int64_t high,
                                         std::int64_t k) {
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (pointers[middle] <= k)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
+  return first_where(low + 1, high + 1, [&](std::int64_t r) { return pointers[r] > k; }) - 1;
 }
 
 // The slices in which the entries of a block lie. The first two threads find them; all threads call it.
@@ -47,15 +41,7 @@ __global__ void expand_pointers(const P* pointers, std::int64_t n, std::int64_t 
 // The first of `size` ascending indices that is at least r.
 template <class I>
 __device__ inline std::int64_t first_not_below(const I* index, std::int64_t size, std::int64_t r) {
-  std::int64_t low = 0, high = size;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (index[middle] < r)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return first_where(std::int64_t{0}, size, [&](std::int64_t i) { return index[i] >= r; });
 }
 
 // pointers[r] := number of indices below r, for r = 0 .. n; the indices ascend.

@@ -16,6 +16,7 @@
 #pragma once
 #include <algorithm>
 
+#include "core/bisect.hpp"
 #include "core/device/primitives.hpp"
 #include "formats/device_support.cuh"
 #include "formats/engines/runs.cuh"
@@ -58,15 +59,7 @@ __global__ void fill_tiles(std::int64_t rows, const P* row_ptr, std::int64_t til
   const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (t >= tiles) return;
   const auto first_row = [&](std::int64_t step) {
-    std::int64_t low = 0, high = rows;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (row_ptr[middle] + middle < step)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    return first_where(std::int64_t{0}, rows, [&](std::int64_t r) { return row_ptr[r] + r >= step; });
   };
   const std::int64_t row = first_row(t * tile_items);
   std::int64_t end = first_row((t + 1) * tile_items);

@@ -1,5 +1,6 @@
 // CMRS: what host and device share. The head of cmrs.cpp describes the arrays. Private to formats/.
 #pragma once
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 
@@ -27,15 +28,8 @@ struct CmrsView {
 
   // The first entry of the strip of row p that belongs to row p or a later one.
   PROTEAN_HOST_DEVICE std::int64_t begin_of(std::int64_t p, int in_strip) const {
-    std::int64_t low = strip_ptr[p >> height_bits], high = strip_ptr[(p >> height_bits) + 1];
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (row_in_strip(packed[middle]) < in_strip)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    return first_where(strip_ptr[p >> height_bits], strip_ptr[(p >> height_bits) + 1],
+                       [&](std::int64_t k) { return row_in_strip(packed[k]) >= in_strip; });
   }
   PROTEAN_HOST_DEVICE std::int64_t positions() const { return rows; }
   PROTEAN_HOST_DEVICE std::int64_t row(std::int64_t p) const { return p; }

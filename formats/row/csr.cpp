@@ -19,7 +19,7 @@
 //            merge  the same number of rows + entries for each thread. A row may be cut; its pieces are added
 //                   in order.
 //            auto   rows, unless one thread would then do more than 1.1 times its fair share; then merge.
-//            codes  on a GPU: the same number of entries for each thread, as in mgpu-csr. On a host: merge.
+//            On a GPU see csr.cu.
 //            In deterministic mode rows are never cut.
 // Wins: when there are few products, or the matrix has no regularity.
 // Refuses: never.
@@ -70,9 +70,9 @@ constexpr ParamDoc params[] = {
     {.name = "balance",
      .doc = "work of the threads: whole rows; rows that may be cut; or cut only if one thread would do more "
             "than "
-            "1.1 times its share. codes: on a GPU another way to cut, on a host merge",
+            "1.1 times its share",
      .default_value = "auto",
-     .choices = "auto|rows|merge|codes"}};
+     .choices = "auto|rows|merge"}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(csr),
                               PROTEAN_MKL_KERNEL(csr)};

@@ -1,12 +1,10 @@
 // CSR on the device: the layout is that of csr.cpp, and for some divisions of the work further arrays.
 // Parameters: balance
-//   rows   A group of `lanes` neighbouring threads computes a row. They read neighbouring entries, and their
-//          sums are added by shuffles in a fixed order. `lanes` is 4 to 32 by the mean row length.
-//   codes  The same number of entries for each thread, with the tables of mgpu-csr (mgpu_csr.cuh).
-//   merge  Warps take about the same number of entries each; long rows are cut (private/row_runs.cuh).
-//   auto   rows; but codes or merge, where rows have fewer than 3 entries, where the row lengths would leave too
-//          many lanes idle, where one row takes too long, or where most entries have no other near them that would share a
-//          cache line of x.
+//   rows   A group of `lanes` neighbouring threads, 4 to 32, computes a row. Their sums are added by shuffles in a fixed
+//          order.
+//   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh).
+//   auto   merge; but rows, where all lanes of a group have work and the rows are long, or have columns far from each other
+//          that the next row shares.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
 // csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.
@@ -18,125 +16,105 @@
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
+#include "formats/engines/entry_tiles.cuh"
+#include "formats/engines/rows.cuh"
 #include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
-#include "formats/private/row_runs.cuh"
-#include "formats/row/mgpu_csr.cuh"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
 namespace {
 
-// The rows that a group computes side by side: while it waits for one, it loads the other.
-constexpr int rows_a_group = 2;
+// The steps of a row whose entries a group loads before it waits for the first.
+constexpr int steps_in_flight = 3;
+constexpr int csr_threads = 128;
 
-// The sums of rows first, first + stride, ..., in every lane of their group; 0 for rows past the end. The
-// loads stay in the first-level cache, because the next row begins in the sector in which this one ends.
+// The sum of a row, in every lane of its group. All threads of a warp call it. The loads stay in the first-level cache,
+// because the next row begins in the sector in which this one ends.
 template <int lanes, class T, class P>
-__device__ inline void row_sums(const CsrArrays<T, P>& a, std::int64_t first, std::int64_t stride, const T* x,
-                                T (&sums)[rows_a_group]) {
-  P k[rows_a_group], end[rows_a_group];
+__device__ inline T row_sum(const CsrArrays<T, P>& a, std::int64_t row, const T* x) {
+  P k = 0, end = 0;
+  if (row < a.rows)
+    k = __ldg(a.row_ptr + row) + static_cast<P>(threadIdx.x % lanes), end = __ldg(a.row_ptr + row + 1);
+  T sum = 0;
+  for (; k < end; k += lanes * steps_in_flight) {
+    std::int32_t col[steps_in_flight];
+    T value[steps_in_flight];
 #pragma unroll
-  for (int i = 0; i < rows_a_group; ++i) {
-    const std::int64_t row = first + i * stride;
-    const bool there = row < a.rows;
-    k[i] = there ? __ldg(a.row_ptr + row) + static_cast<P>(threadIdx.x % lanes) : 0;
-    end[i] = there ? __ldg(a.row_ptr + row + 1) : 0;
-    sums[i] = 0;
-  }
-  for (bool more = true; more;) {
-    more = false;
-    std::int32_t col[rows_a_group];
-    T value[rows_a_group];
-#pragma unroll
-    for (int i = 0; i < rows_a_group; ++i) {
-      col[i] = -1;
-      if (k[i] < end[i]) col[i] = __ldg(a.col + k[i]), value[i] = __ldg(a.values + k[i]);
-      k[i] += lanes;
-      more = more || k[i] < end[i];
+    for (int j = 0; j < steps_in_flight; ++j) {
+      col[j] = -1;
+      if (k + j * lanes < end)
+        col[j] = __ldg(a.col + k + j * lanes), value[j] = __ldg(a.values + k + j * lanes);
     }
 #pragma unroll
-    for (int i = 0; i < rows_a_group; ++i)
-      if (col[i] >= 0) sums[i] += value[i] * __ldg(x + col[i]);
+    for (int j = 0; j < steps_in_flight; ++j)
+      if (col[j] >= 0) sum += value[j] * __ldg(x + col[j]);
   }
-#pragma unroll
-  for (int i = 0; i < rows_a_group; ++i) sums[i] = device::sum_lanes<lanes>(sums[i]);
+  return device::sum_lanes<lanes>(sum);
 }
 
 template <int lanes, class T, class P>
-__global__ void __launch_bounds__(device::block_size)
+__global__ void __launch_bounds__(csr_threads)
     csr_product(CsrArrays<T, P> a, T alpha, const T* x, T beta, T* y, const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int stride = device::block_size / lanes;
-  const std::int64_t first = std::int64_t{blockIdx.x} * stride * rows_a_group + threadIdx.x / lanes;
-  T sums[rows_a_group];
-  row_sums<lanes>(a, first, stride, x, sums);
-#pragma unroll
-  for (int i = 0; i < rows_a_group; ++i)
-    if (const std::int64_t row = first + i * stride; row < a.rows && threadIdx.x % lanes == 0)
-      store(alpha, sums[i], beta, y + row);
+  const std::int64_t row = (std::int64_t{blockIdx.x} * csr_threads + threadIdx.x) / lanes;
+  const T sum = row_sum<lanes>(a, row, x);
+  if (row < a.rows && threadIdx.x % lanes == 0) store(alpha, sum, beta, y + row);
 }
 
 template <int lanes, class T, class P>
-__global__ void __launch_bounds__(device::block_size)
+__global__ void __launch_bounds__(csr_threads)
     csr_product_dot(CsrArrays<T, P> a, const T* x, T* y, double* partials, unsigned* arrived, T* result,
                     const int* stop) {
   if (device::stopped(stop)) return;
-  constexpr int stride = device::block_size / lanes;
+  constexpr int groups = csr_threads / lanes;
   T dots[1] = {};
-  for (std::int64_t begin = std::int64_t{blockIdx.x} * stride * rows_a_group; begin < a.rows;
-       begin += std::int64_t{gridDim.x} * stride * rows_a_group) {
-    const std::int64_t first = begin + threadIdx.x / lanes;
-    T sums[rows_a_group];
-    row_sums<lanes>(a, first, stride, x, sums);
-#pragma unroll
-    for (int i = 0; i < rows_a_group; ++i)
-      if (const std::int64_t row = first + i * stride; row < a.rows && threadIdx.x % lanes == 0)
-        y[row] = sums[i], dots[0] += x[row] * sums[i];
+  for (std::int64_t first = std::int64_t{blockIdx.x} * groups; first < a.rows;
+       first += std::int64_t{gridDim.x} * groups) {
+    const std::int64_t row = first + threadIdx.x / lanes;
+    const T sum = row_sum<lanes>(a, row, x);
+    if (row < a.rows && threadIdx.x % lanes == 0) y[row] = sum, dots[0] += x[row] * sum;
   }
   device::finish_reduction<1>(dots, partials, arrived, result);
 }
 
 // The numbers that decide `balance`.
 struct RowLengths {
-  unsigned long long steps;    // of all warps, when `lanes` threads work on a row
-  unsigned long long longest;  // row
-  unsigned long long empty;    // rows without entries
-  unsigned long long alone;  // of sample_rows entries: those without another near enough to share a line of x
+  unsigned long long steps;      // of all warps, when `lanes` threads work on a row
+  unsigned long long aligned;    // see sample_columns()
+  unsigned long long tile_rows;  // the most rows in a tile without weights
 };
 
 // The number of sampled entries, and the distance within which columns mostly share a line of 128 bytes.
 constexpr std::int64_t sample_rows = 4096, near_columns = 8;
 
-// Takes one entry of each of `sample_rows` rows spread over the matrix: does its row or the next one have
-// another entry with a column near it?
+// Takes one entry of each of `sample_rows` rows spread over the matrix. Counts the entries with none near it in its row,
+// but one in the next row: their elements of x share a line when neighbouring groups load them at the same time.
 template <class P>
 __global__ void sample_columns(CsrArrays<double, P> a, RowLengths* result) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t row = i * a.rows / sample_rows;
   const std::int64_t begin = a.row_ptr[row], end = a.row_ptr[row + 1];
-  bool alone = false;
-  if (begin < end) {
+  bool aligned = false;
+  if (begin < end && row + 1 < a.rows) {
     const std::int64_t k = begin + i * 7919 % (end - begin), col = a.col[k];
-    alone = !(k > begin && col - a.col[k - 1] < near_columns) &&
-            !(k + 1 < end && a.col[k + 1] - col < near_columns);
-    if (alone && row + 1 < a.rows) {
+    if (!(k > begin && col - a.col[k - 1] < near_columns) &&
+        !(k + 1 < end && a.col[k + 1] - col < near_columns)) {
       const std::int64_t last = a.row_ptr[row + 2];
       const std::int64_t found = end + first_not_below(a.col + end, last - end, col - near_columns);
-      alone = found == last || a.col[found] >= col + near_columns;
+      aligned = found < last && a.col[found] < col + near_columns;
     }
   }
-  const unsigned all = __ballot_sync(0xffffffffu, alone);
-  if (threadIdx.x % 32 == 0 && all) atomicAdd(&result->alone, static_cast<unsigned long long>(__popc(all)));
+  const unsigned all = __ballot_sync(0xffffffffu, aligned);
+  if (threadIdx.x % 32 == 0 && all) atomicAdd(&result->aligned, static_cast<unsigned long long>(__popc(all)));
 }
 
 template <class P>
 __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, RowLengths* result) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const unsigned long long length = row < rows ? row_ptr[row + 1] - row_ptr[row] : 0;
-  const unsigned empty = __ballot_sync(0xffffffffu, row < rows && length == 0);
-  unsigned long long steps = (length + lanes - 1) / lanes, longest = length;
+  unsigned long long steps = (length + lanes - 1) / lanes;
   // The rows of a warp wait for the longest of them.
   for (int next = 1; next < 32; next *= 2) {
     const unsigned long long other = __shfl_xor_sync(0xffffffffu, steps, next);
@@ -144,103 +122,64 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
       steps = steps > other ? steps : other;
     else
       steps += other;
-    const unsigned long long another = __shfl_xor_sync(0xffffffffu, longest, next);
-    longest = longest > another ? longest : another;
   }
-  if (threadIdx.x % 32 != 0) return;
-  atomicAdd(&result->steps, steps);
-  if (empty) atomicAdd(&result->empty, static_cast<unsigned long long>(__popc(empty)));
-  if (longest > result->longest) atomicMax(&result->longest, longest);
+  if (threadIdx.x % 32 == 0) atomicAdd(&result->steps, steps);
 }
 
 // How the work is divided among threads.
 struct CsrPlan {
-  // rows: groups of `lanes` threads take whole rows. runs: private/row_runs.cuh. codes: the tables of mgpu-csr.
-  enum class Division : unsigned char { rows, runs, codes };
-  int lanes = 1;
-  Division division = Division::rows;
-  RunCounts counts = {};
-  std::int64_t empty = 0;  // rows without entries, for codes
+  bool tiles = false;     // of engines/entry_tiles.cuh; otherwise `lanes` threads take whole rows
+  bool weighted = false;  // the tiles
+  int lanes = 4;
 };
 
 // Threads a row, by the mean length.
-int usual_lanes(double mean) { return mean > 80 ? 32 : mean > 36 ? 16 : mean > 14.5 ? 8 : 4; }
+int usual_lanes(double mean) { return mean > 120 ? 32 : mean > 60 ? 16 : mean > 30 ? 8 : 4; }
 
-// The division for measured lengths. The borders are fitted to the times of 45 matrices on an H200
-// (docs/results/csr-gpu.md).
-CsrPlan::Division division_for(const RowLengths& lengths, double rows, double entries, int lanes,
-                               int processors) {
-  using Division = CsrPlan::Division;
+// The borders are fitted to the times of 45 matrices on an H200 (docs/results/csr-gpu.md).
+bool takes_whole_rows(const RowLengths& lengths, double rows, double entries) {
   const double mean = entries / rows,
                busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
-  const auto longest = static_cast<double>(lengths.longest);
-  const double path = longest / lanes;
-  const bool uneven = busy < 0.5 || (busy < 0.6 && path > 256) ||
-                      path > 64 + static_cast<double>(lengths.steps) / processors / 8;
-  if (!uneven && 2 * lengths.alone <= sample_rows) return mean < 3 ? Division::runs : Division::rows;
-  // Where a few rows hold much of the matrix, or most rows are short and some are very long, runs are cut finer.
-  return longest > entries / 64 || (mean < 4 && longest > 1000) ? Division::runs : Division::codes;
+  return busy > (mean > 60 ? 0.82 : 0.9) && (mean > 48 || (mean > 20 && 2 * lengths.aligned > sample_rows));
 }
 
 CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
-  using Division = CsrPlan::Division;
   CsrPlan plan;
   const auto rows = static_cast<double>(std::max<std::int64_t>(1, pattern.rows));
   const auto entries = static_cast<double>(pattern.nonzeros);
   plan.lanes = usual_lanes(entries / rows);
   const std::string& balance = params.word("balance");
-  if (balance == "rows" || pattern.rows == 0) return plan;
+  if (balance == "rows" || pattern.nonzeros == 0) return plan;
   const device::Scratch<RowLengths> result(context, 1);
   const cudaStream_t stream = device::stream(context);
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(result.data(), 0, result.bytes(), stream));
   pattern.row_ptr.visit([&](auto* row_ptr) {
+    using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
     measure_rows<<<blocks_of(pattern.rows, 256), 256, 0, stream>>>(pattern.rows, row_ptr, plan.lanes,
                                                                    result.data());
-    using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
+    const std::int64_t tiles = entry_tile_count(pattern.rows, pattern.nonzeros, false);
+    count_tile_rows<<<blocks_of(tiles), device::block_size, 0, stream>>>(
+        row_ptr, pattern.rows, pattern.nonzeros, tiles, &result.data()->tile_rows);
     if (pattern.rows >= 4 * sample_rows)
       sample_columns<<<blocks_of(sample_rows), device::block_size, 0, stream>>>(
           CsrArrays<double, P>{pattern.rows, row_ptr, pattern.col, nullptr}, result.data());
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
-  plan.division = balance == "merge" ? Division::runs
-                  : balance == "codes"
-                      ? Division::codes
-                      : division_for(lengths, rows, entries, plan.lanes, context.device_state().processors);
-  if (plan.division == Division::runs) plan.counts = run_counts(context, pattern);
-  plan.empty = static_cast<std::int64_t>(lengths.empty);
+  plan.tiles = balance == "merge" || !takes_whole_rows(lengths, rows, entries);
+  plan.weighted = lengths.tile_rows > most_tile_rows;
   return plan;
-}
-
-// Calls f with `lanes` as an integral constant.
-template <class F>
-void with_lanes(int lanes, F&& f) {
-  switch (lanes) {
-    case 4:
-      return f(std::integral_constant<int, 4>());
-    case 8:
-      return f(std::integral_constant<int, 8>());
-    case 16:
-      return f(std::integral_constant<int, 16>());
-    default:
-      return f(std::integral_constant<int, 32>());
-  }
 }
 
 template <class T>
 class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public HasRowArrays<T> {
-  using Division = CsrPlan::Division;
-
  public:
-  explicit CsrDevice(const BuildRequest<T>& request) : CsrOnDevice<T>(request) {
-    const CsrPlan& how = plan_of<CsrPlan>(request.admission);
-    lanes_ = how.lanes, division_ = how.division;
-    if (division_ == Division::runs) runs_ = RowRuns<T>(request.context, csr_.pattern, how.counts);
-    if (division_ == Division::codes)
-      codes_ = CodedTiles<T>(request.context, csr_.pattern, usual_code_shape(sizeof(T)), how.empty);
+  explicit CsrDevice(const BuildRequest<T>& request)
+      : CsrOnDevice<T>(request), plan_(plan_of<CsrPlan>(request.admission)) {
+    if (plan_.tiles) tiles_ = EntryTiles<T>(request.context, csr_.pattern, plan_.weighted);
   }
 
-  std::size_t bytes() const noexcept override { return csr_.bytes() + runs_.bytes() + codes_.bytes(); }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + tiles_.bytes(); }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
@@ -253,22 +192,17 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    if (division_ == Division::runs)
-      return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
-    if (division_ == Division::codes) {
-      codes_.multiply(this->context()->device_state(), csr_, T(1), x.data, T(0), y.data);
-      return dot<T>(*this->context(), x, y, result);
-    }
+    if (plan_.tiles) return tiles_.multiply_dot(*this->context(), csr_, x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
-    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-      with_lanes(lanes_, [&](auto lanes) {
-        const std::int64_t wanted = blocks_of(this->rows(), device::block_size / lanes() * rows_a_group);
-        const std::int64_t most = std::int64_t{state.processors} * 8;
+    this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
+      with_group(plan_.lanes, [&](auto lanes) {
+        const std::int64_t wanted = blocks_of(this->rows(), csr_threads / lanes());
+        const std::int64_t most =
+            std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 12);
         const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, most);
         const auto sums = device::sums_into<1>(*this->context(), blocks, result);
-        device::launch(state, csr_product_dot<lanes(), T, P>, blocks, device::block_size, arrays(row_ptr),
-                       x.data, y.data, sums.parts, sums.arrived, sums.result, state.stop);
+        device::launch(state, csr_product_dot<lanes(), T, P>, blocks, csr_threads, arrays, x.data, y.data,
+                       sums.parts, sums.arrived, sums.result, state.stop);
       });
     });
   }
@@ -276,33 +210,20 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
-    if (division_ == Division::runs)
-      return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
-    if (division_ == Division::codes)
-      return codes_.multiply(this->context()->device_state(), csr_, alpha, x.data, beta, y.data);
     const DeviceState& state = this->context()->device_state();
-    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-      with_lanes(lanes_, [&](auto lanes) {
-        device::launch(state, csr_product<lanes(), T, P>,
-                       blocks_of(this->rows(), device::block_size / lanes() * rows_a_group),
-                       device::block_size, arrays(row_ptr), alpha, x.data, beta, y.data, state.stop);
+    if (plan_.tiles) return tiles_.multiply(state, csr_, alpha, x.data, beta, y.data);
+    this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
+      with_group(plan_.lanes, [&](auto lanes) {
+        device::launch(state, csr_product<lanes(), T, P>, blocks_of(this->rows(), csr_threads / lanes()),
+                       csr_threads, arrays, alpha, x.data, beta, y.data, state.stop);
       });
     });
   }
 
  private:
-  template <class P>
-  CsrArrays<T, P> arrays(const P* row_ptr) const {
-    return {this->rows(), row_ptr, csr_.pattern.col, csr_.values};
-  }
-  RunView<T> runs() const { return runs_.view(csr_.pattern.col, csr_.values); }
-
   using CsrOnDevice<T>::csr_;
-  RowRuns<T> runs_;
-  CodedTiles<T> codes_;
-  int lanes_ = 1;
-  Division division_ = Division::rows;
+  CsrPlan plan_;
+  EntryTiles<T> tiles_;
 };
 
 // The same arrays through cuSPARSE. The dot product needs a second pass.
@@ -350,10 +271,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params));
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
-  if (how->division == CsrPlan::Division::runs)
-    bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
-  if (how->division == CsrPlan::Division::codes)
-    bytes += coded_tiles_bytes(pattern, usual_code_shape(value_bytes), how->empty, value_bytes);
+  if (how->tiles) bytes += entry_tile_bytes(pattern.rows, pattern.nonzeros, how->weighted, value_bytes);
   Admission admission = Admission::accept(bytes, pattern.nonzeros);
   keep_plan(admission, std::move(how));
   return admission;

@@ -10,6 +10,7 @@
 // doi:10.1109/SC.2016.57.
 #include <algorithm>
 
+#include "core/bisect.hpp"
 #include "formats/engines/runs.cuh"
 #include "formats/private/csr_arrays.cuh"
 
@@ -72,15 +73,9 @@ __global__ void __launch_bounds__(merge_threads)
   // This thread's steps. sums[j] is the sum of the row that ends in step j.
   const int steps = rows + entries, step = min(thread * merge_steps, steps);
   const int count = min(merge_steps, steps - step);
-  int low = max(0, step - entries), high = min(step, rows);
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (ends[middle] <= step - middle - 1)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  int r = low, k = step - low;
+  const int first_ended = first_where(max(0, step - entries), min(step, rows),
+                                      [&](int row) { return ends[row] > step - row - 1; });
+  int r = first_ended, k = step - r;
   T sum = 0, sums[merge_steps];
   unsigned ended = 0;
 #pragma unroll
@@ -95,11 +90,11 @@ __global__ void __launch_bounds__(merge_threads)
   }
   // After this call all threads have read their products.
   const BlockCarry<T> open = carry_in_block<merge_threads>(sum, threads_since_end<merge_threads>(ended != 0));
-  r = low;
+  r = first_ended;
 #pragma unroll
   for (int j = 0; j < merge_steps; ++j)
     if (ended >> j & 1) {
-      products[r] = r == low ? open.before + sums[j] : sums[j];
+      products[r] = r == first_ended ? open.before + sums[j] : sums[j];
       ++r;
     }
   __syncthreads();

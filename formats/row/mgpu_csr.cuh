@@ -1,4 +1,4 @@
-// The tables of mgpu-csr in device memory and its product, for that format and for csr. mgpu_csr.cpp describes the arrays,
+// The tables of mgpu-csr in device memory and its product. mgpu_csr.cpp describes the arrays,
 // mgpu_csr.cu the kernel. Private to this folder.
 #pragma once
 #include "core/device/primitives.hpp"

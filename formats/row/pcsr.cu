@@ -1,5 +1,6 @@
 // PCSR on the device: the layout is that of pcsr.cpp. A block of threads computes a panel. For each of its blocks it copies
 // the part of x to shared memory; then 16 threads compute a row and keep its sum in registers. y is written once.
+#include "core/bisect.hpp"
 #include "formats/engines/row_view.cuh"
 #include "formats/row/pcsr.hpp"
 
@@ -85,16 +86,9 @@ __device__ inline void walk_panel(const DevicePattern& a, const PanelShape& shap
     const std::int32_t first = block_min(next);
     if (first == no_column) return;
     const std::int64_t border = first + shape.partition;
-    std::int64_t low = begin, high = row_end;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (a.col[middle] < border)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    f(begin, low);
-    begin = low;
+    const std::int64_t end = first_where(begin, row_end, [&](std::int64_t k) { return a.col[k] >= border; });
+    f(begin, end);
+    begin = end;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/bisect.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/primitives.hpp"
 #include "operators/elements/element_assemble.hpp"
@@ -91,15 +92,9 @@ __global__ void find_row_ends(std::int64_t rows, std::int64_t entries, const std
   if (r > rows) return;
   // The first key in row r or a later row.
   const std::uint64_t wanted = static_cast<std::uint64_t>(r) << bits;
-  std::int64_t low = 0, high = size;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (keys[middle] < wanted)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  row_ptr[r] = static_cast<P>(low < size ? number[low] : entries);
+  const std::int64_t first =
+      first_where(std::int64_t{0}, size, [&](std::int64_t i) { return keys[i] >= wanted; });
+  row_ptr[r] = static_cast<P>(first < size ? number[first] : entries);
 }
 
 // sums[r] and terms[r] of each row: one warp per batch, one lane per element.

@@ -326,6 +326,7 @@ TEST_F(Command, FormatsAsJsonAndText) {
   EXPECT_EQ(run({"formats", "csrr"}).code, 2);
   for (const Json& entry : Json::parse(json.out)) {
     const FormatEntry& format = find_format(entry["id"].get<std::string>());
+    EXPECT_EQ(entry["engine"], format.engine) << format.id;
     EXPECT_EQ(entry["base"], format.base.empty() ? Json(nullptr) : Json(format.base)) << format.id;
   }
 }

@@ -259,7 +259,7 @@ TEST_P(Deterministic, PaddingAddsNothing) {
     std::vector<double> x(csr.cols(), tiny);
     check(csr, x);  // every row with entries is -0
     for (std::int64_t k = 0; k < csr.nonzeros(); ++k) values[k] = 1 + static_cast<double>(k % 5);
-    // 0 times infinity is NaN, so fill (of bcsr, dia, hdi) may not be multiplied either.
+    // 0 times infinity is NaN, so fill (of bcsr and the diagonal formats) may not be multiplied either.
     for (std::int64_t j = 0; j < csr.cols(); j += 3) x[j] = infinity;
     check(csr, x);
   }
@@ -312,8 +312,9 @@ TEST(DeterministicMode, IsAnOptionOfTheContext) {
 
 // No format may lose the mode unnoticed.
 TEST(DeterministicMode, FormatsThatHaveIt) {
-  for (const char* id : {"csr", "ell", "sell-c-sigma", "jad", "dia", "hdi", "sell-packed", "coo", "csc",
-                         "hyb", "bcsr", "cmrs", "pcsr", "csr5", "mgpu-csr"})
+  for (const char* id : {"csr",      "ell",  "sell-c-sigma", "jad",       "dia",  "hdi",  "sell-packed",
+                         "coo",      "csc",  "hyb",          "bcsr",      "cmrs", "pcsr", "csr5",
+                         "mgpu-csr", "bdia", "ddd-naive",    "ddd-split", "cds",  "crsd"})
     EXPECT_TRUE(find_format(id).kernels.front().ordered) << id;
 }
 

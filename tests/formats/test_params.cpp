@@ -53,6 +53,15 @@ std::vector<Case> cases() {
   list.push_back({"dia", {{"max_fill", all}}});
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
     list.push_back({"hdi", {{"hack", hack}, {"max_fill", all}}});
+  for (const std::string block : {"1", "7", "32", "1024"})
+    for (const std::string gap : {"1", "5"})
+      list.push_back({"ddd-split", {{"block", block}, {"gap", gap}, {"max_fill", all}}});
+  for (const std::string block : {"1", "2", "3", "4", "5", "7", "8"})
+    list.push_back({"cds", {{"block", block}, {"max_fill", all}}});
+  for (const std::string rows : {"1", "7", "32", "1024"})
+    for (const std::string scatter : {"1", "60", "100"})
+      list.push_back({"crsd", {{"rows", rows}, {"scatter", scatter}, {"max_fill", all}}});
+  for (const std::string format : {"bdia", "ddd-naive"}) list.push_back({format, {{"max_fill", all}}});
   for (const std::string order : {"natural", "sorted"}) list.push_back({"sell-packed", {{"order", order}}});
   for (const std::string rows : {"1", "2", "3", "4", "8"})
     for (const std::string cols : {"1", "2", "3", "4", "8"})
@@ -78,6 +87,13 @@ std::vector<Case> cases() {
   for (const std::string S : {"1", "6", "100"}) list.push_back({"csr-adaptive", {{"S", S}}});
   for (const std::string format : {"balanced-csr", "vectorized-csr"})
     for (const std::string parts : {"1", "7", "64"}) list.push_back({format, {{"parts", parts}}});
+  for (const std::string round : {"1", "5", "32"})
+    for (const std::string ends : {"jags", "rows"})
+      list.push_back({"jad", {{"round", round}, {"ends", ends}, {"max_fill", all}}});
+  for (const std::string W : {"2", "4", "8", "16", "32"})
+    for (const std::string sort : {"strip", "all"})
+      list.push_back({"biell", {{"W", W}, {"sort", sort}, {"max_fill", all}}});
+  for (const std::string R : {"1", "7", "100", "4096"}) list.push_back({"btjad", {{"R", R}}});
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
@@ -97,6 +113,8 @@ std::vector<Case> cases() {
     for (const std::string sigma : {"1", "64"})
       list.push_back(
           {"sell-c-sigma", {{"C", C}, {"sigma", sigma}, {"max_fill", all}}, Space::device, "segments"});
+  for (const std::string round : {"1", "16"})
+    list.push_back({"jad", {{"round", round}, {"max_fill", all}}, Space::device, "staged"});
   for (const std::string R : {"2", "3", "4", "8"})
     list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, "cusparse"});
   for (const std::string T : {"1", "2", "4", "8", "16", "32"})

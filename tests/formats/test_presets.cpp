@@ -122,11 +122,13 @@ TEST(Presets, HaveABaseAndNoParametersThatItFixes) {
   for (const FormatEntry* entry : catalogue()) {
     if (!entry->preset) {
       EXPECT_TRUE(entry->base.empty()) << entry->id;
+      EXPECT_FALSE(entry->engine.empty()) << entry->id;
       continue;
     }
     ++count;
     SCOPED_TRACE(entry->id);
     const FormatEntry& base = find_format(entry->base);
+    EXPECT_EQ(entry->engine, base.engine);
     EXPECT_EQ(base.preset, nullptr) << "the base of a preset is no preset";
     std::set<std::string_view> names;
     for (const ParamDoc& doc : settable_params(base)) names.insert(doc.name);
@@ -145,7 +147,7 @@ TEST(Presets, HaveABaseAndNoParametersThatItFixes) {
     EXPECT_EQ(entry->preset->choose != nullptr, !entry->preset->chosen.empty());
   }
   std::int64_t lines = 0;
-#define PROTEAN_FORMAT(family, name)
+#define PROTEAN_FORMAT(family, name, engine)
 #define PROTEAN_PRESET(family, name) ++lines;
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT

@@ -18,7 +18,7 @@ class Schedule : public testing::TestWithParam<Space> {
   void SetUp() override {
     context_ = test_context(GetParam());
     if (!context_) GTEST_SKIP() << no_device;
-    csr_ = generate(test_context(), system_.kind, {{"n", system_.n}});
+    csr_ = matrix_of(test_context(), system_);
     source_ = placed(context_, csr_);
     A_ = std::make_unique<AdaptiveOperator<double>>(source_,
                                                     make_matrix(find_format("csr"), source_, context_));

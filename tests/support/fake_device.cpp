@@ -31,7 +31,9 @@ FakeDevice::FakeDevice() {
   void* const memory = mmap(nullptr, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw OutOfMemory("no address space for a fake device", reserve);
   begin_ = static_cast<char*>(memory);
-  message_.emplace(begin_, reserve, explain, this);
+  message_.emplace(begin_, reserve, explain, this, [](void* device, const char* address) {
+    return static_cast<FakeDevice*>(device)->allow(address);
+  });
 }
 
 FakeDevice::~FakeDevice() { munmap(begin_, reserve); }
@@ -48,7 +50,6 @@ void* FakeDevice::allocate(std::size_t bytes) {
   used_ += mapped + page;
   blocks_[first] = {mapped, bytes};
   held_ += bytes;
-  if (depth_ > 0) mprotect(first, mapped, PROT_READ | PROT_WRITE);
   return first + (mapped - rounded);
 }
 
@@ -78,17 +79,27 @@ bool FakeDevice::owns(const void* data) const noexcept {
 
 void FakeDevice::open() noexcept {
   const std::lock_guard lock(mutex_);
-  if (depth_++ == 0) ++works_, protect(PROT_READ | PROT_WRITE);
+  if (depth_++ == 0) ++works_;
 }
 
 void FakeDevice::close() noexcept {
   const std::lock_guard lock(mutex_);
-  if (--depth_ == 0) protect(PROT_NONE);
+  if (--depth_ > 0) return;
+  for (auto& [first, block] : blocks_) {
+    if (block.accessible && mprotect(first, block.mapped, PROT_NONE) != 0) std::abort();
+    block.accessible = false;
+  }
 }
 
-void FakeDevice::protect(int rights) noexcept {
-  for (const auto& [first, block] : blocks_)
-    if (mprotect(first, block.mapped, rights) != 0) std::abort();
+bool FakeDevice::allow(const char* address) noexcept {
+  const std::lock_guard lock(mutex_);
+  auto next = blocks_.upper_bound(const_cast<char*>(address));
+  if (depth_ == 0 || next == blocks_.begin()) return false;
+  auto& [first, block] = *--next;
+  if (address >= first + block.mapped) return false;
+  // Another thread may have opened it since.
+  if (!block.accessible && mprotect(first, block.mapped, PROT_READ | PROT_WRITE) != 0) std::abort();
+  return block.accessible = true;
 }
 
 ContextPtr fake_device_context() { return detail::simulated_context(std::make_shared<FakeDevice>()); }
@@ -161,7 +172,7 @@ std::unique_ptr<AssembledMatrix<T>> make_fake(const BuildRequest<T>& request) {
 
 constexpr Kernel kernels[] = {{"native", false, true, {}, make_fake<double>, make_fake<float>}};
 constexpr std::size_t formats =
-#define PROTEAN_FORMAT(family, name) +1
+#define PROTEAN_FORMAT(family, name, engine) +1
 #define PROTEAN_PRESET(family, name) +1
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT

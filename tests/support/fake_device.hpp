@@ -38,8 +38,11 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
  private:
   struct Block {
     std::size_t mapped, bytes;
+    bool accessible = false;
   };
-  void protect(int rights) noexcept;
+  // Opens the block at this address while the device works. Called at the first access, so that a piece of work changes the
+  // rights of the few blocks that it uses and not of all.
+  bool allow(const char* address) noexcept;
   char* begin_ = nullptr;
   std::size_t used_ = 0, held_ = 0;
   int depth_ = 0;

@@ -17,7 +17,8 @@ struct Watched {
   const char* begin = nullptr;
   std::size_t size = 0;
   FaultMessage::Explain explain = nullptr;
-  const void* object = nullptr;
+  void* object = nullptr;
+  FaultMessage::Allow allow = nullptr;
 };
 std::array<Watched, 256> all;
 
@@ -27,6 +28,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const auto* const address = static_cast<const char*>(info->si_addr);
   for (const Watched& one : all) {
     if (!one.ready || address < one.begin || address >= one.begin + one.size) continue;
+    if (one.allow && one.allow(one.object, address)) return;
     char text[1024] = {};
     one.explain(one.object, address, text, sizeof text - 1);
     (void)!write(2, text, std::strlen(text));
@@ -50,12 +52,12 @@ void catch_faults() {
 
 }  // namespace
 
-FaultMessage::FaultMessage(const char* begin, std::size_t size, Explain explain, const void* object) {
+FaultMessage::FaultMessage(const char* begin, std::size_t size, Explain explain, void* object, Allow allow) {
   catch_faults();
   for (place_ = 0; place_ < all.size(); ++place_) {
     Watched& one = all[place_];
     if (one.taken.exchange(true)) continue;
-    one.begin = begin, one.size = size, one.explain = explain, one.object = object;
+    one.begin = begin, one.size = size, one.explain = explain, one.object = object, one.allow = allow;
     one.ready = true;
     return;
   }

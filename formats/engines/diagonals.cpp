@@ -2,7 +2,7 @@
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "formats/diagonal/diagonals.cpp"
+#define HWY_TARGET_INCLUDE "formats/engines/diagonals.cpp"
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -11,7 +11,7 @@
 #include <iterator>
 #include <limits>
 
-#include "formats/diagonal/diagonals.hpp"
+#include "formats/engines/diagonals.hpp"
 #include "formats/private/ordered-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
 
@@ -22,93 +22,118 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t block = 512;  // rows whose sums and x stay in the first cache
 
-// Rows [r, end) of one hack: diagonal d has its values at values + d * stride (for row r) and its x at x +
-// off[d].
-template <class T>
+// Rows [r, end) of one hack.
+template <class View, class T>
 struct Block {
-  const DiagonalProduct<T>& job;
-  const T* values;
-  const std::int32_t* off;
-  std::int64_t diagonals, r, end;
+  const View& view;
+  const LineProduct<T>& job;
+  std::int64_t hack, r, end;
+  bool with_dot;
 };
 
-template <int U, class D, class T>
-HWY_INLINE void inner(D d, Block<T>& b, T& dot) {
+template <int U, class D, class View, class T>
+HWY_INLINE void inner(D d, Block<View, T>& b, T& dot) {
   constexpr std::int64_t N = lanes_of<D>, rows = U * N;
   const auto& job = b.job;
   const auto alpha = hn::Set(d, job.alpha), beta = hn::Set(d, job.beta);
   auto dots = hn::Zero(d);
-  for (; b.r + rows <= b.end; b.r += rows, b.values += rows) {
+  for (; b.r + rows <= b.end; b.r += rows) {
+    [[maybe_unused]] std::int32_t first_of_block[View::in_blocks ? rows : 1];
+    if constexpr (View::in_blocks)
+      for (std::int64_t i = 0; i < rows; ++i)
+        first_of_block[i] = static_cast<std::int32_t>(b.view.block_row(b.r + i));
     hn::Vec<D> sum[U];
     for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
-    const T* x = job.x + b.r;
-    for (std::int64_t k = 0; k < b.diagonals; ++k)
-      for (int u = 0; u < U; ++u)
-        sum[u] = hn::MulAdd(hn::LoadU(d, b.values + k * job.height + u * N),
-                            hn::LoadU(d, x + b.off[k] + u * N), sum[u]);
+    const T* const values = b.view.values + b.r;
+    const T* const x = job.x + b.r;
+    for (auto l = b.view.lines(b.hack); l.more(); l.next())
+      for (int u = 0; u < U; ++u) {
+        const auto value = hn::LoadU(d, values + l.at + u * N);
+        if constexpr (View::in_blocks)
+          sum[u] = hn::MulAdd(value, take(d, job.x + l.shift(), first_of_block + u * N), sum[u]);
+        else
+          sum[u] = hn::MulAdd(value, hn::LoadU(d, x + l.shift() + u * N), sum[u]);
+      }
     for (int u = 0; u < U; ++u) {
       T* y = job.y + b.r + u * N;
       auto result = hn::Mul(alpha, sum[u]);
       if (job.beta != T(0)) result = hn::MulAdd(beta, hn::LoadU(d, y), result);
       hn::StoreU(result, d, y);
-      if (job.with_dot) dots = hn::MulAdd(result, hn::LoadU(d, x + u * N), dots);
+      if (b.with_dot) dots = hn::MulAdd(result, hn::LoadU(d, x + u * N), dots);
     }
   }
-  if (job.with_dot) dot += hn::GetLane(hn::SumOfLanes(d, dots));
+  if (b.with_dot) dot += hn::GetLane(hn::SumOfLanes(d, dots));
 }
 
-// For rows where some diagonal has no column: each diagonal is limited to the rows where its columns exist.
-template <class T>
-void edge(const Block<T>& b, T& dot) {
+// For rows where some line has no value or no column: each line is limited to its rows.
+template <class View, class T>
+void edge(const Block<View, T>& b, T& dot) {
   const auto& job = b.job;
-  T sum[block] = {};
-  for (std::int64_t k = 0; k < b.diagonals; ++k) {
-    const std::int64_t first = std::max(b.r, -static_cast<std::int64_t>(b.off[k]));
-    const std::int64_t last = std::min(b.end, job.cols - b.off[k]);
-    const T* values = b.values + k * job.height;
-    for (std::int64_t r = first; r < last; ++r) sum[r - b.r] += values[r - b.r] * job.x[r + b.off[k]];
+  T sum[block];
+  std::fill_n(sum, b.end - b.r, T(0));
+  for (auto l = b.view.lines(b.hack); l.more(); l.next()) {
+    const std::int64_t first = std::max(b.r, l.begin()), last = std::min(b.end, l.end());
+    const T* const values = b.view.values + l.at;
+    if constexpr (View::in_blocks)
+      for (std::int64_t r = first; r < last; ++r) sum[r - b.r] += values[r] * job.x[l.col(r)];
+    else
+      for (std::int64_t r = first; r < last; ++r) sum[r - b.r] += values[r] * job.x[r + l.shift()];
   }
   for (std::int64_t r = b.r; r < b.end; ++r) {
     formats::store(job.alpha, sum[r - b.r], job.beta, job.y[r]);
-    if (job.with_dot) dot += job.x[r] * job.y[r];
+    if (b.with_dot) dot += job.x[r] * job.y[r];
   }
 }
 
 // Eight rows at a time: the bits of one byte.
-template <class T>
-void ordered(const DiagonalProduct<T>& job, std::int64_t begin, std::int64_t end) {
+template <class View, class T>
+void ordered(const View& view, const LineProduct<T>& job, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t byte = 8;
   for (std::int64_t r = begin, count; r < end; r += count) {
-    const std::int64_t h = r / job.height, i = r - h * job.height;
-    count = std::min({byte, end - r, job.height - i});
+    const std::int64_t h = view.hack(r), i = r - h * view.height;
+    count = std::min({byte, end - r, view.height - i});
     T sums[byte] = {};
-    for (std::int64_t d = job.ptr[h]; d < job.ptr[h + 1]; ++d) {
-      const std::uint8_t bits = job.entries[d * job.bit_bytes + i / byte];
-      const T *values = job.values + d * job.height + i, *x = job.x + r + job.off[d];
+    for (auto l = view.lines(h); l.more(); l.next()) {
+      if (!l.stores_some(r, r + count)) continue;
+      const unsigned bits = view.entries[l.byte(i)];
+      const T* const values = view.values + l.at + r;
+      const auto add = [&](std::int64_t j) HWY_ATTR {
+        sums[j] = std::fma(values[j], job.x[View::in_blocks ? l.col(r + j) : r + l.shift() + j], sums[j]);
+      };
       if (bits == 255)
-        for (std::int64_t j = 0; j < byte; ++j) sums[j] = std::fma(values[j], x[j], sums[j]);
+        for (std::int64_t j = 0; j < byte; ++j) add(j);
       else
         for (std::int64_t j = 0; j < count; ++j)
-          if (bits >> j & 1) sums[j] = std::fma(values[j], x[j], sums[j]);
+          if (bits >> j & 1) add(j);
     }
     for (std::int64_t j = 0; j < count; ++j) store_ordered(job.alpha, sums[j], job.beta, job.y[r + j]);
   }
 }
 
+// Adds the entries of rows [begin, end) that lie apart from the lines of hack h.
+template <class View, class T>
+void add_apart(const View&, const LineProduct<T>&, std::int64_t, std::int64_t, std::int64_t) {}
 template <class T>
-T run(const DiagonalProduct<T>& job, std::int64_t begin, std::int64_t end) {
+void add_apart(const BandView<T>& view, const LineProduct<T>& job, std::int64_t h, std::int64_t begin,
+               std::int64_t end) {
+  const T* const values = view.values + view.scatter_values;
+  const std::int64_t last = view.scatter_ptr[h + 1];
+  for (std::int64_t k = view.first_apart(h, begin); k < last && view.scatter_row[k] < end; ++k)
+    job.y[view.scatter_row[k]] += job.alpha * (values[k] * job.x[view.scatter_col[k]]);
+}
+
+template <class View, class T>
+T run(const View& view, const LineProduct<T>& job, std::int64_t begin, std::int64_t end) {
   if (job.ordered) {
-    ordered(job, begin, end);
+    ordered(view, job, begin, end);
     return T(0);
   }
   T dot = 0;
   while (begin < end) {
-    const std::int64_t h = begin / job.height, top = h * job.height, first = job.ptr[h];
-    const std::int64_t stop = std::min({begin + block, end, top + job.height});
-    Block<T> b{
-        job, job.values + first * job.height + begin - top, job.off + first, job.ptr[h + 1] - first, begin,
-        stop};
-    if (b.diagonals == 0 || (begin + b.off[0] >= 0 && stop + b.off[b.diagonals - 1] <= job.cols)) {
+    const std::int64_t h = view.hack(begin), stop = std::min({begin + block, end, (h + 1) * view.height});
+    const bool apart = view.apart(h);
+    Block<View, T> b{view, job, h, begin, stop, job.with_dot && !apart};
+    if (view.inside(h, begin, stop)) {
       const hn::ScalableTag<T> d;
       inner<4>(d, b, dot);
       inner<1>(d, b, dot);
@@ -116,17 +141,29 @@ T run(const DiagonalProduct<T>& job, std::int64_t begin, std::int64_t end) {
     } else {
       edge(b, dot);
     }
+    if (apart) {
+      add_apart(view, job, h, begin, stop);
+      if (job.with_dot)
+        for (std::int64_t r = begin; r < stop; ++r) dot += job.x[r] * job.y[r];
+    }
     begin = stop;
   }
   return dot;
 }
 
-double diagonal_product_f64(const DiagonalProduct<double>& job, std::int64_t begin, std::int64_t end) {
-  return run(job, begin, end);
-}
-float diagonal_product_f32(const DiagonalProduct<float>& job, std::int64_t begin, std::int64_t end) {
-  return run(job, begin, end);
-}
+#define PROTEAN_RUN(name, View, T)                                                               \
+  T name(const View<T>& view, const LineProduct<T>& job, std::int64_t begin, std::int64_t end) { \
+    return run(view, job, begin, end);                                                           \
+  }
+PROTEAN_RUN(hacks_f64, HackView, double)
+PROTEAN_RUN(hacks_f32, HackView, float)
+PROTEAN_RUN(bands_f64, BandView, double)
+PROTEAN_RUN(bands_f32, BandView, float)
+PROTEAN_RUN(segments_f64, SegmentView, double)
+PROTEAN_RUN(segments_f32, SegmentView, float)
+PROTEAN_RUN(blocks_f64, BlockLineView, double)
+PROTEAN_RUN(blocks_f32, BlockLineView, float)
+#undef PROTEAN_RUN
 
 }  // namespace
 }  // namespace protean::formats::HWY_NAMESPACE
@@ -196,10 +233,7 @@ class OffsetMarks {
   std::vector<std::uint8_t> offset_, line_;
 };
 
-}  // namespace
-
-Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern, std::int64_t height) {
-  const bool whole = height == pattern.rows;
+Diagonals find(const Context& context, const SparsityPattern& pattern, std::int64_t height, bool whole) {
   const std::int64_t hacks = whole ? 1 : hack_count(pattern.rows, height);
   const int parts = useful_parts(context, pattern.nonzeros + pattern.rows);
   const auto borders = balanced_row_borders(pattern, parts, whole ? 1 : height);
@@ -240,15 +274,35 @@ Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern,
   return result;
 }
 
-HWY_EXPORT(diagonal_product_f64);
-HWY_EXPORT(diagonal_product_f32);
+}  // namespace
 
-double diagonal_product(const DiagonalProduct<double>& product, std::int64_t begin, std::int64_t end) {
-  return HWY_DYNAMIC_DISPATCH(diagonal_product_f64)(product, begin, end);
+Diagonals find_diagonals(const Context& context, const SparsityPattern& pattern, std::int64_t height) {
+  return find(context, pattern, height, height == pattern.rows);
 }
-float diagonal_product(const DiagonalProduct<float>& product, std::int64_t begin, std::int64_t end) {
-  return HWY_DYNAMIC_DISPATCH(diagonal_product_f32)(product, begin, end);
+Diagonals find_diagonals_of_hacks(const Context& context, const SparsityPattern& pattern,
+                                  std::int64_t height) {
+  return find(context, pattern, height, false);
 }
+
+Admission admit_stored(std::int64_t stored, std::size_t bytes, const SparsityPattern& pattern,
+                       const FormatParams& params) {
+  if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
+      !reason.empty())
+    return Admission::refuse(std::move(reason), bytes, stored);
+  return Admission::accept(bytes, stored);
+}
+
+#define PROTEAN_DISPATCH(name, View, T) \
+  HWY_EXPORT(name);                     \
+  PROTEAN_LINE_PRODUCT(View, T) { return HWY_DYNAMIC_DISPATCH(name)(view, product, begin, end); }
+PROTEAN_DISPATCH(hacks_f64, HackView, double)
+PROTEAN_DISPATCH(hacks_f32, HackView, float)
+PROTEAN_DISPATCH(bands_f64, BandView, double)
+PROTEAN_DISPATCH(bands_f32, BandView, float)
+PROTEAN_DISPATCH(segments_f64, SegmentView, double)
+PROTEAN_DISPATCH(segments_f32, SegmentView, float)
+PROTEAN_DISPATCH(blocks_f64, BlockLineView, double)
+PROTEAN_DISPATCH(blocks_f32, BlockLineView, float)
 
 }  // namespace protean::formats
 #endif
