@@ -146,34 +146,53 @@ struct SliceView {
     return low < absent_count && absent[low] == i;
   }
   PROTEAN_HOST_DEVICE bool has_diagonal(std::int64_t r) const { return diagonal_apart && !is_absent(r); }
-  // The entries that lie in slots: all but the diagonal one where that is apart.
-  PROTEAN_HOST_DEVICE std::int64_t stored(std::int64_t p, const LaneSlots& at) const {
-    if (kind == LaneLengths::entries) return lengths[p];
-    std::int64_t k = 1, end = at.width;
-    if (kind == LaneLengths::steps) {
-      end = std::int64_t{lengths[p]} * threads;
-      k = end > threads ? end - threads + 1 : 1;
-    } else if (end > 0 && (diagonal_apart ? col[at.slot(0)] == row(p) : is_absent(p))) {
-      return 0;
+  // Calls f(column, slot) for the entries in slots, all but the diagonal one where that is apart, until it returns false. Columns
+  // ascend, and padding repeats one.
+  template <class F>
+  PROTEAN_HOST_DEVICE void walk(std::int64_t p, F&& f) const {
+    const LaneSlots to = at(p);
+    std::int64_t end = to.width;
+    if (kind == LaneLengths::entries) end = lengths[p];
+    if (kind == LaneLengths::steps) end = std::int64_t{lengths[p]} * threads;
+    if (kind == LaneLengths::none && end > 0 && !diagonal_apart && absent_count > 0 && is_absent(p)) end = 0;
+    // Without entries a row's padding has its own column there, which no entry in a slot has.
+    std::int32_t last = -1;
+    const std::int64_t own = diagonal_apart ? row(p) : -1;
+    for (std::int64_t k = 0; k < end; ++k) {
+      const std::int64_t slot = to.slot(k);
+      const std::int32_t column = col[slot];
+      if (column <= last || column == own || !f(column, slot)) return;
+      last = column;
     }
-    if (end == 0) return 0;
-    while (k < end && col[at.slot(k)] > col[at.slot(k - 1)]) ++k;
-    return k;
   }
   PROTEAN_HOST_DEVICE std::int64_t length(std::int64_t p) const {
-    return stored(p, at(p)) + has_diagonal(row(p));
+    std::int64_t count = has_diagonal(row(p));
+    if (kind == LaneLengths::entries) return count + lengths[p];
+    walk(p, [&](std::int32_t, std::int64_t) { return ++count, true; });
+    return count;
   }
   template <class F>
   PROTEAN_HOST_DEVICE void for_entries(std::int64_t p, F&& f) const {
-    const LaneSlots slots_of_row = at(p);
-    const std::int64_t count = stored(p, slots_of_row), r = row(p);
+    const std::int64_t r = row(p);
     bool wanted = has_diagonal(r);
-    for (std::int64_t k = 0; k < count; ++k) {
-      const std::int64_t slot = slots_of_row.slot(k);
-      if (wanted && col[slot] > r) f(static_cast<std::int32_t>(r), slots + r), wanted = false;
-      f(col[slot], slot);
-    }
+    walk(p, [&](std::int32_t column, std::int64_t slot) {
+      if (wanted && column > r) f(static_cast<std::int32_t>(r), slots + r), wanted = false;
+      f(column, slot);
+      return true;
+    });
     if (wanted) f(static_cast<std::int32_t>(r), slots + r);
+  }
+  // The diagonal entry of the row at position p; 0 where it has none. index: of positions, which entry it is (-1: none), or null.
+  PROTEAN_HOST_DEVICE T diagonal(std::int64_t p, const std::int32_t* index) const {
+    const std::int64_t r = row(p);
+    if (diagonal_apart) return values[slots + r];
+    if (index) return index[p] < 0 ? T(0) : values[at(p).slot(index[p])];
+    T found = 0;
+    walk(p, [&](std::int32_t column, std::int64_t slot) {
+      if (column == r) found = values[slot];
+      return column < r;
+    });
+    return found;
   }
 };
 

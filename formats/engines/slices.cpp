@@ -341,14 +341,10 @@ void SliceMatrix<T>::write(const CsrMatrix<T>& csr) {
 
 template <class T>
 void SliceMatrix<T>::diagonal(VectorView<T> d) const {
-  if (!rule_.diagonal_index && !rule_.diagonal_apart) return RowViewMatrix<T, SliceMatrix<T>>::diagonal(d);
   const SliceView<T> view = row_view();
-  for_rows_of_view(*this->context(), view, 0, [&](std::int64_t p, std::int64_t r) {
-    if (r >= d.size) return;
-    if (rule_.diagonal_apart)
-      d.data[r] = values_[counts_.slots + r];
-    else
-      d.data[r] = diagonal_index_[p] < 0 ? T(0) : values_[view.at(p).slot(diagonal_index_[p])];
+  const std::int32_t* const index = rule_.diagonal_index ? diagonal_index_.data() : nullptr;
+  for_rows_of_view(*this->context(), view, counts_.slots, [&](std::int64_t p, std::int64_t r) {
+    if (r < d.size) d.data[r] = view.diagonal(p, index);
   });
 }
 

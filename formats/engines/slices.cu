@@ -205,10 +205,7 @@ __global__ void slice_diagonal(SliceView<T> a, const std::int32_t* index, std::i
   if (p >= a.rows) return;
   const std::int64_t r = a.row(p);
   if (r >= size) return;
-  if (a.diagonal_apart)
-    diagonal[r] = a.values[a.slots + r];
-  else
-    diagonal[r] = index[p] < 0 ? T(0) : a.values[a.at(p).slot(index[p])];
+  diagonal[r] = a.diagonal(p, index);
 }
 
 }  // namespace
@@ -350,7 +347,7 @@ void SliceStorage<T>::diagonal(VectorView<T> d) const {
   const detail::DeviceScope scope(*this->context());
   if (d.size == 0) return;
   slice_diagonal<<<blocks_of(this->rows()), device::block_size, 0, queue()>>>(
-      row_view(), diagonal_index_.data(), d.size, d.data);
+      row_view(), rule_.diagonal_index ? diagonal_index_.data() : nullptr, d.size, d.data);
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 

@@ -21,15 +21,17 @@ template <class T>
 struct Sink {
   const SlotProduct<T>& job;
   const std::int32_t* next_empty;
+  const bool direct;  // the sums of positions are those of rows
   T dot = 0;
 
   Sink(const SlotProduct<T>& product, std::int64_t begin)
       : job(product),
         next_empty(
-            std::lower_bound(product.empty.data(), product.empty.data() + product.empty.size(), begin)) {}
+            std::lower_bound(product.empty.data(), product.empty.data() + product.empty.size(), begin)),
+        direct(!product.perm && !product.diagonal) {}
 
   bool plain(std::int64_t p, std::int64_t count) const {
-    return !job.perm && !job.diagonal && p + count <= job.rows &&
+    return direct && p + count <= job.rows &&
            (next_empty == job.empty.data() + job.empty.size() || *next_empty >= p + count);
   }
 
@@ -72,39 +74,37 @@ HWY_INLINE void slot_sums(D d, const SlotProduct<T>& job, std::int64_t width, st
 
 // The same for rows that know their lengths: slots beyond the end of a row are not multiplied.
 template <int U, class D, class T, class Offset>
-HWY_INLINE void slot_sums_of_lengths(D d, const SlotProduct<T>& job, std::int64_t p, std::int64_t width,
-                                     std::int64_t ahead, Offset offset, hn::Vec<D>* sum) {
-  constexpr std::int64_t N = lanes_of<D>;
-  HWY_ALIGN T length[U * N];
-  std::int64_t least = width, most[U];
-  for (int u = 0; u < U; ++u) {
-    most[u] = 0;
-    for (std::int64_t i = 0; i < N; ++i) {
-      const std::int64_t q = p + u * N + i, mine = q < job.rows ? job.lengths[q] : 0;
-      length[u * N + i] = static_cast<T>(mine);
-      most[u] = std::max(most[u], mine), least = std::min(least, mine);
-    }
-  }
+HWY_INLINE void slot_sums_of_lengths(D d, const SlotProduct<T>& job, std::int64_t p, std::int64_t ahead,
+                                     Offset offset, hn::Vec<D>* sum) {
+  constexpr std::int64_t N = lanes_of<D>, rows = U * N;
+  std::int32_t length[rows];
+  const std::int64_t there = std::clamp<std::int64_t>(job.rows - p, 0, rows);
+  std::copy_n(job.lengths + p, there, length);
+  std::fill(length + there, length + rows, 0);
+  std::int32_t shortest = length[0], longest = length[0];
+  for (std::int64_t i = 1; i < rows; ++i)
+    shortest = std::min(shortest, length[i]), longest = std::max(longest, length[i]);
+  const std::int64_t least = shortest, most = longest;
   slot_sums<U>(d, job, least, ahead, offset, sum);
-  for (int u = 0; u < U; ++u) {
-    constexpr std::int64_t exact = 1 << 24;  // numbers up to here are exact in T
-    for (std::int64_t k = least; k < std::min(most[u], exact); ++k) {
-      const auto there = hn::Lt(hn::Set(d, static_cast<T>(k)), hn::Load(d, length + u * N));
-      const auto more = hn::MulAdd(hn::LoadU(d, job.values + offset(k) + u * N),
-                                   take(d, job.x, job.col + offset(k) + u * N), sum[u]);
-      sum[u] = hn::IfThenElse(there, more, sum[u]);
+  if (most == least) return;
+  constexpr std::int64_t exact = 1 << 24;  // numbers up to here are exact in T
+  HWY_ALIGN T ends[rows];
+  for (std::int64_t i = 0; i < rows; ++i) ends[i] = static_cast<T>(length[i]);
+  for (std::int64_t k = least; k < std::min(most, exact); ++k) {
+    const auto slot = hn::Set(d, static_cast<T>(k));
+    const T* values = job.values + offset(k);
+    const std::int32_t* col = job.col + offset(k);
+    for (int u = 0; u < U; ++u) {
+      const auto more = hn::MulAdd(hn::LoadU(d, values + u * N), take(d, job.x, col + u * N), sum[u]);
+      sum[u] = hn::IfThenElse(hn::Lt(slot, hn::Load(d, ends + u * N)), more, sum[u]);
     }
-    if (most[u] <= exact) continue;
-    hn::Store(sum[u], d, length + u * N);
-    for (std::int64_t i = 0; i < N; ++i) {
-      const std::int64_t q = p + u * N + i, mine = q < job.rows ? job.lengths[q] : 0;
-      for (std::int64_t k = std::max(least, exact); k < mine; ++k) {
-        const std::int64_t slot = offset(k) + u * N + i;
-        length[u * N + i] += job.values[slot] * job.x[job.col[slot]];
-      }
-    }
-    sum[u] = hn::Load(d, length + u * N);
   }
+  if (most <= exact) return;
+  for (int u = 0; u < U; ++u) hn::Store(sum[u], d, ends + u * N);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t k = std::max(least, exact); k < length[i]; ++k)
+      ends[i] += job.values[offset(k) + i] * job.x[job.col[offset(k) + i]];
+  for (int u = 0; u < U; ++u) sum[u] = hn::Load(d, ends + u * N);
 }
 
 template <int U, class D, class T>
@@ -128,23 +128,23 @@ HWY_INLINE void finish(D d, Sink<T>& sink, std::int64_t p, const hn::Vec<D>* sum
 }
 
 // U vectors of rows from position p on, whose first slots are at offset(0); y is written.
-template <int U, class D, class T, class Offset>
+template <bool lengths, int U, class D, class T, class Offset>
 HWY_INLINE void rows_of_slots(D d, Sink<T>& sink, std::int64_t p, std::int64_t width, std::int64_t ahead,
                               Offset offset, hn::Vec<D>& dot) {
   hn::Vec<D> sum[U];
-  if (sink.job.lengths)
-    slot_sums_of_lengths<U>(d, sink.job, p, width, ahead, offset, sum);
+  if constexpr (lengths)
+    slot_sums_of_lengths<U>(d, sink.job, p, ahead, offset, sum);
   else
     slot_sums<U>(d, sink.job, width, ahead, offset, sum);
   finish<U>(d, sink, p, sum, dot);
 }
 
-template <int U, class D, class T>
+template <bool lengths, int U, class D, class T>
 std::int64_t ell(D d, Sink<T>& sink, std::int64_t p, std::int64_t end) {
   constexpr std::int64_t rows = U * lanes_of<D>;
   hn::Vec<D> dot = hn::Zero(d);
   for (; p + rows <= end; p += rows)
-    rows_of_slots<U>(
+    rows_of_slots<lengths, U>(
         d, sink, p, sink.job.width, 512 / static_cast<std::int64_t>(sizeof(T)),
         [&](std::int64_t k) { return k * sink.job.stride + p; }, dot);
   sink.dot += hn::GetLane(hn::SumOfLanes(d, dot));
@@ -155,7 +155,7 @@ template <class T>
 constexpr std::int64_t slices_ahead = 4096 / static_cast<std::int64_t>(sizeof(T));
 
 // Slices of a multiple of U * N rows.
-template <int U, class D, class T>
+template <bool lengths, int U, class D, class T>
 void sliced(D d, Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t rows = U * lanes_of<D>;
   const std::int64_t C = sink.job.stride;
@@ -163,20 +163,20 @@ void sliced(D d, Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   for (std::int64_t p = begin; p < end; p += C) {
     const std::int64_t first = sink.job.ptr[p / C], width = (sink.job.ptr[p / C + 1] - first) / C;
     for (std::int64_t i = 0; i < C; i += rows)
-      rows_of_slots<U>(
+      rows_of_slots<lengths, U>(
           d, sink, p + i, width, slices_ahead<T>, [&](std::int64_t k) { return first + k * C + i; }, dot);
   }
   sink.dot += hn::GetLane(hn::SumOfLanes(d, dot));
 }
 
 // As many rows of a slice of C rows as fill registers, from row i on. Returns the row after them.
-template <int U, class D, class T>
+template <bool lengths, int U, class D, class T>
 std::int64_t part_of_slice(D d, Sink<T>& sink, std::int64_t p, std::int64_t C, std::int64_t first,
                            std::int64_t width, std::int64_t i) {
   constexpr std::int64_t rows = U * lanes_of<D>;
   hn::Vec<D> dot = hn::Zero(d);
   for (; i + rows <= C; i += rows)
-    rows_of_slots<U>(
+    rows_of_slots<lengths, U>(
         d, sink, p + i, width, slices_ahead<T>, [&](std::int64_t k) { return first + k * C + i; }, dot);
   sink.dot += hn::GetLane(hn::SumOfLanes(d, dot));
   return i;
@@ -196,26 +196,26 @@ T sum_of_row(D d, const SlotProduct<T>& job, std::int64_t first, std::int64_t en
 }
 
 // A slice of any number of rows.
-template <class T>
+template <bool lengths, class T>
 HWY_INLINE void any_slice(Sink<T>& sink, std::int64_t p, std::int64_t C, std::int64_t first,
                           std::int64_t end) {
   const hn::ScalableTag<T> d;
-  if (C == 1 && !sink.job.lengths) {
+  if (C == 1 && !lengths) {
     T sum = sum_of_row(d, sink.job, first, end);
     return sink.store(&sum, p, 1);
   }
   const std::int64_t width = (end - first) / C;
-  std::int64_t i = part_of_slice<4>(d, sink, p, C, first, width, 0);
-  i = part_of_slice<1>(d, sink, p, C, first, width, i);
-  i = part_of_slice<1>(hn::CappedTag<T, 4>(), sink, p, C, first, width, i);
-  part_of_slice<1>(hn::CappedTag<T, 1>(), sink, p, C, first, width, i);
+  std::int64_t i = part_of_slice<lengths, 4>(d, sink, p, C, first, width, 0);
+  i = part_of_slice<lengths, 1>(d, sink, p, C, first, width, i);
+  i = part_of_slice<lengths, 1>(hn::CappedTag<T, 4>(), sink, p, C, first, width, i);
+  part_of_slice<lengths, 1>(hn::CappedTag<T, 1>(), sink, p, C, first, width, i);
 }
 
-template <class T>
+template <bool lengths, class T>
 void slices_of_any_height(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   const std::int64_t C = sink.job.stride;
   for (std::int64_t p = begin; p < end; p += C)
-    any_slice(sink, p, C, sink.job.ptr[p / C], sink.job.ptr[p / C + 1]);
+    any_slice<lengths>(sink, p, C, sink.job.ptr[p / C], sink.job.ptr[p / C + 1]);
 }
 
 template <class T>
@@ -223,7 +223,8 @@ void slices_of_varying_height(Sink<T>& sink, std::int64_t begin, std::int64_t en
   const SlotProduct<T>& job = sink.job;
   std::int64_t s = std::lower_bound(job.row_start, job.row_start + job.slices, begin) - job.row_start;
   for (; s < job.slices && job.row_start[s] < end; ++s)
-    any_slice(sink, job.row_start[s], job.row_start[s + 1] - job.row_start[s], job.ptr[s], job.ptr[s + 1]);
+    any_slice<false>(sink, job.row_start[s], job.row_start[s + 1] - job.row_start[s], job.ptr[s],
+                     job.ptr[s + 1]);
 }
 
 // Vectors of neighbouring slots of one row.
@@ -289,47 +290,62 @@ void ordered(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   }
 }
 
-template <class T>
-T run(const SlotProduct<T>& job, std::int64_t begin, std::int64_t end) {
+template <bool lengths, class T>
+void columns(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   constexpr std::int64_t N = lanes_of<hn::ScalableTag<T>>;
+  const std::int64_t C = sink.job.stride;
+  if (sink.job.order == SlotOrder::ell) {
+    begin = ell<lengths, 4>(d, sink, begin, end);
+    ell<lengths, 1>(one, sink, ell<lengths, 1>(d, sink, begin, end), end);
+  } else if (C % (4 * N) == 0) {
+    sliced<lengths, 4>(d, sink, begin, end);
+  } else if (C % (2 * N) == 0) {
+    sliced<lengths, 2>(d, sink, begin, end);
+  } else if (C % N == 0) {
+    sliced<lengths, 1>(d, sink, begin, end);
+  } else if (C == 8) {
+    sliced<lengths, 1>(hn::CappedTag<T, 8>(), sink, begin, end);
+  } else if (C == 4) {
+    sliced<lengths, 1>(hn::CappedTag<T, 4>(), sink, begin, end);
+  } else if (C == 2) {
+    sliced<lengths, 1>(hn::CappedTag<T, 2>(), sink, begin, end);
+  } else {
+    slices_of_any_height<lengths>(sink, begin, end);
+  }
+}
+
+template <class T>
+void steps(Sink<T>& sink, std::int64_t begin, std::int64_t end) {
+  const std::int64_t threads = sink.job.threads;
+  if (threads >= lanes_of<hn::ScalableTag<T>>)
+    rows_of_steps(hn::ScalableTag<T>(), sink, begin, end);
+  else if (threads >= 8)
+    rows_of_steps(hn::CappedTag<T, 8>(), sink, begin, end);
+  else if (threads >= 4)
+    rows_of_steps(hn::CappedTag<T, 4>(), sink, begin, end);
+  else if (threads >= 2)
+    rows_of_steps(hn::CappedTag<T, 2>(), sink, begin, end);
+  else
+    rows_of_steps(hn::CappedTag<T, 1>(), sink, begin, end);
+}
+
+template <class T>
+T run(const SlotProduct<T>& job, std::int64_t begin, std::int64_t end) {
   Sink<T> sink(job, begin);
   if (job.ordered) {
     ordered(sink, begin, end);
     return T(0);
   }
-  switch (job.order) {
-    case SlotOrder::ell:
-      begin = ell<4>(d, sink, begin, end);
-      ell<1>(one, sink, ell<1>(d, sink, begin, end), end);
-      break;
-    case SlotOrder::variable:
-      slices_of_varying_height(sink, begin, end);
-      break;
-    case SlotOrder::threads:
-      if (job.threads >= N) return rows_of_steps(d, sink, begin, end), sink.dot;
-      if (job.threads >= 8) return rows_of_steps(hn::CappedTag<T, 8>(), sink, begin, end), sink.dot;
-      if (job.threads >= 4) return rows_of_steps(hn::CappedTag<T, 4>(), sink, begin, end), sink.dot;
-      if (job.threads >= 2) return rows_of_steps(hn::CappedTag<T, 2>(), sink, begin, end), sink.dot;
-      rows_of_steps(one, sink, begin, end);
-      break;
-    case SlotOrder::sliced:
-      if (job.stride % (4 * N) == 0)
-        sliced<4>(d, sink, begin, end);
-      else if (job.stride % (2 * N) == 0)
-        sliced<2>(d, sink, begin, end);
-      else if (job.stride % N == 0)
-        sliced<1>(d, sink, begin, end);
-      else if (job.stride == 8)
-        sliced<1>(hn::CappedTag<T, 8>(), sink, begin, end);
-      else if (job.stride == 4)
-        sliced<1>(hn::CappedTag<T, 4>(), sink, begin, end);
-      else if (job.stride == 2)
-        sliced<1>(hn::CappedTag<T, 2>(), sink, begin, end);
-      else
-        slices_of_any_height(sink, begin, end);
-  }
+  if (job.order == SlotOrder::variable)
+    slices_of_varying_height(sink, begin, end);
+  else if (job.order == SlotOrder::threads)
+    steps(sink, begin, end);
+  else if (job.lengths)
+    columns<true>(sink, begin, end);
+  else
+    columns<false>(sink, begin, end);
   return sink.dot;
 }
 
