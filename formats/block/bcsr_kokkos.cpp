@@ -1,5 +1,5 @@
 // BCSR multiplied by Kokkos, on the arrays of bcsr.cpp: as csr_kokkos.cpp, where a term is one row of a block.
-#include "formats/block/bcsr.hpp"
+#include "formats/engines/blocks.hpp"
 #include "formats/private/kokkos_matrix.hpp"
 
 namespace protean::formats {

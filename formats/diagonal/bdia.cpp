@@ -99,6 +99,6 @@ constinit const FormatEntry bdia{.family = "diagonal",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit,
-                                 .device = nullptr};
+                                 .device = PROTEAN_DEVICE_CODE(bdia)};
 
 }  // namespace protean::formats

@@ -6,8 +6,8 @@
 //        | . . . 9 |     lines:   column 0  column 1  column 0  column 1 of the blocks on the diagonals 0 and 1
 //                        entries =   7    |   15    |   1     |   2
 //
-// Arrays, with b = block:
-//   off      [block diagonals] int32: block column - block row of every diagonal of b x b blocks with an entry, ascending.
+// Arrays:
+//   off      [block diagonals] int32: block column - block row of every diagonal of blocks of b = block rows with an entry, ascending.
 //   values   [rows b block diagonals]: a(r, (r / b + off[d]) b + c) at (d b + c) rows + r; 0 where there is no entry or no
 //            such column.
 //   entries  [ceil(rows / 8) b block diagonals] uint8: bit r % 8 of byte r / 8 of line d b + c is 1 where its value r is an
@@ -170,6 +170,6 @@ constinit const FormatEntry cds{.family = "diagonal",
                                 .params = params,
                                 .kernels = kernels,
                                 .admit = admit,
-                                .device = nullptr};
+                                .device = PROTEAN_DEVICE_CODE(cds)};
 
 }  // namespace protean::formats

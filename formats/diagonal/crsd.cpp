@@ -1,13 +1,12 @@
 // CRSD, compressed row segments with diagonal patterns: segments of rows, each with the diagonals that are well filled in it;
 // neighbouring segments with the same diagonals share one description; other entries are stored as triples.
 //
-//        | 1 2 . 3 . . |    rows = 3, scatter = 50                   (. is a stored 0)
-//        | . 4 5 . . . |    pattern_seg  = 0 2                       one pattern, of segments 0 and 1,
-//    A = | . . 6 7 . . |    pattern_band = 0 1,  pattern_dia = 0 4
-//        | . . . 8 9 . |    band_off = 0,  band_ptr = 0 2            of the diagonals 0 and 1
-//        | . . . . 1 2 |    values  = 1 4 6 | 2 5 7 || 8 1 3 | 9 2 . || 3
-//        | . . . . . 3 |    entries =   7   |   7   ||   7   |   3
-//                           scatter_ptr = 0 1 1,  scatter_row = 0,  scatter_col = 3
+//        | 1 . 2 . |    rows = 2, scatter = 60
+//    A = | . 3 . . |    pattern_seg = 0 2, pattern_band = 0 1, pattern_dia = 0 2    one pattern, of segments 0 and 1
+//        | . . 4 . |    band_off = 0, band_ptr = 0 1                                with diagonal 0
+//        | . 5 . 6 |    values      = 1 3 | 4 6 || 2 5
+//                       entries     =  3  |  3
+//                       scatter_ptr = 0 1 2,  scatter_row = 0 3,  scatter_col = 2 1
 //
 // Arrays:
 //   pattern_seg   [patterns + 1] int64: the first segment of each pattern; segments = ceil(rows of the matrix / rows).
@@ -205,6 +204,6 @@ constinit const FormatEntry crsd{.family = "diagonal",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit,
-                                 .device = nullptr};
+                                 .device = PROTEAN_DEVICE_CODE(crsd)};
 
 }  // namespace protean::formats

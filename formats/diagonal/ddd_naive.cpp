@@ -96,6 +96,6 @@ constinit const FormatEntry ddd_naive{.family = "diagonal",
                                       .params = params,
                                       .kernels = kernels,
                                       .admit = admit,
-                                      .device = nullptr};
+                                      .device = PROTEAN_DEVICE_CODE(ddd_naive)};
 
 }  // namespace protean::formats

@@ -145,6 +145,6 @@ constinit const FormatEntry ddd_split{.family = "diagonal",
                                       .params = params,
                                       .kernels = kernels,
                                       .admit = admit,
-                                      .device = nullptr};
+                                      .device = PROTEAN_DEVICE_CODE(ddd_split)};
 
 }  // namespace protean::formats

@@ -41,12 +41,6 @@ struct LineView {
   }
   // Entries of hack h lie apart from its lines.
   PROTEAN_HOST_DEVICE bool apart(std::int64_t) const { return false; }
-  // All lines of hack h have all rows of [begin, end).
-  bool inside(std::int64_t h, std::int64_t begin, std::int64_t end) const {
-    for (auto l = self().lines(h); l.more(); l.next())
-      if (l.begin() > begin || l.end() < end) return false;
-    return true;
-  }
 
   PROTEAN_HOST_DEVICE std::int64_t positions() const { return rows; }
   PROTEAN_HOST_DEVICE std::int64_t row(std::int64_t p) const { return p; }
@@ -99,6 +93,7 @@ struct HackView : LineView<T, HackView<T>> {
             bottom < this->rows ? bottom : this->rows,
             this->cols};
   }
+  // All lines of hack h have all rows of [begin, end).
   bool inside(std::int64_t h, std::int64_t begin, std::int64_t end) const {
     const std::int64_t first = ptr[h], last = ptr[h + 1];
     return first == last || (begin + off[first] >= 0 && end + off[last - 1] <= this->cols);

@@ -22,34 +22,48 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t block = 512;  // rows whose sums and x stay in the first cache
 
-// Rows [r, end) of one hack.
-template <class View, class T>
+// Rows [r, end) of one hack, with its lines from `lines` on.
+template <bool in_blocks, class View, class Lines, class T>
 struct Block {
   const View& view;
   const LineProduct<T>& job;
-  std::int64_t hack, r, end;
+  const Lines& lines;
+  std::int64_t r, end;
   bool with_dot;
 };
 
-template <int U, class D, class View, class T>
-HWY_INLINE void inner(D d, Block<View, T>& b, T& dot) {
+// The lines of a hack in an array: where finding the next line takes longer than in dia and hdi, it is done once for all rows
+// of a block.
+struct Line {
+  std::int64_t at, shift;
+};
+struct ListedLines {
+  const Line *now, *last;
+  std::int64_t at;
+  bool more() const { return now < last; }
+  void next() { ++now, at = now->at; }  // the array has one line more
+  std::int64_t shift() const { return now->shift; }
+};
+
+template <int U, class D, bool in_blocks, class View, class Lines, class T>
+HWY_INLINE void inner(D d, Block<in_blocks, View, Lines, T>& b, T& dot) {
   constexpr std::int64_t N = lanes_of<D>, rows = U * N;
   const auto& job = b.job;
   const auto alpha = hn::Set(d, job.alpha), beta = hn::Set(d, job.beta);
   auto dots = hn::Zero(d);
   for (; b.r + rows <= b.end; b.r += rows) {
-    [[maybe_unused]] std::int32_t first_of_block[View::in_blocks ? rows : 1];
-    if constexpr (View::in_blocks)
+    [[maybe_unused]] std::int32_t first_of_block[in_blocks ? rows : 1];
+    if constexpr (in_blocks)
       for (std::int64_t i = 0; i < rows; ++i)
         first_of_block[i] = static_cast<std::int32_t>(b.view.block_row(b.r + i));
     hn::Vec<D> sum[U];
     for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
     const T* const values = b.view.values + b.r;
     const T* const x = job.x + b.r;
-    for (auto l = b.view.lines(b.hack); l.more(); l.next())
+    for (auto l = b.lines; l.more(); l.next())
       for (int u = 0; u < U; ++u) {
         const auto value = hn::LoadU(d, values + l.at + u * N);
-        if constexpr (View::in_blocks)
+        if constexpr (in_blocks)
           sum[u] = hn::MulAdd(value, take(d, job.x + l.shift(), first_of_block + u * N), sum[u]);
         else
           sum[u] = hn::MulAdd(value, hn::LoadU(d, x + l.shift() + u * N), sum[u]);
@@ -65,24 +79,77 @@ HWY_INLINE void inner(D d, Block<View, T>& b, T& dot) {
   if (b.with_dot) dot += hn::GetLane(hn::SumOfLanes(d, dots));
 }
 
-// For rows where some line has no value or no column: each line is limited to its rows.
+// For rows where all lines have a value and a column.
+template <bool in_blocks, class View, class Lines, class T>
+HWY_INLINE void whole(const View& view, const LineProduct<T>& job, const Lines& lines, std::int64_t begin,
+                      std::int64_t end, bool with_dot, T& dot) {
+  Block<in_blocks, View, Lines, T> b{view, job, lines, begin, end, with_dot};
+  const hn::ScalableTag<T> d;
+  inner<4>(d, b, dot);
+  inner<1>(d, b, dot);
+  inner<1>(hn::CappedTag<T, 1>(), b, dot);
+}
+
+// For other rows of hack h: each line is limited to its rows.
 template <class View, class T>
-void edge(const Block<View, T>& b, T& dot) {
-  const auto& job = b.job;
+void edge(const View& view, const LineProduct<T>& job, std::int64_t h, std::int64_t begin, std::int64_t end,
+          bool with_dot, T& dot) {
   T sum[block];
-  std::fill_n(sum, b.end - b.r, T(0));
-  for (auto l = b.view.lines(b.hack); l.more(); l.next()) {
-    const std::int64_t first = std::max(b.r, l.begin()), last = std::min(b.end, l.end());
-    const T* const values = b.view.values + l.at;
+  std::fill_n(sum, end - begin, T(0));
+  for (auto l = view.lines(h); l.more(); l.next()) {
+    const std::int64_t first = std::max(begin, l.begin()), last = std::min(end, l.end());
+    const T* const values = view.values + l.at;
     if constexpr (View::in_blocks)
-      for (std::int64_t r = first; r < last; ++r) sum[r - b.r] += values[r] * job.x[l.col(r)];
+      for (std::int64_t r = first; r < last; ++r) sum[r - begin] += values[r] * job.x[l.col(r)];
     else
-      for (std::int64_t r = first; r < last; ++r) sum[r - b.r] += values[r] * job.x[r + l.shift()];
+      for (std::int64_t r = first; r < last; ++r) sum[r - begin] += values[r] * job.x[r + l.shift()];
   }
-  for (std::int64_t r = b.r; r < b.end; ++r) {
-    formats::store(job.alpha, sum[r - b.r], job.beta, job.y[r]);
-    if (b.with_dot) dot += job.x[r] * job.y[r];
+  for (std::int64_t r = begin; r < end; ++r) {
+    formats::store(job.alpha, sum[r - begin], job.beta, job.y[r]);
+    if (with_dot) dot += job.x[r] * job.y[r];
   }
+}
+
+// Rows [begin, end) of hack h.
+template <class T>
+void rows_of_hack(const HackView<T>& view, const LineProduct<T>& job, std::int64_t h, std::int64_t begin,
+                  std::int64_t end, bool with_dot, T& dot) {
+  if (view.inside(h, begin, end))
+    whole<false>(view, job, view.lines(h), begin, end, with_dot, dot);
+  else
+    edge(view, job, h, begin, end, with_dot, dot);
+}
+template <class View, class T>
+void rows_of_hack(const View& view, const LineProduct<T>& job, std::int64_t h, std::int64_t begin,
+                  std::int64_t end, bool with_dot, T& dot) {
+  constexpr int most = 128;
+  Line listed[most + 1];
+  int count = 0;
+  std::int64_t first = begin, last = end;  // the rows that all lines have
+  for (auto l = view.lines(h); l.more(); l.next()) {
+    first = std::max(first, l.begin()), last = std::min(last, l.end());
+    if (count == most || first >= last) {
+      last = first = begin;  // too many lines, or no such rows
+      break;
+    }
+    listed[count++] = {l.at, l.shift()};
+  }
+  if (first == last) {
+    edge(view, job, h, begin, end, with_dot, dot);
+    return;
+  }
+  listed[count] = {0, 0};
+  const ListedLines lines{listed, listed + count, listed[0].at};
+  if (begin < first) edge(view, job, h, begin, first, with_dot, dot);
+  if constexpr (View::in_blocks) {
+    if (view.b > 1)
+      whole<true>(view, job, lines, first, last, with_dot, dot);
+    else
+      whole<false>(view, job, lines, first, last, with_dot, dot);
+  } else {
+    whole<false>(view, job, lines, first, last, with_dot, dot);
+  }
+  if (last < end) edge(view, job, h, last, end, with_dot, dot);
 }
 
 // Eight rows at a time: the bits of one byte.
@@ -132,15 +199,7 @@ T run(const View& view, const LineProduct<T>& job, std::int64_t begin, std::int6
   while (begin < end) {
     const std::int64_t h = view.hack(begin), stop = std::min({begin + block, end, (h + 1) * view.height});
     const bool apart = view.apart(h);
-    Block<View, T> b{view, job, h, begin, stop, job.with_dot && !apart};
-    if (view.inside(h, begin, stop)) {
-      const hn::ScalableTag<T> d;
-      inner<4>(d, b, dot);
-      inner<1>(d, b, dot);
-      inner<1>(hn::CappedTag<T, 1>(), b, dot);
-    } else {
-      edge(b, dot);
-    }
+    rows_of_hack(view, job, h, begin, stop, job.with_dot && !apart, dot);
     if (apart) {
       add_apart(view, job, h, begin, stop);
       if (job.with_dot)

@@ -125,6 +125,21 @@ struct HackDiagonals {
   const device::Scratch<std::int32_t> list_;
 };
 
+// The bits of the entries of hacks, as queue_line_fill() writes them: hack h has the diagonals ptr[h] .. ptr[h + 1] - 1.
+inline void hack_bits(const Context& context, const SparsityPattern& pattern, std::int64_t height,
+                      std::int64_t hacks, const std::int64_t* ptr, const std::int32_t* off,
+                      std::uint8_t* bits);
+
+// The hack of diagonal d.
+__device__ inline std::int64_t hack_of(const std::int64_t* ptr, std::int64_t hacks, std::int64_t d) {
+  std::int64_t low = 0, high = hacks;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (ptr[middle] <= d ? low : high) = middle;
+  }
+  return low;
+}
+
 // ---- Conversion
 
 // All values and bits of the lines. A warp takes 32 rows of a hack through its lines. The columns of a row and of its lines
@@ -168,6 +183,16 @@ void queue_line_fill(const Context& context, const View& view, const SparsityPat
   line_fill<<<blocks_of(warps * 32), device::block_size, 0, device::stream(context)>>>(
       view, device_pattern(pattern), from, values, entries);
   PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+
+inline void hack_bits(const Context& context, const SparsityPattern& pattern, std::int64_t height,
+                      std::int64_t hacks, const std::int64_t* ptr, const std::int32_t* off,
+                      std::uint8_t* bits) {
+  HackView<float> view{};
+  view.rows = pattern.rows, view.cols = pattern.cols;
+  view.height = height, view.hacks = hacks, view.bit_bytes = (height + 7) / 8;
+  view.ptr = ptr, view.off = off;
+  queue_line_fill<HackView<float>, float>(context, view, pattern, nullptr, nullptr, bits);
 }
 
 // ---- Products
@@ -238,6 +263,50 @@ __global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
   multiply_rows<split, dot>(a, task);
 }
 
+// bdia, and crsd with segments of whole warps: 32 rows of a warp lie in one hack. Where a band has at least `wide` diagonals,
+// each lane loads one x for 32 of them; lanes exchange them. All lanes stay to the end.
+template <bool dot, class T>
+__global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
+    band_product(BandView<T> a, ProductTask<T> task) {
+  if (device::stopped(task.stop)) return;
+  constexpr std::int64_t wide = 8;
+  const int lane = threadIdx.x % 32;
+  T dots[1] = {};
+  for (std::int64_t first = std::int64_t{blockIdx.x} * device::block_size + threadIdx.x - lane;
+       first < a.rows; first += std::int64_t{gridDim.x} * device::block_size) {
+    const std::int64_t h = a.hack(first), r = first + lane;
+    const bool in = r < a.rows;
+    T sum = 0;
+    auto l = a.lines(h);
+    while (l.more()) {
+      const std::int64_t width = l.left;
+      if (width < wide) {
+        for (std::int64_t d = 0; d < width; ++d, l.next())
+          if (in && r >= l.begin() && r < l.end())
+            sum += __ldcs(a.values + l.at + r) * __ldg(task.x + r + l.shift());
+        continue;
+      }
+      std::int64_t col = r + l.shift();  // on the first of 32 diagonals
+      T low = col >= 0 && col < a.cols ? __ldg(task.x + col) : T(0);
+      for (std::int64_t done = 0; done < width; done += 32) {
+        col += 32;
+        const T high = col >= 0 && col < a.cols ? __ldg(task.x + col) : T(0);
+        const int count = static_cast<int>(width - done < 32 ? width - done : 32);
+        for (int d = 0; d < count; ++d, l.next()) {
+          const T its_x = __shfl_sync(0xffffffffu, lane >= d ? low : high, (lane + d) % 32);
+          if (in) sum += __ldcs(a.values + l.at + r) * its_x;
+        }
+        low = high;
+      }
+    }
+    if (in) {
+      sum += sum_apart(a, h, r, task.x);
+      task.template finish<dot>(r, sum, dots);
+    }
+  }
+  if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
+}
+
 // The kernel with the reduction needs more registers, so the device would not hold all blocks of product_blocks().
 inline unsigned line_blocks(const DeviceState& state, std::int64_t pieces, bool dot) {
   const std::int64_t most = DeviceState::max_blocks / 4 * 3;
@@ -306,6 +375,29 @@ class LinesOnDevice : public RowViewOnDevice<T, Derived>, public HasApplyDot<T> 
 
  private:
   const Derived& self() const { return static_cast<const Derived&>(*this); }
+};
+
+// bdia and crsd.
+template <class T, class Derived>
+class BandsOnDevice : public LinesOnDevice<T, Derived> {
+  friend LinesOnDevice<T, Derived>;
+
+ protected:
+  using LinesOnDevice<T, Derived>::LinesOnDevice;
+
+ private:
+  template <bool dot>
+  void launch(T alpha, const T* x, T beta, T* y, T* result) const {
+    const BandView<T> view = static_cast<const Derived&>(*this).row_view();
+    if (view.hacks > 1 && view.height % 32 != 0) {
+      LinesOnDevice<T, Derived>::template launch<dot>(alpha, x, beta, y, result);
+      return;
+    }
+    const DeviceState& state = this->context()->device_state();
+    const unsigned blocks = line_blocks(state, row_pieces(this->rows(), 1), dot);
+    device::launch(state, band_product<dot, T>, blocks, device::block_size, view,
+                   product_task(*this->context(), blocks, alpha, x, beta, y, result));
+  }
 };
 
 // dia and hdi. The diagonals of hack h are off[ptr[h]] .. off[ptr[h+1] - 1], ascending.

@@ -85,6 +85,11 @@ struct EntryTileView {
   T* carry;  // [tiles]
 };
 
+// Tables do not change while products run.
+__device__ inline std::int64_t first_row(const TileStart* start, std::int64_t t) {
+  return __ldg(reinterpret_cast<const long long*>(start + t));
+}
+
 // The row of the carry of a tile.
 template <bool weighted, class T, class P>
 struct TileCarryRow {
@@ -95,9 +100,10 @@ struct TileCarryRow {
   }
 };
 
-// All threads of the block call it.
+// All threads of the block call it. False when the solve has ended: nothing has been written then. The flag is read late,
+// because the loads of the entries would wait for a branch at the beginning (a tenth of the time of a product).
 template <bool weighted, bool dot, class T, class P>
-__device__ inline void multiply_entry_tile(const EntryTileView<T, P>& a, std::int64_t t,
+__device__ inline bool multiply_entry_tile(const EntryTileView<T, P>& a, std::int64_t t,
                                            const ProductTask<T>& task, T (&dots)[1]) {
   __shared__ T products[tile_entries];
   const int thread = threadIdx.x;
@@ -118,8 +124,8 @@ __device__ inline void multiply_entry_tile(const EntryTileView<T, P>& a, std::in
     c[j] = __ldcs(col + k), v[j] = __ldcs(values + k);
   }
   // Number 0 is the row that began before; there is none before row 0.
-  const std::int64_t row_before = a.start[t].row - 1;
-  const auto rows = static_cast<int>(a.start[t + 1].row - row_before);
+  const std::int64_t row_before = first_row(a.start, t) - 1;
+  const auto rows = static_cast<int>(first_row(a.start, t + 1) - row_before);
   int lanes = 1;
   while (lanes < 32 && 2 * lanes * rows <= tile_threads) lanes *= 2;
   const int lane = thread % lanes;
@@ -137,7 +143,9 @@ __device__ inline void multiply_entry_tile(const EntryTileView<T, P>& a, std::in
   for (int j = 0; j < tile_steps; ++j) v[j] *= __ldg(task.x + c[j]);
 #pragma unroll
   for (int j = 0; j < tile_steps; ++j) products[thread + j * tile_threads] = v[j];
+  const bool ended = task.stop && *task.stop;
   __syncthreads();
+  if (ended) return false;
   for (int done = 0;;) {
     T sum = 0;
     for (int i = k + lane; i < row_end; i += lanes) sum += products[i];
@@ -153,7 +161,7 @@ __device__ inline void multiply_entry_tile(const EntryTileView<T, P>& a, std::in
       if (dot && row >= 0) dots[0] += __ldg(task.x + row) * sum;
     }
     done += tile_threads / lanes;
-    if (done >= rows) return;
+    if (done >= rows) return true;
     number += tile_threads / lanes;
     find_row();
   }
@@ -162,7 +170,7 @@ __device__ inline void multiply_entry_tile(const EntryTileView<T, P>& a, std::in
 template <bool weighted, class T, class P>
 __global__ void __launch_bounds__(tile_threads)
     entry_tile_product(EntryTileView<T, P> a, ProductTask<T> task) {
-  if (device::stopped(task.stop)) return;
+  device::wait_for_stream();
   T dots[1];
   multiply_entry_tile<weighted, false>(a, blockIdx.x, task, dots);
 }
@@ -170,10 +178,10 @@ __global__ void __launch_bounds__(tile_threads)
 template <bool weighted, class T, class P>
 __global__ void __launch_bounds__(tile_threads)
     entry_tile_product_dot(EntryTileView<T, P> a, std::int64_t tiles, ProductTask<T> task) {
-  if (device::stopped(task.stop)) return;
+  device::wait_for_stream();
   T dots[1] = {};
   for (std::int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-    multiply_entry_tile<weighted, true>(a, t, task, dots);
+    if (!multiply_entry_tile<weighted, true>(a, t, task, dots)) return;
     __syncthreads();  // the products of this tile have been read
   }
   device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);

@@ -16,9 +16,10 @@ namespace protean::formats::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Not inlined: the loops before it need the registers.
 template <bool ordered, class T>
-HWY_INLINE void write_sums(const JagProduct<T>& job, const T* sums, std::int64_t p, std::int64_t count,
-                           T& dot) {
+HWY_NOINLINE void write_sums(const JagProduct<T>& job, const T* sums, std::int64_t p, std::int64_t count,
+                             T& dot) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = job.a.perm[p + i];
     if constexpr (ordered) {
@@ -30,33 +31,42 @@ HWY_INLINE void write_sums(const JagProduct<T>& job, const T* sums, std::int64_t
   }
 }
 
+// JagView::reaches() for a matrix in which jag_ptr tells where rows end, or for any. It is asked in the innermost loops.
+template <bool by_jag_ptr, class T>
+HWY_INLINE bool reaches(const JagView<T>& a, const std::int64_t* jag_ptr, std::int64_t p, std::int64_t k) {
+  if constexpr (by_jag_ptr) return jag_ptr[k] + p < jag_ptr[k + 1];
+  return a.reaches(p, k);
+}
+
 // A strip of U vectors of rows at a time, and not whole jags, so that y is written once. Entries that all rows of the strip
 // have are computed in vectors. The remaining entries of its longer rows follow, row by row.
-template <int U, class D, class T>
+template <int U, bool by_jag_ptr, class D, class T>
 std::int64_t jagged(D d, const JagProduct<T>& job, std::int64_t p, std::int64_t end, T& dot) {
   constexpr std::int64_t N = lanes_of<D>, rows = U * N, ahead = 512 / static_cast<std::int64_t>(sizeof(T));
   const JagView<T>& a = job.a;
-  const std::int64_t* const ptr = a.jag_ptr;
-  std::int64_t common = a.jags;
+  const std::int64_t *const ptr = a.jag_ptr, all_jags = a.jags;
+  const T *const all_values = a.values, *const x = job.x;
+  const std::int32_t* const all_col = a.col;
+  std::int64_t common = all_jags;
   alignas(64) T sums[rows];
   for (; p + rows <= end; p += rows) {
-    while (common > 0 && !a.reaches(p + rows - 1, common - 1)) --common;
+    while (common > 0 && !reaches<by_jag_ptr>(a, ptr, p + rows - 1, common - 1)) --common;
     hn::Vec<D> sum[U];
     for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
     for (std::int64_t k = 0; k < common; ++k) {
-      const T* values = a.values + ptr[k] + p;
-      const std::int32_t* col = a.col + ptr[k] + p;
+      const T* values = all_values + ptr[k] + p;
+      const std::int32_t* col = all_col + ptr[k] + p;
       for (int u = 0; u < U; ++u) {
         hwy::Prefetch(values + u * N + ahead);
         if (u * N * 4 % 64 == 0) hwy::Prefetch(col + u * N + ahead);
-        sum[u] = hn::MulAdd(hn::LoadU(d, values + u * N), take(d, job.x, col + u * N), sum[u]);
+        sum[u] = hn::MulAdd(hn::LoadU(d, values + u * N), take(d, x, col + u * N), sum[u]);
       }
     }
     for (int u = 0; u < U; ++u) hn::StoreU(sum[u], d, sums + u * N);
     for (std::int64_t i = 0; i < rows; ++i) {
       std::int64_t k = common;
-      for (; k < a.jags && a.reaches(p + i, k); ++k)
-        sums[i] += a.values[ptr[k] + p + i] * job.x[a.col[ptr[k] + p + i]];
+      for (; k < all_jags && reaches<by_jag_ptr>(a, ptr, p + i, k); ++k)
+        sums[i] += all_values[ptr[k] + p + i] * x[all_col[ptr[k] + p + i]];
       if (k == common) break;  // later rows are not longer
     }
     write_sums<false>(job, sums, p, rows, dot);
@@ -65,7 +75,7 @@ std::int64_t jagged(D d, const JagProduct<T>& job, std::int64_t p, std::int64_t 
 }
 
 // Eight positions at a time, jag by jag.
-template <class T>
+template <bool by_jag_ptr, class T>
 void jagged_ordered(const JagProduct<T>& job, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t block = 8;
   const JagView<T>& a = job.a;
@@ -73,7 +83,7 @@ void jagged_ordered(const JagProduct<T>& job, std::int64_t begin, std::int64_t e
     count = std::min(block, end - p);
     T sums[block] = {}, none = 0;
     for (std::int64_t k = 0, rows = count; k < a.jags; ++k) {
-      while (rows > 0 && !a.reaches(p + rows - 1, k)) --rows;
+      while (rows > 0 && !reaches<by_jag_ptr>(a, a.jag_ptr, p + rows - 1, k)) --rows;
       if (rows == 0) break;
       const T* values = a.values + a.jag_ptr[k] + p;
       const std::int32_t* col = a.col + a.jag_ptr[k] + p;
@@ -84,24 +94,28 @@ void jagged_ordered(const JagProduct<T>& job, std::int64_t begin, std::int64_t e
   }
 }
 
-template <class T>
+template <bool by_jag_ptr, class T>
 T jags(const JagProduct<T>& job, std::int64_t begin, std::int64_t end) {
   T dot = 0;
   if (job.ordered) {
-    jagged_ordered(job, begin, end);
+    jagged_ordered<by_jag_ptr>(job, begin, end);
     return dot;
   }
-  begin = jagged<4>(hn::ScalableTag<T>(), job, begin, end, dot);
-  jagged<1>(hn::CappedTag<T, 1>(), job, begin, end, dot);
+  begin = jagged<4, by_jag_ptr>(hn::ScalableTag<T>(), job, begin, end, dot);
+  jagged<1, by_jag_ptr>(hn::CappedTag<T, 1>(), job, begin, end, dot);
   return dot;
+}
+template <class T>
+T jags(const JagProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  return job.a.lengths || job.a.jag_rows ? jags<false>(job, begin, end) : jags<true>(job, begin, end);
 }
 
 // Adds the columns of a group of h rows: U vectors of rows, column by column.
 template <int U, class D, class T>
-HWY_INLINE void add_columns(D d, const StripProduct<T>& job, std::int64_t at, std::int64_t end, int h,
+HWY_INLINE void add_columns(D d, const BisectedProduct<T>& job, std::int64_t at, std::int64_t end, int h,
                             T* sums) {
   constexpr std::int64_t N = lanes_of<D>;
-  const StripView<T>& a = job.a;
+  const BisectedView<T>& a = job.a;
   hn::Vec<D> sum[U];
   for (int u = 0; u < U; ++u) sum[u] = hn::LoadU(d, sums + u * N);
   for (; at < end; at += h)
@@ -111,10 +125,10 @@ HWY_INLINE void add_columns(D d, const StripProduct<T>& job, std::int64_t at, st
 }
 
 template <class T>
-void strips(const StripProduct<T>& job, std::int64_t begin, std::int64_t end) {
+void strips(const BisectedProduct<T>& job, std::int64_t begin, std::int64_t end) {
   const hn::ScalableTag<T> d;
   constexpr int N = static_cast<int>(lanes_of<hn::ScalableTag<T>>);
-  const StripView<T>& a = job.a;
+  const BisectedView<T>& a = job.a;
   for (std::int64_t s = begin; s < end; ++s) {
     alignas(64) T sums[std::max(32, 4 * N)] = {};
     for (int g = 0, h = a.W; g < a.groups; ++g, h /= 2) {
@@ -149,10 +163,10 @@ double jags_f64(const JagProduct<double>& job, std::int64_t begin, std::int64_t 
 float jags_f32(const JagProduct<float>& job, std::int64_t begin, std::int64_t end) {
   return jags(job, begin, end);
 }
-void strips_f64(const StripProduct<double>& job, std::int64_t begin, std::int64_t end) {
+void strips_f64(const BisectedProduct<double>& job, std::int64_t begin, std::int64_t end) {
   strips(job, begin, end);
 }
-void strips_f32(const StripProduct<float>& job, std::int64_t begin, std::int64_t end) {
+void strips_f32(const BisectedProduct<float>& job, std::int64_t begin, std::int64_t end) {
   strips(job, begin, end);
 }
 
@@ -176,10 +190,10 @@ double jag_product(const JagProduct<double>& product, std::int64_t begin, std::i
 float jag_product(const JagProduct<float>& product, std::int64_t begin, std::int64_t end) {
   return HWY_DYNAMIC_DISPATCH(jags_f32)(product, begin, end);
 }
-void strip_product(const StripProduct<double>& product, std::int64_t begin, std::int64_t end) {
+void bisected_product(const BisectedProduct<double>& product, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(strips_f64)(product, begin, end);
 }
-void strip_product(const StripProduct<float>& product, std::int64_t begin, std::int64_t end) {
+void bisected_product(const BisectedProduct<float>& product, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(strips_f32)(product, begin, end);
 }
 
@@ -205,7 +219,7 @@ std::vector<std::int32_t> sorted_rows(const SparsityPattern& pattern, std::int64
 JagRule jag_rule(const FormatParams& params) {
   return {params.integer("round"), params.word("ends") == "rows" ? JagEnds::rows : JagEnds::jags};
 }
-StripRule strip_rule(const FormatParams& params) {
+BisectedRule bisected_rule(const FormatParams& params) {
   return {static_cast<int>(params.integer("W")), params.word("sort") == "all"};
 }
 
@@ -311,8 +325,8 @@ std::vector<LayoutArray> JagMatrix<T>::layout() const {
 
 Admission admit_strips_on_host(const Context&, const SparsityPattern& pattern, const FormatParams& params,
                                std::size_t value_bytes) {
-  StripPlanOnHost plan;
-  plan.rule = strip_rule(params);
+  BisectedPlanOnHost plan;
+  plan.rule = bisected_rule(params);
   plan.perm =
       sorted_rows(pattern, plan.rule.sort_all ? std::max<std::int64_t>(1, pattern.rows) : plan.rule.W);
   const int groups = plan.rule.groups();
@@ -331,14 +345,15 @@ Admission admit_strips_on_host(const Context&, const SparsityPattern& pattern, c
     if (pattern.row_length(row) == 0) row = -1 - row;
   const std::int64_t slots = plan.group_ptr.back();
   Admission admission =
-      admit_slots_of(strip_bytes(plan.rule, pattern.rows, slots, value_bytes), slots, pattern, params);
-  if (admission.ok) keep_plan(admission, std::make_shared<const StripPlanOnHost>(std::move(plan)));
+      admit_slots_of(bisected_bytes(plan.rule, pattern.rows, slots, value_bytes), slots, pattern, params);
+  if (admission.ok) keep_plan(admission, std::make_shared<const BisectedPlanOnHost>(std::move(plan)));
   return admission;
 }
 
 template <class T>
-StripMatrix<T>::StripMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, StripMatrix<T>>(request) {
-  const StripPlanOnHost& plan = plan_of<StripPlanOnHost>(request.admission);
+BisectedMatrix<T>::BisectedMatrix(const BuildRequest<T>& request)
+    : RowViewMatrix<T, BisectedMatrix<T>>(request) {
+  const BisectedPlanOnHost& plan = plan_of<BisectedPlanOnHost>(request.admission);
   const SparsityPattern& pattern = request.csr.pattern;
   const ContextPtr& context = request.context;
   rule_ = plan.rule;
@@ -352,7 +367,7 @@ StripMatrix<T>::StripMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, S
     while (part < parts && group_ptr_[s * groups] + s * rule_.W >= (slots + strips * rule_.W) / parts * part)
       borders_[part++] = s;
   borders_.front() = 0;
-  const StripView<T> view = row_view();
+  const BisectedView<T> view = row_view();
   parallel(parts, [&](int part, int) {
     for (std::int64_t p = borders_[part] * rule_.W; p < borders_[part + 1] * rule_.W; ++p) {
       std::int64_t begin = 0, end = 0;
@@ -363,16 +378,16 @@ StripMatrix<T>::StripMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, S
 }
 
 template <class T>
-void StripMatrix<T>::multiply(T alpha, const T* x, T beta, T* y) const {
-  const StripProduct<T> job{row_view(), alpha, beta, x, y};
+void BisectedMatrix<T>::multiply(T alpha, const T* x, T beta, T* y) const {
+  const BisectedProduct<T> job{row_view(), alpha, beta, x, y};
   parallel(static_cast<int>(borders_.size()) - 1,
-           [&](int part, int) { strip_product(job, borders_[part], borders_[part + 1]); });
+           [&](int part, int) { bisected_product(job, borders_[part], borders_[part + 1]); });
 }
 
 template class JagMatrix<double>;
 template class JagMatrix<float>;
-template class StripMatrix<double>;
-template class StripMatrix<float>;
+template class BisectedMatrix<double>;
+template class BisectedMatrix<float>;
 
 }  // namespace protean::formats
 #endif

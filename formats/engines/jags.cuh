@@ -248,7 +248,7 @@ class JagDevice final : public RowViewOnDevice<T, JagDevice<T, staged>>, public 
 };
 
 // slots[s groups + g] := the slots of group g of strip s.
-static __global__ void group_slots(DevicePattern a, StripRule rule, const std::int32_t* perm,
+static __global__ void group_slots(DevicePattern a, BisectedRule rule, const std::int32_t* perm,
                                    std::int64_t strips, std::int64_t* slots) {
   const std::int64_t s = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (s >= strips) return;
@@ -263,8 +263,8 @@ static __global__ void group_slots(DevicePattern a, StripRule rule, const std::i
   }
 }
 
-struct StripPlanOnDevice {
-  StripPlanOnDevice(const Context& context, const SparsityPattern& pattern, const StripRule& from)
+struct BisectedPlanOnDevice {
+  BisectedPlanOnDevice(const Context& context, const SparsityPattern& pattern, const BisectedRule& from)
       : rule(from),
         group_ptr(context, rule.strips(pattern.rows) * rule.groups() + 1),
         perm(context, pattern.rows) {
@@ -282,7 +282,7 @@ struct StripPlanOnDevice {
     slots = read_back(context, group_ptr.data() + group_ptr.size() - 1);
   }
 
-  StripRule rule;
+  BisectedRule rule;
   std::int64_t slots = 0;
   const device::Scratch<std::int64_t> group_ptr;
   const device::Scratch<std::int32_t> perm;
@@ -290,8 +290,8 @@ struct StripPlanOnDevice {
 
 inline Admission admit_strips_on_device(const Context& context, const SparsityPattern& pattern,
                                         const FormatParams& params, std::size_t value_bytes) {
-  auto plan = std::make_shared<const StripPlanOnDevice>(context, pattern, strip_rule(params));
-  Admission admission = admit_slots_of(strip_bytes(plan->rule, pattern.rows, plan->slots, value_bytes),
+  auto plan = std::make_shared<const BisectedPlanOnDevice>(context, pattern, bisected_rule(params));
+  Admission admission = admit_slots_of(bisected_bytes(plan->rule, pattern.rows, plan->slots, value_bytes),
                                        plan->slots, pattern, params);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
@@ -304,8 +304,8 @@ static __global__ void mark_empty_rows(DevicePattern a, std::int32_t* perm) {
 }
 
 template <class T>
-__global__ void strip_fill(StripView<T> a, std::int64_t places, DeviceRows<T> from, std::int32_t* to_col,
-                           T* to_values) {
+__global__ void bisected_fill(BisectedView<T> a, std::int64_t places, DeviceRows<T> from,
+                              std::int32_t* to_col, T* to_values) {
   const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (p >= places) return;
   std::int64_t begin = 0, end = 0;
@@ -318,8 +318,8 @@ __global__ void strip_fill(StripView<T> a, std::int64_t places, DeviceRows<T> fr
 // row, in a fixed order.
 template <class T>
 __global__ void __launch_bounds__(device::block_size, 8)
-    strip_product(StripView<T> a, std::int64_t strips, T alpha, const T* __restrict__ x, T beta, T* y,
-                  const int* stop) {
+    bisected_product(BisectedView<T> a, std::int64_t strips, T alpha, const T* __restrict__ x, T beta, T* y,
+                     const int* stop) {
   if (device::stopped(stop)) return;
   const int W = a.W, lane = threadIdx.x % 32, l = lane % W;
   const std::int64_t s = (std::int64_t{blockIdx.x} * device::block_size + threadIdx.x) / W;
@@ -349,10 +349,10 @@ __global__ void __launch_bounds__(device::block_size, 8)
 }
 
 template <class T>
-class StripDevice final : public RowViewOnDevice<T, StripDevice<T>> {
+class BisectedDevice final : public RowViewOnDevice<T, BisectedDevice<T>> {
  public:
-  explicit StripDevice(const BuildRequest<T>& request) : RowViewOnDevice<T, StripDevice<T>>(request) {
-    const StripPlanOnDevice& plan = plan_of<StripPlanOnDevice>(request.admission);
+  explicit BisectedDevice(const BuildRequest<T>& request) : RowViewOnDevice<T, BisectedDevice<T>>(request) {
+    const BisectedPlanOnDevice& plan = plan_of<BisectedPlanOnDevice>(request.admission);
     const SparsityPattern& pattern = request.csr.pattern;
     const ContextPtr& context = request.context;
     rule_ = plan.rule;
@@ -366,15 +366,15 @@ class StripDevice final : public RowViewOnDevice<T, StripDevice<T>> {
     const DeviceRows<T> from{
         pattern.rows, {pattern.row_ptr.p32, pattern.row_ptr.p64}, pattern.col, request.csr.values};
     const std::int64_t places = strips() * rule_.W;
-    strip_fill<<<blocks_of(places), device::block_size, 0, queue>>>(row_view(), places, from, col_.data(),
-                                                                    values_.data());
+    bisected_fill<<<blocks_of(places), device::block_size, 0, queue>>>(row_view(), places, from, col_.data(),
+                                                                       values_.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
   std::size_t bytes() const noexcept override {
     return values_.bytes() + col_.bytes() + group_ptr_.bytes() + perm_.bytes();
   }
-  StripView<T> row_view() const noexcept {
+  BisectedView<T> row_view() const noexcept {
     return {values_.data(), col_.data(), group_ptr_.data(), perm_.data(),
             this->rows(),   rule_.W,     rule_.groups()};
   }
@@ -384,14 +384,14 @@ class StripDevice final : public RowViewOnDevice<T, StripDevice<T>> {
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
     const DeviceState& state = this->context()->device_state();
-    device::launch(state, strip_product<T>, blocks_of(strips() * rule_.W), device::block_size, row_view(),
+    device::launch(state, bisected_product<T>, blocks_of(strips() * rule_.W), device::block_size, row_view(),
                    strips(), alpha, x.data, beta, y.data, state.stop);
   }
 
  private:
   std::int64_t strips() const { return rule_.strips(this->rows()); }
 
-  StripRule rule_;
+  BisectedRule rule_;
   Buffer<T> values_;
   Buffer<std::int32_t> col_;
   Buffer<std::int64_t> group_ptr_;

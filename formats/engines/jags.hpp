@@ -111,7 +111,7 @@ constexpr ParamDoc jagged_fill_param = {.name = "max_fill",
 // strip and the entries from the end of the group before up to the length of position W / 2^(g + 1) of the strip, the last
 // group up to the length of the first position. Padding has the value 0 and repeats the last column of its row (0 in a row
 // without entries).
-struct StripRule {
+struct BisectedRule {
   int W = 32;
   bool sort_all = false;
   PROTEAN_HOST_DEVICE int groups() const noexcept {
@@ -121,10 +121,10 @@ struct StripRule {
   }
   std::int64_t strips(std::int64_t rows) const noexcept { return (rows + W - 1) / W; }
 };
-StripRule strip_rule(const FormatParams& params);
+BisectedRule bisected_rule(const FormatParams& params);
 
 template <class T>
-struct StripView {
+struct BisectedView {
   const T* values;
   const std::int32_t* col;
   const std::int64_t* group_ptr;  // [strips groups + 1]
@@ -175,12 +175,12 @@ struct StripView {
 
 // The columns of a group, from the descending lengths of its strip: length(i) of position i of the strip.
 template <class Length>
-PROTEAN_HOST_DEVICE inline std::int64_t group_end(const StripRule& rule, int g, const Length& length) {
+PROTEAN_HOST_DEVICE inline std::int64_t group_end(const BisectedRule& rule, int g, const Length& length) {
   return g + 1 == rule.groups() ? length(0) : length(rule.W >> (g + 1));
 }
 
-inline std::size_t strip_bytes(const StripRule& rule, std::int64_t rows, std::int64_t slots,
-                               std::size_t value_bytes) {
+inline std::size_t bisected_bytes(const BisectedRule& rule, std::int64_t rows, std::int64_t slots,
+                                  std::size_t value_bytes) {
   return static_cast<std::size_t>(slots) * (value_bytes + 4) +
          static_cast<std::size_t>(8 * (rule.strips(rows) * rule.groups() + 1) + 4 * rows);
 }
@@ -201,23 +201,23 @@ double jag_product(const JagProduct<double>& product, std::int64_t begin, std::i
 float jag_product(const JagProduct<float>& product, std::int64_t begin, std::int64_t end);
 
 template <class T>
-struct StripProduct {
-  StripView<T> a;
+struct BisectedProduct {
+  BisectedView<T> a;
   T alpha, beta;
   const T* x;
   T* y;
 };
 // Over strips [begin, end).
-void strip_product(const StripProduct<double>& product, std::int64_t begin, std::int64_t end);
-void strip_product(const StripProduct<float>& product, std::int64_t begin, std::int64_t end);
+void bisected_product(const BisectedProduct<double>& product, std::int64_t begin, std::int64_t end);
+void bisected_product(const BisectedProduct<float>& product, std::int64_t begin, std::int64_t end);
 
 struct JagPlanOnHost {
   JagRule rule;
   std::vector<std::int64_t> jag_ptr;
   std::vector<std::int32_t> jag_rows, perm;
 };
-struct StripPlanOnHost {
-  StripRule rule;
+struct BisectedPlanOnHost {
+  BisectedRule rule;
   std::vector<std::int64_t> group_ptr;
   std::vector<std::int32_t> perm;
 };
@@ -262,9 +262,9 @@ extern template class JagMatrix<double>;
 extern template class JagMatrix<float>;
 
 template <class T>
-class StripMatrix final : public RowViewMatrix<T, StripMatrix<T>> {
+class BisectedMatrix final : public RowViewMatrix<T, BisectedMatrix<T>> {
  public:
-  explicit StripMatrix(const BuildRequest<T>& request);
+  explicit BisectedMatrix(const BuildRequest<T>& request);
   std::size_t bytes() const noexcept override {
     return values_.bytes() + col_.bytes() + group_ptr_.bytes() + perm_.bytes();
   }
@@ -272,7 +272,7 @@ class StripMatrix final : public RowViewMatrix<T, StripMatrix<T>> {
     return {layout_array("group_ptr", group_ptr_), layout_array("perm", perm_), layout_array("col", col_),
             layout_array("values", values_)};
   }
-  StripView<T> row_view() const noexcept {
+  BisectedView<T> row_view() const noexcept {
     return {values_.data(), col_.data(), group_ptr_.data(), perm_.data(),
             this->rows(),   rule_.W,     rule_.groups()};
   }
@@ -280,15 +280,15 @@ class StripMatrix final : public RowViewMatrix<T, StripMatrix<T>> {
   void multiply(T alpha, const T* x, T beta, T* y) const;
 
  private:
-  StripRule rule_;
+  BisectedRule rule_;
   Buffer<T> values_;
   Buffer<std::int32_t> col_;
   Buffer<std::int64_t> group_ptr_;
   Buffer<std::int32_t> perm_;
   std::vector<std::int64_t> borders_;  // strips of each part
 };
-extern template class StripMatrix<double>;
-extern template class StripMatrix<float>;
+extern template class BisectedMatrix<double>;
+extern template class BisectedMatrix<float>;
 
 #endif
 

@@ -19,7 +19,7 @@ namespace {
 
 // Where the lengths of short rows vary, every branch on a length is mispredicted, which takes longer than the
 // arithmetic. Then the entries of a row are added in one simple loop, and nothing is prefetched.
-template <class T, class P, bool with_dot, bool plain, bool lengths_vary>
+template <class T, class P, bool with_dot, bool plain, bool lengths_vary, bool scattered = false>
 RowCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
   constexpr int shortest = lengths_vary ? 16 : 4;
   const P* HWY_RESTRICT row_ptr = w.row_ptr;
@@ -31,16 +31,17 @@ RowCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
     const P end = row_ptr[r + 1];
     if constexpr (!lengths_vary) prefetch_entries(end, prefetched, w.values, w.col);
     const T sum = row_dot<shortest>(w.values, w.col, x, k, end);
+    const std::int64_t to = scattered ? w.target[r] : r;
     if constexpr (plain)
-      y[r] = sum;
+      y[to] = sum;
     else
-      y[r] = w.beta == T(0) ? w.alpha * sum : w.alpha * sum + w.beta * y[r];
-    if constexpr (with_dot) carry.dot += x[r] * sum;
+      y[to] = w.beta == T(0) ? w.alpha * sum : w.alpha * sum + w.beta * y[to];
+    if constexpr (with_dot) carry.dot += x[to] * sum;
     k = end;
   }
   if (k < share.k_end) {
     carry.row = row_dot<shortest>(w.values, w.col, x, k, static_cast<P>(share.k_end));
-    if constexpr (with_dot) carry.dot += x[share.row_end] * carry.row;
+    if constexpr (with_dot) carry.dot += x[scattered ? w.target[share.row_end] : share.row_end] * carry.row;
   }
   return carry;
 }
@@ -87,9 +88,13 @@ RowCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_do
     return {};
   }
   if (w.list) return product_of_list(w, share, with_dot);
+  if (w.target)
+    return with_dot ? product_of_share<T, P, true, false, false, true>(w, share)
+                    : product_of_share<T, P, false, false, false, true>(w, share);
   const auto run = [&](auto lengths_vary) {
     constexpr bool is = decltype(lengths_vary)::value;
-    if (with_dot) return product_of_share<T, P, true, true, is>(w, share);
+    if (with_dot && w.beta == T(0)) return product_of_share<T, P, true, true, is>(w, share);
+    if (with_dot) return product_of_share<T, P, true, false, is>(w, share);
     if (w.alpha == T(1) && w.beta == T(0)) return product_of_share<T, P, false, true, is>(w, share);
     return product_of_share<T, P, false, false, is>(w, share);
   };

@@ -40,6 +40,8 @@ struct RowsWork {
   bool ordered;       // add as in deterministic mode; shares have whole rows then
   bool lengths_vary;  // short rows of varying length, x in the cache
   const std::int32_t* list = nullptr;
+  const std::int32_t* target =
+      nullptr;  // position p is row p of the arrays, and row target[p] of y; not with a list
 };
 
 // What a share adds to the row that it begins, and to x . y.
@@ -48,8 +50,8 @@ struct RowCarry {
   T row = 0, dot = 0;
 };
 
-// y := alpha A x + beta y for the rows that end in the share. With the dot product alpha is 1 and beta 0; it has no dot
-// product in deterministic mode.
+// y := alpha A x + beta y for the rows that end in the share. With the dot product, x . A x, alpha is 1 and beta 0 or 1; it
+// has no dot product in deterministic mode.
 RowCarry<double> rows_product(const RowsWork<double, std::int32_t>& work, const RowShare& share,
                               bool with_dot);
 RowCarry<double> rows_product(const RowsWork<double, std::int64_t>& work, const RowShare& share,
@@ -71,7 +73,7 @@ T run_shares(const RowsWork<T, P>& work, std::int64_t rows, const std::vector<Ro
       if (share.k_end != RowShare::whole_rows)
         work.y[work.list[share.row_end]] += work.alpha * carries[part].row;
     } else if (share.row_end < rows && work.row_ptr[share.row_end] < share.k_end) {
-      work.y[share.row_end] += work.alpha * carries[part].row;
+      work.y[work.target ? work.target[share.row_end] : share.row_end] += work.alpha * carries[part].row;
     }
     dot += carries[part].dot;
   }

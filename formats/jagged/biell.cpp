@@ -39,7 +39,7 @@ constexpr ParamDoc params[] = {
      .choices = "strip|all"},
     jagged_fill_param};
 
-constexpr Kernel kernels[] = {native_host_kernel<StripMatrix>(Sums::ordered)};
+constexpr Kernel kernels[] = {native_host_kernel<BisectedMatrix>(Sums::ordered)};
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr Kernel kernels[] = {device_kernel<StripDevice>("native")};
+constexpr Kernel kernels[] = {device_kernel<BisectedDevice>("native")};
 }
 
 namespace device_code {

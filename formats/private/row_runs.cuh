@@ -124,9 +124,11 @@ __global__ void list_rows(std::int64_t rows, const P* row_ptr, const std::int32_
 }
 
 // The place of a row's pieces among all pieces differs from run to run. The sums do not depend on it.
+// list: the rows of y; null when they are those of row_ptr.
 template <class P>
 __global__ void fill_runs(std::int64_t rows, std::int64_t tiles, const P* row_ptr, const std::int32_t* number,
-                          unsigned long long* next, RunTile* tile, RowPiece* piece) {
+                          const std::int32_t* list, unsigned long long* next, RunTile* tile,
+                          RowPiece* piece) {
   const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (t >= tiles) return;
   const RunWindow window = run_window(rows, row_ptr, t);
@@ -135,9 +137,10 @@ __global__ void fill_runs(std::int64_t rows, std::int64_t tiles, const P* row_pt
   const std::int64_t begin = row_ptr[window.longer], end = row_ptr[window.longer + 1];
   const std::int64_t size = piece_size(end - begin, tiles), count = pieces_of_row(end - begin, tiles);
   const auto first = static_cast<std::int64_t>(atomicAdd(next, static_cast<unsigned long long>(count)));
+  const std::int64_t row = list ? list[window.longer] : window.longer;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t entry = begin + i * size;
-    piece[first + i] = {entry, static_cast<std::int32_t>(window.longer),
+    piece[first + i] = {entry, static_cast<std::int32_t>(row),
                         static_cast<std::int32_t>(min(end - entry, size)), static_cast<std::int32_t>(first),
                         static_cast<std::int32_t>(count)};
   }
@@ -162,7 +165,10 @@ template <class T>
 class RowRuns {
  public:
   RowRuns() = default;
-  RowRuns(const ContextPtr& context, const SparsityPattern& pattern, const RunCounts& counts)
+  // With a list row r of the pattern is row list[r] of y. All rows of the pattern have entries then, and the caller sets
+  // RunView::used to the list.
+  RowRuns(const ContextPtr& context, const SparsityPattern& pattern, const RunCounts& counts,
+          const std::int32_t* list = nullptr)
       : tile_(context, run_tiles(pattern.nonzeros)),
         rows_(pattern.rows),
         begin_(context, pattern.nonzeros / 32 + 11),
@@ -187,7 +193,7 @@ class RowRuns {
                                                                       used_.data(), unused_.data());
       if (tiles > 0)
         fill_runs<<<blocks_of(tiles), device::block_size, 0, stream>>>(
-            rows, tiles, row_ptr, number.data(), next.data(), tile_.data(), piece_.data());
+            rows, tiles, row_ptr, number.data(), list, next.data(), tile_.data(), piece_.data());
     });
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }

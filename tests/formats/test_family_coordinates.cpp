@@ -256,7 +256,7 @@ TEST_F(CoordinatesOnADevice, CooSegmentedHasTwoLaunchesAndAFixedOrder) {
                      kernels(*matrix, 1.0).size());
   };
   EXPECT_TRUE(is_segmented("coo-segmented"));
-  for (const char* neighbour : {"coo-atomic", "coo", "scoo", "csr"})
+  for (const char* neighbour : {"coo-atomic", "coo", "scoo"})
     EXPECT_FALSE(is_segmented(neighbour)) << neighbour;
   EXPECT_TRUE(repeats(*on_device("coo-segmented", csr)));
 }

@@ -47,8 +47,7 @@ std::vector<Case> cases() {
   for (const std::string C : {"1", "5", "32"})
     for (const std::string padding : {"0", "50", "99"})
       list.push_back({"sell-variable", {{"C", C}, {"padding", padding}}});
-  for (const std::string balance : {"rows", "merge", "codes"})
-    list.push_back({"csr", {{"balance", balance}}});
+  for (const std::string balance : {"rows", "merge"}) list.push_back({"csr", {{"balance", balance}}});
   for (const std::string align : {"1", "64"}) list.push_back({"ell", {{"align", align}, {"max_fill", all}}});
   list.push_back({"dia", {{"max_fill", all}}});
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})
@@ -66,6 +65,27 @@ std::vector<Case> cases() {
   for (const std::string rows : {"1", "2", "3", "4", "8"})
     for (const std::string cols : {"1", "2", "3", "4", "8"})
       list.push_back({"bcsr", {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
+  for (const auto& [rows, cols] :
+       {std::pair<std::string, std::string>{"6", "6"}, {"5", "7"}, {"2", "6"}, {"7", "8"}, {"8", "5"}})
+    for (const std::string format : {"bcsr", "bcoo", "bcsr-choi", "bcsr-verschoor", "bsellpack"})
+      list.push_back({format, {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
+  for (const std::string slice : {"0", "1", "3", "32"})
+    for (const std::string sort : {"none", "all"})
+      for (const std::string order : {"units", "elements"})
+        list.push_back({"bsellpack",
+                        {{"rows", "2"},
+                         {"cols", slice == "3" ? "8" : "3"},
+                         {"slice", slice},
+                         {"sort", sort},
+                         {"order", order},
+                         {"max_fill", all}}});
+  for (const std::string size : {"1", "2", "3", "4", "5", "6", "8"})
+    list.push_back({"bin-bcsr", {{"size", size}, {"bin", size == "4" ? "1" : "7"}, {"max_fill", all}}});
+  for (const std::string rows : {"1", "2", "3", "4"})
+    for (const std::string cols : {"1", "3", "4"})
+      list.push_back({"bcoo-bcsr",
+                      {{"rows", rows}, {"cols", cols}, {"theta", "40"}, {"strip", "10"}, {"max_fill", all}}});
+  list.push_back({"bcsr", {{"sizes", "2x2-4x4"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"rows", "2"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"max_fill", all}}});
   for (const std::string height : {"1", "2", "4", "8", "16"}) list.push_back({"cmrs", {{"height", height}}});
@@ -93,7 +113,30 @@ std::vector<Case> cases() {
   for (const std::string W : {"2", "4", "8", "16", "32"})
     for (const std::string sort : {"strip", "all"})
       list.push_back({"biell", {{"W", W}, {"sort", sort}, {"max_fill", all}}});
+  for (const std::string chunks : {"4", "32", "64", "256"})
+    for (const std::string desired : {"1", "16"})
+      list.push_back({"argcsr", {{"chunks", chunks}, {"desired", desired}, {"max_fill", all}}});
+  for (const std::string format : {"adell", "coadell"})
+    for (const std::string W : {"2", "4", "8", "32"}) list.push_back({format, {{"W", W}, {"max_fill", all}}});
+  for (const std::string index : {"raw", "delta16"})
+    list.push_back({"adell-plus", {{"W", "8"}, {"index", index}, {"max_fill", all}}});
+  for (const std::string B1 : {"4", "32"})
+    for (const std::string B2 : {"1", "3", "100"})
+      list.push_back({"brc", {{"B1", B1}, {"B2", B2}, {"max_fill", all}}});
   for (const std::string R : {"1", "7", "100", "4096"}) list.push_back({"btjad", {{"R", R}}});
+  for (const std::string K : {"0", "1", "5", "40"}) list.push_back({"hyb", {{"K", K}}});
+  list.push_back({"hyb", {{"break_even", "40"}}});
+  for (const std::string p : {"1", "20"}) list.push_back({"hec", {{"p", p}}});
+  for (const std::string W : {"0", "1", "6"})
+    list.push_back({"csr-ell-maringanti", {{"W", W}, {"max_fill", all}}});
+  for (const std::string speed : {"1", "1000"})
+    for (const std::string Pt : {"0", "5"})
+      list.push_back({"csr-ell-matam", {{"ell_speed", speed}, {"Pt", Pt}}});
+  for (const std::string below : {"1", "4", "1024"}) list.push_back({"shec", {{"ell_below", below}}});
+  for (const std::string fill : {"1", "50"}) {
+    for (const std::string reach : {"0", "90"}) list.push_back({"hdc", {{"fill", fill}, {"reach", reach}}});
+    list.push_back({"ell-dia", {{"fill", fill}, {"max_fill", all}}});
+  }
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
@@ -117,6 +160,14 @@ std::vector<Case> cases() {
     list.push_back({"jad", {{"round", round}, {"max_fill", all}}, Space::device, "staged"});
   for (const std::string R : {"2", "3", "4", "8"})
     list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, "cusparse"});
+  for (const std::string kernel : {"thread", "row-block"})
+    for (const std::string R : {"1", "2", "3", "5", "8"})
+      list.push_back({"bcsr", {{"rows", R}, {"cols", R}, {"max_fill", all}}, Space::device, kernel});
+  for (const std::string K : {"1", "40"})
+    for (const std::string mapping : {"warp", "part", "block"})
+      list.push_back({"bcsr-verschoor",
+                      {{"rows", "3"}, {"cols", "3"}, {"K", K}, {"mapping", mapping}, {"max_fill", all}},
+                      Space::device});
   for (const std::string T : {"1", "2", "4", "8", "16", "32"})
     list.push_back({"csr", {{"T", T}, {"block", "64"}, {"repeat", "2"}}, Space::device, "cooperative"});
   std::erase_if(list, [](const Case& one) { return !has_kernel(one); });

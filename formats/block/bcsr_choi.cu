@@ -1,0 +1,24 @@
+// BCSR of Choi on the device: the arrays of bcsr_choi.cpp. Neighbouring lanes, as many as the mean block row has work for,
+// share a block row, one block each.
+#include "formats/engines/blocks.cuh"
+
+namespace protean::formats {
+namespace {
+
+template <class T>
+class BcsrChoi final : public BlocksInLanes<T, Units::one> {
+ public:
+  explicit BcsrChoi(const BuildRequest<T>& request) : BlocksInLanes<T, Units::one>(request) {
+    this->lanes_ = choi_lanes(this->block_col_.size(), this->shape_.block_rows(this->rows()));
+  }
+};
+constexpr Kernel kernels[] = {device_kernel<BcsrChoi>("native")};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode bcsr_choi;
+constinit const DeviceCode bcsr_choi{kernels, admit_blocks_on_device<bcsr_choi_spec>};
+}  // namespace device_code
+
+}  // namespace protean::formats

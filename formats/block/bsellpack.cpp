@@ -1,0 +1,81 @@
+// BSELLPACK: ELL of small dense blocks in slices of block rows. Each slice is as wide as its longest block row.
+//
+//        | 1 . 2 . |     1 x 2 blocks, slice = 2: units of 2 values                  (. is a stored 0)
+//    A = | . 3 . . |     slice_ptr = 0 4 8
+//        | . . . . |     block_col = 0 0 1 0 | 0 0 0 1
+//        | 4 5 . 6 |     values    = 1 . . 3 2 . . . | . . 4 5 . . . 6
+//
+// Arrays:
+//   slice_ptr  [slices + 1] int64: slots before each slice; none where slice = 0.
+//   block_col  [slots] int32: block k of the block row at place i of a slice of h block rows at
+//              slice_ptr + k h + i. It begins at column C times that number. Padding repeats the last block's, 0 in an
+//              empty block row. The last slice has only the block rows that are left.
+//   values     [R C slots]: in units of 4 values (C, where 4 does not divide C; 1 with order elements). Unit u of block k of
+//              all block rows of a slice lie together: at (R C slice_ptr + k h R C) + (u h + i) W. 0 where there is no entry.
+//   entries    [ceil(R C / 8) slots] uint8: as in bcsr.
+//   perm       [block rows] int32: with sort all, the block row at each place.
+// Bytes: slots (v R C + 4 + ceil(R C / 8)) + 8 (slices + 1), and 4 block rows with sort all; v bytes a value.
+// Parameters:
+//   rows, cols, max_fill  as in bcsr.
+//   slice     block rows of a slice; 0: one slice of all (bell).
+//   sort      all: block rows by descending number of blocks, stable (bellpack).
+//   order     of the values: units, or elements.
+// Wins: on a GPU where neighbouring block rows have about the same number of blocks: neighbouring threads, one for each block
+//   row, read neighbouring values, and x is loaded once for all rows of a block.
+// Refuses: when R C slots > max_fill nonzeros.
+// Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
+//   doi:10.1145/2304576.2304624 (SBELL); slices of 32 as there.
+//
+// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, and empty block
+// rows of a slice when block 0 covers it. Not in deterministic mode.
+#include "formats/engines/blocks_host.hpp"
+
+namespace protean::formats {
+
+BlockSpec bsellpack_spec(const FormatParams& params) {
+  return {{.container = BlockContainer::slices,
+           .order = BlockOrder::slices,
+           .slice = params.integer("slice"),
+           .sorted = params.word("sort") == "all",
+           .units = params.word("order") == "units"},
+          allowed_shapes(params),
+          fewest_bytes};
+}
+
+namespace {
+constexpr ParamDoc params[] = {
+    block_rows_param,
+    block_cols_param,
+    {.name = "slice",
+     .doc = "block rows of a slice; 0: one slice of all",
+     .default_value = "32",
+     .smallest = 0,
+     .largest = 1 << 20},
+    {.name = "sort",
+     .doc = "all: block rows by descending number of blocks",
+     .default_value = "none",
+     .choices = "none|all"},
+    {.name = "order",
+     .doc = "values that lie together for each block row: units of 4, or single elements",
+     .default_value = "units",
+     .choices = "units|elements"},
+    block_fill_param};
+constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode bsellpack;
+}
+
+extern const FormatEntry bsellpack;
+constinit const FormatEntry bsellpack{.family = "block",
+                                      .id = "bsellpack",
+                                      .title = "Sliced ELL of small dense blocks",
+                                      .source = "Su, Keutzer, ICS 2012",
+                                      .traits = {.admits_slowly = true, .grows_with_longest = true},
+                                      .params = params,
+                                      .kernels = kernels,
+                                      .admit = admit_blocks_on_host<bsellpack_spec>,
+                                      .device = PROTEAN_DEVICE_CODE(bsellpack)};
+
+}  // namespace protean::formats

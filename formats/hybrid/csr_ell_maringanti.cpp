@@ -1,0 +1,66 @@
+// CSR+ELL of Maringanti: rows of at most W entries in ELLPACK, longer rows as compressed rows.
+//
+//        | 1 . 2 . |     W = 2   row_list   = 0 1 2 3      csr_row_ptr = 0 3
+//    A = | . 3 . . |             ell_col    = 0 1 0 2 1 0  csr_col     = 0 1 3
+//        | . . . . |             ell_values = 1 3 0 2 0 0  csr_values  = 4 5 6
+//        | 4 5 . 6 |             empty      = 2
+//
+// Arrays:
+//   row_list     [rows] int32: the rows of ELLPACK, ascending, then those of csr, ascending. Absent when one part has all.
+//   ell_col      [width n] int32: slot s of the n rows of ELLPACK, at their positions in the list, at s n + position. width
+//                is the longest of them. A slot without an entry has the column of the row's last entry (0 in a row without).
+//   ell_values   [width n], in the same places. A slot without an entry has the value 0.
+//   csr_col      [m] int32, of the other rows.
+//   csr_values   [m].
+//   csr_row_ptr  [rows - n + 1] int32 or int64, as the source: by position.
+//   empty        [rows without entries] int32: their positions, ascending; absent when width is 0.
+// Bytes: (v + 4) (width n + m) + p (rows - n + 1) + 4 rows + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a row
+//   pointer. A part without rows takes none, and then there is no list.
+// Parameters:
+//   W         the longest row of ELLPACK.
+//   max_fill  the most stored values an entry.
+// Wins: on a GPU, when few rows are long: short ones take a thread each, long ones a warp each.
+// Refuses: when more than max_fill nonzeros values would be stored: one row of W entries pads all shorter ones.
+// Source: A. Maringanti, V. Athavale, S. B. Patkar, Acceleration of conjugate gradient method for circuit simulation using
+//   CUDA, HiPC 2009, 438-444.
+//
+// Padding carries no NaN of x. A very long row keeps one warp busy alone; csr-ell-matam cuts it. The parts and their
+// products are those of the engine (formats/engines/sum.hpp).
+#include "formats/hybrid/rules.hpp"
+
+namespace protean::formats {
+
+SumCut csr_ell_maringanti_cut(const SumCounter& counter, const FormatParams& params) {
+  const std::int64_t W = params.integer("W");
+  return cut_by_length(counter, counter.lengths(W), W, 32);
+}
+
+namespace {
+
+constexpr ParamDoc params[] = {{.name = "W",
+                                .doc = "the longest row of ELLPACK; longer ones are compressed rows",
+                                .default_value = "32",
+                                .smallest = 0,
+                                .largest = 1 << 16},
+                               max_fill_param};
+constexpr Kernel kernels[] = {sum_kernel};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode csr_ell_maringanti;  // csr_ell_maringanti.cu
+}
+
+extern const FormatEntry csr_ell_maringanti;
+constinit const FormatEntry csr_ell_maringanti{
+    .family = "hybrid",
+    .id = "csr-ell-maringanti",
+    .title = "ELLPACK for rows of at most W entries, csr for longer ones",
+    .source = "Maringanti, Athavale, Patkar, HiPC 2009",
+    .traits = {.grows_with_longest = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_sum<csr_ell_maringanti_cut>,
+    .device = PROTEAN_DEVICE_CODE(csr_ell_maringanti)};
+
+}  // namespace protean::formats

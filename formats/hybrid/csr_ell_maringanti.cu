@@ -1,0 +1,17 @@
+// CSR+ELL of Maringanti on the device: the parts of csr_ell_maringanti.cpp, without empty; padding has column -1. Two
+// launches: a thread a row for ELLPACK, a warp a row for csr.
+#include "formats/hybrid/rules.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr Kernel kernels[] = {sum_device_kernel};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode csr_ell_maringanti;
+constinit const DeviceCode csr_ell_maringanti{kernels, admit_device_sum<csr_ell_maringanti_cut>};
+}  // namespace device_code
+
+}  // namespace protean::formats

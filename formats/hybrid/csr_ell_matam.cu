@@ -1,0 +1,17 @@
+// CSR+ELL of Matam on the device: the parts of csr_ell_matam.cpp, without empty; padding has column -1. A launch for each part
+// that there is: a thread a row for ELLPACK, and equal shares of the entries of csr for all warps (private/row_runs.cuh).
+#include "formats/hybrid/rules.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr Kernel kernels[] = {sum_device_kernel};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode csr_ell_matam;
+constinit const DeviceCode csr_ell_matam{kernels, admit_device_sum<csr_ell_matam_cut>};
+}  // namespace device_code
+
+}  // namespace protean::formats

@@ -1,0 +1,16 @@
+// ELL+DIA on the device: the parts of ell_dia.cpp, without empty_row; padding has column -1. One launch, a thread a row.
+#include "formats/hybrid/rules.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr Kernel kernels[] = {sum_device_kernel};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode ell_dia;
+constinit const DeviceCode ell_dia{kernels, admit_device_sum<ell_dia_cut>};
+}  // namespace device_code
+
+}  // namespace protean::formats

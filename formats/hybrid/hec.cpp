@@ -1,0 +1,69 @@
+// HEC: the first L entries of every row in ELLPACK, the rest as compressed rows.
+//
+//        | 1 . 2 . |     p = 2   ell_col    = 0 1 0 0      csr_row_ptr = 0 1 1 1 3
+//    A = | . 3 . . |     L = 1   ell_values = 1 3 0 4      csr_col     = 2 1 3
+//        | . . . . |             empty_row  = 2            csr_values  = 2 5 6
+//        | 4 5 . 6 |
+//
+// Arrays:
+//   ell_col      [L rows] int32, slot s of row r at s rows + r. A slot without an entry has the column of the row's last
+//                entry (0 in a row without entries).
+//   ell_values   [L rows], in the same places. A slot without an entry has the value 0.
+//   csr_col      [m] int32, for entries L, L + 1, ... of every row.
+//   csr_values   [m].
+//   csr_row_ptr  [rows + 1] int32 or int64, as the source: of these.
+//   empty_row    [rows without entries] int32: ascending; absent when L = 0.
+// Bytes: (v + 4) (L rows + m) + p (rows + 1) + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a row pointer. A part
+//   without entries takes none.
+// Parameters:
+//   p  what an entry of csr costs, where a slot of ELLPACK costs 1. L is the smallest number that minimises L rows + p m.
+// Wins: when most rows have similar lengths and the others are longer.
+// Refuses: never.
+// Source: H. Liu, S. Yu, Z. Chen, B. Hsieh, L. Shao, Sparse matrix-vector multiplication on NVIDIA GPU, International
+//   Journal of Numerical Analysis and Modeling, Series B 3 (2012) 185-191.
+//
+// It differs from hyb in the rule and in the rest. The authors measure p in preliminary tests on their GPU, and take about
+// 20; here the two parts cost about the same, and the default is 2. Padding carries no NaN of x. The parts and their
+// products are those of the engine (formats/engines/sum.hpp).
+#include "formats/hybrid/rules.hpp"
+
+namespace protean::formats {
+
+// One more slot costs all rows a slot, and saves p for each longer row: the cost is convex in L.
+SumCut hec_cut(const SumCounter& counter, const FormatParams& params) {
+  const std::int64_t rows = counter.pattern.rows, p = params.integer("p");
+  const std::vector<std::int64_t> lengths =
+      counter.lengths(rows > 0 ? p * (counter.pattern.nonzeros / rows + 1) : 0);
+  const std::int64_t width =
+      smallest_width(lengths, rows, [&](std::int64_t longer) { return p * longer <= rows; });
+  return cut_by_width(counter, width, entries_within(lengths, rows, width), lengths[0], PartKind::csr);
+}
+
+namespace {
+
+constexpr ParamDoc params[] = {{.name = "p",
+                                .doc = "what an entry of csr costs, where a slot of ELLPACK costs 1",
+                                .default_value = "2",
+                                .smallest = 1,
+                                .largest = 1000}};
+constexpr Kernel kernels[] = {sum_kernel};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode hec;  // hec.cu
+}
+
+extern const FormatEntry hec;
+constinit const FormatEntry hec{
+    .family = "hybrid",
+    .id = "hec",
+    .title = "ELLPACK for the first L entries of a row, csr for the rest",
+    .source = "Liu, Yu, Chen, Hsieh, Shao, Int. J. Numerical Analysis and Modeling B 2012",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_sum<hec_cut>,
+    .device = PROTEAN_DEVICE_CODE(hec)};
+
+}  // namespace protean::formats

@@ -1,0 +1,17 @@
+// HEC on the device: the parts of hec.cpp, without empty_row; padding has column -1. Two launches: a thread a row for the
+// slots, and equal shares of the entries of csr for all warps (private/row_runs.cuh), which add to y.
+#include "formats/hybrid/rules.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr Kernel kernels[] = {sum_device_kernel};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode hec;
+constinit const DeviceCode hec{kernels, admit_device_sum<hec_cut>};
+}  // namespace device_code
+
+}  // namespace protean::formats

@@ -1,0 +1,46 @@
+// The rules of the formats that are sums of parts, which their host and device code share, and parameters that several
+// have. Private to this folder.
+#pragma once
+#include <algorithm>
+
+#include "formats/engines/sum.hpp"
+
+// The address of a format's device code, or null in a build without CUDA. It is a macro because that object does not exist
+// then. (As in host_support.hpp, which device code cannot include.)
+#if !defined(PROTEAN_DEVICE_CODE)
+#if defined(PROTEAN_HAVE_CUDA)
+#define PROTEAN_DEVICE_CODE(name) &device_code::name
+#else
+#define PROTEAN_DEVICE_CODE(name) nullptr
+#endif
+#endif
+
+namespace protean::formats {
+
+SumCut hyb_cut(const SumCounter& counter, const FormatParams& params);
+SumCut hec_cut(const SumCounter& counter, const FormatParams& params);
+SumCut csr_ell_maringanti_cut(const SumCounter& counter, const FormatParams& params);
+SumCut csr_ell_matam_cut(const SumCounter& counter, const FormatParams& params);
+SumCut shec_cut(const SumCounter& counter, const FormatParams& params);
+SumCut hdc_cut(const SumCounter& counter, const FormatParams& params);
+SumCut ell_dia_cut(const SumCounter& counter, const FormatParams& params);
+
+inline std::int64_t longest_of(const std::vector<LengthClass>& classes) {
+  std::int64_t longest = 0;
+  for (const LengthClass& one : classes) longest = std::max(longest, one.longest);
+  return longest;
+}
+
+constexpr ParamDoc max_fill_param{.name = "max_fill",
+                                  .doc = "stored values an entry above which the format refuses",
+                                  .default_value = "4",
+                                  .smallest = 1,
+                                  .largest = 1'000'000};
+constexpr ParamDoc fill_param{
+    .name = "fill",
+    .doc = "percent of a diagonal that must be more than filled; 0: so many that it takes fewer bytes",
+    .default_value = "0",
+    .smallest = 0,
+    .largest = 99};
+
+}  // namespace protean::formats

@@ -1,0 +1,57 @@
+// AdELL, adaptive ELLPACK: each warp has one or more rows, and long rows have more of its lanes than short ones.
+//
+//        | 1 . 2 . |     W = 2: 1 entry a lane
+//    A = | . 3 . . |     unit_ptr = 0 2 4 6 8
+//        | . . . . |     lane_row = 0 0 | 1 -3 | 3 3 | 3 -4
+//        | 4 5 . 6 |     col      = 0 2 | 1 0  | 0 1 | 3 3      values = 1 2 | 3 . | 4 5 | 6 .
+//
+// Arrays:
+//   unit_ptr  [warps + 1] int64: slots before each warp. Its width is the number of entries of its fullest lane.
+//   lane_row  [warps W] int32: the row of each lane, ascending; -1 - row where the lane has no entries.
+//   col       [slots] int32: slot k of lane l of warp u at unit_ptr[u] + k W + l. The entries of a row lie in its lanes in pieces
+//             that follow each other. Padding repeats the row's last column.
+//   values    [slots]: 0 where padded.
+//   carry     [warps], on a device where a row goes on in the next warp: workspace of a product.
+// Bytes: (v + 4) slots + 8 (warps + 1) + 4 warps W + v warps [carry], with v bytes a value.
+// Parameters: W, the lanes of a warp; max_fill, the most slots an entry.
+// Wins: on a GPU, where rows are of very different lengths: the lanes of a warp have about the same number of entries, rows
+//   keep their order, and nothing must be chosen.
+// Refuses: when slots > max_fill nonzeros.
+// Source: M. Maggioni, T. Berger-Wolf, AdELL: an adaptive warp-balancing ELL format for efficient sparse matrix-vector
+//   multiplication on GPUs, ICPP 2013, 11-20, doi:10.1109/ICPP.2013.10. How many lanes a row gets follows a public code: its
+//   entries over 1.1 times the mean. Medium confidence.
+//
+// The original adds to y by atomic operations where a row lies in several warps. Here they leave carries, which a second
+// launch adds in a fixed order. Warps begin anew every 4096 rows.
+#include "formats/engines/lanes.hpp"
+
+namespace protean::formats {
+
+LaneRule adell_rule(const SparsityPattern& pattern, const FormatParams& params) {
+  return {LaneMapping::greedy, static_cast<int>(params.integer("W")), mean_and_a_tenth(pattern), false};
+}
+
+namespace {
+
+constexpr ParamDoc params[] = {lane_width_param, lane_fill_param};
+
+constexpr Kernel kernels[] = {native_host_kernel<LaneMatrix>(Sums::ordered)};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode adell;
+}
+
+extern const FormatEntry adell;
+constinit const FormatEntry adell{.family = "lanes",
+                                  .id = "adell",
+                                  .title = "Adaptive ELLPACK: long rows have more lanes of a warp",
+                                  .source = "Maggioni, Berger-Wolf, ICPP 2013",
+                                  .traits = {.shares_rows = true},
+                                  .params = params,
+                                  .kernels = kernels,
+                                  .admit = admit_lanes_on_host<adell_rule>,
+                                  .device = PROTEAN_DEVICE_CODE(adell)};
+
+}  // namespace protean::formats
