@@ -34,6 +34,7 @@
 
 #include "formats/compressed/sell_packed_encode.cuh"
 #include "formats/compressed/sell_packed_kernel.cuh"
+#include "formats/engines/row_view.cuh"
 
 namespace protean::formats {
 namespace {
@@ -41,22 +42,9 @@ namespace {
 using namespace packed_device;
 
 template <class T>
-__global__ void packed_diagonal(PackedArrays<T> a, std::int64_t size, T* diagonal) {
-  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (p >= a.rows) return;
-  const std::int64_t row = a.row(p);
-  if (row >= size) return;
-  T found = 0;
-  a.entries(p, [&](int, std::int32_t column, T value) {
-    if (column == row) found = value;
-  });
-  diagonal[row] = found;
-}
-
-template <class T>
-class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
+class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>, public HasApplyDot<T> {
  public:
-  explicit PackedDevice(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
+  explicit PackedDevice(const BuildRequest<T>& request) : RowViewOnDevice<T, PackedDevice<T>>(request) {
     const PlanArrays& made = plan_of<PlanArrays>(request.admission);
     plan_ = made.plan;
     heads_ = Buffer<SliceHead>(request.context, plan_.slices);
@@ -76,45 +64,35 @@ class PackedDevice final : public AssembledMatrix<T>, public HasApplyDot<T> {
                                                    : Rest::many;
   }
 
-  CsrMatrix<T> to_csr() const override {
-    const detail::DeviceScope scope(*this->context());
-    return csr_from_positions<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), arrays());
-  }
-
   std::size_t bytes() const noexcept override {
     return heads_.bytes() + code_.bytes() + values_.bytes() + perm_.bytes();
   }
 
-  void diagonal(VectorView<T> d) const override {
-    const detail::DeviceScope scope(*this->context());
-    if (d.size == 0) return;
-    packed_diagonal<<<blocks_of(this->rows()), device::block_size, 0, device::stream(*this->context())>>>(
-        arrays(), d.size, d.data);
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  PackedArrays<T> row_view() const noexcept {
+    return {this->rows(), plan_.slices,   plan_.group, heads_.data(),
+            code_.data(), values_.data(), perm_.data()};
   }
+  T* mutable_values() noexcept { return values_.data(); }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    multiply_packed(*this->context(), arrays(), launch_, T(1), x.data, T(0), y.data, result);
+    multiply_packed(*this->context(), row_view(), launch_, T(1), x.data, T(0), y.data, result);
   }
 
  protected:
+  // Faster than that of the view, which reads each row with one thread.
   void do_update_values(const CsrMatrix<T>& csr) override {
     if (plan_.slices > 0) fill(csr);
   }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
-    multiply_packed(*this->context(), arrays(), launch_, alpha, x.data, beta, y.data,
+    multiply_packed(*this->context(), row_view(), launch_, alpha, x.data, beta, y.data,
                     static_cast<T*>(nullptr));
   }
 
  private:
-  PackedArrays<T> arrays() const {
-    return {this->rows(), plan_.slices,   plan_.group, heads_.data(),
-            code_.data(), values_.data(), perm_.data()};
-  }
   void fill(const CsrMatrix<T>& csr) {
-    fill_packed(*this->context(), plan_, arrays(), csr, code_.data(), values_.data());
+    fill_packed(*this->context(), plan_, row_view(), csr, code_.data(), values_.data());
   }
 
   Plan plan_;

@@ -2,7 +2,8 @@
 // number of slots of the slices by rank, and for the totals of the plan.
 #include "formats/compressed/sell_packed_encode.cuh"
 
-#include "formats/ell/row_order.cuh"
+#include "formats/engines/row_order.cuh"
+#include "formats/engines/slices.cuh"
 
 namespace protean::formats::packed_device {
 namespace {
@@ -406,13 +407,15 @@ PlanArrays::PlanArrays(const Context& context, const SparsityPattern& pattern, c
   plan.group = best_group(found.cost);
 }
 
+constexpr SliceRule slices_of_warps{.C = height, .kind = LaneLengths::none};
+
 // Returns the number of values that slots by rank alone would store.
 std::int64_t PlanArrays::choose_order(const Context& context, const SparsityPattern& pattern,
                                       const std::string& order) {
   const auto count = [&](bool sorted) {
     if (sorted) order_rows(context, pattern, sorted_rows, longest_allowed, perm.data());
-    const SliceCount found =
-        count_slice_slots(context, pattern, sorted ? perm.data() : nullptr, shift, slice_ptr.data());
+    const SliceFound found =
+        count_slices(context, pattern, slices_of_warps, sorted ? perm.data() : nullptr, slice_ptr.data());
     plan.too_long = found.longest > longest_allowed;
     // Columns of a slice that fit the shared memory of a warp.
     plan.room = static_cast<int>(std::min<std::int64_t>(found.longest * 32, 3072));

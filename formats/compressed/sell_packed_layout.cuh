@@ -73,39 +73,58 @@ struct PackedArrays {
     return group == 1 ? r : r - r % group;
   }
 
-  // Calls found(column, value) for the entries of a position: by kind, and ascending within a kind.
-  template <class Found>
-  __device__ void entries(std::int64_t p, Found found) const {
+  // The column of a lane's entry in slot k of a kind, or -1 where it has none there.
+  __device__ static std::int32_t column(const SliceHead& head, const SliceCode& c, std::int32_t start,
+                                        int lane, int kind, int k) {
+    if (kind == 0) return static_cast<unsigned>(c.diagonal[k].y) >> lane & 1 ? c.diagonal[k].x + start : -1;
+    if (kind == 3) return c.wide[k * height + lane];
+    const int offset = kind == 1 ? c.near[near_place(head.near, k, lane)] : c.far[k * height + lane];
+    if (offset == (kind == 1 ? 255 : 65535)) return -1;
+    return c.base[kind == 1 ? k : head.near + k] + offset;
+  }
+
+  __device__ std::int64_t length(std::int64_t p) const {
+    std::int64_t entries = 0;
+    for_entries(p, [&](std::int32_t, std::int64_t) { ++entries; });
+    return entries;
+  }
+  // A view of the rows (formats/engines/row_view.hpp). The entries of a row ascend within each of the four kinds, so they are
+  // merged.
+  template <class F>
+  __device__ void for_entries(std::int64_t p, F&& f) const {
+    constexpr std::int32_t none = 0x7fffffff;
     const SliceHead head = read_head(heads, p / height);
     const SliceCode c = slice_code(head, code);
     const int lane = static_cast<int>(p % height);
     const std::int32_t start = group_start(row(p));
-    const T* v = values + std::int64_t{head.first_slot} * height + lane;
-    for (int k = 0; k < head.diagonal; ++k, v += height)
-      if (static_cast<unsigned>(c.diagonal[k].y) >> lane & 1) found(0, c.diagonal[k].x + start, *v);
-    for (int k = 0; k < head.near; ++k, v += height)
-      if (const int offset = c.near[near_place(head.near, k, lane)]; offset != 255)
-        found(1, c.base[k] + offset, *v);
-    for (int k = 0; k < head.far; ++k, v += height)
-      if (const int offset = c.far[k * height + lane]; offset != 65535)
-        found(2, c.base[head.near + k] + offset, *v);
-    for (int k = 0; k < head.wide; ++k, v += height)
-      if (const std::int32_t col = c.wide[k * height + lane]; col >= 0) found(3, col, *v);
-  }
-
-  __device__ std::int64_t length(std::int64_t p) const {
-    std::int64_t count = 0;
-    entries(p, [&](int, std::int32_t, T) { ++count; });
-    return count;
-  }
-  // Insertion sort: each kind is ascending, so little is moved unless kinds interleave.
-  __device__ void write(std::int64_t p, std::int32_t* col, T* out) const {
-    std::int64_t count = 0;
-    entries(p, [&](int, std::int32_t column, T value) {
-      std::int64_t at = count++;
-      for (; at > 0 && col[at - 1] > column; --at) col[at] = col[at - 1], out[at] = out[at - 1];
-      col[at] = column, out[at] = value;
-    });
+    const int count[4] = {head.diagonal, head.near, head.far, head.wide};
+    int next[4] = {};
+    std::int32_t col[4];
+    const auto find = [&](int kind) {
+      col[kind] = none;
+      for (; next[kind] < count[kind]; ++next[kind])
+        if (const std::int32_t found = column(head, c, start, lane, kind, next[kind]); found >= 0) {
+          col[kind] = found;
+          break;
+        }
+    };
+#pragma unroll
+    for (int kind = 0; kind < 4; ++kind) find(kind);
+    for (;;) {
+      const std::int32_t least = min(min(col[0], col[1]), min(col[2], col[3]));
+      if (least == none) return;
+      std::int64_t slot = head.first_slot;
+#pragma unroll
+      for (int kind = 0; kind < 4; ++kind) {
+        if (col[kind] == least) {
+          f(least, (slot + next[kind]) * height + lane);
+          ++next[kind];
+          find(kind);
+          break;
+        }
+        slot += count[kind];
+      }
+    }
   }
 };
 

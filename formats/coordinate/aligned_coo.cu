@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "formats/ell/row_order.cuh"
+#include "formats/engines/row_order.cuh"
 #include "formats/engines/row_view.cuh"
 
 namespace protean::formats {

@@ -24,79 +24,26 @@
 //   processors, SC 2009, doi:10.1145/1654059.1654078.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
-#include "formats/ell/ell.hpp"
-#include "formats/ell/slots.hpp"
+#include "formats/engines/slices.hpp"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
-namespace {
 
-struct Columns {
-  static constexpr SlotOrder order = SlotOrder::ell;
-  std::int64_t ld, longest;
-
-  std::int64_t slots() const { return ld * longest; }
-  const std::int64_t* pointers() const { return nullptr; }
-  std::int64_t stride() const { return ld; }
-  std::int64_t width() const { return longest; }
-  SlotRow at(std::int64_t p) const { return {p, ld, longest}; }
-  std::vector<std::int64_t> borders(int parts) const {
-    std::vector<std::int64_t> result(static_cast<std::size_t>(parts) + 1);
-    for (int part = 0; part < parts; ++part) result[part + 1] = even_range(ld, part, parts, 64).end;
-    return result;
-  }
-};
-
-template <class T>
-class Ell final : public SlotMatrix<T, Columns>, public HasArrayView<SlotView<T>> {
- public:
-  explicit Ell(const BuildRequest<T>& request)
-      : SlotMatrix<T, Columns>(request,
-                               {column_length(request.csr.pattern, request.params),
-                                row_lengths(*request.context, request.csr.pattern).longest},
-                               {}) {}
-
-  std::size_t bytes() const noexcept override { return this->slot_bytes(); }
-  SlotView<T> array_view() const noexcept override { return this->slot_view(this->geometry_.ld); }
-
-  std::vector<LayoutArray> layout() const override {
-    return {layout_array("col", this->col_), layout_array("values", this->values_),
-            layout_array("empty", this->empty_)};
-  }
-};
-
-}  // namespace
-
-Admission admit_columns(const SparsityPattern& pattern, std::int64_t longest, std::int64_t empty_rows,
-                        const FormatParams& params, std::size_t value_bytes) {
-  const std::int64_t slots = column_length(pattern, params) * longest;
-  const std::size_t bytes =
-      static_cast<std::size_t>(slots) * (value_bytes + 4) + static_cast<std::size_t>(4 * empty_rows);
-  if (auto reason = too_much_fill(slots, pattern.nonzeros, params.integer("max_fill"), bytes);
-      !reason.empty())
-    return Admission::refuse(std::move(reason), bytes, slots);
-  return Admission::accept(bytes, slots);
+SliceRule ell_rule(const SparsityPattern&, const FormatParams& params) {
+  SliceRule rule;
+  rule.C = 0, rule.align = params.integer("align"), rule.kind = LaneLengths::none;
+  return rule;
 }
 
 namespace {
-
-Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-                std::size_t value_bytes) {
-  const RowLengths lengths = row_lengths(context, pattern);
-  return admit_columns(pattern, lengths.longest, lengths.empty, params, value_bytes);
-}
 
 constexpr ParamDoc params[] = {{.name = "align",
                                 .doc = "the length of a stored column is a multiple of this",
                                 .default_value = "8",
                                 .smallest = 1,
                                 .largest = 1024},
-                               {.name = "max_fill",
-                                .doc = "stored values an entry above which the format refuses",
-                                .default_value = "4",
-                                .smallest = 1,
-                                .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Ell>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(ell)};
+                               slice_fill_param};
+constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(ell)};
 
 }  // namespace
 
@@ -113,7 +60,7 @@ constinit const FormatEntry ell{
     .traits = {.grows_with_longest = true},
     .params = params,
     .kernels = kernels,
-    .admit = admit,
+    .admit = admit_slices_on_host<ell_rule>,
     .device = PROTEAN_DEVICE_CODE(ell)};
 
 }  // namespace protean::formats

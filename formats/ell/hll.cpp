@@ -32,11 +32,12 @@
 
 namespace protean::formats {
 
-SliceRule hll_rule(const SparsityPattern&, const FormatParams& params) {
+SliceRule hll_rule(const SparsityPattern& pattern, const FormatParams& params) {
   SliceRule rule;
   rule.C = params.integer("hack");
-  rule.sort_all = params.word("sort") == "all";
   rule.diagonal_index = params.word("diagonal_index") == "yes";
+  if (params.word("sort") == "all")
+    rule.window = std::max<std::int64_t>(1, rule.blocks(pattern.rows)) * rule.height(pattern.rows);
   return rule;
 }
 

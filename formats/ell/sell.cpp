@@ -13,8 +13,8 @@
 //   those that use the same entries of x, and y is written in order.
 // Refuses: when slots > max_fill nonzeros.
 // Source: A. Monakov, A. Lokhmotov, A. Avetisyan, Automatically tuning sparse matrix-vector multiplication for
-//   GPU architectures, HiPEAC 2010, LNCS 5952, 111-125, doi:10.1007/978-3-642-11515-8_10. Slices of variable height,
-//   which the paper also describes, are not built.
+//   GPU architectures, HiPEAC 2010, LNCS 5952, 111-125, doi:10.1007/978-3-642-11515-8_10. Slices of variable
+//   height, which the paper also describes, are sell-variable.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

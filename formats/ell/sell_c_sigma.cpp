@@ -36,173 +36,35 @@
 //   Sci. Comput. 36(5), C401-C423, 2014, doi:10.1137/130930352.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
-#include "formats/ell/sell_c_sigma.hpp"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "formats/ell/slots.hpp"
-#include "formats/engines/row_order.hpp"
+#include "formats/engines/slices.hpp"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
 namespace {
 
-constexpr std::int64_t usual_height = 8;
+constexpr std::int64_t usual_window = 512;
 
-// Calls slice(s, width) for every slice, in parallel over windows. Where rows are sorted, sigma > 1, their order is
-// written to perm.
-template <class Slice>
-void for_slices(const Context& context, const SparsityPattern& pattern, std::int64_t C, std::int64_t sigma,
-                std::int32_t* perm, Slice slice) {
-  const std::int64_t window = sigma > 1 ? sigma : C;
-  const std::int64_t windows = (pattern.rows + window - 1) / window;
-  const int parts = useful_parts(context, pattern.rows);
-  parallel(parts, [&](int part, int) {
-    const Range range = even_range(windows, part, parts);
-    std::vector<std::int64_t> scratch;
-    for (std::int64_t w = range.begin; w < range.end; ++w) {
-      const std::int64_t first = w * window, count = std::min(window, pattern.rows - first);
-      std::int32_t* const order = sigma > 1 ? perm + first : nullptr;
-      if (sigma > 1) sort_window(pattern, first, count, order, scratch);
-      for (std::int64_t i = 0; i < count; i += C) {
-        std::int64_t width = 0;
-        if (sigma > 1)
-          width = pattern.row_length(order[i]);
-        else
-          for (std::int64_t r = first; r < first + count; ++r) width = std::max(width, pattern.row_length(r));
-        slice((first + i) / C, width, part);
-      }
-    }
-  });
+SliceRule rule_of(const FormatParams& params, std::int64_t usual_height) {
+  const std::int64_t C = params.integer("C"), sigma = params.integer("sigma");
+  SliceRule rule;
+  rule.C = C == 0 ? usual_height : C;
+  rule.window = sigma == 0 ? usual_window : sigma == 1 ? 0 : sigma;
+  rule.sort_if_it_pays = sigma == 0;
+  rule.round = static_cast<int>(params.integer("round"));
+  rule.kind = LaneLengths::none;
+  return rule;
 }
-
-// What admit() finds out and the maker uses: the borders of the slices and the order of the rows, which is empty
-// where rows keep theirs. Rows are sorted once.
-struct SlicePlan {
-  SliceShape shape;
-  std::vector<std::int64_t> slice_ptr;
-  std::vector<std::int32_t> perm;
-};
-
-SlicePlan plan_slices(const Context& context, const SparsityPattern& pattern, std::int64_t C,
-                      std::int64_t sigma, std::int64_t round) {
-  const std::int64_t slices = (pattern.rows + C - 1) / C;
-  SlicePlan plan{{C, sigma, 0}, {}, {}};
-  plan.slice_ptr.resize(static_cast<std::size_t>(slices) + 1);
-  plan.perm.resize(sigma > 1 ? static_cast<std::size_t>(pattern.rows) : 0);
-  std::int64_t* const ptr = plan.slice_ptr.data();
-  for_slices(context, pattern, C, sigma, plan.perm.empty() ? nullptr : plan.perm.data(),
-             [&](std::int64_t s, std::int64_t width, int) {
-               ptr[s + 1] = C * ((width + round - 1) / round * round);
-             });
-  for (std::int64_t s = 0; s < slices; ++s) ptr[s + 1] += ptr[s];
-  plan.shape.slots = ptr[slices];
-  return plan;
-}
-
-// The plan for the parameters, with sigma = 0 replaced by the value that it takes for this matrix.
-SlicePlan plan_for(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
-  const std::int64_t C = slice_height(params, usual_height), sigma = params.integer("sigma"),
-                     round = params.integer("round");
-  if (sigma > 1 && sigma % C != 0) return {{C, sigma, 0}, {}, {}};  // refused by admit_slices()
-  if (sigma != 0) return plan_slices(context, pattern, C, sigma, round);
-  SlicePlan unsorted = plan_slices(context, pattern, C, 1, round);
-  if (pays_unsorted(unsorted.shape.slots, pattern.nonzeros)) return unsorted;
-  SlicePlan sorted = plan_slices(context, pattern, C, sorted_window, round);
-  return sorted.shape.slots < unsorted.shape.slots ? sorted : unsorted;
-}
-
-struct Slices {
-  static constexpr SlotOrder order = SlotOrder::sliced;
-  std::int64_t C, rows;
-  Buffer<std::int64_t> slice_ptr;
-
-  std::int64_t slots() const { return slice_ptr[slice_ptr.size() - 1]; }
-  const std::int64_t* pointers() const { return slice_ptr.data(); }
-  std::int64_t stride() const { return C; }
-  std::int64_t width() const { return 0; }
-  SlotRow at(std::int64_t p) const {
-    const std::int64_t first = slice_ptr[p / C];
-    return {first + p % C, C, (slice_ptr[p / C + 1] - first) / C};
-  }
-  // Borders of parts, at slices, so that all parts have nearly the same number of slots and rows.
-  std::vector<std::int64_t> borders(int parts) const {
-    const std::int64_t slices = slice_ptr.size() - 1, total = slots() + slices * C;
-    std::vector<std::int64_t> result(static_cast<std::size_t>(parts) + 1, slices * C);
-    const std::int64_t* const p = slice_ptr.data();
-    for (int part = 0; part < parts; ++part) {
-      const std::int64_t share = total / parts * part;
-      const std::int64_t* slice = std::partition_point(
-          p, p + slices, [&](const std::int64_t& first) { return first + (&first - p) * C < share; });
-      result[part] = (slice - p) * C;
-    }
-    return result;
-  }
-};
-
-template <class N>
-Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
-  Buffer<N> to(context, static_cast<std::int64_t>(from.size()));
-  copy_array(*context, from.data(), to.size(), to.data());
-  return to;
-}
-
-template <class T>
-class SellCSigma final : public SlotMatrix<T, Slices>, public HasArrayView<SlotView<T>> {
- public:
-  explicit SellCSigma(const BuildRequest<T>& request)
-      : SellCSigma(request, plan_of<SlicePlan>(request.admission)) {}
-
-  std::size_t bytes() const noexcept override {
-    return this->slot_bytes() + this->geometry_.slice_ptr.bytes();
-  }
-
-  SlotView<T> array_view() const noexcept override {
-    return this->slot_view((this->geometry_.slice_ptr.size() - 1) * this->geometry_.C);
-  }
-
-  std::vector<LayoutArray> layout() const override {
-    return {layout_array("slice_ptr", this->geometry_.slice_ptr), layout_array("col", this->col_),
-            layout_array("values", this->values_), layout_array("perm", this->perm_),
-            layout_array("empty", this->empty_)};
-  }
-
- private:
-  SellCSigma(const BuildRequest<T>& request, const SlicePlan& plan)
-      : SlotMatrix<T, Slices>(request,
-                              {plan.shape.C, request.csr.rows(), buffer_of(request.context, plan.slice_ptr)},
-                              buffer_of(request.context, plan.perm)) {}
-};
 
 }  // namespace
 
-Admission admit_slices(const SliceShape& shape, const SparsityPattern& pattern, std::int64_t empty_rows,
-                       const FormatParams& params, std::size_t value_bytes) {
-  if (shape.sigma > 1 && shape.sigma % shape.C != 0)
-    return Admission::refuse(fmt::format("sigma = {} is not a multiple of C = {}; slices would cross windows",
-                                         shape.sigma, shape.C));
-  const std::int64_t slices = (pattern.rows + shape.C - 1) / shape.C;
-  const std::size_t bytes =
-      static_cast<std::size_t>(shape.slots) * (value_bytes + 4) +
-      static_cast<std::size_t>(8 * (slices + 1) + (shape.sigma > 1 ? 4 * pattern.rows : 0) + 4 * empty_rows);
-  if (auto reason = too_much_fill(shape.slots, pattern.nonzeros, params.integer("max_fill"), bytes);
-      !reason.empty())
-    return Admission::refuse(std::move(reason), bytes, shape.slots);
-  return Admission::accept(bytes, shape.slots);
+SliceRule sell_c_sigma_rule_on_host(const SparsityPattern&, const FormatParams& params) {
+  return rule_of(params, 8);
+}
+SliceRule sell_c_sigma_rule_on_device(const SparsityPattern&, const FormatParams& params) {
+  return rule_of(params, 32);
 }
 
 namespace {
-
-Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-                std::size_t value_bytes) {
-  SlicePlan plan = plan_for(context, pattern, params);
-  Admission admission =
-      admit_slices(plan.shape, pattern, row_lengths(context, pattern).empty, params, value_bytes);
-  if (admission.ok) keep_plan(admission, std::make_shared<const SlicePlan>(std::move(plan)));
-  return admission;
-}
 
 constexpr ParamDoc params[] = {
     {.name = "C",
@@ -219,13 +81,9 @@ constexpr ParamDoc params[] = {
      .doc = "widths of slices are multiples of it",
      .default_value = "1",
      .choices = "1|2|4|8|16|32"},
-    {.name = "max_fill",
-     .doc = "stored values an entry above which the format refuses",
-     .default_value = "4",
-     .smallest = 1,
-     .largest = 1'000'000}};
+    slice_fill_param};
 
-constexpr Kernel kernels[] = {native_host_kernel<SellCSigma>(Sums::ordered),
+constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered),
                               PROTEAN_KOKKOS_KERNEL(sell_c_sigma)};
 
 }  // namespace
@@ -243,7 +101,7 @@ constinit const FormatEntry sell_c_sigma{
     .traits = {.grows_with_longest = true},
     .params = params,
     .kernels = kernels,
-    .admit = admit,
+    .admit = admit_slices_on_host<sell_c_sigma_rule_on_host>,
     .device = PROTEAN_DEVICE_CODE(sell_c_sigma)};
 
 }  // namespace protean::formats

@@ -10,49 +10,37 @@
 #include <string>
 
 #include "formats/cusparse_support.hpp"
-#include "formats/ell/sell_c_sigma.cuh"
-#include "formats/ell/slots.cuh"
+#include "formats/engines/slices.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
 
 namespace protean::formats {
-namespace {
 
+// Kernel `segments`, in sic.cu.
 template <class T>
-class SellDevice final : public SlotDevice<T, SlicePlace>, public HasArrayView<SlotView<T>> {
- public:
-  explicit SellDevice(const BuildRequest<T>& request)
-      : SellDevice(request, plan_of<SellPlan>(request.admission)) {}
+std::unique_ptr<AssembledMatrix<T>> make_sell_segments(const BuildRequest<T>& request);
 
-  std::size_t bytes() const noexcept override { return this->slot_bytes() + slice_ptr_.bytes(); }
-  SlotView<T> array_view() const noexcept override {
-    SlotView<T> view = this->slot_view();
-    view.stride = std::int64_t{1} << this->place_.shift, view.slice_ptr = slice_ptr_.data();
-    return view;
-  }
-
- private:
-  SellDevice(const BuildRequest<T>& request, const SellPlan& plan)
-      : SellDevice(request, plan, copy_of(request.context, plan.slice_ptr)) {}
-  SellDevice(const BuildRequest<T>& request, const SellPlan& plan, Buffer<std::int64_t> slice_ptr)
-      : SlotDevice<T, SlicePlace>(
-            request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
-            plan.sigma > 1 ? copy_of(request.context, plan.perm) : Buffer<std::int32_t>(),
-            plan.lengths.empty),
-        slice_ptr_(std::move(slice_ptr)) {}
-
-  Buffer<std::int64_t> slice_ptr_;
-};
+namespace {
 
 // The same slots through cuSPARSE. The dot product needs a second pass.
 template <class T>
-class SellCusparse final : public SlotStorage<T, SlicePlace> {
+class SellCusparse final : public SliceStorage<T> {
  public:
   explicit SellCusparse(const BuildRequest<T>& request)
-      : SellCusparse(request, checked(plan_of<SellPlan>(request.admission))) {}
+      : SliceStorage<T>(checked(request), Padding::minus_one) {
+    if (this->slots() == 0) return;
+    narrow_ptr_ = narrowed(request.context, this->slice_ptr());
+    cusparseSpMatDescr_t matrix = nullptr;
+    device::check(cusparseCreateSlicedEll(&matrix, this->rows(), this->cols(), this->nonzeros(),
+                                          this->slots(), this->rule().C, narrow_ptr_.data(), this->col(),
+                                          this->mutable_values(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
+                                          CUSPARSE_INDEX_BASE_ZERO, cusparse_type<T>),
+                  "cusparseCreateSlicedEll");
+    product_.emplace(request.context, matrix, CUSPARSE_SPMV_SELL_ALG1, false);
+  }
 
   std::size_t bytes() const noexcept override {
-    return this->slot_bytes() + slice_ptr_.bytes() + narrow_ptr_.bytes() + (product_ ? product_->bytes() : 0);
+    return SliceStorage<T>::bytes() + narrow_ptr_.bytes() + (product_ ? product_->bytes() : 0);
   }
 
  protected:
@@ -64,49 +52,24 @@ class SellCusparse final : public SlotStorage<T, SlicePlace> {
   }
 
  private:
-  static const SellPlan& checked(const SellPlan& plan) {
-    if (plan.sigma > 1)
+  static const BuildRequest<T>& checked(const BuildRequest<T>& request) {
+    const SlicePlanOnDevice& plan = plan_of<SlicePlanOnDevice>(request.admission);
+    if (plan.rule.window > 0)
       throw FormatRefused("sell-c-sigma",
-                          "sorted in windows of " + std::to_string(plan.sigma) +
+                          "sorted in windows of " + std::to_string(plan.rule.window) +
                               " rows; cuSPARSE takes rows in their own order: set sigma to 1, or "
                               "take kernel native");
-    if (plan.slots > std::numeric_limits<std::int32_t>::max())
+    if (plan.counts.slots > std::numeric_limits<std::int32_t>::max())
       throw FormatRefused("sell-c-sigma",
-                          std::to_string(plan.slots) +
+                          std::to_string(plan.counts.slots) +
                               " slots; cuSPARSE counts them with 32 bits where columns have 32: "
                               "take kernel native");
-    return plan;
-  }
-  SellCusparse(const BuildRequest<T>& request, const SellPlan& plan)
-      : SellCusparse(request, plan, copy_of(request.context, plan.slice_ptr)) {}
-  SellCusparse(const BuildRequest<T>& request, const SellPlan& plan, Buffer<std::int64_t> slice_ptr)
-      : SlotStorage<T, SlicePlace>(request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
-                                   {}, plan.lengths.empty, Padding::minus_one),
-        slice_ptr_(std::move(slice_ptr)) {
-    if (plan.slots == 0) return;
-    narrow_ptr_ = narrowed(request.context, slice_ptr_);
-    cusparseSpMatDescr_t matrix = nullptr;
-    device::check(cusparseCreateSlicedEll(&matrix, this->rows(), this->cols(), this->nonzeros(), plan.slots,
-                                          plan.C, narrow_ptr_.data(), this->col_.data(), this->values_.data(),
-                                          CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO,
-                                          cusparse_type<T>),
-                  "cusparseCreateSlicedEll");
-    product_.emplace(request.context, matrix, CUSPARSE_SPMV_SELL_ALG1, false);
+    return request;
   }
 
-  Buffer<std::int64_t> slice_ptr_;
   Buffer<std::int32_t> narrow_ptr_;
   std::optional<CusparseProduct<T>> product_;
 };
-
-Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
-                std::size_t value_bytes) {
-  auto plan = std::make_shared<const SellPlan>(context, pattern, params);
-  Admission admission =
-      admit_slices({plan->C, plan->sigma, plan->slots}, pattern, plan->lengths.empty, params, value_bytes);
-  keep_plan(admission, std::move(plan));
-  return admission;
-}
 
 constexpr ParamDoc threads_param[] = {
     {.name = "threads",
@@ -114,7 +77,7 @@ constexpr ParamDoc threads_param[] = {
      .default_value = "0",
      .choices = "0|1|2|4|8"}};
 
-constexpr Kernel kernels[] = {with_params(device_kernel<SellDevice>("native"), threads_param),
+constexpr Kernel kernels[] = {with_params(device_kernel<SliceDevice>("native"), threads_param),
                               device_kernel<SellCusparse>("cusparse"),
                               {"segments",
                                false,
@@ -129,7 +92,7 @@ constexpr Kernel kernels[] = {with_params(device_kernel<SellDevice>("native"), t
 
 namespace device_code {
 extern const DeviceCode sell_c_sigma;
-constinit const DeviceCode sell_c_sigma{kernels, admit};
+constinit const DeviceCode sell_c_sigma{kernels, admit_slices_on_device<sell_c_sigma_rule_on_device>};
 }  // namespace device_code
 
 }  // namespace protean::formats

@@ -3,8 +3,7 @@
 // a block each; the others a warp each. The two kinds are launched apart. The order of a row's sum is fixed.
 #include <string>
 
-#include "formats/ell/sell_c_sigma.cuh"
-#include "formats/ell/slots.cuh"
+#include "formats/engines/slices.cuh"
 
 namespace protean::formats {
 namespace {
@@ -19,8 +18,8 @@ __device__ inline T sum_rows_of_warp(T sum, int C) {
 }
 
 template <class T>
-__device__ inline T slice_part(const SlotArrays<T, SlicePlace>& a, std::int64_t first, std::int64_t end,
-                               int lane, int lanes, const T* x) {
+__device__ inline T slice_part(const SliceView<T>& a, std::int64_t first, std::int64_t end, int lane,
+                               int lanes, const T* x) {
   T sum = 0;
 #pragma unroll 4
   for (std::int64_t slot = first + lane; slot < end; slot += lanes)
@@ -31,28 +30,27 @@ __device__ inline T slice_part(const SlotArrays<T, SlicePlace>& a, std::int64_t 
 // A warp for each of the slices [first, end).
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
-    warp_slices(SlotArrays<T, SlicePlace> a, std::int64_t first, std::int64_t end, ProductTask<T> task) {
+    warp_slices(SliceView<T> a, std::int64_t first, std::int64_t end, ProductTask<T> task) {
   if (device::stopped(task.stop)) return;
   const std::int64_t s = first + (std::int64_t{blockIdx.x} * device::block_size + threadIdx.x) / 32;
   if (s >= end) return;
-  const int lane = threadIdx.x % 32, C = 1 << a.place.shift;
-  T sum = slice_part(a, a.place.slice_ptr[s], a.place.slice_ptr[s + 1], lane, 32, task.x);
+  const int lane = threadIdx.x % 32, C = static_cast<int>(a.C);
+  T sum = slice_part(a, a.slice_ptr[s], a.slice_ptr[s + 1], lane, 32, task.x);
   sum = sum_rows_of_warp(sum, C);
   const std::int64_t p = s * C + lane;
   T dots[1] = {};
-  if (lane < C && p < a.rows) task.template finish<false>(a.row(p), a.whole(p, sum), dots);
+  if (lane < C && p < a.rows) task.template finish<false>(a.row(p), sum_of_entries(a, p, sum), dots);
 }
 
 // A block for each of the first slices.
 template <class T>
-__global__ void __launch_bounds__(device::block_size)
-    block_slices(SlotArrays<T, SlicePlace> a, ProductTask<T> task) {
+__global__ void __launch_bounds__(device::block_size) block_slices(SliceView<T> a, ProductTask<T> task) {
   if (device::stopped(task.stop)) return;
   constexpr int warps = device::block_size / 32;
   __shared__ T sums[warps][32];
   const std::int64_t s = blockIdx.x;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, C = 1 << a.place.shift;
-  const T sum = slice_part(a, a.place.slice_ptr[s], a.place.slice_ptr[s + 1], static_cast<int>(threadIdx.x),
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, C = static_cast<int>(a.C);
+  const T sum = slice_part(a, a.slice_ptr[s], a.slice_ptr[s + 1], static_cast<int>(threadIdx.x),
                            device::block_size, task.x);
   sums[warp][lane] = sum_rows_of_warp(sum, C);
   __syncthreads();
@@ -61,7 +59,7 @@ __global__ void __launch_bounds__(device::block_size)
   T total = 0;
   for (int w = 0; w < warps; ++w) total += sums[w][lane];
   T dots[1] = {};
-  task.template finish<false>(a.row(p), a.whole(p, total), dots);
+  task.template finish<false>(a.row(p), sum_of_entries(a, p, total), dots);
 }
 
 // The number of slices at the beginning that have at least `wide` slots each.
@@ -72,51 +70,41 @@ __global__ void count_wide(const std::int64_t* slice_ptr, std::int64_t slices, u
 }
 
 template <class T>
-class SellSegments final : public SlotStorage<T, SlicePlace> {
+class SellSegments final : public SliceStorage<T> {
  public:
-  explicit SellSegments(const BuildRequest<T>& request)
-      : SellSegments(request, checked(plan_of<SellPlan>(request.admission))) {}
-  std::size_t bytes() const noexcept override { return this->slot_bytes() + slice_ptr_.bytes(); }
+  explicit SellSegments(const BuildRequest<T>& request) : SliceStorage<T>(checked(request)) {
+    if (this->slices() == 0) return;
+    const device::Scratch<unsigned long long> narrow(*request.context, 1);
+    const cudaStream_t queue = device::stream(*request.context);
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(narrow.data(), 0xff, narrow.bytes(), queue));
+    count_wide<<<blocks_of(this->slices()), device::block_size, 0, queue>>>(this->slice_ptr().data(),
+                                                                            this->slices(), narrow.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    wide_ = static_cast<std::int64_t>(std::min<unsigned long long>(
+        read_back(*request.context, narrow.data()), static_cast<unsigned long long>(this->slices())));
+  }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     const DeviceState& state = this->context()->device_state();
     const auto task = product_task<T>(*this->context(), 1, alpha, x.data, beta, y.data, nullptr);
-    const std::int64_t slices = slice_ptr_.size() - 1;
-    if (wide_ > 0) device::launch(state, block_slices<T>, wide_, device::block_size, this->arrays(), task);
+    const SliceView<T> a = this->row_view();
+    const std::int64_t slices = this->slices();
+    if (wide_ > 0) device::launch(state, block_slices<T>, wide_, device::block_size, a, task);
     if (slices > wide_)
-      device::launch(state, warp_slices<T>, blocks_of((slices - wide_) * 32), device::block_size,
-                     this->arrays(), wide_, slices, task);
+      device::launch(state, warp_slices<T>, blocks_of((slices - wide_) * 32), device::block_size, a, wide_,
+                     slices, task);
   }
 
  private:
-  static const SellPlan& checked(const SellPlan& plan) {
-    if (plan.C > 32)
+  static const BuildRequest<T>& checked(const BuildRequest<T>& request) {
+    if (const std::int64_t C = plan_of<SlicePlanOnDevice>(request.admission).rule.C; C > 32)
       throw FormatRefused("sell-c-sigma",
-                          "slices of " + std::to_string(plan.C) +
+                          "slices of " + std::to_string(C) +
                               " rows; kernel segments takes 32 at most: set C to 32, or take kernel native");
-    return plan;
-  }
-  SellSegments(const BuildRequest<T>& request, const SellPlan& plan)
-      : SellSegments(request, plan, copy_of(request.context, plan.slice_ptr)) {}
-  SellSegments(const BuildRequest<T>& request, const SellPlan& plan, Buffer<std::int64_t> slice_ptr)
-      : SlotStorage<T, SlicePlace>(
-            request, {slice_ptr.data(), slice_ptr.size() - 1, plan.shift}, plan.slots,
-            plan.sigma > 1 ? copy_of(request.context, plan.perm) : Buffer<std::int32_t>(),
-            plan.lengths.empty),
-        slice_ptr_(std::move(slice_ptr)) {
-    const std::int64_t slices = slice_ptr_.size() - 1;
-    if (slices == 0) return;
-    const device::Scratch<unsigned long long> narrow(*request.context, 1);
-    const cudaStream_t queue = device::stream(*request.context);
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(narrow.data(), 0xff, narrow.bytes(), queue));
-    count_wide<<<blocks_of(slices), device::block_size, 0, queue>>>(slice_ptr_.data(), slices, narrow.data());
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-    wide_ = static_cast<std::int64_t>(std::min<unsigned long long>(read_back(*request.context, narrow.data()),
-                                                                   static_cast<unsigned long long>(slices)));
+    return request;
   }
 
-  Buffer<std::int64_t> slice_ptr_;
   std::int64_t wide_ = 0;
 };
 

@@ -30,7 +30,7 @@ namespace protean::formats {
 SliceRule sliced_ellr_t_rule(const SparsityPattern&, const FormatParams& params) {
   SliceRule rule;
   rule.C = params.integer("S"), rule.align = 16;
-  rule.threads = static_cast<int>(params.integer("T"));
+  rule.threads = rule.round = static_cast<int>(params.integer("T"));
   rule.order = LaneOrder::threads, rule.kind = LaneLengths::steps;
   return rule;
 }

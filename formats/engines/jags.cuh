@@ -1,7 +1,7 @@
 // The device side of jags.hpp. Private to formats/.
 #pragma once
-#include "formats/ell/row_order.cuh"
 #include "formats/engines/jags.hpp"
+#include "formats/engines/row_order.cuh"
 #include "formats/engines/row_view.cuh"
 
 namespace protean::formats {

@@ -48,9 +48,10 @@ __global__ void view_update(View view, DeviceRowPointers row_ptr, const T* from,
   view.for_entries(p, [&](std::int32_t, std::int64_t place) { values[place] = from[k++]; });
 }
 
+// Internal, because row_view.hpp has a function of this name for the same views.
 template <class T, class View>
-CsrMatrix<T> csr_from_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
-                           std::int64_t nonzeros, const View& view) {
+static CsrMatrix<T> csr_from_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                                  std::int64_t nonzeros, const View& view) {
   CsrBuilder<T> builder(context, rows, cols, nonzeros);
   const cudaStream_t queue = device::stream(*context);
   const auto build = [&](auto* row_ptr) {

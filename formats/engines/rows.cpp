@@ -162,7 +162,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <algorithm>
 
-#include "formats/ell/slots.hpp"
+#include "formats/engines/slot_product.hpp"
 #include "operators/policy/cost_model.hpp"
 
 namespace protean::formats {

@@ -1,145 +1,12 @@
-// Slices whose rows know their lengths, on the host: the conversion and the product.
-#include "formats/simd.hpp"
-// (Highway compiles this file once for each instruction set.)
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "formats/engines/slices.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
+// Slices on the host: what they hold, the conversion, and all but the arithmetic of the product.
 #include "formats/engines/slices.hpp"
-#include "formats/simd_gather-inl.hpp"
 
-HWY_BEFORE_NAMESPACE();
-namespace protean::formats::HWY_NAMESPACE {
-namespace {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Writes the sums of positions p, p + 1, ... and drops those past the last row.
-template <class T>
-HWY_INLINE void write_sums(const SliceProduct<T>& job, const T* sums, std::int64_t p, std::int64_t count) {
-  const SliceView<T>& a = job.a;
-  count = std::min(count, a.rows - p);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t row = a.perm ? a.perm[p + i] : p + i;
-    T sum = sums[i];
-    if (a.diagonal_apart) sum += a.values[a.slots + row] * job.x[row];
-    store(job.alpha, sum, job.beta, job.y[row]);
-  }
-}
-
-// Order columns: U vectors of rows from position p on, all of one slice.
-template <int U, class D, class T>
-HWY_INLINE void lanes_of_rows(D d, const SliceProduct<T>& job, std::int64_t p) {
-  constexpr std::int64_t N = lanes_of<D>;
-  const SliceView<T>& a = job.a;
-  const LaneSlots at = a.at(p);
-  std::int64_t least = at.width, most[U];
-  for (int u = 0; u < U; ++u) {
-    most[u] = at.width;
-    if (a.kind == LaneLengths::none) continue;
-    most[u] = 0;
-    for (std::int64_t i = 0; i < N; ++i) {
-      const std::int64_t q = p + u * N + i;
-      const std::int64_t length = q < a.rows ? a.lengths[q] : 0;
-      most[u] = std::max(most[u], length), least = std::min(least, length);
-    }
-  }
-  hn::Vec<D> sum[U];
-  for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
-  // Slots that all of these rows have.
-  for (std::int64_t k = 0; k < least; ++k) {
-    const T* values = a.values + at.base + k * a.C;
-    const std::int32_t* col = a.col + at.base + k * a.C;
-    for (int u = 0; u < U; ++u)
-      sum[u] = hn::MulAdd(hn::LoadU(d, values + u * N), take(d, job.x, col + u * N), sum[u]);
-  }
-  HWY_ALIGN T sums[U * N];
-  for (int u = 0; u < U; ++u) hn::StoreU(sum[u], d, sums + u * N);
-  // Slots of longer rows: padding of the others is not read.
-  for (int u = 0; u < U; ++u)
-    for (std::int64_t k = least; k < most[u]; ++k)
-      for (std::int64_t i = 0; i < N; ++i) {
-        const std::int64_t q = p + u * N + i, slot = at.base + k * a.C + u * N + i;
-        if (k < (q < a.rows ? a.lengths[q] : 0)) sums[u * N + i] += a.values[slot] * job.x[a.col[slot]];
-      }
-  write_sums(job, sums, p, U * N);
-}
-
-template <int U, class D, class T>
-std::int64_t columns(D d, const SliceProduct<T>& job, std::int64_t p, std::int64_t end) {
-  constexpr std::int64_t rows = U * lanes_of<D>;
-  for (; p + rows <= end; p += rows) lanes_of_rows<U>(d, job, p);
-  return p;
-}
-
-// Order threads: a vector of neighbouring slots of one row.
-template <class D, class T>
-void vectors_of_row(D d, const SliceProduct<T>& job, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t N = lanes_of<D>;
-  const SliceView<T>& a = job.a;
-  const std::int64_t step = a.C * a.threads;
-  for (std::int64_t p = begin; p < std::min(end, a.rows); ++p) {
-    const LaneSlots at = a.at(p);
-    hn::Vec<D> sum = hn::Zero(d);
-    const std::int64_t steps = a.lengths[p];
-    for (std::int64_t s = 0; s < steps; ++s)
-      for (std::int64_t t = 0; t < a.threads; t += N) {
-        const std::int64_t slot = at.base + s * step + t;
-        sum = hn::MulAdd(hn::LoadU(d, a.values + slot), take(d, job.x, a.col + slot), sum);
-      }
-    const T total = hn::GetLane(hn::SumOfLanes(d, sum));
-    write_sums(job, &total, p, 1);
-  }
-}
-
-template <class T>
-void run(const SliceProduct<T>& job, std::int64_t begin, std::int64_t end) {
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
-  constexpr std::int64_t N = lanes_of<hn::ScalableTag<T>>;
-  const SliceView<T>& a = job.a;
-  if (a.order == LaneOrder::threads) {
-    if (a.threads >= N) return vectors_of_row(d, job, begin, end);
-    if (a.threads >= 8) return vectors_of_row(hn::CappedTag<T, 8>(), job, begin, end);
-    if (a.threads >= 4) return vectors_of_row(hn::CappedTag<T, 4>(), job, begin, end);
-    if (a.threads >= 2) return vectors_of_row(hn::CappedTag<T, 2>(), job, begin, end);
-    return vectors_of_row(one, job, begin, end);
-  }
-  // A group of rows lies within one slice.
-  if (a.C % (4 * N) == 0 || !a.slice_ptr) begin = columns<4>(d, job, begin, end);
-  if (a.C % N == 0 || !a.slice_ptr) begin = columns<1>(d, job, begin, end);
-  if (a.C % 4 == 0) begin = columns<1>(hn::CappedTag<T, 4>(), job, begin, end);
-  columns<1>(one, job, begin, end);
-}
-
-void slices_f64(const SliceProduct<double>& job, std::int64_t begin, std::int64_t end) {
-  run(job, begin, end);
-}
-void slices_f32(const SliceProduct<float>& job, std::int64_t begin, std::int64_t end) {
-  run(job, begin, end);
-}
-
-}  // namespace
-}  // namespace protean::formats::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 #include <algorithm>
+#include <array>
 
 #include "formats/engines/row_order.hpp"
 
 namespace protean::formats {
-
-HWY_EXPORT(slices_f64);
-HWY_EXPORT(slices_f32);
-
-void slice_product(const SliceProduct<double>& product, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(slices_f64)(product, begin, end);
-}
-void slice_product(const SliceProduct<float>& product, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(slices_f32)(product, begin, end);
-}
-
 namespace {
 
 // The place of the diagonal entry in row r, or -1.
@@ -152,13 +19,81 @@ std::int64_t diagonal_place(const SparsityPattern& pattern, std::int64_t r) {
 template <class N>
 Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
   Buffer<N> to(context, static_cast<std::int64_t>(from.size()));
-  std::copy(from.begin(), from.end(), to.begin());
+  copy_array(*context, from.data(), to.size(), to.data());
   return to;
+}
+
+struct PartCounts {
+  std::int64_t absent = 0, longest = 0;
+  std::vector<std::int32_t> row_start;  // of slices whose heights vary
+  std::vector<std::int64_t> slots;
+};
+
+// The plan for a rule that leaves no choice.
+SlicePlanOnHost count_slices(const Context& context, const SparsityPattern& pattern, const SliceRule& rule) {
+  SlicePlanOnHost plan{rule, {}, {}, {}, {}};
+  const std::int64_t C = rule.height(pattern.rows), blocks = rule.blocks(pattern.rows);
+  if (rule.window > 0) plan.perm.resize(static_cast<std::size_t>(pattern.rows));
+  plan.slice_ptr.assign(static_cast<std::size_t>(blocks) + 1, 0);
+  const int parts = useful_parts(context, pattern.rows);
+  std::vector<PartCounts> found(static_cast<std::size_t>(parts));
+  // A part has whole windows and slices, or, where there is one slice, some of its rows.
+  const std::int64_t unit = rule.window > 0 ? rule.window : rule.C > 0 ? C : 1;
+  const std::int64_t step = rule.C > 0 ? C : pattern.rows;
+  parallel(parts, [&](int part, int) {
+    const Range range = even_range(pattern.rows, part, parts, unit);
+    PartCounts mine;
+    std::vector<std::int64_t> scratch;
+    for (std::int64_t p = range.begin; rule.window > 0 && p < range.end; p += rule.window)
+      sort_window(pattern, p, std::min(rule.window, range.end - p), plan.perm.data() + p, scratch);
+    const auto stored = [&](std::int64_t p) {
+      const std::int64_t r = plan.perm.empty() ? p : plan.perm[p];
+      const std::int64_t length = pattern.row_length(r);
+      if (!rule.diagonal_apart) return mine.absent += length == 0, length;
+      const bool there = diagonal_place(pattern, r) >= 0;
+      return mine.absent += !there, length - there;
+    };
+    for (std::int64_t p = range.begin, end; p < range.end; p = end) {
+      end = std::min(range.end, p + step);
+      if (rule.variable()) {
+        cut_block(
+            end - p, rule.padding, [&](std::int64_t i) { return stored(p + i); },
+            [&](std::int64_t first, std::int64_t height, std::int64_t width) {
+              mine.row_start.push_back(static_cast<std::int32_t>(p + first));
+              mine.slots.push_back(height * width);
+            });
+        continue;
+      }
+      std::int64_t width = 0;
+      for (std::int64_t q = p; q < end; ++q) width = std::max(width, stored(q));
+      width = (width + rule.round - 1) / rule.round * rule.round;
+      if (rule.C > 0)
+        plan.slice_ptr[p / C + 1] = C * width;
+      else
+        mine.longest = std::max(mine.longest, C * width);
+    }
+    found[part] = std::move(mine);
+  });
+  if (rule.variable()) plan.slice_ptr.assign(1, 0);
+  for (const PartCounts& one : found) {
+    plan.counts.absent += rule.lists_absent() ? one.absent : 0;
+    if (rule.C == 0 && blocks > 0) plan.slice_ptr[1] = std::max(plan.slice_ptr[1], one.longest);
+    plan.row_start.insert(plan.row_start.end(), one.row_start.begin(), one.row_start.end());
+    plan.slice_ptr.insert(plan.slice_ptr.end(), one.slots.begin(), one.slots.end());
+  }
+  if (rule.variable()) plan.row_start.push_back(static_cast<std::int32_t>(pattern.rows));
+  plan.counts.slices = static_cast<std::int64_t>(plan.slice_ptr.size()) - 1;
+  for (std::int64_t s = 0; s < plan.counts.slices; ++s) plan.slice_ptr[s + 1] += plan.slice_ptr[s];
+  plan.counts.slots = plan.slice_ptr.back();
+  return plan;
 }
 
 }  // namespace
 
 std::string refusal_of(const SliceRule& rule, const SparsityPattern& pattern) {
+  if (rule.window > 0 && rule.C > 0 && rule.window % rule.C != 0)
+    return fmt::format("sigma = {} is not a multiple of C = {}; slices would cross windows", rule.window,
+                       rule.C);
   if (!rule.diagonal_apart || pattern.rows == pattern.cols) return {};
   return fmt::format("the matrix is {} x {}; the diagonal is an array of its own in square matrices only",
                      pattern.rows, pattern.cols);
@@ -168,6 +103,7 @@ Admission admit_slots(const SliceRule& rule, const SliceCounts& counts, const Sp
                       const FormatParams& params, std::size_t value_bytes) {
   const std::size_t bytes = slice_bytes(rule, counts, pattern.rows, value_bytes);
   const std::int64_t stored = counts.slots + (rule.diagonal_apart ? pattern.rows : 0);
+  if (rule.variable()) return Admission::accept(bytes, stored);  // its padding is bounded
   // The diagonal is no fill, so that a matrix without entries has a format.
   if (auto reason = too_much_fill(counts.slots, pattern.nonzeros, params.integer("max_fill"), bytes);
       !reason.empty())
@@ -177,38 +113,13 @@ Admission admit_slots(const SliceRule& rule, const SliceCounts& counts, const Sp
 
 SlicePlanOnHost plan_slices_on_host(const Context& context, const SparsityPattern& pattern,
                                     const SliceRule& rule) {
-  SlicePlanOnHost plan{rule, {}, {}, {}};
-  if (rule.sort_all) {
-    plan.perm.resize(static_cast<std::size_t>(pattern.rows));
-    std::vector<std::int64_t> scratch;
-    if (pattern.rows > 0) sort_window(pattern, 0, pattern.rows, plan.perm.data(), scratch);
-  }
-  const std::int64_t C = rule.height(pattern.rows), slices = rule.slices(pattern.rows);
-  plan.slice_ptr.assign(static_cast<std::size_t>(slices) + 1, 0);
-  const int parts = useful_parts(context, pattern.rows);
-  std::vector<std::int64_t> without(static_cast<std::size_t>(parts), 0),
-      longest(static_cast<std::size_t>(parts), 0);
-  // A part has whole slices, or, where there is one, some of its rows.
-  const std::int64_t unit = rule.C > 0 ? C : 1;
-  parallel(parts, [&](int part, int) {
-    const Range range = even_range(pattern.rows, part, parts, unit);
-    for (std::int64_t p = range.begin; p < range.end; ++p) {
-      const std::int64_t r = plan.perm.empty() ? p : plan.perm[p];
-      std::int64_t length = pattern.row_length(r);
-      if (rule.diagonal_apart) {
-        const bool there = diagonal_place(pattern, r) >= 0;
-        length -= there, without[part] += !there;
-      }
-      const std::int64_t width = (length + rule.threads - 1) / rule.threads * rule.threads;
-      std::int64_t& widest = rule.C > 0 ? plan.slice_ptr[p / C + 1] : longest[part];
-      widest = std::max(widest, C * width);
-    }
-  });
-  if (rule.C == 0 && slices > 0) plan.slice_ptr[1] = *std::max_element(longest.begin(), longest.end());
-  for (std::int64_t s = 0; s < slices; ++s) plan.slice_ptr[s + 1] += plan.slice_ptr[s];
-  plan.counts.slots = plan.slice_ptr[slices];
-  for (const std::int64_t count : without) plan.counts.without_diagonal += count;
-  return plan;
+  if (!rule.sort_if_it_pays) return count_slices(context, pattern, rule);
+  SliceRule natural = rule;
+  natural.window = 0;
+  SlicePlanOnHost unsorted = count_slices(context, pattern, natural);
+  if (pays_unsorted(unsorted.counts.slots, pattern.nonzeros)) return unsorted;
+  SlicePlanOnHost sorted = count_slices(context, pattern, rule);
+  return sorted.counts.slots < unsorted.counts.slots ? sorted : unsorted;
 }
 
 template <class T>
@@ -216,95 +127,242 @@ SliceMatrix<T>::SliceMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, S
   const SlicePlanOnHost& plan = plan_of<SlicePlanOnHost>(request.admission);
   const SparsityPattern& pattern = request.csr.pattern;
   const ContextPtr& context = request.context;
-  rule_ = plan.rule, slots_ = plan.counts.slots;
-  values_ = Buffer<T>(context, slots_ + (rule_.diagonal_apart ? pattern.rows : 0));
-  col_ = Buffer<std::int32_t>(context, slots_);
+  rule_ = plan.rule, counts_ = plan.counts;
+  values_ = Buffer<T>(context, counts_.slots + (rule_.diagonal_apart ? pattern.rows : 0));
+  col_ = Buffer<std::int32_t>(context, counts_.slots);
   if (rule_.C > 0) slice_ptr_ = buffer_of(context, plan.slice_ptr);
+  row_start_ = buffer_of(context, plan.row_start);
   perm_ = buffer_of(context, plan.perm);
   if (rule_.kind != LaneLengths::none) lengths_ = Buffer<std::int32_t>(context, pattern.rows);
   if (rule_.diagonal_index) diagonal_index_ = Buffer<std::int32_t>(context, pattern.rows);
-  without_ = Buffer<std::int32_t>(context, plan.counts.without_diagonal);
-  for (std::int64_t r = 0, at = 0; r < pattern.rows && without_.size() > 0; ++r)
-    if (diagonal_place(pattern, r) < 0) without_[at++] = static_cast<std::int32_t>(r);
-  for_rows_of_view(*context, row_view(), pattern.nonzeros, [&](std::int64_t p, std::int64_t r) {
-    const std::int64_t length = pattern.row_length(r);
-    if (rule_.kind == LaneLengths::entries) lengths_[p] = static_cast<std::int32_t>(length);
-    if (rule_.kind == LaneLengths::steps)
-      lengths_[p] = static_cast<std::int32_t>((length + rule_.threads - 1) / rule_.threads);
-    if (rule_.diagonal_index) diagonal_index_[p] = static_cast<std::int32_t>(diagonal_place(pattern, r));
-  });
-  do_update_values(request.csr);
-  // Parts of whole slices, or of 64 rows of one slice, with about the same number of slots and rows.
-  const std::int64_t places = row_view().positions(), unit = rule_.C > 0 ? rule_.C : 64;
-  const int parts = useful_parts(*context, slots_ + pattern.rows);
+  absent_ = Buffer<std::int32_t>(context, counts_.absent);
+  for (std::int64_t p = 0, to = 0; p < pattern.rows && to < counts_.absent; ++p) {
+    const bool absent = rule_.diagonal_apart ? diagonal_place(pattern, p) < 0
+                                             : pattern.row_length(perm_.empty() ? p : perm_[p]) == 0;
+    if (absent) absent_[to++] = static_cast<std::int32_t>(p);
+  }
+  if (!lengths_.empty() || !diagonal_index_.empty())
+    for_rows_of_view(*context, row_view(), pattern.rows, [&](std::int64_t p, std::int64_t r) {
+      const std::int64_t length = pattern.row_length(r);
+      if (rule_.kind == LaneLengths::entries) lengths_[p] = static_cast<std::int32_t>(length);
+      if (rule_.kind == LaneLengths::steps)
+        lengths_[p] = static_cast<std::int32_t>((length + rule_.threads - 1) / rule_.threads);
+      if (rule_.diagonal_index) diagonal_index_[p] = static_cast<std::int32_t>(diagonal_place(pattern, r));
+    });
+  divide();
+  write<true>(request.csr);
+}
+
+// Parts of whole slices, or of 64 rows of one slice, with about the same number of slots and rows.
+template <class T>
+void SliceMatrix<T>::divide() {
+  const std::int64_t places = row_view().positions();
+  const int parts = useful_parts(*this->context(), counts_.slots + this->rows());
   borders_.assign(static_cast<std::size_t>(parts) + 1, places);
   borders_[0] = 0;
+  const auto first_position = [&](std::int64_t slice) {
+    return row_start_.empty() ? slice * rule_.C : row_start_[slice];
+  };
   for (int part = 1; part < parts; ++part) {
     if (rule_.C == 0) {
-      borders_[part] = even_range(places, part, parts, unit).begin;
+      borders_[part] = even_range(places, part, parts, 64).begin;
       continue;
     }
-    const std::int64_t share = (slots_ + places) / parts * part;
-    const std::int64_t *const p = slice_ptr_.data(), slices = slice_ptr_.size() - 1;
-    const std::int64_t* slice = std::partition_point(
-        p, p + slices, [&](const std::int64_t& first) { return first + (&first - p) * unit < share; });
-    borders_[part] = (slice - p) * unit;
+    const std::int64_t share = (counts_.slots + places) / parts * part;
+    const std::int64_t* const p = slice_ptr_.data();
+    const std::int64_t* slice = std::partition_point(p, p + counts_.slices, [&](const std::int64_t& first) {
+      return first + first_position(&first - p) < share;
+    });
+    borders_[part] = first_position(slice - p);
   }
 }
 
 template <class T>
 SliceView<T> SliceMatrix<T>::row_view() const noexcept {
+  const auto array = [](const auto& buffer) { return buffer.empty() ? nullptr : buffer.data(); };
   SliceView<T> view{};
   view.values = values_.data(), view.col = col_.data();
-  view.slice_ptr = slice_ptr_.empty() ? nullptr : slice_ptr_.data();
-  view.lengths = lengths_.data(), view.perm = perm_.empty() ? nullptr : perm_.data();
-  view.without = without_.data(), view.without_count = without_.size();
-  view.set_shape(rule_, this->rows(), slots_);
+  view.slice_ptr = array(slice_ptr_), view.row_start = array(row_start_);
+  view.lengths = lengths_.data(), view.perm = array(perm_);
+  view.absent = absent_.data(), view.absent_count = absent_.size();
+  view.set_shape(rule_, this->rows(), counts_);
   return view;
 }
 
 template <class T>
-void SliceMatrix<T>::multiply(T alpha, const T* x, T beta, T* y) const {
-  const SliceProduct<T> job{row_view(), alpha, beta, x, y};
-  parallel(static_cast<int>(borders_.size()) - 1,
-           [&](int part, int) { slice_product(job, borders_[part], borders_[part + 1]); });
+SlotView<T> SliceMatrix<T>::array_view() const noexcept {
+  const SliceView<T> a = row_view();
+  return {a.rows,   a.places, a.slots,  a.C,           a.slice_ptr ? 0 : a.one_width, a.slice_ptr, a.col,
+          a.values, a.perm,   a.absent, a.absent_count};
 }
 
-// Writes the padding as well, so the constructor uses it.
+template <class T>
+SlotProduct<T> SliceMatrix<T>::product(T alpha, const T* x, T beta, T* y) const noexcept {
+  const SliceView<T> a = row_view();
+  SlotProduct<T> job{};
+  job.order = rule_.order == LaneOrder::threads ? SlotOrder::threads
+              : a.row_start                     ? SlotOrder::variable
+              : a.slice_ptr                     ? SlotOrder::sliced
+                                                : SlotOrder::ell;
+  job.values = a.values, job.col = a.col, job.ptr = a.slice_ptr;
+  job.stride = a.C, job.width = a.one_width, job.rows = a.rows, job.perm = a.perm;
+  job.alpha = alpha, job.beta = beta, job.x = x, job.y = y;
+  if (rule_.diagonal_apart)
+    job.diagonal = a.values + a.slots;
+  else
+    job.empty = {absent_.begin(), absent_.end()};
+  if (rule_.kind != LaneLengths::none) job.lengths = a.lengths;
+  job.row_start = a.row_start, job.slices = a.slices, job.threads = a.threads;
+  return job;
+}
+
+template <class T>
+void SliceMatrix<T>::multiply(T alpha, const T* x, T beta, T* y) const {
+  run_slot_product(product(alpha, x, beta, y), borders_);
+}
+
+template <class T>
+void SliceMatrix<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  SlotProduct<T> job = product(alpha, x.data, beta, y.data);
+  const bool slot_by_slot = job.order == SlotOrder::ell || job.order == SlotOrder::sliced;
+  if (!this->context()->deterministic() || !slot_by_slot || job.diagonal)
+    return RowViewMatrix<T, SliceMatrix<T>>::do_apply(alpha, x, beta, y);
+  job.ordered = true;  // faster than row by row
+  run_slot_product(job, borders_);
+}
+
+template <class T>
+void SliceMatrix<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
+  SlotProduct<T> job = product(T(1), x.data, T(0), y.data);
+  job.with_dot = true;
+  *result = run_slot_product(job, borders_);
+}
+
 template <class T>
 void SliceMatrix<T>::do_update_values(const CsrMatrix<T>& csr) {
+  write<false>(csr);
+}
+
+namespace {
+
+// Positions whose slots are written together, because they lie side by side.
+constexpr std::int64_t group = 16;
+struct Group {
+  std::array<LaneSlots, group> to;
+  std::array<RowSource, group> from;
+  std::array<std::int32_t, group> last;  // the column of padding
+
+  // True when positions [first, first + count) have the same number of slots and lie side by side.
+  bool together(std::int64_t first, std::int64_t count) const noexcept {
+    bool same = to[first].order == LaneOrder::columns;
+    for (std::int64_t i = 0; i < count; ++i)
+      same = same && from[first + i].diagonal < 0 && to[first + i].base == to[first].base + i &&
+             to[first + i].width == to[first].width && to[first + i].C == to[first].C;
+    return same;
+  }
+};
+
+template <bool columns, class T>
+void write_slot(const CsrMatrix<T>& csr, const Group& g, std::int64_t i, std::int64_t k, std::int32_t* to_col,
+                T* to_values) {
+  const std::int64_t slot = g.to[i].slot(k);
+  const bool entry = k < g.from[i].count();
+  if constexpr (columns) to_col[slot] = entry ? csr.pattern.col[g.from[i].from(k)] : g.last[i];
+  to_values[slot] = entry ? csr.values[g.from[i].from(k)] : T(0);
+}
+
+// `count` positions that lie together. The slots that all of them have are written without a test for each row.
+template <bool columns, std::int64_t count, class T>
+void write_together(const CsrMatrix<T>& csr, const Group& g, std::int64_t first, std::int32_t* to_col,
+                    T* to_values) {
+  const LaneSlots& to = g.to[first];
+  std::int64_t all = to.width;
+  const std::int32_t* from_col[count];
+  const T* from_values[count];
+  for (std::int64_t i = 0; i < count; ++i) {
+    const RowSource& from = g.from[first + i];
+    all = std::min(all, from.length);
+    from_col[i] = csr.pattern.col + from.begin, from_values[i] = csr.values + from.begin;
+  }
+  std::int32_t* col = to_col + to.base;
+  T* values = to_values + to.base;
+  for (std::int64_t k = 0; k < all; ++k, col += to.C, values += to.C)
+    for (std::int64_t i = 0; i < count; ++i) {
+      if constexpr (columns) col[i] = from_col[i][k];
+      values[i] = from_values[i][k];
+    }
+  for (std::int64_t k = all; k < to.width; ++k)
+    for (std::int64_t i = 0; i < count; ++i) write_slot<columns>(csr, g, first + i, k, to_col, to_values);
+}
+
+}  // namespace
+
+// Writes the entries of each row, then padding.
+template <class T>
+template <bool columns>
+void SliceMatrix<T>::write(const CsrMatrix<T>& csr) {
   const SliceView<T> view = row_view();
-  parallel(useful_parts(*this->context(), slots_ + view.places), [&](int part, int parts) {
-    const Range range = even_range(view.places, part, parts);
-    for (std::int64_t p = range.begin; p < range.end; ++p)
-      view.fill(p, csr.pattern.row_ptr, csr.pattern.col, csr.values, col_.data(), values_.data());
+  std::int32_t* const to_col = col_.data();
+  T* const to_values = values_.data();
+  const auto source = [&](std::int64_t row) {
+    const std::int64_t begin = csr.pattern.row_ptr[row];
+    return RowSource{begin, csr.pattern.row_ptr[row + 1] - begin,
+                     rule_.diagonal_apart ? diagonal_place(csr.pattern, row) : -1};
+  };
+  parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
+    for (std::int64_t p = borders_[part]; p < borders_[part + 1]; p += group) {
+      const std::int64_t count = std::min(group, borders_[part + 1] - p);
+      Group g;
+      for (std::int64_t i = 0; i < count; ++i) {
+        g.to[i] = view.at(p + i), g.from[i] = {0, 0, -1}, g.last[i] = 0;
+        const std::int64_t row = view.row(p + i);
+        if (row < 0) continue;
+        const RowSource& from = g.from[i] = source(row);
+        if (rule_.diagonal_apart) {
+          to_values[counts_.slots + row] = from.diagonal < 0 ? T(0) : csr.values[from.begin + from.diagonal];
+          g.last[i] = static_cast<std::int32_t>(row);
+        }
+        if (columns && from.count() > 0) g.last[i] = csr.pattern.col[from.from(from.count() - 1)];
+      }
+      constexpr std::int64_t half = group / 2;
+      if (count == group && g.together(0, group)) {
+        write_together<columns, group>(csr, g, 0, to_col, to_values);
+      } else if (count == group && g.together(0, half) && g.together(half, half)) {
+        write_together<columns, half>(csr, g, 0, to_col, to_values);
+        write_together<columns, half>(csr, g, half, to_col, to_values);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i)
+          for (std::int64_t k = 0; k < g.to[i].width; ++k)
+            write_slot<columns>(csr, g, i, k, to_col, to_values);
+      }
+    }
   });
 }
 
 template <class T>
 void SliceMatrix<T>::diagonal(VectorView<T> d) const {
-  if (!rule_.diagonal_index && !rule_.diagonal_apart) return RowViewMatrix<T, SliceMatrix<T>>::diagonal(d);
   const SliceView<T> view = row_view();
-  for_rows_of_view(*this->context(), view, 0, [&](std::int64_t p, std::int64_t r) {
-    if (r >= d.size) return;
-    if (rule_.diagonal_apart)
-      d.data[r] = values_[slots_ + r];
-    else
-      d.data[r] = diagonal_index_[p] < 0 ? T(0) : values_[view.at(p).slot(diagonal_index_[p])];
+  const std::int32_t* const index = rule_.diagonal_index ? diagonal_index_.data() : nullptr;
+  for_rows_of_view(*this->context(), view, counts_.slots, [&](std::int64_t p, std::int64_t r) {
+    if (r < d.size) d.data[r] = view.diagonal(p, index);
   });
 }
 
 template <class T>
 std::vector<LayoutArray> SliceMatrix<T>::layout() const {
-  std::vector<LayoutArray> arrays{layout_array("slice_ptr", slice_ptr_), layout_array("col", col_),
-                                  layout_array("values", values_.data(), slots_)};
+  std::vector<LayoutArray> arrays;
+  const bool plain = rule_.C == 0 && rule_.kind == LaneLengths::none;  // ELLPACK
+  if (!plain) arrays.push_back(layout_array("slice_ptr", slice_ptr_));
+  if (rule_.variable()) arrays.push_back(layout_array("row_start", row_start_));
+  arrays.push_back(layout_array("col", col_));
+  arrays.push_back(layout_array("values", values_.data(), counts_.slots));
   if (rule_.kind != LaneLengths::none) arrays.push_back(layout_array("lengths", lengths_));
-  if (rule_.sort_all) arrays.push_back(layout_array("perm", perm_));
+  if (!plain) arrays.push_back(layout_array("perm", perm_));
   if (rule_.diagonal_index) arrays.push_back(layout_array("diagonal_index", diagonal_index_));
-  if (rule_.diagonal_apart) {
-    arrays.push_back(layout_array("diagonal", values_.data() + slots_, this->rows()));
-    arrays.push_back(layout_array("without_diagonal", without_));
-  }
+  if (rule_.diagonal_apart)
+    arrays.push_back(layout_array("diagonal", values_.data() + counts_.slots, this->rows()));
+  if (rule_.lists_absent())
+    arrays.push_back(layout_array(rule_.diagonal_apart ? "without_diagonal" : "empty", absent_));
   return arrays;
 }
 
@@ -312,4 +370,3 @@ template class SliceMatrix<double>;
 template class SliceMatrix<float>;
 
 }  // namespace protean::formats
-#endif

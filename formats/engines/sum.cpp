@@ -6,10 +6,10 @@
 #include <limits>
 #include <span>
 
-#include "formats/ell/slots.hpp"
 #include "formats/engines/diagonals.hpp"
 #include "formats/engines/row_view.hpp"
 #include "formats/engines/rows.hpp"
+#include "formats/engines/slot_product.hpp"
 #include "formats/private/coo.hpp"
 
 namespace protean::formats {

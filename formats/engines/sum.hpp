@@ -27,7 +27,7 @@
 // A format is a rule, which names the cut and the sizes of its parts from counts of the pattern (SumCounter). The engine
 // does the rest, once for all: the exact bytes, the conversion, new values, to_csr(), the diagonal, the product of
 // deterministic mode in ascending columns (SumView is a view of rows as in row_view.hpp), and the products: on the host
-// those of ell/slots.hpp, engines/rows.hpp, private/coo.hpp and engines/diagonals.hpp; on a device one or two launches a
+// those of engines/slot_product.hpp, engines/rows.hpp, private/coo.hpp and engines/diagonals.hpp; on a device one or two launches a
 // part on the context's stream, and no wait. No map from the entries of a part to those of the source is stored: the cut
 // gives it for each row, so new values need no memory.
 #pragma once
