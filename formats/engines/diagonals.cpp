@@ -53,9 +53,13 @@ HWY_INLINE void inner(D d, Block<in_blocks, View, Lines, T>& b, T& dot) {
   auto dots = hn::Zero(d);
   for (; b.r + rows <= b.end; b.r += rows) {
     [[maybe_unused]] std::int32_t first_of_block[in_blocks ? rows : 1];
-    if constexpr (in_blocks)
-      for (std::int64_t i = 0; i < rows; ++i)
-        first_of_block[i] = static_cast<std::int32_t>(b.view.block_row(b.r + i));
+    if constexpr (in_blocks) {
+      std::int64_t top = b.view.block_row(b.r);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        if (b.r + i == top + b.view.b) top += b.view.b;
+        first_of_block[i] = static_cast<std::int32_t>(top);
+      }
+    }
     hn::Vec<D> sum[U];
     for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
     const T* const values = b.view.values + b.r;
@@ -99,10 +103,16 @@ void edge(const View& view, const LineProduct<T>& job, std::int64_t h, std::int6
   for (auto l = view.lines(h); l.more(); l.next()) {
     const std::int64_t first = std::max(begin, l.begin()), last = std::min(end, l.end());
     const T* const values = view.values + l.at;
-    if constexpr (View::in_blocks)
-      for (std::int64_t r = first; r < last; ++r) sum[r - begin] += values[r] * job.x[l.col(r)];
-    else
+    if constexpr (View::in_blocks) {
+      if (first >= last) continue;
+      // Block after block: a division in every row would take longer than the product.
+      std::int64_t top = view.block_row(first);
+      for (std::int64_t r = first; r < last; top += view.b)
+        for (const std::int64_t stop = std::min(last, top + view.b); r < stop; ++r)
+          sum[r - begin] += values[r] * job.x[top + l.shift()];
+    } else {
       for (std::int64_t r = first; r < last; ++r) sum[r - begin] += values[r] * job.x[r + l.shift()];
+    }
   }
   for (std::int64_t r = begin; r < end; ++r) {
     formats::store(job.alpha, sum[r - begin], job.beta, job.y[r]);
