@@ -148,30 +148,33 @@ T run(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
   return dot;
 }
 
-// sum[r] += the block in column `number` whose values begin at v, times x.
-template <class RowSize, class ColSize, class T>
-HWY_INLINE void add_block(const BlockGrid<T>& a, RowSize R, ColSize C, const T* v, std::int64_t unit,
-                          std::int64_t number, const T* x, T* sum) {
-  const int W = a.W, left = static_cast<int>(std::min<std::int64_t>(C, a.cols - number * C));
+// sum[r] += the block in column `number` whose values begin at v, times x. W values lie together.
+template <class RowSize, class ColSize, class UnitSize, class T>
+HWY_INLINE void add_block(const BlockGrid<T>& a, RowSize R, ColSize C, UnitSize W, const T* v,
+                          std::int64_t unit, std::int64_t number, const T* x, T* sum) {
+  const std::int64_t left = a.cols - number * C;
   x += number * C;
+  if (left >= C) {
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) sum[r] += v[(r * (C / W) + c / W) * unit + c % W] * x[c];
+    return;
+  }
   for (int r = 0; r < R; ++r)
-    for (int first = 0; first < C; first += W, v += unit)
-      for (int w = 0; w < W; ++w)
-        if (first + w < left) sum[r] += v[w] * x[first + w];
+    for (int c = 0; c < left; ++c) sum[r] += v[(r * (C / W) + c / W) * unit + c % W] * x[c];
 }
 
 // Blocks in any order, one block row after another.
-template <class RowSize, class ColSize, class T>
-T one_by_one(const BlockProduct<T>& job, RowSize R, ColSize C, std::int64_t begin, std::int64_t end) {
+template <class RowSize, class ColSize, class UnitSize, class T>
+T one_by_one(const BlockProduct<T>& job, RowSize R, ColSize C, UnitSize W, std::int64_t begin,
+             std::int64_t end) {
   const BlockGrid<T>& a = job.grid;
   T dot = 0;
   for (std::int64_t at = begin; at < end; ++at) {
     T sum[RowSize::most] = {};
     const BlockRow b = a.block_row_at(at);
     const std::int64_t i = a.number(at);
-    if (a.diagonal_apart) add_block(a, R, C, a.values + a.apart(i).base, a.apart(i).unit, i, job.x, sum);
     for (std::int64_t k = 0; k < b.count; ++k)
-      add_block(a, R, C, a.values + b.base + k * b.step, b.unit, a.block_col[b.first + k * b.slot_step],
+      add_block(a, R, C, W, a.values + b.base + k * b.step, b.unit, a.block_col[b.first + k * b.slot_step],
                 job.x, sum);
     for (std::int64_t r = i * R, k = 0; k < R && r < a.rows; ++k, ++r) finish(job, r, sum[k], dot);
   }
@@ -180,50 +183,50 @@ T one_by_one(const BlockProduct<T>& job, RowSize R, ColSize C, std::int64_t begi
 
 constexpr int together = 8;  // block rows
 
-// sum[r][l] += the blocks of n <= together lanes. Lane l has the block in column number[l]; its values begin at v + l W.
-template <class RowSize, class ColSize, class T>
-HWY_INLINE void add_lanes(const BlockGrid<T>& a, RowSize R, ColSize C, int n, const T* v, std::int64_t unit,
-                          const std::int32_t* number, const T* x, T (*sum)[together]) {
-  const int W = a.W;
-  T xs[ColSize::most][together] = {};
-  for (int l = 0; l < n; ++l) {
-    const std::int64_t col = std::int64_t{number[l]} * C;
-    const int left = static_cast<int>(std::min<std::int64_t>(C, a.cols - col));
-    for (int c = 0; c < left; ++c) xs[c][l] = x[col + c];
-  }
-  if (n == together && W == 1) {
-    for (int r = 0; r < R; ++r)
-      for (int c = 0; c < C; ++c, v += unit)
-        for (int l = 0; l < together; ++l) sum[r][l] += v[l] * xs[c][l];
+// sum[l][r] += the blocks of n <= together lanes. Lane l has the block in column number[l]; its values begin at v + l W.
+template <class RowSize, class ColSize, class UnitSize, class T>
+HWY_INLINE void add_lanes(const BlockGrid<T>& a, RowSize R, ColSize C, UnitSize W, int n, const T* v,
+                          std::int64_t unit, const std::int32_t* number, const T* x,
+                          T (*sum)[RowSize::most]) {
+  if (W > 1 || n < together) {
+    for (int l = 0; l < n; ++l) add_block(a, R, C, W, v + l * W, unit, number[l], x, sum[l]);
     return;
   }
-  for (int r = 0; r < R; ++r)
-    for (int first = 0; first < C; first += W, v += unit)
-      for (int l = 0; l < n; ++l)
-        for (int w = 0; w < W; ++w) sum[r][l] += v[l * W + w] * xs[first + w][l];
+  T xs[ColSize::most][together] = {}, sums[together];
+  for (int l = 0; l < together; ++l) {
+    const std::int64_t col = std::int64_t{number[l]} * C;
+    for (int c = 0; c < C; ++c) xs[c][l] = col + c < a.cols ? x[col + c] : T(0);
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int l = 0; l < together; ++l) sums[l] = sum[l][r];
+    for (int c = 0; c < C; ++c, v += unit)
+      for (int l = 0; l < together; ++l) sums[l] += v[l] * xs[c][l];
+    for (int l = 0; l < together; ++l) sum[l][r] = sums[l];
+  }
 }
 
 // Slices.
-template <class RowSize, class ColSize, class T>
-T in_lanes(const BlockProduct<T>& job, RowSize R, ColSize C, std::int64_t begin, std::int64_t end) {
+template <class RowSize, class ColSize, class UnitSize, class T>
+T in_lanes(const BlockProduct<T>& job, RowSize R, ColSize C, UnitSize W, std::int64_t begin,
+           std::int64_t end) {
   const BlockGrid<T>& a = job.grid;
   T dot = 0;
   for (std::int64_t at = begin; at < end;) {
     const std::int64_t slice_end = std::min((at / a.height + 1) * a.height, end);
     const int n = static_cast<int>(std::min<std::int64_t>(together, slice_end - at));
     const BlockRow b = a.block_row_at(at);
-    T sum[RowSize::most][together] = {};
+    T sum[together][RowSize::most] = {};
     if (a.diagonal_apart) {
       std::int32_t own[together];
       for (int l = 0; l < n; ++l) own[l] = static_cast<std::int32_t>(at + l);
-      add_lanes(a, R, C, n, a.values + a.apart(at).base, a.apart(at).unit, own, job.x, sum);
+      add_lanes(a, R, C, W, n, a.values + a.apart(at).base, a.apart(at).unit, own, job.x, sum);
     }
     for (std::int64_t k = 0; k < b.count; ++k)
-      add_lanes(a, R, C, n, a.values + b.base + k * b.step, b.unit, a.block_col + b.first + k * b.slot_step,
-                job.x, sum);
+      add_lanes(a, R, C, W, n, a.values + b.base + k * b.step, b.unit,
+                a.block_col + b.first + k * b.slot_step, job.x, sum);
     for (int l = 0; l < n; ++l)
       for (std::int64_t r = a.number(at + l) * R, k = 0; k < R && r < a.rows; ++k, ++r)
-        finish(job, r, sum[k][l], dot);
+        finish(job, r, sum[l][k], dot);
     at += n;
   }
   return dot;
@@ -234,16 +237,22 @@ T product(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
   const BlockGrid<T>& a = job.grid;
   if (begin == end) return T(0);
   if (a.container == BlockContainer::slices)
-    return with_usual_shape(a.R, a.C, [&](auto R, auto C) { return in_lanes(job, R, C, begin, end); });
+    return with_usual_shape(a.R, a.C, [&](auto R, auto C) {
+      if (a.W == 1) return in_lanes(job, R, C, FixedSize<1>(), begin, end);
+      if constexpr (decltype(C)::most == largest_block)
+        if (a.W != C) return in_lanes(job, R, C, FixedSize<4>(), begin, end);
+      return in_lanes(job, R, C, C, begin, end);
+    });
   if (a.order != BlockOrder::blocks)
-    return with_usual_shape(a.R, a.C, [&](auto R, auto C) { return one_by_one(job, R, C, begin, end); });
+    return with_usual_shape(
+        a.R, a.C, [&](auto R, auto C) { return one_by_one(job, R, C, FixedSize<1>(), begin, end); });
   return with_shape(a.R, a.C, [&](auto R, auto C) {
     if (job.ordered) {
       ordered(job, R, C, begin, end);
       return T(0);
     }
     if constexpr (std::is_same_v<decltype(R), AnySize>)
-      return one_by_one(job, R, C, begin, end);
+      return one_by_one(job, R, C, C, begin, end);
     else
       return run<decltype(R)::most, decltype(C)::most>(job, begin, end);
   });
