@@ -6,7 +6,7 @@
 
 namespace protean::formats {
 
-// A piece of a long row that is cut (private/row_runs.cuh, private/row_tiles.cuh).
+// A piece of a long row that is cut (private/row_runs.cuh).
 struct RowPiece {
   std::int64_t entry;
   std::int32_t row, entries;

@@ -1,5 +1,4 @@
-// Common to conversions on the device: the rows of a CSR matrix in device memory, and a CSR matrix made from
-// rows. Private to formats/.
+// Common to conversions on the device: the rows of a CSR matrix in device memory. Private to formats/.
 #pragma once
 #include "core/device/primitives.hpp"
 #include "formats/device_support.cuh"
@@ -118,48 +117,5 @@ class RowWalk {
   std::int64_t at_, end_;
   int next_ = 0, have_ = 0;
 };
-
-// CSR from a view of a matrix with positions() places, each of which holds a row or nothing:
-//   std::int64_t positions() const              (host and device)
-//   std::int64_t row(std::int64_t p) const      -1: no row
-//   std::int64_t length(std::int64_t p) const   entries of that row
-//   void write(std::int64_t p, std::int32_t* col, T* values) const
-// Every row has one position. One thread for each position.
-template <class View, class N>
-__global__ void rows_count(View view, N* row_ptr) {
-  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (p >= view.positions()) return;
-  if (const std::int64_t row = view.row(p); row >= 0) row_ptr[row] = static_cast<N>(view.length(p));
-}
-
-template <class View, class N, class T>
-__global__ void rows_write(View view, const N* row_ptr, std::int32_t* col, T* values) {
-  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (p >= view.positions()) return;
-  if (const std::int64_t row = view.row(p); row >= 0)
-    view.write(p, col + row_ptr[row], values + row_ptr[row]);
-}
-
-template <class T, class View>
-CsrMatrix<T> csr_from_positions(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
-                                std::int64_t nonzeros, const View& view) {
-  CsrBuilder<T> builder(context, rows, cols, nonzeros);
-  const cudaStream_t queue = device::stream(*context);
-  const unsigned blocks = blocks_of(view.positions());
-  const auto build = [&](auto* row_ptr) {
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(row_ptr + rows, 0, sizeof *row_ptr, queue));
-    if (rows == 0) return;
-    rows_count<<<blocks, device::block_size, 0, queue>>>(view, row_ptr);
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-    device::exclusive_scan(*context, row_ptr, rows + 1);
-    rows_write<<<blocks, device::block_size, 0, queue>>>(view, row_ptr, builder.col(), builder.values());
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-  };
-  if (builder.row_ptr32())
-    build(builder.row_ptr32());
-  else
-    build(builder.row_ptr64());
-  return builder.freeze();
-}
 
 }  // namespace protean::formats

@@ -2,9 +2,10 @@
 // Parameters: balance
 //   rows   A group of `lanes` neighbouring threads, 4 to 32, computes a row. Their sums are added by shuffles in a fixed
 //          order.
-//   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh).
+//   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows hold
+//          much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
 //   auto   merge; but rows, where all lanes of a group have work and the rows are long, or have columns far from each other
-//          that the next row shares.
+//          that the next row shares; and where the matrix is so small that a second launch shows.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
 // csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.
@@ -21,6 +22,7 @@
 #include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
+#include "formats/private/row_runs.cuh"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
@@ -82,6 +84,7 @@ __global__ void __launch_bounds__(csr_threads)
 // The numbers that decide `balance`.
 struct RowLengths {
   unsigned long long steps;      // of all warps, when `lanes` threads work on a row
+  unsigned long long longest;    // row
   unsigned long long aligned;    // see sample_columns()
   unsigned long long tile_rows;  // the most rows in a tile without weights
 };
@@ -114,7 +117,7 @@ template <class P>
 __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, RowLengths* result) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const unsigned long long length = row < rows ? row_ptr[row + 1] - row_ptr[row] : 0;
-  unsigned long long steps = (length + lanes - 1) / lanes;
+  unsigned long long steps = (length + lanes - 1) / lanes, longest = length;
   // The rows of a warp wait for the longest of them.
   for (int next = 1; next < 32; next *= 2) {
     const unsigned long long other = __shfl_xor_sync(0xffffffffu, steps, next);
@@ -122,25 +125,39 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
       steps = steps > other ? steps : other;
     else
       steps += other;
+    const unsigned long long another = __shfl_xor_sync(0xffffffffu, longest, next);
+    longest = longest > another ? longest : another;
   }
-  if (threadIdx.x % 32 == 0) atomicAdd(&result->steps, steps);
+  if (threadIdx.x % 32 != 0) return;
+  atomicAdd(&result->steps, steps);
+  if (longest > result->longest) atomicMax(&result->longest, longest);
 }
 
 // How the work is divided among threads.
 struct CsrPlan {
-  bool tiles = false;     // of engines/entry_tiles.cuh; otherwise `lanes` threads take whole rows
+  // rows: `lanes` threads take whole rows. tiles: engines/entry_tiles.cuh. runs: private/row_runs.cuh.
+  enum class Division : unsigned char { rows, tiles, runs };
+  Division division = Division::rows;
   bool weighted = false;  // the tiles
   int lanes = 4;
+  RunCounts counts = {};  // of runs
 };
 
 // Threads a row, by the mean length.
 int usual_lanes(double mean) { return mean > 120 ? 32 : mean > 60 ? 16 : mean > 30 ? 8 : 4; }
 
 // The borders are fitted to the times of 45 matrices on an H200 (docs/results/csr-gpu.md).
-bool takes_whole_rows(const RowLengths& lengths, double rows, double entries) {
+CsrPlan::Division division_for(const RowLengths& lengths, double rows, double entries, int lanes,
+                               bool may_take_rows) {
+  using Division = CsrPlan::Division;
   const double mean = entries / rows,
                busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
-  return busy > (mean > 60 ? 0.82 : 0.9) && (mean > 48 || (mean > 20 && 2 * lengths.aligned > sample_rows));
+  const auto longest = static_cast<double>(lengths.longest);
+  const bool small = (entries < 4e6 && busy > 0.75) || (entries < 1e6 && longest < 16 * lanes);
+  const bool even =
+      busy > (mean > 60 ? 0.82 : 0.9) && (mean > 48 || (mean > 20 && 2 * lengths.aligned > sample_rows));
+  if (may_take_rows && (small || even)) return Division::rows;
+  return longest > entries / 64 || (mean < 4 && longest > 1000) ? Division::runs : Division::tiles;
 }
 
 CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
@@ -166,20 +183,25 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
-  plan.tiles = balance == "merge" || !takes_whole_rows(lengths, rows, entries);
+  plan.division = division_for(lengths, rows, entries, plan.lanes, balance == "auto");
   plan.weighted = lengths.tile_rows > most_tile_rows;
+  if (plan.division == CsrPlan::Division::runs) plan.counts = run_counts(context, pattern);
   return plan;
 }
 
 template <class T>
 class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public HasRowArrays<T> {
+  using Division = CsrPlan::Division;
+
  public:
   explicit CsrDevice(const BuildRequest<T>& request)
       : CsrOnDevice<T>(request), plan_(plan_of<CsrPlan>(request.admission)) {
-    if (plan_.tiles) tiles_ = EntryTiles<T>(request.context, csr_.pattern, plan_.weighted);
+    if (plan_.division == Division::tiles)
+      tiles_ = EntryTiles<T>(request.context, csr_.pattern, plan_.weighted);
+    if (plan_.division == Division::runs) runs_ = RowRuns<T>(request.context, csr_.pattern, plan_.counts);
   }
 
-  std::size_t bytes() const noexcept override { return csr_.bytes() + tiles_.bytes(); }
+  std::size_t bytes() const noexcept override { return csr_.bytes() + tiles_.bytes() + runs_.bytes(); }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;
@@ -192,7 +214,10 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    if (plan_.tiles) return tiles_.multiply_dot(*this->context(), csr_, x.data, y.data, result);
+    if (plan_.division == Division::tiles)
+      return tiles_.multiply_dot(*this->context(), csr_, x.data, y.data, result);
+    if (plan_.division == Division::runs)
+      return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
     this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
       with_group(plan_.lanes, [&](auto lanes) {
@@ -211,7 +236,9 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
     const DeviceState& state = this->context()->device_state();
-    if (plan_.tiles) return tiles_.multiply(state, csr_, alpha, x.data, beta, y.data);
+    if (plan_.division == Division::tiles) return tiles_.multiply(state, csr_, alpha, x.data, beta, y.data);
+    if (plan_.division == Division::runs)
+      return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
     this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
       with_group(plan_.lanes, [&](auto lanes) {
         device::launch(state, csr_product<lanes(), T, P>, blocks_of(this->rows(), csr_threads / lanes()),
@@ -221,9 +248,12 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   }
 
  private:
+  RunView<T> runs() const { return runs_.view(csr_.pattern.col, csr_.values); }
+
   using CsrOnDevice<T>::csr_;
   CsrPlan plan_;
   EntryTiles<T> tiles_;
+  RowRuns<T> runs_;
 };
 
 // The same arrays through cuSPARSE. The dot product needs a second pass.
@@ -271,7 +301,10 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params));
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
-  if (how->tiles) bytes += entry_tile_bytes(pattern.rows, pattern.nonzeros, how->weighted, value_bytes);
+  if (how->division == CsrPlan::Division::tiles)
+    bytes += entry_tile_bytes(pattern.rows, pattern.nonzeros, how->weighted, value_bytes);
+  if (how->division == CsrPlan::Division::runs)
+    bytes += run_bytes(pattern.rows, pattern.nonzeros, how->counts, value_bytes);
   Admission admission = Admission::accept(bytes, pattern.nonzeros);
   keep_plan(admission, std::move(how));
   return admission;
