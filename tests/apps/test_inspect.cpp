@@ -74,7 +74,7 @@ TEST_F(Inspect, ShowsTheFormatsThatAutoConsiders) {
   for (const Json& format : shown["formats"]) ids.push_back(format["format"]);
   EXPECT_EQ(ids, sharing);
   EXPECT_EQ(ids.front(), "csr");
-  EXPECT_EQ(ids.back(), "coo");
+  EXPECT_NE(std::find(ids.begin(), ids.end(), "coo"), ids.end());
   EXPECT_EQ(shown["formats_left_out"], catalogue().size() - sharing.size());
   const Outcome text = run({"inspect", "a.mtx"});
   EXPECT_NE(text.out.find("--formats all"), std::string::npos) << text.out;

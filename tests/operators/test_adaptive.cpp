@@ -9,6 +9,7 @@
 #include "odd_formats.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solving.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 
@@ -71,11 +72,11 @@ TEST_P(Adaptive, ComputesInEveryFormatItIsSwitchedTo) {
   std::uint64_t form = 0;
   for (const FormatEntry* entry : layouts()) {
     if (kernels_in(*entry, GetParam()).empty()) continue;
-    ASSERT_TRUE(A->switch_to(spec(*entry), 5, "to see")) << entry->id << ": " << A->failures().back().why;
+    ASSERT_TRUE(A->switch_to(spec_of(*entry), 5, "to see")) << entry->id << ": " << A->failures().back().why;
     EXPECT_EQ(A->current().entry().id, entry->id);
     EXPECT_EQ(A->name(), entry->id);
     EXPECT_EQ(A->form(), ++form);
-    EXPECT_TRUE(A->runs(spec(*entry)));
+    EXPECT_TRUE(A->runs(spec_of(*entry)));
     EXPECT_TRUE(product_is_good(*A)) << entry->id;
     EXPECT_TRUE(product_is_good(*A, true)) << entry->id;
     EXPECT_TRUE(identical(csr_, fetched(context_, A->current().to_csr())));
@@ -142,8 +143,8 @@ TEST_P(Adaptive, ABuiltMatrixHasThePartsItIsUsedWith) {
   const Placed<double> px(context_, x);
   for (const FormatEntry* entry : layouts()) {
     if (kernels_in(*entry, GetParam()).empty()) continue;
-    ASSERT_TRUE(blocking->switch_to(spec(*entry), 0));
-    beside->prepare(spec(*entry));
+    ASSERT_TRUE(blocking->switch_to(spec_of(*entry), 0));
+    beside->prepare(spec_of(*entry));
     (void)beside->wait_prepared();
     ASSERT_TRUE(beside->adopt_prepared(0));
     Placed<double> a(context_, x), b(context_, x), dots(context_, {0.0, 0.0});

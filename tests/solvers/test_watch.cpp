@@ -72,7 +72,10 @@ TEST(Watch, NothingIsSaidOfArraysThatAreKept) {
   const auto seen = program.seen();
   EXPECT_FALSE(program.view().watch) << "a matrix is watched only after watched()";
   for (const FormatEntry* entry : catalogue()) {
-    const auto A = make_matrix(*entry, seen, test_context());
+    FormatParams params;  // any fill
+    for (const ParamDoc& doc : settable_params(*entry))
+      if (doc.name == "max_fill") params.set("max_fill", doc.largest);
+    const auto A = make_matrix(*entry, seen, test_context(), params);
     EXPECT_TRUE(solve(*A).converged()) << entry->id;
   }
 }
