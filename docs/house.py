@@ -19,6 +19,15 @@ rooms = ["core", "operators", "formats", "preconditioners", "solvers", "capi", "
 engine_note = "headers and sources together; host: .hpp, .cpp; device: .cuh, .cu"
 
 
+way = """`operator: {format: sell-c-sigma, parameters: {C: 16}}` on its way to the kernel:
+
+1. `apps/problem/problem_file.cpp`: `read_parameters()` checks name and value with `resolve_params()`, and complains with line and column.
+2. `apps/solve/solve.cpp`: hands the `FormatParams` on to `make_matrix()`.
+3. `operators/assembled_matrix.cpp`: `make_matrix()` adds defaults and what a preset fixes, and calls `admit()`, then the maker, of the kernel's space.
+4. `formats/ell/sell_c_sigma.cpp`: turns the parameters into the rule of its slices.
+5. `formats/engines/slices.cpp` or `slices.cu`: plans, fills and multiplies by the rule; `slot_product.cpp` is the host's kernel."""
+
+
 def code_lines(text):
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith("//"))
@@ -101,6 +110,7 @@ def main():
     out += ["## Longest files", "", table(["code lines", "file"], longest)]
     if functions := longest_functions():
         out += ["## Longest functions", "", table(["lines", "function", "file"], functions)]
+    out += ["## The way of a parameter", "", way, ""]
     edges = collections.Counter()
     for file, text in now.text.items():
         here = file.split("/")[0]
