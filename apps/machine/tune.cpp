@@ -42,7 +42,8 @@ struct FormatAndKernel {
 
 std::vector<FormatAndKernel> formats_and_kernels(Space space) {
   std::vector<FormatAndKernel> result;
-  for (const FormatEntry* entry : catalogue()) {
+  // Presets compute as their base does.
+  for (const FormatEntry* entry : layouts()) {
     const auto kernels = kernels_in(*entry, space);
     for (const Kernel& kernel : kernels)
       if (kernel.unavailable.empty() && entry->traits.exact_values)
