@@ -75,7 +75,7 @@ def longest_functions():
         return None
     files = [f for f in Tree().text if f.endswith((".cpp", ".cu", ".hpp", ".cuh"))]
     run = subprocess.run(["ctags", "--output-format=json", "--fields=+ne", "--languages=C++", "--langmap=C++:+.cu.cuh",
-                          "--kinds-C++=f", "-f", "-", "-L", "-"], cwd=root, input="\n".join(files), text=True,
+                          "--kinds-C++=f", "-I", "__launch_bounds__+,__global__,__device__,PROTEAN_HOST_DEVICE,HWY_INLINE", "-f", "-", "-L", "-"], cwd=root, input="\n".join(files), text=True,
                          capture_output=True, check=True)
     found = []
     for line in run.stdout.splitlines():
