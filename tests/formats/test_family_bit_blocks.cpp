@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -231,6 +232,191 @@ TEST(Bits, RefusalsSayWhy) {
   const Admission slices = asked("bccoo-plus", csr);
   EXPECT_FALSE(slices.ok);
   EXPECT_NE(slices.reason.find("slices"), std::string::npos) << slices.reason;
+}
+
+// ---- sparsex
+
+// The units of a stream, read as the head of sparsex.cpp says, and independently of the format's reader.
+struct Unit {
+  int kind, size;
+  int row, col;  // of the first entry
+  std::vector<std::pair<int, int>> entries;
+};
+std::vector<Unit> units_of(const Matrix& matrix, int part_rows) {
+  const Numbers stream = layout_numbers(matrix, "stream"), begin = layout_numbers(matrix, "part_begin");
+  std::vector<Unit> units;
+  for (std::size_t part = 0; part + 1 < begin.size(); ++part) {
+    auto at = static_cast<std::size_t>(begin[part]);
+    const auto end = static_cast<std::size_t>(begin[part + 1]);
+    const auto byte = [&] { return static_cast<int>(stream.at(at++)); };
+    const auto number = [&] {
+      int value = 0, shift = 0, low;
+      do { low = byte(), value += (low % 128) << shift, shift += 7; } while (low > 127);
+      return value;
+    };
+    int row = static_cast<int>(part) * part_rows - 1, col = 0;
+    while (at < end) {
+      const int head = byte();
+      Unit u{head % 64, byte(), 0, 0, {}};
+      if (head & 128) ++row, col = 0;
+      if (head & 64) row += number();
+      col += number();
+      u.row = row, u.col = col;
+      if (u.kind < 3) {
+        int c = col;
+        u.entries.emplace_back(row, c);
+        for (int k = 1; k < u.size; ++k) {
+          int delta = 0;
+          for (int i = 0; i < 1 << u.kind; ++i) delta += byte() << (8 * i);
+          u.entries.emplace_back(row, c += delta);
+        }
+      } else if (u.kind < 7) {
+        const int step = number(), down = u.kind == 3 ? 0 : step,
+                  right = u.kind == 4   ? 0
+                          : u.kind == 6 ? -step
+                                        : step;
+        for (int k = 0; k < u.size; ++k) u.entries.emplace_back(row + k * down, col + k * right);
+      } else {
+        for (int r = 0; r < u.kind - 8; ++r)
+          for (int c = 0; c < u.size; ++c) u.entries.emplace_back(row + r, col + c);
+      }
+      units.push_back(u);
+    }
+    EXPECT_EQ(at, end);
+  }
+  return units;
+}
+// The entries that the units say, with the values in their order, are those of the matrix.
+void expect_lossless(const CsrMatrix<double>& csr, const Matrix& matrix, int part_rows) {
+  const Numbers values = layout_numbers(matrix, "values");
+  std::vector<Triplet<double>> list;
+  for (const Unit& u : units_of(matrix, part_rows)) {
+    const int part = u.row / part_rows;
+    for (const auto& [row, col] : u.entries) {
+      EXPECT_EQ(row / part_rows, part);
+      ASSERT_LT(list.size(), values.size());
+      const double value = values[list.size()];
+      list.push_back({row, col, value});
+    }
+  }
+  EXPECT_TRUE(identical(
+      csr, csr_from_triplets<double>(test_context(), csr.rows(), csr.cols(), list, Duplicates::refuse)));
+}
+std::size_t entries_of_kind(const std::vector<Unit>& units, int kind) {
+  std::size_t count = 0;
+  for (const Unit& u : units)
+    if (u.kind == kind) count += u.entries.size();
+  return count;
+}
+double index_bytes(const char* id, const CsrMatrix<double>& csr) {
+  const auto matrix = build(id, csr);
+  return static_cast<double>(matrix->bytes()) / static_cast<double>(csr.nonzeros()) - 8;
+}
+
+TEST(GoldenBits, SparsexAsInItsHead) {
+  const std::vector<Triplet<double>> list = {{0, 0, 1}, {0, 2, 2}, {1, 1, 3},
+                                             {3, 0, 4}, {3, 1, 5}, {3, 3, 6}};
+  const auto matrix = build("sparsex", csr_from_triplets<double>(test_context(), 4, 4, list));
+  EXPECT_EQ(layout_numbers(*matrix, "stream"), (Numbers{128, 2, 0, 2, 128, 1, 1, 192, 3, 1, 0, 1, 2}));
+  EXPECT_EQ(layout_numbers(*matrix, "part_begin"), (Numbers{0, 13}));
+  EXPECT_EQ(layout_numbers(*matrix, "part_value"), (Numbers{0, 6}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(matrix->bytes(), 13u + 2 * 16 + 6 * 8);
+}
+
+TEST(Bits, SparsexLosesNothing) {
+  for (const BatteryMatrix& one : battery())
+    for (const int rows : {1, 3, 128}) {
+      SCOPED_TRACE(std::string(one.name) + " " + std::to_string(rows));
+      const auto matrix =
+          build("sparsex", one.matrix, {{"part_rows", std::to_string(rows)}, {"min_run", "2"}});
+      expect_lossless(one.matrix, *matrix, rows);
+    }
+}
+
+// Each kind is found where it is, in steps of 1 and 2.
+TEST(Bits, SparsexFindsEachKind) {
+  struct Line {
+    int kind, down, right;
+  };
+  for (const Line& line : {Line{3, 0, 1}, Line{3, 0, 2}, Line{4, 1, 0}, Line{4, 2, 0}, Line{5, 1, 1},
+                           Line{5, 2, 2}, Line{6, 1, -1}, Line{6, 2, -2}}) {
+    SCOPED_TRACE(std::to_string(line.kind) + " " + std::to_string(line.down) + " " +
+                 std::to_string(line.right));
+    std::vector<Triplet<double>> list;
+    for (int first = 0; first < 128; first += 32)
+      for (int k = 0; k < 15; ++k)
+        list.push_back({first + k * line.down, 1000 + 50 * first + k * line.right, 1.0 + k});
+    const auto csr = csr_from_triplets<double>(test_context(), 160, 9000, list);
+    const auto matrix = build("sparsex", csr);
+    const auto units = units_of(*matrix, 128);
+    EXPECT_EQ(units.size(), 4u);
+    EXPECT_EQ(entries_of_kind(units, line.kind), 60u);
+    expect_lossless(csr, *matrix, 128);
+  }
+  for (const int height : {2, 3, 4, 6, 8}) {
+    SCOPED_TRACE(height);
+    // Two columns: neither rows nor columns of 6 and more are runs of 4, but for the higher blocks.
+    std::vector<Triplet<double>> list;
+    for (int i = 0; i < 10; ++i)
+      for (int r = 0; r < height; ++r)
+        for (int c = 0; c < 5; ++c) list.push_back({i * height + r, (i * 37 % 90) * 6 + c, 1.0 + i + r + c});
+    const auto csr = csr_from_triplets<double>(test_context(), 10 * height, 600, list);
+    const auto matrix = build("sparsex", csr);
+    EXPECT_EQ(entries_of_kind(units_of(*matrix, 128), 8 + height), 50u * static_cast<std::size_t>(height));
+    expect_lossless(csr, *matrix, 128);
+  }
+}
+
+// Differences of 255, 256, 65535 and 65536 columns.
+TEST(Bits, SparsexTakesTheFewestBytesForADifference) {
+  std::vector<Triplet<double>> list;
+  int col = 0, row = 0;
+  for (const int delta : {255, 256, 65535, 65536}) {
+    const int first = 3 * row * row;  // no line
+    list.push_back({row, first, 1}), list.push_back({row++, first + delta, 2});
+  }
+  for (const int delta : {1, 300, 2, 70000}) list.push_back({row, col += delta, 3});
+  const auto csr = csr_from_triplets<double>(test_context(), row + 1, 80000, list);
+  const auto matrix = build("sparsex", csr);
+  std::string kinds;
+  for (const Unit& u : units_of(*matrix, 128)) kinds += std::to_string(u.kind) + std::to_string(u.size) + " ";
+  // The last row: columns 1 301 | 303 70303.
+  EXPECT_EQ(kinds, "02 12 12 22 12 22 ");
+  expect_lossless(csr, *matrix, 128);
+}
+
+bool under_a_fifth_of_a_byte(const char* id) {
+  std::vector<Triplet<double>> list;
+  for (int r = 0; r < 3000; ++r)
+    for (int c = std::max(0, r - 2); c <= std::min(2999, r + 2); ++c) list.push_back({r, c, 1.0 + r + c});
+  return index_bytes(id, csr_from_triplets<double>(test_context(), 3000, 3000, list)) < 0.2;
+}
+TEST(Bits, SparsexNeedsNextToNoIndexOnABand) {
+  EXPECT_TRUE(under_a_fifth_of_a_byte("sparsex"));
+  for (const char* neighbour : {"csr", "sell-packed", "blsi", "bccoo"})
+    EXPECT_FALSE(under_a_fifth_of_a_byte(neighbour)) << neighbour;
+  // Blocks of 3 x 3 as well, and never much more than csr.
+  EXPECT_LT(index_bytes("sparsex", battery_matrix("blocks_3x3_60")), 1.5);
+  for (const char* name : {"random_257", "power_law_500"})
+    EXPECT_LT(index_bytes("sparsex", battery_matrix(name)), index_bytes("csr", battery_matrix(name))) << name;
+}
+
+// In deterministic mode the units of a row come in the order of its columns, and lie in one row each.
+TEST(Bits, SparsexKeepsRowsInOrderInDeterministicMode) {
+  HostOptions options;
+  options.deterministic = true;
+  const ContextPtr context = Context::host(2, options);
+  for (const BatteryMatrix& one : battery()) {
+    SCOPED_TRACE(one.name);
+    const auto matrix = make_matrix(find_format("sparsex"), one.matrix, context);
+    std::pair<int, int> last{-1, -1};
+    for (const Unit& u : units_of(*matrix, 128))
+      for (const auto& entry : u.entries) {
+        EXPECT_LT(last, entry);
+        last = entry;
+      }
+  }
 }
 
 }  // namespace

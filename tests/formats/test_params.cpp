@@ -149,6 +149,9 @@ std::vector<Case> cases() {
                        {"max_fill", all},
                        {"max_fill_percent", all}}});
     }
+  for (const std::string rows : {"1", "7", "256"})
+    for (const std::string run : {"2", "9"})
+      list.push_back({"sparsex", {{"part_rows", rows}, {"min_run", run}}});
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
