@@ -70,10 +70,16 @@ class Blsi final : public RowViewMatrix<T, Blsi<T, Word>> {
       const std::int64_t row = a.row_of(a.index[range.begin]);
       const std::int64_t before = range.begin > 0 ? a.row_of(a.index[range.begin - 1]) : -1;
       RowSums<T> sums(alpha, beta, y, before + 1, row, before == row);
-      for (std::int64_t k = range.begin; k < range.end; ++k) {
-        const Word word = a.index[k];
-        sums.begin(a.row_of(word));
-        sums.add(a.values[k] * x[a.col_of(word)]);
+      const auto product = [&](std::int64_t k) { return a.values[k] * x[a.col_of(a.index[k])]; };
+      for (std::int64_t k = range.begin; k < range.end;) {
+        const std::int32_t r = a.row_of(a.index[k]);
+        sums.begin(r);
+        // Four sums at once, because an addition waits for the one before.
+        T four[4] = {};
+        for (; k + 4 <= range.end && a.row_of(a.index[k + 3]) == r; k += 4)
+          for (int i = 0; i < 4; ++i) four[i] += product(k + i);
+        sums.add((four[0] + four[1]) + (four[2] + four[3]));
+        for (; k < range.end && a.row_of(a.index[k]) == r; ++k) sums.add(product(k));
       }
       carries[part] = sums.end(range.end == a.size ? a.rows : 0);
     });
