@@ -39,7 +39,9 @@
 // a row in ascending columns. On a GPU, which the authors do not propose, a warp has a part.
 #include "formats/compressed/sparsex.hpp"
 
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <tuple>
 
 #include "formats/engines/entry_view.hpp"
@@ -159,22 +161,33 @@ struct SparsexView : SparsexArrays<T> {
   }
 };
 
+template <class Delta, class T>
+T delta_sum(const SparsexUnit& u, const T* v, const T* x) {
+  T sum = v[0] * x[0];
+  for (int k = 1; k < u.size; ++k) {
+    Delta delta;
+    std::memcpy(&delta, u.deltas + static_cast<std::size_t>(k - 1) * sizeof delta, sizeof delta);
+    if constexpr (std::endian::native != std::endian::little) delta = static_cast<Delta>(u.delta(k));
+    x += delta;
+    sum += v[k] * *x;
+  }
+  return sum;
+}
+
 // y += alpha (a unit) x. x and y: of the unit's first entry.
 template <class T>
 void add_unit(const SparsexUnit& u, const T* v, T alpha, const T* x, T* y) {
   const std::int64_t d = u.step;
   switch (u.kind) {
     case unit::delta8:
-    case unit::delta16:
-    case unit::delta32: {
-      T sum = v[0] * x[0];
-      for (int k = 1; k < u.size; ++k) {
-        x += u.delta(k);
-        sum += v[k] * *x;
-      }
-      *y += alpha * sum;
+      *y += alpha * delta_sum<std::uint8_t>(u, v, x);
       return;
-    }
+    case unit::delta16:
+      *y += alpha * delta_sum<std::uint16_t>(u, v, x);
+      return;
+    case unit::delta32:
+      *y += alpha * delta_sum<std::uint32_t>(u, v, x);
+      return;
     case unit::horizontal: {
       T sum = 0;
       for (int k = 0; k < u.size; ++k) sum += v[k] * x[k * d];
