@@ -1,9 +1,9 @@
 // BRO-COO: coordinates whose rows are differences in few bits, interval by interval.
 //
-//        | 1 . 2 . |     W = 2, q = 2: rows 0 0 1 3 | 3 3 . .
+//        | 1 . 2 . |     W = 2, q = 2: rows 0 0 1 3 | 3 3 3 3, the last two are padding
 //    A = | . 3 . . |     base  = 0 3     lane 0: 0 1, lane 1: 0 3 | 0 0, 0 0
 //        | . . . . |     width = 2 0     interval_symbol = 0 2 2     symbols = 0x10000000 0x30000000
-//        | 4 5 . 6 |     col   = 0 2 1 0 | 1 3 . .                   values  = 1 2 3 4 | 5 6 . .
+//        | 4 5 . 6 |     col   = 0 2 1 0 | 1 3                       values  = 1 2 3 4 | 5 6
 //
 // Arrays:
 //   base             [intervals] int32: the row of the first entry of each W q entries.
@@ -12,9 +12,10 @@
 //   symbols          [m] uint32: lane l of an interval has the entries l, l + W, l + 2 W, ... Its fields are differences of their
 //                    rows, the first one from base, the highest bit first, filled up to whole symbols; symbol j of lane l at
 //                    interval_symbol + j W + l.
-//   col              [W q intervals] int32: not coded; 0 in padding.
-//   values           [W q intervals]: 0 in padding, which is not read in products. It has the row of the last entry.
-// Bytes: (v + 4) W q intervals + 4 m + 13 intervals + 8, with v bytes a value; on a device (v + 4) intervals more, for the sums of
+//                    Padding of the last interval has the row of the last entry.
+//   col              [nnz] int32: not coded.
+//   values           [nnz].
+// Bytes: (v + 4) nnz + 4 m + 13 intervals + 8, with v bytes a value; on a device (v + 4) intervals more, for the sums of
 //   the first row of each interval.
 // Parameters: W, the lanes of an interval; q, the entries of a lane.
 // Wins: where coo does: its rows take 1 or 2 bits instead of 32.

@@ -1,9 +1,9 @@
 // BRO-HYB: the first K entries of every row in BRO-ELL, the rest in BRO-COO.
 //
-//        | 1 . 2 . |     K = 1, h = 2                       the rest, W = 2, q = 2: rows 0 3 | 3 .
+//        | 1 . 2 . |     K = 1, h = 2                       the rest, W = 2, q = 2: rows 0 3 | 3, padding 3
 //    A = | . 3 . . |     col_ptr   = 0 1 2                  tail_base   = 0
 //        | . . . . |     bit_alloc = 2 | 1                  tail_width  = 2
-//        | 4 5 . 6 |     values    = 1 3 | . 4              tail_col    = 2 1 3 .     tail_values = 2 5 6 .
+//        | 4 5 . 6 |     values    = 1 3 | . 4              tail_col    = 2 1 3       tail_values = 2 5 6
 //
 // Arrays: those of bro-ell for the first K entries of every row; those of bro-coo, with names that begin with tail_, for the
 //   others. Without others those of bro-ell only.

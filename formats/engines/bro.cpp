@@ -16,14 +16,14 @@ Admission admission_of(const BroSizes& sizes, const SparsityPattern& pattern, st
   const auto bytes_of = [](std::int64_t count, std::size_t each) {
     return static_cast<std::size_t>(count) * each;
   };
-  const std::int64_t stored = sizes.slots + sizes.tail_values();
+  const std::int64_t stored = sizes.slots + sizes.tail_entries;
   std::size_t bytes = bytes_of(stored, value_bytes) + bytes_of(sizes.symbols + sizes.tail_symbols, 4);
   if (sizes.shape.slices) bytes += bytes_of(sizes.columns, 1) + bytes_of(sizes.slices() + 1, 16);
   if (sizes.shape.sorted) bytes += bytes_of(sizes.rows, 4);
   if (sizes.shape.tail == BroTail::rows)
     bytes += bytes_of(sizes.rows, 1) + bytes_of(sizes.rows + 1, 2 * pattern.row_ptr.width());
   if (sizes.shape.tail == BroTail::entries)
-    bytes += bytes_of(sizes.tail_values(), 4) +
+    bytes += bytes_of(sizes.tail_entries, 4) +
              bytes_of(sizes.intervals(), 5 + (carries ? 4 + value_bytes : 0)) +
              bytes_of(sizes.intervals() + 1, 8);
   if (sizes.shape.max_fill > 0)
@@ -273,7 +273,7 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
     if (shape.tail != BroTail::none) {
       arrays.push_back(layout_array(tail + "width", width_));
       arrays.push_back(layout_array(tail + "symbols", tail_symbols_));
-      arrays.push_back(layout_array(tail + "values", values_.data() + sizes_.slots, sizes_.tail_values()));
+      arrays.push_back(layout_array(tail + "values", values_.data() + sizes_.slots, sizes_.tail_entries));
     }
     return arrays;
   }
@@ -341,10 +341,10 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
     copy(plan.perm, perm_), copy(plan.col_ptr, col_ptr_), copy(plan.symbol_ptr, symbol_ptr_);
     copy(plan.bit_alloc, bit_alloc_), copy(plan.width, width_), copy(plan.base, base_);
     copy(plan.interval_symbol, interval_symbol_);
-    values_ = Buffer<T>(context, sizes_.slots + sizes_.tail_values());
+    values_ = Buffer<T>(context, sizes_.slots + sizes_.tail_entries);
     symbols_ = Buffer<std::uint32_t>(context, sizes_.symbols);
     tail_symbols_ = Buffer<std::uint32_t>(context, sizes_.tail_symbols);
-    if (sizes_.shape.tail == BroTail::entries) col_ = Buffer<std::int32_t>(context, sizes_.tail_values());
+    if (sizes_.shape.tail == BroTail::entries) col_ = Buffer<std::int32_t>(context, sizes_.tail_entries);
     if (sizes_.shape.tail == BroTail::rows) {
       if (pattern.row_ptr.p32)
         point(pattern, ptr32_);
@@ -471,7 +471,6 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
       }
     });
     if constexpr (structure) {
-      for (std::int64_t k = sizes_.tail_entries; k < sizes_.tail_values(); ++k) values[k] = T(0), col_[k] = 0;
       parallel(parts, [&](int part, int) {
         const Range range = even_range(sizes_.intervals(), part, parts);
         if (range.size() == 0) return;

@@ -356,11 +356,11 @@ class BroOnDevice final : public RowViewOnDevice<T, BroOnDevice<T>> {
     copy(plan.perm, perm_), copy(plan.col_ptr, col_ptr_), copy(plan.symbol_ptr, symbol_ptr_);
     copy(plan.bit_alloc, bit_alloc_), copy(plan.width, width_), copy(plan.base, base_);
     copy(plan.interval_symbol, interval_symbol_);
-    values_ = Buffer<T>(context, sizes_.slots + sizes_.tail_values());
+    values_ = Buffer<T>(context, sizes_.slots + sizes_.tail_entries);
     symbols_ = Buffer<std::uint32_t>(context, sizes_.symbols);
     tail_symbols_ = Buffer<std::uint32_t>(context, sizes_.tail_symbols);
     if (sizes_.shape.tail == BroTail::entries) {
-      col_ = Buffer<std::int32_t>(context, sizes_.tail_values());
+      col_ = Buffer<std::int32_t>(context, sizes_.tail_entries);
       carry_row_ = Buffer<std::int32_t>(context, sizes_.intervals());
       carry_value_ = Buffer<T>(context, sizes_.intervals());
     }
@@ -412,9 +412,6 @@ class BroOnDevice final : public RowViewOnDevice<T, BroOnDevice<T>> {
       point_tail(context, from, tail_ptr.data());
       T* const values = values_.data() + sizes_.slots;
       if (structure) {
-        const std::int64_t padding = sizes_.tail_values() - sizes_.tail_entries;
-        clear(context, values + sizes_.tail_entries, static_cast<std::size_t>(padding) * sizeof(T));
-        clear(context, col_.data() + sizes_.tail_entries, static_cast<std::size_t>(padding) * 4);
         with_entry_rows(context, sizes_, tail_ptr.data(), [&](const BroEntryRows& rows) {
           bro_pack_intervals<<<blocks_of(sizes_.intervals() * sizes_.shape.W), threads, 0, queue>>>(
               view, rows, sizes_.intervals(), tail_symbols_.data());

@@ -21,12 +21,12 @@
 //            row_symbol [rows + 1] symbols before each row; both as wide as the row pointers of the source
 //            width      [rows] uint8
 // entries  Intervals of W q entries. Lane l of an interval has its entries l, l + W, l + 2 W, ... Their rows are differences
-//          along the lane, the first one from the row of the interval's first entry. Columns are not coded. The last
-//          interval is filled up with its last row, column 0 and value 0, which are not read in products.
+//          along the lane, the first one from the row of the interval's first entry. The streams of the last interval are
+//          filled up with its last row. Columns and values are not coded, and have no padding.
 //            base       [intervals] int32, the first row
 //            width      [intervals] uint8
 //            interval_symbol [intervals + 1] int64, symbols before each interval; interleaved over W lanes
-//            col, values [W q intervals]
+//            col, values [entries]
 //
 // The values of the tail follow those of the slices. A format gives a rule, which names K, the tail and the sizes. The engine
 // finds the widths (admit), and makes the rest: exact bytes, conversion, new values, to_csr(), the diagonal, the products.
@@ -68,9 +68,6 @@ struct BroSizes {
   std::int64_t interval() const { return std::int64_t{shape.W} * shape.q; }
   std::int64_t intervals() const {
     return shape.tail == BroTail::entries ? (tail_entries + interval() - 1) / interval() : 0;
-  }
-  std::int64_t tail_values() const {
-    return shape.tail == BroTail::entries ? intervals() * interval() : tail_entries;
   }
 };
 // Accepts, or refuses by max_fill. `carries`: workspace for the sums of the intervals' first rows.
