@@ -8,6 +8,7 @@
 
 #include "formats/engines/row_order.hpp"
 #include "formats/engines/row_view.hpp"
+#include "formats/engines/rows.hpp"
 
 namespace protean::formats {
 
@@ -298,7 +299,7 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
   T* mutable_values() { return values_.data(); }
 
   void multiply(T alpha, const T* x, T beta, T* y) const {
-    BroProduct<T> job{row_view(), alpha, x, beta, y, false};
+    BroProduct<T> job{row_view(), alpha, x, beta, y, false, alike_};
     if (sizes_.shape.slices) {
       const int parts = static_cast<int>(slice_borders_.size()) - 1;
       parallel(parts, [&](int part, int) {
@@ -350,6 +351,7 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
         point(pattern, ptr32_);
       else
         point(pattern, ptr64_);
+      alike_ = !sizes_.shape.slices && rows_alike(pattern);
     }
     divide();
     fill<true>(request.csr);
@@ -541,6 +543,7 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
 
   BroSizes sizes_;
   std::vector<std::int64_t> slice_borders_, tail_borders_;
+  bool alike_ = false;
   Buffer<T> values_;
   Buffer<std::int32_t> perm_, ptr32_, base_, col_;
   Buffer<std::int64_t> col_ptr_, symbol_ptr_, ptr64_, interval_symbol_;

@@ -195,6 +195,7 @@ struct BroProduct {
   T beta;
   T* y;
   bool adding;  // the tail adds to y, and leaves rows without entries alone
+  bool alike;   // rows of the tail are short, and most are as long as the one before
 };
 // What a part has of a row that begins before it.
 template <class T>

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "formats/engines/bro.hpp"
+#include "formats/engines/rows.hpp"
 #include "formats/host_support.hpp"
 #include "formats/private/row_dot-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
@@ -107,32 +108,87 @@ HWY_INLINE void slices(const BroProduct<T>& job, std::int64_t begin, std::int64_
   }
 }
 
+constexpr std::int64_t decoded_most = 1024;
+
+// The columns of a row with `count` > 0 entries. Fields are taken where they lie, so none waits for the one before.
+template <class T>
+HWY_INLINE void decode_row(const BroView<T>& a, std::int64_t p, std::int64_t symbol, std::int64_t end_symbol,
+                           std::int64_t count, std::int32_t* HWY_RESTRICT cols) {
+  const std::uint32_t* const stream = a.tail_symbols + symbol;
+  const std::int64_t last = end_symbol - symbol - 1;
+  const unsigned width = a.width[p];
+  auto at = static_cast<std::int32_t>(*stream);
+  cols[0] = at;
+  std::int64_t bit = symbol_bits;
+  for (std::int64_t i = 1; i < count; ++i, bit += width) {
+    const std::int64_t j = bit / symbol_bits;
+    const std::uint64_t both =
+        std::uint64_t{stream[j]} << symbol_bits | stream[std::min(j + 1, last)];  // 0 < width
+    cols[i] = at += static_cast<std::int32_t>(both << bit % symbol_bits >> (64 - width));
+  }
+}
+
+// A row that is too long to be decoded at once, or one of few rows.
+template <class T>
+HWY_INLINE T sum_of_row(const BroProduct<T>& job, std::int64_t p, std::int64_t k, std::int64_t last) {
+  const BroView<T>& a = job.view;
+  alignas(64) std::int32_t cols[decoded_most];
+  const std::uint32_t* const stream = a.tail_symbols + a.row_symbol[p];
+  FieldReader reader(stream + 1, 1);
+  auto at = static_cast<std::int32_t>(*stream);
+  cols[0] = at;
+  T sum = 0;
+  for (std::int64_t i = 1; k < last; i = 0) {
+    const std::int64_t count = std::min(decoded_most, last - k);
+    for (; i < count; ++i) cols[i] = at += static_cast<std::int32_t>(reader.take(a.width[p]));
+    sum += row_dot(a.values + a.tail_at + k, cols, job.x, std::int64_t{0}, count);
+    k += count;
+  }
+  return sum;
+}
+
+// Rows are decoded, as many as fit the first cache, and multiplied by the product of csr.
+template <class T, class P>
+HWY_INLINE void rows_of_tail(const BroProduct<T>& job, const P* row_ptr, const P* row_symbol,
+                             std::int64_t begin, std::int64_t end) {
+  const BroView<T>& a = job.view;
+  if (job.adding) {  // most rows have no tail
+    for (std::int64_t p = begin; p < end; ++p)
+      if (row_ptr[p] < row_ptr[p + 1])
+        store(job.alpha, sum_of_row(job, p, row_ptr[p], row_ptr[p + 1]), job.beta, job.y[a.row(p)]);
+    return;
+  }
+  alignas(64) std::int32_t cols[decoded_most];
+  P local_ptr[decoded_most + 1];
+  for (std::int64_t p = begin; p < end;) {
+    const P first = row_ptr[p];
+    std::int64_t rows = 0;
+    local_ptr[0] = 0;
+    for (; p + rows < end && rows < decoded_most; ++rows) {
+      const std::int64_t r = p + rows, at = row_ptr[r] - first, count = row_ptr[r + 1] - row_ptr[r];
+      if (at + count > decoded_most) break;
+      if (count > 0) decode_row(a, r, row_symbol[r], row_symbol[r + 1], count, cols + at);
+      local_ptr[rows + 1] = static_cast<P>(at + count);
+    }
+    if (rows == 0) {
+      store(job.alpha, sum_of_row(job, p, row_ptr[p], row_ptr[p + 1]), job.beta, job.y[p]);
+      ++p;
+      continue;
+    }
+    const RowsWork<T, P> work{
+        local_ptr, cols,     a.values + a.tail_at + first, job.alpha, job.x, job.beta, job.y + p, false,
+        false,     job.alike};
+    rows_product(work, {0, rows, 0, local_ptr[rows]}, false);
+    p += rows;
+  }
+}
 template <class T>
 HWY_INLINE void rows_of_tail(const BroProduct<T>& job, std::int64_t begin, std::int64_t end) {
   const BroView<T>& a = job.view;
-  constexpr std::int64_t room = 512;
-  alignas(64) std::int32_t cols[room];
-  for (std::int64_t p = begin; p < end; ++p) {
-    std::int64_t k = a.row_ptr[p];
-    const std::int64_t last = a.row_ptr[p + 1];
-    if (k == last) {
-      if (!job.adding) store(T(0), T(0), job.beta, job.y[a.row(p)]);
-      continue;
-    }
-    const std::uint32_t* const stream = a.tail_symbols + a.row_symbol[p];
-    const int width = a.width[p];
-    FieldReader reader(stream + 1, 1);
-    auto at = static_cast<std::int32_t>(*stream);
-    cols[0] = at;
-    T sum = 0;
-    for (std::int64_t i = 1; k < last; i = 0) {
-      const std::int64_t count = std::min(room, last - k);
-      for (; i < count; ++i) cols[i] = at += static_cast<std::int32_t>(reader.take(width));
-      sum += row_dot(a.values + a.tail_at + k, cols, job.x, std::int64_t{0}, count);
-      k += count;
-    }
-    store(job.alpha, sum, job.beta, job.y[a.row(p)]);
-  }
+  if (a.row_ptr.p32)
+    rows_of_tail(job, a.row_ptr.p32, a.row_symbol.p32, begin, end);
+  else
+    rows_of_tail(job, a.row_ptr.p64, a.row_symbol.p64, begin, end);
 }
 
 template <class T>
