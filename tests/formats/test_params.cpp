@@ -126,6 +126,16 @@ std::vector<Case> cases() {
   for (const std::string R : {"1", "7", "100", "4096"}) list.push_back({"btjad", {{"R", R}}});
   for (const std::string K : {"0", "1", "5", "40"}) list.push_back({"hyb", {{"K", K}}});
   list.push_back({"hyb", {{"break_even", "40"}}});
+  for (const std::string h : {"1", "4", "7", "100", "4096"}) {
+    list.push_back({"bro-ell", {{"h", h}, {"max_fill", all}}});
+    for (const std::string K : {"0", "2", "1000"}) {
+      list.push_back({"bro-hyb", {{"h", h}, {"K", K}}});
+      for (const std::string sort : {"none", "length"})
+        list.push_back({"bro-hybr", {{"h", h}, {"K", K}, {"sort", sort}}});
+    }
+  }
+  for (const std::string W : {"1", "3", "8", "32"})
+    for (const std::string q : {"1", "5", "32", "64"}) list.push_back({"bro-coo", {{"W", W}, {"q", q}}});
   for (const std::string p : {"1", "20"}) list.push_back({"hec", {{"p", p}}});
   for (const std::string W : {"0", "1", "6"})
     list.push_back({"csr-ell-maringanti", {{"W", W}, {"max_fill", all}}});
