@@ -19,11 +19,20 @@ constexpr int segment_batch = 4,
               segment_entries = 32 * segment_batch * 4;  // steps loaded together; of a warp
 constexpr int segment_threads = 128, segment_carries = 256;
 
-template <class T>
+struct RowCol {
+  std::int32_t row, col;
+};
+// Row and column of entry k, which a product reads once.
+struct CooIndex {
+  const std::int32_t *row, *col;
+  __device__ RowCol operator[](std::int64_t k) const { return {__ldcs(row + k), __ldcs(col + k)}; }
+};
+
+// Index: CooIndex, or another one with the same operator (blsi.cu).
+template <class T, class Index>
 struct SegmentView {
   std::int64_t rows, size;  // size > 0
-  const std::int32_t* row;
-  const std::int32_t* col;
+  Index index;
   const T* values;
   std::int32_t* carry_row;
   T* carry_value;
@@ -39,19 +48,20 @@ __device__ inline void scale_rows(std::int64_t begin, std::int64_t end, T beta, 
   for (std::int64_t r = begin + threadIdx.x % 32; r < end; r += 32) store(T(0), T(0), beta, y + r);
 }
 
-template <class T>
+// The flag `stop` is read behind the first loads: read at the beginning, it took a tenth of the time of a product.
+template <class T, class Index>
 __global__ void __launch_bounds__(segment_threads)
-    segment_product(SegmentView<T> A, T alpha, const T* x, T beta, T* y, const int* stop) {
-  if (device::stopped(stop)) return;
+    segment_product(SegmentView<T, Index> A, T alpha, const T* x, T beta, T* y, const int* stop) {
+  device::wait_for_stream();
   const std::int64_t segment = (std::int64_t{blockIdx.x} * segment_threads + threadIdx.x) / 32;
   const std::int64_t begin = segment * segment_entries;
   if (begin >= A.size) return;  // the whole warp
   const std::int64_t end = min(A.size, begin + segment_entries);
   const int lane = threadIdx.x % 32;
-  const std::int32_t before = begin > 0 ? A.row[begin - 1] : -1;  // row of the entry before the segment
-  std::int32_t open = before;                                     // row of the entry before the step
-  bool mine = false;                                              // the open row has entries of this segment
-  T sum = 0;                                                      // of these entries
+  const std::int32_t before = begin > 0 ? A.index[begin - 1].row : -1;  // row of the entry before the segment
+  std::int32_t open = before;                                           // row of the entry before the step
+  bool mine = false;  // the open row has entries of this segment
+  T sum = 0;          // of these entries
   std::int32_t carry_row = -1;
   T carry_value = 0;
   const auto flush = [&](std::int32_t r, T value) {
@@ -66,9 +76,14 @@ __global__ void __launch_bounds__(segment_threads)
 #pragma unroll
     for (int j = 0; j < segment_batch; ++j) {
       const std::int64_t k = first + 32 * j + lane;
-      rows[j] = k < end ? __ldcs(A.row + k) : -2;
-      values[j] = k < end ? __ldcs(A.values + k) * __ldg(x + __ldcs(A.col + k)) : T(0);
+      rows[j] = -2, values[j] = 0;
+      if (k < end) {
+        const RowCol at = A.index[k];
+        rows[j] = at.row, values[j] = __ldcs(A.values + k) * __ldg(x + at.col);
+      }
     }
+    if (first == begin && stop && *stop)
+      return;  // all warps: the flag does not change while kernels of a step run
 #pragma unroll
     for (int j = 0; j < segment_batch; ++j) {
       if (first + 32 * j >= end) break;  // the whole warp
@@ -108,7 +123,7 @@ __global__ void __launch_bounds__(segment_threads)
   const unsigned found = __ballot_sync(0xffffffffu, carry_row >= 0);
   if (found == 0 ? lane == 0 : lane == __ffs(found) - 1)
     A.carry_row[segment] = carry_row, A.carry_value[segment] = carry_value;
-  if (end == A.size) scale_rows(std::int64_t{A.row[end - 1]} + 1, A.rows, beta, y);
+  if (end == A.size) scale_rows(std::int64_t{A.index[end - 1].row} + 1, A.rows, beta, y);
 }
 
 // Adds the carries of the rows whose first one lies among the segment_carries of this block.
@@ -141,12 +156,13 @@ __global__ void __launch_bounds__(segment_carries)
 }
 
 // y := alpha A x + beta y
-template <class T>
-void multiply_segments(const Context& context, const SegmentView<T>& A, T alpha, const T* x, T beta, T* y) {
+template <class T, class Index>
+void multiply_segments(const Context& context, const SegmentView<T, Index>& A, T alpha, const T* x, T beta,
+                       T* y) {
   const DeviceState& state = context.device_state();
   const std::int64_t segments = segments_of(A.size);
-  device::launch(state, segment_product<T>, blocks_of(segments * 32, segment_threads), segment_threads, A,
-                 alpha, x, beta, y, state.stop);
+  device::launch(state, segment_product<T, Index>, blocks_of(segments * 32, segment_threads), segment_threads,
+                 A, alpha, x, beta, y, state.stop);
   device::launch(state, add_segment_carries<T>, blocks_of(segments, segment_carries), segment_carries,
                  segments, static_cast<const std::int32_t*>(A.carry_row),
                  static_cast<const T*>(A.carry_value), alpha, y, state.stop);

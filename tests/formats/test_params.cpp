@@ -147,6 +147,21 @@ std::vector<Case> cases() {
     for (const std::string reach : {"0", "90"}) list.push_back({"hdc", {{"fill", fill}, {"reach", reach}}});
     list.push_back({"ell-dia", {{"fill", fill}, {"max_fill", all}}});
   }
+  for (const std::string rows : {"1", "2", "3", "4"})
+    for (const std::string cols : {"1", "2", "4"}) {
+      const std::string tile = rows == cols ? "16" : "8";
+      list.push_back({"bccoo", {{"rows", rows}, {"cols", cols}, {"tile", tile}, {"max_fill", all}}});
+      list.push_back({"bccoo-plus",
+                      {{"rows", rows},
+                       {"cols", cols},
+                       {"tile", tile},
+                       {"slices", rows == "1" ? "3" : "5"},
+                       {"max_fill", all},
+                       {"max_fill_percent", all}}});
+    }
+  for (const std::string rows : {"1", "7", "256"})
+    for (const std::string run : {"2", "9"})
+      list.push_back({"sparsex", {{"part_rows", rows}, {"min_run", run}}});
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     list.push_back(list[i]);
     list.back().space = Space::device;
@@ -159,6 +174,9 @@ std::vector<Case> cases() {
   for (const std::string threads : {"1", "3", "125"})
     for (const std::string values : {"1", "8", "13"})
       list.push_back({"mgpu-csr", {{"threads", threads}, {"values", values}}});
+  for (const std::string lanes : {"1", "3", "64"})
+    list.push_back(
+        {"bccoo", {{"rows", "2"}, {"cols", "2"}, {"lanes", lanes}, {"tile", "64"}, {"max_fill", all}}});
   for (const std::string C : {"1", "2", "4", "8", "16", "32", "64"})
     list.push_back(
         {"sell-c-sigma", {{"C", C}, {"sigma", "1"}, {"max_fill", all}}, Space::device, "cusparse"});

@@ -1,0 +1,62 @@
+// BCCOO+: BCCOO of vertical slices of the matrix, one above the other; a second step adds their products.
+//
+//        | 1 . 2 . |     2 slices, 2 x 2 blocks: the stacked matrix has the block rows        (. is a stored 0)
+//    A = | . 3 . . |     1 . | . . | 2 . | . .
+//        | . . . . |     . 3 | 4 5 | . . | . 6
+//        | 4 5 . 6 |     flags = 0 0 0 0    block_col = 0 0 1 1     columns are those of A
+//
+// Arrays: those of bccoo for the stacked matrix, and
+//   stacked  [slices block rows R]: the products of the slices, written by each product.
+// Bytes: those of bccoo, and v slices block rows R, with v bytes a value.
+// Parameters:
+//   slices            vertical slices with the same number of columns of blocks, the last with fewer.
+//   max_fill_percent  see Refuses.
+//   rows, cols, tile, lanes, max_fill: as in bccoo.
+// Wins: on a GPU, where neighbouring rows have entries in distant columns and x does not fit into its cache: one slice of x
+//   is read at a time.
+// Refuses: as bccoo, and when `stacked` is more than max_fill_percent of the nonzeros.
+// Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
+//   doi:10.1145/2555243.2555255.
+//
+// Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. A product
+// on a GPU is three launches: blocks, carries, the sum of the slices. NaN and infinity in x: as in bccoo; a block of zeros
+// lies in the first column of its slice.
+#include "formats/engines/flagged_blocks_host.hpp"
+
+namespace protean::formats {
+namespace {
+constexpr ParamDoc params[] = {
+    {.name = "slices",
+     .doc = "vertical slices of the matrix",
+     .default_value = "2",
+     .smallest = 2,
+     .largest = 32},
+    flag_rows_param,
+    flag_cols_param,
+    flag_tile_param,
+    flag_lanes_param,
+    block_fill_param,
+    {.name = "max_fill_percent",
+     .doc = "sums of slices, in per cent of the nonzeros, above which the format refuses",
+     .default_value = "100",
+     .smallest = 0,
+     .largest = 1'000'000'000}};
+constexpr Kernel kernels[] = {native_host_kernel<FlaggedMatrix>(Sums::ordered)};
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode bccoo_plus;  // bccoo_plus.cu
+}
+
+extern const FormatEntry bccoo_plus;
+constinit const FormatEntry bccoo_plus{.family = "block",
+                                       .id = "bccoo-plus",
+                                       .title = "bccoo of vertical slices",
+                                       .source = "Yan, Li, Zhang, Zhou, PPoPP 2014",
+                                       .traits = {.shares_rows = true, .admits_slowly = true},
+                                       .params = params,
+                                       .kernels = kernels,
+                                       .admit = admit_flagged_on_host,
+                                       .device = PROTEAN_DEVICE_CODE(bccoo_plus)};
+
+}  // namespace protean::formats
