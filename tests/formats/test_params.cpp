@@ -85,6 +85,14 @@ std::vector<Case> cases() {
     for (const std::string cols : {"1", "3", "4"})
       list.push_back({"bcoo-bcsr",
                       {{"rows", rows}, {"cols", cols}, {"theta", "40"}, {"strip", "10"}, {"max_fill", all}}});
+  for (const std::string selection : {"paper", "code", "csr"})
+    for (const std::string coo : {"tiles", "deferred"})
+      list.push_back({"tilespmv-adpt", {{"selection", selection}, {"coo", coo}}});
+  // Slots in tiles with rows without entries, and slots before coordinates.
+  for (const std::string coo : {"tiles", "deferred"}) {
+    list.push_back({"tilespmv-adpt", {{"te", "400"}, {"coo", coo}}});
+    list.push_back({"tilespmv-adpt", {{"te", "0"}, {"th", "0"}, {"coo", coo}}});
+  }
   list.push_back({"bcsr", {{"sizes", "2x2-4x4"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"rows", "2"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"max_fill", all}}});
