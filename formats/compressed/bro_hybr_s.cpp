@@ -15,7 +15,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"sort", "length"}};
+constexpr FixedParam bro_hybr_s_fixed[] = {{"sort", "length"}};
 }
 
 extern const Preset bro_hybr_s;
@@ -24,6 +24,6 @@ constinit const Preset bro_hybr_s{.family = "compressed",
                                   .title = "BRO-HYBR of the rows sorted by length",
                                   .source = "Tang et al., TPDS 2015",
                                   .base = "bro-hybr",
-                                  .fixed = fixed};
+                                  .fixed = bro_hybr_s_fixed};
 
 }  // namespace protean::formats

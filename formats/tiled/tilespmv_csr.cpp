@@ -17,7 +17,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"selection", "csr"}, {"coo", "tiles"}};
+constexpr FixedParam tilespmv_csr_fixed[] = {{"selection", "csr"}, {"coo", "tiles"}};
 }
 
 extern const Preset tilespmv_csr;
@@ -26,6 +26,6 @@ constinit const Preset tilespmv_csr{.family = "tiled",
                                     .title = "TileSpMV with all tiles in csr",
                                     .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
                                     .base = "tilespmv-adpt",
-                                    .fixed = fixed};
+                                    .fixed = tilespmv_csr_fixed};
 
 }  // namespace protean::formats

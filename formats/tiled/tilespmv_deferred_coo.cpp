@@ -19,7 +19,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"coo", "deferred"}};
+constexpr FixedParam tilespmv_deferred_coo_fixed[] = {{"coo", "deferred"}};
 }
 
 extern const Preset tilespmv_deferred_coo;
@@ -28,6 +28,6 @@ constinit const Preset tilespmv_deferred_coo{.family = "tiled",
                                              .title = "TileSpMV with coordinates in a matrix of their own",
                                              .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
                                              .base = "tilespmv-adpt",
-                                             .fixed = fixed};
+                                             .fixed = tilespmv_deferred_coo_fixed};
 
 }  // namespace protean::formats
