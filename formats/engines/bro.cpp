@@ -520,12 +520,12 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
       const Range range = even_range(sizes_.rows, part, parts);
       std::int64_t k = view.first_entry(range.begin);
       // The rows of the interval that holds entry k.
-      std::vector<std::int32_t> rows(static_cast<std::size_t>(sizes_.interval()));
+      alignas(64) std::int32_t rows[most_bro_interval];
       std::int64_t decoded = -1;
       const auto row_of = [&](std::int64_t entry) {
         const std::int64_t i = entry / sizes_.interval();
-        if (i != decoded) bro_decode_rows(view, i, rows.data()), decoded = i;
-        return rows[static_cast<std::size_t>(entry % sizes_.interval())];
+        if (i != decoded) bro_decode_rows(view, i, rows), decoded = i;
+        return rows[entry % sizes_.interval()];
       };
       for (std::int64_t r = range.begin; r < range.end; ++r) {
         T sum = 0;

@@ -108,24 +108,62 @@ HWY_INLINE void slices(const BroProduct<T>& job, std::int64_t begin, std::int64_
   }
 }
 
-constexpr std::int64_t decoded_most = 1024;
+#if HWY_TARGET != HWY_SCALAR
+// Sums over the lanes up to each one. Vectors of 4 or 8 lanes.
+template <class D>
+HWY_INLINE hn::Vec<D> sums_up_to(D d, hn::Vec<D> v) {
+  v = hn::Add(v, hn::ShiftLeftLanes<1>(d, v));
+  v = hn::Add(v, hn::ShiftLeftLanes<2>(d, v));  // within four lanes
+  if constexpr (lanes_of<D> == 8) {
+    const auto four = hn::TableLookupLanes(v, hn::IndicesFromVec(d, hn::Set(d, 3)));
+    v = hn::Add(v, hn::IfThenElseZero(hn::Gt(hn::Iota(d, 0), hn::Set(d, 3)), four));
+  }
+  return v;
+}
+#endif
 
-// The columns of a row with `count` > 0 entries. Fields are taken where they lie, so none waits for the one before.
+constexpr std::int64_t decoded_most = 1024, decoded_lanes = 8;
+
+// The columns of a row with `count` > 0 entries; up to decoded_lanes numbers behind them are overwritten. `symbols` is the number
+// of symbols from the first one of this row to the end of the array.
 template <class T>
-HWY_INLINE void decode_row(const BroView<T>& a, std::int64_t p, std::int64_t symbol, std::int64_t end_symbol,
-                           std::int64_t count, std::int32_t* HWY_RESTRICT cols) {
-  const std::uint32_t* const stream = a.tail_symbols + symbol;
-  const std::int64_t last = end_symbol - symbol - 1;
-  const unsigned width = a.width[p];
+HWY_INLINE void decode_row(const BroView<T>& a, std::int64_t p, const std::uint32_t* HWY_RESTRICT stream,
+                           [[maybe_unused]] std::int64_t symbols, std::int64_t count,
+                           std::int32_t* HWY_RESTRICT cols) {
+  const std::uint32_t width = a.width[p];
   auto at = static_cast<std::int32_t>(*stream);
   cols[0] = at;
-  std::int64_t bit = symbol_bits;
-  for (std::int64_t i = 1; i < count; ++i, bit += width) {
-    const std::int64_t j = bit / symbol_bits;
-    const std::uint64_t both =
-        std::uint64_t{stream[j]} << symbol_bits | stream[std::min(j + 1, last)];  // 0 < width
-    cols[i] = at += static_cast<std::int32_t>(both << bit % symbol_bits >> (64 - width));
+  std::int64_t i = 1, bit = symbol_bits;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::CappedTag<std::uint32_t, decoded_lanes> d;
+  constexpr std::int64_t N = lanes_of<decltype(d)>;
+  // N fields lie in N symbols, wherever the first one begins.
+  if (width <= 24) {
+    const auto last = hn::IndicesFromVec(d, hn::Set(d, static_cast<std::uint32_t>(N - 1)));
+    auto before = hn::Set(d, *stream);  // the column before the fields
+    const auto distance = hn::Mul(hn::Iota(d, 0), hn::Set(d, width));
+    for (; i < count && bit / symbol_bits + N <= symbols; i += N, bit += N * width) {
+      const auto place = hn::Add(distance, hn::Set(d, static_cast<std::uint32_t>(bit % symbol_bits)));
+      const auto word = hn::ShiftRight<5>(place), skip = hn::And(place, hn::Set(d, 31));
+      const auto next = hn::Min(hn::Add(word, hn::Set(d, 1)), hn::Set(d, static_cast<std::uint32_t>(N - 1)));
+      const auto all = hn::LoadU(d, stream + bit / symbol_bits);
+      const auto high = hn::Shl(hn::TableLookupLanes(all, hn::IndicesFromVec(d, word)), skip);
+      // Two shifts: one of 32 bits is not defined.
+      const auto low = hn::Shr(hn::ShiftRight<1>(hn::TableLookupLanes(all, hn::IndicesFromVec(d, next))),
+                               hn::Sub(hn::Set(d, 31), skip));
+      const auto step = hn::ShiftRightSame(hn::Or(high, low), symbol_bits - static_cast<int>(width));
+      const auto col = hn::Add(sums_up_to(d, step), before);
+      const hn::RebindToSigned<decltype(d)> as_signed;
+      hn::StoreU(hn::BitCast(as_signed, col), as_signed, cols + i);
+      before = hn::TableLookupLanes(col, last);
+    }
+    at = static_cast<std::int32_t>(hn::GetLane(before));
   }
+#endif
+  if (i >= count) return;
+  FieldReader reader(stream + bit / symbol_bits, 1);
+  reader.take(static_cast<int>(bit % symbol_bits));
+  for (; i < count; ++i) cols[i] = at += static_cast<std::int32_t>(reader.take(static_cast<int>(width)));
 }
 
 // A row that is too long to be decoded at once, or one of few rows.
@@ -158,7 +196,7 @@ HWY_INLINE void rows_of_tail(const BroProduct<T>& job, const P* row_ptr, const P
         store(job.alpha, sum_of_row(job, p, row_ptr[p], row_ptr[p + 1]), job.beta, job.y[a.row(p)]);
     return;
   }
-  alignas(64) std::int32_t cols[decoded_most];
+  alignas(64) std::int32_t cols[decoded_most + decoded_lanes];
   P local_ptr[decoded_most + 1];
   for (std::int64_t p = begin; p < end;) {
     const P first = row_ptr[p];
@@ -167,7 +205,9 @@ HWY_INLINE void rows_of_tail(const BroProduct<T>& job, const P* row_ptr, const P
     for (; p + rows < end && rows < decoded_most; ++rows) {
       const std::int64_t r = p + rows, at = row_ptr[r] - first, count = row_ptr[r + 1] - row_ptr[r];
       if (at + count > decoded_most) break;
-      if (count > 0) decode_row(a, r, row_symbol[r], row_symbol[r + 1], count, cols + at);
+      if (count > 0)
+        decode_row(a, r, a.tail_symbols + row_symbol[r], row_symbol[a.rows] - row_symbol[r], count,
+                   cols + at);
       local_ptr[rows + 1] = static_cast<P>(at + count);
     }
     if (rows == 0) {
