@@ -321,12 +321,35 @@ TEST(DeterministicMode, IsAnOptionOfTheContext) {
 
 // No format may lose the mode unnoticed.
 TEST(DeterministicMode, FormatsThatHaveIt) {
-  for (const char* id : {"csr",       "ell",          "sell-c-sigma", "jad",       "dia",
-                         "hdi",       "sell-packed",  "coo",          "csc",       "hyb",
-                         "bcsr",      "cmrs",         "pcsr",         "csr5",      "mgpu-csr",
-                         "bdia",      "ddd-naive",    "ddd-split",    "cds",       "crsd",
-                         "bcoo",      "bsellpack",    "bin-bcsr",     "bcsr-choi", "bcsr-verschoor",
-                         "bcoo-bcsr", "tilespmv-adpt"})
+  for (const char* id : {"csr",
+                         "ell",
+                         "sell-c-sigma",
+                         "jad",
+                         "dia",
+                         "hdi",
+                         "sell-packed",
+                         "coo",
+                         "csc",
+                         "hyb",
+                         "bcsr",
+                         "cmrs",
+                         "pcsr",
+                         "csr5",
+                         "mgpu-csr",
+                         "bdia",
+                         "ddd-naive",
+                         "ddd-split",
+                         "cds",
+                         "crsd",
+                         "bcoo",
+                         "bsellpack",
+                         "bin-bcsr",
+                         "bcsr-choi",
+                         "bcsr-verschoor",
+                         "bcoo-bcsr",
+                         "tilespmv-adpt",
+                         "tile-composite",
+                         "vsl"})
     EXPECT_TRUE(find_format(id).kernels.front().ordered) << id;
 }
 

@@ -88,6 +88,17 @@ std::vector<Case> cases() {
   for (const std::string selection : {"paper", "code", "csr"})
     for (const std::string coo : {"tiles", "deferred"})
       list.push_back({"tilespmv-adpt", {{"selection", selection}, {"coo", coo}}});
+  for (const std::string tile : {"1", "7", "64"})
+    for (const std::string work : {"1", "50"})
+      list.push_back({"tile-composite", {{"tile", tile}, {"work", work}}});
+  for (const std::string columns : {"3", "64"})
+    for (const std::string channels : {"1", "2", "5", "16"})
+      list.push_back({"vsl",
+                      {{"rows", columns == "3" ? "1" : "10"},
+                       {"columns", columns},
+                       {"channels", channels},
+                       {"pad", channels == "5" ? "3" : "8"},
+                       {"max_fill", all}}});
   // Slots in tiles with rows without entries, and slots before coordinates.
   for (const std::string coo : {"tiles", "deferred"}) {
     list.push_back({"tilespmv-adpt", {{"te", "400"}, {"coo", coo}}});
