@@ -1,9 +1,13 @@
 #include "core/statistics.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "core/parallel.hpp"
@@ -274,6 +278,57 @@ Features StreamedFeatures::features() const {
   f.neighbours = ratio(static_cast<double>(sums_.neighbours), static_cast<double>(nonzeros_));
   return f;
 }
+
+template <class T>
+std::optional<AsymmetricEntry> first_asymmetry(const Context& context, const SparsityPattern& p,
+                                               const T* values) {
+  if (p.rows != p.cols)
+    throw BadArgument(fmt::format("a {} x {} matrix has no symmetry; it must be square", p.rows, p.cols));
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  struct Found {
+    std::optional<AsymmetricEntry> entry;
+    std::int64_t above = 0, below = 0;
+  };
+  const int workers = useful_parts(context, p.nonzeros);
+  const auto borders = balanced_row_borders(p, workers);
+  std::vector<Found> parts(static_cast<std::size_t>(workers));
+  parallel(workers, [&](int part, int) {
+    const auto i = static_cast<std::size_t>(part);
+    Found mine;
+    Mirrors mirrors(p);
+    for (std::int64_t r = borders[i]; r < borders[i + 1] && !mine.entry; ++r)
+      for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1] && !mine.entry; ++k) {
+        const std::int32_t c = p.col[k];
+        mine.below += c<r, mine.above += c> r;
+        if (c <= r) continue;
+        const std::int64_t found = mirrors.find(r, c);
+        if (found < 0)
+          mine.entry = {r, c, true};
+        else if (values &&
+                 std::bit_cast<Bits>(values[k]) != std::bit_cast<Bits>(values[p.row_ptr[c] + found]))
+          mine.entry = {r, c, false};
+      }
+    parts[i] = mine;
+  });
+  std::int64_t above = 0, below = 0;
+  for (const Found& part : parts) {
+    if (part.entry) return part.entry;
+    above += part.above, below += part.below;
+  }
+  if (above == below) return {};
+  // Every entry above the diagonal has a mirror, so one below it has none.
+  for (std::int64_t r = 0; r < p.rows; ++r)
+    for (const std::int32_t c : p.row(r)) {
+      if (c >= r) break;
+      const auto mirror = p.row(c);
+      if (!std::binary_search(mirror.begin(), mirror.end(), static_cast<std::int32_t>(r)))
+        return AsymmetricEntry{r, c, true};
+    }
+  return {};
+}
+template std::optional<AsymmetricEntry> first_asymmetry(const Context&, const SparsityPattern&, const float*);
+template std::optional<AsymmetricEntry> first_asymmetry(const Context&, const SparsityPattern&,
+                                                        const double*);
 
 template <class T>
 double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,19 @@ class StreamedFeatures final : public RowReceiver {
   Sums sums_;
   std::vector<std::int32_t> last_row_;
 };
+
+// An entry that keeps a matrix from being symmetric: a_ij is stored and a_ji is not, or their values differ in a bit.
+struct AsymmetricEntry {
+  std::int64_t row = 0, col = 0;
+  bool without_mirror = false;
+};
+
+// Nothing when the matrix equals its transpose, bit for bit (0 and -0 differ). With null `values` only the pattern is
+// compared. For square matrices with sorted rows in host memory. Throws BadArgument for another shape. One pass, 4 bytes a
+// row and thread of workspace.
+template <class T>
+std::optional<AsymmetricEntry> first_asymmetry(const Context& context, const SparsityPattern& pattern,
+                                               const T* values);
 
 // Largest |a_ij - a_ji| / max |a|, 0 for a symmetric matrix; infinity when the pattern is not symmetric.
 // One pass, 4 bytes a row and thread of workspace.

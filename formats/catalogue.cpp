@@ -18,8 +18,9 @@ namespace formats {
 namespace {
 
 constexpr bool is_engine(std::string_view name) {
-  constexpr std::string_view names[] = {"rows",      "runs",   "entries", "slots", "jags", "lanes",
-                                        "diagonals", "blocks", "packed",  "bits",  "sum"};
+  constexpr std::string_view names[] = {"rows",  "runs",      "entries", "slots",  "jags",
+                                        "lanes", "diagonals", "blocks",  "packed", "bits",
+                                        "tiles", "symmetric", "sum"};
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 

@@ -24,7 +24,8 @@ double expected_products(const ChoiceOptions& options) {
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options) {
   const double products = expected_products(options);
-  const auto surveyed = survey_formats(pattern, options.space, options.deterministic);
+  const auto surveyed =
+      survey_formats(pattern, options.space, options.deterministic, sizeof(double), options.symmetric);
   CostQuery query{pattern.rows, pattern.nonzeros,
                   pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * sizeof(double)};
   query.row_changes = row_changes(pattern);

@@ -21,6 +21,7 @@ struct ChoiceOptions {
   std::int64_t expected_iterations = 0;  // 0: unknown, assumed_iterations are used
   double products_per_iteration = 1;     // 2 for BiCGStab
   bool deterministic = false;            // only kernels with a deterministic mode
+  bool symmetric = false;                // values are known to be symmetric to the bit: see survey_formats()
 };
 inline constexpr std::int64_t assumed_iterations = 300;
 

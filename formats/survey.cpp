@@ -166,6 +166,9 @@ struct Samples {
   std::optional<PatternSample> with_longest = {};
   double longer_by = 1;
   double bytes = 0;  // of the whole matrix in csr
+  // Of a format that keeps one half and the diagonal of a symmetric matrix whose diagonal has no gaps. Set if the matrix is
+  // known to be symmetric. Entries and rows are known, so no sample is needed.
+  std::optional<std::size_t> half_bytes = {};
   // Set if formats that give each row to one thread are refused: the reason.
   std::optional<std::string> whole_rows_refused = {};
 };
@@ -229,7 +232,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     // The machine table has no times of presets; they are chosen by name.
     if (!entry->traits.exact_values || entry->preset) continue;
     // The rows of a sample lie apart from their diagonal, which these formats store apart; they are chosen by name.
-    if (entry->traits.square_only && samples.rows.share < 1) continue;
+    const bool sampled = samples.rows.share < 1, symmetric_only = entry->traits.symmetric_only;
+    if (symmetric_only ? !samples.half_bytes : entry->traits.square_only && sampled) continue;
     const auto kernels = kernels_in(*entry, space);
     const auto usable = [&](const Kernel& kernel) {
       return kernel.unavailable.empty() && (!deterministic || has_deterministic_mode(*entry, kernel, space));
@@ -238,7 +242,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     const bool shares_rows = entry->traits.shares_rows;
     const Admission admission = !shares_rows && samples.whole_rows_refused
                                     ? Admission::refuse(*samples.whole_rows_refused)
-                                    : survey.ask(*entry);
+                                : symmetric_only && sampled ? Admission::accept(*samples.half_bytes, 0)
+                                                            : survey.ask(*entry);
     SwitchTarget format;
     format.spec.entry = entry;
     format.admitted = admission.ok;
@@ -275,7 +280,7 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 }
 
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
-                                         std::size_t value_bytes) {
+                                         std::size_t value_bytes, bool symmetric) {
   if (pattern.space != Space::host)
     throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
   // One thread: for such small samples, waking others would cost more than it saves.
@@ -284,6 +289,12 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
   const LongestRow longest = longest_row(pattern);
   Samples samples{blocks.empty() ? PatternSample{pattern, 1} : take(one, pattern, blocks)};
   samples.bytes = csr_bytes(pattern, value_bytes);
+  if (symmetric) {
+    const auto rows = static_cast<std::size_t>(pattern.rows),
+               nonzeros = static_cast<std::size_t>(pattern.nonzeros);
+    samples.half_bytes = (nonzeros - std::min(rows, nonzeros)) / 2 * (value_bytes + 4) +
+                         (rows + 1) * pattern.row_ptr.width() + rows * value_bytes;
+  }
   samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest.entries);
   if (!blocks.empty()) {
     const Block& first = blocks.front();

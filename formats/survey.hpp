@@ -29,10 +29,12 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 // that this build has, in the order of the catalogue. The admit() of each format is asked about the sample,
 // on the host for both spaces. Formats that pad all rows to one length are also asked about the longest row.
 // Bytes are scaled in proportion to those of csr. Only for patterns in host memory. With `deterministic`,
-// only kernels with that mode. Reads all row pointers and the columns of the sample, in the time of one or
-// two products.
+// only kernels with that mode. Formats of symmetric matrices are among them only with `symmetric`: the caller knows that the
+// matrix is symmetric to the bit (first_asymmetry() in core/statistics.hpp), which no sample shows. Reads all row pointers
+// and the columns of the sample, in the time of one or two products.
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
-                                         bool deterministic = false, std::size_t value_bytes = 8);
+                                         bool deterministic = false, std::size_t value_bytes = 8,
+                                         bool symmetric = false);
 
 // The same for the matrix that element matrices would be assembled into, without assembling it: the pattern
 // of some hundred rows is computed, and all bytes are scaled by the number of rows. Takes the time of a few

@@ -202,7 +202,7 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   std::string_view name() const noexcept final { return entry_.id; }
   Revision revision() const noexcept final { return revision_; }
   // The addresses of its arrays do not change until update_values().
-  Recording recording() const noexcept override { return {true, 1 + revision_.values}; }
+  Recording recording() const noexcept override { return {true, 1 + revision_.values, bytes()}; }
   void check_arrays() const final {
     if (entry_.traits.uses_source) protean::check_arrays(to_csr());
   }

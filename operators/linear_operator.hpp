@@ -32,6 +32,9 @@ struct Recording {
   // addresses of arrays, other numbers passed by value. The steps are then recorded again, also in the middle
   // of a solve. 0: unknown; they are recorded again in each solve.
   std::uint64_t version = 0;
+  // What a product reads of the operator, in bytes; 0: unknown. Where it is much, fewer steps are recorded: products of steps
+  // that are queued after the end of a solve cost time.
+  std::size_t bytes = 0;
   bool operator==(const Recording&) const = default;
 };
 

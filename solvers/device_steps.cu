@@ -22,6 +22,8 @@ namespace protean::detail {
 namespace {
 
 using device::Judge;
+// Bytes that take an H200 about 20 microseconds. Four steps with such products take longer than the launch of a graph.
+constexpr std::size_t large_product = std::size_t{64} << 20;
 constexpr int most_steps = Judgement::most_steps, most_guards = Judgement::most_guards;
 constexpr int most_attempts = 20;  // to record a graph
 
@@ -175,8 +177,9 @@ class DeviceSteps final : public JudgedSteps<T> {
     recorded_ = 0;
     recorded_subject_ = subject(false);
     const std::int64_t period = method_.period();
+    const int wanted = recorded_subject_.work.bytes > large_product ? 4 : 16;
     const int steps = method_.cycles_end() ? static_cast<int>(period)
-                                           : static_cast<int>((16 + period - 1) / period * period);
+                                           : static_cast<int>((wanted + period - 1) / period * period);
     const std::int64_t before = system_->A.products();
     cudaGraph_t graph = nullptr;
     // Another thread of the program may wait for the whole device at any moment, which invalidates a recording.

@@ -136,8 +136,10 @@ class Comparer {
     const LinearSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     result_.read_seconds = clock_.total();
-    const FormatChoice choice = choose_format(
-        system.csr.pattern, CostModel(choose_machine({}).table, spaces.front()), {.space = spaces.front()});
+    symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
+    const FormatChoice choice =
+        choose_format(system.csr.pattern, CostModel(choose_machine({}).table, spaces.front()),
+                      {.space = spaces.front(), .symmetric = symmetric_});
     result_.automatic_reason = choice.reason;
 
     for (const Space space : spaces) entries_in(space) = entries_for(system.csr.pattern, space, choice.id);
@@ -220,7 +222,8 @@ class Comparer {
                      {.space = space,
                       .expected_iterations = problem.op.expected_iterations,
                       .products_per_iteration = problem.solver.method == "bicgstab" ? 2.0 : 1.0,
-                      .deterministic = problem.op.deterministic});
+                      .deterministic = problem.op.deterministic,
+                      .symmetric = symmetric_});
     return shortlist(ranked, always, [&](const FormatEntry& entry) {
       const auto kernels = kernels_in(entry, space);
       return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& k) { return wanted(k); });
@@ -432,6 +435,7 @@ class Comparer {
   double seconds_;
   Clock clock_;
   Comparison result_;
+  bool symmetric_ = false;                      // to the bit
   std::vector<const FormatEntry*> entries_[2];  // to compare on the host and on the device
   std::size_t count_ = 0;
 };

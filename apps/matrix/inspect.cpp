@@ -176,9 +176,10 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
     }
   });
   const CostModel model(choose_machine({}).table, Space::host);
-  result.choice = choose_format(csr.pattern, model);
+  const ChoiceOptions options{.symmetric = square && !first_asymmetry(*host, csr.pattern, csr.values)};
+  result.choice = choose_format(csr.pattern, model, options);
   for (const FormatEntry* entry :
-       formats.empty() ? shortlist(rank_formats(csr.pattern, model)) : formats_named(formats))
+       formats.empty() ? shortlist(rank_formats(csr.pattern, model, options)) : formats_named(formats))
     result.formats.push_back({entry, admit(*entry, *host, csr.pattern, {}, sizeof(double))});
   if (formats.empty()) result.left_out = catalogue().size() - result.formats.size();
   result.seconds = clock.total();

@@ -58,7 +58,8 @@ const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& prob
                     {.space = op.space,
                      .expected_iterations = op.expected_iterations,
                      .products_per_iteration = problem.solver.method == "bicgstab" ? 2.0 : 1.0,
-                     .deterministic = op.deterministic});
+                     .deterministic = op.deterministic,
+                     .symmetric = !first_asymmetry(*Context::host(op.threads), csr.pattern, csr.values)});
   reason = choice.reason;
   return find_format(choice.id);
 }

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <cuda/atomic>
 #include <type_traits>
 #include <utility>
 
@@ -117,6 +116,14 @@ __device__ inline void sum_parts(const T* parts, int blocks, T (&sums)[N]) {
   sum_block(sums);
 }
 
+// Adds 1 to *count and returns what it was. Releases what the thread wrote before, and acquires what other threads released
+// through *count. (cuda::atomic_ref does the same; its header takes the compiler two seconds in each file.)
+__device__ inline unsigned arrive(unsigned* count) {
+  unsigned before;
+  asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
+  return before;
+}
+
 // Where a reducing kernel leaves its N sums: see sums_into().
 template <class T>
 struct Sums {
@@ -137,11 +144,7 @@ __device__ inline void finish_reduction(T (&sums)[N], double* workspace, unsigne
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int s = 0; s < N; ++s) parts[s * gridDim.x + blockIdx.x] = sums[s];
-    if (arrived) {
-      // Releases this block's sums and, in the last block, acquires those of the others.
-      cuda::atomic_ref<unsigned, cuda::thread_scope_device> count(*arrived);
-      last = count.fetch_add(1u, cuda::memory_order_acq_rel) == gridDim.x - 1;
-    }
+    if (arrived) { last = arrive(arrived) == gridDim.x - 1; }
   }
   if (!arrived) return;
   __syncthreads();

@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(row_block_threads)
 }
 
 template <class T>
-using BcsrThreads = BlocksInLanes<T, Units::rows>;
+using BcsrThreads = BlocksInLanes<T>;
 
 template <class T>
 class BcsrRowBlocks final : public BlocksOnDevice<T>, public HasApplyDot<T> {

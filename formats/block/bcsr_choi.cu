@@ -6,9 +6,9 @@ namespace protean::formats {
 namespace {
 
 template <class T>
-class BcsrChoi final : public BlocksInLanes<T, Units::one> {
+class BcsrChoi final : public BlocksInLanes<T> {
  public:
-  explicit BcsrChoi(const BuildRequest<T>& request) : BlocksInLanes<T, Units::one>(request) {
+  explicit BcsrChoi(const BuildRequest<T>& request) : BlocksInLanes<T>(request) {
     this->lanes_ = choi_lanes(this->block_col_.size(), this->shape_.block_rows(this->rows()));
   }
 };

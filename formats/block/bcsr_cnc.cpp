@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"rows", "auto"}, {"cols", "auto"}, {"sizes", "2x2-4x4"}};
+constexpr FixedParam bcsr_cnc_fixed[] = {{"rows", "auto"}, {"cols", "auto"}, {"sizes", "2x2-4x4"}};
 }  // namespace
 
 extern const Preset bcsr_cnc;
@@ -27,7 +27,7 @@ constinit const Preset bcsr_cnc{.family = "block",
                                 .title = "bcsr with squares of 2 or 4, a thread a block row",
                                 .source = "Buatois, Caumon, Levy, IJPEDS 24(3), 2009",
                                 .base = "bcsr",
-                                .fixed = fixed,
+                                .fixed = bcsr_cnc_fixed,
                                 .host_kernel = "native",
                                 .device_kernel = "thread"};
 

@@ -19,7 +19,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}};
+constexpr FixedParam bcsr_xu_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}};
 }  // namespace
 
 extern const Preset bcsr_xu;
@@ -28,7 +28,7 @@ constinit const Preset bcsr_xu{.family = "block",
                                .title = "bcsr with 4 x 4 blocks, a block of threads a block row",
                                .source = "Xu, Zhang, Jiao, Wang, Song, Liu, SNPD 2012",
                                .base = "bcsr",
-                               .fixed = fixed,
+                               .fixed = bcsr_xu_fixed,
                                .host_kernel = "native",
                                .device_kernel = "row-block"};
 

@@ -16,7 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"slice", "0"}, {"sort", "none"}, {"order", "units"}};
+constexpr FixedParam bell_fixed[] = {{"slice", "0"}, {"sort", "none"}, {"order", "units"}};
 }  // namespace
 
 extern const Preset bell;
@@ -25,6 +25,6 @@ constinit const Preset bell{.family = "block",
                             .title = "bsellpack with one slice",
                             .source = "Su, Keutzer, ICS 2012",
                             .base = "bsellpack",
-                            .fixed = fixed};
+                            .fixed = bell_fixed};
 
 }  // namespace protean::formats

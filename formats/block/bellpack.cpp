@@ -19,7 +19,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"sort", "all"}, {"order", "elements"}};
+constexpr FixedParam bellpack_fixed[] = {{"sort", "all"}, {"order", "elements"}};
 }  // namespace
 
 extern const Preset bellpack;
@@ -28,6 +28,6 @@ constinit const Preset bellpack{.family = "block",
                                 .title = "bsellpack, block rows sorted, single elements",
                                 .source = "Choi, Singh, Vuduc, PPoPP 2010",
                                 .base = "bsellpack",
-                                .fixed = fixed};
+                                .fixed = bellpack_fixed};
 
 }  // namespace protean::formats

@@ -4,7 +4,7 @@
 namespace protean::formats {
 namespace {
 template <class T>
-using BinBcsr = BlocksInLanes<T, Units::one>;
+using BinBcsr = BlocksInLanes<T>;
 constexpr Kernel kernels[] = {device_kernel<BinBcsr>("native")};
 }  // namespace
 

@@ -4,7 +4,7 @@
 namespace protean::formats {
 namespace {
 template <class T>
-using Bsellpack = BlocksInLanes<T, Units::both>;
+using Bsellpack = BlocksInLanes<T>;
 constexpr Kernel kernels[] = {device_kernel<Bsellpack>("native")};
 }  // namespace
 

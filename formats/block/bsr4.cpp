@@ -16,7 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}};
+constexpr FixedParam bsr4_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}};
 }  // namespace
 
 extern const Preset bsr4;
@@ -25,6 +25,6 @@ constinit const Preset bsr4{.family = "block",
                             .title = "bcsr with 4 x 4 blocks",
                             .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
                             .base = "bcsr",
-                            .fixed = fixed};
+                            .fixed = bsr4_fixed};
 
 }  // namespace protean::formats

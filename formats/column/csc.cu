@@ -13,12 +13,12 @@
 // The conversion is one stable sort of the entries by column. Source: I. S. Duff, R. G. Grimes, J. G. Lewis,
 // Sparse matrix test problems, ACM TOMS 15 (1989), doi:10.1145/62038.62043; atomic and two-pass: see csc_atomic.cpp and
 // csc_two_pass.cpp.
-#include <bit>
 #include <optional>
 
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
+#include "formats/private/column_order.cuh"
 #include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
 
@@ -76,50 +76,6 @@ __global__ void __launch_bounds__(threads)
   for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
   if (r < rows && lane == 0) store(T(1), sum, beta, y + r);
 }
-
-// The largest power of two up to the mean length, at most a warp.
-inline int lanes_for(std::int64_t entries, std::int64_t lists) {
-  int lanes = 1;
-  while (lanes < 32 && entries >= 2 * lanes * lists) lanes *= 2;
-  return lanes;
-}
-
-// keys[k] := index[k], items[k] := k
-template <class K, class I>
-__global__ void number_entries(std::int64_t size, const std::int32_t* index, K* keys, I* items) {
-  const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (k < size) keys[k] = static_cast<K>(index[k]), items[k] = static_cast<I>(k);
-}
-
-template <class I, class N>
-__global__ void pick_items(std::int64_t size, const I* items, const N* from, N* to) {
-  const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (k < size) to[k] = from[items[k]];
-}
-template <class I, class N>
-void pick(const Context& context, std::int64_t size, const I* items, const N* from, N* to) {
-  if (size == 0) return;
-  pick_items<<<blocks_of(size, threads), threads, 0, device::stream(context)>>>(size, items, from, to);
-  PROTEAN_CUDA_CHECK(cudaGetLastError());
-}
-
-// The order that sorts entries by an index and keeps equal ones in their order: entry order.items[k] comes
-// k-th and has the index order.keys[k].
-template <class P>
-struct Order {
-  using Key = std::conditional_t<sizeof(P) == 8, std::uint64_t, std::uint32_t>;
-  Order(const ContextPtr& context, const std::int32_t* index, std::int64_t size, std::int64_t limit)
-      : keys(context, size), items(context, size) {
-    if (size == 0) return;
-    number_entries<<<blocks_of(size, threads), threads, 0, device::stream(*context)>>>(
-        size, index, keys.data(), items.data());
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
-    const int bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, limit - 1)));
-    device::sort_pairs(*context, keys.data(), items.data(), size, bits);
-  }
-  Buffer<Key> keys;
-  Buffer<P> items;
-};
 
 template <class T, class P>
 class CscArrays : public AssembledMatrix<T> {

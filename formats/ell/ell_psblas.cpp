@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "yes"}};
+constexpr FixedParam ell_psblas_fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "yes"}};
 }
 
 extern const Preset ell_psblas;
@@ -28,6 +28,6 @@ constinit const Preset ell_psblas{
     .title = "ELLPACK with row lengths and diagonal places, as in PSBLAS",
     .source = "Filippone, Cardellini, Barbieri, Fanfarillo, ACM TOMS 43(4), 2017",
     .base = "hll",
-    .fixed = fixed};
+    .fixed = ell_psblas_fixed};
 
 }  // namespace protean::formats

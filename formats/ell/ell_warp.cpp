@@ -20,8 +20,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"C", "32"}};
-constexpr std::string_view chosen[] = {"sigma"};
+constexpr FixedParam ell_warp_fixed[] = {{"C", "32"}};
+constexpr std::string_view ell_warp_chosen[] = {"sigma"};
 constexpr std::int64_t warp = 32;
 
 void sort_all_rows(const Context&, const SparsityPattern& pattern, FormatParams& params) {
@@ -35,8 +35,8 @@ constinit const Preset ell_warp{.family = "ell",
                                 .title = "Slices of a warp, all rows sorted by length",
                                 .source = "Wong, Kuhl, Darve, Int. J. Numer. Methods Eng. 102(12), 2015",
                                 .base = "sell-c-sigma",
-                                .fixed = fixed,
+                                .fixed = ell_warp_fixed,
                                 .choose = sort_all_rows,
-                                .chosen = chosen};
+                                .chosen = ell_warp_chosen};
 
 }  // namespace protean::formats

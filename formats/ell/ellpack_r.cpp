@@ -16,7 +16,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
+constexpr FixedParam ellpack_r_fixed[] = {
+    {"hack", "0"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
 extern const Preset ellpack_r;
@@ -25,7 +26,7 @@ constinit const Preset ellpack_r{.family = "ell",
                                  .title = "ELLPACK with row lengths",
                                  .source = "Vazquez, Fernandez, Garzon, Concurrency Computat. 23(8), 2011",
                                  .base = "hll",
-                                 .fixed = fixed,
+                                 .fixed = ellpack_r_fixed,
                                  .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -16,7 +16,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"hack", "0"}, {"sort", "all"}, {"diagonal_index", "no"}, {"threads", "1"}};
+constexpr FixedParam ellpack_rp_fixed[] = {
+    {"hack", "0"}, {"sort", "all"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
 extern const Preset ellpack_rp;
@@ -25,7 +26,7 @@ constinit const Preset ellpack_rp{.family = "ell",
                                   .title = "ELLPACK with row lengths, rows sorted by length",
                                   .source = "Cao, Yao, Li, Wang, Wang, ICCASM 2010",
                                   .base = "hll",
-                                  .fixed = fixed,
+                                  .fixed = ellpack_rp_fixed,
                                   .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -17,7 +17,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"S", "0"}};
+constexpr FixedParam ellr_t_fixed[] = {{"S", "0"}};
 }
 
 extern const Preset ellr_t;
@@ -26,6 +26,6 @@ constinit const Preset ellr_t{.family = "ell",
                               .title = "ELLPACK whose rows have T threads side by side",
                               .source = "Vazquez, Fernandez, Garzon, Parallel Computing 38(8), 2012",
                               .base = "sliced-ellr-t",
-                              .fixed = fixed};
+                              .fixed = ellr_t_fixed};
 
 }  // namespace protean::formats

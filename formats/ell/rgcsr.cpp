@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {
+constexpr FixedParam rgcsr_fixed[] = {
     {"hack", "128"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
@@ -28,7 +28,7 @@ constinit const Preset rgcsr{.family = "ell",
                              .title = "Row-grouped CSR: groups of a thread block",
                              .source = "Oberhuber, Suzuki, Vacata, Acta Technica 56, 2011",
                              .base = "hll",
-                             .fixed = fixed,
+                             .fixed = rgcsr_fixed,
                              .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -19,7 +19,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"sigma", "1"}};
+constexpr FixedParam sell_fixed[] = {{"sigma", "1"}};
 }
 
 extern const Preset sell;
@@ -28,6 +28,6 @@ constinit const Preset sell{.family = "ell",
                             .title = "Sliced ELLPACK, rows in their order",
                             .source = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010",
                             .base = "sell-c-sigma",
-                            .fixed = fixed};
+                            .fixed = sell_fixed};
 
 }  // namespace protean::formats

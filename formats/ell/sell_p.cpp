@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"C", "32"}, {"sigma", "1"}, {"round", "4"}, {"threads", "4"}};
+constexpr FixedParam sell_p_fixed[] = {{"C", "32"}, {"sigma", "1"}, {"round", "4"}, {"threads", "4"}};
 }  // namespace
 
 extern const Preset sell_p;
@@ -27,7 +27,7 @@ constinit const Preset sell_p{.family = "ell",
                               .title = "Slices padded to a multiple of the threads of a row",
                               .source = "Anzt, Tomov, Dongarra, Tech. Rep. EECS-14-727, 2014",
                               .base = "sell-c-sigma",
-                              .fixed = fixed,
+                              .fixed = sell_p_fixed,
                               .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -21,7 +21,7 @@
 namespace protean::formats {
 namespace {
 
-constexpr std::string_view chosen[] = {"C", "sigma"};
+constexpr std::string_view sic_chosen[] = {"C", "sigma"};
 
 void interleave(const Context&, const SparsityPattern& pattern, FormatParams& params) {
   std::int64_t C = 2;
@@ -29,7 +29,7 @@ void interleave(const Context&, const SparsityPattern& pattern, FormatParams& pa
   params.set("C", C);
   params.set("sigma", std::max<std::int64_t>(1, (pattern.rows + C - 1) / C) * C);
 }
-constexpr FixedParam fixed[] = {{"round", "1"}};
+constexpr FixedParam sic_fixed[] = {{"round", "1"}};
 
 }  // namespace
 
@@ -39,9 +39,9 @@ constinit const Preset sic{.family = "ell",
                            .title = "Rows sorted by length and interleaved, a warp or a block for each slice",
                            .source = "Feng, Jin, Zheng, Hu, Zeng, Shao, ICPADS 2011",
                            .base = "sell-c-sigma",
-                           .fixed = fixed,
+                           .fixed = sic_fixed,
                            .choose = interleave,
-                           .chosen = chosen,
+                           .chosen = sic_chosen,
                            .device_kernel = "segments"};
 
 }  // namespace protean::formats

@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"C", "32"}, {"sigma", "256"}};
+constexpr FixedParam warped_ell_fixed[] = {{"C", "32"}, {"sigma", "256"}};
 }
 
 extern const Preset warped_ell;
@@ -27,6 +27,6 @@ constinit const Preset warped_ell{.family = "ell",
                                   .title = "Slices of a warp, rows sorted within a thread block",
                                   .source = "Maggioni, Berger-Wolf, Liang, IPDPSW 2013",
                                   .base = "sell-c-sigma",
-                                  .fixed = fixed};
+                                  .fixed = warped_ell_fixed};
 
 }  // namespace protean::formats

@@ -351,83 +351,26 @@ __device__ inline void add_block(const BlockGrid<T>& a, RowSize R, ColSize C, Un
     }
 }
 
-// `lanes` neighbouring threads share a block row; lane t takes the blocks t, t + lanes, ...
-template <bool dot, class RowSize, class ColSize, class UnitSize, class T>
-__global__ void __launch_bounds__(device::block_size)
-    lanes_product(BlockGrid<T> a, RowSize R, ColSize C, UnitSize W, int lanes, ProductTask<T> task) {
-  if (device::stopped(task.stop)) return;
-  const int groups = device::block_size / lanes, lane = threadIdx.x & (lanes - 1);
-  T dots[1] = {};
-  for (std::int64_t first = std::int64_t{blockIdx.x} * groups; first < a.block_rows;
-       first += std::int64_t{gridDim.x} * groups) {
-    const std::int64_t at = first + threadIdx.x / lanes;
-    const bool there = at < a.block_rows;
-    const std::int64_t i = there ? a.number(at) : 0;
-    T sum[RowSize::most] = {};
-    if (there) {
-      const BlockRow b = a.block_row_at(at);
-      if (a.diagonal_apart && lane == 0) {
-        const BlockRow d = a.apart(i);
-        add_block(a, R, C, W, a.values + d.base, d.unit, i, task.x, sum);
-      }
-      for (std::int64_t k = lane; k < b.count; k += lanes)
-        add_block(a, R, C, W, a.values + b.base + k * b.step, b.unit,
-                  __ldg(a.block_col + b.first + k * b.slot_step), task.x, sum);
-    }
-    // The sums of all lanes, in all of them.
-#pragma unroll
-    for (int r = 0; r < RowSize::most; ++r)
-      for (int step = lanes / 2; step > 0; step /= 2) sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], step);
-#pragma unroll
-    for (int r = 0; r < RowSize::most; ++r) {
-      const std::int64_t row = i * R + r;
-      if (there && r < R && (r & (lanes - 1)) == lane && row < a.rows)
-        task.template finish<dot>(row, sum[r], dots);
-    }
-  }
-  if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
-}
-
-// The units that a format has: those of one value, those of a row of a block or of 4 values, or both.
-enum class Units : unsigned char { one, rows, both };
-
-template <Units units, bool dot, class T>
+// y := alpha A x + beta y by groups of `lanes` neighbouring threads, which share a block row; `dot`: y := A x and
+// *result := x . y. For blocks whose units are one value, a row of the block, or 4 values in rows of 8 (blocks_lanes.cuh).
+template <bool dot, class T>
 void launch_lanes(const Context& context, const BlockGrid<T>& a, int lanes, T alpha, const T* x, T beta, T* y,
-                  T* result) {
-  const DeviceState& state = context.device_state();
-  const int groups = device::block_size / lanes;
-  const unsigned blocks = piece_blocks(state, (a.block_rows + groups - 1) / groups, dot);
-  const auto task = product_task(context, blocks, alpha, x, beta, y, result);
-  with_usual_shape(a.R, a.C, [&](auto R, auto C) {
-    const auto queue = [&](auto W) {
-      device::launch(state, lanes_product<dot, decltype(R), decltype(C), decltype(W), T>, blocks,
-                     device::block_size, a, R, C, W, lanes, task);
-    };
-    if (units == Units::one || (units == Units::both && a.W == 1)) {
-      if constexpr (units != Units::rows) queue(FixedSize<1>());
-    } else if constexpr (units != Units::one) {
-      if (a.W == a.C)
-        queue(C);
-      else if constexpr (units == Units::both && decltype(C)::most == 8)
-        queue(FixedSize<4>());
-    }
-  });
-}
+                  T* result);
 
-// A matrix whose product is lanes_product(). A derived class sets lanes_, a power of two up to 32.
-template <class T, Units units>
+// A matrix whose product is launch_lanes(). A derived class sets lanes_, a power of two up to 32.
+template <class T>
 class BlocksInLanes : public BlocksOnDevice<T>, public HasApplyDot<T> {
  public:
   explicit BlocksInLanes(const BuildRequest<T>& request) : BlocksOnDevice<T>(request) {}
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    launch_lanes<units, true>(*this->context(), this->row_view(), lanes_, T(1), x.data, T(0), y.data, result);
+    launch_lanes<true>(*this->context(), this->row_view(), lanes_, T(1), x.data, T(0), y.data, result);
   }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() > 0)
-      launch_lanes<units, false>(*this->context(), this->row_view(), lanes_, alpha, x.data, beta, y.data,
-                                 static_cast<T*>(nullptr));
+      launch_lanes<false>(*this->context(), this->row_view(), lanes_, alpha, x.data, beta, y.data,
+                          static_cast<T*>(nullptr));
   }
   int lanes_ = 1;
 };

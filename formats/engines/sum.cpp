@@ -100,6 +100,11 @@ class HostCounter final : public SumCounter {
 
 }  // namespace
 
+std::unique_ptr<SumCounter> host_sum_counter(const Context& context, const SparsityPattern& pattern,
+                                             std::size_t value_bytes) {
+  return std::make_unique<HostCounter>(context, pattern, value_bytes);
+}
+
 std::int64_t entries_within(const std::vector<std::int64_t>& lengths, std::int64_t rows, std::int64_t width) {
   std::int64_t longer = rows - lengths[0], entries = 0;
   for (std::int64_t k = 1; k <= width && longer > 0; ++k)

@@ -547,6 +547,11 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
 
 }  // namespace
 
+std::unique_ptr<SumCounter> device_sum_counter(const Context& context, const SparsityPattern& pattern,
+                                               std::size_t value_bytes) {
+  return std::make_unique<DeviceCounter>(context, pattern, value_bytes);
+}
+
 Admission admit_sum_on_device(SumRule rule, const Context& context, const SparsityPattern& pattern,
                               const FormatParams& params, std::size_t value_bytes) {
   auto plan = std::make_shared<DeviceSumPlan>();

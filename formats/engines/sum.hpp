@@ -112,6 +112,11 @@ class SumCounter {
   const std::size_t value_bytes;
 };
 
+std::unique_ptr<SumCounter> host_sum_counter(const Context& context, const SparsityPattern& pattern,
+                                             std::size_t value_bytes);
+std::unique_ptr<SumCounter> device_sum_counter(const Context& context, const SparsityPattern& pattern,
+                                               std::size_t value_bytes);
+
 using SumRule = SumCut (*)(const SumCounter& counter, const FormatParams& params);
 
 // The smallest K for which enough(rows with more than K entries) is true, or the greatest that has been counted.

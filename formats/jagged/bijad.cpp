@@ -17,7 +17,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"sort", "all"}};
+constexpr FixedParam bijad_fixed[] = {{"sort", "all"}};
 }
 
 extern const Preset bijad;
@@ -26,6 +26,6 @@ constinit const Preset bijad{.family = "jagged",
                              .title = "Bisection JAD: strips of sorted rows in groups",
                              .source = "Zheng, Gu, Gu, Yang, Liu, JPDC 74(7), 2014",
                              .base = "biell",
-                             .fixed = fixed};
+                             .fixed = bijad_fixed};
 
 }  // namespace protean::formats

@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"round", "16"}, {"ends", "jags"}};
+constexpr FixedParam enhanced_jds_fixed[] = {{"round", "16"}, {"ends", "jags"}};
 }
 
 extern const Preset enhanced_jds;
@@ -27,7 +27,7 @@ constinit const Preset enhanced_jds{.family = "jagged",
                                     .title = "Aligned jagged diagonals, pointers in shared memory",
                                     .source = "Cevahir, Nukada, Matsuoka, ICCS 2009",
                                     .base = "jad",
-                                    .fixed = fixed,
+                                    .fixed = enhanced_jds_fixed,
                                     .device_kernel = "staged"};
 
 }  // namespace protean::formats

@@ -16,7 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"round", "32"}, {"ends", "rows"}};
+constexpr FixedParam pjds_fixed[] = {{"round", "32"}, {"ends", "rows"}};
 }
 
 extern const Preset pjds;
@@ -25,7 +25,7 @@ constinit const Preset pjds{.family = "jagged",
                             .title = "Padded jagged diagonals with row lengths",
                             .source = "Kreutzer, Hager, Wellein, Fehske, Basermann, Bishop, IPDPSW 2012",
                             .base = "jad",
-                            .fixed = fixed,
+                            .fixed = pjds_fixed,
                             .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -28,57 +28,122 @@
 namespace protean::formats {
 namespace {
 
-// The steps of a row whose entries a group loads before it waits for the first.
-constexpr int steps_in_flight = 3;
 constexpr int csr_threads = 128;
 
-// The sum of a row, in every lane of its group. All threads of a warp call it. The loads stay in the first-level cache,
-// because the next row begins in the sector in which this one ends.
-template <int lanes, class T, class P>
-__device__ inline T row_sum(const CsrArrays<T, P>& a, std::int64_t row, const T* x) {
-  P k = 0, end = 0;
-  if (row < a.rows)
-    k = __ldg(a.row_ptr + row) + static_cast<P>(threadIdx.x % lanes), end = __ldg(a.row_ptr + row + 1);
-  T sum = 0;
-  for (; k < end; k += lanes * steps_in_flight) {
-    std::int32_t col[steps_in_flight];
-    T value[steps_in_flight];
+// What a group of threads computes at a time. sums() gives the sums of the rows first, first + stride, ..., in every lane of
+// the group; 0 for rows past the end. All threads of a warp call it. The loads stay in the first-level cache, because the
+// next row begins in the sector in which this one ends.
+
+// A row: the entries of three steps are loaded before the group waits for the first.
+struct OneRow {
+  static constexpr int rows = 1, steps = 3;
+  template <int lanes, class T, class P>
+  static __device__ void sums(const CsrArrays<T, P>& a, std::int64_t row, std::int64_t, const T* x,
+                              T (&sums)[rows]) {
+    P k = 0, end = 0;
+    if (row < a.rows)
+      k = __ldg(a.row_ptr + row) + static_cast<P>(threadIdx.x % lanes), end = __ldg(a.row_ptr + row + 1);
+    T sum = 0;
+    for (; k < end; k += lanes * steps) {
+      std::int32_t col[steps];
+      T value[steps];
 #pragma unroll
-    for (int j = 0; j < steps_in_flight; ++j) {
-      col[j] = -1;
-      if (k + j * lanes < end)
-        col[j] = __ldg(a.col + k + j * lanes), value[j] = __ldg(a.values + k + j * lanes);
+      for (int j = 0; j < steps; ++j) {
+        col[j] = -1;
+        if (k + j * lanes < end)
+          col[j] = __ldg(a.col + k + j * lanes), value[j] = __ldg(a.values + k + j * lanes);
+      }
+#pragma unroll
+      for (int j = 0; j < steps; ++j)
+        if (col[j] >= 0) sum += value[j] * __ldg(x + col[j]);
+    }
+    sums[0] = device::sum_lanes<lanes>(sum);
+  }
+};
+
+// Two rows side by side: while the group waits for one, it loads the other.
+struct TwoRows {
+  static constexpr int rows = 2;
+  template <int lanes, class T, class P>
+  static __device__ void sums(const CsrArrays<T, P>& a, std::int64_t first, std::int64_t stride, const T* x,
+                              T (&sums)[rows]) {
+    P k[rows], end[rows];
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      const std::int64_t row = first + i * stride;
+      const bool there = row < a.rows;
+      k[i] = there ? __ldg(a.row_ptr + row) + static_cast<P>(threadIdx.x % lanes) : 0;
+      end[i] = there ? __ldg(a.row_ptr + row + 1) : 0;
+      sums[i] = 0;
+    }
+    for (bool more = true; more;) {
+      more = false;
+      std::int32_t col[rows];
+      T value[rows];
+#pragma unroll
+      for (int i = 0; i < rows; ++i) {
+        col[i] = -1;
+        if (k[i] < end[i]) col[i] = __ldg(a.col + k[i]), value[i] = __ldg(a.values + k[i]);
+        k[i] += lanes;
+        more = more || k[i] < end[i];
+      }
+#pragma unroll
+      for (int i = 0; i < rows; ++i)
+        if (col[i] >= 0) sums[i] += value[i] * __ldg(x + col[i]);
     }
 #pragma unroll
-    for (int j = 0; j < steps_in_flight; ++j)
-      if (col[j] >= 0) sum += value[j] * __ldg(x + col[j]);
+    for (int i = 0; i < rows; ++i) sums[i] = device::sum_lanes<lanes>(sums[i]);
   }
-  return device::sum_lanes<lanes>(sum);
-}
+};
 
-template <int lanes, class T, class P>
+template <int lanes, class Group, class T, class P>
 __global__ void __launch_bounds__(csr_threads)
     csr_product(CsrArrays<T, P> a, T alpha, const T* x, T beta, T* y, const int* stop) {
   if (device::stopped(stop)) return;
-  const std::int64_t row = (std::int64_t{blockIdx.x} * csr_threads + threadIdx.x) / lanes;
-  const T sum = row_sum<lanes>(a, row, x);
-  if (row < a.rows && threadIdx.x % lanes == 0) store(alpha, sum, beta, y + row);
+  constexpr int groups = csr_threads / lanes;
+  const std::int64_t first = std::int64_t{blockIdx.x} * groups * Group::rows + threadIdx.x / lanes;
+  T sums[Group::rows];
+  Group::template sums<lanes>(a, first, groups, x, sums);
+#pragma unroll
+  for (int i = 0; i < Group::rows; ++i)
+    if (const std::int64_t row = first + i * groups; row < a.rows && threadIdx.x % lanes == 0)
+      store(alpha, sums[i], beta, y + row);
 }
 
-template <int lanes, class T, class P>
+template <int lanes, class Group, class T, class P>
 __global__ void __launch_bounds__(csr_threads)
     csr_product_dot(CsrArrays<T, P> a, const T* x, T* y, double* partials, unsigned* arrived, T* result,
                     const int* stop) {
   if (device::stopped(stop)) return;
   constexpr int groups = csr_threads / lanes;
   T dots[1] = {};
-  for (std::int64_t first = std::int64_t{blockIdx.x} * groups; first < a.rows;
-       first += std::int64_t{gridDim.x} * groups) {
-    const std::int64_t row = first + threadIdx.x / lanes;
-    const T sum = row_sum<lanes>(a, row, x);
-    if (row < a.rows && threadIdx.x % lanes == 0) y[row] = sum, dots[0] += x[row] * sum;
+  for (std::int64_t begin = std::int64_t{blockIdx.x} * groups * Group::rows; begin < a.rows;
+       begin += std::int64_t{gridDim.x} * groups * Group::rows) {
+    const std::int64_t first = begin + threadIdx.x / lanes;
+    T sums[Group::rows];
+    Group::template sums<lanes>(a, first, groups, x, sums);
+#pragma unroll
+    for (int i = 0; i < Group::rows; ++i)
+      if (const std::int64_t row = first + i * groups; row < a.rows && threadIdx.x % lanes == 0)
+        y[row] = sums[i], dots[0] += x[row] * sums[i];
   }
   device::finish_reduction<1>(dots, partials, arrived, result);
+}
+
+// Calls f(lanes, group) with the types of a kernel.
+template <class F>
+void with_row_group(int lanes, bool two_rows, F&& f) {
+  switch (lanes) {
+    case 4:
+      return two_rows ? f(std::integral_constant<int, 4>(), TwoRows())
+                      : f(std::integral_constant<int, 4>(), OneRow());
+    case 8:
+      return f(std::integral_constant<int, 8>(), OneRow());
+    case 16:
+      return f(std::integral_constant<int, 16>(), OneRow());
+    default:
+      return f(std::integral_constant<int, 32>(), OneRow());
+  }
 }
 
 // The numbers that decide `balance`.
@@ -140,6 +205,7 @@ struct CsrPlan {
   Division division = Division::rows;
   bool weighted = false;  // the tiles
   int lanes = 4;
+  bool two_rows = false;  // a group of 4 lanes computes two rows at a time
   RunCounts counts = {};  // of runs
 };
 
@@ -165,6 +231,8 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   const auto rows = static_cast<double>(std::max<std::int64_t>(1, pattern.rows));
   const auto entries = static_cast<double>(pattern.nonzeros);
   plan.lanes = usual_lanes(entries / rows);
+  // Of 32 matrices on an H200, those of up to 9 entries a row were faster with two rows, those of 12 and more with one.
+  plan.two_rows = plan.lanes == 4 && entries < 11 * rows;
   const std::string& balance = params.word("balance");
   if (balance == "rows" || pattern.nonzeros == 0) return plan;
   const device::Scratch<RowLengths> result(context, 1);
@@ -220,14 +288,14 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
       return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
     this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
-      with_group(plan_.lanes, [&](auto lanes) {
-        const std::int64_t wanted = blocks_of(this->rows(), csr_threads / lanes());
+      with_row_group(plan_.lanes, plan_.two_rows, [&]<class Lanes, class Group>(Lanes lanes, Group) {
+        const std::int64_t wanted = blocks_of(this->rows(), csr_threads / lanes() * Group::rows);
         const std::int64_t most =
             std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 12);
         const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, most);
         const auto sums = device::sums_into<1>(*this->context(), blocks, result);
-        device::launch(state, csr_product_dot<lanes(), T, P>, blocks, csr_threads, arrays, x.data, y.data,
-                       sums.parts, sums.arrived, sums.result, state.stop);
+        device::launch(state, csr_product_dot<lanes(), Group, T, P>, blocks, csr_threads, arrays, x.data,
+                       y.data, sums.parts, sums.arrived, sums.result, state.stop);
       });
     });
   }
@@ -240,9 +308,10 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
     if (plan_.division == Division::runs)
       return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
     this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
-      with_group(plan_.lanes, [&](auto lanes) {
-        device::launch(state, csr_product<lanes(), T, P>, blocks_of(this->rows(), csr_threads / lanes()),
-                       csr_threads, arrays, alpha, x.data, beta, y.data, state.stop);
+      with_row_group(plan_.lanes, plan_.two_rows, [&]<class Lanes, class Group>(Lanes lanes, Group) {
+        device::launch(state, csr_product<lanes(), Group, T, P>,
+                       blocks_of(this->rows(), csr_threads / lanes() * Group::rows), csr_threads, arrays,
+                       alpha, x.data, beta, y.data, state.stop);
       });
     });
   }

@@ -17,8 +17,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
-constexpr std::string_view chosen[] = {"T"};
+constexpr FixedParam csr_elzein_rendell_fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
+constexpr std::string_view csr_elzein_rendell_chosen[] = {"T"};
 }  // namespace
 
 extern const Preset csr_elzein_rendell;
@@ -28,9 +28,9 @@ constinit const Preset csr_elzein_rendell{
     .title = "csr, a thread or a warp a row",
     .source = "El Zein, Rendell, Concurr. Comput. Pract. Exp. 24(1), 2012",
     .base = "csr",
-    .fixed = fixed,
+    .fixed = csr_elzein_rendell_fixed,
     .choose = choose_lanes<elzein_rendell_lanes>,
-    .chosen = chosen,
+    .chosen = csr_elzein_rendell_chosen,
     .host_kernel = "native",
     .device_kernel = "cooperative"};
 

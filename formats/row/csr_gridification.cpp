@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "rows"}};
+constexpr FixedParam csr_gridification_fixed[] = {{"balance", "rows"}};
 }  // namespace
 
 extern const Preset csr_gridification;
@@ -27,7 +27,7 @@ constinit const Preset csr_gridification{.family = "row",
                                          .title = "csr, threads a row and a block by trying all",
                                          .source = "Cheik Ahamed, Magoules, HPCC 2012",
                                          .base = "csr",
-                                         .fixed = fixed,
+                                         .fixed = csr_gridification_fixed,
                                          .host_kernel = "native",
                                          .device_kernel = "gridification"};
 

@@ -16,8 +16,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
-constexpr std::string_view chosen[] = {"T"};
+constexpr FixedParam csr_guo_wang_fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
+constexpr std::string_view csr_guo_wang_chosen[] = {"T"};
 }  // namespace
 
 extern const Preset csr_guo_wang;
@@ -26,9 +26,9 @@ constinit const Preset csr_guo_wang{.family = "row",
                                     .title = "csr, 16 or 32 threads a row",
                                     .source = "Guo, Wang, ICCIS 2010",
                                     .base = "csr",
-                                    .fixed = fixed,
+                                    .fixed = csr_guo_wang_fixed,
                                     .choose = choose_lanes<guo_wang_lanes>,
-                                    .chosen = chosen,
+                                    .chosen = csr_guo_wang_chosen,
                                     .host_kernel = "native",
                                     .device_kernel = "cooperative"};
 

@@ -18,7 +18,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"align", "16"}, {"T", "16"}};
+constexpr FixedParam csr_halfwarp_aligned_fixed[] = {{"align", "16"}, {"T", "16"}};
 }
 
 extern const Preset csr_halfwarp_aligned;
@@ -27,7 +27,7 @@ constinit const Preset csr_halfwarp_aligned{.family = "row",
                                             .title = "csr, aligned rows, half a warp a row",
                                             .source = "Baskaran, Bordawekar, IBM RC24704, 2009",
                                             .base = "icsr",
-                                            .fixed = fixed,
+                                            .fixed = csr_halfwarp_aligned_fixed,
                                             .host_kernel = "native",
                                             .device_kernel = "native"};
 

@@ -19,8 +19,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
-constexpr std::string_view chosen[] = {"T"};
+constexpr FixedParam csr_mukunoki_fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
+constexpr std::string_view csr_mukunoki_chosen[] = {"T"};
 }  // namespace
 
 extern const Preset csr_mukunoki;
@@ -29,9 +29,9 @@ constinit const Preset csr_mukunoki{.family = "row",
                                     .title = "csr, threads a row by the mean length",
                                     .source = "Mukunoki, Takahashi, ICCSA 2013",
                                     .base = "csr",
-                                    .fixed = fixed,
+                                    .fixed = csr_mukunoki_fixed,
                                     .choose = choose_lanes<mukunoki_lanes>,
-                                    .chosen = chosen,
+                                    .chosen = csr_mukunoki_chosen,
                                     .host_kernel = "native",
                                     .device_kernel = "cooperative"};
 

@@ -16,7 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}, {"T", "1"}};
+constexpr FixedParam csr_scalar_fixed[] = {{"balance", "rows"}, {"repeat", "1"}, {"T", "1"}};
 }  // namespace
 
 extern const Preset csr_scalar;
@@ -25,7 +25,7 @@ constinit const Preset csr_scalar{.family = "row",
                                   .title = "csr, a thread a row",
                                   .source = "Bell, Garland, NVIDIA NVR-2008-004, 2008",
                                   .base = "csr",
-                                  .fixed = fixed,
+                                  .fixed = csr_scalar_fixed,
                                   .host_kernel = "native",
                                   .device_kernel = "cooperative"};
 

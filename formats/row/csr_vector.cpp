@@ -16,7 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}, {"T", "32"}};
+constexpr FixedParam csr_vector_fixed[] = {{"balance", "rows"}, {"repeat", "1"}, {"T", "32"}};
 }  // namespace
 
 extern const Preset csr_vector;
@@ -25,7 +25,7 @@ constinit const Preset csr_vector{.family = "row",
                                   .title = "csr, a warp a row",
                                   .source = "Bell, Garland, NVIDIA NVR-2008-004, 2008",
                                   .base = "csr",
-                                  .fixed = fixed,
+                                  .fixed = csr_vector_fixed,
                                   .host_kernel = "native",
                                   .device_kernel = "cooperative"};
 

@@ -18,9 +18,9 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
-constexpr std::string_view chosen[] = {"T"};
-void choose(const Context& context, const SparsityPattern& pattern, FormatParams& params) {
+constexpr FixedParam csr_yoshizawa_fixed[] = {{"balance", "rows"}, {"repeat", "1"}};
+constexpr std::string_view csr_yoshizawa_chosen[] = {"T"};
+void choose_csr_yoshizawa(const Context& context, const SparsityPattern& pattern, FormatParams& params) {
   params.set("T", yoshizawa_lanes(longest_row(context, pattern)));
 }
 }  // namespace
@@ -31,9 +31,9 @@ constinit const Preset csr_yoshizawa{.family = "row",
                                      .title = "csr, threads a row by the longest row",
                                      .source = "Yoshizawa, Takahashi, CSE 2012",
                                      .base = "csr",
-                                     .fixed = fixed,
-                                     .choose = choose,
-                                     .chosen = chosen,
+                                     .fixed = csr_yoshizawa_fixed,
+                                     .choose = choose_csr_yoshizawa,
+                                     .chosen = csr_yoshizawa_chosen,
                                      .host_kernel = "native",
                                      .device_kernel = "cooperative"};
 

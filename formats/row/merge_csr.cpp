@@ -20,7 +20,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam fixed[] = {{"balance", "merge"}};
+constexpr FixedParam merge_csr_fixed[] = {{"balance", "merge"}};
 }
 
 extern const Preset merge_csr;
@@ -29,7 +29,7 @@ constinit const Preset merge_csr{.family = "row",
                                  .title = "csr, rows and entries divided evenly among threads",
                                  .source = "Merrill, Garland, SC 2016",
                                  .base = "csr",
-                                 .fixed = fixed,
+                                 .fixed = merge_csr_fixed,
                                  .host_kernel = "native",
                                  .device_kernel = "merge"};
 

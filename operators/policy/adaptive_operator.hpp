@@ -221,7 +221,10 @@ class AdaptiveOperator final : public LinearOperator<T>,
   Revision revision() const noexcept override { return revision_; }
   // The version changes with each change of format, so that a solver on a device records its steps again,
   // also in the middle of a solve.
-  Recording recording() const noexcept override { return {running().recording().allowed, changes_}; }
+  Recording recording() const noexcept override {
+    const Recording work = running().recording();
+    return {work.allowed, changes_, work.bytes};
+  }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override;

@@ -85,6 +85,25 @@ std::vector<Case> cases() {
     for (const std::string cols : {"1", "3", "4"})
       list.push_back({"bcoo-bcsr",
                       {{"rows", rows}, {"cols", cols}, {"theta", "40"}, {"strip", "10"}, {"max_fill", all}}});
+  for (const std::string selection : {"paper", "code", "csr"})
+    for (const std::string coo : {"tiles", "deferred"})
+      list.push_back({"tilespmv-adpt", {{"selection", selection}, {"coo", coo}}});
+  for (const std::string tile : {"1", "7", "64"})
+    for (const std::string work : {"1", "50"})
+      list.push_back({"tile-composite", {{"tile", tile}, {"work", work}}});
+  for (const std::string columns : {"3", "64"})
+    for (const std::string channels : {"1", "2", "5", "16"})
+      list.push_back({"vsl",
+                      {{"rows", columns == "3" ? "1" : "10"},
+                       {"columns", columns},
+                       {"channels", channels},
+                       {"pad", channels == "5" ? "3" : "8"},
+                       {"max_fill", all}}});
+  // Slots in tiles with rows without entries, and slots before coordinates.
+  for (const std::string coo : {"tiles", "deferred"}) {
+    list.push_back({"tilespmv-adpt", {{"te", "400"}, {"coo", coo}}});
+    list.push_back({"tilespmv-adpt", {{"te", "0"}, {"th", "0"}, {"coo", coo}}});
+  }
   list.push_back({"bcsr", {{"sizes", "2x2-4x4"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"rows", "2"}, {"max_fill", all}}});
   list.push_back({"bcsr", {{"max_fill", all}}});
@@ -126,6 +145,16 @@ std::vector<Case> cases() {
   for (const std::string R : {"1", "7", "100", "4096"}) list.push_back({"btjad", {{"R", R}}});
   for (const std::string K : {"0", "1", "5", "40"}) list.push_back({"hyb", {{"K", K}}});
   list.push_back({"hyb", {{"break_even", "40"}}});
+  for (const std::string h : {"1", "4", "7", "100", "4096"}) {
+    list.push_back({"bro-ell", {{"h", h}, {"max_fill", all}}});
+    for (const std::string K : {"0", "2", "1000"}) {
+      list.push_back({"bro-hyb", {{"h", h}, {"K", K}}});
+      for (const std::string sort : {"none", "length"})
+        list.push_back({"bro-hybr", {{"h", h}, {"K", K}, {"sort", sort}}});
+    }
+  }
+  for (const std::string W : {"1", "3", "8", "32"})
+    for (const std::string q : {"1", "5", "32", "64"}) list.push_back({"bro-coo", {{"W", W}, {"q", q}}});
   for (const std::string p : {"1", "20"}) list.push_back({"hec", {{"p", p}}});
   for (const std::string W : {"0", "1", "6"})
     list.push_back({"csr-ell-maringanti", {{"W", W}, {"max_fill", all}}});

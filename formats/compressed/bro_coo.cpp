@@ -1,0 +1,57 @@
+// BRO-COO: coordinates whose rows are differences in few bits, interval by interval.
+//
+//        | 1 . 2 . |     W = 2, q = 2: rows 0 0 1 3 | 3 3 3 3, the last two are padding
+//    A = | . 3 . . |     base  = 0 3     lane 0: 0 1, lane 1: 0 3 | 0 0, 0 0
+//        | . . . . |     width = 2 0     interval_symbol = 0 2 2     symbols = 0x10000000 0x30000000
+//        | 4 5 . 6 |     col   = 0 2 1 0 | 1 3                       values  = 1 2 3 4 | 5 6
+//
+// Arrays:
+//   base             [intervals] int32: the row of the first entry of each W q entries.
+//   width            [intervals] uint8: bits of a difference.
+//   interval_symbol  [intervals + 1] int64: symbols before each interval.
+//   symbols          [m] uint32: lane l of an interval has the entries l, l + W, l + 2 W, ... Its fields are differences of their
+//                    rows, the first one from base, the highest bit first, filled up to whole symbols; symbol j of lane l at
+//                    interval_symbol + j W + l.
+//                    Padding of the last interval has the row of the last entry.
+//   col              [nnz] int32: not coded.
+//   values           [nnz].
+// Bytes: (v + 4) nnz + 4 m + 13 intervals + 8, with v bytes a value; on a device (v + 4) intervals more, for the sums of
+//   the first row of each interval.
+// Parameters: W, the lanes of an interval; q, the entries of a lane.
+// Wins: where coo does: its rows take 1 or 2 bits instead of 32.
+// Refuses: never.
+// Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp). The order of the lanes is our reading. Medium
+//   confidence.
+//
+// The streams are those of engines/bits.hpp, the rest is engines/bro.hpp.
+#include "formats/compressed/bro_rules.hpp"
+
+namespace protean::formats {
+
+BroShape bro_coo_shape(const SumCounter&, const FormatParams& params) {
+  return {.tail = BroTail::entries,
+          .W = static_cast<int>(params.integer("W")),
+          .q = static_cast<int>(params.integer("q"))};
+}
+
+namespace {
+constexpr ParamDoc params[] = {bro_lanes_param, bro_depth_param};
+constexpr Kernel kernels[] = {bro_kernel};
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode bro_coo;  // bro_coo.cu
+}
+
+extern const FormatEntry bro_coo;
+constinit const FormatEntry bro_coo{.family = "compressed",
+                                    .id = "bro-coo",
+                                    .title = "Coordinates, differences of rows in few bits",
+                                    .source = "Tang et al., SC 2013",
+                                    .traits = {.shares_rows = true, .admission_converts = true},
+                                    .params = params,
+                                    .kernels = kernels,
+                                    .admit = admit_bro<bro_coo_shape>,
+                                    .device = PROTEAN_DEVICE_CODE(bro_coo)};
+
+}  // namespace protean::formats

@@ -1,0 +1,429 @@
+// SSS on a GPU: the arrays of sss.cpp without windows and sums. Kernels:
+//   native  One launch reads each entry once (and one writes beta y before it, unless beta is 1). A block of threads has up to
+//           512 neighbouring rows, and their sums in shared memory; entries with columns in these rows are added there, others
+//           to y by atomic operations, as the sums are at the end. The order of the sums is not fixed.
+//   gather  A row is the sum over its entries below the diagonal, the diagonal, and its entries above, which an index by
+//           columns finds among those below. No atomic operations, and a fixed order. Each value is read twice; the second
+//           time it is often in a cache. It needs n (p + 4) + p (rows + 1) bytes more, for n entries below the diagonal:
+//             upper_ptr    [rows + 1] as wide as row_ptr: nondecreasing from 0 to n.
+//             upper_col    [n] int32: the columns above the diagonal, ascending within a row.
+//             upper_place  [n] as wide as row_ptr: where values has the entry.
+// Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8 when the
+//   diagonal has gaps.
+// The conversion, and new values, compare each entry with its mirror by bisection; the host waits for the result.
+#include <memory>
+#include <string>
+
+#include "core/bisect.hpp"
+#include "formats/engines/row_view.cuh"
+#include "formats/private/column_order.cuh"
+#include "formats/private/expand.cuh"
+#include "formats/symmetric/sss.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr int threads = 256, most_rows = 512;  // of a block
+
+// The place of column c in row r; -1: there is no such entry.
+__device__ inline std::int64_t find_entry(const DevicePattern& a, std::int64_t r, std::int32_t c) {
+  const std::int64_t end = a.row_ptr[r + 1];
+  const std::int64_t k = first_where(a.row_ptr[r], end, [&](std::int64_t j) { return a.col[j] >= c; });
+  return k < end && a.col[k] == c ? k : -1;
+}
+
+struct Symmetry {
+  unsigned long long first;     // the first entry without an equal mirror; all bits set: none
+  unsigned long long diagonal;  // entries of the diagonal
+};
+
+// Eight threads a row. Compares the bits of values, or with null values the pattern alone.
+template <class Bits>
+__global__ void find_asymmetry(DevicePattern a, const Bits* values, Symmetry* found) {
+  const std::int64_t r = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 8;
+  if (r >= a.rows) return;
+  const std::int64_t end = a.row_ptr[r + 1];
+  for (std::int64_t k = a.row_ptr[r] + threadIdx.x % 8; k < end; k += 8) {
+    const std::int32_t c = a.col[k];
+    if (c == r) {
+      atomicAdd(&found->diagonal, 1ull);
+      continue;
+    }
+    const std::int64_t mirror = find_entry(a, c, static_cast<std::int32_t>(r));
+    if (mirror < 0 || (values && values[mirror] != values[k]))
+      atomicMin(&found->first, static_cast<unsigned long long>(k));
+  }
+}
+
+// One thread: the row and the column of entry k, and whether its mirror is stored.
+__global__ void describe_entry(DevicePattern a, std::int64_t k, std::int64_t* words) {
+  const std::int64_t r =
+      first_where(std::int64_t{0}, a.rows, [&](std::int64_t i) { return a.row_ptr[i + 1] > k; });
+  words[0] = r, words[1] = a.col[k];
+  words[2] = find_entry(a, a.col[k], static_cast<std::int32_t>(r)) >= 0;
+}
+
+struct Examined {
+  std::string refusal;  // empty for a symmetric matrix
+  std::int64_t diagonal = 0;
+};
+
+template <class Bits>
+Examined examine(const Context& context, const SparsityPattern& pattern, const Bits* values) {
+  if (pattern.rows == 0) return {};
+  const cudaStream_t queue = device::stream(context);
+  const device::Scratch<Symmetry> found(context, 1);
+  const Symmetry none{~0ull, 0};
+  device::copy_in(context, found.data(), &none, sizeof none);
+  find_asymmetry<<<blocks_of(pattern.rows * 8, threads), threads, 0, queue>>>(device_pattern(pattern), values,
+                                                                              found.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  const Symmetry result = read_back(context, found.data());
+  if (result.first == none.first) return {{}, static_cast<std::int64_t>(result.diagonal)};
+  const device::Scratch<std::int64_t> words(context, 3);
+  describe_entry<<<1, 1, 0, queue>>>(device_pattern(pattern), static_cast<std::int64_t>(result.first),
+                                     words.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  std::int64_t w[3];
+  device::copy_out(context, w, words.data(), sizeof w);
+  return {refusal_of_entry({w[0], w[1], w[2] == 0}), 0};
+}
+
+template <class T>
+void require_symmetric(const Context& context, const FormatEntry& entry, const CsrMatrix<T>& csr) {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  const Examined found = examine(context, csr.pattern, reinterpret_cast<const Bits*>(csr.values));
+  if (!found.refusal.empty()) throw FormatRefused(entry.id, found.refusal);
+}
+
+struct SssDevicePlan {
+  std::int64_t size = 0;
+  bool gaps = false;
+};
+
+// The entries of a row below the diagonal come first.
+template <class P>
+__global__ void count_below(DevicePattern a, P* counts) {
+  const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (r > a.rows) return;
+  if (r == a.rows) {
+    counts[r] = 0;
+    return;
+  }
+  const std::int64_t begin = a.row_ptr[r];
+  counts[r] = static_cast<P>(
+      first_where(begin, std::int64_t{a.row_ptr[r + 1]}, [&](std::int64_t k) { return a.col[k] >= r; }) -
+      begin);
+}
+
+// Eight threads a row. col is null when only values change.
+template <class T, class P>
+__global__ void fill_half(DevicePattern a, const T* from, const P* row_ptr, std::int32_t* col, T* values,
+                          T* diagonal) {
+  const std::int64_t r = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 8;
+  if (r >= a.rows) return;
+  const std::int64_t begin = a.row_ptr[r], first = row_ptr[r], count = row_ptr[r + 1] - first;
+  for (std::int64_t j = threadIdx.x % 8; j < count; j += 8) {
+    if (col) col[first + j] = a.col[begin + j];
+    values[first + j] = from[begin + j];
+  }
+  if (threadIdx.x % 8 != 0) return;
+  const std::int64_t k = begin + count;
+  diagonal[r] = k < a.row_ptr[r + 1] && a.col[k] == r ? from[k] : T(0);
+}
+
+// The bits of eight rows.
+__global__ void mark_diagonal(DevicePattern a, std::uint8_t* stored) {
+  const std::int64_t b = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (8 * b >= a.rows) return;
+  unsigned bits = 0;
+  for (std::int64_t r = 8 * b; r < a.rows && r < 8 * b + 8; ++r)
+    bits |= static_cast<unsigned>(find_entry(a, r, static_cast<std::int32_t>(r)) >= 0) << (r - 8 * b);
+  stored[b] = static_cast<std::uint8_t>(bits);
+}
+
+template <class T, class P>
+struct SssView {
+  std::int64_t rows;
+  const P* row_ptr;
+  const std::int32_t* col;
+  const T *values, *diagonal;
+  const std::uint8_t* stored;  // null: the whole diagonal
+  const P* upper_ptr;          // null in kernel native
+  const std::int32_t* upper_col;
+  const P* upper_place;
+  std::int64_t size;
+
+  __device__ bool has_diagonal(std::int64_t r) const { return !stored || (stored[r / 8] >> (r % 8) & 1); }
+  // The view of row_view.hpp; the diagonal lies behind the values.
+  PROTEAN_HOST_DEVICE std::int64_t positions() const { return rows; }
+  __device__ std::int64_t row(std::int64_t p) const { return p; }
+  __device__ std::int64_t length(std::int64_t p) const {
+    return row_ptr[p + 1] - row_ptr[p] + has_diagonal(p) + upper_ptr[p + 1] - upper_ptr[p];
+  }
+  template <class F>
+  __device__ void for_entries(std::int64_t p, F&& f) const {
+    for (std::int64_t k = row_ptr[p]; k < row_ptr[p + 1]; ++k) f(col[k], k);
+    if (has_diagonal(p)) f(static_cast<std::int32_t>(p), size + p);
+    for (std::int64_t k = upper_ptr[p]; k < upper_ptr[p + 1]; ++k)
+      f(upper_col[k], std::int64_t{upper_place[k]});
+  }
+};
+
+// Where the entries above the diagonal are among those below it.
+template <class P>
+struct UpperIndex {
+  UpperIndex(const ContextPtr& context, const P* row_ptr, const std::int32_t* col, std::int64_t rows,
+             std::int64_t size)
+      : ptr(context, rows + 1), upper_col(context, size) {
+    Order<P> order(context, col, size, rows);
+    compress(*context, order.keys.data(), size, rows, ptr.data());
+    Buffer<std::int32_t> row(context, size);
+    expand(*context, row_ptr, rows, size, row.data());
+    pick(*context, size, order.items.data(), row.data(), upper_col.data());
+    place = std::move(order.items);
+  }
+  std::size_t bytes() const noexcept { return ptr.bytes() + upper_col.bytes() + place.bytes(); }
+  Buffer<P> ptr;
+  Buffer<std::int32_t> upper_col;
+  Buffer<P> place;
+};
+
+// `lanes` (a power of two) threads a row. y has been multiplied by beta. The flag is read at the beginning and used where
+// something is written.
+template <class T, class P>
+__global__ void __launch_bounds__(threads)
+    sss_add(SssView<T, P> a, int rows_a_block, int lanes, T alpha, const T* x, T* y, const int* stop) {
+  __shared__ T sums[most_rows];
+  const bool ended = stop && *stop;
+  const std::int64_t first = std::int64_t{blockIdx.x} * rows_a_block;
+  const int count = static_cast<int>(min(std::int64_t{rows_a_block}, a.rows - first));
+  for (int i = threadIdx.x; i < count; i += threads) sums[i] = 0;
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % lanes, groups = threads / lanes;
+  // All threads of a warp take part in its shuffles, so groups without a row stay.
+  for (int base = 0; base < count; base += groups) {
+    const int i = base + static_cast<int>(threadIdx.x) / lanes;
+    const std::int64_t r = first + i;
+    T sum = 0;
+    if (i < count) {
+      const T factor = alpha * __ldg(x + r);
+      const P end = a.row_ptr[r + 1];
+#pragma unroll 4
+      for (P k = a.row_ptr[r] + static_cast<P>(lane); k < end; k += static_cast<P>(lanes)) {
+        const std::int32_t c = __ldcs(a.col + k);
+        const T value = __ldcs(a.values + k), add = value * factor;
+        sum += value * __ldg(x + c);
+        if (ended) continue;
+        if (c >= first)
+          atomicAdd(sums + (c - first), add);
+        else
+          atomicAdd(y + c, add);
+      }
+      if (lane == 0 && a.has_diagonal(r)) sum += a.diagonal[r] * __ldg(x + r);
+    }
+    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (lane == 0 && i < count) atomicAdd(sums + i, alpha * sum);
+  }
+  __syncthreads();
+  if (ended) return;
+  for (int i = threadIdx.x; i < count; i += threads) atomicAdd(y + first + i, sums[i]);
+}
+
+template <class T, class P>
+__global__ void __launch_bounds__(threads)
+    sss_gather(SssView<T, P> a, int lanes, T alpha, const T* x, T beta, T* y, const int* stop) {
+  const bool ended = stop && *stop;
+  // All threads of a warp take part in its shuffles.
+  const std::int64_t r = (std::int64_t{blockIdx.x} * threads + threadIdx.x) / lanes;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  T sum = 0;
+  if (r < a.rows) {
+    const P end = a.row_ptr[r + 1], upper_end = a.upper_ptr[r + 1];
+#pragma unroll 4
+    for (P k = a.row_ptr[r] + static_cast<P>(lane); k < end; k += static_cast<P>(lanes))
+      sum += a.values[k] * __ldg(x + a.col[k]);
+#pragma unroll 4
+    for (P k = a.upper_ptr[r] + static_cast<P>(lane); k < upper_end; k += static_cast<P>(lanes))
+      sum += a.values[a.upper_place[k]] * __ldg(x + a.upper_col[k]);
+    if (lane == 0 && a.has_diagonal(r)) sum += a.diagonal[r] * __ldg(x + r);
+  }
+  for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  if (r < a.rows && lane == 0 && !ended) store(alpha, sum, beta, y + r);
+}
+
+// The half and the diagonal, and all but the product.
+template <class T, class P>
+class SssOnDevice : public AssembledMatrix<T> {
+ public:
+  explicit SssOnDevice(const BuildRequest<T>& request)
+      : SssOnDevice(request, plan_of<SssDevicePlan>(request.admission)) {}
+
+  CsrMatrix<T> to_csr() const override {
+    const detail::DeviceScope scope(*this->context());
+    const UpperIndex<P> upper(this->context(), row_ptr_.data(), col_.data(), this->rows(), size_);
+    return csr_from_view<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), view(&upper));
+  }
+  std::size_t bytes() const noexcept override {
+    return row_ptr_.bytes() + col_.bytes() + values_.bytes() + stored_.bytes();
+  }
+  void diagonal(VectorView<T> d) const override {
+    const detail::DeviceScope scope(*this->context());
+    if (d.size > 0)
+      device::copy_within(*this->context(), d.data, values_.data() + size_,
+                          static_cast<std::size_t>(d.size) * sizeof(T));
+  }
+
+ protected:
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    require_symmetric(*this->context(), this->entry(), csr);
+    fill(csr, false);
+  }
+  SssView<T, P> view(const UpperIndex<P>* upper) const {
+    return {this->rows(),
+            row_ptr_.data(),
+            col_.data(),
+            values_.data(),
+            values_.data() + size_,
+            stored_.empty() ? nullptr : stored_.data(),
+            upper ? upper->ptr.data() : nullptr,
+            upper ? upper->upper_col.data() : nullptr,
+            upper ? upper->place.data() : nullptr,
+            size_};
+  }
+
+  Buffer<P> row_ptr_;
+  Buffer<std::int32_t> col_;
+  Buffer<T> values_;  // values, diagonal
+  Buffer<std::uint8_t> stored_;
+  std::int64_t size_;
+
+ private:
+  SssOnDevice(const BuildRequest<T>& request, const SssDevicePlan& plan)
+      : AssembledMatrix<T>(request), size_(plan.size) {
+    const ContextPtr& context = request.context;
+    const SparsityPattern& pattern = request.csr.pattern;
+    require_symmetric(*context, request.entry, request.csr);
+    const std::int64_t rows = pattern.rows;
+    row_ptr_ = Buffer<P>(context, rows + 1), col_ = Buffer<std::int32_t>(context, size_);
+    values_ = Buffer<T>(context, size_ + rows);
+    stored_ = Buffer<std::uint8_t>(context, plan.gaps ? (rows + 7) / 8 : 0);
+    const cudaStream_t queue = device::stream(*context);
+    count_below<<<blocks_of(rows + 1, threads), threads, 0, queue>>>(device_pattern(pattern),
+                                                                     row_ptr_.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    device::exclusive_scan(*context, row_ptr_.data(), rows + 1);
+    if (!stored_.empty()) {
+      mark_diagonal<<<blocks_of(stored_.size(), threads), threads, 0, queue>>>(device_pattern(pattern),
+                                                                               stored_.data());
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    }
+    fill(request.csr, true);
+  }
+
+  void fill(const CsrMatrix<T>& csr, bool structure) {
+    if (csr.rows() == 0) return;
+    fill_half<<<blocks_of(csr.rows() * 8, threads), threads, 0, device::stream(*this->context())>>>(
+        device_pattern(csr.pattern), csr.values, row_ptr_.data(), structure ? col_.data() : nullptr,
+        values_.data(), values_.data() + size_);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+};
+
+template <class T, class P>
+class SssNative final : public SssOnDevice<T, P> {
+ public:
+  using SssOnDevice<T, P>::SssOnDevice;
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    const DeviceState& state = this->context()->device_state();
+    const std::int64_t rows = this->rows();
+    if (rows == 0) return;
+    scale(*this->context(), rows, beta, y.data);
+    // At least eight blocks for each processor, if there are enough rows.
+    int rows_a_block = most_rows;
+    while (rows_a_block > 32 && rows < std::int64_t{rows_a_block} * state.processors * 8) rows_a_block /= 2;
+    sss_add<<<blocks_of(rows, rows_a_block), threads, 0, state.stream>>>(
+        this->view(nullptr), rows_a_block, lanes_for(this->size_, rows), alpha, x.data, y.data, state.stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+};
+
+template <class T, class P>
+class SssGather final : public SssOnDevice<T, P> {
+ public:
+  explicit SssGather(const BuildRequest<T>& request)
+      : SssOnDevice<T, P>(request),
+        upper_(request.context, this->row_ptr_.data(), this->col_.data(), this->rows(), this->size_) {}
+  std::size_t bytes() const noexcept override { return SssOnDevice<T, P>::bytes() + upper_.bytes(); }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    const DeviceState& state = this->context()->device_state();
+    const std::int64_t rows = this->rows();
+    if (rows == 0) return;
+    const int lanes = lanes_for(2 * this->size_, rows);
+    sss_gather<<<blocks_of(rows * lanes, threads), threads, 0, state.stream>>>(
+        this->view(&upper_), lanes, alpha, x.data, beta, y.data, state.stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
+ private:
+  UpperIndex<P> upper_;
+};
+
+// Pointers are as wide as the row pointers it is built from.
+template <template <class, class> class Format, class T>
+std::unique_ptr<AssembledMatrix<T>> make(const BuildRequest<T>& request) {
+  if (request.csr.pattern.row_ptr.width() == 4) return std::make_unique<Format<T, std::int32_t>>(request);
+  return std::make_unique<Format<T, std::int64_t>>(request);
+}
+
+// Of the pattern; the maker looks at the values.
+Admission admit(const Context& context, const SparsityPattern& p, const FormatParams&,
+                std::size_t value_bytes) {
+  if (p.rows != p.cols) return Admission::refuse(refusal_of_shape(p));
+  const Examined found = examine(context, p, static_cast<const std::uint32_t*>(nullptr));
+  if (!found.refusal.empty()) return Admission::refuse(found.refusal);
+  auto plan = std::make_shared<SssDevicePlan>();
+  plan->size = (p.nonzeros - found.diagonal) / 2, plan->gaps = found.diagonal < p.rows;
+  const auto rows = static_cast<std::size_t>(p.rows), size = static_cast<std::size_t>(plan->size);
+  Admission admission = Admission::accept(size * (value_bytes + 4) + (rows + 1) * p.row_ptr.width() +
+                                              rows * value_bytes + (plan->gaps ? (rows + 7) / 8 : 0),
+                                          plan->size + p.rows);
+  keep_plan(admission, std::move(plan));
+  return admission;
+}
+Admission admit_gather(const Context& context, const SparsityPattern& p, const FormatParams& params,
+                       std::size_t value_bytes) {
+  Admission admission = admit(context, p, params, value_bytes);
+  if (!admission.ok) return admission;
+  const auto size = static_cast<std::size_t>(plan_of<SssDevicePlan>(admission).size);
+  admission.bytes +=
+      size * (p.row_ptr.width() + 4) + static_cast<std::size_t>(p.rows + 1) * p.row_ptr.width();
+  return admission;
+}
+
+constexpr Kernel kernels[] = {
+    {"native", false, true, {}, make<SssNative, double>, make<SssNative, float>, {}, false},
+    {"gather",
+     false,
+     true,
+     {},
+     make<SssGather, double>,
+     make<SssGather, float>,
+     "half of the entries are found by an index; a fixed order of the sums",
+     true,
+     false,
+     {},
+     admit_gather}};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode sss;
+constinit const DeviceCode sss{kernels, admit};
+}  // namespace device_code
+
+}  // namespace protean::formats

@@ -1,0 +1,80 @@
+// TileSpMV: tiles of 16 x 16, each stored in the one of seven ways that suits its entries.
+//
+//        | 1 . 2 . |     one tile of 4 x 4, row lengths 2 1 0 3
+//    A = | . 3 . . |     tile_ptr = 0 1    tile_col = 0    tile_kind = 1 (coo)    tile_count = 5 (entries - 1)
+//        | . . . . |     index    = 00 02 11 30 31 33      (hexadecimal: row and column)
+//        | 4 5 . 6 |     values   = 1 2 3 4 5 6
+//
+// Arrays:
+//   tile_ptr     [tile rows + 1] int64: tiles before each tile row, of 16 rows. Only tiles with entries are stored.
+//   value_ptr    [tile rows + 1] int64, index_ptr [tile rows + 1] int64: values and bytes of `index` before each tile row.
+//   tile_col, tile_value, tile_index, tile_kind, tile_slots, tile_count
+//                [tiles] int32, uint32, uint32, uint8, uint8, uint8, side by side in 16 bytes a tile: tile column, ascending in a
+//                tile row; first value and first byte of `index`, counted from those of the tile row; 0 csr, 1 coo, 2 ell,
+//                3 hyb, 4 dns, 5 dns_row, 6 dns_col; what the kind needs beside (formats/engines/tiles.hpp).
+//   index        uint8: row pointers, columns of 4 bits, numbers of rows, bits, as the kind needs it.
+//   values       of all tiles.
+//   rest_ptr     [rows + 1] int32 or int64, rest_col, rest_values: with coo = deferred, CSR arrays of the entries that coo and
+//                hyb tiles would store as coordinates.
+//   unit, split, partial, and the tiles of the deferred entries, on a device: workspace of a product.
+// Bytes: 24 (tile rows + 1) + 16 tiles + index + v values + [p (rows + 1) + (v + 4) deferred entries], with v bytes a value and
+//   p bytes a row pointer; on a device also 16 (units + 1) + 8 (split tile rows + 1) + 16 v units of split tile rows, a unit being 8
+//   tiles, and the starts and carries of the deferred entries.
+// Parameters:
+//   selection  which kind a tile gets. paper: the published rules; code: those of the authors' program; csr: csr for all.
+//   coo        tiles: coordinates stay in their tile. deferred: they form a CSR matrix, and a second product adds it.
+//   te, th     percent: up to te of variation of its row lengths a tile is ell, above th it is hyb.
+// Wins: where entries lie in small dense areas: an index takes half a byte, and a warp uses its 16 x again.
+// Refuses: never, but for more than 2^32 - 1 values in 16 rows. Where tiles have one or two entries it is larger than csr.
+// Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector multiplication on
+//   GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
+//
+// A dns tile multiplies all its places, so a NaN in x reaches all its rows; no other kind reads x for a row that does not use
+// it. The bits of dns, and the two bytes of ell and hyb that tell rows without entries, are ours. Warps that share a tile row
+// add to y by atomic operations in the original; here a second launch adds their sums in a fixed order. Deferred entries are
+// computed with CSR5 in the original; here with the tiles of equal numbers of entries of csr (formats/engines/entry_tiles.cuh).
+#include "formats/engines/tiles_host.hpp"
+
+namespace protean::formats {
+namespace {
+
+constexpr ParamDoc params[] = {
+    {.name = "selection",
+     .doc = "kind of a tile: by the rules of the paper, by those of the authors' program, or csr for all",
+     .default_value = "paper",
+     .choices = "paper|code|csr"},
+    {.name = "coo",
+     .doc = "where entries that are stored as coordinates lie: in their tiles, or in a CSR matrix",
+     .default_value = "tiles",
+     .choices = "tiles|deferred"},
+    {.name = "te",
+     .doc = "percent of variation of row lengths up to which a tile is ell",
+     .default_value = "20",
+     .smallest = 0,
+     .largest = 400},
+    {.name = "th",
+     .doc = "percent of variation of row lengths above which a tile is hyb",
+     .default_value = "100",
+     .smallest = 0,
+     .largest = 400}};
+
+constexpr Kernel kernels[] = {native_host_kernel<TileMatrix>(Sums::ordered)};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode tilespmv_adpt;  // tilespmv_adpt.cu
+}
+
+extern const FormatEntry tilespmv_adpt;
+constinit const FormatEntry tilespmv_adpt{.family = "tiled",
+                                          .id = "tilespmv-adpt",
+                                          .title = "TileSpMV: tiles of 16 x 16 stored in seven ways",
+                                          .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
+                                          .traits = {.admits_slowly = true},
+                                          .params = params,
+                                          .kernels = kernels,
+                                          .admit = admit_tiles,
+                                          .device = PROTEAN_DEVICE_CODE(tilespmv_adpt)};
+
+}  // namespace protean::formats
