@@ -23,8 +23,8 @@
 //   tile        blocks of one thread of a GPU.
 //   lanes       tiles whose blocks alternate. 0: 1 on a host, 32 on a GPU, which takes no other number.
 //   max_fill    see Refuses.
-// Wins: on a GPU, on matrices of small dense blocks: fewest bytes of all formats of blocks, and threads have equal work
-//   whatever the row lengths are.
+// Wins: on a GPU, on matrices of small dense blocks whose block rows differ in length: threads have equal work, and the rows
+//   take one bit a block in place of bcoo's 32.
 // Refuses: when R C times the blocks, not counting one for each block row, are more than max_fill nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
