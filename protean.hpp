@@ -16,6 +16,7 @@
 #include <protean/core/watch.hpp>
 #include <protean/formats/catalogue.hpp>
 #include <protean/formats/choose.hpp>
+#include <protean/formats/compose.hpp>
 #include <protean/formats/survey.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/callback_operator.hpp>

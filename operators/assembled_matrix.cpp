@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/memory.hpp"
 #include "core/words.hpp"
+#include "operators/kernel_admission.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
 #endif
@@ -31,6 +32,7 @@ bool parse_integer(std::string_view text, std::int64_t& value) {
 void check_param(const FormatEntry& entry, const ParamDoc& doc, std::string_view value) {
   if (!doc.choices.empty()) {
     const auto words = split(doc.choices, '|');
+    if (words.back() == "...") return;  // examples: the format reads the text itself
     for (std::string_view word : words)
       if (word == value) return;
     throw BadArgument(fmt::format("parameter {} of format {} is '{}'; it must be one of {}.{}", doc.name,
@@ -104,6 +106,18 @@ Admission admit(const FormatEntry& entry, const Context& context, const Sparsity
   const Kernel& kernel = find_kernel(entry, {}, context.space());
   return admission_of(entry, kernel, context, pattern,
                       params_for(entry, kernel, context, pattern, resolve_params(entry, params)),
+                      value_bytes);
+}
+
+Admission detail::admit_kernel(const FormatEntry& entry, const Context& context,
+                               const SparsityPattern& pattern, const FormatParams& params,
+                               std::size_t value_bytes, std::string_view name) {
+  const Kernel& kernel = find_kernel(entry, name, context.space());
+  if (entry.traits.square_only && pattern.rows != pattern.cols)
+    return Admission::refuse(fmt::format("the matrix is {} x {}; this format holds square matrices only",
+                                         pattern.rows, pattern.cols));
+  return admission_of(entry, kernel, context, pattern,
+                      params_for(entry, kernel, context, pattern, resolve_params(entry, params, &kernel)),
                       value_bytes);
 }
 

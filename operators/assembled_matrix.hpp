@@ -20,7 +20,7 @@ struct ParamDoc {
   std::string_view name, doc;
   std::string_view default_value;
   std::int64_t smallest = 0, largest = 0;  // integers
-  std::string_view choices = {};           // "a|b|c": a choice, not an integer
+  std::string_view choices = {};           // "a|b|c": a choice; "a|b|...": text, and examples of it
 };
 
 // Values of a format's parameters by name. resolve_params() checks them and fills in defaults.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "apps/problem/format_keys.hpp"
 #include "core/error.hpp"
 #include "core/io/input_file.hpp"
 #include "core/words.hpp"
@@ -166,7 +167,7 @@ class ProblemReader {
 
   // A solve on element matrices has no storage format to choose.
   void check_operator_on_elements(const Section& section) {
-    for (const std::string_view key : {"format", "kernel", "parameters"})
+    for (const std::string_view key : {"format", "kernel", "parameters", "parts"})
       if (const Node* given = section.find(key))
         fail(given->place,
              fmt::format("operator.{} has no meaning here: with matrix.generate.storage: element the "
@@ -277,8 +278,8 @@ class ProblemReader {
 
   void read_operator(const Node& node) {
     const Section section(node, "operator",
-                          {"format", "parameters", "kernel", "space", "threads", "deterministic", "variant",
-                           "expected_iterations"});
+                          {"format", "parameters", "parts", "kernel", "space", "threads", "deterministic",
+                           "variant", "expected_iterations"});
     OperatorSpec& op = problem_.op;
     if (on_elements())
       check_operator_on_elements(section);
@@ -297,61 +298,7 @@ class ProblemReader {
            fmt::format("operator.expected_iterations is for format auto only; the format is {}", op.format));
     if (const Node* kernel = section.find("kernel"))
       op.kernel = read_kernel(*kernel, "operator.kernel", op.format);
-    if (const Node* parameters = section.find("parameters"))
-      op.parameters = read_parameters(*parameters, "operator", op.format);
-  }
-
-  // Reads the id of a format, or one of the words in `ids`.
-  static std::string read_format(const Node& node, const std::string& path,
-                                 std::vector<std::string_view> ids) {
-    for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
-    std::string format = read_text(node, path);
-    if (std::find(ids.begin(), ids.end(), format) == ids.end())
-      fail(node.place,
-           fmt::format("there is no format '{}'.{} Formats: {}. `protean formats` describes them.", format,
-                       did_you_mean(format, ids), fmt::join(ids, ", ")));
-    return format;
-  }
-
-  static std::string read_kernel(const Node& node, const std::string& path, const std::string& format) {
-    std::string name = read_text(node, path);
-    std::vector<std::string_view> names;
-    for (const FormatEntry* entry : catalogue()) {
-      if (format != "auto" && entry->id != format) continue;
-      for (const Space space : {Space::host, Space::device})
-        for (const Kernel& kernel : kernels_in(*entry, space))
-          if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.push_back(kernel.name);
-    }
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      fail(node.place, fmt::format("{} is '{}'; {} has: {}.{}", path, name,
-                                   format == "auto" ? "this build" : "format " + format,
-                                   fmt::join(names, ", "), did_you_mean(name, names)));
-    return name;
-  }
-
-  // `owner` is the path of the section with the key parameters.
-  static FormatParams read_parameters(const Node& node, const std::string& owner, const std::string& format) {
-    FormatParams parameters;
-    if (node.kind == Node::Kind::map && node.entries.empty()) return parameters;
-    if (format == "auto")
-      fail(node.place,
-           fmt::format("{0}.parameters belong to one format; name it in {0}.format (it is auto)", owner));
-    const FormatEntry& entry = find_format(format);
-    const std::vector<ParamDoc> docs = settable_params(entry);
-    if (docs.empty())
-      fail(node.place, fmt::format("format {} has no parameters; remove {}.parameters", format, owner));
-    std::vector<std::string_view> names;
-    for (const ParamDoc& doc : docs) names.push_back(doc.name);
-    const Section section(node, fmt::format("{}.parameters ({})", owner, format), names);
-    for (const std::string_view name : names) {
-      const Node* value = section.find(name);
-      if (!value) continue;
-      parameters.set(std::string(name), read_text(*value, fmt::format("{}.parameters.{}", owner, name)));
-      try {
-        (void)resolve_params(entry, parameters);
-      } catch (const BadArgument& error) { fail(value->place, error.what()); }
-    }
-    return parameters;
+    op.parameters = read_parameters(section, "operator", op.format);
   }
 
   void read_schedule(const Node& node) {
@@ -381,9 +328,9 @@ class ProblemReader {
 
   // With element matrices, format `element` means a change back to them.
   static SchedulePoint read_point(const Node& node, const std::string& path, bool on_elements) {
-    const Section section(
-        node, path,
-        {"at_iteration", "at_residual", "after_seconds", "format", "parameters", "kernel", "overlapped"});
+    const Section section(node, path,
+                          {"at_iteration", "at_residual", "after_seconds", "format", "parameters", "parts",
+                           "kernel", "overlapped"});
     SchedulePoint point;
     const std::string_view trigger =
         exactly_one(section, path, {"at_iteration", "at_residual", "after_seconds"});
@@ -404,7 +351,7 @@ class ProblemReader {
                     on_elements ? std::vector<std::string_view>{"element"} : std::vector<std::string_view>{});
     point.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
     if (on_elements && id == "element") {
-      for (const std::string_view key : {"kernel", "parameters"})
+      for (const std::string_view key : {"kernel", "parameters", "parts"})
         if (const Node* given = section.find(key))
           fail(given->place, fmt::format("{}.{} has no meaning with format element", path, key));
       point.to.elements = true;
@@ -413,8 +360,7 @@ class ProblemReader {
     point.to.entry = &find_format(id);
     if (const Node* kernel = section.find("kernel"))
       point.to.kernel = read_kernel(*kernel, path + ".kernel", id);
-    if (const Node* parameters = section.find("parameters"))
-      point.to.params = read_parameters(*parameters, path, id);
+    point.to.params = read_parameters(section, path, id);
     return point;
   }
 

@@ -140,6 +140,9 @@ void add_costs(Json& json, const SolveRecord& r) {
                       {"deterministic", r.problem.op.deterministic},
                       {"parameters", parameters_json(r.parameters)},
                       {"products", r.products}};
+  for (const PartShare& part : r.parts)
+    json["operator"]["parts"].push_back(
+        {{"format", part.format}, {"entries", part.entries}, {"bytes", part.bytes}});
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
 }
@@ -246,6 +249,7 @@ std::string summary(const SolveRecord& r) {
                             device ? fmt::format("on the GPU, steps: {}", result.steps)
                                    : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
                             p.op.deterministic ? ", deterministic" : ""));
+  if (!r.parts.empty()) row("", "parts: " + text_of(r.parts));
   if (r.vector_kernels != VectorKernels::native)
     row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));
   if (!r.kernel_note.empty()) row("", fmt::format("{}: {}", r.kernel, r.kernel_note));

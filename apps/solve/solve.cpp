@@ -259,6 +259,8 @@ class SolveRun {
     record_.format = entry.id, record_.kernel = matrix->kernel(), record_.parameters = matrix->params();
     record_.kernel_note = kernel_note(entry, context_->space(), matrix->kernel());
     record_.matrix_bytes = matrix->bytes();
+    if (const auto* composed = dynamic_cast<const HasParts*>(matrix.get()))
+      record_.parts = composed->part_shares();
     return matrix;
   }
 

@@ -9,6 +9,7 @@
 #include "apps/solve/explain.hpp"
 #include "core/csr.hpp"
 #include "formats/choose.hpp"
+#include "formats/compose.hpp"
 
 namespace protean::apps {
 
@@ -37,6 +38,8 @@ struct SolveRecord {
   std::string kernel_note;                    // what a user of this kernel should know
   VectorKernels vector_kernels = VectorKernels::native;
   FormatParams parameters;
+  std::vector<PartShare>
+      parts;  // of the format that the solve begins with; empty for one that is not composed of others
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
   std::int64_t products = 0;
   SolveReport result;

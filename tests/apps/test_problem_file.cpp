@@ -344,5 +344,74 @@ TEST(ProblemFile, DeepNestingIsRefused) {
   EXPECT_THROW((void)read("matrix: " + std::string(100000, '[')), BadFile);
 }
 
+std::string refusal_of(const std::string& text, std::vector<std::string> settings = {}) {
+  try {
+    (void)read(text, settings);
+  } catch (const BadFile& error) { return error.what(); }
+  return "was read";
+}
+
+TEST(ProblemFile, PartsOfASum) {
+  const Problem p = read(minimal + R"(operator:
+  format: sum
+  parts:
+    - {format: dia, take: diagonals}
+    - {format: bcsr, take: {rule: blocks, rows: 3, cols: 3}, parameters: {cols: 3, rows: 3}, kernel: native}
+    - {format: csr}
+)");
+  EXPECT_EQ(p.op.format, "sum");
+  EXPECT_EQ(p.op.parameters.word("parts"),
+            "dia:diagonals + bcsr[cols=3,rows=3]@native:blocks(cols=3,rows=3) + csr");
+  // The same as text, and in a point of a schedule.
+  EXPECT_EQ(read(minimal, {"operator.format=sum", "operator.parameters.parts=ell:width + csr"})
+                .op.parameters.word("parts"),
+            "ell:width + csr");
+  const Problem changing =
+      read(minimal +
+           "schedule: [{at_iteration: 3, format: sum, parts: [{format: ell, take: width}, {format: csr}]}]");
+  EXPECT_EQ(changing.schedule.points[0].to.params.word("parts"), "ell:width + csr");
+  EXPECT_EQ(read(minimal + "operator: {format: sum, parts: [{format: csr}]}").op.parameters.word("parts"),
+            "csr");
+}
+
+TEST(ProblemFile, MistakesInPartsHaveAPlace) {
+  const auto says = [](const std::string& op, const std::string& place, const std::string& part) {
+    const std::string text = refusal_of(minimal + "operator:\n  " + op + "\n");
+    EXPECT_NE(text.find("p.yaml:" + place + ":"), std::string::npos) << text;
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says("{format: csr, parts: [{format: csr}]}", "3:25",
+       "operator.parts are those of format sum; operator.format is csr");
+  says("{format: sum, parts: csr}", "3:24", "must be a list of parts such as");
+  says("{format: sum, parts: []}", "3:24", "must be a list of parts such as");
+  says("{format: sum, parts: [{take: diagonals}, {format: csr}]}", "3:25",
+       "operator.parts[0] needs the key 'format'");
+  says("{format: sum, parts: [{format: dja, take: diagonals}, {format: csr}]}", "3:34",
+       "there is no format 'dja'");
+  says("{format: sum, parts: [{format: dia, take: diagonal}, {format: csr}]}", "3:45",
+       "must be one of: diagonals, band, rows, width, blocks. Did you mean 'diagonals'?");
+  says("{format: sum, parts: [{format: dia, take: {min_fill: 3}}, {format: csr}]}", "3:45",
+       "needs the key 'rule', one of");
+  says("{format: sum, parts: [{format: dia, take: {rule: diagonals, fill: 3}}, {format: csr}]}", "3:63",
+       "min_fill");
+  says("{format: sum, parts: [{format: dia, take: {rule: diagonals, min_fill: 300}}, {format: csr}]}", "3:73",
+       "99");
+  says("{format: sum, parts: [{format: dia}, {format: csr}]}", "3:25",
+       "operator.parts[0] needs the key 'take'");
+  says("{format: sum, parts: [{format: dia, take: diagonals}]}", "3:45",
+       "operator.parts[0] is the last part");
+  says("{format: sum, parts: [{format: dia, take: rest}, {format: csr}]}", "3:45",
+       "only the last part takes");
+  says("{format: sum, parts: [{format: ell, take: rows}, {format: csr}]}", "3:45",
+       "longer_than, at_most or both");
+  says("{format: sum, parts: [{format: cocktail}]}", "3:25", "a part cannot be a cocktail itself");
+  says("{format: sum, parts: [{format: csr, kernel: magic}]}", "3:47", "format csr has");
+  says("{format: sum, parts: [{format: csr, parameters: {balanc: rows}}]}", "3:52", "balance");
+  says("{format: sum, parts: [{format: csr, fill: 3}]}", "3:39", "format, take, parameters, kernel");
+  says("{format: sum, parts: [{format: csr}], parameters: {parts: csr}}", "3:53",
+       "both parts and parameters");
+  says("{format: sum, parameters: {parts: csr csr}}", "3:37", "must be '+'");
+}
+
 }  // namespace
 }  // namespace protean::apps
