@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 
@@ -115,15 +116,8 @@ struct StripView {
     const std::int64_t strip = row / rule.height;
     const int local = static_cast<int>(row - strip * rule.height);
     const auto first_from = [&](int t) {
-      std::int64_t low = strip_ptr[strip], high = strip_ptr[strip + 1];
-      while (low < high) {
-        const std::int64_t middle = low + (high - low) / 2;
-        if (local_row[middle] < t)
-          low = middle + 1;
-        else
-          high = middle;
-      }
-      return low;
+      return first_where<std::int64_t>(strip_ptr[strip], strip_ptr[strip + 1],
+                                       [&](std::int64_t i) { return local_row[i] >= t; });
     };
     std::int64_t end = first_from(local + 1);
     for (int d = 0; d < rule.R; ++d) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <limits>
 
+#include "core/bisect.hpp"
 #include "formats/engines/blocks.hpp"
 #include "formats/engines/row_view.cuh"
 
@@ -211,14 +212,8 @@ __global__ void __launch_bounds__(device::block_size)
             (k > 0 && a.block_col[slot - b.slot_step] == number) || (a.diagonal_apart && number == i);
         const std::int64_t col = std::int64_t{number} * a.C + c;
         if (!padding) {
-          std::int64_t high = row_end;
-          while (row_begin < high) {
-            const std::int64_t middle = (row_begin + high) / 2;
-            if (pattern.col[middle] < col)
-              row_begin = middle + 1;
-            else
-              high = middle;
-          }
+          row_begin = first_where<std::int64_t>(row_begin, row_end,
+                                                [&](std::int64_t j) { return pattern.col[j] >= col; });
           has = row_begin < row_end && pattern.col[row_begin] == col;
         }
         values[a.place(b, k, r, c)] = has ? from[row_begin] : T(0);
@@ -246,14 +241,9 @@ __global__ void fill_apart(BlockGrid<T> a, DevicePattern pattern, const T* from,
     const std::int64_t row = i * a.R + r, left = i * a.C;
     std::int64_t k = 0, end = 0;
     if (row < pattern.rows) {
-      k = pattern.row_ptr[row], end = pattern.row_ptr[row + 1];
-      for (std::int64_t high = end; k < high;) {
-        const std::int64_t middle = (k + high) / 2;
-        if (pattern.col[middle] < left)
-          k = middle + 1;
-        else
-          high = middle;
-      }
+      end = pattern.row_ptr[row + 1];
+      k = first_where<std::int64_t>(pattern.row_ptr[row], end,
+                                    [&](std::int64_t j) { return pattern.col[j] >= left; });
     }
     for (int c = 0; c < a.C; ++c) {
       const bool has = k < end && pattern.col[k] == left + c;

@@ -36,6 +36,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 
@@ -206,15 +207,7 @@ struct BlockGrid {
 
   // list: the first slot of block row i or of a later one.
   PROTEAN_HOST_DEVICE std::int64_t first_of(std::int64_t i) const {
-    std::int64_t low = 0, high = slots;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (block_row[middle] < i)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    return first_where<std::int64_t>(0, slots, [&](std::int64_t slot) { return block_row[slot] >= i; });
   }
 
   PROTEAN_HOST_DEVICE BlockRow block_row_at(std::int64_t place) const {

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 
@@ -136,12 +137,7 @@ struct BandView : LineView<T, BandView<T>> {
   };
   // The last p with pattern_hack[p] <= h.
   PROTEAN_HOST_DEVICE std::int64_t pattern(std::int64_t h) const {
-    std::int64_t low = 0, high = patterns;
-    while (high - low > 1) {
-      const std::int64_t middle = (low + high) / 2;
-      (pattern_hack[middle] <= h ? low : high) = middle;
-    }
-    return low;
+    return first_where<std::int64_t>(1, patterns, [&](std::int64_t p) { return pattern_hack[p] > h; }) - 1;
   }
   PROTEAN_HOST_DEVICE Lines lines(std::int64_t h) const {
     std::int64_t first = 0, last = bands, line = 0;
@@ -172,15 +168,8 @@ struct BandView : LineView<T, BandView<T>> {
   }
   // The first entry apart of row r or later in hack h.
   PROTEAN_HOST_DEVICE std::int64_t first_apart(std::int64_t h, std::int64_t r) const {
-    std::int64_t low = scatter_ptr[h], high = scatter_ptr[h + 1];
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (scatter_row[middle] < r)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    return first_where<std::int64_t>(scatter_ptr[h], scatter_ptr[h + 1],
+                                     [&](std::int64_t i) { return scatter_row[i] >= r; });
   }
   template <class F>
   PROTEAN_HOST_DEVICE void for_entries(std::int64_t p, F&& f) const {

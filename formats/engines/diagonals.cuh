@@ -1,6 +1,7 @@
 // The device side of diagonal_view.hpp: the search for diagonals, conversion and products. One thread computes a row. With
 // dia and hdi, up to 8 warps of a block share the diagonals of 32 rows in small matrices. Private to formats/.
 #pragma once
+#include "core/bisect.hpp"
 #include "formats/engines/diagonal_view.hpp"
 #include "formats/engines/row_view.cuh"
 #include "operators/row_arrays.hpp"
@@ -132,12 +133,7 @@ inline void hack_bits(const Context& context, const SparsityPattern& pattern, st
 
 // The hack of diagonal d.
 __device__ inline std::int64_t hack_of(const std::int64_t* ptr, std::int64_t hacks, std::int64_t d) {
-  std::int64_t low = 0, high = hacks;
-  while (high - low > 1) {
-    const std::int64_t middle = (low + high) / 2;
-    (ptr[middle] <= d ? low : high) = middle;
-  }
-  return low;
+  return first_where<std::int64_t>(1, hacks, [&](std::int64_t h) { return ptr[h] > d; }) - 1;
 }
 
 // ---- Conversion
@@ -318,14 +314,8 @@ __global__ void diagonal_main(HackView<T> a, std::int64_t size, T* diagonal) {
   const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (r >= size) return;
   const std::int64_t h = a.hack(r), last = a.ptr[h + 1];
-  std::int64_t low = a.ptr[h];
-  for (std::int64_t high = last; low < high;) {
-    const std::int64_t middle = (low + high) / 2;
-    if (a.off[middle] < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  const std::int64_t low =
+      first_where<std::int64_t>(a.ptr[h], last, [&](std::int64_t i) { return a.off[i] >= 0; });
   diagonal[r] = low < last && a.off[low] == 0 ? a.values[low * a.height + r - h * a.height] : T(0);
 }
 

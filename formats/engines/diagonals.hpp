@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/bisect.hpp"
 #include "formats/engines/diagonal_view.hpp"
 #include "formats/engines/row_view.hpp"
 
@@ -123,14 +124,8 @@ std::vector<std::int64_t> row_borders(std::int64_t rows, std::int64_t height, st
       continue;
     }
     const std::int64_t share = before(hacks) / parts * part;
-    std::int64_t hack = 0;  // the first with before(hack) >= share
-    for (std::int64_t high = hacks; hack < high;) {
-      const std::int64_t middle = (hack + high) / 2;
-      if (before(middle) < share)
-        hack = middle + 1;
-      else
-        high = middle;
-    }
+    const std::int64_t hack =
+        first_where<std::int64_t>(0, hacks, [&](std::int64_t h) { return before(h) >= share; });
     borders[part] = std::min(rows, hack * height);  // the last hack may be incomplete
   }
   borders[0] = 0;

@@ -1,5 +1,6 @@
 // The device side of jags.hpp. Private to formats/.
 #pragma once
+#include "core/bisect.hpp"
 #include "formats/engines/jags.hpp"
 #include "formats/engines/row_order.cuh"
 #include "formats/engines/row_view.cuh"
@@ -11,14 +12,8 @@ static __global__ void jag_counts(DevicePattern a, const std::int32_t* perm, std
                                   std::int64_t round, std::int32_t* rows_of, std::int64_t* slots) {
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k >= jags) return;
-  std::int64_t low = 0, high = a.rows;
-  while (low < high) {
-    const std::int64_t middle = (low + high) / 2;
-    if (a.length(perm[middle]) > k)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  const std::int64_t low =
+      first_where<std::int64_t>(0, a.rows, [&](std::int64_t i) { return a.length(perm[i]) <= k; });
   rows_of[k] = static_cast<std::int32_t>(low), slots[k] = (low + round - 1) / round * round;
 }
 

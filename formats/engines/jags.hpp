@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 #if !defined(__CUDACC__)
@@ -74,15 +75,7 @@ struct JagView {
   // The jags have ever fewer rows, so those that reach position p come first.
   PROTEAN_HOST_DEVICE std::int64_t length(std::int64_t p) const {
     if (lengths) return fixed_at(lengths + p);
-    std::int64_t low = 0, high = jags;
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (reaches(p, middle))
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    return first_where<std::int64_t>(0, jags, [&](std::int64_t i) { return !reaches(p, i); });
   }
   template <class F>
   PROTEAN_HOST_DEVICE void for_entries(std::int64_t p, F&& f) const {

@@ -2,6 +2,7 @@
 #pragma once
 #include <bit>
 
+#include "core/bisect.hpp"
 #include "formats/engines/jags_of_columns.hpp"
 #include "formats/private/device_rows.cuh"
 #include "formats/private/expand.cuh"
@@ -66,14 +67,8 @@ static __global__ void band_positions(std::int64_t bands, std::int64_t runs, con
                                       int col_bits, std::int64_t* band_col) {
   const std::int64_t b = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (b > bands) return;
-  std::int64_t low = 0, high = runs;
-  while (low < high) {
-    const std::int64_t middle = (low + high) / 2;
-    if (static_cast<std::int64_t>(run_key[middle] >> col_bits) < b)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  const std::int64_t low = first_where<std::int64_t>(
+      0, runs, [&](std::int64_t i) { return static_cast<std::int64_t>(run_key[i] >> col_bits) >= b; });
   band_col[b] = low;
 }
 static __global__ void band_jags(std::int64_t bands, const std::int64_t* band_col, const std::int64_t* run_at,
@@ -92,15 +87,11 @@ static __global__ void column_jags(std::int64_t bands, std::int64_t jags, const 
   const std::int64_t j = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (j >= jags) return;
   const std::int64_t b = last_begin(band_jag, bands, j), k = j - band_jag[b];
-  std::int64_t low = band_col[b], high = band_col[b + 1];
-  while (low < high) {
-    const std::int64_t middle = (low + high) / 2, u = run_at[middle];
-    if (run_start[u + 1] - run_start[u] > k)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  length[j] = low - band_col[b];
+  const std::int64_t shorter = first_where<std::int64_t>(band_col[b], band_col[b + 1], [&](std::int64_t i) {
+    const std::int64_t u = run_at[i];
+    return run_start[u + 1] - run_start[u] <= k;
+  });
+  length[j] = shorter - band_col[b];
 }
 
 // The rows of entries that are sorted by band and column, in their places.
@@ -211,14 +202,9 @@ __global__ void column_jag_update(ColumnJags<T, R> a, std::int64_t size, DeviceR
   const std::int64_t place = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (place >= size) return;
   const PlacedEntry entry = entry_at(a, place);
-  std::int64_t low = from.row_ptr[entry.row], high = from.row_ptr[entry.row + 1] - 1;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (from.col[middle] < entry.col)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  const std::int64_t low =
+      first_where<std::int64_t>(from.row_ptr[entry.row], from.row_ptr[entry.row + 1] - 1,
+                                [&](std::int64_t i) { return from.col[i] >= entry.col; });
   values[place] = from.values[low];
 }
 
@@ -249,14 +235,8 @@ __global__ void rows_from_keys(std::int64_t rows, std::int64_t size, int col_bit
     to_values[k] = values[items[k]];
   }
   if (k > rows) return;
-  std::int64_t low = 0, high = size;
-  while (low < high) {
-    const std::int64_t middle = (low + high) / 2;
-    if (static_cast<std::int64_t>(keys[middle] >> col_bits) < k)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  const std::int64_t low = first_where<std::int64_t>(
+      0, size, [&](std::int64_t i) { return static_cast<std::int64_t>(keys[i] >> col_bits) >= k; });
   row_ptr[k] = static_cast<N>(low);
 }
 

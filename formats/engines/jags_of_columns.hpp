@@ -14,6 +14,7 @@
 #pragma once
 #include <cstdint>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 #if !defined(__CUDACC__)
@@ -57,15 +58,7 @@ struct ColumnJags {
 // The last i from 0 to count - 1 with begins[i] <= k, where begins[0] <= k.
 PROTEAN_HOST_DEVICE inline std::int64_t last_begin(const std::int64_t* begins, std::int64_t count,
                                                    std::int64_t k) {
-  std::int64_t low = 0, high = count - 1;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (begins[middle] <= k)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
+  return first_where<std::int64_t>(1, count, [&](std::int64_t i) { return begins[i] > k; }) - 1;
 }
 
 struct ColumnJagSizes {

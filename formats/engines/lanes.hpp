@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 #if !defined(__CUDACC__)
@@ -90,15 +91,7 @@ struct MappedLanes {
   PROTEAN_HOST_DEVICE std::int64_t row_at(std::int64_t lane) const { return row_of_lane(lane_row[lane]); }
   PROTEAN_HOST_DEVICE std::int64_t width(std::int64_t u) const { return (unit_ptr[u + 1] - unit_ptr[u]) / L; }
   PROTEAN_HOST_DEVICE std::int64_t first_lane(std::int64_t r) const {
-    std::int64_t low = 0, high = units * L;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (row_at(middle) < r)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    return first_where<std::int64_t>(0, units * L, [&](std::int64_t i) { return row_at(i) >= r; });
   }
   // Whether unit u > 0 begins with a row of the unit before.
   PROTEAN_HOST_DEVICE bool continues(std::int64_t u) const { return row_at(u * L - 1) == row_at(u * L); }

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 
@@ -113,15 +114,7 @@ struct SliceView {
   PROTEAN_HOST_DEVICE std::int64_t row(std::int64_t p) const { return p >= rows ? -1 : perm ? perm[p] : p; }
   // Where the heights vary: the slice of a position.
   PROTEAN_HOST_DEVICE std::int64_t slice_of_position(std::int64_t p) const {
-    std::int64_t low = 0, high = slices - 1;
-    while (low < high) {
-      const std::int64_t middle = (low + high + 1) / 2;
-      if (row_start[middle] <= p)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    return low;
+    return first_where<std::int64_t>(1, slices, [&](std::int64_t s) { return row_start[s] > p; }) - 1;
   }
   PROTEAN_HOST_DEVICE LaneSlots at(std::int64_t p) const {
     const std::int64_t lane = order == LaneOrder::columns ? 1 : threads;
@@ -135,14 +128,8 @@ struct SliceView {
     return {first + (p - s * C) * lane, C, shift >= 0 ? all >> shift : all / C, threads, order};
   }
   PROTEAN_HOST_DEVICE bool is_absent(std::int64_t i) const {
-    std::int64_t low = 0, high = absent_count;
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (absent[middle] < i)
-        low = middle + 1;
-      else
-        high = middle;
-    }
+    const std::int64_t low =
+        first_where<std::int64_t>(0, absent_count, [&](std::int64_t j) { return absent[j] >= i; });
     return low < absent_count && absent[low] == i;
   }
   PROTEAN_HOST_DEVICE bool has_diagonal(std::int64_t r) const { return diagonal_apart && !is_absent(r); }

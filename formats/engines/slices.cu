@@ -1,4 +1,5 @@
 // Slices on the device: what they hold, the conversion and the products.
+#include "core/bisect.hpp"
 #include "formats/engines/slices.cuh"
 
 #include "formats/engines/row_order.cuh"
@@ -10,14 +11,7 @@ namespace {
 __device__ inline std::int64_t diagonal_place(const DeviceRowPointers& row_ptr, const std::int32_t* col,
                                               std::int64_t r) {
   const std::int64_t begin = row_ptr[r], end = row_ptr[r + 1];
-  std::int64_t low = begin, high = end;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (col[middle] < r)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  const std::int64_t low = first_where<std::int64_t>(begin, end, [&](std::int64_t i) { return col[i] >= r; });
   return low < end && col[low] == r ? low - begin : -1;
 }
 
@@ -449,14 +443,8 @@ struct SliceRows {
     return plain && sum != sum && absent_count > 0 && is_absent(p) ? T(0) : sum;
   }
   __device__ bool is_absent(std::int64_t p) const {
-    std::int64_t low = 0, high = absent_count;
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (absent[middle] < p)
-        low = middle + 1;
-      else
-        high = middle;
-    }
+    const std::int64_t low =
+        first_where<std::int64_t>(0, absent_count, [&](std::int64_t i) { return absent[i] >= p; });
     return low < absent_count && absent[low] == p;
   }
 };

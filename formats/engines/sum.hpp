@@ -36,6 +36,7 @@
 #include <string>
 #include <vector>
 
+#include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "operators/assembled_matrix.hpp"
 
@@ -227,15 +228,7 @@ struct SumView {
   // The first of `size` ascending numbers that is not below n.
   PROTEAN_HOST_DEVICE static std::int64_t first_from(const std::int32_t* numbers, std::int64_t size,
                                                      std::int64_t n) {
-    std::int64_t low = 0;
-    for (std::int64_t high = size; low < high;) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (numbers[middle] < n)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
+    return first_where<std::int64_t>(0, size, [&](std::int64_t i) { return numbers[i] >= n; });
   }
 
   // Walks along the entries of one row in one part.
