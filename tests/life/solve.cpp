@@ -14,6 +14,7 @@
 #include "formats/survey.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/format_schedule.hpp"
+#include "support/engines.hpp"
 #include "support/fake_device.hpp"
 
 namespace protean::test::life {
@@ -72,7 +73,7 @@ class Choices {
     const auto add = [&](std::string_view name, double product, double convert) {
       measured.formats.push_back({std::string(name), csr_->csr.bytes(), product, convert});
     };
-    for (const FormatEntry* entry : layouts())
+    for (const FormatEntry* entry : layouts_of_any_matrix())
       add(entry->id,
           entry->id == "csr" ? 1e-3 : 2e-3 * uniform(plan.numbers, static_cast<unsigned char>(entry->id[0])),
           1e-3);

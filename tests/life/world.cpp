@@ -9,6 +9,7 @@
 #include "formats/catalogue.hpp"
 #include "life/systems.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
+#include "support/engines.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
 
@@ -100,7 +101,7 @@ std::string describe(const OperatorSpec& spec) {
 
 FormatSpec pick_format(Place place, unsigned number) {
   std::vector<const FormatEntry*> entries;
-  for (const FormatEntry* entry : layouts())
+  for (const FormatEntry* entry : layouts_of_any_matrix())
     if (!on_gpu(place) || entry->device)
       entries.push_back(place == Place::simulated ? &fake_format(entry->id) : entry);
   const auto take = [&number](std::size_t of) {

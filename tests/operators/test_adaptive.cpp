@@ -10,6 +10,7 @@
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solving.hpp"
+#include "support/engines.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 
@@ -70,7 +71,7 @@ TEST_P(Adaptive, ComputesInEveryFormatItIsSwitchedTo) {
   const auto A = make();
   const Revision revision = A->revision();
   std::uint64_t form = 0;
-  for (const FormatEntry* entry : layouts()) {
+  for (const FormatEntry* entry : layouts_of_any_matrix()) {
     if (kernels_in(*entry, GetParam()).empty()) continue;
     ASSERT_TRUE(A->switch_to(spec_of(*entry), 5, "to see")) << entry->id << ": " << A->failures().back().why;
     EXPECT_EQ(A->current().entry().id, entry->id);
@@ -141,7 +142,7 @@ TEST_P(Adaptive, ABuiltMatrixHasThePartsItIsUsedWith) {
   const auto blocking = make(), beside = make();
   const auto x = sample_vector<double>(csr_.cols(), 4);
   const Placed<double> px(context_, x);
-  for (const FormatEntry* entry : layouts()) {
+  for (const FormatEntry* entry : layouts_of_any_matrix()) {
     if (kernels_in(*entry, GetParam()).empty()) continue;
     ASSERT_TRUE(blocking->switch_to(spec_of(*entry), 0));
     beside->prepare(spec_of(*entry));

@@ -15,6 +15,7 @@
 #include "solvers/format_schedule.hpp"
 #include "solving.hpp"
 #include "support/elements.hpp"
+#include "support/engines.hpp"
 
 namespace protean::test {
 namespace {
@@ -85,7 +86,7 @@ class ElementStart : public testing::TestWithParam<Start> {
   }
   std::vector<const FormatEntry*> formats() const {
     std::vector<const FormatEntry*> list;
-    for (const FormatEntry* entry : layouts())
+    for (const FormatEntry* entry : layouts_of_any_matrix())
       if (!kernels_in(*entry, GetParam().space).empty()) list.push_back(entry);
     return list;
   }
