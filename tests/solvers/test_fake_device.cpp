@@ -142,7 +142,7 @@ class FakeDeviceFormats : public testing::TestWithParam<const FormatEntry*> {
  protected:
   // A matrix that the format does not refuse.
   static CsrMatrix<double> general(int n) {
-    const char* const kind = GetParam()->symmetric_only ? "poisson-3d" : "convection-diffusion-3d";
+    const char* const kind = GetParam()->traits.symmetric_only ? "poisson-3d" : "convection-diffusion-3d";
     return generate(test_context(), kind, {{"n", n}});
   }
 };
