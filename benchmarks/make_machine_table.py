@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    cd docs/results; make_machine_table.py spmv-host.json spmv-gpu.json FILE... > ../../operators/policy/builtin_machine.tsv
+    cd docs/results; make_machine_table.py spmv-host.json coded-gpu-formulas.json FILE... > ../../operators/policy/builtin_machine.tsv
 
-FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), or element_benchmark's JSON, of which double
-precision is taken; today tune-host.yaml tune-gpu.yaml element-degrees-host.json element-degrees-gpu.json. Host figures are medians of
+FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or element_benchmark's
+JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml tune-gpu.yaml element-degrees-host.json
+element-degrees-gpu.json. Host figures are medians of
 spmv_benchmark, device figures those of gpu_spmv_benchmark. Names "csr (mkl)" and "csr@cusparse" become "csr/mkl" and "csr/cusparse".
 Nothing is rounded but to four digits.
 """
 import json
+import pathlib
 import re
 import sys
 
@@ -33,10 +35,16 @@ def host(path):
         yield matrix["matrix"], "host", matrix["rows"], matrix["nonzeros"], formats, ROW_CHANGES.get(matrix["matrix"], -1)
 
 
+CATALOGUE = pathlib.Path(__file__).resolve().parent.parent / "formats/catalogue.def"
+LAYOUTS = {name.replace("_", "-") for name in re.findall(r"^PROTEAN_FORMAT\(\w+, *(\w+)", CATALOGUE.read_text(), re.M)}
+
+
 def device(path):
+    # A preset, and a format with other parameters ("csr:balance=rows"), are not for the table.
     for matrix in json.load(open(path))["matrices"]:
         formats = [(name_of(p["name"]), p["bytes"], p["microseconds"] * 1e-6, p["convert_microseconds"] * 1e-6)
-                   for p in matrix["products"] if p.get("ours") and p.get("right") and p.get("convert_microseconds")]
+                   for p in matrix["products"] if p.get("ours") and p.get("right") and p.get("convert_microseconds")
+                   and p["name"].split("@")[0] in LAYOUTS]
         yield matrix["matrix"], "device", matrix["rows"], matrix["nonzeros"], formats, -1
 
 
@@ -76,7 +84,12 @@ def main():
           "#   matrix, name, space, rows, nonzeros, row_changes (-1: unknown)\n"
           "#   format, name, bytes, seconds of a product, seconds of the conversion from csr\n"
           f"machine\t{described}")
-    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *(m for file in more for m in (tuned if file.endswith(".yaml") else elements)(file))]:
+    def rows_of(path):
+        if path.endswith(".yaml"):
+            return tuned(path)
+        return device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
+
+    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *(m for file in more for m in rows_of(file))]:
         print(f"matrix\t{matrix}\t{space}\t{int(rows)}\t{int(nonzeros)}\t{row_changes:.3g}")
         for name, size, product, convert in formats:
             print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
