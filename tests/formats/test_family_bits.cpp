@@ -1,6 +1,7 @@
 // Formats whose columns or rows are coded in few bits: the codec, golden arrays on the catalogue's T8, and the property by which
 // each format differs from its neighbours, which is also shown not to hold of the neighbour.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <random>
@@ -298,6 +299,27 @@ TEST(Bro, SumsOnT8) {
   const auto whole = build("bro-hyb", t8(), {{"h", "4"}, {"K", "8"}});
   EXPECT_TRUE(array(*whole, "tail_base").empty());
   EXPECT_EQ(whole->bytes(), build("bro-ell", t8(), {{"h", "4"}})->bytes());
+}
+
+// Padding reads nothing of x: a NaN there reaches the rows that use it, and no row without entries.
+TEST(Bro, ANaNOfXReachesOnlyTheRowsThatUseIt) {
+  const CsrMatrix<double> csr = skewed(333, 4);
+  const std::int64_t n = csr.rows();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const char* id : ids) {
+    const auto matrix = build(id, csr, tolerant(id));
+    for (const std::int64_t j : {std::int64_t{0}, std::int64_t{1}, n / 2, n - 1}) {
+      std::vector<double> x(static_cast<std::size_t>(n), 1.0), y(static_cast<std::size_t>(n), nan);
+      x[static_cast<std::size_t>(j)] = nan;
+      matrix->apply({x.data(), n}, {y.data(), n});
+      for (std::int64_t r = 0; r < n; ++r) {
+        const auto row = csr.pattern.row(r);
+        const bool uses = std::find(row.begin(), row.end(), j) != row.end();
+        ASSERT_EQ(std::isnan(y[static_cast<std::size_t>(r)]), uses)
+            << id << ", row " << r << ", column " << j;
+      }
+    }
+  }
 }
 
 // What each format codes, from its arrays alone.
