@@ -14,6 +14,9 @@
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"
 #include "support/layout.hpp"
+#include "support/oracle.hpp"
+#include "support/queued_kernels.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -417,6 +420,42 @@ TEST(Bits, SparsexKeepsRowsInOrderInDeterministicMode) {
         last = entry;
       }
   }
+}
+
+// ---- on a GPU
+
+// The launches of a product, and the same bits in 20 products.
+TEST(BitsOnADevice, ProductsHaveTheirLaunchesAndAFixedOrder) {
+  const ContextPtr context = test_context(Space::device);
+  if (!context) GTEST_SKIP() << no_device;
+  const CsrMatrix<double> csr = placed(context, generate(test_context(), "poisson-3d", {{"n", 24}}));
+  const Placed<double> x(context, sample_vector<double>(csr.cols(), 5));
+  for (const auto& [id, launches] :
+       {std::pair<const char*, std::size_t>{"blsi", 2}, {"bccoo", 2}, {"bccoo-plus", 3}, {"sparsex", 1}}) {
+    SCOPED_TRACE(id);
+    const auto matrix = make_matrix(find_format(id), csr, context);
+    Numbers first;
+    for (int product = 0; product < 20; ++product) {
+      Placed<double> y(context, Numbers(static_cast<std::size_t>(csr.rows()), 0.0));
+      matrix->apply(x.read(), y.view());
+      if (product == 0) first = y.fetch();
+      EXPECT_EQ(y.fetch(), first);
+    }
+    Placed<double> y(context, Numbers(static_cast<std::size_t>(csr.rows()), 1.0));
+    EXPECT_EQ(queued_kernels(context, [&] { matrix->apply(2.0, x.read(), 0.5, y.view()); }).size(), launches);
+  }
+}
+
+// A host takes any number of lanes, a GPU only those of a warp.
+TEST(BitsOnADevice, BccooTakesALaneForEachThreadOfAWarp) {
+  const ContextPtr context = test_context(Space::device);
+  if (!context) GTEST_SKIP() << no_device;
+  const CsrMatrix<double> csr = placed(context, t8());
+  EXPECT_TRUE(admit(find_format("bccoo"), *context, csr.pattern, blocks("1", "1", {{"lanes", "32"}}), 8).ok);
+  const Admission refused =
+      admit(find_format("bccoo"), *context, csr.pattern, blocks("1", "1", {{"lanes", "4"}}), 8);
+  EXPECT_FALSE(refused.ok);
+  EXPECT_NE(refused.reason.find("32"), std::string::npos);
 }
 
 }  // namespace

@@ -346,7 +346,8 @@ std::vector<Case> device_defaults() {
     for (const Kernel& kernel : kernels_in(*format, Space::device)) {
       list.push_back({std::string(format->id), {}, Space::device, std::string(kernel.name)});
       for (const ParamDoc& param : format->params)
-        if (param.name == "max_fill") list.back().params.set("max_fill", std::string("1000000"));
+        if (param.name.starts_with("max_fill"))
+          list.back().params.set(std::string(param.name), param.largest);
     }
   return list;
 }
