@@ -22,9 +22,9 @@ namespace protean::formats {
 constexpr int tile_threads_a_block = 128, tile_warps = tile_threads_a_block / 32, unit_tiles = 8;
 
 struct alignas(16) TileUnit {
-  std::int64_t first;     // its first tile; it ends where the next unit begins
-  std::int32_t tile_row;  //
-  std::int32_t partial;   // 16 sums from 16 partial on; -1: it writes y
+  std::int64_t first;  // its first tile; it ends where the next unit begins
+  std::int32_t tile_row;
+  std::int32_t partial;  // 16 sums from 16 partial on; -1: it writes y
 };
 struct TileSplit {
   std::int32_t tile_row, partial;  // of its first unit
