@@ -242,6 +242,24 @@ TEST(Tilespmv, HasTilesOfAllKinds) {
   EXPECT_EQ(by_code.count(3), 0u);
 }
 
+// A full tile and two full columns in the last tile row, which has ten rows.
+TEST(Tilespmv, DenseTilesAtTheLowerEdge) {
+  std::vector<Triplet<double>> list;
+  for (int r = 16; r < 26; ++r)
+    for (int c = 0; c < 32; ++c)
+      if (c < 16 || c == 18 || c == 21) list.push_back({r, c, 1.0 + r * c % 7});
+  const auto csr = csr_from_triplets<double>(test_context(), 26, 32, list);
+  const auto matrix = build("tilespmv-adpt", csr);
+  EXPECT_EQ(layout_numbers(*matrix, "tile_kind"), (Numbers{4, 6}));
+  EXPECT_EQ(layout_numbers(*matrix, "values").size(), 160u + 20);
+  std::vector<double> x(32), y(26), expected(26);
+  for (std::size_t c = 0; c < x.size(); ++c) x[c] = static_cast<double>(c % 5) - 1;
+  for (const Triplet<double>& one : list)
+    expected[static_cast<std::size_t>(one.row)] += one.value * x[static_cast<std::size_t>(one.col)];
+  matrix->apply({x.data(), 32}, {y.data(), 26});
+  EXPECT_EQ(y, expected);
+}
+
 // Explicit zeros are entries, also in dns tiles.
 TEST(Tilespmv, KeepsZerosThatAreEntries) {
   CsrMatrix<double> csr = deep_copy(test_context(), all_kinds());
