@@ -380,7 +380,7 @@ TEST(ProblemFile, MistakesInPartsHaveAPlace) {
     EXPECT_NE(text.find("p.yaml:" + place + ":"), std::string::npos) << text;
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  says("{format: csr, parts: [{format: csr}]}", "3:25",
+  says("{format: csr, parts: [{format: csr}]}", "3:24",
        "operator.parts are those of format sum; operator.format is csr");
   says("{format: sum, parts: csr}", "3:24", "must be a list of parts such as");
   says("{format: sum, parts: []}", "3:24", "must be a list of parts such as");
