@@ -41,7 +41,8 @@ CLAIMS = {
 }
 FAMILIES = {"row": "Compressed rows", "column": "Compressed columns", "coordinate": "Coordinates", "ell": "Padded rows and slices",
             "jagged": "Jagged diagonals", "lanes": "Lanes", "diagonal": "Diagonals", "block": "Blocks",
-            "compressed": "Indices in few bits", "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts"}
+            "compressed": "Indices in few bits", "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts",
+            "composed": "Sums that users and planners compose"}
 
 
 def mean(values):

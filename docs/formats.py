@@ -13,7 +13,7 @@ fields = ["Arrays", "Bytes", "Parameters", "Wins", "Refuses", "Source"]
 families = {
     "row": "Compressed rows", "column": "Compressed columns", "coordinate": "Coordinates", "ell": "Padded rows and slices",
     "jagged": "Jagged diagonals", "lanes": "Lanes", "diagonal": "Diagonals", "block": "Blocks", "compressed": "Indices in few bits",
-    "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts"}
+    "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts", "composed": "Sums that users and planners compose"}
 
 
 def entries():
