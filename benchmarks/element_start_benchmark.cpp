@@ -213,9 +213,9 @@ class Bench {
     if (policy) {
       AutoSwitchOptions how;
       how.goal = options_.tolerance, how.policy.overlapped = overlapped;
+      const CostModel model(builtin_machine(), context->space());
       switcher.emplace(
-          A, CostModel(builtin_machine(), context->space()), [&A] { return survey_formats(*A.elements()); },
-          how);
+          A, model, [&A, model] { return survey_formats(*A.elements(), &model); }, how);
       observer = &*switcher;
     } else if (!format.empty()) {
       schedule.emplace(A, std::vector<SchedulePoint>{

@@ -265,9 +265,11 @@ class Bench {
     options.goal = tolerance, options.max_iterations = most_iterations,
     options.policy.overlapped = overlapped;
     Times times;
+    const CostModel model(table_, context_->space());
     AutoSwitcher<double> switcher(
-        A, CostModel(table_, context_->space()),
-        [&] { return survey_formats(csr_.pattern, context_->space()); }, options, &times);
+        A, model,
+        [&] { return survey_formats(csr_.pattern, context_->space(), false, sizeof(double), false, &model); },
+        options, &times);
     const SolveReport solved = solve(A, switcher, tolerance);
     // As for fixed formats: until the residual is reached, without the check at the end.
     const auto reached = times.reached(tolerance);

@@ -225,12 +225,13 @@ class Survey {
 };
 
 std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples, Space space,
-                                  bool deterministic, std::size_t value_bytes) {
+                                  bool deterministic, std::size_t value_bytes, const CostModel* model) {
   const Survey survey(one, samples, value_bytes);
   std::vector<SwitchTarget> surveyed;
   for (const FormatEntry* entry : catalogue()) {
     // The machine table has no times of presets; they are chosen by name.
-    if (!entry->traits.exact_values || entry->preset) continue;
+    if (!entry->traits.exact_values || entry->preset || entry->traits.chosen_by_name) continue;
+    if (model && entry->id != "csr" && !model->may_be_fastest(entry->id)) continue;
     // The rows of a sample lie apart from their diagonal, which these formats store apart; they are chosen by name.
     const bool sampled = samples.rows.share < 1, symmetric_only = entry->traits.symmetric_only;
     if (symmetric_only ? !samples.half_bytes : entry->traits.square_only && sampled) continue;
@@ -280,7 +281,7 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 }
 
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
-                                         std::size_t value_bytes, bool symmetric) {
+                                         std::size_t value_bytes, bool symmetric, const CostModel* model) {
   if (pattern.space != Space::host)
     throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
   // One thread: for such small samples, waking others would cost more than it saves.
@@ -307,11 +308,11 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
       samples.with_longest = take(one, pattern, blocks);
     }
   }
-  return ask_all(one, samples, space, deterministic, value_bytes);
+  return ask_all(one, samples, space, deterministic, value_bytes, model);
 }
 
 template <class T>
-std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements) {
+std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements, const CostModel* model) {
   const ContextPtr one = Context::host(1);
   constexpr int parts = 3;
   const std::int64_t rows = elements.rows();
@@ -342,9 +343,9 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements) {
   const SparsityPattern& pattern = samples.rows.pattern;
   samples.bytes = csr_bytes(pattern, sizeof(T)) * (samples.rows.share > 0 ? 1 / samples.rows.share : 1);
   samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest_row(pattern).entries);
-  return ask_all(one, samples, elements.context()->space(), false, sizeof(T));
+  return ask_all(one, samples, elements.context()->space(), false, sizeof(T), model);
 }
-template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&);
-template std::vector<SwitchTarget> survey_formats<double>(const ElementOperator<double>&);
+template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&, const CostModel*);
+template std::vector<SwitchTarget> survey_formats<double>(const ElementOperator<double>&, const CostModel*);
 
 }  // namespace protean

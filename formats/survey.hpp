@@ -9,6 +9,7 @@
 #include <protean/core/csr.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/operators/policy/cost_model.hpp>
 
 namespace protean {
 
@@ -31,15 +32,17 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 // Bytes are scaled in proportion to those of csr. Only for patterns in host memory. With `deterministic`,
 // only kernels with that mode. Formats of symmetric matrices are among them only with `symmetric`: the caller knows that the
 // matrix is symmetric to the bit (first_asymmetry() in core/statistics.hpp), which no sample shows. Reads all row pointers
-// and the columns of the sample, in the time of one or two products.
+// and the columns of the sample, in the time of one or two products. With `model`, only csr and the formats that may be the
+// fastest by its table (CostModel::may_be_fastest()): in the middle of a solve the others would only cost time.
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
                                          bool deterministic = false, std::size_t value_bytes = 8,
-                                         bool symmetric = false);
+                                         bool symmetric = false, const CostModel* model = nullptr);
 
 // The same for the matrix that element matrices would be assembled into, without assembling it: the pattern
 // of some hundred rows is computed, and all bytes are scaled by the number of rows. Takes the time of a few
 // products at most.
 template <class T>
-std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements);
+std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements,
+                                         const CostModel* model = nullptr);
 
 }  // namespace protean

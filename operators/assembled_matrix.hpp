@@ -78,6 +78,8 @@ struct FormatTraits {
   bool unsorted_rows = false;
   // Its matrices use the arrays that they are built from, and take no memory of their own.
   bool uses_source = false;
+  // Users or planners choose what it stores, so `auto` and the policy do not consider it.
+  bool chosen_by_name = false;
   // Threads may share a row, so a single very long row does no harm.
   bool shares_rows = false;
   // How a sample of the rows tells what admit() would say of the whole matrix (formats/survey).

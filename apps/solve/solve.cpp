@@ -102,8 +102,10 @@ struct PolicyRun {
         switcher(
             A, CostModel(machine.table, A.context()->space()),
             [this, &A, &pattern, space = A.context()->space(), deterministic = problem.op.deterministic] {
-              targets = A.elements() ? survey_formats(*A.elements())
-                                     : survey_formats(pattern, space, deterministic);
+              const CostModel model(machine.table, space);
+              targets = A.elements()
+                            ? survey_formats(*A.elements(), &model)
+                            : survey_formats(pattern, space, deterministic, sizeof(double), false, &model);
               return targets;
             },
             options(problem, *A.context()), &observer) {

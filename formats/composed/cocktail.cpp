@@ -119,7 +119,7 @@ constinit const FormatEntry cocktail{
     .id = "cocktail",
     .title = "Dense diagonals, dense blocks and the rest, each in a format of its own",
     .source = "Su, Keutzer, clSpMV, ICS 2012",
-    .traits = {.shares_rows = true, .admits_slowly = true},
+    .traits = {.chosen_by_name = true, .shares_rows = true, .admits_slowly = true},
     .params = params,
     .kernels = kernels,
     .admit = admit_composed<plan_cocktail>,

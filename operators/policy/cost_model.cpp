@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace protean {
@@ -76,6 +77,11 @@ struct Weighted {
   double value, weight;
 };
 
+// Not element matrices, and not their assembly.
+bool is_storage_format(const MeasuredFormat& measured) {
+  return measured.format != "assembly" && !measured.format.starts_with("lma-");
+}
+
 // A conversion into memory that the process uses for the first time can take five times as long as another.
 // This happened with several matrices of the table. A quantile below the median ignores them.
 constexpr double conversion_quantile = 0.4, conversion_base_weight = 0.1;
@@ -113,6 +119,8 @@ struct CostModel::Samples {
   std::vector<Measured> matrices;
   std::vector<double> csr_seconds;  // of a product of matrices[i]
   std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
+  std::unordered_set<std::string, HashOfText, std::equal_to<>>
+      fastest;  // names of formats without their kernels
 
   Samples(const MachineTable& table, Space space) {
     for (const MeasuredMatrix& matrix : table.matrices) {
@@ -134,7 +142,12 @@ struct CostModel::Samples {
     matrices.push_back({matrix.space, matrix.rows, matrix.nonzeros, reference.bytes,
                         in_packed ? in_packed->bytes : 0, matrix.row_changes});
     csr_seconds.push_back(reference.product_seconds);
+    double least = reference.product_seconds;
+    for (const MeasuredFormat& own : matrix.formats)
+      if (is_storage_format(own)) least = std::min(least, own.product_seconds);
     for (const MeasuredFormat& own : matrix.formats) {
+      if (is_storage_format(own) && own.product_seconds <= least)
+        fastest.insert(own.format.substr(0, own.format.find('/')));
       std::vector<Sample>& samples = of_format[own.format];
       // Of a format that a table has twice for a matrix, the first counts.
       if (!samples.empty() && samples.back().matrix == number) continue;
@@ -180,6 +193,8 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   result.log_conversion = weighted_quantile(std::move(conversions));
   return result;
 }
+
+bool CostModel::may_be_fastest(std::string_view format) const { return samples_->fastest.contains(format); }
 
 double CostModel::csr_bandwidth(const CostQuery& query) const {
   double total = 0, sum = 0;

@@ -39,7 +39,7 @@ struct MachineTable {
 };
 
 // Measured on one host with two threads and one H200 (docs/results: spmv-host.json, tune-host.yaml,
-// spmv-gpu.json). The table is operators/policy/builtin_machine.tsv, which benchmarks/make_machine_table.py
+// coded-gpu-formulas.json, engines-gpu.json, tune-gpu.yaml). The table is operators/policy/builtin_machine.tsv, which benchmarks/make_machine_table.py
 // writes and the build embeds; the first call reads it.
 const MachineTable& builtin_machine();
 
@@ -97,6 +97,9 @@ class CostModel {
                           double running_seconds) const;
   // Predicts without a measurement in this solve, as if this machine were the table's.
   CostPrediction absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const;
+  // Whether a storage format, with one of its kernels, was the fastest on at least one measured matrix. None of the others is
+  // expected to be the best choice.
+  bool may_be_fastest(std::string_view format) const;
 
  private:
   struct Estimate {

@@ -135,7 +135,7 @@ TEST_F(Compare, CountsEverything) {
     }
     EXPECT_EQ(v["status"], "converged") << name;
     EXPECT_EQ(v["predicted_bytes"], v["matrix_bytes"]) << name;
-    EXPECT_GE(v["stored_values"].get<double>(), 40 * 40 * 5 - 4 * 40) << name;
+    EXPECT_GE(v["stored_values"].get<double>(), (name == "sss" ? 0.5 : 1) * (40 * 40 * 5 - 4 * 40)) << name;
     EXPECT_LE(v["residual"]["true_relative"].get<double>(), 1e-8) << name;
     EXPECT_GT(v["residual"]["true_relative"].get<double>(), 0) << name;
     const Json& s = v["seconds"];
@@ -222,10 +222,13 @@ TEST_F(Compare, TakesTheFormatsThatAutoConsidersAndThatOfTheProblem) {
   };
   std::vector<std::string> sharing, with_jad;
   for (const FormatEntry* entry : layouts()) {
+    if (entry->traits.chosen_by_name) continue;
     if (entry->traits.shares_rows) sharing.emplace_back(entry->id);
     if (entry->traits.shares_rows || entry->id == "jad") with_jad.emplace_back(entry->id);
   }
   ASSERT_GE(sharing.size(), 2u);
+  constexpr std::size_t most = 12;  // on a shortlist
+  sharing.resize(std::min(most, sharing.size())), with_jad.resize(std::min(most, with_jad.size()));
   EXPECT_EQ(compared({}), with_jad);
   EXPECT_EQ(compared({"--set", "operator.format=auto"}), sharing);
   EXPECT_EQ(compared({"--formats", "ell"}), std::vector<std::string>{"ell"});

@@ -70,7 +70,8 @@ TEST_F(Inspect, ShowsTheFormatsThatAutoConsiders) {
   const Json shown = Json::parse(run({"inspect", "a.mtx", "--json"}).out);
   std::vector<std::string> sharing, ids;
   for (const FormatEntry* entry : layouts())
-    if (entry->traits.shares_rows) sharing.emplace_back(entry->id);
+    if (entry->traits.shares_rows && !entry->traits.chosen_by_name) sharing.emplace_back(entry->id);
+  sharing.resize(std::min<std::size_t>(12, sharing.size()));  // the most on a shortlist
   for (const Json& format : shown["formats"]) ids.push_back(format["format"]);
   EXPECT_EQ(ids, sharing);
   EXPECT_EQ(ids.front(), "csr");
