@@ -26,6 +26,7 @@
 #include <protean/operators/policy/cost_model.hpp>
 #include <protean/operators/policy/forecast.hpp>
 #include <protean/operators/policy/switch_policy.hpp>
+#include <protean/operators/rows.hpp>
 #include <protean/preconditioners/callback_preconditioner.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
 #include <protean/solvers/auto_switcher.hpp>

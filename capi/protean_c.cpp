@@ -42,6 +42,7 @@ struct protean_solver {
   SolverOptions options;
   std::unique_ptr<Solver<double>> solver;
   std::unique_ptr<Preconditioner<double>> preconditioner;
+  PreconditionerOptions preconditioner_options;
   std::uint64_t preconditioner_of = 0;  // serial of the operator it was made for
   SolveReport report;
   std::string reason, advice;
@@ -334,9 +335,19 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
     SolverOptions options = solver->options;
     StoppingRule& rule = options.stopping;
     const std::string_view name = option;
-    constexpr std::string_view names[] = {
-        "relative_tolerance", "absolute_tolerance", "max_iterations", "max_seconds", "restart",
-        "divergence",         "stagnation_window"};
+    constexpr std::string_view names[] = {"relative_tolerance",
+                                          "absolute_tolerance",
+                                          "max_iterations",
+                                          "max_seconds",
+                                          "restart",
+                                          "divergence",
+                                          "stagnation_window",
+                                          "fill",
+                                          "block_size",
+                                          "omega",
+                                          "degree",
+                                          "eigenvalue_ratio"};
+    PreconditionerOptions preconditioning = solver->preconditioner_options;
     if (name == names[0])
       rule.relative_tolerance = value;
     else if (name == names[1])
@@ -351,10 +362,23 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
       rule.divergence = value;
     else if (name == names[6])
       rule.stagnation_window = whole(option, value);
+    else if (name == names[7])
+      preconditioning.fill = whole(option, value);
+    else if (name == names[8])
+      preconditioning.block_size = whole(option, value);
+    else if (name == names[9])
+      preconditioning.omega = value;
+    else if (name == names[10])
+      preconditioning.degree = whole(option, value);
+    else if (name == names[11])
+      preconditioning.eigenvalue_ratio = value;
     else
       throw BadArgument("there is no option '" + std::string(name) + "'." + did_you_mean(name, names));
     solver->solver = make_solver<double>(solver->method, options);
     solver->options = std::move(options);
+    // With other options the next solve makes it anew.
+    if (preconditioning != solver->preconditioner_options) solver->preconditioner_of = 0;
+    solver->preconditioner_options = preconditioning;
   });
 }
 void protean_solver_free(protean_solver* solver) { delete solver; }
@@ -366,7 +390,8 @@ protean_status protean_solve(protean_solver* solver, const protean_matrix* matri
     need(solver, "solver"), need(matrix, "matrix");
     const LinearOperator<double>& A = matrix->A();
     if (solver->preconditioner_id != "none" && solver->preconditioner_of != A.serial()) {
-      solver->preconditioner = make_preconditioner<double>(solver->preconditioner_id, A);
+      solver->preconditioner =
+          make_preconditioner<double>(solver->preconditioner_id, A, solver->preconditioner_options);
       solver->preconditioner_of = A.serial();
     }
     if (solver->preconditioner) solver->preconditioner->ensure(A);

@@ -1,15 +1,14 @@
 // Jacobi: M = diag(A). Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 10.2.
 // Memory: one vector of n. The first setup after a change of A adds a second one; later setups take no
 // memory.
-#include "preconditioners/jacobi.hpp"
-
 #include <fmt/format.h>
 
-#include <cmath>
 #include <vector>
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "preconditioners/diagonal.hpp"
+#include "preconditioners/makers.hpp"
 
 namespace protean::detail {
 namespace {
@@ -22,6 +21,9 @@ class Jacobi final : public Preconditioner<T> {
 
   std::string_view name() const noexcept override { return "jacobi"; }
   VectorView<const T> inverse_diagonal() const noexcept override { return inverse_; }
+  std::size_t bytes() const noexcept override {
+    return static_cast<std::size_t>(inverse_.size() + next_.size()) * sizeof(T);
+  }
 
  protected:
   void setup(const LinearOperator<T>& A, bool) override {
@@ -41,7 +43,7 @@ class Jacobi final : public Preconditioner<T> {
     copy<T>(*context, unusable_.view(), {&bad, 1});
     if (bad > 0 && options_.zero_diagonal == ZeroDiagonal::error) {
       known->diagonal(next_);
-      refuse(*context, next_.view(), static_cast<std::int64_t>(bad));
+      refuse(*context, next_.view());
     }
     std::swap(inverse_, next_);
   }
@@ -60,21 +62,10 @@ class Jacobi final : public Preconditioner<T> {
   }
 
  private:
-  [[noreturn]] static void refuse(const Context& context, VectorView<const T> diagonal, std::int64_t bad) {
+  [[noreturn]] static void refuse(const Context& context, VectorView<const T> diagonal) {
     std::vector<T> d(static_cast<std::size_t>(diagonal.size));
     copy<T>(context, diagonal, {d.data(), diagonal.size});
-    constexpr int shown = 5;
-    std::string rows;
-    int found = 0;
-    for (std::int64_t i = 0; i < diagonal.size && found < shown; ++i)
-      if (!std::isfinite(d[i]) || !std::isfinite(T(1) / d[i]))
-        rows += fmt::format("{}row {} ({})", found++ ? ", " : "", i, d[i]);
-    throw BadMatrix(fmt::format(
-        "jacobi divides by the diagonal, but {} of {} diagonal entries are zero, missing or not finite: {}{} "
-        "(rows count from 0). Reorder the matrix, use preconditioner none, or take 1 for them "
-        "(zero_diagonal: "
-        "one)",
-        bad, diagonal.size, rows, bad > found ? ", ..." : ""));
+    refuse_diagonal<T>("jacobi", {d.data(), diagonal.size});
   }
 
   PreconditionerOptions options_;

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
-#include "preconditioners/jacobi.hpp"
+#include "preconditioners/makers.hpp"
 
 namespace protean {
 
@@ -22,28 +23,84 @@ void Preconditioner<T>::ensure(const LinearOperator<T>& A) {
   setup(A, built_for_ != A.serial() || built_from_.pattern != revision.pattern);
   built_for_ = A.serial();
   built_from_ = revision;
+  ++setups_;
 }
 
-std::span<const PreconditionerEntry> preconditioners() noexcept {
-  static constexpr PreconditionerEntry entries[] = {
-      {"none", "No preconditioner"},
-      {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2"},
+namespace {
+
+constexpr std::string_view fill_level[] = {"fill"}, block_size[] = {"block_size"}, omega[] = {"omega"},
+                           polynomial[] = {"degree", "eigenvalue_ratio"};
+
+constexpr PreconditionerEntry entries[] = {
+    {"none", "No preconditioner"},
+    {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2"},
+    {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2.1", true, block_size},
+    {"spai0", "Diagonal approximate inverse of least Frobenius norm; Broker and Grote 2002"},
+    {"gauss-seidel",
+     "Solve with the lower triangle, coloured; Saad 2003, section 12.4",
+     false,
+     {},
+     false,
+     "ssor"},
+    {"ssor", "Symmetric successive over-relaxation, coloured; Saad 2003, section 10.2", false, omega},
+    {"ic0", "Incomplete Cholesky factors without fill; Meijerink and van der Vorst 1977", false},
+    {"ic", "Incomplete Cholesky factors with levels of fill; Saad 2003, section 10.3.3", false, fill_level},
+    {"ilu0", "Incomplete LU factors without fill; Saad 2003, section 10.3.2", false, {}, false, "ic0"},
+    {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", false, fill_level, false,
+     "ic"},
+    {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
+     true, polynomial},
+};
+
+void check(const PreconditionerOptions& options) {
+  const auto within = [](std::string_view name, auto value, bool good, std::string_view range) {
+    if (!good) throw BadArgument(fmt::format("{} is {}; it must be {}", name, value, range));
   };
-  return entries;
+  within("fill", options.fill, options.fill >= 0 && options.fill <= 1000, "0 to 1000");
+  within("block_size", options.block_size, options.block_size >= 1 && options.block_size <= 64, "1 to 64");
+  within("omega", options.omega, options.omega > 0 && options.omega < 2, "between 0 and 2, both excluded");
+  within("degree", options.degree, options.degree >= 1 && options.degree <= 100, "1 to 100");
+  within("eigenvalue_ratio", options.eigenvalue_ratio,
+         options.eigenvalue_ratio > 1 && options.eigenvalue_ratio <= 1e12, "more than 1, at most 1e12");
 }
+
+}  // namespace
+
+std::span<const PreconditionerEntry> preconditioners() noexcept { return entries; }
 
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
                                                        const PreconditionerOptions& options) {
   std::vector<std::string_view> ids;
-  for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
-  if (id == "none") return nullptr;
-  if (id != "jacobi")
+  for (const PreconditionerEntry& entry : entries) ids.push_back(entry.id);
+  const auto* const entry = std::find_if(std::begin(entries), std::end(entries),
+                                         [&](const PreconditionerEntry& one) { return one.id == id; });
+  if (entry == std::end(entries))
     throw BadArgument(fmt::format("there is no preconditioner '{}'; there are {}.{}", id,
                                   fmt::join(ids, ", "), did_you_mean(id, ids)));
+  check(options);
+  if (id == "none") return nullptr;
   if (A.rows() != A.cols())
     throw ShapeMismatch(
         fmt::format("the operator is {} x {}; a preconditioner needs a square one", A.rows(), A.cols()));
+  if (A.context()->space() == Space::device && !entry->on_device) {
+    ids.clear();
+    for (const PreconditionerEntry& one : entries)
+      if (one.on_device) ids.push_back(one.id);
+    throw NotAvailable(
+        fmt::format("preconditioner {} runs on the host only, because rows of its triangular solves wait for "
+                    "each other; on a device take {}, or solve on the host",
+                    id, fmt::join(ids, ", ")));
+  }
+  if (id == "block-jacobi") return detail::make_block_jacobi<T>(A, options);
+  if (id == "spai0") return detail::make_spai0<T>(A, options);
+  if (id == "gauss-seidel") return detail::make_gauss_seidel<T>(A, options);
+  if (id == "ssor") return detail::make_ssor<T>(A, options);
+  if (id == "ic0") return detail::make_incomplete<T>(A, options, true, 0);
+  if (id == "ic") return detail::make_incomplete<T>(A, options, true, options.fill);
+  if (id == "ilu0") return detail::make_incomplete<T>(A, options, false, 0);
+  if (id == "ilu") return detail::make_incomplete<T>(A, options, false, options.fill);
+  if (id == "chebyshev") return detail::make_chebyshev<T>(A, options);
   return detail::make_jacobi<T>(A, options);
 }
 

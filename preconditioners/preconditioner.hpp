@@ -1,13 +1,21 @@
 // Preconditioners: operators whose product is y = M^-1 x.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <protean/operators/linear_operator.hpp>
 
 namespace protean {
+
+// A number that tells how a setup went: "shift", "colours" ...
+struct PreconditionerFigure {
+  std::string_view name;
+  double value = 0;
+};
 
 template <class T>
 class Preconditioner : public LinearOperator<T> {
@@ -23,32 +31,87 @@ class Preconditioner : public LinearOperator<T> {
   // operations. Empty otherwise. In the space of the context; valid until the next ensure().
   virtual VectorView<const T> inverse_diagonal() const noexcept { return {}; }
 
+  // False where M is not symmetric although A is. cg refuses such a preconditioner.
+  virtual bool symmetric() const noexcept { return true; }
+  // Bytes of all its arrays and vectors; 0 if that is not known (functions of the user).
+  virtual std::size_t bytes() const noexcept { return 0; }
+  // Numbers of the last setup, for reports. Empty before the first one.
+  virtual std::vector<PreconditionerFigure> figures() const { return {}; }
+
  protected:
+  // How often setup() has succeeded.
+  std::uint64_t setups() const noexcept { return setups_; }
   virtual void setup(const LinearOperator<T>& A, bool pattern_changed) = 0;
 
  private:
   std::uint64_t built_for_ = 0;  // serial of the operator, 0 for none
   Revision built_from_;
+  std::uint64_t setups_ = 0;
 };
 
-// What Jacobi does with a row whose diagonal entry is missing, zero or not finite.
+// What happens to a row whose diagonal entry is missing, zero or not finite, where M divides by the diagonal: all but
+// block-jacobi.
 enum class ZeroDiagonal : unsigned char {
   error,  // throw BadMatrix, which names the first such rows
   one     // use 1 in its place
 };
 
+// Each preconditioner reads those that its PreconditionerEntry lists, and all but none and block-jacobi read zero_diagonal.
 struct PreconditionerOptions {
   ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
+  std::int64_t fill = 1;         // ic, ilu: the largest level of fill that is kept, 0 or more
+  std::int64_t block_size = 4;   // block-jacobi: rows of a block, 1 to 64
+  double omega = 1;              // ssor: the relaxation, between 0 and 2, both excluded
+  std::int64_t degree = 4;       // chebyshev: products of A for each M^-1 r, 1 to 100
+  double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
+  bool operator==(const PreconditionerOptions&) const = default;
 };
 
 struct PreconditionerEntry {
   std::string_view id, title;
+  bool on_device = true;
+  // Names of the members of PreconditionerOptions that it reads, without zero_diagonal.
+  std::span<const std::string_view> options = {};
+  // False: M is not symmetric even if A is, so cg refuses it; symmetric_relative is the most alike one that is.
+  bool symmetric = true;
+  std::string_view symmetric_relative = {};
 };
-// none, jacobi.
+// In the table, A = L + D + U is split into its parts below, on and above the diagonal.
+//
+//   id            M^-1 r                                              space in host or device memory
+//   none          r                                                   0
+//   jacobi        D^-1 r                                              2 n values
+//   block-jacobi  each block of block_size rows: its inverse by r     (block_size + 1) n values, on a device 2 block_size n
+//   spai0         m .* r, m_i = a_ii / sum_j a_ij^2: minimises        2 n values
+//                 ||I - diag(m) A|| in the Frobenius norm
+//   gauss-seidel  (D + L)^-1 r, rows coloured                         the entries, 3 n values
+//   ssor          omega (2 - omega) (D + omega U)^-1 D (D + omega L)^-1 r,
+//                 rows coloured                                       the entries, 3 n values
+//   ic0, ic       (L L^T)^-1 r, L L^T = A in all entries of A,        the entries (with fill), 4 n values
+//                 in ic in those of the given level of fill
+//   ilu0, ilu     (L U)^-1 r, the same for any A                      the entries (with fill), 4 n values
+//   chebyshev     p(D^-1 A) D^-1 r, p the Chebyshev polynomial        4 n values
+//                 of given degree for eigenvalues of D^-1 A between lambda / eigenvalue_ratio and lambda
+//
+// Coloured: rows of one colour are not coupled, L holds the entries of earlier colours. Colours are given greedily in
+// the order of the rows. ic, ic0: where a pivot is not positive, ilu, ilu0: where it is zero to rounding, A + alpha D is
+// factored instead, alpha = 0.001, 0.002, 0.004 ... until no such pivot is left; figures() has alpha as "shift".
+// chebyshev: lambda is 1.1 times the largest Ritz value of 20 steps of cg with M = D.
+//
+// jacobi and chebyshev need the diagonal of A (HasDiagonal), all others its entries (csr_of(), operators/rows.hpp).
+// Setup colours rows and finds the pattern and the order of triangular solves only where the pattern of A is new; with
+// new values it only computes. M^-1 r has the same bits for any number of threads; with chebyshev, if products of A and
+// dot products have.
 std::span<const PreconditionerEntry> preconditioners() noexcept;
 
 // A preconditioner for operators of the shape and context of A; ensure() must be called before it is used.
-// nullptr for "none". Throws BadArgument for an unknown name, ShapeMismatch for a rectangular A.
+// nullptr for "none". chebyshev computes with the operator of the last ensure(), which must live as long as it is
+// used. Throws BadArgument for an unknown name and for options out of range, ShapeMismatch for a rectangular A,
+// NotAvailable on a device where it runs on the host only.
+//
+// ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for a zero
+// diagonal entry or a singular block (with the first such rows), for a matrix that is not symmetric or has a negative
+// diagonal (ic, ic0), for a factorization that fails with every shift, and for a negative eigenvalue (chebyshev).
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
                                                        const PreconditionerOptions& options = {});

@@ -21,6 +21,7 @@ template <class T>
 class BiCgStab final : public Method<T> {
  public:
   static constexpr std::string_view id = "bicgstab";
+  static constexpr bool symmetric_preconditioner = false;
   BiCgStab(const SolverOptions&, const WorkspaceLayout& layout)
       : scalars_(make_vector<T>(layout.context, Count)) {
     for (Vector<T>* v : {&r_, &r0_, &p_, &v_, &t_}) *v = make_vector<T>(layout.context, layout.n);

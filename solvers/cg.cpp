@@ -19,6 +19,7 @@ template <class T>
 class Cg final : public Method<T>, public HasCgState<T> {
  public:
   static constexpr std::string_view id = "cg";
+  static constexpr bool symmetric_preconditioner = true;
   Cg(const SolverOptions&, const WorkspaceLayout& layout) : scalars_(make_vector<T>(layout.context, 5)) {
     for (Vector<T>* v : {&r_, &p_, &q_}) *v = make_vector<T>(layout.context, layout.n);
     if (layout.preconditioning == WorkspaceLayout::Preconditioning::general)

@@ -28,6 +28,7 @@ template <class T>
 class Gmres final : public Method<T> {
  public:
   static constexpr std::string_view id = "gmres";
+  static constexpr bool symmetric_preconditioner = false;
   Gmres(const SolverOptions& options, const WorkspaceLayout& layout)
       : twice_(options.orthogonalization == "cgs2"),
         // Each column begins at a cache line.

@@ -151,6 +151,7 @@ class SolverOf final : public Solver<T> {
  public:
   explicit SolverOf(const SolverOptions& options) : Solver<T>(options) {}
   std::string_view name() const noexcept override { return M<T>::id; }
+  bool needs_symmetric_preconditioner() const noexcept override { return M<T>::symmetric_preconditioner; }
 
  private:
   std::unique_ptr<Method<T>> make_method(const WorkspaceLayout& layout) const override {

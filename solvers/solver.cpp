@@ -276,6 +276,17 @@ void check(const SolverOptions& options) {
 }  // namespace
 }  // namespace detail
 
+namespace {
+
+// The symmetric preconditioner that is most alike.
+std::string_view symmetric_relative(std::string_view name) {
+  for (const PreconditionerEntry& entry : preconditioners())
+    if (entry.id == name && !entry.symmetric) return entry.symmetric_relative;
+  return "jacobi";
+}
+
+}  // namespace
+
 template <class T>
 Solver<T>::Solver(SolverOptions options) : options_(std::move(options)) {}
 template <class T>
@@ -305,6 +316,11 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
                                    to_string(M->context()->space()), to_string(space)));
     d = M->inverse_diagonal();
     if (d.size > 0) require<T>(d, n, space, "the preconditioner's diagonal");
+    if (needs_symmetric_preconditioner() && !M->symmetric())
+      throw BadArgument(fmt::format(
+          "{} needs a symmetric preconditioner, and {} is not symmetric even if the matrix is; use {} "
+          "instead, or method gmres or bicgstab",
+          name(), M->name(), symmetric_relative(M->name())));
   }
   const detail::DeviceScope scope(*A.context());
   A.check_arrays();

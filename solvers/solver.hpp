@@ -90,7 +90,8 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   // Solves A x = b. x: initial guess on entry, solution on return. b and x lie in the space of A and do not
-  // overlap. M: set up by the caller (Preconditioner::ensure), or null for no preconditioner. Numerical
+  // overlap. M: set up by the caller (Preconditioner::ensure), or null for no preconditioner. cg refuses an M that is
+  // not symmetric (Preconditioner::symmetric). Numerical
   // trouble is no exception but the reason in the report. Throws ShapeMismatch, WrongSpace, BadArgument,
   // ArraysChanged (see watched()), and whatever A, M or the observer throw; x is some iterate then.
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
@@ -98,6 +99,8 @@ class Solver {
 
   const SolverOptions& options() const noexcept { return options_; }
   virtual std::string_view name() const noexcept = 0;
+  // Whether it is for symmetric M only: cg.
+  virtual bool needs_symmetric_preconditioner() const noexcept = 0;
 
  protected:
   explicit Solver(SolverOptions options);

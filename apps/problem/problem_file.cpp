@@ -45,6 +45,7 @@ class ProblemReader {
     if (const Node* node = top.find("solver")) read_solver(*node);
     if (const Node* node = top.find("preconditioner")) read_preconditioner(*node);
     if (const Node* node = top.find("operator")) read_operator(*node);
+    check_preconditioner();
     if (const Node* node = top.find("schedule")) read_schedule(*node);
     if (const Node* node = top.find("output")) read_output(*node);
     return std::move(problem_);
@@ -267,13 +268,61 @@ class ProblemReader {
   }
 
   void read_preconditioner(const Node& node) {
-    const Section section(node, "preconditioner", {"type", "zero_diagonal"});
+    const Section section(
+        node, "preconditioner",
+        {"type", "zero_diagonal", "fill", "block_size", "omega", "degree", "eigenvalue_ratio"});
     std::vector<std::string_view> types;
     for (const PreconditionerEntry& entry : preconditioners()) types.push_back(entry.id);
-    problem_.preconditioner.type = section.word("type", "none", types);
-    problem_.preconditioner.options.zero_diagonal =
-        section.word("zero_diagonal", "error", {"error", "one"}) == "error" ? ZeroDiagonal::error
-                                                                            : ZeroDiagonal::one;
+    PreconditionerSpec& spec = problem_.preconditioner;
+    spec.type = section.word("type", "none", types);
+    for (const std::string_view key : {"fill", "block_size", "omega", "degree", "eigenvalue_ratio"})
+      if (const Node* given = section.find(key)) require_option(key, given->place);
+    PreconditionerOptions& options = spec.options;
+    options.zero_diagonal = section.word("zero_diagonal", "error", {"error", "one"}) == "error"
+                                ? ZeroDiagonal::error
+                                : ZeroDiagonal::one;
+    options.fill = section.integer("fill", options.fill, 0, 1000);
+    options.block_size = section.integer("block_size", options.block_size, 1, 64);
+    options.omega = section.number("omega", options.omega, 0, 2);
+    if (options.omega == 0 || options.omega == 2)
+      fail(section.find("omega")->place,
+           fmt::format("preconditioner.omega is {}; it must be between 0 and 2, both excluded",
+                       options.omega));
+    options.degree = section.integer("degree", options.degree, 1, 100);
+    options.eigenvalue_ratio = section.number("eigenvalue_ratio", options.eigenvalue_ratio, 1, 1e12);
+    if (options.eigenvalue_ratio == 1)
+      fail(section.find("eigenvalue_ratio")->place, "preconditioner.eigenvalue_ratio is 1; it must be more");
+    preconditioner_place_ = node.place;
+  }
+
+  // Fails unless the type of preconditioner reads this option.
+  void require_option(std::string_view key, const Place& place) const {
+    std::vector<std::string_view> readers;
+    for (const PreconditionerEntry& entry : preconditioners())
+      if (std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
+        readers.push_back(entry.id);
+    if (std::find(readers.begin(), readers.end(), problem_.preconditioner.type) == readers.end())
+      fail(place, fmt::format("preconditioner.{} is for type {}; the type is {}", key,
+                              fmt::join(readers, " and "), problem_.preconditioner.type));
+  }
+
+  // What no run could do, so that nothing is read first.
+  void check_preconditioner() const {
+    const std::string& type = problem_.preconditioner.type;
+    for (const PreconditionerEntry& entry : preconditioners()) {
+      if (entry.id != type) continue;
+      if (problem_.solver.method == "cg" && !entry.symmetric)
+        fail(preconditioner_place_, fmt::format("solver.method cg needs a symmetric preconditioner, and {} "
+                                                "is not symmetric even if the matrix "
+                                                "is; use {} instead, or method gmres or bicgstab",
+                                                type, entry.symmetric_relative));
+      if (problem_.op.space == Space::device && !entry.on_device)
+        fail(preconditioner_place_,
+             fmt::format(
+                 "preconditioner {} runs on the host only; on a device take jacobi, block-jacobi, spai0 or "
+                 "chebyshev, or operator.space: host",
+                 type));
+    }
   }
 
   void read_operator(const Node& node) {
@@ -374,6 +423,7 @@ class ProblemReader {
 
   std::filesystem::path folder_;
   Problem problem_;
+  Place preconditioner_place_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "apps/command/build_info.hpp"
@@ -139,6 +140,22 @@ Json schedule_json(const ScheduleSpec& schedule) {
   return json;
 }
 
+// With the options that this type reads.
+Json preconditioner_json(const PreconditionerSpec& spec) {
+  const PreconditionerOptions& options = spec.options;
+  Json json = {{"type", spec.type},
+               {"zero_diagonal", options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
+  const auto add = [&](std::string_view key, auto value) {
+    for (const PreconditionerEntry& entry : preconditioners())
+      if (entry.id == spec.type &&
+          std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
+        json[std::string(key)] = value;
+  };
+  add("fill", options.fill), add("block_size", options.block_size), add("omega", options.omega);
+  add("degree", options.degree), add("eigenvalue_ratio", options.eigenvalue_ratio);
+  return json;
+}
+
 }  // namespace
 
 Json problem_json(const Problem& p) {
@@ -151,9 +168,7 @@ Json problem_json(const Problem& p) {
     json["rhs"] = vector_json(p.rhs.vector, "", 0);
   json["initial_guess"] = vector_json(p.initial_guess, "zero", 0);
   json["solver"] = solver_json(p.solver);
-  json["preconditioner"] = {
-      {"type", p.preconditioner.type},
-      {"zero_diagonal", p.preconditioner.options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
+  json["preconditioner"] = preconditioner_json(p.preconditioner);
   json["operator"] = operator_json(p);
   if (Json schedule = schedule_json(p.schedule); !schedule.is_null()) json["schedule"] = std::move(schedule);
   json["output"] = {{"solution", path(p.output.solution)},

@@ -143,6 +143,9 @@ void add_costs(Json& json, const SolveRecord& r) {
   for (const PartShare& part : r.parts)
     json["operator"]["parts"].push_back(
         {{"format", part.format}, {"entries", part.entries}, {"bytes", part.bytes}});
+  json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
+  for (const PreconditionerFigure& figure : r.preconditioner)
+    json["preconditioner"][std::string(figure.name)] = number(figure.value);
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
 }
@@ -212,10 +215,14 @@ std::string summary(const SolveRecord& r) {
                     ? fmt::format("{}: {} rows, {} element matrices of {} entries", matrix, grouped(r.rows),
                                   grouped(r.elements), grouped(r.nonzeros))
                     : fmt::format("{}: {} rows, {} nonzeros", matrix, grouped(r.rows), grouped(r.nonzeros)));
-  row("method", fmt::format("{}, preconditioner {}",
-                            p.solver.method == "gmres" ? fmt::format("gmres({})", p.solver.options.restart)
-                                                       : p.solver.method,
-                            p.preconditioner.type));
+  std::vector<std::string> figures;
+  for (const PreconditionerFigure& figure : r.preconditioner)
+    figures.push_back(fmt::format("{} {:.4g}", figure.name, figure.value));
+  row("method",
+      fmt::format(
+          "{}, preconditioner {}{}",
+          p.solver.method == "gmres" ? fmt::format("gmres({})", p.solver.options.restart) : p.solver.method,
+          p.preconditioner.type, figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
   row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
   if (!r.advice.empty()) row("advice", r.advice);

@@ -269,7 +269,10 @@ class SolveRun {
   void set_up() {
     progress_.stage("setting up");
     M_ = make_preconditioner<double>(problem_.preconditioner.type, *A_, problem_.preconditioner.options);
-    if (M_) M_->ensure(*A_);
+    if (M_) {
+      M_->ensure(*A_);
+      record_.preconditioner = M_->figures(), record_.preconditioner_bytes = M_->bytes();
+    }
     context_->synchronize();
     solver_ = make_solver<double>(problem_.solver.method, problem_.solver.options);
     record_.seconds.setup = clock_.lap();

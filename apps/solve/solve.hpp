@@ -42,6 +42,8 @@ struct SolveRecord {
       parts;  // of the format that the solve begins with; empty for one that is not composed of others
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
   std::int64_t products = 0;
+  std::vector<PreconditionerFigure> preconditioner;  // of its setup
+  std::size_t preconditioner_bytes = 0;
   SolveReport result;
   // With a schedule: the changes of format that were made, those that failed, and the result of each point.
   std::vector<SwitchRecord> switches;

@@ -380,6 +380,30 @@ TEST(FormatsTable, PresetsAreIndentedUnderTheirBase) {
                                              "  alone", "slices", "  sliced", "  other"}));
 }
 
+TEST_F(Command, ReportsThePreconditioner) {
+  write("p.yaml", poisson);
+  const auto solved = [&](std::vector<std::string> settings) {
+    std::vector<std::string> words = {"solve", "p.yaml"};
+    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return std::pair(o.out, Json::parse(files().at("r.json")));
+  };
+  const auto [text, jacobi] = solved({});
+  EXPECT_EQ(jacobi["preconditioner"]["type"], "jacobi");
+  EXPECT_GE(jacobi["preconditioner"]["bytes"].get<double>(), 900 * 8);
+  EXPECT_FALSE(jacobi["problem"]["preconditioner"].contains("fill"));
+  const auto [factors, ic] = solved({"preconditioner.type=ic", "preconditioner.fill=2"});
+  EXPECT_LT(ic["iterations"].get<int>(), jacobi["iterations"].get<int>() / 2);
+  EXPECT_EQ(ic["preconditioner"]["shift"], 0);
+  EXPECT_GT(ic["preconditioner"]["entries"].get<int>(), 900 + 4 * 870) << "no fill";
+  EXPECT_EQ(ic["problem"]["preconditioner"]["fill"], 2);
+  EXPECT_NE(factors.find("cg, preconditioner ic (shift 0, entries "), std::string::npos) << factors;
+  const Outcome refused = run({"solve", "p.yaml", "--set", "preconditioner.type=ilu0"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("use ic0 instead"), std::string::npos) << refused.err;
+}
+
 // In deterministic mode every format and any number of threads give the same file, bit for bit.
 TEST_F(Command, DeterministicMode) {
   const std::string quick = R"(matrix: {generate: {kind: convection-diffusion-3d, n: 16}}

@@ -64,6 +64,19 @@ output: {solution: x.mtx, report: ../r.json, history: h.csv}
   EXPECT_EQ(p.output.report.path, "r.json");
 }
 
+TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
+  EXPECT_EQ(read(minimal + "preconditioner: {type: ic, fill: 3}").preconditioner.options.fill, 3);
+  EXPECT_EQ(
+      read(minimal + "preconditioner: {type: block-jacobi, block_size: 6}").preconditioner.options.block_size,
+      6);
+  EXPECT_EQ(read(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega, 1.5);
+  const Problem p = read(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
+  EXPECT_EQ(p.preconditioner.options.degree, 7);
+  EXPECT_EQ(p.preconditioner.options.eigenvalue_ratio, 12);
+  EXPECT_EQ(read(minimal + "solver: {method: gmres}\npreconditioner: {type: ilu0}").preconditioner.type,
+            "ilu0");
+}
+
 TEST(ProblemFile, GeneratorsHaveTheirOwnKeys) {
   const Problem p = read("matrix: {generate: {kind: poisson-3d, n: 12, points: 27}}");
   EXPECT_EQ(p.matrix.kind, "poisson-3d");
@@ -187,6 +200,41 @@ INSTANTIATE_TEST_SUITE_P(
                 {},
                 in_line_2,
                 {"Did you mean 'jacobi'"}},
+        Refusal{"OptionOfAnotherPreconditioner",
+                minimal + "preconditioner: {type: ic0, omega: 1.2}",
+                {},
+                in_line_2,
+                {"preconditioner.omega is for type ssor; the type is ic0"}},
+        Refusal{"FillOfNoPreconditioner",
+                minimal + "preconditioner: {fill: 2}",
+                {},
+                in_line_2,
+                {"preconditioner.fill is for type ic and ilu; the type is none"}},
+        Refusal{"OmegaOfTwo",
+                minimal + "preconditioner: {type: ssor, omega: 2}",
+                {},
+                in_line_2,
+                {"preconditioner.omega is 2; it must be between 0 and 2"}},
+        Refusal{"BlocksTooLarge",
+                minimal + "preconditioner: {type: block-jacobi, block_size: 65}",
+                {},
+                in_line_2,
+                {"block_size", "64"}},
+        Refusal{"EqualEigenvalues",
+                minimal + "preconditioner: {type: chebyshev, eigenvalue_ratio: 1}",
+                {},
+                in_line_2,
+                {"eigenvalue_ratio is 1"}},
+        Refusal{"UnsymmetricForCg",
+                minimal + "preconditioner: {type: ilu0}",
+                {},
+                in_line_2,
+                {"cg needs a symmetric preconditioner", "use ic0 instead", "gmres"}},
+        Refusal{"HostPreconditionerOnADevice",
+                minimal + "preconditioner: {type: ic}\noperator: {space: device}",
+                {},
+                in_line_2,
+                {"ic runs on the host only", "block-jacobi"}},
         Refusal{
             "UnknownFormat", minimal + "operator: {format: crs}", {}, in_line_2, {"'crs'", "Did you mean"}},
         Refusal{"UnknownKernel",

@@ -524,6 +524,33 @@ TEST_F(CSolver, OptionsThatCountAreWholeNumbers) {
   solves(5, 2);
 }
 
+// One block of all six rows is the inverse of the matrix; two blocks are not.
+TEST_F(CSolver, OptionsOfThePreconditioner) {
+  protean_solver_free(solver_);
+  ASSERT_EQ(protean_solver_create("cg", "block-jacobi", &solver_), PROTEAN_OK);
+  const std::int32_t row_ptr[] = {0, 2, 5, 8, 11, 14, 16},
+                     col[] = {0, 1, 0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 5, 4, 5};
+  const double values[] = {2, -1, -1, 2, -1, -1, 2, -1, -1, 2, -1, -1, 2, -1, -1, 2};
+  const std::vector<double> b(6, 1.0);
+  protean_matrix* matrix = nullptr;
+  ASSERT_EQ(protean_matrix_csr(context_, 6, 6, 16, row_ptr, col, values, 0, &matrix), PROTEAN_OK);
+  const auto iterations = [&](double block_size) {
+    std::vector<double> x(6, 0.0);
+    EXPECT_EQ(protean_solver_set(solver_, "block_size", block_size), PROTEAN_OK);
+    EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_OK) << protean_last_error();
+    return protean_solver_iterations(solver_);
+  };
+  EXPECT_GT(iterations(3), 1);
+  EXPECT_EQ(iterations(6), 1);
+  EXPECT_GT(iterations(2), 1);
+  std::vector<double> x(6, 0.0);
+  EXPECT_EQ(protean_solver_set(solver_, "block_size", 100), PROTEAN_OK);
+  EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_NE(std::string(protean_last_error()).find("block_size is 100"), std::string::npos);
+  EXPECT_EQ(protean_solver_set(solver_, "fill", 0.5), PROTEAN_BAD_ARGUMENT);
+  protean_matrix_free(matrix);
+}
+
 TEST_F(CSolver, NamesANegativeDefiniteMatrix) {
   solves(5, -2, "negative-definite");
   solves(5, 2);

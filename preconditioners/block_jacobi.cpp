@@ -1,0 +1,237 @@
+// Block Jacobi: M has the square blocks of block_size rows on the diagonal of A, the last one may be smaller. Saad,
+// Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 12.2.1. The inverses of the blocks are stored,
+// computed in double precision: of a symmetric positive definite block by Cholesky factors, else by Gauss-Jordan
+// elimination with row pivoting. The inverse of a symmetric block is symmetric bit for bit.
+//
+// Host: block after block, row by row; n block_size values.
+// Device: by diagonals, since products of vectors are all that it needs then: value i of diagonal o is entry (i, i + o) of
+// the inverse, 0 outside of the block; z := sum over o of c_o .* r(i + o). (2 block_size - 1) n values and as many
+// operations on vectors. Blocks are read and inverted on the host.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+#include "operators/rows.hpp"
+#include "preconditioners/by_solving.hpp"
+#include "preconditioners/makers.hpp"
+
+namespace protean::detail {
+namespace {
+
+// A dense m x m block, row by row, and its inverse.
+class DenseBlock {
+ public:
+  explicit DenseBlock(std::int64_t most) : a_(most * most), inverse_(most * most) {}
+  void reset(std::int64_t m) {
+    m_ = m;
+    std::fill(a_.begin(), a_.end(), 0.0);
+  }
+  double& at(std::int64_t i, std::int64_t j) noexcept { return a_[i * m_ + j]; }
+  double inverse(std::int64_t i, std::int64_t j) const noexcept { return inverse_[i * m_ + j]; }
+
+  // False for a block that is singular or not finite. The entries are lost.
+  bool invert() {
+    const bool symmetric = is_symmetric();
+    if (!(symmetric && by_cholesky()) && !by_elimination()) return false;
+    if (symmetric)
+      for (std::int64_t i = 0; i < m_; ++i)
+        for (std::int64_t j = 0; j < i; ++j)
+          inverse_[i * m_ + j] = inverse_[j * m_ + i] = (inverse_[i * m_ + j] + inverse_[j * m_ + i]) / 2;
+    return std::all_of(inverse_.begin(), inverse_.begin() + m_ * m_,
+                       [](double v) { return std::isfinite(v); });
+  }
+
+ private:
+  bool is_symmetric() {
+    for (std::int64_t i = 0; i < m_; ++i)
+      for (std::int64_t j = 0; j < i; ++j)
+        if (!(at(i, j) == at(j, i))) return false;
+    return true;
+  }
+
+  // inverse := L^-T L^-1
+  bool by_cholesky() {
+    std::vector<double> l(a_.begin(), a_.begin() + m_ * m_);
+    const auto L = [&](std::int64_t i, std::int64_t j) -> double& { return l[i * m_ + j]; };
+    for (std::int64_t i = 0; i < m_; ++i)
+      for (std::int64_t j = 0; j <= i; ++j) {
+        double sum = L(i, j);
+        for (std::int64_t k = 0; k < j; ++k) sum -= L(i, k) * L(j, k);
+        if (j < i) {
+          L(i, j) = sum / L(j, j);
+        } else {
+          if (!(sum > 0) || !std::isfinite(sum)) return false;
+          L(i, i) = std::sqrt(sum);
+        }
+      }
+    // L := L^-1, column after column
+    for (std::int64_t j = 0; j < m_; ++j) {
+      L(j, j) = 1 / L(j, j);
+      for (std::int64_t i = j + 1; i < m_; ++i) {
+        double sum = 0;
+        for (std::int64_t k = j; k < i; ++k) sum -= L(i, k) * L(k, j);
+        L(i, j) = sum / L(i, i);
+      }
+    }
+    for (std::int64_t i = 0; i < m_; ++i)
+      for (std::int64_t j = 0; j <= i; ++j) {
+        double sum = 0;
+        for (std::int64_t k = i; k < m_; ++k) sum += L(k, i) * L(k, j);
+        inverse_[i * m_ + j] = inverse_[j * m_ + i] = sum;
+      }
+    return true;
+  }
+
+  bool by_elimination() {
+    for (std::int64_t i = 0; i < m_; ++i)
+      for (std::int64_t j = 0; j < m_; ++j) inverse_[i * m_ + j] = i == j;
+    for (std::int64_t k = 0; k < m_; ++k) {
+      std::int64_t pivot = k;
+      for (std::int64_t i = k + 1; i < m_; ++i)
+        if (std::abs(at(i, k)) > std::abs(at(pivot, k))) pivot = i;
+      const double divisor = at(pivot, k);
+      if (divisor == 0 || !std::isfinite(divisor)) return false;
+      for (std::int64_t j = 0; j < m_; ++j) {
+        std::swap(at(k, j), at(pivot, j)), std::swap(inverse_[k * m_ + j], inverse_[pivot * m_ + j]);
+        at(k, j) /= divisor, inverse_[k * m_ + j] /= divisor;
+      }
+      for (std::int64_t i = 0; i < m_; ++i) {
+        const double factor = at(i, k);
+        if (i == k || factor == 0) continue;
+        for (std::int64_t j = 0; j < m_; ++j)
+          at(i, j) -= factor * at(k, j), inverse_[i * m_ + j] -= factor * inverse_[k * m_ + j];
+      }
+    }
+    return true;
+  }
+
+  std::int64_t m_ = 0;
+  std::vector<double> a_, inverse_;
+};
+
+template <class T>
+class BlockJacobi final : public BySolving<T> {
+ public:
+  BlockJacobi(const LinearOperator<T>& A, const PreconditionerOptions& options)
+      : BySolving<T>(A), size_(options.block_size), blocks_((A.rows() + size_ - 1) / size_) {}
+
+  std::string_view name() const noexcept override { return "block-jacobi"; }
+  std::vector<PreconditionerFigure> figures() const override {
+    if (this->setups() == 0) return {};
+    return {{"blocks", static_cast<double>(blocks_)}};
+  }
+
+ protected:
+  void setup(const LinearOperator<T>& A, bool) override {
+    const ContextPtr& context = A.context();
+    const bool on_device = context->space() == Space::device;
+    const ContextPtr host = on_device ? Context::host() : context;
+    Vector<T> inverses = invert_blocks(host, rows_on_host(A, host, name()), on_device);
+    if (!on_device) {
+      std::swap(inverses_, inverses);
+      return;
+    }
+    if (inverses_.size() != inverses.size() || inverses_.context() != context)
+      inverses_ = Vector<T>(context, inverses.size());
+    copy<T>(*context, inverses, inverses_);
+  }
+
+  void solve(VectorView<const T> r, VectorView<T> z) const override {
+    if (this->context()->space() == Space::device) return solve_by_diagonals(r, z);
+    const Context& context = *this->context();
+    const T* const inverses = inverses_.data();
+    parallel(useful_parts(context, r.size * size_), [&](int part, int parts) {
+      const Range mine = even_range(blocks_, part, parts);
+      for (std::int64_t b = mine.begin; b < mine.end; ++b) {
+        const std::int64_t first = b * size_, m = std::min(size_, r.size - first);
+        const T* const block = inverses + first * size_;
+        for (std::int64_t i = 0; i < m; ++i) {
+          T sum = 0;
+          for (std::int64_t j = 0; j < m; ++j) sum += block[i * size_ + j] * r.data[first + j];
+          z.data[first + i] = sum;
+        }
+      }
+    });
+  }
+  std::size_t bytes_of_arrays() const noexcept override {
+    return static_cast<std::size_t>(inverses_.size()) * sizeof(T);
+  }
+
+ private:
+  // Place of entry (i, j) of the inverse of a block that begins at row `first`, n rows in all.
+  std::int64_t place(bool by_diagonals, std::int64_t n, std::int64_t first, std::int64_t i,
+                     std::int64_t j) const {
+    return by_diagonals ? (j - i + size_ - 1) * n + first + i : (first + i) * size_ + j;
+  }
+
+  Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr, bool by_diagonals) const {
+    const std::int64_t n = csr.rows();
+    Vector<T> inverses(host, n * (by_diagonals ? 2 * size_ - 1 : size_));
+    fill<T>(*host, T(0), inverses);
+    std::atomic<std::int64_t> bad{blocks_};
+    parallel(useful_parts(*host, n * size_), [&](int part, int parts) {
+      const Range mine = even_range(blocks_, part, parts);
+      DenseBlock block(size_);
+      for (std::int64_t b = mine.begin; b < mine.end; ++b) {
+        const std::int64_t first = b * size_, m = std::min(size_, n - first);
+        block.reset(m);
+        for (std::int64_t i = 0; i < m; ++i)
+          for (std::int64_t p = csr.pattern.row_ptr[first + i]; p < csr.pattern.row_ptr[first + i + 1]; ++p)
+            if (const std::int64_t j = csr.pattern.col[p] - first; j >= 0 && j < m)
+              block.at(i, j) = csr.values[p];
+        if (!block.invert()) {
+          for (std::int64_t seen = bad.load(); b < seen && !bad.compare_exchange_weak(seen, b);) {}
+          continue;
+        }
+        for (std::int64_t i = 0; i < m; ++i)
+          for (std::int64_t j = 0; j < m; ++j)
+            inverses[place(by_diagonals, n, first, i, j)] = static_cast<T>(block.inverse(i, j));
+      }
+    });
+    if (const std::int64_t b = bad.load(); b < blocks_)
+      throw BadMatrix(
+          fmt::format("block-jacobi inverts blocks of {} rows, but the block of rows {} to {} (from 0) is "
+                      "singular or not finite; use "
+                      "another block_size, or jacobi with zero_diagonal: one",
+                      size_, b * size_, std::min(n, (b + 1) * size_) - 1));
+    return inverses;
+  }
+
+  void solve_by_diagonals(VectorView<const T> r, VectorView<T> z) const {
+    const Context& context = *this->context();
+    const std::int64_t n = r.size;
+    const auto diagonal = [&](std::int64_t offset, std::int64_t begin, std::int64_t size) {
+      return VectorView<const T>{inverses_.data() + (offset + size_ - 1) * n + begin, size, z.space};
+    };
+    multiply<T>(context, diagonal(0, 0, n), r, z);
+    for (std::int64_t offset = 1 - size_; offset < size_; ++offset) {
+      const std::int64_t begin = std::max<std::int64_t>(0, -offset), size = n - std::abs(offset);
+      if (offset == 0 || size <= 0) continue;
+      multiply_add<T>(context, diagonal(offset, begin, size), {r.data + begin + offset, size, r.space}, T(1),
+                      {z.data + begin, size, z.space});
+    }
+  }
+
+  std::int64_t size_, blocks_;
+  Vector<T> inverses_;
+};
+
+}  // namespace
+
+template <class T>
+MadePreconditioner<T> make_block_jacobi(const LinearOperator<T>& A, const PreconditionerOptions& options) {
+  return std::make_unique<BlockJacobi<T>>(A, options);
+}
+template MadePreconditioner<float> make_block_jacobi<float>(const LinearOperator<float>&,
+                                                            const PreconditionerOptions&);
+template MadePreconditioner<double> make_block_jacobi<double>(const LinearOperator<double>&,
+                                                              const PreconditionerOptions&);
+
+}  // namespace protean::detail

@@ -1,0 +1,26 @@
+// The diagonal of a matrix, checked for those who divide by it. Private to preconditioners/.
+#pragma once
+#include <string_view>
+
+#include "core/csr.hpp"
+#include "core/vector.hpp"
+#include "preconditioners/preconditioner.hpp"
+
+namespace protean::detail {
+
+// Throws BadMatrix, which counts the entries of d that are zero or not finite, or whose inverse is not finite, and
+// names the first of them. `name` is the preconditioner. d lies in host memory.
+template <class T>
+[[noreturn]] void refuse_diagonal(std::string_view name, VectorView<const T> d);
+
+// Throws BadMatrix, which counts the negative entries of d and names the first of them. d lies in host memory.
+template <class T>
+void require_positive(std::string_view name, VectorView<const T> d);
+
+// a_ii in host memory. Unusable ones are 1 or refused, as `zero_diagonal` says. With `positive`, negative ones are
+// refused, too.
+template <class T>
+Vector<T> usable_diagonal(std::string_view name, const ContextPtr& host, const CsrMatrix<T>& csr,
+                          ZeroDiagonal zero_diagonal, bool positive = false);
+
+}  // namespace protean::detail

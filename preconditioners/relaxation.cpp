@@ -1,0 +1,177 @@
+// Gauss-Seidel and SSOR. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, sections 10.2 and 12.4.
+// With A = L + D + U in the order of the colours:
+//   gauss-seidel  M = D + L                                         M^-1 = D^-1 (I + L D^-1)^-1
+//   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))        M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L D^-1)^-1
+// Rows of one colour are not coupled, so each colour is one stage of a solve. Colours are given greedily: row after row,
+// the smallest colour that no coupled row has (Saad, section 3.3.3).
+// Memory: columns and values of the entries off the diagonal (gauss-seidel: of L), 16 bytes and two values a row.
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "core/statistics.hpp"
+#include "operators/rows.hpp"
+#include "preconditioners/by_solving.hpp"
+#include "preconditioners/diagonal.hpp"
+#include "preconditioners/makers.hpp"
+#include "preconditioners/sweeps.hpp"
+
+namespace protean::detail {
+namespace {
+
+struct Colours {
+  Buffer<std::int32_t> of;  // of each row
+  std::int32_t count = 0;
+};
+
+template <class T>
+Colours colour(const ContextPtr& context, const CsrMatrix<T>& csr) {
+  const std::int64_t n = csr.rows();
+  // Rows i and j are coupled where a_ij or a_ji is stored.
+  std::optional<CsrMatrix<T>> mirrored;
+  if (first_asymmetry<T>(*context, csr.pattern, nullptr)) mirrored = transpose(context, csr);
+  Colours colours{Buffer<std::int32_t>(context, n), 0};
+  std::vector<std::int64_t> taken_by(1, -1);  // the last row that may not have this colour
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto take = [&](std::span<const std::int32_t> coupled) {
+      for (const std::int32_t j : coupled)
+        if (j < i) taken_by[colours.of[j]] = i;
+    };
+    take(csr.pattern.row(i));
+    if (mirrored) take(mirrored->pattern.row(i));
+    std::int32_t own = 0;
+    while (own < colours.count && taken_by[own] == i) ++own;
+    colours.of[i] = own;
+    if (own == colours.count) ++colours.count, taken_by.push_back(-1);
+  }
+  return colours;
+}
+
+template <class T>
+class Relaxation final : public BySolving<T> {
+ public:
+  Relaxation(const LinearOperator<T>& A, const PreconditionerOptions& options, bool both)
+      : BySolving<T>(A), options_(options), both_(both) {}
+
+  std::string_view name() const noexcept override { return both_ ? "ssor" : "gauss-seidel"; }
+  bool symmetric() const noexcept override { return both_; }
+  std::vector<PreconditionerFigure> figures() const override {
+    if (!pattern_) return {};
+    return {{"colours", static_cast<double>(pattern_->forward.count())}};
+  }
+
+ protected:
+  void setup(const LinearOperator<T>& A, bool pattern_changed) override {
+    const ContextPtr& context = A.context();
+    const CsrMatrix<T> csr = rows_on_host(A, context, name());
+    const Vector<T> d = usable_diagonal<T>(name(), context, csr, options_.zero_diagonal);
+    std::shared_ptr<const Order> order = order_;
+    std::shared_ptr<const SweepPattern> pattern = pattern_;
+    if (pattern_changed || !pattern) std::tie(order, pattern) = analyse(context, csr);
+    SweepValues<T> values(context, *pattern);
+    fill_in(*context, csr, d, *order, *pattern, values);
+    order_ = std::move(order), pattern_ = std::move(pattern), values_ = std::move(values);
+  }
+
+  void solve(VectorView<const T> r, VectorView<T> z) const override {
+    sweep<T>(*this->context(), *pattern_, values_, r, z);
+  }
+  std::size_t bytes_of_arrays() const noexcept override {
+    return pattern_ ? pattern_->bytes() + order_->of.bytes() + values_.bytes() : 0;
+  }
+
+ private:
+  using Order = Colours;
+
+  // f(column, value, in L) for the entries of row i in their order. In gauss-seidel those of U are left out.
+  template <class F>
+  void off_diagonal(const CsrMatrix<T>& csr, const Colours& colours, std::int64_t i, F f) const {
+    const std::int64_t first = csr.pattern.row_ptr[i];
+    const std::span<const std::int32_t> columns = csr.pattern.row(i);
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      const std::int32_t j = columns[k];
+      if (j == i) continue;
+      const bool lower = colours.of[j] < colours.of[i];
+      if (lower || both_) f(j, csr.values[first + static_cast<std::int64_t>(k)], lower);
+    }
+  }
+
+  std::pair<std::shared_ptr<const Order>, std::shared_ptr<const SweepPattern>> analyse(
+      const ContextPtr& context, const CsrMatrix<T>& csr) const {
+    const std::int64_t n = csr.rows();
+    auto colours = std::make_shared<Colours>(colour(context, csr));
+    auto made = std::make_shared<SweepPattern>();
+    made->n = n;
+    made->ptr = Buffer<std::int64_t>(context, n + 1), made->mid = Buffer<std::int64_t>(context, n);
+    made->ptr[0] = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t lower = 0, upper = 0;
+      off_diagonal(csr, *colours, i, [&](std::int32_t, T, bool in_lower) { ++(in_lower ? lower : upper); });
+      made->mid[i] = made->ptr[i] + lower, made->ptr[i + 1] = made->mid[i] + upper;
+    }
+    made->col = Buffer<std::int32_t>(context, made->ptr[n]);
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t lower = made->ptr[i], upper = made->mid[i];
+      off_diagonal(csr, *colours, i,
+                   [&](std::int32_t j, T, bool in_lower) { made->col[in_lower ? lower++ : upper++] = j; });
+    }
+    made->forward = Stages(context, colours->of, colours->count, false, false,
+                           [&](std::int64_t i) { return made->mid[i] - made->ptr[i]; });
+    // The backward solve begins with the last colour; without U its order does not matter.
+    Buffer<std::int32_t> stage(context, n);
+    for (std::int64_t i = 0; i < n; ++i) stage[i] = both_ ? colours->count - 1 - colours->of[i] : 0;
+    made->backward = Stages(context, stage, both_ ? colours->count : (n > 0 ? 1 : 0), !both_, false,
+                            [&](std::int64_t i) { return made->ptr[i + 1] - made->mid[i]; });
+    return {std::move(colours), std::move(made)};
+  }
+
+  void fill_in(const Context& context, const CsrMatrix<T>& csr, const Vector<T>& d, const Colours& colours,
+               const SweepPattern& pattern, SweepValues<T>& values) const {
+    const T w = both_ ? static_cast<T>(options_.omega) : T(1);
+    const T factor = both_ ? w * (T(2) - w) : T(1);
+    parallel(useful_parts(context, pattern.n), [&](int part, int parts) {
+      const Range rows = even_range(pattern.n, part, parts);
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+        std::int64_t lower = pattern.ptr[i], upper = pattern.mid[i];
+        off_diagonal(csr, colours, i, [&](std::int32_t j, T a, bool in_lower) {
+          if (in_lower)
+            values.entries[lower++] = w * a / d[j];
+          else
+            values.entries[upper++] = w * a / d[i];
+        });
+        values.d[i] = factor / d[i];
+      }
+    });
+  }
+
+  PreconditionerOptions options_;
+  bool both_;  // ssor: both triangles
+  std::shared_ptr<const Order> order_;
+  std::shared_ptr<const SweepPattern> pattern_;
+  SweepValues<T> values_;
+};
+
+}  // namespace
+
+template <class T>
+MadePreconditioner<T> make_gauss_seidel(const LinearOperator<T>& A, const PreconditionerOptions& options) {
+  return std::make_unique<Relaxation<T>>(A, options, false);
+}
+template <class T>
+MadePreconditioner<T> make_ssor(const LinearOperator<T>& A, const PreconditionerOptions& options) {
+  return std::make_unique<Relaxation<T>>(A, options, true);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                       \
+  template MadePreconditioner<T> make_gauss_seidel<T>(const LinearOperator<T>&,      \
+                                                      const PreconditionerOptions&); \
+  template MadePreconditioner<T> make_ssor<T>(const LinearOperator<T>&, const PreconditionerOptions&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail

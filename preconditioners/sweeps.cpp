@@ -1,0 +1,50 @@
+#include "preconditioners/sweeps.hpp"
+
+#include <algorithm>
+
+namespace protean::detail {
+
+void find_levels(const ContextPtr& context, SweepPattern& pattern) {
+  const std::int64_t n = pattern.n;
+  Buffer<std::int32_t> level(context, n);
+  std::int32_t count = 0;
+  const auto place = [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+    std::int32_t own = 0;
+    for (std::int64_t p = begin; p < end; ++p) own = std::max(own, level[pattern.col[p]] + 1);
+    level[i] = own;
+    count = std::max(count, own + 1);
+  };
+  for (std::int64_t i = 0; i < n; ++i) place(i, pattern.ptr[i], pattern.mid[i]);
+  pattern.forward = Stages(context, level, count, true, false,
+                           [&](std::int64_t i) { return pattern.mid[i] - pattern.ptr[i]; });
+  count = 0;
+  for (std::int64_t i = n; i-- > 0;) place(i, pattern.mid[i], pattern.ptr[i + 1]);
+  pattern.backward = Stages(context, level, count, true, true,
+                            [&](std::int64_t i) { return pattern.ptr[i + 1] - pattern.mid[i]; });
+}
+
+template <class T>
+void sweep(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
+           VectorView<const T> r, VectorView<T> z) {
+  const std::int64_t *const ptr = pattern.ptr.data(), *const mid = pattern.mid.data();
+  const std::int32_t* const col = pattern.col.data();
+  const T *const entries = values.entries.data(), *const d = values.d.data(), *const rs = r.data;
+  T* const zs = z.data;
+  pattern.forward.run(context, [=](std::int64_t i, int) {
+    T sum = rs[i];
+    for (std::int64_t p = ptr[i]; p < mid[i]; ++p) sum -= entries[p] * zs[col[p]];
+    zs[i] = sum;
+  });
+  pattern.backward.run(context, [=](std::int64_t i, int) {
+    T sum = d[i] * zs[i];
+    for (std::int64_t p = mid[i]; p < ptr[i + 1]; ++p) sum -= entries[p] * zs[col[p]];
+    zs[i] = sum;
+  });
+}
+
+template void sweep<float>(const Context&, const SweepPattern&, const SweepValues<float>&,
+                           VectorView<const float>, VectorView<float>);
+template void sweep<double>(const Context&, const SweepPattern&, const SweepValues<double>&,
+                            VectorView<const double>, VectorView<double>);
+
+}  // namespace protean::detail

@@ -1,0 +1,82 @@
+// z := (I + U)^-1 D (I + L)^-1 r, the triangular solves of all preconditioners that have them. Private to
+// preconditioners/.
+//
+// Rows that do not wait for each other form a stage. The rows of a stage are divided among the threads, stages follow
+// each other (level scheduling: Anderson and Saad, Int. J. High Speed Comput. 1 (1989) 73). Stages too small for that
+// run on the calling thread. Each row adds its entries in the order in which they are stored, so the result has the
+// same bits for any number of threads.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/vector.hpp"
+
+namespace protean::detail {
+
+// The rows in the order of a solve, cut into stages.
+class Stages {
+ public:
+  Stages() = default;
+  // stage[i]: the stage of row i, 0 .. count - 1. work(i): entries of row i. natural: solving the rows in the order
+  // 0 .. n - 1 (backward: n - 1 .. 0) is right, too; that is what one thread does.
+  template <class Work>
+  Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std::int32_t count, bool natural,
+         bool backward, Work work);
+
+  // row(i) for all rows; those of a stage by several threads.
+  template <class Row>
+  void run(const Context& context, Row row) const;
+
+  std::int64_t count() const noexcept { return static_cast<std::int64_t>(first_.size()) - 1; }
+  // The share of the work that several threads do.
+  double parallel_share() const noexcept { return parallel_share_; }
+  std::size_t bytes() const noexcept { return order_.bytes() + first_.size() * sizeof(std::int64_t); }
+
+ private:
+  struct Stretch {
+    std::int64_t begin, end;  // places in order_
+    bool parallel;            // one stage; otherwise any number of stages
+  };
+  Buffer<std::int32_t> order_;
+  std::vector<std::int64_t> first_ = {0};
+  std::vector<Stretch> stretches_;
+  bool natural_ = false, backward_ = false;
+  double parallel_share_ = 0;
+};
+
+// Where the entries of L and U are: those of L in row i from ptr[i] to mid[i], those of U from mid[i] to ptr[i + 1].
+// Entries of L belong to rows that the forward solve has reached before row i, those of U to rows that the backward
+// solve has.
+struct SweepPattern {
+  std::int64_t n = 0;
+  Buffer<std::int64_t> ptr, mid;
+  Buffer<std::int32_t> col;
+  Stages forward, backward;
+  std::size_t bytes() const noexcept {
+    return ptr.bytes() + mid.bytes() + col.bytes() + forward.bytes() + backward.bytes();
+  }
+};
+
+// Entries and D in the order of the pattern.
+template <class T>
+struct SweepValues {
+  SweepValues() = default;
+  SweepValues(const ContextPtr& context, const SweepPattern& pattern)
+      : entries(context, pattern.col.size()), d(context, pattern.n) {}
+  Buffer<T> entries, d;
+  std::size_t bytes() const noexcept { return entries.bytes() + d.bytes(); }
+};
+
+// The stages of a pattern whose L has columns below i and U columns above i: the level of a row is one more than the
+// highest level of the rows that it waits for.
+void find_levels(const ContextPtr& context, SweepPattern& pattern);
+
+// z := (I + U)^-1 D (I + L)^-1 r
+template <class T>
+void sweep(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
+           VectorView<const T> r, VectorView<T> z);
+
+}  // namespace protean::detail
+
+#include "preconditioners/sweeps_inl.hpp"

@@ -1,0 +1,61 @@
+// The templates of sweeps.hpp.
+#pragma once
+#include <utility>
+
+#include "core/parallel.hpp"
+#include "preconditioners/sweeps.hpp"
+
+namespace protean::detail {
+
+// Rows and entries from which a stage is worth a parallel region, and the share of the work in such stages from which
+// the order by stages is worth more than the order in memory.
+inline constexpr std::int64_t worth_a_region = 8192;
+inline constexpr double worth_the_order = 0.5;
+
+template <class Work>
+Stages::Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std::int32_t count, bool natural,
+               bool backward, Work work)
+    : order_(context, stage.size()), natural_(natural), backward_(backward) {
+  const std::int64_t n = stage.size();
+  first_.assign(static_cast<std::size_t>(count) + 1, 0);
+  std::vector<std::int64_t> weight(static_cast<std::size_t>(count), 0);
+  for (std::int64_t i = 0; i < n; ++i) ++first_[stage[i] + 1], weight[stage[i]] += 1 + work(i);
+  for (std::int32_t s = 0; s < count; ++s) first_[s + 1] += first_[s];
+  std::vector<std::int64_t> next(first_.begin(), first_.end() - 1);
+  for (std::int64_t i = 0; i < n; ++i) order_[next[stage[i]]++] = static_cast<std::int32_t>(i);
+  std::int64_t all = 0, wide = 0;
+  for (std::int32_t s = 0; s < count; ++s) {
+    const bool parallel = weight[s] >= worth_a_region;
+    all += weight[s], wide += parallel ? weight[s] : 0;
+    if (!parallel && !stretches_.empty() && !stretches_.back().parallel)
+      stretches_.back().end = first_[s + 1];
+    else
+      stretches_.push_back({first_[s], first_[s + 1], parallel});
+  }
+  parallel_share_ = all > 0 ? static_cast<double>(wide) / static_cast<double>(all) : 0;
+}
+
+template <class Row>
+void Stages::run(const Context& context, Row row) const {
+  const std::int64_t n = order_.size();
+  if (natural_ && (context.threads() == 1 || parallel_share_ < worth_the_order)) {
+    if (backward_)
+      for (std::int64_t i = n; i-- > 0;) row(i, 0);
+    else
+      for (std::int64_t i = 0; i < n; ++i) row(i, 0);
+    return;
+  }
+  for (const Stretch& stretch : stretches_) {
+    const auto rows = [&](int part, int parts) {
+      const Range range = even_range(stretch.end - stretch.begin, part, parts);
+      for (std::int64_t k = stretch.begin + range.begin; k < stretch.begin + range.end; ++k)
+        row(static_cast<std::int64_t>(order_[k]), part);
+    };
+    if (stretch.parallel)
+      parallel(context, rows);
+    else
+      rows(0, 1);
+  }
+}
+
+}  // namespace protean::detail

@@ -1,0 +1,648 @@
+// Preconditioners that need the entries of the matrix, against dense computations of their formulas in long double.
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <numbers>
+#include <random>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "core/io/matrix_market.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "operators/elements/element_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
+#include "operators/rows.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/systems.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+template <class Exception, class F>
+std::string message(F f) {
+  try {
+    f();
+  } catch (const Exception& e) { return e.what(); }
+  return "nothing was thrown";
+}
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+// The nonzeros of a dense matrix.
+template <class T = double>
+CsrMatrix<T> sparse(const Dense& A) {
+  std::vector<Triplet<T>> entries;
+  for (std::int64_t i = 0; i < A.n; ++i)
+    for (std::int64_t j = 0; j < A.n; ++j)
+      if (A(i, j) != 0)
+        entries.push_back(
+            {static_cast<std::int32_t>(i), static_cast<std::int32_t>(j), static_cast<T>(A(i, j))});
+  return csr_from_triplets<T>(test_context(), A.n, A.n, entries);
+}
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> assembled(const CsrMatrix<T>& csr,
+                                              const ContextPtr& context = test_context(),
+                                              const char* format = "csr") {
+  return make_matrix(find_format(format), csr, context);
+}
+template <class T>
+std::unique_ptr<Preconditioner<T>> ready(std::string_view id, const LinearOperator<T>& A,
+                                         const PreconditionerOptions& options = {}) {
+  auto M = make_preconditioner<T>(id, A, options);
+  M->ensure(A);
+  return M;
+}
+double figure(const Preconditioner<double>& M, std::string_view name) {
+  for (const PreconditionerFigure& one : M.figures())
+    if (one.name == name) return one.value;
+  ADD_FAILURE() << "no figure " << name;
+  return 0;
+}
+
+std::vector<double> applied(const Preconditioner<double>& M, const std::vector<double>& r) {
+  std::vector<double> z(r.size(), std::numeric_limits<double>::quiet_NaN());
+  M.apply(view(r), view(z));
+  return z;
+}
+// Column after column.
+Dense dense_inverse(const Preconditioner<double>& M) {
+  Dense result(M.rows());
+  std::vector<double> e(static_cast<std::size_t>(M.rows()));
+  for (std::int64_t j = 0; j < result.n; ++j) {
+    e[j] = 1;
+    const std::vector<double> column = applied(M, e);
+    e[j] = 0;
+    for (std::int64_t i = 0; i < result.n; ++i) result(i, j) = column[i];
+  }
+  return result;
+}
+Dense inverse(const Dense& A) {
+  Dense result(A.n);
+  for (std::int64_t j = 0; j < A.n; ++j) {
+    std::vector<long double> e(static_cast<std::size_t>(A.n), 0.0L);
+    e[j] = 1;
+    const std::vector<long double> column = direct_solution(A, e);
+    for (std::int64_t i = 0; i < A.n; ++i) result(i, j) = column[i];
+  }
+  return result;
+}
+void expect_same(const Dense& a, const Dense& b, long double tolerance) {
+  long double largest = 0, difference = 0;
+  for (std::size_t k = 0; k < a.a.size(); ++k)
+    largest = std::max(largest, std::abs(b.a[k])),
+    difference = std::max(difference, std::abs(a.a[k] - b.a[k]));
+  EXPECT_LE(difference, tolerance * largest);
+}
+
+Dense poisson_2d(std::int64_t m) { return convection_2d(m, 0); }
+// Not symmetric, in values and pattern, diagonally dominant.
+Dense scattered(std::int64_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  Dense A(n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (int k = 0; k < 4; ++k) A(i, random() % n) = static_cast<int>(random() % 17) - 8.25L;
+    long double sum = 1;
+    for (std::int64_t j = 0; j < n; ++j) sum += j == i ? 0 : std::abs(A(i, j));
+    A(i, i) = i % 2 ? sum : -sum;
+  }
+  return A;
+}
+Dense symmetric_part(Dense A) {
+  for (std::int64_t i = 0; i < A.n; ++i)
+    for (std::int64_t j = 0; j < i; ++j) A(i, j) = A(j, i) = A(i, j) + A(j, i);
+  for (std::int64_t i = 0; i < A.n; ++i) {
+    A(i, i) = 1;
+    for (std::int64_t j = 0; j < A.n; ++j) A(i, i) += j == i ? 0 : std::abs(A(i, j));
+  }
+  return A;
+}
+
+// L U of the entries whose level of fill is at most `fill`; algorithm 10.5 of Saad on dense arrays.
+Dense incomplete_product(const Dense& A, int fill) {
+  const std::int64_t n = A.n;
+  std::vector<int> level(static_cast<std::size_t>(n * n), 1000);
+  for (std::int64_t k = 0; k < n * n; ++k)
+    if (A.a[k] != 0 || k / n == k % n) level[k] = 0;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t k = 0; k < i; ++k)
+      if (level[i * n + k] <= fill)
+        for (std::int64_t j = k + 1; j < n; ++j)
+          if (level[k * n + j] <= fill)
+            level[i * n + j] = std::min(level[i * n + j], level[i * n + k] + level[k * n + j] + 1);
+  Dense F = A;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t k = 0; k < i; ++k) {
+      if (level[i * n + k] > fill) continue;
+      F(i, k) /= F(k, k);
+      for (std::int64_t j = k + 1; j < n; ++j)
+        if (level[i * n + j] <= fill && level[k * n + j] <= fill) F(i, j) -= F(i, k) * F(k, j);
+    }
+  Dense product(n);
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t k = 0; k <= std::min(i, j); ++k)
+        if (level[i * n + k] <= fill && level[k * n + j] <= fill)
+          product(i, j) += (k == i ? 1 : F(i, k)) * F(k, j);
+  return product;
+}
+
+TEST(Incomplete, FactorsAreThoseOfTheDenseAlgorithm) {
+  for (const Dense& A : {poisson_2d(7), convection_2d(6, 3), scattered(40, 1), scattered(40, 2)})
+    for (const int fill : {0, 1, 2, 5}) {
+      const auto matrix = assembled(sparse(A));
+      const auto M = ready<double>(fill == 0 ? "ilu0" : "ilu", *matrix, {.fill = fill});
+      EXPECT_EQ(figure(*M, "shift"), 0);
+      expect_same(dense_inverse(*M), inverse(incomplete_product(A, fill)), 1e-13);
+    }
+  for (const Dense& A : {poisson_2d(7), symmetric_part(scattered(40, 3))})
+    for (const int fill : {0, 1, 2, 5}) {
+      const auto matrix = assembled(sparse(A));
+      const auto M = ready<double>(fill == 0 ? "ic0" : "ic", *matrix, {.fill = fill});
+      EXPECT_EQ(figure(*M, "shift"), 0);
+      expect_same(dense_inverse(*M), inverse(incomplete_product(A, fill)), 1e-13);
+    }
+}
+
+// The defining property: M agrees with A wherever A has an entry.
+TEST(Incomplete, ProductOfTheFactorsIsTheMatrixOnItsPattern) {
+  for (const auto& [id, A] :
+       std::map<std::string, Dense>{{"ic0", poisson_2d(8)}, {"ilu0", scattered(50, 4)}}) {
+    const auto matrix = assembled(sparse(A));
+    const Dense M = inverse(dense_inverse(*ready<double>(id, *matrix)));
+    bool elsewhere = false;
+    for (std::int64_t i = 0; i < A.n; ++i)
+      for (std::int64_t j = 0; j < A.n; ++j)
+        if (A(i, j) != 0) {
+          EXPECT_NEAR(static_cast<double>(M(i, j)), static_cast<double>(A(i, j)), 1e-11)
+              << id << i << ' ' << j;
+        } else {
+          elsewhere |= std::abs(M(i, j)) > 1e-3;
+        }
+    EXPECT_TRUE(elsewhere) << "the factors are exact, so this shows nothing";
+  }
+}
+
+TEST(Incomplete, EnoughFillIsAFactorization) {
+  const Dense A = scattered(30, 5);
+  const auto matrix = assembled(sparse(A));
+  expect_same(dense_inverse(*ready<double>("ilu", *matrix, {.fill = 30})), inverse(A), 1e-13);
+}
+
+// Kershaw, J. Comput. Phys. 26 (1978) 43: positive definite, but a pivot of ic0 is negative.
+TEST(Incomplete, BreakdownIsShiftedAway) {
+  Dense A(4);
+  for (int i = 0; i < 4; ++i) A(i, i) = 3;
+  A(0, 1) = A(1, 0) = A(1, 2) = A(2, 1) = A(2, 3) = A(3, 2) = -2, A(0, 3) = A(3, 0) = 2;
+  const auto matrix = assembled(sparse(A));
+  const auto M = ready<double>("ic0", *matrix);
+  const double shift = figure(*M, "shift");
+  ASSERT_GT(shift, 0);
+  EXPECT_EQ(std::remainder(std::log2(shift / 1e-3), 1.0), 0.0) << shift;
+  const auto shifted = [&](double alpha) {
+    Dense B = A;
+    for (int i = 0; i < 4; ++i) B(i, i) *= 1 + static_cast<long double>(alpha);
+    return B;
+  };
+  expect_same(dense_inverse(*M), inverse(incomplete_product(shifted(shift), 0)), 1e-12);
+  // The last pivot with half of the shift, without fill: d4 = a44 - l41^2 d1 - l43^2 d3.
+  const long double d = 3 * (1 + static_cast<long double>(shift) / 2), d2 = d - 4 / d, d3 = d - 4 / d2;
+  EXPECT_LE(d - 4 / d - 4 / d3, 0) << "half of the shift would have been enough";
+
+  // The second pivot of ilu0 is zero.
+  Dense B(2);
+  B(0, 0) = B(0, 1) = B(1, 0) = B(1, 1) = 1;
+  EXPECT_EQ(figure(*ready<double>("ilu0", *assembled(sparse(B))), "shift"), 1e-3);
+}
+
+TEST(Incomplete, BadDiagonalsAreNamed) {
+  Dense A = poisson_1d(5);
+  A(3, 3) = 0;
+  const auto zero = assembled(sparse(A));
+  for (const char* id : {"ic0", "ilu0", "ssor", "gauss-seidel", "spai0"}) {
+    const std::string text = message<BadMatrix>([&] { ready<double>(id, *zero); });
+    EXPECT_SAYS(text, std::string(id) + " divides by the diagonal, but 1 of 5");
+    EXPECT_SAYS(text, "row 3 (0)");
+  }
+  // a_33 = 1 instead.
+  Dense one = A;
+  one(3, 3) = 1;
+  expect_same(dense_inverse(*ready<double>("ilu0", *zero, {.zero_diagonal = ZeroDiagonal::one})),
+              inverse(incomplete_product(one, 0)), 1e-13);
+  A(3, 3) = -2;
+  const std::string text = message<BadMatrix>([&] { ready<double>("ic0", *assembled(sparse(A))); });
+  EXPECT_SAYS(text, "1 of 5 diagonal entries are negative: row 3 (-2)");
+  EXPECT_SAYS(text, "ilu0");
+}
+
+TEST(Incomplete, CholeskyNeedsASymmetricMatrix) {
+  const std::string pattern =
+      message<BadMatrix>([&] { ready<double>("ic0", *assembled(sparse(scattered(20, 6)))); });
+  EXPECT_SAYS(pattern, "pattern of this one is not symmetric; use ilu0");
+  const std::string values =
+      message<BadMatrix>([&] { ready<double>("ic", *assembled(sparse(convection_2d(4, 1)))); });
+  EXPECT_SAYS(values, "differ by up to 2.0e-01 of the largest entry; use ilu with");
+}
+
+TEST(Incomplete, CholeskyIsSymmetricBitForBit) {
+  const Dense A = poisson_2d(9);
+  const auto M = ready<double>("ic0", *assembled(sparse(A)));
+  // e_i . M^-1 e_j has the same bits for a symmetric pair of triangles only up to the order of sums, so compare to eps.
+  const Dense inverted = dense_inverse(*M);
+  for (std::int64_t i = 0; i < A.n; ++i)
+    for (std::int64_t j = 0; j < i; ++j)
+      EXPECT_NEAR(static_cast<double>(inverted(i, j)), static_cast<double>(inverted(j, i)), 1e-15);
+}
+
+// Poisson's equation with the even points first: two stages of many rows, which several threads share.
+CsrMatrix<double> red_black(std::int64_t m) {
+  std::vector<Triplet<double>> entries;
+  const auto row = [&](std::int64_t x, std::int64_t y) {
+    const std::int64_t i = y * m + x;
+    return static_cast<std::int32_t>((x + y) % 2 ? (m * m + 1) / 2 + i / 2 : i / 2);
+  };
+  for (std::int64_t y = 0; y < m; ++y)
+    for (std::int64_t x = 0; x < m; ++x) {
+      entries.push_back({row(x, y), row(x, y), 4.0 + 0.001 * static_cast<double>(x % 7)});
+      if (x > 0) entries.push_back({row(x, y), row(x - 1, y), -1});
+      if (x + 1 < m) entries.push_back({row(x, y), row(x + 1, y), -1});
+      if (y > 0) entries.push_back({row(x, y), row(x, y - 1), -1});
+      if (y + 1 < m) entries.push_back({row(x, y), row(x, y + 1), -1});
+    }
+  return csr_from_triplets<double>(test_context(), m * m, m * m, entries, Duplicates::refuse);
+}
+
+TEST(Sweeps, TheSameBitsForAnyNumberOfThreads) {
+  const CsrMatrix<double> csr = red_black(151);
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  for (const char* id : {"ic0", "ilu0", "ic", "ilu", "ssor", "gauss-seidel", "block-jacobi", "spai0"}) {
+    std::vector<double> first;
+    for (const int threads : {1, 2, 3, 7}) {
+      const auto A = assembled(csr, Context::host(threads));
+      const std::vector<double> z = applied(*ready<double>(id, *A), r);
+      if (first.empty()) first = z;
+      EXPECT_EQ(z, first) << id << " with " << threads << " threads";
+    }
+  }
+  const auto A = assembled(csr);
+  EXPECT_EQ(figure(*ready<double>("ilu0", *A), "levels"), 2);
+  EXPECT_EQ(figure(*ready<double>("ssor", *A), "colours"), 2);
+}
+
+// Colours as the comment at preconditioners() says: row after row the smallest that no coupled row has.
+std::vector<int> greedy_colours(const Dense& A) {
+  std::vector<int> colour;
+  for (std::int64_t i = 0; i < A.n; ++i) {
+    int own = 0;
+    for (bool taken = true; taken;) {
+      taken = false;
+      for (std::int64_t j = 0; j < i; ++j) taken |= colour[j] == own && (A(i, j) != 0 || A(j, i) != 0);
+      own += taken;
+    }
+    colour.push_back(own);
+  }
+  return colour;
+}
+
+TEST(Relaxation, FormulasInTheOrderOfTheColours) {
+  for (const Dense& A : {poisson_2d(6), scattered(35, 7), symmetric_part(scattered(35, 8))}) {
+    const std::vector<int> colour = greedy_colours(A);
+    const auto matrix = assembled(sparse(A));
+    Dense lower(A.n);
+    for (std::int64_t i = 0; i < A.n; ++i)
+      for (std::int64_t j = 0; j < A.n; ++j)
+        if (j == i || colour[j] < colour[i]) lower(i, j) = A(i, j);
+    expect_same(dense_inverse(*ready<double>("gauss-seidel", *matrix)), inverse(lower), 1e-14);
+    for (const double omega : {1.0, 0.7, 1.6}) {
+      const long double w = omega;
+      Dense M(A.n);  // (D + w L) D^-1 (D + w U) / (w (2 - w))
+      for (std::int64_t i = 0; i < A.n; ++i)
+        for (std::int64_t j = 0; j < A.n; ++j)
+          for (std::int64_t k = 0; k < A.n; ++k) {
+            const long double left = k == i ? A(i, i) : colour[k] < colour[i] ? w * A(i, k) : 0;
+            const long double right = k == j ? A(j, j) : colour[k] < colour[j] ? w * A(k, j) : 0;
+            M(i, j) += left / A(k, k) * right / (w * (2 - w));
+          }
+      expect_same(dense_inverse(*ready<double>("ssor", *matrix, {.omega = omega})), inverse(M), 1e-13);
+    }
+    EXPECT_EQ(figure(*ready<double>("ssor", *matrix), "colours"),
+              1 + *std::max_element(colour.begin(), colour.end()));
+  }
+}
+
+TEST(BlockJacobi, InvertsTheBlocks) {
+  for (const Dense& A : {poisson_2d(5), scattered(27, 9)})
+    for (const std::int64_t size : {1, 2, 4, 7, 64}) {
+      Dense blocks(A.n);
+      for (std::int64_t i = 0; i < A.n; ++i)
+        for (std::int64_t j = 0; j < A.n; ++j)
+          if (i / size == j / size) blocks(i, j) = A(i, j);
+      expect_same(dense_inverse(*ready<double>("block-jacobi", *assembled(sparse(A)), {.block_size = size})),
+                  inverse(blocks), 1e-13);
+    }
+}
+
+TEST(BlockJacobi, PivotsInABlockAndNamesASingularOne) {
+  Dense A(6);
+  A(0, 1) = 2, A(1, 0) = 4;  // a zero diagonal, symmetric pattern
+  A(2, 2) = A(2, 3) = A(3, 2) = A(3, 3) = 1;
+  A(4, 4) = A(5, 5) = 1;
+  const auto matrix = assembled(sparse(A));
+  const std::string text =
+      message<BadMatrix>([&] { ready<double>("block-jacobi", *matrix, {.block_size = 2}); });
+  EXPECT_SAYS(text, "the block of rows 2 to 3 (from 0) is singular");
+  A(3, 3) = 2;
+  expect_same(dense_inverse(*ready<double>("block-jacobi", *assembled(sparse(A)), {.block_size = 2})),
+              inverse(A), 1e-14);
+}
+
+TEST(Spai0, MinimisesTheFrobeniusNorm) {
+  const Dense A = scattered(20, 10);
+  const auto M = ready<double>("spai0", *assembled(sparse(A)));
+  ASSERT_EQ(M->inverse_diagonal().size, 20);
+  for (std::int64_t i = 0; i < A.n; ++i) {
+    long double sum = 0;
+    for (std::int64_t j = 0; j < A.n; ++j) sum += A(i, j) * A(i, j);
+    EXPECT_NEAR(M->inverse_diagonal()[i], static_cast<double>(A(i, i) / sum), 1e-16);
+  }
+  // Squares of these entries overflow or underflow.
+  const auto large = ready<double>("spai0", *assembled(sparse(diagonal_matrix({1e200L, 1e-200L}))));
+  EXPECT_NEAR(large->inverse_diagonal()[0] * 1e200, 1, 1e-15);
+  EXPECT_NEAR(large->inverse_diagonal()[1] * 1e-200, 1, 1e-15);
+}
+
+// For Poisson's equation in one dimension the eigenvectors of D^-1 A are known: sin(i j pi / (n + 1)), eigenvalues
+// 1 - cos(j pi / (n + 1)), D = 2.
+TEST(Chebyshev, IsTheChebyshevPolynomial) {
+  const std::int64_t n = 40;
+  const auto A = assembled(sparse(poisson_1d(n)));
+  for (const int degree : {1, 2, 5}) {
+    const auto M = ready<double>("chebyshev", *A, {.degree = degree, .eigenvalue_ratio = 8});
+    const double high = figure(*M, "eigenvalue_bound"), low = high / 8;
+    const double largest = 1 - std::cos(n * std::numbers::pi / (n + 1));
+    EXPECT_GT(high, largest);
+    EXPECT_LE(high, 1.1 * largest * (1 + 1e-12));
+    const auto chebyshev = [&](double x) {
+      return std::abs(x) <= 1
+                 ? std::cos((degree + 1) * std::acos(x))
+                 : std::copysign(std::cosh((degree + 1) * std::acosh(std::abs(x))), degree % 2 ? 1.0 : x);
+    };
+    for (std::int64_t j = 1; j <= n; j += 3) {
+      const double t = 1 - std::cos(static_cast<double>(j) * std::numbers::pi / (n + 1));
+      std::vector<double> v(n);
+      for (std::int64_t i = 0; i < n; ++i)
+        v[i] = std::sin(static_cast<double>((i + 1) * j) * std::numbers::pi / (n + 1));
+      const std::vector<double> z = applied(*M, v);
+      const double middle = (high + low) / 2, half = (high - low) / 2;
+      const double polynomial = (1 - chebyshev((middle - t) / half) / chebyshev(middle / half)) / t;
+      for (std::int64_t i = 0; i < n; ++i)
+        EXPECT_NEAR(z[i], polynomial / 2 * v[i], 1e-12) << degree << ' ' << j;
+    }
+  }
+}
+
+TEST(Chebyshev, NeedsAPositiveDefiniteMatrixAndADiagonal) {
+  Dense A = poisson_1d(12);
+  A(4, 4) = -2;
+  EXPECT_SAYS(message<BadMatrix>([&] { ready<double>("chebyshev", *assembled(sparse(A))); }),
+              "1 of 12 diagonal entries are negative: row 4 (-2)");
+  A(4, 4) = 1e-3L;
+  EXPECT_SAYS(message<BadMatrix>([&] { ready<double>("chebyshev", *assembled(sparse(A))); }),
+              "needs a symmetric positive definite matrix");
+  A(4, 4) = 0;
+  EXPECT_SAYS(message<BadMatrix>([&] { ready<double>("chebyshev", *assembled(sparse(A))); }), "row 4 (0)");
+  // An operator without entries will do.
+  const DenseOperator<double> dense(poisson_1d(12));
+  EXPECT_GT(figure(*ready<double>("chebyshev", dense), "eigenvalue_bound"), 1.9);
+}
+
+std::vector<std::string> all_ids() {
+  std::vector<std::string> ids;
+  for (const PreconditionerEntry& entry : preconditioners())
+    if (entry.id != "none") ids.emplace_back(entry.id);
+  return ids;
+}
+class Every : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Preconditioners, Every, testing::ValuesIn(all_ids()), [](const auto& instance) {
+  std::string name = instance.param;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+});
+
+TEST_P(Every, AlphaAndBeta) {
+  const auto A = assembled(sparse(poisson_2d(6)));
+  const auto M = make_preconditioner<double>(GetParam(), *A);
+  std::vector<double> r = right_hand_side<double>(36), y(36, 2);
+  EXPECT_THROW(M->apply(view(std::as_const(r)), view(y)), BadArgument) << "not set up";
+  M->ensure(*A);
+  const std::vector<double> z = applied(*M, r);
+  M->apply(3.0, view(std::as_const(r)), -2.0, view(y));
+  for (std::int64_t i = 0; i < 36; ++i) EXPECT_NEAR(y[i], 3 * z[i] - 4, 1e-14);
+  M->apply(0.0, view(std::as_const(r)), 1.0, view(y));
+  for (std::int64_t i = 0; i < 36; ++i) EXPECT_NEAR(y[i], 3 * z[i] - 4, 1e-14);
+  EXPECT_GT(M->bytes(), 0u);
+}
+
+TEST_P(Every, NewValuesRenewIt) {
+  const CsrMatrix<double> before = sparse(poisson_2d(8));
+  std::vector<double> values(before.values, before.values + before.nonzeros());
+  const auto A = assembled(before);
+  const auto M = ready<double>(GetParam(), *A);
+  const std::vector<double> r = right_hand_side<double>(64), old = applied(*M, r);
+  for (std::size_t k = 0; k < values.size(); ++k) values[k] *= values[k] > 0 ? 2.5 : 1.5;
+  CsrMatrix<double> after = before;
+  after.values = values.data(), after.values_owner = nullptr;
+  A->update_values(after);
+  // The polynomial computes with A itself.
+  if (GetParam() != "chebyshev") { EXPECT_EQ(applied(*M, r), old) << "it must wait for ensure()"; }
+  M->ensure(*A);
+  const auto fresh = assembled(after);
+  EXPECT_EQ(applied(*M, r), applied(*ready<double>(GetParam(), *fresh), r));
+  EXPECT_NE(applied(*M, r), old);
+}
+
+TEST_P(Every, AnotherMatrixWithAnotherPattern) {
+  const auto A = assembled(sparse(poisson_1d(36))), B = assembled(sparse(poisson_2d(6)));
+  const auto M = ready<double>(GetParam(), *A);
+  const std::vector<double> r = right_hand_side<double>(36);
+  M->ensure(*B);
+  EXPECT_EQ(applied(*M, r), applied(*ready<double>(GetParam(), *B), r));
+}
+
+TEST_P(Every, AFailedSetupKeepsTheOldOne) {
+  const Dense good = poisson_1d(9);
+  Dense bad = good;
+  for (std::int64_t i = 0; i < 9; ++i)
+    for (std::int64_t j = 0; j < 9; ++j) bad(i, j) = 0;
+  bad(0, 1) = bad(1, 0) = 1;
+  const auto A = assembled(sparse(good)), B = assembled(sparse(bad));
+  const auto M = ready<double>(GetParam(), *A);
+  const std::vector<double> r = right_hand_side<double>(9), z = applied(*M, r);
+  EXPECT_THROW(M->ensure(*B), BadMatrix);
+  EXPECT_EQ(applied(*M, r), z);
+}
+
+// A change of format leaves M as it is: no new setup, the same bits.
+TEST_P(Every, AChangeOfFormatLeavesItAsItIs) {
+  const CsrMatrix<double> csr = sparse(poisson_2d(10));
+  AdaptiveOperator<double> A(csr, assembled(csr));
+  const auto M = ready<double>(GetParam(), A);
+  const std::vector<double> r = right_hand_side<double>(100), z = applied(*M, r);
+  ASSERT_TRUE(A.switch_to({.entry = &find_format("sell-c-sigma")}, 1));
+  const std::uint64_t version = M->recording().version;
+  const VectorView<const double> diagonal = M->inverse_diagonal();
+  M->ensure(A);
+  // Recorded steps of the polynomial are products of A, which are others now.
+  if (GetParam() != "chebyshev") { EXPECT_EQ(M->recording().version, version) << "it was set up again"; }
+  EXPECT_EQ(M->inverse_diagonal().data, diagonal.data);
+  const std::vector<double> after = applied(*M, r);
+  for (std::size_t i = 0; i < r.size(); ++i)
+    EXPECT_NEAR(after[i], z[i], GetParam() == "chebyshev" ? 1e-14 : 0);
+  // From any running format the entries are found.
+  EXPECT_EQ(applied(*ready<double>(GetParam(), A), r), after);
+  const auto ell = assembled(csr, test_context(), "ell");
+  const std::vector<double> other = applied(*ready<double>(GetParam(), *ell), r);
+  for (std::size_t i = 0; i < r.size(); ++i)
+    EXPECT_NEAR(other[i], z[i], GetParam() == "chebyshev" ? 1e-14 : 0);
+}
+
+TEST_P(Every, SolvesInBothPrecisions) {
+  const Dense A = poisson_2d(20);
+  const auto solve = [&]<class T>(T, const char* method, double tolerance) {
+    const CsrMatrix<T> csr = sparse<T>(A);
+    const auto matrix = assembled(csr);
+    const auto M = ready<T>(GetParam(), *matrix);
+    const std::vector<T> b = right_hand_side<T>(A.n);
+    std::vector<T> x(b.size()), plain(b.size());
+    const auto solver = make_solver<T>(method, {.stopping = {.relative_tolerance = tolerance}});
+    if (std::string_view(method) == "cg" && !M->symmetric()) {
+      const std::string text =
+          message<BadArgument>([&] { solver->solve(*matrix, view(b), view(x), M.get()); });
+      EXPECT_SAYS(text, "cg needs a symmetric preconditioner, and " + GetParam());
+      EXPECT_SAYS(text, GetParam() == "gauss-seidel" ? "use ssor"
+                        : GetParam() == "ilu"        ? "use ic "
+                                                     : "use ic0");
+      return;
+    }
+    const SolveReport report = solver->solve(*matrix, view(b), view(x), M.get());
+    EXPECT_TRUE(report.converged()) << method << to_string(report.reason) << report.detail;
+    EXPECT_LE(residual_norm(A, b, x), 2 * tolerance * report.rhs_norm);
+    const SolveReport without = solver->solve(*matrix, view(b), view(plain));
+    // The diagonal of this matrix is constant: these change little.
+    if (GetParam() != "jacobi" && GetParam() != "spai0" && GetParam() != "block-jacobi") {
+      EXPECT_LT(report.iterations, without.iterations) << method;
+    }
+  };
+  for (const char* method : {"cg", "bicgstab", "gmres"})
+    solve(double{}, method, 1e-10), solve(float{}, method, 1e-4);
+}
+
+// On a device: those that can, with the results of the host; the others say why not.
+TEST_P(Every, OnADevice) {
+  const Dense A = poisson_2d(9);
+  const CsrMatrix<double> csr = sparse(A);
+  const std::vector<double> r = right_hand_side<double>(A.n);
+  const std::vector<double> expected = applied(*ready<double>(GetParam(), *assembled(csr)), r);
+  const ContextPtr context = fake_device_context();
+  const auto on_device = make_matrix(fake_format("csr"), upload(context, csr), context);
+  if (GetParam() == "gauss-seidel" || GetParam() == "ssor" || GetParam().starts_with("i")) {
+    const std::string text = message<NotAvailable>([&] { ready<double>(GetParam(), *on_device); });
+    EXPECT_SAYS(text, GetParam() + " runs on the host only");
+    EXPECT_SAYS(text, "none, jacobi, block-jacobi, spai0, chebyshev");
+    return;
+  }
+  const auto M = ready<double>(GetParam(), *on_device);
+  const Placed<double> x(context, r);
+  Placed<double> z(context, std::vector<double>(r.size(), std::numeric_limits<double>::quiet_NaN()));
+  M->apply(x.read(), z.view());
+  const std::vector<double> got = z.fetch();
+  for (std::size_t i = 0; i < r.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-13);
+  EXPECT_TRUE(M->recording().allowed);
+  Placed<double> solution(context, std::vector<double>(r.size(), 0.0));
+  const SolveReport report = make_solver<double>("cg")->solve(*on_device, x.read(), solution.view(), M.get());
+  EXPECT_TRUE(report.converged());
+  EXPECT_LE(residual_norm(A, r, solution.fetch()), 2e-8 * report.rhs_norm);
+}
+
+TEST(Preconditioners, EntriesOfEveryOperator) {
+  const Dense A = poisson_1d(6);
+  struct WithRows final : DenseOperator<double>, HasRows<double> {
+    using DenseOperator<double>::DenseOperator;
+    CsrMatrix<double> rows_as_csr() const override { return sparse(matrix()); }
+  };
+  const WithRows rows(A);
+  expect_same(dense_inverse(*ready<double>("ic0", rows)), inverse(A), 1e-14);
+  const DenseOperator<double> none(A);
+  EXPECT_SAYS(message<BadArgument>([&] { ready<double>("ic0", none); }),
+              "ic0 needs the entries of the matrix, which operator 'dense' cannot give");
+  // Element matrices: the bars of poisson_1d, with both ends fixed.
+  std::vector<std::int32_t> nodes;
+  std::vector<double> bars;
+  for (std::int32_t e = 0; e < 7; ++e)
+    nodes.insert(nodes.end(), {e, e + 1}), bars.insert(bars.end(), {1, -1, -1, 1});
+  const ElementGroup<double> group{.elements = 7, .nodes = 2, .connectivity = nodes, .matrices = bars};
+  const std::int64_t ends[] = {0, 7};
+  const ElementOptions options{.constrained = ends, .constrained_rows = ConstrainedRows::eliminate};
+  auto elements = make_element_operator<double>(test_context(), 8, {&group, 1}, options);
+  expect_same(dense_inverse(*ready<double>("ic0", *elements)), inverse(A), 1e-14);
+  AdaptiveOperator<double> adaptive(std::move(elements));
+  expect_same(dense_inverse(*ready<double>("ic0", adaptive)), inverse(A), 1e-14);
+  ASSERT_TRUE(adaptive.switch_to({.entry = &find_format("csr")}, 1));
+  expect_same(dense_inverse(*ready<double>("ic0", adaptive)), inverse(A), 1e-14);
+}
+
+TEST(Preconditioners, OptionsOutOfRange) {
+  const DenseOperator<double> A(poisson_1d(4));
+  const auto refused = [&](PreconditionerOptions options) {
+    return message<BadArgument>([&] { make_preconditioner<double>("jacobi", A, options); });
+  };
+  EXPECT_SAYS(refused({.fill = -1}), "fill is -1");
+  EXPECT_SAYS(refused({.block_size = 65}), "block_size is 65; it must be 1 to 64");
+  EXPECT_SAYS(refused({.omega = 2}), "omega is 2");
+  EXPECT_SAYS(refused({.omega = std::nan("")}), "omega is nan");
+  EXPECT_SAYS(refused({.degree = 0}), "degree is 0");
+  EXPECT_SAYS(refused({.eigenvalue_ratio = 1}), "eigenvalue_ratio is 1");
+}
+
+TEST(Preconditioners, RectangularAndEmpty) {
+  const auto empty =
+      assembled(csr_from_triplets<double>(test_context(), 0, 0, std::vector<Triplet<double>>{}));
+  for (const std::string& id : all_ids()) EXPECT_TRUE(applied(*ready<double>(id, *empty), {}).empty()) << id;
+}
+
+std::int64_t iterations(const CsrMatrix<double>& csr, const char* method, const char* id) {
+  const auto A = assembled(csr);
+  const auto M = ready<double>(id, *A);
+  const std::vector<double> ones(static_cast<std::size_t>(csr.rows()), 1.0);
+  std::vector<double> b(ones.size()), x(ones.size());
+  A->apply(view(ones), view(b));
+  const SolveReport report = make_solver<double>(method, {.stopping = {.max_iterations = 100000}})
+                                 ->solve(*A, view(std::as_const(b)), view(x), M.get());
+  EXPECT_TRUE(report.converged()) << id << ' ' << to_string(report.reason);
+  return report.iterations;
+}
+CsrMatrix<double> shipped(const std::string& name) {
+  return read_matrix(test_context(),
+                     std::string(PROTEAN_SOURCE_DIR) + "/problems/matrices/" + name + ".mtx.xz");
+}
+
+TEST(RealMatrices, FewerIterationsThanJacobi) {
+  const CsrMatrix<double> structure = shipped("bcsstk16"), reservoir = shipped("orsirr_1");
+  EXPECT_LT(3 * iterations(structure, "cg", "ic0"), iterations(structure, "cg", "jacobi"));
+  EXPECT_LT(5 * iterations(reservoir, "bicgstab", "ilu0"), iterations(reservoir, "bicgstab", "jacobi"));
+}
+
+// A shell of the SuiteSparse collection, where the folder PROTEAN_TEST_MATRICES has it.
+TEST(RealMatrices, Shell) {
+  const char* const folder = std::getenv("PROTEAN_TEST_MATRICES");
+  if (!folder) GTEST_SKIP() << "PROTEAN_TEST_MATRICES names no folder with s1rmt3m1.mtx.xz";
+  const CsrMatrix<double> shell = read_matrix(test_context(), std::string(folder) + "/s1rmt3m1.mtx.xz");
+  EXPECT_LT(4 * iterations(shell, "cg", "ic0"), iterations(shell, "cg", "jacobi"));
+}
+
+}  // namespace
+}  // namespace protean::test
