@@ -1,4 +1,4 @@
-// Blocks whose block rows are told by one bit a block: the matrices of bccoo and bccoo-plus. The finder of blocks is that of
+// Blocks whose block rows are marked by one bit a block: the matrices of bccoo and bccoo-plus. The finder of blocks is that of
 // blocks.hpp. This is the view that host and device share; flagged_blocks_host.hpp has the matrix on the
 // host, flagged_blocks.cuh the device.
 //
