@@ -122,7 +122,7 @@ class Factorization {
         col_(pattern.col.data()),
         entries_(values.entries.data()),
         d_(values.d.data()),
-        places_(context, pattern.n * context->threads()) {
+        places_(context, pattern.n * (pattern.forward.parallel(*context) ? context->threads() : 1)) {
     std::fill(places_.begin(), places_.end(), -1);
   }
 
@@ -218,7 +218,7 @@ class Factorization {
   const std::int64_t *ptr_, *mid_;
   const std::int32_t* col_;
   T *entries_, *d_;
-  Buffer<std::int32_t> places_;  // n for each thread
+  Buffer<std::int32_t> places_;  // n for each part
 };
 
 template <class T>

@@ -84,12 +84,12 @@ struct PreconditionerEntry {
 //   block-jacobi  each block of block_size rows: its inverse by r     (block_size + 1) n values, on a device 2 block_size n
 //   spai0         m .* r, m_i = a_ii / sum_j a_ij^2: minimises        2 n values
 //                 ||I - diag(m) A|| in the Frobenius norm
-//   gauss-seidel  (D + L)^-1 r, rows coloured                         the entries, 3 n values
+//   gauss-seidel  (D + L)^-1 r, rows coloured                         the entries, 5 n values
 //   ssor          omega (2 - omega) (D + omega U)^-1 D (D + omega L)^-1 r,
-//                 rows coloured                                       the entries, 3 n values
-//   ic0, ic       (L L^T)^-1 r, L L^T = A in all entries of A,        the entries (with fill), 4 n values
+//                 rows coloured                                       the entries, 5 n values
+//   ic0, ic       (L L^T)^-1 r, L L^T = A in all entries of A,        the entries (with fill), 5 n values
 //                 in ic in those of the given level of fill
-//   ilu0, ilu     (L U)^-1 r, the same for any A                      the entries (with fill), 4 n values
+//   ilu0, ilu     (L U)^-1 r, the same for any A                      the entries (with fill), 5 n values
 //   chebyshev     p(D^-1 A) D^-1 r, p the Chebyshev polynomial        4 n values
 //                 of given degree for eigenvalues of D^-1 A between lambda / eigenvalue_ratio and lambda
 //

@@ -4,7 +4,7 @@
 //   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))        M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L D^-1)^-1
 // Rows of one colour are not coupled, so each colour is one stage of a solve. Colours are given greedily: row after row,
 // the smallest colour that no coupled row has (Saad, section 3.3.3).
-// Memory: columns and values of the entries off the diagonal (gauss-seidel: of L), 16 bytes and two values a row.
+// Memory: columns and values of the entries off the diagonal (gauss-seidel: of L), 28 bytes and two values a row.
 #include <memory>
 #include <optional>
 #include <span>

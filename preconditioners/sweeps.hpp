@@ -24,13 +24,13 @@ class Stages {
   Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std::int32_t count, bool natural,
          bool backward, Work work);
 
-  // row(i) for all rows; those of a stage by several threads.
+  // row(i, part) for all rows; those of a stage by several threads, each with another part.
   template <class Row>
   void run(const Context& context, Row row) const;
 
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(first_.size()) - 1; }
-  // The share of the work that several threads do.
-  double parallel_share() const noexcept { return parallel_share_; }
+  // Whether run() uses threads other than the calling one: row(i, part) has part 0 otherwise.
+  bool parallel(const Context& context) const noexcept;
   std::size_t bytes() const noexcept { return order_.bytes() + first_.size() * sizeof(std::int64_t); }
 
  private:

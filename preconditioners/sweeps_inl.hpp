@@ -35,10 +35,14 @@ Stages::Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std
   parallel_share_ = all > 0 ? static_cast<double>(wide) / static_cast<double>(all) : 0;
 }
 
+inline bool Stages::parallel(const Context& context) const noexcept {
+  return context.threads() > 1 && parallel_share_ >= (natural_ ? worth_the_order : 0);
+}
+
 template <class Row>
 void Stages::run(const Context& context, Row row) const {
   const std::int64_t n = order_.size();
-  if (natural_ && (context.threads() == 1 || parallel_share_ < worth_the_order)) {
+  if (natural_ && !parallel(context)) {
     if (backward_)
       for (std::int64_t i = n; i-- > 0;) row(i, 0);
     else
@@ -52,7 +56,7 @@ void Stages::run(const Context& context, Row row) const {
         row(static_cast<std::int64_t>(order_[k]), part);
     };
     if (stretch.parallel)
-      parallel(context, rows);
+      protean::parallel(context, rows);
     else
       rows(0, 1);
   }
