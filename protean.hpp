@@ -9,8 +9,10 @@
 #include <protean/core/generate/generate.hpp>
 #include <protean/core/io/matrix_market.hpp>
 #include <protean/core/io/pbin.hpp>
+#include <protean/core/locality.hpp>
 #include <protean/core/memory.hpp>
 #include <protean/core/ordering.hpp>
+#include <protean/core/permutation.hpp>
 #include <protean/core/statistics.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/core/watch.hpp>

@@ -1,63 +1,51 @@
 #include "core/ordering.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 
+#include "core/adjacency.hpp"
 #include "core/error.hpp"
+#include "core/parallel.hpp"
 
 namespace protean {
 namespace {
 
-// The columns of each row in one array: of the pattern itself, or of its transpose.
-struct Adjacency {
-  std::vector<std::int64_t> begin;
-  std::vector<std::int32_t> node;
-
-  std::span<const std::int32_t> of(std::int64_t i) const {
-    return {node.data() + begin[i], static_cast<std::size_t>(begin[i + 1] - begin[i])};
-  }
-};
-
-Adjacency transposed(const SparsityPattern& p) {
-  Adjacency t;
-  t.begin.assign(static_cast<std::size_t>(p.cols) + 1, 0);
-  t.node.resize(static_cast<std::size_t>(p.nonzeros));
-  for (std::int64_t k = 0; k < p.nonzeros; ++k) ++t.begin[p.col[k] + 1];
-  std::partial_sum(t.begin.begin(), t.begin.end(), t.begin.begin());
-  std::vector<std::int64_t> next(t.begin.begin(), t.begin.end() - 1);
-  for (std::int64_t row = 0; row < p.rows; ++row)
-    for (const std::int32_t col : p.row(row)) t.node[next[col]++] = static_cast<std::int32_t>(row);
-  return t;
+void require_square(const SparsityPattern& pattern, std::string_view what) {
+  if (pattern.rows != pattern.cols)
+    throw ShapeMismatch(
+        fmt::format("the pattern is {} x {}; {} orders square ones", pattern.rows, pattern.cols, what));
 }
 
+// The rows in the order in which Cuthill and McKee number them: level by level from a first row; within a level by the
+// place of the first neighbour in the level before (the parent), then by degree, then by number.
 class CuthillMcKee {
  public:
-  CuthillMcKee(const SparsityPattern& pattern, bool known_symmetric)
-      : p_(pattern), seen_(static_cast<std::size_t>(pattern.rows), 0) {
-    queue_.resize(static_cast<std::size_t>(pattern.rows));
-    if (known_symmetric) return;
-    transposed_ = transposed(pattern);
-    for (std::int64_t i = 0; i < pattern.rows; ++i)
-      symmetric_ = symmetric_ && std::ranges::equal(pattern.row(i), transposed_.of(i));
-  }
+  CuthillMcKee(const Context& context, const SparsityPattern& pattern, bool known_symmetric)
+      : threads_(context.threads()),
+        graph_(context, pattern, known_symmetric),
+        n_(static_cast<std::int32_t>(pattern.rows)),
+        parent_(static_cast<std::size_t>(n_), not_found),
+        queue_(static_cast<std::size_t>(n_)),
+        found_(static_cast<std::size_t>(threads_)) {}
 
   std::vector<std::int32_t> order() {
-    const auto n = static_cast<std::int32_t>(p_.rows);
-    for (std::int32_t i = 0; i < n; ++i) {
-      if (seen_[i] > 0) continue;
-      const std::size_t begin = size_;
-      Levels levels = search<false>(i, begin, 1);
-      // Restart from the last level as long as the number of levels grows, a few times at most. The result of
-      // the last search is used, so each restart is already the order.
+    for (std::int32_t i = 0; i < n_; ++i) {
+      if (parent_[i] != not_found) continue;
+      const std::int32_t begin = size_;
+      Levels levels = search<false>(i, begin);
+      // Search again from the last level as long as the number of levels grows, a few times at most. The result of the
+      // last search is used, so each one is already the order.
       bool deeper = true;
-      for (unsigned char pass = 2; deeper && pass < 6 && levels.depth > 0; ++pass) {
+      for (int pass = 2; deeper && pass < 6 && levels.depth > 0; ++pass) {
         const std::int32_t far = lowest_degree(levels.last);
-        size_ = begin;
-        const Levels next = search<true>(far, begin, pass);
+        forget(begin);
+        const Levels next = search<true>(far, begin);
         deeper = next.depth > levels.depth;
         levels = next;
       }
@@ -69,107 +57,216 @@ class CuthillMcKee {
   std::int64_t bandwidth() const noexcept { return bandwidth_; }
 
  private:
+  static constexpr std::int32_t not_found = std::numeric_limits<std::int32_t>::max();
+  // A level of fewer rows takes less time than the meetings of the threads.
+  static constexpr std::int32_t least_shared = 512;
+
   struct Levels {
     std::int32_t depth = 0;      // number of the last one
-    std::size_t last = 0;        // where it begins in queue_
+    std::int32_t last = 0;       // where it begins in queue_
     std::int64_t bandwidth = 0;  // of the rows in the order of the queue
   };
+  struct Child {
+    std::int32_t node, parent;
+  };
+  using Key = std::pair<std::int64_t, std::int32_t>;
+  // What one thread finds in a level.
+  struct alignas(64) Found {
+    std::vector<Child> children;
+    std::vector<Key> keys;
+    std::int64_t bandwidth = 0;
+  };
 
-  std::int64_t degree(std::int32_t i) const {
-    return p_.row_length(i) + (symmetric_ ? 0 : transposed_.begin[i + 1] - transposed_.begin[i]);
-  }
-
-  template <class Visit>
-  void neighbours(std::int32_t i, Visit&& visit) const {
-    for (const std::int32_t j : p_.row(i)) visit(j);
-    if (symmetric_) return;
-    for (const std::int32_t j : transposed_.of(i)) visit(j);
-  }
-
-  std::int32_t lowest_degree(std::size_t begin) const {
-    std::int32_t least = queue_[size_ - 1];
-    for (std::size_t k = size_; k > begin; --k)
-      if (degree(queue_[k - 1]) < degree(least)) least = queue_[k - 1];
+  std::int32_t lowest_degree(std::int32_t begin) const {
+    const auto key = [this](std::int32_t i) { return Key{graph_.degree(i), i}; };
+    std::int32_t least = queue_[begin];
+    for (std::int32_t k = begin + 1; k < size_; ++k)
+      if (key(queue_[k]) < key(least)) least = queue_[k];
     return least;
   }
 
-  // Breadth-first search from `start`. The part found is queue_[begin ..]; its rows have seen_ = `pass`,
-  // which they did not have before. by_degree: the new neighbours of a row are sorted by increasing degree,
-  // equal ones by number.
-  template <bool by_degree>
-  Levels search(std::int32_t start, std::size_t begin, unsigned char pass) {
+  // Makes the rows from `begin` in the queue unknown again.
+  void forget(std::int32_t begin) {
+    if (size_ - begin == n_)
+      std::fill(parent_.begin(), parent_.end(), not_found);
+    else
+      for (std::int32_t k = begin; k < size_; ++k) parent_[queue_[k]] = not_found;
+    size_ = begin;
+  }
+
+  // Breadth-first search from `start` into the queue from `begin` on. sorted: in the order described above, else in any
+  // order within each level.
+  template <bool sorted>
+  Levels search(std::int32_t start, std::int32_t begin) {
     Levels levels{0, begin, 0};
-    queue_[size_++] = start, seen_[start] = pass;
-    std::size_t level_end = begin + 1;
-    for (std::size_t k = begin; k < size_; ++k) {
-      if (k == level_end) ++levels.depth, levels.last = k, level_end = size_;
-      prefetch(k);
-      const std::size_t first = size_;
-      std::int32_t* end = queue_.data() + first;
-      unsigned char* const seen = seen_.data();
-      neighbours(queue_[k], [&end, seen, pass](std::int32_t j) {
-        if (seen[j] != pass) seen[j] = pass, *end++ = j;
-      });
-      size_ = static_cast<std::size_t>(end - queue_.data());
-      if constexpr (by_degree) {
-        sort_by_degree(first);
-        // Of all neighbours of a row, the one placed last is the farthest. A row that places none is nearer
-        // to its neighbours than the rows that placed them.
-        if (size_ > first)
-          levels.bandwidth = std::max(levels.bandwidth, static_cast<std::int64_t>(size_ - 1 - k));
-      }
+    queue_[begin] = start, parent_[start] = begin, size_ = begin + 1;
+    for (std::int32_t first = begin;;) {
+      const std::int32_t end = size_;
+      if (end - first < least_shared || threads_ == 1)
+        expand<sorted>(first, end, levels);
+      else
+        expand_shared<sorted>(first, end, levels);
+      if (size_ == end) return levels;
+      ++levels.depth, levels.last = first = end;
     }
-    return levels;
   }
 
   // The next rows of the queue may lie anywhere in the pattern.
-  void prefetch(std::size_t k) const {
-    constexpr std::size_t pointers = 16, columns = 8;
-    if (k + pointers < size_) {
-      const std::int32_t soon = queue_[k + pointers];
-      if (p_.row_ptr.p32)
-        __builtin_prefetch(p_.row_ptr.p32 + soon);
-      else
-        __builtin_prefetch(p_.row_ptr.p64 + soon);
-    }
-    if (k + columns < size_) __builtin_prefetch(p_.col + p_.row_ptr[queue_[k + columns]]);
+  void prefetch(std::int32_t k, std::int32_t end) const {
+    if (k + 16 < end) graph_.prefetch_pointer(queue_[k + 16]);
+    if (k + 8 < end) graph_.prefetch_columns(queue_[k + 8]);
   }
 
-  void sort_by_degree(std::size_t first) {
-    if (size_ - first < 2) return;
-    keys_.clear();
+  // Appends the neighbours of the level at first .. end-1 that are not known yet.
+  template <bool sorted>
+  void expand(std::int32_t first, std::int32_t end, Levels& levels) {
+    for (std::int32_t k = first; k < end; ++k) {
+      prefetch(k, end);
+      const std::int32_t before = size_;
+      std::int32_t* next = queue_.data() + size_;
+      std::int32_t* const parent = parent_.data();
+      graph_.neighbours(queue_[k], [&next, parent, k](std::int32_t j) {
+        if (parent[j] == not_found) parent[j] = k, *next++ = j;
+      });
+      size_ = static_cast<std::int32_t>(next - queue_.data());
+      if constexpr (sorted) {
+        sort_by_degree(queue_.data() + before, size_ - before, found_[0].keys,
+                       [](std::int32_t& i) -> std::int32_t& { return i; });
+        // Of all neighbours of a row, the one placed last is the farthest. A row that places none is nearer
+        // to its neighbours than the rows that placed them.
+        if (size_ > before)
+          levels.bandwidth = std::max(levels.bandwidth, static_cast<std::int64_t>(size_ - 1 - k));
+      }
+    }
+  }
+
+  // The same by all threads, which divide the level into stretches of the queue. A row becomes the child of the lowest
+  // place that asks for it, whichever thread comes first: a later one may take it from a thread with higher places.
+  template <bool sorted>
+  void expand_shared(std::int32_t first, std::int32_t end, Levels& levels) {
+    parallel(threads_, [&](int part, int parts) {
+      const Range mine = even_range(end - first, part, parts);
+      std::vector<Child>& children = found_[part].children;
+      children.clear();
+      for (auto k = static_cast<std::int32_t>(first + mine.begin); k < first + mine.end; ++k) {
+        prefetch(k, static_cast<std::int32_t>(first + mine.end));
+        graph_.neighbours(queue_[k], [&](std::int32_t j) {
+          const std::atomic_ref<std::int32_t> parent(parent_[j]);
+          std::int32_t known = parent.load(std::memory_order_relaxed);
+          while (sorted ? known > k : known == not_found)
+            if (parent.compare_exchange_weak(known, k, std::memory_order_relaxed)) {
+              children.push_back({j, k});
+              break;
+            }
+        });
+      }
+    });
+    if constexpr (sorted)
+      parallel(threads_, [&](int part, int) {
+        std::vector<Child>& children = found_[part].children;
+        std::erase_if(children, [this](const Child& c) { return parent_[c.node] != c.parent; });
+        for (std::size_t k = 0; k < children.size();) {
+          std::size_t next = k + 1;
+          while (next < children.size() && children[next].parent == children[k].parent) ++next;
+          sort_by_degree(children.data() + k, next - k, found_[part].keys,
+                         [](Child& c) -> std::int32_t& { return c.node; });
+          k = next;
+        }
+      });
+    parallel(threads_, [&](int part, int) {
+      std::int32_t at = end;
+      for (int before = 0; before < part; ++before)
+        at += static_cast<std::int32_t>(found_[before].children.size());
+      std::int64_t widest = 0;
+      for (const Child& child : found_[part].children) {
+        widest = std::max<std::int64_t>(widest, at - child.parent);
+        queue_[at++] = child.node;
+      }
+      found_[part].bandwidth = widest;
+    });
+    for (const Found& found : found_) {
+      size_ += static_cast<std::int32_t>(found.children.size());
+      levels.bandwidth = std::max(levels.bandwidth, found.bandwidth);
+    }
+  }
+
+  // Sorts `count` items by increasing degree, equal ones by number; node(item) is the row.
+  template <class Item, class Node>
+  void sort_by_degree(Item* items, std::size_t count, std::vector<Key>& keys, Node node) const {
+    if (count < 2) return;
+    keys.clear();
     bool sorted = true;
-    for (std::size_t k = first; k < size_; ++k) {
-      const Key key{degree(queue_[k]), queue_[k]};
-      sorted = sorted && (keys_.empty() || keys_.back() < key);
-      keys_.push_back(key);
+    for (std::size_t k = 0; k < count; ++k) {
+      const Key key{graph_.degree(node(items[k])), node(items[k])};
+      sorted = sorted && (keys.empty() || keys.back() < key);
+      keys.push_back(key);
     }
     if (sorted) return;
-    std::sort(keys_.begin(), keys_.end());
-    for (std::size_t k = 0; k < keys_.size(); ++k) queue_[first + k] = keys_[k].second;
+    std::sort(keys.begin(), keys.end());
+    for (std::size_t k = 0; k < count; ++k) node(items[k]) = keys[k].second;
   }
 
-  using Key = std::pair<std::int64_t, std::int32_t>;
-  const SparsityPattern& p_;
-  Adjacency transposed_;
-  bool symmetric_ = true;
+  int threads_;
+  detail::Adjacency graph_;
+  std::int32_t n_;
   std::int64_t bandwidth_ = 0;
-  std::vector<unsigned char> seen_;  // the last pass that found the row; 0: none
+  std::vector<std::int32_t> parent_;  // the place of the row that found a row
   std::vector<std::int32_t> queue_;
-  std::size_t size_ = 0;  // rows in the queue
-  std::vector<Key> keys_;
+  std::int32_t size_ = 0;  // rows in the queue
+  std::vector<Found> found_;
 };
+
+// A bijection of 64 bits that leaves no pattern (the finalizer of MurmurHash3).
+std::uint64_t mixed(std::uint64_t h) {
+  h ^= h >> 33, h *= 0xff51afd7ed558ccdULL;
+  h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53ULL;
+  return h ^ (h >> 33);
+}
 
 }  // namespace
 
-std::vector<std::int32_t> reverse_cuthill_mckee(const SparsityPattern& pattern, bool known_symmetric,
-                                                std::int64_t* bandwidth) {
-  if (pattern.rows != pattern.cols)
-    throw ShapeMismatch(fmt::format("the pattern is {} x {}; reverse Cuthill-McKee orders square ones",
-                                    pattern.rows, pattern.cols));
-  CuthillMcKee method(pattern, known_symmetric);
+bool pattern_is_symmetric(const Context& context, const SparsityPattern& pattern) {
+  if (pattern.rows != pattern.cols) return false;
+  std::atomic<std::uint64_t> difference{0};
+  const int parts = useful_parts(context, pattern.nonzeros);
+  const std::vector<std::int64_t> borders = balanced_row_borders(pattern, parts);
+  parallel(parts, [&](int part, int) {
+    std::uint64_t sum = 0;
+    for (std::int64_t i = borders[part]; i < borders[part + 1]; ++i)
+      for (const std::int64_t j : pattern.row(i)) {
+        const std::uint64_t low = std::min(i, j), high = std::max(i, j);
+        const std::uint64_t hash = mixed(high << 32 | low);
+        sum += j > i ? hash : j < i ? 0 - hash : 0;
+      }
+    difference.fetch_add(sum, std::memory_order_relaxed);
+  });
+  return difference == 0;
+}
+
+std::vector<std::int32_t> reverse_cuthill_mckee(const Context& context, const SparsityPattern& pattern,
+                                                bool known_symmetric, std::int64_t* bandwidth) {
+  require_square(pattern, "reverse Cuthill-McKee");
+  CuthillMcKee method(context, pattern, known_symmetric);
   std::vector<std::int32_t> order = method.order();
   if (bandwidth) *bandwidth = method.bandwidth();
+  return order;
+}
+
+std::vector<std::int32_t> sort_by_length(const Context& context, const SparsityPattern& pattern,
+                                         std::int64_t window) {
+  if (window < 0) throw BadArgument(fmt::format("window is {}; it must be 0 (all rows) or more", window));
+  const std::int64_t n = pattern.rows;
+  if (window == 0) window = std::max<std::int64_t>(n, 1);
+  std::vector<std::int32_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  const std::int64_t windows = (n + window - 1) / window;
+  parallel(useful_parts(context, windows, 2), [&](int part, int parts) {
+    const Range mine = even_range(windows, part, parts);
+    for (std::int64_t w = mine.begin; w < mine.end; ++w)
+      std::stable_sort(
+          order.begin() + w * window, order.begin() + std::min(n, (w + 1) * window),
+          [&](std::int32_t a, std::int32_t b) { return pattern.row_length(a) > pattern.row_length(b); });
+  });
   return order;
 }
 
@@ -182,5 +279,41 @@ std::int64_t bandwidth_of(const SparsityPattern& pattern, const std::vector<std:
       widest = std::max<std::int64_t>(widest, std::abs(place[row] - place[col]));
   return widest;
 }
+
+std::span<const OrderingEntry> orderings() noexcept {
+  static const OrderingEntry entries[] = {
+    {"rcm", "reverse Cuthill-McKee", {}},
+    {"length", "longest rows first", {}},
+    {"cluster", "rows that share columns follow each other", {}},
+#if defined(PROTEAN_HAVE_METIS)
+    {"metis", "nested dissection by METIS", {}},
+#else
+    {"metis", "nested dissection by METIS",
+     "this build has no METIS; install libmetis-dev and configure again (PROTEAN_METIS=ON)"},
+#endif
+  };
+  return entries;
+}
+
+std::vector<std::int32_t> make_order(std::string_view id, const Context& context,
+                                     const SparsityPattern& pattern) {
+  std::vector<std::string_view> ids;
+  for (const OrderingEntry& entry : orderings()) ids.push_back(entry.id);
+  if (std::find(ids.begin(), ids.end(), id) == ids.end())
+    throw BadArgument(fmt::format("there is no order '{}'; there are {}.{}", id, fmt::join(ids, ", "),
+                                  did_you_mean(id, ids)));
+  require_square(pattern, id);
+  if (id == "rcm") return reverse_cuthill_mckee(context, pattern);
+  if (id == "length") return sort_by_length(context, pattern);
+  if (id == "cluster") return cluster_rows(context, pattern);
+  return nested_dissection(context, pattern);
+}
+
+#if !defined(PROTEAN_HAVE_METIS)
+std::vector<std::int32_t> nested_dissection(const Context&, const SparsityPattern& pattern) {
+  require_square(pattern, "nested dissection");
+  throw NotAvailable("order metis: " + std::string(orderings().back().unavailable));
+}
+#endif
 
 }  // namespace protean

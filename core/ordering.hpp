@@ -1,24 +1,69 @@
 // Orders of the rows of a matrix.
 #pragma once
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include <protean/core/csr.hpp>
 
 namespace protean {
 
-// Reverse Cuthill-McKee: order[k] is the row at place k. For square host patterns; for an unsymmetric one the
-// pattern of A + A^T is ordered. Each connected part begins at a row far from its middle (George and Liu,
-// Computer Solution of Large Sparse Positive Definite Systems, 1981, section 4.3). Neighbours are sorted by
-// increasing degree, equal ones by number, so the result is unique. Time O(nonzeros log longest). Workspace
-// 13 bytes a row and 4 an entry; 5 bytes a row when the caller knows that the pattern is symmetric and passes
-// known_symmetric = true. *bandwidth, unless null, becomes bandwidth_of() the pattern in that order, at no
-// cost. Throws ShapeMismatch.
-std::vector<std::int32_t> reverse_cuthill_mckee(const SparsityPattern& pattern, bool known_symmetric = false,
+// In all of these functions order[k] is the row at place k, and the pattern lies in host memory. The result does
+// not depend on the number of threads of the (host) context.
+
+// Reverse Cuthill-McKee. For square patterns; for an unsymmetric one the pattern of A + A^T is ordered. Each
+// connected part begins at a row far from its middle (George and Liu, Computer Solution of Large Sparse Positive
+// Definite Systems, 1981, section 4.3). Neighbours are sorted by increasing degree, equal ones by number, so the
+// result is unique. The threads share the rows of each level of the search; levels of few rows are searched by one
+// thread. Time O(nonzeros log longest). Workspace 16 bytes a row; for an unsymmetric pattern another 8 bytes a row and
+// 4 an entry. known_symmetric: the caller knows that the pattern is symmetric, which saves one pass over it.
+// *bandwidth, unless null, becomes bandwidth_of() the pattern in that order, at no cost. Throws ShapeMismatch.
+std::vector<std::int32_t> reverse_cuthill_mckee(const Context& context, const SparsityPattern& pattern,
+                                                bool known_symmetric = false,
                                                 std::int64_t* bandwidth = nullptr);
+
+// Whether the pattern is that of its transpose, for square ones. One pass without workspace: the sum of a hash of 64
+// bits of each entry above the diagonal must be that of the entries below. A pattern that is not symmetric passes
+// with a probability of about 2^-64.
+bool pattern_is_symmetric(const Context& context, const SparsityPattern& pattern);
+
+// Longest rows first, equal ones in the order that they have, within windows of `window` rows (0: one window). Also
+// for rectangular patterns. Throws BadArgument for a negative window.
+std::vector<std::int32_t> sort_by_length(const Context& context, const SparsityPattern& pattern,
+                                         std::int64_t window = 0);
+
+// Rows that share columns follow each other. Greedy: after a row comes the one that shares most with it among the rows
+// that are not placed yet, equal ones by number; where none shares anything, the first row that is not placed. What two
+// rows share is estimated by MinHash signatures (Broder, "On the resemblance and containment of documents", 1997): of 4
+// hashes of the columns each row keeps the smallest ones, and the part of equal ones estimates |common columns| / |all
+// columns of both|. Candidates are the next rows, by number, that have one of the hashes in common, at most 16 for each. The aim is that
+// of Pichel, Singh and Carretero, "Reordering algorithms for increasing locality on multicore processors", HPCC 2008.
+// Also for rectangular patterns. Time O(nonzeros + rows log rows), of which the greedy part takes one thread;
+// workspace 60 bytes a row.
+std::vector<std::int32_t> cluster_rows(const Context& context, const SparsityPattern& pattern);
+
+// Nested dissection by METIS (Karypis and Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular
+// Graphs", SIAM J. Sci. Comput. 20, 1998), for the pattern of A + A^T without its diagonal. One thread; a fixed seed.
+// Throws NotAvailable in a build without METIS, ShapeMismatch, OutOfMemory, and BadMatrix for a pattern with more
+// entries than METIS can count.
+std::vector<std::int32_t> nested_dissection(const Context& context, const SparsityPattern& pattern);
 
 // Largest |place of i - place of j| over the entries (i, j), when row order[k] and column order[k] are at
 // place k.
 std::int64_t bandwidth_of(const SparsityPattern& pattern, const std::vector<std::int32_t>& order);
+
+// An order that can be asked for by name.
+struct OrderingEntry {
+  std::string_view id, title;
+  std::string_view unavailable;  // why it is not in this build; empty when it is
+};
+// rcm, length, cluster, metis.
+std::span<const OrderingEntry> orderings() noexcept;
+
+// The order with this id. Throws BadArgument for an unknown one (with the nearest name), ShapeMismatch for a pattern
+// that is not square, and what the function of this order throws.
+std::vector<std::int32_t> make_order(std::string_view id, const Context& context,
+                                     const SparsityPattern& pattern);
 
 }  // namespace protean

@@ -166,7 +166,7 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
   const ContextPtr alone = Context::host(1);
   parallel(std::min(host->threads(), 2), [&](int part, int parts) {
     if (part == 0 && square && csr.rows() > 0)
-      (void)reverse_cuthill_mckee(csr.pattern, result.statistics.structurally_symmetric,
+      (void)reverse_cuthill_mckee(*alone, csr.pattern, result.statistics.structurally_symmetric,
                                   &result.reordered_bandwidth);
     if (part == parts - 1) {
       result.signs = diagonal_signs(*alone, csr);

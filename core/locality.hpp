@@ -1,0 +1,46 @@
+// How near the entries of x lie that a product reads, before and after a new order of the rows.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include <protean/core/csr.hpp>
+
+namespace protean {
+
+// Of a pattern in host memory, or of P A P^T.
+struct Locality {
+  std::int64_t bandwidth = 0;  // largest |i - j| over the entries (i, j)
+  // Sum over the rows of i - (smallest column j <= i of the row): what an envelope below the diagonal holds (George
+  // and Liu 1981, section 4.2). Of the pattern itself, not of A + A^T.
+  std::int64_t profile = 0;
+  // Lines of x (64 bytes: 8 entries) that a product reads, where each one is counted once in every `lines_rows`
+  // rows that follow each other: a cache that forgets no line within them. x itself has cols / 8 lines.
+  std::int64_t lines = 0;
+};
+inline constexpr std::int64_t lines_rows = 1024;
+inline constexpr std::int64_t line_entries = 8;
+
+// place: where each row and column goes (see Permutation), for a square pattern; empty: as it is. One pass; 4 bytes a
+// line and thread of workspace. Throws ShapeMismatch where place has another size.
+Locality locality(const Context& context, const SparsityPattern& pattern,
+                  std::span<const std::int32_t> order = {}, std::span<const std::int32_t> place = {});
+
+// What an order could gain, from a sample of a square pattern. It takes the time of about one product or less.
+struct OrderForecast {
+  // Lines of x a row (of rows that follow each other, counted as in Locality): as it is, and in an order that keeps
+  // near rows together.
+  double lines_now = 0, lines_reached = 0;
+  // The predicted time of a product in that order, as a part of the present one.
+  double product_ratio = 1;
+};
+
+// The lines as they are: in some stretches of lines_rows rows. Those that an order can reach: breadth-first balls of
+// lines_rows rows are grown around some rows. If the rows of a ball followed each other, its own rows would take one
+// line for 8 of them; the columns outside of the ball belong to other balls, and each of them is counted as a line. On a mesh few columns
+// lie outside; on a random graph nearly all do, so no order helps. A ball of an unsymmetric pattern follows the
+// entries of the rows only. Times are predicted from bytes: those of the matrix, and `line_weight` of the bytes of each
+// line, since most come from a cache.
+OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);
+inline constexpr double line_weight = 0.4;
+
+}  // namespace protean

@@ -1,0 +1,197 @@
+#include "core/permutation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/bisect.hpp"
+#include "core/device_checks.hpp"
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
+#include "core/transfer.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/permute.hpp"
+#endif
+
+namespace protean {
+namespace {
+
+// to[i] := from[index[i]], all in the memory of the context.
+template <class T, class Index>
+void gather(const Context& context, const T* from, const Index* index, std::int64_t size, T* to) {
+  const detail::DeviceWork device_work(context, {from, index, to});
+  const detail::DeviceScope device_scope(context);
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device && !context.simulated())
+    return device::gather(context, from, index, size, to);
+#endif
+  parallel(useful_parts(context, size), [&](int part, int parts) {
+    const Range mine = even_range(size, part, parts, 64);
+    for (std::int64_t i = mine.begin; i < mine.end; ++i) to[i] = from[index[i]];
+  });
+}
+
+template <class T>
+void require_vector(const Context& context, VectorView<T> vector, std::int64_t size) {
+  if (vector.size != size)
+    throw ShapeMismatch(fmt::format("a vector has {} entries; the permutation is of {}", vector.size, size));
+  if (size > 0 && vector.space != context.space())
+    throw WrongSpace(fmt::format("a vector lies in {} memory; the permutation works on {} memory",
+                                 to_string(vector.space), to_string(context.space())));
+}
+
+// A copy of an array of the host in the memory of the context.
+template <class Item>
+Buffer<Item> copied(const ContextPtr& context, const Item* items, std::int64_t size) {
+  Buffer<Item> result(context, size);
+  detail::copy_bytes(*context, result.data(), context->space(), items, Space::host, result.bytes());
+  return result;
+}
+
+// Sorts a row of keys. Most rows are short.
+void sort_keys(std::uint64_t* keys, std::int64_t count) {
+  if (count > 48) return std::sort(keys, keys + count);
+  for (std::int64_t i = 1; i < count; ++i) {
+    const std::uint64_t key = keys[i];
+    std::int64_t k = i;
+    for (; k > 0 && keys[k - 1] > key; --k) keys[k] = keys[k - 1];
+    keys[k] = key;
+  }
+}
+
+}  // namespace
+
+Permutation::Permutation(ContextPtr context, std::vector<std::int32_t> order) {
+  const auto state = std::make_shared<State>();
+  const auto n = static_cast<std::int32_t>(order.size());
+  state->context = std::move(context);
+  state->place.assign(order.size(), -1);
+  for (std::int32_t k = 0; k < n; ++k) {
+    const std::int32_t row = order[k];
+    if (row < 0 || row >= n || state->place[row] >= 0)
+      throw BadArgument(
+          fmt::format("an order of {} rows names row {} at place {}; each of 0 to {} must be in it once", n,
+                      row, k, n - 1));
+    state->place[row] = k;
+  }
+  state->order = std::move(order);
+  if (state->context->space() == Space::device) {
+    state->order_there = copied(state->context, state->order.data(), n);
+    state->place_there = copied(state->context, state->place.data(), n);
+  }
+  state_ = state;
+}
+
+template <class T>
+void Permutation::apply(VectorView<const T> from, VectorView<T> to) const {
+  if (size() == 0 && from.size == 0 && to.size == 0) return;
+  require_vector(*state_->context, from, size()), require_vector(*state_->context, to, size());
+  const bool there = state_->context->space() == Space::device;
+  gather(*state_->context, from.data, there ? state_->order_there.data() : state_->order.data(), size(),
+         to.data);
+}
+
+template <class T>
+void Permutation::apply_inverse(VectorView<const T> from, VectorView<T> to) const {
+  if (size() == 0 && from.size == 0 && to.size == 0) return;
+  require_vector(*state_->context, from, size()), require_vector(*state_->context, to, size());
+  const bool there = state_->context->space() == Space::device;
+  gather(*state_->context, from.data, there ? state_->place_there.data() : state_->place.data(), size(),
+         to.data);
+}
+
+template <class T>
+PermutedMatrix<T>::PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& matrix, Permutation permutation)
+    : permutation_(std::move(permutation)) {
+  const SparsityPattern& p = matrix.pattern;
+  const std::int64_t n = p.rows;
+  if (n != p.cols || n != permutation_.size())
+    throw ShapeMismatch(fmt::format("the matrix is {} x {} and the permutation is of {} rows", n, p.cols,
+                                    permutation_.size()));
+  if (p.space != Space::host || host->space() != Space::host)
+    throw WrongSpace("P A P^T is made on the host, from a matrix in host memory");
+  CsrBuilder<T> builder(host, n, n, p.nonzeros, p.row_ptr.p32 == nullptr);
+  const bool wide = p.nonzeros > std::numeric_limits<std::int32_t>::max();
+  Buffer<std::int32_t> entry(host, wide ? 0 : p.nonzeros);
+  Buffer<std::int64_t> wide_entry(host, wide ? p.nonzeros : 0);
+  const std::int32_t* const order = permutation_.order().data();
+  const std::int32_t* const place = permutation_.place().data();
+  std::int64_t at = 0;
+  for (std::int64_t k = 0; k < n; ++k) builder.set_row_ptr(k + 1, at += p.row_length(order[k]));
+  const int parts = useful_parts(*host, p.nonzeros);
+  // Parts of nearly the same number of entries.
+  const auto border = [&](int part) {
+    const std::int64_t goal = p.nonzeros / parts * part;
+    if (part == parts) return n;
+    return first_where(std::int64_t{0}, n, [&](std::int64_t k) { return builder.row_ptr(k) >= goal; });
+  };
+  parallel(parts, [&](int part, int) {
+    std::vector<std::uint64_t> keys;
+    const std::int64_t last = border(part + 1);
+    for (std::int64_t k = border(part); k < last; ++k) {
+      if (k + 8 < last) {  // the rows of A lie anywhere
+        const std::int64_t soon = p.row_ptr[order[k + 8]];
+        __builtin_prefetch(p.col + soon), __builtin_prefetch(p.col + soon + 16);
+        __builtin_prefetch(matrix.values + soon), __builtin_prefetch(matrix.values + soon + 8);
+        __builtin_prefetch(matrix.values + soon + 16), __builtin_prefetch(matrix.values + soon + 24);
+      }
+      const std::int64_t from = p.row_ptr[order[k]], length = p.row_length(order[k]), to = builder.row_ptr(k);
+      keys.resize(static_cast<std::size_t>(length));
+      for (std::int64_t i = 0; i < length; ++i)
+        keys[i] = static_cast<std::uint64_t>(place[p.col[from + i]]) << 32 | static_cast<std::uint64_t>(i);
+      sort_keys(keys.data(), length);
+      for (std::int64_t i = 0; i < length; ++i) {
+        const std::int64_t source = from + static_cast<std::int64_t>(keys[i] & 0xffffffffu);
+        builder.col()[to + i] = static_cast<std::int32_t>(keys[i] >> 32);
+        builder.values()[to + i] = matrix.values[source];
+        if (wide)
+          wide_entry[to + i] = source;
+        else
+          entry[to + i] = static_cast<std::int32_t>(source);
+      }
+    }
+  });
+  matrix_ = builder.freeze();
+  const ContextPtr& target = permutation_.context();
+  if (target->space() == Space::device) {
+    matrix_ = upload(target, matrix_);
+    if (wide)
+      wide_entry = copied(target, wide_entry.data(), p.nonzeros);
+    else
+      entry = copied(target, entry.data(), p.nonzeros);
+  }
+  entry_ = std::move(entry), wide_entry_ = std::move(wide_entry);
+}
+
+template <class T>
+void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from) {
+  const Context& context = *permutation_.context();
+  if (from.rows() != matrix_.rows() || from.cols() != matrix_.cols() || from.nonzeros() != matrix_.nonzeros())
+    throw ShapeMismatch(fmt::format(
+        "new values are of a matrix of {} x {} with {} entries; this one is {} x {} with {}", from.rows(),
+        from.cols(), from.nonzeros(), matrix_.rows(), matrix_.cols(), matrix_.nonzeros()));
+  if (from.nonzeros() > 0 && from.pattern.space != context.space())
+    throw WrongSpace(fmt::format("new values lie in {} memory; the permutation works on {} memory",
+                                 to_string(from.pattern.space), to_string(context.space())));
+  // Somebody may still read those before, for example a conversion beside a solve.
+  if (!spare_ || spare_.use_count() > 1)
+    spare_ = std::make_shared<Buffer<T>>(permutation_.context(), from.nonzeros());
+  if (wide_entry_.size() > 0)
+    gather(context, from.values, wide_entry_.data(), from.nonzeros(), spare_->data());
+  else
+    gather(context, from.values, entry_.data(), from.nonzeros(), spare_->data());
+  std::swap(values_, spare_);
+  matrix_.values = values_->data(), matrix_.values_owner = values_;
+}
+
+#define PROTEAN_PERMUTATION(T)                                                           \
+  template void Permutation::apply<T>(VectorView<const T>, VectorView<T>) const;         \
+  template void Permutation::apply_inverse<T>(VectorView<const T>, VectorView<T>) const; \
+  template class PermutedMatrix<T>;
+PROTEAN_PERMUTATION(float)
+PROTEAN_PERMUTATION(double)
+#undef PROTEAN_PERMUTATION
+
+}  // namespace protean

@@ -1,0 +1,74 @@
+// A numbering of the rows of a matrix: vectors and matrices between the caller's numbering and another one.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <protean/core/csr.hpp>
+#include <protean/core/vector.hpp>
+
+namespace protean {
+
+// P, where (P x)_k = x_order[k]: place k has the row that the caller calls order[k]. A cheap handle: copies share the
+// arrays, 8 bytes a row in host memory and, for a device, 8 bytes a row in its memory.
+class Permutation {
+ public:
+  Permutation() = default;  // of no rows, without a context
+  // `order` is in host memory. The vectors that it permutes lie in the space of `context`. Throws BadArgument unless
+  // each of 0 .. size - 1 is in `order` once.
+  Permutation(ContextPtr context, std::vector<std::int32_t> order);
+
+  std::int64_t size() const noexcept { return state_ ? static_cast<std::int64_t>(state_->order.size()) : 0; }
+  const ContextPtr& context() const noexcept { return state_->context; }
+  // In host memory: order()[k] is the row at place k, place()[i] is the place of row i.
+  std::span<const std::int32_t> order() const noexcept {
+    return state_ ? state_->order : std::span<const std::int32_t>();
+  }
+  std::span<const std::int32_t> place() const noexcept {
+    return state_ ? state_->place : std::span<const std::int32_t>();
+  }
+
+  // to := P from: from the caller's numbering to the places. Both vectors have size() entries in the space of the context and do not overlap. Asynchronous on a
+  // device. Throws ShapeMismatch, WrongSpace.
+  template <class T>
+  void apply(VectorView<const T> from, VectorView<T> to) const;
+  // to := P^T from: back to the caller's numbering.
+  template <class T>
+  void apply_inverse(VectorView<const T> from, VectorView<T> to) const;
+
+ private:
+  struct State {
+    ContextPtr context;
+    std::vector<std::int32_t> order, place;
+    Buffer<std::int32_t> order_there, place_there;  // in the memory of a device
+  };
+  std::shared_ptr<const State> state_;
+};
+
+// P A P^T for a square A. Row k is row order[k] of A, and its columns are the places of the columns of A, ascending. It
+// is made on the host from a matrix in host memory. The result lies in the memory of the permutation's context. What
+// belongs to the pattern is kept, so new values cost one pass: 4 bytes an entry say where in A it is (8 from 2^31
+// entries on).
+template <class T>
+class PermutedMatrix {
+ public:
+  // `host` has the threads that make it. Throws ShapeMismatch, WrongSpace, OutOfMemory.
+  PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& matrix, Permutation permutation);
+
+  const Permutation& permutation() const noexcept { return permutation_; }
+  const CsrMatrix<T>& matrix() const noexcept { return matrix_; }
+  // matrix() has the values of `from` afterwards: a matrix of A's pattern in the space of the permutation's context.
+  // They come in another array than those before, which remain as long as a handle of them. Two arrays are used in
+  // turn, so no memory is allocated from the second time on. Throws ShapeMismatch, WrongSpace, OutOfMemory; then nothing has changed.
+  void update_values(const CsrMatrix<T>& from);
+
+ private:
+  Permutation permutation_;
+  CsrMatrix<T> matrix_;
+  std::shared_ptr<Buffer<T>> values_, spare_;  // from update_values(): the present ones, those before
+  Buffer<std::int32_t> entry_;
+  Buffer<std::int64_t> wide_entry_;  // one of the two
+};
+
+}  // namespace protean
