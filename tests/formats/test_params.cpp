@@ -10,6 +10,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
+#include "support/engines.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 
@@ -342,7 +343,7 @@ TEST_P(LargeOnDevice, TakesWideRowPointersOrSaysWhyNot) {
 
 std::vector<Case> device_defaults() {
   std::vector<Case> list;
-  for (const FormatEntry* format : layouts())
+  for (const FormatEntry* format : layouts_of_any_matrix())
     for (const Kernel& kernel : kernels_in(*format, Space::device)) {
       list.push_back({std::string(format->id), {}, Space::device, std::string(kernel.name)});
       for (const ParamDoc& param : format->params)
