@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -125,6 +127,17 @@ TEST(Context, NumbersOfThreadsBelowZeroAreRefused) {
   EXPECT_EQ(Context::host(3)->threads(), 3);
   EXPECT_GE(Context::host(0)->threads(), 1);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// What the tests themselves print (support/crash_trace.cpp).
+TEST(CrashTraceDeathTest, NamesTheTestTheAddressAndTheCalls) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // threads of the library are there
+  volatile std::uintptr_t nowhere = 8;
+  EXPECT_EXIT(*reinterpret_cast<volatile int*>(nowhere) = 1, testing::KilledBySignal(SIGSEGV),
+              "fault: Segmentation fault at 0x0000000000000008 in "
+              "CrashTraceDeathTest.NamesTheTestTheAddressAndTheCalls\n(.*\n)*.*main");
+}
+#endif
 
 }  // namespace
 }  // namespace protean::test
