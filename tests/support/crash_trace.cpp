@@ -14,8 +14,6 @@
 namespace protean::test {
 namespace {
 
-// Written between tests only, so that the handler reads a whole text.
-std::array<char, 512> running{};
 std::array<char, 1 << 16> stack;
 
 void print(const char* text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); }
@@ -26,7 +24,9 @@ void on_fault(int signal, siginfo_t* info, void*) {
   for (std::size_t digit = 18; digit-- > 2; rest /= 16) address[digit] = "0123456789abcdef"[rest % 16];
   address[0] = '0', address[1] = 'x';
   print("\nfault: "), print(strsignal(signal)), print(" at "), print(address.data());
-  print(running[0] ? " in " : " outside the tests"), print(running.data()), print("\n");
+  if (const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info())
+    print(" in "), print(test->test_suite_name()), print("."), print(test->name());
+  print("\n");
   std::array<void*, 64> calls{};
   backtrace_symbols_fd(calls.data(), backtrace(calls.data(), calls.size()), STDERR_FILENO);
   // The instruction is run again and ends the program.
@@ -35,14 +35,9 @@ void on_fault(int signal, siginfo_t* info, void*) {
   sigaction(signal, &action, nullptr);
 }
 
-class Running final : public testing::EmptyTestEventListener {
-  void OnTestStart(const testing::TestInfo& info) override {
-    std::snprintf(running.data(), running.size(), "%s.%s", info.test_suite_name(), info.name());
-  }
-  void OnTestEnd(const testing::TestInfo&) override {
-    running[0] = 0;
-    std::fflush(stdout);  // what is in the buffer when the program ends in a fault is lost
-  }
+// What is in the buffer of stdout when the program ends in a fault is lost.
+class Flush final : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo&) override { std::fflush(stdout); }
 };
 
 [[maybe_unused]] const bool installed = [] {
@@ -55,7 +50,7 @@ class Running final : public testing::EmptyTestEventListener {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigaction(signal, &action, nullptr);
-  testing::UnitTest::GetInstance()->listeners().Append(new Running);
+  testing::UnitTest::GetInstance()->listeners().Append(new Flush);
   return true;
 }();
 
