@@ -29,12 +29,23 @@ if(PROTEAN_FUZZ)
 endif()
 target_include_directories(protean_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
 
+# protean_precompiled(<target> [header]): headers that are parsed once for all C++ sources of a target. CMake's
+# CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without them: ccache shares more objects between folders then.
+function(protean_precompiled target)
+  set(header ${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp)
+  if(ARGC GREATER 1)
+    set(header ${PROJECT_SOURCE_DIR}/${ARGV1})
+  endif()
+  target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
+endfunction()
+
 set_property(GLOBAL PROPERTY PROTEAN_ROOMS "")
 # protean_room(<name> SOURCES ... [LINK ...]): an object library; cmake/library joins them into one.
 function(protean_room name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_library(protean_${name} OBJECT ${arg_SOURCES})
   target_link_libraries(protean_${name} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt ${arg_LINK})
+  protean_precompiled(protean_${name})
   set_property(GLOBAL APPEND PROPERTY PROTEAN_ROOMS protean_${name})
   set_property(GLOBAL APPEND PROPERTY PROTEAN_LINK ${arg_LINK})
 endfunction()

@@ -26,7 +26,8 @@
 // column. No thread needs a copy of y or atomic operations, and a row is summed in the order of its columns
 // with any number of threads. The blocks have nearly the same number of rows + entries. A small matrix gets
 // one thread and no split.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include "formats/simd.hpp"
+// (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "formats/column/csc.cpp"
 #include <hwy/foreach_target.h>

@@ -20,8 +20,8 @@
 // Each thread gets the same number of entries, wherever a row ends; in deterministic mode its share ends
 // where a row ends. Kernels: native; kokkos (coo_kokkos.cpp) on the same arrays.
 
-// Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include "formats/simd.hpp"
+// (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "formats/coordinate/coo.cpp"
 #include <hwy/foreach_target.h>

@@ -401,7 +401,7 @@ std::vector<LayoutArray> BlockMatrix<T>::layout() const {
 template <class T>
 void BlockMatrix<T>::do_update_values(const CsrMatrix<T>& csr) {
   const BlockGrid<T> a = row_view();
-  with_shape(shape_.R, shape_.C, [&](auto R, auto C) {
+  with_usual_shape(shape_.R, shape_.C, [&](auto R, auto C) {
     parallel(static_cast<int>(borders_.size()) - 1, [&](int part, int) {
       if (rule_.order == BlockOrder::blocks)
         expand<false>(csr, a, R, C, borders_[part], borders_[part + 1], values_.data());

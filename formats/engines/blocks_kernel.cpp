@@ -232,30 +232,44 @@ T in_lanes(const BlockProduct<T>& job, RowSize R, ColSize C, UnitSize W, std::in
   return dot;
 }
 
+// Calls f(R, C) as with_usual_shape() does. Processors without AVX2 get one code for all shapes, to save time of the build.
+template <class T, class F>
+decltype(auto) with_compiled_shape(const BlockProduct<T>& job, F&& f) {
+#if HWY_TARGET == HWY_SCALAR
+  return f(AnySize{static_cast<int>(job.grid.R)}, AnySize{static_cast<int>(job.grid.C)});
+#else
+  return with_usual_shape(job.grid.R, job.grid.C, f);
+#endif
+}
+
 template <class T>
 T product(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
   const BlockGrid<T>& a = job.grid;
   if (begin == end) return T(0);
   if (a.container == BlockContainer::slices)
-    return with_usual_shape(a.R, a.C, [&](auto R, auto C) {
+    return with_compiled_shape(job, [&](auto R, auto C) {
       if (a.W == 1) return in_lanes(job, R, C, FixedSize<1>(), begin, end);
       if constexpr (decltype(C)::most == largest_block)
         if (a.W != C) return in_lanes(job, R, C, FixedSize<4>(), begin, end);
       return in_lanes(job, R, C, C, begin, end);
     });
   if (a.order != BlockOrder::blocks)
-    return with_usual_shape(
-        a.R, a.C, [&](auto R, auto C) { return one_by_one(job, R, C, FixedSize<1>(), begin, end); });
+    return with_compiled_shape(
+        job, [&](auto R, auto C) { return one_by_one(job, R, C, FixedSize<1>(), begin, end); });
+  if (job.ordered) {
+    with_compiled_shape(job, [&](auto R, auto C) { ordered(job, R, C, begin, end); });
+    return T(0);
+  }
+#if HWY_TARGET == HWY_SCALAR
+  return with_compiled_shape(job, [&](auto R, auto C) { return one_by_one(job, R, C, C, begin, end); });
+#else
   return with_shape(a.R, a.C, [&](auto R, auto C) {
-    if (job.ordered) {
-      ordered(job, R, C, begin, end);
-      return T(0);
-    }
     if constexpr (std::is_same_v<decltype(R), AnySize>)
       return one_by_one(job, R, C, C, begin, end);
     else
       return run<decltype(R)::most, decltype(C)::most>(job, begin, end);
   });
+#endif
 }
 
 double block_product_f64(const BlockProduct<double>& job, std::int64_t begin, std::int64_t end) {

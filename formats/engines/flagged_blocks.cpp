@@ -1,9 +1,8 @@
 // The host side of flagged_blocks.hpp.
 
-// Registers of unknown length do not fit the four lanes of row_dot. The loops below are not written in SIMD; what they need is
-// the fused multiply-add of AVX2, so fewer sets of instructions are compiled.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_SSE4)
+// The loops below are not written in SIMD. What they need is the fused multiply-add of AVX2.
+#include "formats/simd.hpp"
+// (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "formats/engines/flagged_blocks.cpp"
 #include <hwy/foreach_target.h>

@@ -1,7 +1,7 @@
 // The SIMD kernel of rows.hpp, and how rows are divided among threads.
 
-// Registers of unknown length do not fit the four lanes of row_dot; such machines take their 128-bit set.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include "formats/simd.hpp"
+// (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "formats/engines/rows.cpp"
 #include <hwy/foreach_target.h>
@@ -140,9 +140,13 @@ RowCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_do
     if (w.alpha == T(1) && w.beta == T(0)) return product_of_share<T, P, false, true, way>(w, share);
     return product_of_share<T, P, false, false, way>(w, share);
   };
-  if (w.alike) return run(std::integral_constant<Way, Way::by_length>());
-  return w.prefetch ? run(std::integral_constant<Way, Way::simd>())
-                    : run(std::integral_constant<Way, Way::plain_sums>());
+  if constexpr (sizeof(P) == 8) {  // a matrix far larger than any cache
+    return run(std::integral_constant<Way, Way::simd>());
+  } else {
+    if (w.alike) return run(std::integral_constant<Way, Way::by_length>());
+    return w.prefetch ? run(std::integral_constant<Way, Way::simd>())
+                      : run(std::integral_constant<Way, Way::plain_sums>());
+  }
 }
 
 #define PROTEAN_ROWS_KERNEL(name, T, P)                                             \

@@ -1,0 +1,5 @@
+// The same for tests.
+#pragma once
+#include <gtest/gtest.h>
+
+#include "cmake/precompiled.hpp"
