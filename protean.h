@@ -104,12 +104,13 @@ size_t protean_matrix_bytes(const protean_matrix* matrix);
 /* The name of the format: "csr", "sell-c-sigma", "lma-gather", ... Valid until the format changes. */
 const char* protean_matrix_format(const protean_matrix* matrix);
 
-/* method: "cg", "bicgstab" or "gmres". preconditioner: "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel",
+/* method: "cg", "fcg", "minres", "bicgstab", "bicgstab2", "idr", "gmres" or "fgmres". preconditioner: "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel",
  * "ssor", "ic0", "ic", "ilu0", "ilu" or "chebyshev"; a solve sets it up if the matrix or its
- * values are new. cg refuses gauss-seidel, ilu0 and ilu, which are not symmetric. */
+ * values are new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not
+ * symmetric. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
-/* Sets an option: relative_tolerance, absolute_tolerance, max_iterations, max_seconds, restart, divergence,
- * stagnation_window; of the preconditioner, whose range the next solve checks: fill (ic, ilu), block_size
+/* Sets an option: relative_tolerance, absolute_tolerance, max_iterations, max_seconds, restart (gmres,
+ * fgmres), directions (fcg), s (idr), divergence, stagnation_window; of the preconditioner, whose range the next solve checks: fill (ic, ilu), block_size
  * (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev). */
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value);
 void protean_solver_free(protean_solver* solver);

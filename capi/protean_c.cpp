@@ -346,7 +346,9 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
                                           "block_size",
                                           "omega",
                                           "degree",
-                                          "eigenvalue_ratio"};
+                                          "eigenvalue_ratio",
+                                          "directions",
+                                          "s"};
     PreconditionerOptions preconditioning = solver->preconditioner_options;
     if (name == names[0])
       rule.relative_tolerance = value;
@@ -372,6 +374,10 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
       preconditioning.degree = whole(option, value);
     else if (name == names[11])
       preconditioning.eigenvalue_ratio = value;
+    else if (name == names[12])
+      options.directions = whole(option, value);
+    else if (name == names[13])
+      options.s = whole(option, value);
     else
       throw BadArgument("there is no option '" + std::string(name) + "'." + did_you_mean(name, names));
     solver->solver = make_solver<double>(solver->method, options);

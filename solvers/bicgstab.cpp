@@ -105,8 +105,11 @@ class BiCgStab final : public Method<T> {
 }  // namespace
 
 constinit const SolverEntry bicgstab{
-    BiCgStab<double>::id, "Stabilised biconjugate gradients, for any matrix; short recurrences",
+    BiCgStab<double>::id,
+    "Stabilised biconjugate gradients, for any matrix; short recurrences",
     "van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631; Saad 2003, algorithm 7.7",
-    make_solver_of<double, BiCgStab>, make_solver_of<float, BiCgStab>};
+    make_solver_of<double, BiCgStab>,
+    make_solver_of<float, BiCgStab>,
+    2};
 
 }  // namespace protean::detail

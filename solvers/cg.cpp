@@ -98,6 +98,9 @@ class Cg final : public Method<T>, public HasCgState<T> {
 constinit const SolverEntry cg{Cg<double>::id,
                                "Conjugate gradients, for symmetric positive definite matrices",
                                "Hestenes and Stiefel, J. Res. NBS 49 (1952) 409; Saad 2003, algorithm 9.1",
-                               make_solver_of<double, Cg>, make_solver_of<float, Cg>};
+                               make_solver_of<double, Cg>,
+                               make_solver_of<float, Cg>,
+                               1,
+                               true};
 
 }  // namespace protean::detail

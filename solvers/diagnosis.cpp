@@ -126,14 +126,29 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
                    bool first, double initial_residual, StopReason reason, std::string detail) {
   const bool of_cg =
       reason == StopReason::indefinite_operator || reason == StopReason::indefinite_preconditioner;
-  if (reason == StopReason::divergence && initial_residual > 0 &&
-      initial_residual * initial_residual < static_cast<double>(smallest_safe<T>))
-    return {StopReason::underflow,
-            fmt::format(
-                "{}{}the solve began with ||r|| = 1e{:.0f}; {} precision ends at {:.0g}, and the square of "
-                "||r|| is smaller or has lost its digits",
-                detail, detail.empty() ? "" : "; ", std::log10(initial_residual),
-                sizeof(T) == 4 ? "single" : "double", std::numeric_limits<T>::min())};
+  if (reason == StopReason::divergence && initial_residual > 0) {
+    const char* const precision = sizeof(T) == 4 ? "single" : "double";
+    if (initial_residual * initial_residual < static_cast<double>(smallest_safe<T>))
+      return {StopReason::underflow,
+              fmt::format(
+                  "{}{}the solve began with ||r|| = 1e{:.0f}; {} precision ends at {:.0g}, and the square of "
+                  "||r|| is smaller or has lost its digits",
+                  detail, detail.empty() ? "" : "; ", std::log10(initial_residual), precision,
+                  std::numeric_limits<T>::min())};
+    // The ratios of the norms now, for the residual at the beginning.
+    if (auto norms = norms_at_the_end(method, system, number)) {
+      const double smaller = std::log10(initial_residual) - norms->r;
+      norms->r += smaller, norms->z += smaller, norms->q += smaller;
+      if (underflows<T>(*norms, false))
+        return {
+            StopReason::underflow,
+            fmt::format("{}{}the solve began with ||r|| = 1e{:.0f}, ||M^-1 r|| of about 1e{:.0f} and "
+                        "||A M^-1 r|| of about 1e{:.0f}; {} precision ends at {:.0g}, and products of two "
+                        "of them are smaller or have lost their digits",
+                        detail, detail.empty() ? "" : "; ", norms->r, norms->z, norms->q, precision,
+                        std::numeric_limits<T>::min())};
+    }
+  }
   if (!of_cg && reason != StopReason::breakdown && reason != StopReason::stagnation)
     return {reason, std::move(detail)};
   if (std::abs(verdict.value) < static_cast<double>(smallest_safe<T>)) {

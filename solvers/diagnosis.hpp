@@ -21,7 +21,8 @@ struct Diagnosis {
 // A solve ends with `reason`, which the scalars of the last verdict gave; b - A x is in method.scratch().
 // Returns the reason behind it where that is another one, else `reason` and `detail` as they are:
 //   underflow           the scalar is zero only because products of two norms are below the range of T; or the
-//                       solve diverged after it began with such norms: initial_residual is ||b - A x0||
+//                       solve diverged after it began with such norms: initial_residual is ||b - A x0||, and ||A M^-1 r||
+//                       is taken in the same ratio to it as at the end
 //   negative_definite   cg: the first curvature is negative, and all diagonal entries are, as far as A knows
 //                       its diagonal (HasDiagonal)
 // first: no scalar before the last one was good. Overwrites all vectors of the method but x; may compute one

@@ -17,6 +17,10 @@
 //   v_j+1 := w / h_j+1,j         1 + 1                      1 + 1
 //
 // Memory: (m + 1) n for the basis, n and, with M, another n.
+//
+// Flexible GMRES: Saad, SIAM J. Sci. Comput. 14 (1993) 461, doi:10.1137/0914028. M may be another one in each step: the
+// vectors z_j = M_j^-1 v_j are kept, and x := x + Z y instead of x + M^-1 V y. With the same M in each step it is GMRES.
+// Memory: with M another (m - 1) n.
 #include "solvers/gmres_scalars.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
@@ -24,12 +28,11 @@
 namespace protean::detail {
 namespace {
 
-template <class T>
-class Gmres final : public Method<T> {
+template <class T, bool flexible>
+class GmresOf : public Method<T> {
  public:
-  static constexpr std::string_view id = "gmres";
   static constexpr bool symmetric_preconditioner = false;
-  Gmres(const SolverOptions& options, const WorkspaceLayout& layout)
+  GmresOf(const SolverOptions& options, const WorkspaceLayout& layout)
       : twice_(options.orthogonalization == "cgs2"),
         // Each column begins at a cache line.
         stride_((layout.n + 15) / 16 * 16) {
@@ -38,7 +41,8 @@ class Gmres final : public Method<T> {
     scalars_.m = std::min(options.restart, std::max<std::int64_t>(n, 1));
     basis_ = make_vector<T>(context, stride_ * (scalars_.m + 1));
     u_ = make_vector<T>(context, n);
-    if (preconditioning != WorkspaceLayout::Preconditioning::none) z_ = make_vector<T>(context, n);
+    if (preconditioning != WorkspaceLayout::Preconditioning::none)
+      z_ = make_vector<T>(context, flexible ? stride_ * scalars_.m : n);
     numbers_ = Vector<T>(context, GmresScalars<T>::size(scalars_.m));
     // cuBLAS loads the result of a product before it overwrites it.
     fill<T>(*context, T(0), numbers_);
@@ -64,8 +68,9 @@ class Gmres final : public Method<T> {
     const VectorBlock<T> V = basis(s).first(j_ + 1);
     const VectorView<T> w = basis(s).column(j_ + 1);
     // w := A M^-1 v_j
-    if (s.M) s.precondition(V.column(j_), z_);
-    s.A.apply(s.M ? z_.view() : V.column(j_), w);
+    const VectorView<T> z = s.M ? preconditioned(s, j_) : V.column(j_);
+    if (s.M) s.precondition(V.column(j_), z);
+    s.A.apply(z, w);
     // h_ij := v_i . w, w := w - sum_i h_ij v_i, w . w
     if (twice_)
       classical_twice(s, V, w);
@@ -83,12 +88,15 @@ class Gmres final : public Method<T> {
     if (j_ == 0) return;
     // y := R^-1 g
     gmres_solve<T>(s.context(), scalars_, j_);
-    // u := V y
+    // u := V y, or Z y
+    const bool from_z = flexible && s.M;
+    const VectorBlock<T> Z{z_.data(), s.x.size, stride_, scalars_.m, z_.space()};
     fill<T>(s.context(), T(0), u_);
-    block_axpy<T>(s.context(), T(1), basis(s).first(j_), scalars_.y(), u_);
-    // x := x + M^-1 u
-    if (s.M) s.precondition(u_, z_);
-    axpy<T>(s.context(), T(1), s.M ? z_.view() : u_.view(), s.x);
+    block_axpy<T>(s.context(), T(1), from_z ? Z.first(j_) : basis(s).first(j_), scalars_.y(), u_);
+    // x := x + M^-1 u, or x + u
+    const bool last = s.M && !from_z;
+    if (last) s.precondition(u_, z_);
+    axpy<T>(s.context(), T(1), last ? z_.view() : u_.view(), s.x);
     j_ = 0;
   }
 
@@ -110,6 +118,11 @@ class Gmres final : public Method<T> {
  private:
   VectorBlock<T> basis(const System<T>& s) noexcept {
     return {basis_.data(), s.x.size, stride_, scalars_.m + 1, basis_.space()};
+  }
+
+  // Where M^-1 v_j goes.
+  VectorView<T> preconditioned(const System<T>& s, std::int64_t j) noexcept {
+    return {z_.data() + (flexible ? j * stride_ : 0), s.x.size, z_.space()};
   }
 
   void guard_step() noexcept {
@@ -145,7 +158,27 @@ class Gmres final : public Method<T> {
   Guard<T> guard_{};
 };
 
+template <class T>
+class Gmres final : public GmresOf<T, false> {
+ public:
+  static constexpr std::string_view id = "gmres";
+  using GmresOf<T, false>::GmresOf;
+};
+
+template <class T>
+class FGmres final : public GmresOf<T, true> {
+ public:
+  static constexpr std::string_view id = "fgmres";
+  using GmresOf<T, true>::GmresOf;
+};
+
 }  // namespace
+
+constinit const SolverEntry fgmres{
+    FGmres<double>::id,
+    "Flexible GMRES, for a preconditioner that changes from step to step; twice the memory of gmres",
+    "Saad, SIAM J. Sci. Comput. 14 (1993) 461", make_solver_of<double, FGmres>,
+    make_solver_of<float, FGmres>};
 
 constinit const SolverEntry gmres{
     Gmres<double>::id,

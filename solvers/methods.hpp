@@ -3,5 +3,5 @@
 #include "solvers/solver.hpp"
 
 namespace protean::detail {
-extern const SolverEntry cg, bicgstab, gmres;
+extern const SolverEntry cg, fcg, minres, bicgstab, bicgstab2, idr, gmres, fgmres;
 }

@@ -261,8 +261,14 @@ void check(const StoppingRule& rule) {
 void check(const SolverOptions& options) {
   check(options.stopping);
   if (options.restart < 1)
+    throw BadArgument(fmt::format("restart is {}; it must be 1 or more (basis vectors of gmres and fgmres)",
+                                  options.restart));
+  if (options.directions < 1 || options.directions > 100)
     throw BadArgument(
-        fmt::format("restart is {}; it must be 1 or more (basis vectors of gmres)", options.restart));
+        fmt::format("directions is {}; it must be 1 to 100 (fcg keeps so many)", options.directions));
+  if (options.s < 1 || options.s > 16)
+    throw BadArgument(
+        fmt::format("s is {}; it must be 1 to 16 (dimension of the shadow space of idr)", options.s));
   constexpr std::string_view known[] = {"cgs2", "mgs"};
   if (std::find(std::begin(known), std::end(known), options.orthogonalization) == std::end(known))
     throw BadArgument(fmt::format("there is no orthogonalization '{}'; there are cgs2 and mgs.{}",
@@ -341,24 +347,29 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
 }
 
 std::span<const SolverEntry> solvers() noexcept {
-  static const SolverEntry entries[] = {detail::cg, detail::bicgstab, detail::gmres};
+  static const SolverEntry entries[] = {detail::cg,        detail::fcg, detail::minres, detail::bicgstab,
+                                        detail::bicgstab2, detail::idr, detail::gmres,  detail::fgmres};
   return entries;
+}
+
+const SolverEntry& find_solver(std::string_view method) {
+  std::vector<std::string_view> ids;
+  for (const SolverEntry& entry : solvers()) {
+    if (entry.id == method) return entry;
+    ids.push_back(entry.id);
+  }
+  throw BadArgument(fmt::format("there is no method '{}'; there are {}.{}", method, fmt::join(ids, ", "),
+                                did_you_mean(method, ids)));
 }
 
 template <class T>
 std::unique_ptr<Solver<T>> make_solver(std::string_view method, const SolverOptions& options) {
-  std::vector<std::string_view> ids;
-  for (const SolverEntry& entry : solvers()) {
-    ids.push_back(entry.id);
-    if (entry.id != method) continue;
-    detail::check(options);
-    if constexpr (sizeof(T) == 8)
-      return entry.make_f64(options);
-    else
-      return entry.make_f32(options);
-  }
-  throw BadArgument(fmt::format("there is no method '{}'; there are {}.{}", method, fmt::join(ids, ", "),
-                                did_you_mean(method, ids)));
+  const SolverEntry& entry = find_solver(method);
+  detail::check(options);
+  if constexpr (sizeof(T) == 8)
+    return entry.make_f64(options);
+  else
+    return entry.make_f32(options);
 }
 
 template class Solver<float>;

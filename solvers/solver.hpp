@@ -66,8 +66,10 @@ struct SolveReport {
 
 struct SolverOptions {
   StoppingRule stopping = {};
-  std::int64_t restart = 30;               // gmres: basis vectors before a restart
-  std::string orthogonalization = "cgs2";  // gmres: cgs2 | mgs
+  std::int64_t restart = 30;               // gmres, fgmres: basis vectors before a restart
+  std::string orthogonalization = "cgs2";  // gmres, fgmres: cgs2 | mgs
+  std::int64_t directions = 5;             // fcg: how many last ones a new one is made conjugate to, 1 to 100
+  std::int64_t s = 4;                      // idr: dimension of the shadow space, 1 to 16
   // On a device: auto | graph | resident.
   // graph: some steps are recorded into a CUDA graph, which is replayed; for any method and operator.
   // resident: one kernel does many steps and keeps matrix and vectors in the shared memory of the processors.
@@ -90,8 +92,9 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   // Solves A x = b. x: initial guess on entry, solution on return. b and x lie in the space of A and do not
-  // overlap. M: set up by the caller (Preconditioner::ensure), or null for no preconditioner. cg refuses an M that is
-  // not symmetric (Preconditioner::symmetric). Numerical
+  // overlap. M: set up by the caller (Preconditioner::ensure), or null for no preconditioner. cg and minres refuse an
+  // M that is not symmetric (Preconditioner::symmetric). M^-1 r may be another function of r in each call (a solve of its
+  // own, for instance) with fcg and fgmres only; other methods go wrong then, which b - A x shows at the end. Numerical
   // trouble is no exception but the reason in the report. Throws ShapeMismatch, WrongSpace, BadArgument,
   // ArraysChanged (see watched()), and whatever A, M or the observer throw; x is some iterate then.
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
@@ -99,7 +102,7 @@ class Solver {
 
   const SolverOptions& options() const noexcept { return options_; }
   virtual std::string_view name() const noexcept = 0;
-  // Whether it is for symmetric M only: cg.
+  // Whether it is for symmetric M only: cg, minres.
   virtual bool needs_symmetric_preconditioner() const noexcept = 0;
 
  protected:
@@ -118,10 +121,22 @@ struct SolverEntry {
   std::string_view id, title, source;
   std::unique_ptr<Solver<double>> (*make_f64)(const SolverOptions&);
   std::unique_ptr<Solver<float>> (*make_f32)(const SolverOptions&);
+  int products = 1;        // of A in one iteration
+  bool symmetric = false;  // for symmetric A only
 };
 
-// All methods: cg, bicgstab, gmres.
+//   id         A                     M              memory in vectors, with M     iteration
+//   cg         positive definite     SPD            3 (diagonal M), 4             1 product
+//   fcg        positive definite     any, variable  2 + 2 directions              1 product
+//   minres     symmetric             SPD            5, 8                          1 product
+//   bicgstab   any                   any            5, 7                          2 products
+//   bicgstab2  any                   any            7, 9                          4 products
+//   idr        any                   any            3 + 3 s, 4 + 3 s              1 product
+//   gmres      any                   any            2 + restart, 3 + restart      1 product
+//   fgmres     any                   any, variable  2 + restart, 2 + 2 restart    1 product
 std::span<const SolverEntry> solvers() noexcept;
+// Throws BadArgument for an unknown method, with the nearest name.
+const SolverEntry& find_solver(std::string_view method);
 
 // Throws BadArgument for an unknown method (with the nearest name) or options out of range.
 template <class T>

@@ -61,7 +61,8 @@ std::string_view advice(StopReason reason) noexcept {
              "initial guess, or check whether the matrix is singular.";
     case StopReason::indefinite_operator:
       return "p . A p was not positive, so the matrix is not symmetric positive definite and cg does not "
-             "apply. Use gmres or bicgstab, or check signs and boundary conditions. If the matrix is "
+             "apply. Use minres where the matrix is symmetric, else gmres or bicgstab, or check signs and "
+             "boundary conditions. If the matrix is "
              "negative definite, "
              "solve -A x = -b.";
     case StopReason::indefinite_preconditioner:
@@ -83,8 +84,9 @@ std::string_view advice(StopReason reason) noexcept {
              "and b by the same factor (x stays the same), so that their entries come near 1, or use double "
              "precision instead of single. In a problem file: matrix.scale.";
     case StopReason::negative_definite:
-      return "The matrix seems to be negative definite: all its diagonal entries are negative. cg needs a "
-             "positive definite one. Solve -A x = -b, which has the same x. In a problem file: matrix.scale: "
+      return "The matrix seems to be negative definite: all its diagonal entries are negative. The method "
+             "needs a positive definite matrix or preconditioner. Solve -A x = -b, which has the same x. In "
+             "a problem file: matrix.scale: "
              "-1.";
   }
   return "An unknown reason.";

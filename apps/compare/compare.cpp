@@ -217,13 +217,13 @@ class Comparer {
     const Problem& problem = result_.problem;
     std::vector<const FormatEntry*> always{&find_format(automatic)};
     if (problem.op.format != "auto") always.push_back(&find_format(problem.op.format));
-    const auto ranked =
-        rank_formats(pattern, CostModel(choose_machine({}).table, space),
-                     {.space = space,
-                      .expected_iterations = problem.op.expected_iterations,
-                      .products_per_iteration = problem.solver.method == "bicgstab" ? 2.0 : 1.0,
-                      .deterministic = problem.op.deterministic,
-                      .symmetric = symmetric_});
+    const auto ranked = rank_formats(
+        pattern, CostModel(choose_machine({}).table, space),
+        {.space = space,
+         .expected_iterations = problem.op.expected_iterations,
+         .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
+         .deterministic = problem.op.deterministic,
+         .symmetric = symmetric_});
     return shortlist(ranked, always, [&](const FormatEntry& entry) {
       const auto kernels = kernels_in(entry, space);
       return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& k) { return wanted(k); });

@@ -242,10 +242,10 @@ class ProblemReader {
   }
 
   void read_solver(const Node& node) {
-    const Section section(
-        node, "solver",
-        {"method", "relative_tolerance", "absolute_tolerance", "max_iterations", "max_seconds", "restart",
-         "orthogonalization", "baseline", "divergence", "stagnation_window", "device_steps"});
+    const Section section(node, "solver",
+                          {"method", "relative_tolerance", "absolute_tolerance", "max_iterations",
+                           "max_seconds", "restart", "orthogonalization", "baseline", "divergence",
+                           "stagnation_window", "device_steps", "directions", "s"});
     SolverSpec& solver = problem_.solver;
     std::vector<std::string_view> methods;
     for (const SolverEntry& entry : solvers()) methods.push_back(entry.id);
@@ -263,6 +263,8 @@ class ProblemReader {
     solver.options.restart = section.integer("restart", solver.options.restart, 1, 100000);
     solver.options.orthogonalization =
         section.word("orthogonalization", solver.options.orthogonalization, {"cgs2", "mgs"});
+    solver.options.directions = section.integer("directions", solver.options.directions, 1, 100);
+    solver.options.s = section.integer("s", solver.options.s, 1, 16);
     solver.options.device_steps =
         section.word("device_steps", solver.options.device_steps, {"auto", "graph", "resident"});
   }
@@ -311,11 +313,12 @@ class ProblemReader {
     const std::string& type = problem_.preconditioner.type;
     for (const PreconditionerEntry& entry : preconditioners()) {
       if (entry.id != type) continue;
-      if (problem_.solver.method == "cg" && !entry.symmetric)
-        fail(preconditioner_place_, fmt::format("solver.method cg needs a symmetric preconditioner, and {} "
+      const std::string& method = problem_.solver.method;
+      if ((method == "cg" || method == "minres") && !entry.symmetric)
+        fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and {} "
                                                 "is not symmetric even if the matrix "
                                                 "is; use {} instead, or method gmres or bicgstab",
-                                                type, entry.symmetric_relative));
+                                                method, type, entry.symmetric_relative));
       if (problem_.op.space == Space::device && !entry.on_device)
         fail(preconditioner_place_,
              fmt::format(

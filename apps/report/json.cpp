@@ -96,6 +96,8 @@ Json solver_json(const SolverSpec& solver) {
           {"max_seconds", number(rule.max_seconds)},
           {"restart", solver.options.restart},
           {"orthogonalization", solver.options.orthogonalization},
+          {"directions", solver.options.directions},
+          {"s", solver.options.s},
           {"baseline", baseline_name(rule.baseline)},
           {"divergence", number(rule.divergence)},
           {"stagnation_window", rule.stagnation_window},

@@ -218,11 +218,14 @@ std::string summary(const SolveRecord& r) {
   std::vector<std::string> figures;
   for (const PreconditionerFigure& figure : r.preconditioner)
     figures.push_back(fmt::format("{} {:.4g}", figure.name, figure.value));
-  row("method",
-      fmt::format(
-          "{}, preconditioner {}{}",
-          p.solver.method == "gmres" ? fmt::format("gmres({})", p.solver.options.restart) : p.solver.method,
-          p.preconditioner.type, figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
+  row("method", fmt::format("{}, preconditioner {}{}",
+                            p.solver.method == "gmres" || p.solver.method == "fgmres"
+                                ? fmt::format("{}({})", p.solver.method, p.solver.options.restart)
+                            : p.solver.method == "fcg" ? fmt::format("fcg({})", p.solver.options.directions)
+                            : p.solver.method == "idr" ? fmt::format("idr({})", p.solver.options.s)
+                                                       : p.solver.method,
+                            p.preconditioner.type,
+                            figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
   row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
   if (!r.advice.empty()) row("advice", r.advice);

@@ -53,13 +53,13 @@ const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& prob
     reason = fmt::format("csr, the plainest format, since kernel {} was asked for", op.kernel);
     return find_format("csr");
   }
-  const FormatChoice choice =
-      choose_format(csr.pattern, CostModel(choose_machine({}).table, op.space),
-                    {.space = op.space,
-                     .expected_iterations = op.expected_iterations,
-                     .products_per_iteration = problem.solver.method == "bicgstab" ? 2.0 : 1.0,
-                     .deterministic = op.deterministic,
-                     .symmetric = !first_asymmetry(*Context::host(op.threads), csr.pattern, csr.values)});
+  const FormatChoice choice = choose_format(
+      csr.pattern, CostModel(choose_machine({}).table, op.space),
+      {.space = op.space,
+       .expected_iterations = op.expected_iterations,
+       .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
+       .deterministic = op.deterministic,
+       .symmetric = !first_asymmetry(*Context::host(op.threads), csr.pattern, csr.values)});
   reason = choice.reason;
   return find_format(choice.id);
 }
@@ -76,13 +76,14 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   std::string text(protean::advice(result.reason));
   if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
     return text;  // element matrices
-  if (record.problem.solver.method == "cg" && result.reason != StopReason::interrupted) {
+  if (find_solver(record.problem.solver.method).symmetric && result.reason != StopReason::interrupted) {
     const double difference = asymmetry(context, csr);
     if (difference > 1e-12)
       text += fmt::format(
-          " The matrix is not symmetric ({}); cg needs a symmetric one: use method gmres or bicgstab.",
+          " The matrix is not symmetric ({}); {} needs a symmetric one: use method gmres or bicgstab.",
           std::isinf(difference) ? std::string("its pattern is not")
-                                 : fmt::format("entries differ by up to {:.1e} of the largest", difference));
+                                 : fmt::format("entries differ by up to {:.1e} of the largest", difference),
+          record.problem.solver.method);
   }
   return text;
 }

@@ -238,7 +238,7 @@ class CWorld {
 
   void new_solver(int slot, Draw& draw) {
     SolverOf& one = solvers_[slot];
-    one.method = draw.of({"cg", "cg", "bicgstab", "gmres"});
+    one.method = draw.of({"cg", "cg", "bicgstab", "gmres", "fcg", "minres", "bicgstab2", "idr", "fgmres"});
     one.preconditioner = draw.one_in(3) ? "none" : "jacobi";
     one.options = {{"max_iterations", 400}};
     one.make();
@@ -252,6 +252,8 @@ class CWorld {
                                                  {"absolute_tolerance", 1e-3},
                                                  {"max_iterations", draw.of({5.0, 60.0, 400.0})},
                                                  {"restart", draw.of({1.0, 5.0, 40.0})},
+                                                 {"directions", draw.of({1.0, 3.0, 8.0})},
+                                                 {"s", draw.of({1.0, 2.0, 8.0})},
                                                  {"stagnation_window", draw.of({0.0, 25.0})}});
     must(protean_solver_set(one.handle.get(), name, value));
     one.options.push_back({name, value});

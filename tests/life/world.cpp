@@ -316,6 +316,8 @@ SolverOptions draw_options(Draw& draw, bool single, bool gpu) {
   if (draw.one_in(6)) rule.baseline = Baseline::initial_residual;
   options.restart = draw.of({1, 4, 30, 30, 200});
   options.orthogonalization = draw.one_in(2) ? "mgs" : "cgs2";
+  options.directions = draw.of({1, 3, 5, 8});
+  options.s = draw.of({1, 2, 4, 8});
   // Where it cannot be, resident is refused each time.
   if (draw.one_in(gpu ? 4 : 20)) options.device_steps = "resident";
   if (draw.one_in(4)) options.device_steps = "graph";
@@ -363,8 +365,10 @@ void World<T>::new_operator(int slot, Draw& draw) {
 template <class T>
 void World<T>::new_solver(int slot, Draw& draw) {
   // The first four are of all methods, cg twice; later ones of any.
-  constexpr const char* methods[] = {"cg", "cg", "bicgstab", "gmres", "gmres"};
-  const char* const method = methods[solvers_[slot] ? draw.below(5) : slot];
+  constexpr const char* methods[] = {"cg",     "cg",        "bicgstab", "gmres", "fcg",
+                                     "minres", "bicgstab2", "idr",      "fgmres"};
+  const char* const method =
+      methods[solvers_[slot] ? draw.below(static_cast<int>(std::size(methods))) : slot];
   const bool gpu = on_gpu(places_.front());
   SolverOptions options = draw_options(draw, sizeof(T) == 4, gpu);
   if (slot == 0) options.device_steps = "auto";

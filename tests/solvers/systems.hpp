@@ -146,6 +146,13 @@ long double residual_norm(const Dense& A, const std::vector<T>& b, const std::ve
   return std::sqrt(sum);
 }
 
+// The ids of all methods.
+inline std::vector<const char*> all_methods() {
+  std::vector<const char*> ids;
+  for (const SolverEntry& entry : solvers()) ids.push_back(entry.id.data());
+  return ids;
+}
+
 struct History final : SolveObserver {
   std::vector<IterationInfo> seen;
   std::function<bool(const IterationInfo&)> then;

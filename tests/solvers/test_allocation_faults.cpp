@@ -162,7 +162,8 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char* space : {"host", "fake", "device"}) {
     for (const FormatEntry* entry : layouts()) all.push_back({"", space, "cg", entry->id.data()});
-    for (const char* method : {"bicgstab", "gmres"}) all.push_back({"", space, method, "csr"});
+    for (const SolverEntry& entry : solvers())
+      if (entry.id != "cg") all.push_back({"", space, entry.id.data(), "csr"});
   }
   return all;
 }

@@ -65,7 +65,9 @@ TEST(GmresGuard, PenaltyRowsAreNoBreakdown) {
   for (std::int64_t i = 0; i < A.n; i += 31) A(i, i) += 1e10L;
   const std::vector<double> b = right_hand_side<double>(A.n);
   std::vector<double> x;
-  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+  for (const char* method : all_methods()) {
+    // The residual of idr grows by more than the spread of these eigenvalues before it falls.
+    if (method == std::string_view("idr")) continue;
     const SolveReport report = solve<double>(method, A, b, x, {.restart = 200});
     EXPECT_TRUE(report.converged()) << method << " " << to_string(report.reason) << " " << report.detail;
   }
@@ -175,7 +177,7 @@ TEST(Norms, AVectorWhoseSquaresOverflowIsScaledBack) {
   const Dense A = convection_2d(5, 0);
   std::vector<double> b = right_hand_side<double>(A.n), x;
   for (double& v : b) v *= 1e170;
-  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+  for (const char* method : all_methods()) {
     const SolveReport report = solve<double>(method, A, b, x);
     EXPECT_EQ(report.reason, StopReason::not_finite) << method << " " << to_string(report.reason);
     EXPECT_EQ(report.iterations, 0) << method;
@@ -213,7 +215,7 @@ TEST(Restarts, OneWithoutProgressIsForgottenAfterOneWithProgress) {
 TEST(Divergence, IsMeasuredFromAFarInitialGuessToo) {
   const Dense A = convection_2d(9, 0);
   const std::vector<double> b = right_hand_side<double>(A.n);
-  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+  for (const char* method : all_methods()) {
     std::vector<double> x(b.size(), 1e6);
     const SolveReport report = make_solver<double>(method, {.stopping = {.divergence = 100}})
                                    ->solve(DenseOperator<double>(A), view(b), view(x));
@@ -226,7 +228,7 @@ TEST(Divergence, IsMeasuredFromAFarInitialGuessToo) {
 // scalar was the first to become zero.
 template <class T>
 void expect_underflow(const std::vector<long double>& factors, double tolerance, bool of_matrix) {
-  for (const char* method : {"cg", "bicgstab", "gmres"})
+  for (const char* method : all_methods())
     for (const char* preconditioner : {"none", "jacobi"})
       for (long double factor : factors) {
         SCOPED_TRACE(testing::Message() << method << " " << preconditioner << " " << factor);
@@ -288,7 +290,7 @@ TEST(Underflow, OnADevice) {
     const auto A = make_matrix(format, placed(context, csr), context);
     const auto M = make_preconditioner<float>("jacobi", *A);
     M->ensure(*A);
-    for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    for (const char* method : all_methods()) {
       const Placed<float> b(context, std::vector<float>(81, 1e-20f));
       Placed<float> x(context, std::vector<float>(81, 0.0f));
       const SolveReport report = make_solver<float>(method)->solve(*A, b.read(), x.view(), M.get());

@@ -30,7 +30,7 @@ TEST(Norm, IsExactWhereSquaresUnderflow) {
 
 TEST(Solver, ServesOneContextAfterTheOther) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 12}});
-  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+  for (const char* method : all_methods()) {
     const auto solver = make_solver<double>(method);
     std::int64_t iterations = 0;
     for (int round = 0; round < 2; ++round)
