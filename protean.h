@@ -5,8 +5,9 @@
  * function of the same type frees it (NULL is allowed). A matrix and a solver keep their context alive. Every
  * function that can fail returns a protean_status. If it fails it changes nothing, and protean_last_error()
  * gives the reason and what to do. No exception leaves the library, nothing is printed, nothing ends the
- * process. Values are double precision. Use a handle from one thread at a time; different solvers may solve
- * in different threads at the same time.
+ * process. A matrix has values in double precision, or in single precision if a function with _f32 made it; functions
+ * with values come in both, and the wrong one is refused. Use a handle from one thread at a time; different solvers
+ * may solve in different threads at the same time.
  *
  * The caller owns all arrays. Vectors must be in the memory of the context: host memory, or that of its GPU.
  */
@@ -31,7 +32,9 @@ typedef enum protean_status {
   PROTEAN_OUT_OF_MEMORY = 7,
   PROTEAN_DEVICE_ERROR = 8,
   PROTEAN_INTERNAL_ERROR = 9, /* anything else: an error in the library */
-  PROTEAN_ARRAYS_CHANGED = 10 /* watched arrays of the caller were freed or changed: protean_matrix_watch() */
+  PROTEAN_ARRAYS_CHANGED =
+      10, /* watched arrays of the caller were freed or changed: protean_matrix_watch() */
+  PROTEAN_CALLBACK_FAILED = 11 /* a function of the caller returned a number other than 0 */
 } protean_status;
 
 typedef struct protean_context protean_context;
@@ -44,11 +47,20 @@ const char* protean_version(void);
 const char* protean_last_error(void);
 /* The name of a status, "bad-argument". The text is constant. */
 const char* protean_status_name(protean_status status);
+/* The names that this library knows, one by one: kind is "method", "preconditioner", "format", "option" (of
+ * protean_solver_set), "text-option" (of protean_solver_set_text) or "trigger" (of protean_solver_schedule).
+ * index counts from 0. NULL behind the last name, and for another kind. The text is constant. */
+const char* protean_name(const char* kind, int64_t index);
 
 /* A context says where work runs. threads: 0 uses OMP_NUM_THREADS, or all processors if it is not set.
  * ordinal: number of the GPU, from 0. */
 protean_status protean_context_host(int threads, protean_context** context);
 protean_status protean_context_device(int ordinal, protean_context** context);
+/* The same with options. space: "host" or "device". number: threads, or the ordinal. options: "deterministic"
+ * (docs/deterministic.md), "vector_kernels=native" or "vector_kernels=kokkos", with commas between them; NULL for
+ * none. */
+protean_status protean_context_make(const char* space, int number, const char* options,
+                                    protean_context** context);
 void protean_context_free(protean_context* context);
 
 /* Makes a matrix in format csr from the caller's CSR arrays in the memory of the context. The arrays are not
@@ -63,6 +75,12 @@ protean_status protean_matrix_csr(protean_context* context, int64_t rows, int64_
 protean_status protean_matrix_csr64(protean_context* context, int64_t rows, int64_t cols, int64_t nonzeros,
                                     const int64_t* row_ptr, const int32_t* col, const double* values,
                                     int index_base, protean_matrix** matrix);
+protean_status protean_matrix_csr_f32(protean_context* context, int64_t rows, int64_t cols, int64_t nonzeros,
+                                      const int32_t* row_ptr, const int32_t* col, const float* values,
+                                      int index_base, protean_matrix** matrix);
+protean_status protean_matrix_csr64_f32(protean_context* context, int64_t rows, int64_t cols,
+                                        int64_t nonzeros, const int64_t* row_ptr, const int32_t* col,
+                                        const float* values, int index_base, protean_matrix** matrix);
 
 /* Makes an operator from element matrices. All arrays are in host memory and are copied.
  *   connectivity [elements][nodes_of_element]: the nodes of each element, counted from index_base
@@ -78,11 +96,42 @@ protean_status protean_matrix_elements(protean_context* context, int64_t nodes, 
                                        const double* matrices, int index_base, const int64_t* constrained,
                                        int64_t constrained_count, int symmetric, const char* variant,
                                        protean_matrix** matrix);
+protean_status protean_matrix_elements_f32(protean_context* context, int64_t nodes, int components,
+                                           int64_t elements, int nodes_of_element,
+                                           const int32_t* connectivity, const float* matrices, int index_base,
+                                           const int64_t* constrained, int64_t constrained_count,
+                                           int symmetric, const char* variant, protean_matrix** matrix);
+
+/* y := A x by a function of the caller, which returns 0, or another number to end the call with
+ * PROTEAN_CALLBACK_FAILED. user is the pointer that was given with the function. x and y are in the memory of the
+ * context and do not overlap; the old content of y is undefined. On a device the function queues its work on
+ * stream (a cudaStream_t) and does not wait; on the host stream is NULL. It must be linear, and must not leave by
+ * longjmp or an exception. */
+typedef int (*protean_product)(void* user, const double* x, double* y, void* stream);
+typedef int (*protean_product_f32)(void* user, const float* x, float* y, void* stream);
+/* diagonal[i] := a_ii for min(rows, cols) entries, under the same rules. */
+typedef int (*protean_diagonal)(void* user, double* diagonal, void* stream);
+typedef int (*protean_diagonal_f32)(void* user, float* diagonal, void* stream);
+
+/* Makes an operator of functions of the caller. name is for messages, NULL: "callback". diagonal may be NULL; jacobi and
+ * chebyshev need it. recordable: if not 0, a solver on a device calls product only while it records its steps,
+ * and replays what it queued; see protean/operators/callback_operator.hpp. */
+protean_status protean_matrix_callback(protean_context* context, int64_t rows, int64_t cols, const char* name,
+                                       protean_product product, protean_diagonal diagonal, void* user,
+                                       int recordable, protean_matrix** matrix);
+protean_status protean_matrix_callback_f32(protean_context* context, int64_t rows, int64_t cols,
+                                           const char* name, protean_product_f32 product,
+                                           protean_diagonal_f32 diagonal, void* user, int recordable,
+                                           protean_matrix** matrix);
+/* Says that the functions of protean_matrix_callback() compute with other values from now on, or with another
+ * pattern if that is not 0. Preconditioners are set up again. */
+protean_status protean_matrix_changed(protean_matrix* matrix, int pattern);
+/* NULL is allowed. Not during a solve with it. */
 void protean_matrix_free(protean_matrix* matrix);
 
-/* Changes the storage format of a CSR matrix. format: a name from `protean formats`, or "auto". parameters:
- * "C=8,sigma=1", or NULL. kernel: "mkl", ..., or NULL for the native one. The old format remains if this
- * fails. */
+/* Changes the storage format of a CSR matrix. format: a name from `protean formats`, or "auto", which takes the one that
+ * is expected to be the fastest over 300 products. parameters: "C=8,sigma=1", or NULL. kernel: "mkl", ..., or NULL
+ * for the native one. The old format remains if this fails. During a solve use protean_solver_schedule(). */
 protean_status protean_matrix_set_format(protean_matrix* matrix, const char* format, const char* parameters,
                                          const char* kernel);
 /* Sets new values for the same entries, in the order of the caller's CSR arrays, or new element matrices in
@@ -90,6 +139,7 @@ protean_status protean_matrix_set_format(protean_matrix* matrix, const char* for
  * are read once to check them: PROTEAN_BAD_MATRIX for values that are infinite or NaN; the old values remain
  * then. */
 protean_status protean_matrix_update_values(protean_matrix* matrix, const double* values);
+protean_status protean_matrix_update_values_f32(protean_matrix* matrix, const float* values);
 /* Turns debug mode on. From now on each solve and each change of format first reads those of the caller's CSR
  * arrays that are still in use. If one was freed, or changed without protean_matrix_update_values(), the call
  * fails with PROTEAN_ARRAYS_CHANGED; the message names the array and the entries.
@@ -99,26 +149,80 @@ protean_status protean_matrix_watch(protean_matrix* matrix);
 /* y := alpha A x + beta y. If beta is 0, y is not read. */
 protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, const double* x, double beta,
                                     double* y);
+protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alpha, const float* x, float beta,
+                                        float* y);
+int protean_matrix_is_f32(const protean_matrix* matrix); /* 1 for single precision */
 int64_t protean_matrix_rows(const protean_matrix* matrix);
+int64_t protean_matrix_cols(const protean_matrix* matrix);
 size_t protean_matrix_bytes(const protean_matrix* matrix);
 /* The name of the format: "csr", "sell-c-sigma", "lma-gather", ... Valid until the format changes. */
 const char* protean_matrix_format(const protean_matrix* matrix);
 
-/* method: "cg", "fcg", "minres", "bicgstab", "bicgstab2", "idr", "gmres" or "fgmres". preconditioner: "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel",
- * "ssor", "ic0", "ic", "ilu0", "ilu" or "chebyshev"; a solve sets it up if the matrix or its
- * values are new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not
- * symmetric. */
+/* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". preconditioner:
+ * protean_name("preconditioner", i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel", "ssor",
+ * "ic0", "ic", "ilu0", "ilu" or "chebyshev"; NULL is "none". A solve sets it up if the matrix or its values are
+ * new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not symmetric. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
-/* Sets an option: relative_tolerance, absolute_tolerance, max_iterations, max_seconds, restart (gmres,
- * fgmres), directions (fcg), s (idr), divergence, stagnation_window; of the preconditioner, whose range the next solve checks: fill (ic, ilu), block_size
- * (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev). */
+/* Sets an option:
+ *   when to stop     relative_tolerance, absolute_tolerance, max_iterations, max_seconds, divergence,
+ *                    stagnation_window
+ *   method           restart (gmres, fgmres), directions (fcg), s (idr)
+ *   preconditioner   fill (ic, ilu), block_size (block-jacobi), omega (ssor), degree and eigenvalue_ratio
+ *                    (chebyshev); the next solve checks their range
+ *   policy           worst_factor, forecast_factor, pessimism, payback, convert_margin, hysteresis, most_switches,
+ *                    trial_products: PolicyOptions in protean/operators/policy/switch_policy.hpp
+ * PROTEAN_BAD_ARGUMENT for another name (the message lists all) or a value out of range; nothing changes then. */
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value);
+/* Sets an option whose value is a word:
+ *   baseline           "rhs" or "initial-residual": the norm that relative_tolerance is relative to
+ *   orthogonalization  "cgs2" or "mgs", of gmres
+ *   device_steps       "auto", "graph" or "resident"
+ *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
+ *   policy             "none" or "auto": with auto the format changes during a solve when that pays */
+protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
+
+/* Uses z := M^-1 r by a function of the caller as preconditioner, under the rules of protean_product. setup may be
+ * NULL; a solve calls it first if the matrix or its values are new. apply NULL: back to the one of
+ * protean_solver_create(). A solve in the other precision is refused. */
+typedef int (*protean_setup)(void* user, int pattern_changed);
+protean_status protean_solver_set_preconditioner(protean_solver* solver, protean_product apply,
+                                                 protean_setup setup, void* user, int recordable);
+protean_status protean_solver_set_preconditioner_f32(protean_solver* solver, protean_product_f32 apply,
+                                                     protean_setup setup, void* user, int recordable);
+
+/* One iteration of a solve. The texts are valid during the call. */
+typedef struct protean_iteration {
+  int64_t iteration;        /* 0: the initial guess */
+  double residual;          /* 2-norm of the residual of the recurrence */
+  double relative_residual; /* divided by the norm that relative_tolerance is relative to */
+  double seconds;           /* since the solve began */
+  int64_t restarts;
+  const char* format; /* in which the matrix is now */
+} protean_iteration;
+/* Called after each iteration, also for iteration 0. A number other than 0 ends the solve with reason
+ * "interrupted". It may call protean_matrix_update_values() for the matrix of the solve, and nothing else that
+ * changes this matrix or solver. monitor NULL: none. */
+typedef int (*protean_monitor)(void* user, const protean_iteration* iteration);
+protean_status protean_solver_set_monitor(protean_solver* solver, protean_monitor monitor, void* user);
+
+/* Adds a change of format to each later solve with this solver. trigger: "at_iteration", "at_residual" (relative
+ * residual at most `at`) or "after_seconds". format, parameters, kernel: as protean_matrix_set_format(), but not
+ * "auto"; "element" changes back to element matrices. overlapped: if not 0, the matrix is built beside the
+ * solve. A change that fails leaves the old format: protean_solver_failed_switch(). The matrix keeps its format after
+ * the solve. Not together with policy "auto". */
+protean_status protean_solver_schedule(protean_solver* solver, const char* trigger, double at,
+                                       const char* format, const char* parameters, const char* kernel,
+                                       int overlapped);
+/* Removes all of them. */
+protean_status protean_solver_schedule_clear(protean_solver* solver);
 void protean_solver_free(protean_solver* solver);
 
 /* Solves A x = b. x is the initial guess on entry and the solution on return. PROTEAN_OK: b - A x was
  * computed and is small enough. PROTEAN_NOT_CONVERGED: it is not; x is the last iterate. */
 protean_status protean_solve(protean_solver* solver, const protean_matrix* matrix, const double* b,
                              double* x);
+protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* matrix, const float* b,
+                                 float* x);
 
 /* Results of the last solve; 0 and "" before the first. Residuals are 2-norms, relative to the norm of b. */
 int64_t protean_solver_iterations(const protean_solver* solver);
@@ -132,6 +236,35 @@ int protean_solver_converged(const protean_solver* solver);
  * "not-finite", "stagnation", "divergence", "interrupted". */
 const char* protean_solver_reason(const protean_solver* solver);
 const char* protean_solver_advice(const protean_solver* solver); /* what to do; "" when converged */
+const char* protean_solver_detail(
+    const protean_solver* solver); /* the numbers behind the reason; may be "" */
+int64_t protean_solver_restarts(const protean_solver* solver);
+
+/* The changes of format in the last solve: those that took place, and those that did not and why. index counts from
+ * 0. The texts are valid until the next solve. PROTEAN_BAD_ARGUMENT for an index out of range. */
+typedef struct protean_switch {
+  int64_t iteration, begun_iteration;
+  const char* from;
+  const char* to;
+  const char* reason;
+  double convert_seconds; /* of the build */
+  double wait_seconds;    /* in which the solve waited */
+  int overlapped;
+} protean_switch;
+typedef struct protean_failed_switch {
+  int64_t iteration;
+  const char* to;
+  const char* reason; /* why the change was wanted */
+  const char* why;    /* why it did not take place */
+} protean_failed_switch;
+int64_t protean_solver_switches(const protean_solver* solver);
+protean_status protean_solver_switch(const protean_solver* solver, int64_t index, protean_switch* result);
+int64_t protean_solver_failed_switches(const protean_solver* solver);
+protean_status protean_solver_failed_switch(const protean_solver* solver, int64_t index,
+                                            protean_failed_switch* result);
+/* The decisions of the policy, one line each: iteration, action, format, reason. */
+int64_t protean_solver_decisions(const protean_solver* solver);
+const char* protean_solver_decision(const protean_solver* solver, int64_t index); /* "" out of range */
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,9 @@
 // Everything a program that embeds Protean needs: #include <protean/protean.hpp>, link Protean::protean.
 #pragma once
+#include <string>
+#include <type_traits>
+#include <vector>
+
 #include <protean/core/background.hpp>
 #include <protean/core/blas1.hpp>
 #include <protean/core/context.hpp>
@@ -34,3 +38,53 @@
 #include <protean/solvers/auto_switcher.hpp>
 #include <protean/solvers/format_schedule.hpp>
 #include <protean/solvers/solver.hpp>
+
+namespace protean {
+
+// What solve() is to do, by the names of the catalogues. A key of a problem file has the same name and meaning.
+struct SolveSettings {
+  std::string method = "cg";              // solvers()
+  SolverOptions solver = {};              // tolerances, limits, options of the method
+  std::string preconditioner = "jacobi";  // preconditioners()
+  PreconditionerOptions preconditioning = {};
+  // A format's name, or "auto": the one that make_matrix("auto", ...) takes; with `policy` csr.
+  std::string format = "auto";
+  FormatParams parameters = {};  // of the format named
+  std::string kernel = {};       // empty: the default one
+  // The format changes during the solve when that pays (AutoSwitcher), by the built-in machine table or this one.
+  bool policy = false;
+  const MachineTable* machine = nullptr;
+  PolicyOptions policy_options = {};
+  // The format changes at these points (FormatSchedule). Not together with policy.
+  std::vector<SchedulePoint> schedule = {};
+  ContextPtr context = nullptr;       // null: Context::host(); needed for arrays of a device
+  SolveObserver* observer = nullptr;  // called in each iteration
+};
+
+struct SolveResult {
+  SolveReport report;
+  std::string format, kernel;          // in which the solve ended
+  std::vector<SwitchRecord> switches;  // changes of format that took place
+  std::vector<FailedSwitch> failed_switches;
+  std::vector<DecisionRecord> decisions;    // of the policy
+  std::vector<CandidateRecord> candidates;  // of the policy; empty if the solve ended before it looked
+  std::vector<ScheduleEvent> events;        // of the schedule
+  double convert_seconds = 0;               // of the first format
+  double setup_seconds = 0;                 // of the preconditioner
+  bool converged() const noexcept { return report.converged(); }
+};
+
+// Solves A x = b in one call: makes the matrix in its format, sets the preconditioner up, solves. csr, b and x lie in
+// the space of the context; csr and b are only read. x is the initial guess on entry and the solution on return. All
+// is made anew in each call: to solve again with one matrix, make it, its preconditioner and solver once
+// (make_matrix(), make_preconditioner(), make_solver()).
+//
+// Numerical trouble is no exception but the reason in the report. Throws BadArgument for unknown names (with the
+// nearest one), options out of range, and policy with a schedule; BadMatrix for rows that are not sorted where a
+// format, the policy or a schedule needs them sorted; otherwise what make_matrix(), Preconditioner::ensure() and
+// Solver::solve() throw. x is unchanged where it throws before the first iteration. T: float, double.
+template <class T>
+SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
+                  std::type_identity_t<VectorView<T>> x, const SolveSettings& settings = {});
+
+}  // namespace protean

@@ -6,46 +6,118 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "formats/survey.hpp"
+#include "operators/callback_operator.hpp"
 #include "operators/elements/element_operator.hpp"
+#include "operators/policy/adaptive_operator.hpp"
+#include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/auto_switcher.hpp"
+#include "solvers/format_schedule.hpp"
 #include "solvers/solver.hpp"
 
 using namespace protean;
+
+namespace {
+
+// A CSR matrix (`csr`, and `assembled` in its present format), element matrices, or functions of the caller. For
+// changes of format during a solve `adaptive` takes `assembled` or `elements` over; it is the operator then.
+template <class T>
+struct MatrixOf {
+  CsrMatrix<T> csr;
+  std::unique_ptr<AssembledMatrix<T>> assembled;
+  std::unique_ptr<ElementOperator<T>> elements;
+  std::unique_ptr<CallbackOperator<T>> callback;
+  std::unique_ptr<AdaptiveOperator<T>> adaptive;
+  ElementGroup<T> group = {};  // sizes only
+  bool of_elements = false;
+
+  const LinearOperator<T>& A() const {
+    if (adaptive) return *adaptive;
+    if (callback) return *callback;
+    return elements ? static_cast<const LinearOperator<T>&>(*elements) : *assembled;
+  }
+  std::size_t bytes() const {
+    if (adaptive) return adaptive->running_bytes();
+    if (callback) return 0;
+    return elements ? elements->bytes() : assembled->bytes();
+  }
+  void make_adaptive() {
+    if (adaptive) return;
+    if (callback)
+      throw BadArgument("operator " + std::string(callback->name()) +
+                        " is functions of the caller and has no storage format to change; solve without "
+                        "policy and schedule");
+    adaptive = elements ? std::make_unique<AdaptiveOperator<T>>(std::move(elements))
+                        : std::make_unique<AdaptiveOperator<T>>(csr, std::move(assembled));
+  }
+};
+
+// The part of a solver that depends on the precision. `solver` and `preconditioner` are made by the next solve where
+// they are null, or where the preconditioner was made for another operator.
+template <class T>
+struct SolverOf {
+  std::unique_ptr<Solver<T>> solver;
+  std::unique_ptr<Preconditioner<T>> preconditioner;
+  std::uint64_t preconditioner_of = 0;  // serial of the operator it was made for
+  // The preconditioner of the caller; empty: the one by name.
+  ProductFunction<T> apply;
+  typename CallbackPreconditioner<T>::Setup setup;
+  bool recordable = false;
+};
+
+struct Settings {
+  SolverOptions solver;
+  PreconditionerOptions preconditioner;
+  PolicyOptions policy;
+  bool use_policy = false;
+};
+
+// A function of the caller returned a number other than 0.
+class CallbackFailed : public Error {
+ public:
+  CallbackFailed(const std::string& what, int result)
+      : Error(what + " returned " + std::to_string(result) + "; 0 means success") {}
+};
+
+}  // namespace
 
 struct protean_context {
   ContextPtr context;
 };
 
-// Either a CSR matrix (`csr`, and `assembled` in its present format) or element matrices (`elements`).
 struct protean_matrix {
   ContextPtr context;
-  CsrMatrix<double> csr;
-  std::unique_ptr<AssembledMatrix<double>> assembled;
-  std::unique_ptr<ElementOperator<double>> elements;
-  ElementGroup<double> group;  // sizes only
-  std::string format;
-  const LinearOperator<double>& A() const {
-    return elements ? static_cast<const LinearOperator<double>&>(*elements) : *assembled;
-  }
+  std::variant<MatrixOf<double>, MatrixOf<float>> of;
+  mutable std::string format;
+  mutable int solves = 0;  // that are running with it: 0, or 1
 };
 
 struct protean_solver {
   std::string method, preconditioner_id;
-  SolverOptions options;
-  std::unique_ptr<Solver<double>> solver;
-  std::unique_ptr<Preconditioner<double>> preconditioner;
-  PreconditionerOptions preconditioner_options;
-  std::uint64_t preconditioner_of = 0;  // serial of the operator it was made for
+  Settings settings;
+  SolverOf<double> f64;
+  SolverOf<float> f32;
+  protean_monitor monitor = nullptr;
+  void* monitor_user = nullptr;
+  std::vector<SchedulePoint> schedule;
+  // Of the last solve.
   SolveReport report;
   std::string reason, advice;
+  std::vector<SwitchRecord> switches;
+  std::vector<FailedSwitch> failed_switches;
+  std::vector<std::string> decisions;
 };
 
 namespace {
@@ -65,6 +137,8 @@ protean_status guarded(Body body) noexcept {
   try {
     body();
     return PROTEAN_OK;
+  } catch (const CallbackFailed& e) {
+    return failed(PROTEAN_CALLBACK_FAILED, e.what());
   } catch (const FormatRefused& e) {
     return failed(PROTEAN_FORMAT_REFUSED, e.what());
   } catch (const ShapeMismatch& e) {
@@ -117,30 +191,212 @@ FormatParams parse_parameters(const char* text) {
   return params;
 }
 
-template <class Index>
+template <class T>
+constexpr const char* precision = sizeof(T) == 8 ? "double" : "single";
+
+// The part of a matrix with values of type T. Throws BadArgument for a null pointer and for the other precision.
+template <class T, class Matrix>
+auto& part_of(Matrix* matrix) {
+  auto* const part = std::get_if<MatrixOf<T>>(&need(matrix, "matrix")->of);
+  if (!part)
+    throw BadArgument(std::string("the matrix is not in ") + precision<T> + " precision; call the function " +
+                      (sizeof(T) == 8 ? "with _f32" : "without _f32"));
+  return *part;
+}
+template <class T>
+SolverOf<T>& part_of(protean_solver& solver) {
+  if constexpr (sizeof(T) == 8)
+    return solver.f64;
+  else
+    return solver.f32;
+}
+
+void require_no_solve(const protean_matrix& matrix) {
+  if (matrix.solves > 0)
+    throw BadArgument(
+        "a solve is running with this matrix; change its format by protean_solver_schedule(), or after the "
+        "solve");
+}
+
+// A new handle for a matrix with values of type T, and its part.
+template <class T>
+std::unique_ptr<protean_matrix> new_matrix(protean_context* context, protean_matrix** matrix) {
+  need(matrix, "matrix");
+  auto made = std::make_unique<protean_matrix>();
+  made->of.template emplace<MatrixOf<T>>();
+  made->context = need(context, "context")->context;
+  return made;
+}
+template <class T>
+void hand_over(std::unique_ptr<protean_matrix> made, protean_matrix** matrix) {
+  made->format = part_of<T>(made.get()).A().name();
+  *matrix = made.release();
+}
+
+template <class T, class Index>
 protean_status make_csr(protean_context* context, int64_t rows, int64_t cols, int64_t nonzeros,
-                        const Index* row_ptr, const int32_t* col, const double* values, int index_base,
+                        const Index* row_ptr, const int32_t* col, const T* values, int index_base,
                         protean_matrix** matrix) {
   return guarded([&] {
-    need(matrix, "matrix");
-    auto made = std::make_unique<protean_matrix>();
-    made->context = need(context, "context")->context;
-    made->csr = csr_view(made->context, rows, cols, nonzeros, row_ptr, col, values, base_of(index_base));
+    auto made = new_matrix<T>(context, matrix);
+    MatrixOf<T>& part = part_of<T>(made.get());
+    part.csr = csr_view(made->context, rows, cols, nonzeros, row_ptr, col, values, base_of(index_base));
     if (made->context->space() == Space::host) {
-      validate(*made->context, made->csr.pattern);
-      require_finite(*made->context, made->csr);
+      validate(*made->context, part.csr.pattern);
+      require_finite(*made->context, part.csr);
     }
-    made->assembled = make_matrix(find_format("csr"), made->csr, made->context);
-    made->format = made->assembled->name();
-    *matrix = made.release();
+    part.assembled = make_matrix("csr", part.csr, made->context);
+    hand_over<T>(std::move(made), matrix);
   });
 }
 
-VectorView<const double> input(const protean_matrix& matrix, const double* data, const char* what) {
-  return {need(data, what), matrix.A().cols(), matrix.context->space()};
+template <class T>
+protean_status make_elements(protean_context* context, int64_t nodes, int components, int64_t elements,
+                             int nodes_of_element, const int32_t* connectivity, const T* matrices,
+                             int index_base, const int64_t* constrained, int64_t constrained_count,
+                             int symmetric, const char* variant, protean_matrix** matrix) {
+  return guarded([&] {
+    auto made = new_matrix<T>(context, matrix);
+    if (elements < 0 || nodes_of_element < 0 || constrained_count < 0 || components < 0 ||
+        nodes_of_element > largest_element || components > largest_element)
+      throw BadArgument("a number of elements, nodes, components or constrained unknowns is out of range");
+    const IndexBase base = base_of(index_base);
+    const auto nodes_in = static_cast<std::size_t>(elements * nodes_of_element);
+    std::vector<std::int32_t> from_zero(nodes_in);
+    if (nodes_in > 0) need(connectivity, "connectivity"), need(matrices, "matrices");
+    for (std::size_t i = 0; i < nodes_in; ++i)
+      from_zero[i] = connectivity[i] - (base == IndexBase::one ? 1 : 0);
+    if (constrained_count > 0) need(constrained, "constrained");
+    std::vector<std::int64_t> given(static_cast<std::size_t>(constrained_count));
+    for (std::size_t i = 0; i < given.size(); ++i)
+      given[i] = constrained[i] - (base == IndexBase::one ? 1 : 0);
+    ElementOptions options;
+    options.components = components, options.symmetric = symmetric != 0, options.constrained = given;
+    const std::string_view name = variant ? variant : "automatic";
+    bool known = false;
+    for (const auto scatter : {ElementScatter::automatic, ElementScatter::atomic, ElementScatter::coloured,
+                               ElementScatter::gather})
+      if (to_string(scatter) == name) options.scatter = scatter, known = true;
+    if (!known)
+      throw BadArgument("there is no variant '" + std::string(name) +
+                        "'; there are automatic, atomic, coloured and gather");
+    const std::size_t m = static_cast<std::size_t>(nodes_of_element) * static_cast<std::size_t>(components);
+    MatrixOf<T>& part = part_of<T>(made.get());
+    part.group = {
+        elements, nodes_of_element, from_zero, {matrices, static_cast<std::size_t>(elements) * m * m}};
+    const ElementGroup<T> group[] = {part.group};
+    part.elements = make_element_operator<T>(made->context, nodes, group, options);
+    part.group.connectivity = {};
+    part.of_elements = true;
+    hand_over<T>(std::move(made), matrix);
+  });
 }
-VectorView<double> output(const protean_matrix& matrix, double* data, const char* what) {
-  return {need(data, what), matrix.A().rows(), matrix.context->space()};
+
+// The caller's function as a ProductFunction; `what` is for messages.
+template <class T, class Product>
+ProductFunction<T> product_function(Product product, void* user, std::string what) {
+  return [product, user, what = std::move(what)](const T* x, T* y, CUstream_st* stream) {
+    if (const int result = product(user, x, y, stream)) throw CallbackFailed(what, result);
+  };
+}
+
+template <class T, class Product, class Diagonal>
+protean_status make_callback(protean_context* context, int64_t rows, int64_t cols, const char* name,
+                             Product product, Diagonal diagonal, void* user, int recordable,
+                             protean_matrix** matrix) {
+  return guarded([&] {
+    auto made = new_matrix<T>(context, matrix);
+    if (rows < 0 || cols < 0)
+      throw BadArgument("the operator is " + std::to_string(rows) + " x " + std::to_string(cols) +
+                        "; rows and cols must be 0 or more");
+    const CallbackOptions options{name ? name : "callback", recordable != 0};
+    MatrixOf<T>& part = part_of<T>(made.get());
+    part.callback = std::make_unique<CallbackOperator<T>>(
+        made->context, Shape{rows, cols},
+        product_function<T>(need(product, "product"), user, "the product of operator " + options.name),
+        options);
+    if (diagonal)
+      part.callback->set_diagonal([diagonal, user, name_of = options.name](T* d, CUstream_st* stream) {
+        if (const int result = diagonal(user, d, stream))
+          throw CallbackFailed("the diagonal of operator " + name_of, result);
+      });
+    hand_over<T>(std::move(made), matrix);
+  });
+}
+
+template <class T>
+VectorView<const T> input(const protean_matrix& matrix, const T* data, const char* what) {
+  return {need(data, what), part_of<T>(&matrix).A().cols(), matrix.context->space()};
+}
+template <class T>
+VectorView<T> output(const protean_matrix& matrix, T* data, const char* what) {
+  return {need(data, what), part_of<T>(&matrix).A().rows(), matrix.context->space()};
+}
+
+template <class T>
+void set_format(protean_matrix& matrix, MatrixOf<T>& part, const char* format, const char* parameters,
+                const char* kernel) {
+  if (part.of_elements)
+    throw BadArgument(
+        "element matrices have no storage format; make the matrix from CSR arrays instead, or "
+        "change it during a solve by protean_solver_schedule()");
+  if (part.callback)
+    throw BadArgument("operator " + std::string(part.callback->name()) +
+                      " is functions of the caller and has no storage format");
+  require_no_solve(matrix);
+  auto next =
+      make_matrix(format, part.csr, matrix.context, parse_parameters(parameters), kernel ? kernel : "");
+  matrix.format = next->name();
+  part.assembled = std::move(next);
+  part.adaptive.reset();
+}
+
+template <class T>
+protean_status update_values(protean_matrix* matrix, const T* values) {
+  return guarded([&] {
+    MatrixOf<T>& part = part_of<T>(matrix);
+    need(values, "values");
+    if (part.callback)
+      throw BadArgument("operator " + std::string(part.callback->name()) +
+                        " is functions of the caller; call protean_matrix_changed()");
+    if (part.of_elements) {
+      const ElementGroup<T> group[] = {
+          {part.group.elements, part.group.nodes, {}, {values, part.group.matrices.size()}}};
+      if (part.adaptive)
+        part.adaptive->update_values(group);
+      else
+        part.elements->update_values(group);
+      matrix->format = part.A().name();
+      return;
+    }
+    const CsrMatrix<T> changed = with_values(part.csr, values);
+    if (matrix->context->space() == Space::host) require_finite(*matrix->context, changed);
+    if (part.adaptive)
+      part.adaptive->update_values(changed);
+    else
+      part.assembled->update_values(changed);
+    part.csr = changed;
+  });
+}
+
+template <class T>
+void watch(const ContextPtr& context, MatrixOf<T>& part) {
+  if (part.of_elements || part.callback || part.csr.watch) return;
+  const CsrMatrix<T> seen = watched(context, part.csr);
+  // So that format csr watches its arrays, too.
+  if (part.adaptive)
+    part.adaptive->update_values(seen);
+  else
+    part.assembled->update_values(seen);
+  part.csr = seen;
+}
+
+template <class T>
+protean_status apply(const protean_matrix* matrix, T alpha, const T* x, T beta, T* y) {
+  return guarded([&] {
+    part_of<T>(matrix).A().apply(alpha, input(*matrix, x, "x"), beta, output(*matrix, y, "y"));
+    matrix->context->synchronize();
+  });
 }
 
 std::int64_t whole(const char* option, double value) {
@@ -148,6 +404,291 @@ std::int64_t whole(const char* option, double value) {
     throw BadArgument(std::string(option) + " is " + std::to_string(value) +
                       "; it must be a whole number from 0");
   return static_cast<std::int64_t>(value);
+}
+
+// The ids of a table, in its order.
+template <class Entry>
+std::vector<std::string_view> ids_of(std::span<const Entry> entries) {
+  std::vector<std::string_view> ids;
+  for (const Entry& entry : entries)
+    if constexpr (requires { entry.id; })
+      ids.push_back(entry.id);
+    else
+      ids.push_back(entry.name);
+  return ids;
+}
+
+// Throws BadArgument unless `name` is among the names; the message has all of them.
+void require_name(const char* what, std::string_view name, const std::vector<std::string_view>& names) {
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  std::string all;
+  for (const std::string_view one : names) all += (all.empty() ? "" : ", ") + std::string(one);
+  throw BadArgument("there is no " + std::string(what) + " '" + std::string(name) + "'; there are " + all +
+                    "." + did_you_mean(name, names));
+}
+
+struct NumberOption {
+  std::string_view name;
+  void (*set)(Settings&, const char* name, double value);
+};
+#define PROTEAN_REAL(name, member)                                         \
+  {                                                                        \
+    name, [](Settings& s, const char*, double value) { s.member = value; } \
+  }
+#define PROTEAN_WHOLE(name, member)                                        \
+  {                                                                        \
+    name, [](Settings& s, const char* option, double value) {              \
+      s.member = narrow<decltype(s.member)>(whole(option, value), option); \
+    }                                                                      \
+  }
+constexpr NumberOption number_options[] = {
+    PROTEAN_REAL("relative_tolerance", solver.stopping.relative_tolerance),
+    PROTEAN_REAL("absolute_tolerance", solver.stopping.absolute_tolerance),
+    PROTEAN_WHOLE("max_iterations", solver.stopping.max_iterations),
+    PROTEAN_REAL("max_seconds", solver.stopping.max_seconds),
+    PROTEAN_WHOLE("restart", solver.restart),
+    PROTEAN_WHOLE("directions", solver.directions),
+    PROTEAN_WHOLE("s", solver.s),
+    PROTEAN_REAL("divergence", solver.stopping.divergence),
+    PROTEAN_WHOLE("stagnation_window", solver.stopping.stagnation_window),
+    PROTEAN_WHOLE("fill", preconditioner.fill),
+    PROTEAN_WHOLE("block_size", preconditioner.block_size),
+    PROTEAN_REAL("omega", preconditioner.omega),
+    PROTEAN_WHOLE("degree", preconditioner.degree),
+    PROTEAN_REAL("eigenvalue_ratio", preconditioner.eigenvalue_ratio),
+    PROTEAN_REAL("worst_factor", policy.worst_factor),
+    PROTEAN_REAL("forecast_factor", policy.forecast_factor),
+    PROTEAN_REAL("pessimism", policy.pessimism),
+    PROTEAN_REAL("payback", policy.payback),
+    PROTEAN_REAL("convert_margin", policy.convert_margin),
+    PROTEAN_REAL("hysteresis", policy.hysteresis),
+    PROTEAN_WHOLE("most_switches", policy.most_switches),
+    PROTEAN_WHOLE("trial_products", policy.trial_products),
+};
+#undef PROTEAN_REAL
+#undef PROTEAN_WHOLE
+
+// One of two words.
+bool second_of(std::string_view option, std::string_view value, std::string_view first,
+               std::string_view second) {
+  if (value != first && value != second)
+    throw BadArgument(std::string(option) + " is '" + std::string(value) + "'; it must be " +
+                      std::string(first) + " or " + std::string(second));
+  return value == second;
+}
+struct TextOption {
+  std::string_view name;
+  void (*set)(Settings&, std::string_view value);
+};
+constexpr TextOption text_options[] = {
+    {"baseline",
+     [](Settings& s, std::string_view value) {
+       s.solver.stopping.baseline = second_of("baseline", value, "rhs", "initial-residual")
+                                        ? Baseline::initial_residual
+                                        : Baseline::rhs;
+     }},
+    {"orthogonalization", [](Settings& s, std::string_view value) { s.solver.orthogonalization = value; }},
+    {"device_steps", [](Settings& s, std::string_view value) { s.solver.device_steps = value; }},
+    {"zero_diagonal",
+     [](Settings& s, std::string_view value) {
+       s.preconditioner.zero_diagonal =
+           second_of("zero_diagonal", value, "error", "one") ? ZeroDiagonal::one : ZeroDiagonal::error;
+     }},
+    {"policy",
+     [](Settings& s, std::string_view value) { s.use_policy = second_of("policy", value, "none", "auto"); }},
+};
+
+constexpr ScheduleTrigger triggers[] = {ScheduleTrigger::iteration, ScheduleTrigger::residual,
+                                        ScheduleTrigger::seconds};
+std::vector<std::string_view> trigger_names() {
+  std::vector<std::string_view> names;
+  for (const ScheduleTrigger one : triggers) names.push_back(to_string(one));
+  return names;
+}
+
+// Takes the settings over if the method accepts them.
+void accept(protean_solver& solver, const Settings& settings) {
+  auto next = make_solver<double>(solver.method, settings.solver);  // throws for what is out of range
+  solver.f64.solver = std::move(next), solver.f32.solver.reset();
+  // With other options the next solve makes it anew.
+  if (settings.preconditioner != solver.settings.preconditioner)
+    solver.f64.preconditioner_of = solver.f32.preconditioner_of = 0;
+  solver.settings = settings;
+}
+
+template <class T, class Product>
+protean_status set_preconditioner(protean_solver* solver, Product apply, protean_setup setup, void* user,
+                                  int recordable) {
+  return guarded([&] {
+    need(solver, "solver");
+    SolverOf<T> part;
+    if (apply) part.apply = product_function<T>(apply, user, "the preconditioner");
+    if (setup)
+      part.setup = [setup, user](const LinearOperator<T>&, bool pattern_changed) {
+        if (const int result = setup(user, pattern_changed ? 1 : 0))
+          throw CallbackFailed("the setup of the preconditioner", result);
+      };
+    part.recordable = recordable != 0;
+    solver->f64.apply = nullptr, solver->f32.apply = nullptr;
+    solver->f64.preconditioner_of = solver->f32.preconditioner_of = 0;
+    SolverOf<T>& old = part_of<T>(*solver);
+    old.apply = std::move(part.apply), old.setup = std::move(part.setup), old.recordable = part.recordable;
+  });
+}
+
+// The preconditioner for this operator, set up; null for none.
+template <class T>
+const Preconditioner<T>* preconditioner_for(protean_solver& solver, const LinearOperator<T>& A) {
+  SolverOf<T>& part = part_of<T>(solver);
+  const bool others =
+      sizeof(T) == 8 ? static_cast<bool>(solver.f32.apply) : static_cast<bool>(solver.f64.apply);
+  if (others)
+    throw BadArgument(std::string("the preconditioner of the caller is not in ") + precision<T> +
+                      " precision, the matrix is");
+  if (part.preconditioner_of != A.serial()) {
+    part.preconditioner_of = 0;
+    if (part.apply)
+      part.preconditioner = std::make_unique<CallbackPreconditioner<T>>(
+          A.context(), A.shape(), part.apply, part.setup, CallbackOptions{"of the caller", part.recordable});
+    else
+      part.preconditioner =
+          make_preconditioner<T>(solver.preconditioner_id, A, solver.settings.preconditioner);
+    part.preconditioner_of = A.serial();
+  }
+  if (part.preconditioner) part.preconditioner->ensure(A);
+  return part.preconditioner.get();
+}
+
+// Calls the monitor of the caller.
+template <class T>
+class Monitor final : public SolveObserver {
+ public:
+  Monitor(const protean_solver& solver, const LinearOperator<T>& A) : solver_(solver), A_(A) {}
+  bool on_iteration(const IterationInfo& info) override {
+    const std::string format(A_.name());
+    const protean_iteration now{info.iteration, info.residual, info.relative_residual,
+                                info.seconds,   info.restarts, format.c_str()};
+    return solver_.monitor(solver_.monitor_user, &now) == 0;
+  }
+
+ private:
+  const protean_solver& solver_;
+  const LinearOperator<T>& A_;
+};
+
+template <class T>
+FormatSurvey survey_of(const protean_matrix& matrix, const MatrixOf<T>& part) {
+  const ContextPtr& context = matrix.context;
+  if (part.of_elements)
+    return [elements = part.adaptive->elements(), space = context->space()] {
+      const CostModel model(builtin_machine(), space);
+      return survey_formats(*elements, &model);
+    };
+  const SparsityPattern pattern = context->space() == Space::host
+                                      ? part.csr.pattern
+                                      : download(Context::host(), *context, part.csr).pattern;
+  return [pattern, space = context->space(), deterministic = context->deterministic()] {
+    const CostModel model(builtin_machine(), space);
+    return survey_formats(pattern, space, deterministic, sizeof(T), false, &model);
+  };
+}
+
+std::string line_of(const DecisionRecord& one) {
+  return "iteration " + std::to_string(one.iteration) + ": " + std::string(to_string(one.action)) +
+         (one.format.empty() ? "" : " ") + one.format + ": " + one.reason;
+}
+
+// The solve with its observers: monitor, schedule or policy.
+template <class T>
+void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part, VectorView<const T> b,
+         VectorView<T> x) {
+  SolverOf<T>& own = part_of<T>(solver);
+  const Settings& settings = solver.settings;
+  const bool changes = settings.use_policy || !solver.schedule.empty();
+  if (settings.use_policy && !solver.schedule.empty())
+    throw BadArgument("policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
+  if (changes) part.make_adaptive();
+  const LinearOperator<T>& A = part.A();
+  if (!own.solver) own.solver = make_solver<T>(solver.method, settings.solver);
+  const Preconditioner<T>* const M = preconditioner_for<T>(solver, A);
+
+  Monitor<T> monitor(solver, A);
+  SolveObserver* const inner = solver.monitor ? &monitor : nullptr;
+  if (!changes) {
+    solver.report = own.solver->solve(A, b, x, M, inner);
+    return;
+  }
+  AdaptiveOperator<T>& adaptive = *part.adaptive;
+  const std::size_t switches = adaptive.history().size(), failures = adaptive.failures().size();
+  if (settings.use_policy) {
+    AutoSwitcher<T> switcher(
+        adaptive, CostModel(builtin_machine(), matrix.context->space()), survey_of(matrix, part),
+        switch_options(*matrix.context, settings.solver.stopping, settings.policy), inner);
+    solver.report = own.solver->solve(A, b, x, M, &switcher);
+    switcher.finish();
+    for (const DecisionRecord& one : switcher.decisions()) solver.decisions.push_back(line_of(one));
+  } else {
+    FormatSchedule<T> schedule(adaptive, solver.schedule, inner);
+    solver.report = own.solver->solve(A, b, x, M, &schedule);
+    schedule.finish();
+  }
+  const auto after = [](auto records, std::size_t first) { return records.subspan(first); };
+  for (const SwitchRecord& one : after(adaptive.history(), switches)) solver.switches.push_back(one);
+  for (const FailedSwitch& one : after(adaptive.failures(), failures)) solver.failed_switches.push_back(one);
+}
+
+template <class T>
+protean_status solve(protean_solver* solver, const protean_matrix* matrix, const T* b, T* x) {
+  bool converged = false;
+  const protean_status status = guarded([&] {
+    need(solver, "solver");
+    // A change of format during the solve is no change of the operator, so the handle of the caller is const.
+    MatrixOf<T>& part = const_cast<MatrixOf<T>&>(part_of<T>(matrix));
+    const VectorView<const T> from = input(*matrix, b, "b");
+    const VectorView<T> to = output(*matrix, x, "x");
+    solver->report = {};
+    solver->reason.clear(), solver->advice.clear();
+    solver->switches.clear(), solver->failed_switches.clear(), solver->decisions.clear();
+    // Also when the solve throws: the format may have changed before.
+    struct Running {
+      const protean_matrix& matrix;
+      const MatrixOf<T>& part;
+      Running(const protean_matrix& one, const MatrixOf<T>& its) : matrix(one), part(its) { ++matrix.solves; }
+      ~Running() {
+        --matrix.solves;
+        try {
+          matrix.format = part.A().name();
+        } catch (...) {}
+      }
+    } running(*matrix, part);
+    run(*solver, *matrix, part, from, to);
+    matrix->context->synchronize();
+    solver->reason = to_string(solver->report.reason);
+    converged = solver->report.converged();
+    if (!converged) solver->advice = advice(solver->report.reason);
+  });
+  if (status != PROTEAN_OK || converged) return status;
+  return failed(PROTEAN_NOT_CONVERGED, (solver->reason + ". " + solver->advice).c_str());
+}
+
+template <class Record>
+const Record& at(const std::vector<Record>& records, int64_t index) {
+  if (index < 0 || index >= static_cast<int64_t>(records.size()))
+    throw BadArgument("index is " + std::to_string(index) + "; there are " + std::to_string(records.size()) +
+                      ", counted from 0");
+  return records[static_cast<std::size_t>(index)];
+}
+
+std::vector<std::string_view> names_of(std::string_view kind) {
+  if (kind == "method") return ids_of(solvers());
+  if (kind == "preconditioner") return ids_of(preconditioners());
+  if (kind == "option") return ids_of<NumberOption>(number_options);
+  if (kind == "text-option") return ids_of<TextOption>(text_options);
+  if (kind == "trigger") return trigger_names();
+  std::vector<std::string_view> names;
+  if (kind == "format")
+    for (const FormatEntry* entry : catalogue()) names.push_back(entry->id);
+  return names;
 }
 
 }  // namespace
@@ -178,10 +719,22 @@ const char* protean_status_name(protean_status status) {
       return "device-error";
     case PROTEAN_ARRAYS_CHANGED:
       return "arrays-changed";
+    case PROTEAN_CALLBACK_FAILED:
+      return "callback-failed";
     case PROTEAN_INTERNAL_ERROR:
       return "internal-error";
   }
   return "unknown";
+}
+const char* protean_name(const char* kind, int64_t index) {
+  const char* name = nullptr;
+  (void)guarded([&] {
+    const std::vector<std::string_view> names = names_of(need(kind, "kind"));
+    // All of them are constants that end with 0.
+    if (index >= 0 && index < static_cast<int64_t>(names.size()))
+      name = names[static_cast<std::size_t>(index)].data();
+  });
+  return name;
 }
 
 protean_status protean_context_host(int threads, protean_context** context) {
@@ -189,6 +742,26 @@ protean_status protean_context_host(int threads, protean_context** context) {
 }
 protean_status protean_context_device(int ordinal, protean_context** context) {
   return guarded([&] { *need(context, "context") = new protean_context{Context::device(ordinal)}; });
+}
+protean_status protean_context_make(const char* space, int number, const char* options,
+                                    protean_context** context) {
+  return guarded([&] {
+    need(context, "context"), need(space, "space");
+    HostOptions host;
+    for (const std::string_view option : split(options ? options : "", ','))
+      if (option == "deterministic")
+        host.deterministic = true;
+      else if (option == "vector_kernels=kokkos")
+        host.vector_kernels = VectorKernels::kokkos;
+      else if (!option.empty() && option != "vector_kernels=native")
+        throw BadArgument("there is no option '" + std::string(option) +
+                          "' of a context; there are deterministic, vector_kernels=native and "
+                          "vector_kernels=kokkos");
+    const bool on_device = second_of("space", space, "host", "device");
+    *context =
+        new protean_context{on_device ? Context::device(number, {host.vector_kernels, host.deterministic})
+                                      : Context::host(number, host)};
+  });
 }
 void protean_context_free(protean_context* context) { delete context; }
 
@@ -202,47 +775,53 @@ protean_status protean_matrix_csr64(protean_context* context, int64_t rows, int6
                                     int index_base, protean_matrix** matrix) {
   return make_csr(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix);
 }
-
+protean_status protean_matrix_csr_f32(protean_context* context, int64_t rows, int64_t cols, int64_t nonzeros,
+                                      const int32_t* row_ptr, const int32_t* col, const float* values,
+                                      int index_base, protean_matrix** matrix) {
+  return make_csr(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix);
+}
+protean_status protean_matrix_csr64_f32(protean_context* context, int64_t rows, int64_t cols,
+                                        int64_t nonzeros, const int64_t* row_ptr, const int32_t* col,
+                                        const float* values, int index_base, protean_matrix** matrix) {
+  return make_csr(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix);
+}
 protean_status protean_matrix_elements(protean_context* context, int64_t nodes, int components,
                                        int64_t elements, int nodes_of_element, const int32_t* connectivity,
                                        const double* matrices, int index_base, const int64_t* constrained,
                                        int64_t constrained_count, int symmetric, const char* variant,
                                        protean_matrix** matrix) {
+  return make_elements(context, nodes, components, elements, nodes_of_element, connectivity, matrices,
+                       index_base, constrained, constrained_count, symmetric, variant, matrix);
+}
+protean_status protean_matrix_elements_f32(protean_context* context, int64_t nodes, int components,
+                                           int64_t elements, int nodes_of_element,
+                                           const int32_t* connectivity, const float* matrices, int index_base,
+                                           const int64_t* constrained, int64_t constrained_count,
+                                           int symmetric, const char* variant, protean_matrix** matrix) {
+  return make_elements(context, nodes, components, elements, nodes_of_element, connectivity, matrices,
+                       index_base, constrained, constrained_count, symmetric, variant, matrix);
+}
+protean_status protean_matrix_callback(protean_context* context, int64_t rows, int64_t cols, const char* name,
+                                       protean_product product, protean_diagonal diagonal, void* user,
+                                       int recordable, protean_matrix** matrix) {
+  return make_callback<double>(context, rows, cols, name, product, diagonal, user, recordable, matrix);
+}
+protean_status protean_matrix_callback_f32(protean_context* context, int64_t rows, int64_t cols,
+                                           const char* name, protean_product_f32 product,
+                                           protean_diagonal_f32 diagonal, void* user, int recordable,
+                                           protean_matrix** matrix) {
+  return make_callback<float>(context, rows, cols, name, product, diagonal, user, recordable, matrix);
+}
+protean_status protean_matrix_changed(protean_matrix* matrix, int pattern) {
   return guarded([&] {
-    need(matrix, "matrix");
-    if (elements < 0 || nodes_of_element < 0 || constrained_count < 0 || components < 0 ||
-        nodes_of_element > largest_element || components > largest_element)
-      throw BadArgument("a number of elements, nodes, components or constrained unknowns is out of range");
-    const IndexBase base = base_of(index_base);
-    const auto nodes_in = static_cast<std::size_t>(elements * nodes_of_element);
-    std::vector<std::int32_t> from_zero(nodes_in);
-    if (nodes_in > 0) need(connectivity, "connectivity"), need(matrices, "matrices");
-    for (std::size_t i = 0; i < nodes_in; ++i)
-      from_zero[i] = connectivity[i] - (base == IndexBase::one ? 1 : 0);
-    if (constrained_count > 0) need(constrained, "constrained");
-    std::vector<std::int64_t> given(static_cast<std::size_t>(constrained_count));
-    for (std::size_t i = 0; i < given.size(); ++i)
-      given[i] = constrained[i] - (base == IndexBase::one ? 1 : 0);
-    ElementOptions options;
-    options.components = components, options.symmetric = symmetric != 0, options.constrained = given;
-    const std::string_view name = variant ? variant : "automatic";
-    bool known = false;
-    for (const auto scatter : {ElementScatter::automatic, ElementScatter::atomic, ElementScatter::coloured,
-                               ElementScatter::gather})
-      if (to_string(scatter) == name) options.scatter = scatter, known = true;
-    if (!known)
-      throw BadArgument("there is no variant '" + std::string(name) +
-                        "'; there are automatic, atomic, coloured and gather");
-    const std::size_t m = static_cast<std::size_t>(nodes_of_element) * static_cast<std::size_t>(components);
-    auto made = std::make_unique<protean_matrix>();
-    made->context = need(context, "context")->context;
-    made->group = {
-        elements, nodes_of_element, from_zero, {matrices, static_cast<std::size_t>(elements) * m * m}};
-    const ElementGroup<double> group[] = {made->group};
-    made->elements = make_element_operator<double>(made->context, nodes, group, options);
-    made->group.connectivity = {};
-    made->format = made->elements->name();
-    *matrix = made.release();
+    std::visit(
+        [&](auto& part) {
+          if (!part.callback)
+            throw BadArgument(
+                "the matrix has arrays; protean_matrix_update_values() sets new values of them");
+          part.callback->changed(pattern != 0);
+        },
+        need(matrix, "matrix")->of);
   });
 }
 void protean_matrix_free(protean_matrix* matrix) { delete matrix; }
@@ -251,62 +830,38 @@ protean_status protean_matrix_set_format(protean_matrix* matrix, const char* for
                                          const char* kernel) {
   return guarded([&] {
     need(matrix, "matrix"), need(format, "format");
-    if (matrix->elements)
-      throw BadArgument("element matrices have no storage format; make the matrix from CSR arrays instead");
-    const FormatParams params = parse_parameters(parameters);
-    std::string_view id = format;
-    if (id == "auto") {
-      if (matrix->context->space() != Space::host)
-        throw BadArgument("format auto looks at a matrix in host memory; name a format on a device");
-      if (!params.all().empty())
-        throw BadArgument("parameters belong to one format; name it instead of auto");
-      id = choose_format(matrix->csr.pattern, CostModel(builtin_machine(), Space::host),
-                         {.deterministic = matrix->context->deterministic()})
-               .id;
-    }
-    auto next = make_matrix(find_format(id), matrix->csr, matrix->context, params, kernel ? kernel : "");
-    matrix->format = next->name();
-    matrix->assembled = std::move(next);
+    std::visit([&](auto& part) { set_format(*matrix, part, format, parameters, kernel); }, matrix->of);
   });
 }
-
 protean_status protean_matrix_update_values(protean_matrix* matrix, const double* values) {
-  return guarded([&] {
-    need(matrix, "matrix"), need(values, "values");
-    if (matrix->elements) {
-      const ElementGroup<double> group[] = {
-          {matrix->group.elements, matrix->group.nodes, {}, {values, matrix->group.matrices.size()}}};
-      matrix->elements->update_values(group);
-      return;
-    }
-    const CsrMatrix<double> changed = with_values(matrix->csr, values);
-    if (matrix->context->space() == Space::host) require_finite(*matrix->context, changed);
-    matrix->assembled->update_values(changed);
-    matrix->csr = changed;
-  });
+  return update_values(matrix, values);
 }
-
+protean_status protean_matrix_update_values_f32(protean_matrix* matrix, const float* values) {
+  return update_values(matrix, values);
+}
 protean_status protean_matrix_watch(protean_matrix* matrix) {
-  return guarded([&] {
-    need(matrix, "matrix");
-    if (matrix->elements || matrix->csr.watch) return;
-    const CsrMatrix<double> seen = watched(matrix->context, matrix->csr);
-    matrix->assembled->update_values(seen);  // so that format csr watches its arrays too
-    matrix->csr = seen;
-  });
+  return guarded(
+      [&] { std::visit([&](auto& part) { watch(matrix->context, part); }, need(matrix, "matrix")->of); });
 }
-
 protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, const double* x, double beta,
                                     double* y) {
-  return guarded([&] {
-    need(matrix, "matrix")->A().apply(alpha, input(*matrix, x, "x"), beta, output(*matrix, y, "y"));
-    matrix->context->synchronize();
-  });
+  return apply(matrix, alpha, x, beta, y);
 }
-int64_t protean_matrix_rows(const protean_matrix* matrix) { return matrix ? matrix->A().rows() : 0; }
+protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alpha, const float* x, float beta,
+                                        float* y) {
+  return apply(matrix, alpha, x, beta, y);
+}
+int protean_matrix_is_f32(const protean_matrix* matrix) {
+  return matrix && std::holds_alternative<MatrixOf<float>>(matrix->of) ? 1 : 0;
+}
+int64_t protean_matrix_rows(const protean_matrix* matrix) {
+  return matrix ? std::visit([](const auto& part) { return part.A().rows(); }, matrix->of) : 0;
+}
+int64_t protean_matrix_cols(const protean_matrix* matrix) {
+  return matrix ? std::visit([](const auto& part) { return part.A().cols(); }, matrix->of) : 0;
+}
 size_t protean_matrix_bytes(const protean_matrix* matrix) {
-  if (!matrix) return 0;
-  return matrix->elements ? matrix->elements->bytes() : matrix->assembled->bytes();
+  return matrix ? std::visit([](const auto& part) { return part.bytes(); }, matrix->of) : 0;
 }
 const char* protean_matrix_format(const protean_matrix* matrix) {
   return matrix ? matrix->format.c_str() : "";
@@ -319,12 +874,8 @@ protean_status protean_solver_create(const char* method, const char* preconditio
     auto made = std::make_unique<protean_solver>();
     made->method = need(method, "method");
     made->preconditioner_id = preconditioner ? preconditioner : "none";
-    std::vector<std::string_view> ids;
-    for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
-    if (std::find(ids.begin(), ids.end(), made->preconditioner_id) == ids.end())
-      throw BadArgument("there is no preconditioner '" + made->preconditioner_id + "'." +
-                        did_you_mean(made->preconditioner_id, ids));
-    made->solver = make_solver<double>(made->method, made->options);
+    require_name("preconditioner", made->preconditioner_id, ids_of(preconditioners()));
+    made->f64.solver = make_solver<double>(made->method, made->settings.solver);
     *solver = made.release();
   });
 }
@@ -332,86 +883,74 @@ protean_status protean_solver_create(const char* method, const char* preconditio
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value) {
   return guarded([&] {
     need(solver, "solver"), need(option, "option");
-    SolverOptions options = solver->options;
-    StoppingRule& rule = options.stopping;
-    const std::string_view name = option;
-    constexpr std::string_view names[] = {"relative_tolerance",
-                                          "absolute_tolerance",
-                                          "max_iterations",
-                                          "max_seconds",
-                                          "restart",
-                                          "divergence",
-                                          "stagnation_window",
-                                          "fill",
-                                          "block_size",
-                                          "omega",
-                                          "degree",
-                                          "eigenvalue_ratio",
-                                          "directions",
-                                          "s"};
-    PreconditionerOptions preconditioning = solver->preconditioner_options;
-    if (name == names[0])
-      rule.relative_tolerance = value;
-    else if (name == names[1])
-      rule.absolute_tolerance = value;
-    else if (name == names[2])
-      rule.max_iterations = whole(option, value);
-    else if (name == names[3])
-      rule.max_seconds = value;
-    else if (name == names[4])
-      options.restart = whole(option, value);
-    else if (name == names[5])
-      rule.divergence = value;
-    else if (name == names[6])
-      rule.stagnation_window = whole(option, value);
-    else if (name == names[7])
-      preconditioning.fill = whole(option, value);
-    else if (name == names[8])
-      preconditioning.block_size = whole(option, value);
-    else if (name == names[9])
-      preconditioning.omega = value;
-    else if (name == names[10])
-      preconditioning.degree = whole(option, value);
-    else if (name == names[11])
-      preconditioning.eigenvalue_ratio = value;
-    else if (name == names[12])
-      options.directions = whole(option, value);
-    else if (name == names[13])
-      options.s = whole(option, value);
-    else
-      throw BadArgument("there is no option '" + std::string(name) + "'." + did_you_mean(name, names));
-    solver->solver = make_solver<double>(solver->method, options);
-    solver->options = std::move(options);
-    // With other options the next solve makes it anew.
-    if (preconditioning != solver->preconditioner_options) solver->preconditioner_of = 0;
-    solver->preconditioner_options = preconditioning;
+    for (const NumberOption& one : number_options)
+      if (one.name == option) {
+        Settings settings = solver->settings;
+        one.set(settings, option, value);
+        accept(*solver, settings);
+        return;
+      }
+    require_name("option", option, ids_of<NumberOption>(number_options));
   });
+}
+protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value) {
+  return guarded([&] {
+    need(solver, "solver"), need(option, "option"), need(value, "value");
+    for (const TextOption& one : text_options)
+      if (one.name == option) {
+        Settings settings = solver->settings;
+        one.set(settings, value);
+        accept(*solver, settings);
+        return;
+      }
+    require_name("option with a word", option, ids_of<TextOption>(text_options));
+  });
+}
+protean_status protean_solver_set_preconditioner(protean_solver* solver, protean_product apply,
+                                                 protean_setup setup, void* user, int recordable) {
+  return set_preconditioner<double>(solver, apply, setup, user, recordable);
+}
+protean_status protean_solver_set_preconditioner_f32(protean_solver* solver, protean_product_f32 apply,
+                                                     protean_setup setup, void* user, int recordable) {
+  return set_preconditioner<float>(solver, apply, setup, user, recordable);
+}
+protean_status protean_solver_set_monitor(protean_solver* solver, protean_monitor monitor, void* user) {
+  return guarded([&] { need(solver, "solver")->monitor = monitor, solver->monitor_user = user; });
+}
+protean_status protean_solver_schedule(protean_solver* solver, const char* trigger, double at,
+                                       const char* format, const char* parameters, const char* kernel,
+                                       int overlapped) {
+  return guarded([&] {
+    need(solver, "solver"), need(trigger, "trigger"), need(format, "format");
+    SchedulePoint point;
+    bool known = false;
+    for (const ScheduleTrigger one : triggers)
+      if (to_string(one) == trigger) point.trigger = one, known = true;
+    if (!known) require_name("trigger", trigger, trigger_names());
+    if (!(at >= 0)) throw BadArgument("at is " + std::to_string(at) + "; it must be 0 or more");
+    point.at = at, point.overlapped = overlapped != 0;
+    if (std::string_view(format) == "auto")
+      throw BadArgument("a schedule names its formats; auto does not. Use policy auto instead");
+    if (std::string_view(format) == "element")
+      point.to.elements = true;
+    else
+      point.to = {&find_format(format), parse_parameters(parameters), kernel ? kernel : "", false};
+    if (point.to.entry) (void)resolve_params(*point.to.entry, point.to.params);
+    solver->schedule.push_back(std::move(point));
+  });
+}
+protean_status protean_solver_schedule_clear(protean_solver* solver) {
+  return guarded([&] { need(solver, "solver")->schedule.clear(); });
 }
 void protean_solver_free(protean_solver* solver) { delete solver; }
 
 protean_status protean_solve(protean_solver* solver, const protean_matrix* matrix, const double* b,
                              double* x) {
-  bool converged = false;
-  const protean_status status = guarded([&] {
-    need(solver, "solver"), need(matrix, "matrix");
-    const LinearOperator<double>& A = matrix->A();
-    if (solver->preconditioner_id != "none" && solver->preconditioner_of != A.serial()) {
-      solver->preconditioner =
-          make_preconditioner<double>(solver->preconditioner_id, A, solver->preconditioner_options);
-      solver->preconditioner_of = A.serial();
-    }
-    if (solver->preconditioner) solver->preconditioner->ensure(A);
-    solver->report = {};
-    solver->reason.clear(), solver->advice.clear();
-    solver->report = solver->solver->solve(A, input(*matrix, b, "b"), output(*matrix, x, "x"),
-                                           solver->preconditioner.get());
-    matrix->context->synchronize();
-    solver->reason = to_string(solver->report.reason);
-    converged = solver->report.converged();
-    if (!converged) solver->advice = advice(solver->report.reason);
-  });
-  if (status != PROTEAN_OK || converged) return status;
-  return failed(PROTEAN_NOT_CONVERGED, (solver->reason + ". " + solver->advice).c_str());
+  return solve(solver, matrix, b, x);
+}
+protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* matrix, const float* b,
+                                 float* x) {
+  return solve(solver, matrix, b, x);
 }
 
 int64_t protean_solver_iterations(const protean_solver* solver) {
@@ -432,6 +971,39 @@ const char* protean_solver_reason(const protean_solver* solver) {
 }
 const char* protean_solver_advice(const protean_solver* solver) {
   return solver ? solver->advice.c_str() : "";
+}
+const char* protean_solver_detail(const protean_solver* solver) {
+  return solver ? solver->report.detail.c_str() : "";
+}
+int64_t protean_solver_restarts(const protean_solver* solver) { return solver ? solver->report.restarts : 0; }
+
+int64_t protean_solver_switches(const protean_solver* solver) {
+  return solver ? static_cast<int64_t>(solver->switches.size()) : 0;
+}
+protean_status protean_solver_switch(const protean_solver* solver, int64_t index, protean_switch* result) {
+  return guarded([&] {
+    const SwitchRecord& one = at(need(solver, "solver")->switches, index);
+    *need(result, "result") = {one.iteration,    one.begun_iteration,   one.from.c_str(),
+                               one.to.c_str(),   one.reason.c_str(),    one.convert_seconds,
+                               one.wait_seconds, one.overlapped ? 1 : 0};
+  });
+}
+int64_t protean_solver_failed_switches(const protean_solver* solver) {
+  return solver ? static_cast<int64_t>(solver->failed_switches.size()) : 0;
+}
+protean_status protean_solver_failed_switch(const protean_solver* solver, int64_t index,
+                                            protean_failed_switch* result) {
+  return guarded([&] {
+    const FailedSwitch& one = at(need(solver, "solver")->failed_switches, index);
+    *need(result, "result") = {one.iteration, one.to.c_str(), one.reason.c_str(), one.why.c_str()};
+  });
+}
+int64_t protean_solver_decisions(const protean_solver* solver) {
+  return solver ? static_cast<int64_t>(solver->decisions.size()) : 0;
+}
+const char* protean_solver_decision(const protean_solver* solver, int64_t index) {
+  if (!solver || index < 0 || index >= static_cast<int64_t>(solver->decisions.size())) return "";
+  return solver->decisions[static_cast<std::size_t>(index)].c_str();
 }
 
 }  // extern "C"

@@ -1,4 +1,5 @@
-/* The C API: assembled and element matrices, a change of format, new values, errors with a text. */
+/* The C API: assembled and element matrices, an operator and a preconditioner of the program, changes of format, new
+ * values, a monitor, errors with a text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,30 @@ static int row_ptr[n + 1], col[3 * n];
 static double values[3 * n], b[n], x[n], y[n];
 static int connectivity[2 * (n - 1)];
 static double matrices[4 * (n - 1)];
+
+/* y := A x for the chain below: an operator that is not stored. A number other than 0 would end the solve. */
+static int chain_product(void* user, const double* in, double* out, void* stream) {
+  const double hold = *(const double*)user;
+  int i;
+  for (i = 0; i < n; ++i) {
+    out[i] = ((i > 0) + (i < n - 1) + hold) * in[i];
+    if (i > 0) out[i] -= in[i - 1];
+    if (i < n - 1) out[i] -= in[i + 1];
+  }
+  return stream != NULL; /* this one is for the host */
+}
+/* z := M^-1 r, one symmetric Gauss-Seidel sweep. */
+static int sweep(void* user, const double* r, double* z, void* stream) {
+  const double hold = *(const double*)user;
+  int i;
+  for (i = 0; i < n; ++i) z[i] = (r[i] + (i > 0 ? z[i - 1] : 0)) / ((i > 0) + (i < n - 1) + hold);
+  for (i = n - 2; i >= 0; --i) z[i] += z[i + 1] / ((i > 0) + 1 + hold);
+  return stream != NULL;
+}
+static int monitor(void* user, const protean_iteration* now) {
+  *(int64_t*)user = now->iteration;
+  return now->seconds > 60; /* ends the solve with reason "interrupted" */
+}
 
 int main(void) {
   /* A chain of springs between n points. A weaker spring holds each point. */
@@ -59,6 +84,34 @@ int main(void) {
   if (protean_solve(solver, A, b, x) != PROTEAN_NOT_CONVERGED) return 1;
   printf("one iteration: %s\n", protean_last_error());
   check(protean_solver_set(solver, "max_iterations", 10000));
+
+  /* Left to the policy: the format changes during the solve when that pays. Or by a schedule. */
+  memset(x, 0, sizeof x);
+  check(protean_solver_set_text(solver, "policy", "auto"));
+  check(protean_solve(solver, A, b, x));
+  check(protean_solver_set_text(solver, "policy", "none"));
+  check(protean_solver_schedule(solver, "at_iteration", 3, "ell", NULL, NULL, 0));
+  memset(x, 0, sizeof x);
+  check(protean_solve(solver, A, b, x));
+  protean_switch change;
+  check(protean_solver_switch(solver, 0, &change));
+  printf("iteration %lld: %s -> %s\n", (long long)change.iteration, change.from, change.to);
+  if (fabs(x[n / 2] - 1) > 1e-6 || strcmp(protean_matrix_format(A), "ell") != 0) return 1;
+  check(protean_solver_schedule_clear(solver));
+  protean_matrix_free(A);
+
+  /* The chain as a function of the program, with a preconditioner of the program. */
+  double hold = 0.5;
+  int64_t last = -1;
+  check(protean_matrix_callback(context, n, n, "chain", chain_product, NULL, &hold, 0, &A));
+  check(protean_solver_set_preconditioner(solver, sweep, NULL, &hold, 0));
+  check(protean_solver_set_monitor(solver, monitor, &last));
+  memset(x, 0, sizeof x);
+  check(protean_solve(solver, A, b, x));
+  printf("%s: %lld iterations\n", protean_matrix_format(A), (long long)last);
+  if (fabs(x[n / 2] - 2) > 1e-6 || last != protean_solver_iterations(solver)) return 1;
+  check(protean_solver_set_preconditioner(solver, NULL, NULL, NULL, 0)); /* back to jacobi */
+  check(protean_solver_set_monitor(solver, NULL, NULL));
   protean_matrix_free(A);
 
   /* The springs as element matrices, counted from 1. The first point is fixed at 3. */

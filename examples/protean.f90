@@ -7,10 +7,83 @@ module protean
     enumerator :: PROTEAN_OK = 0, PROTEAN_NOT_CONVERGED, PROTEAN_BAD_ARGUMENT, PROTEAN_BAD_MATRIX, &
                   PROTEAN_SHAPE_MISMATCH, PROTEAN_FORMAT_REFUSED, PROTEAN_NOT_AVAILABLE, &
                   PROTEAN_OUT_OF_MEMORY, PROTEAN_DEVICE_ERROR, PROTEAN_INTERNAL_ERROR, &
-                  PROTEAN_ARRAYS_CHANGED
+                  PROTEAN_ARRAYS_CHANGED, PROTEAN_CALLBACK_FAILED
   end enum
 
+  ! The argument of a monitor.
+  type, bind(c) :: protean_iteration
+    integer(c_int64_t) :: iteration
+    real(c_double) :: residual, relative_residual, seconds
+    integer(c_int64_t) :: restarts
+    type(c_ptr) :: format  ! text_of(format)
+  end type
+
+  ! The results of protean_solver_switch and protean_solver_failed_switch; texts as text_of(to).
+  type, bind(c) :: protean_switch
+    integer(c_int64_t) :: iteration, begun_iteration
+    type(c_ptr) :: from, to, reason
+    real(c_double) :: convert_seconds, wait_seconds
+    integer(c_int) :: overlapped
+  end type
+  type, bind(c) :: protean_failed_switch
+    integer(c_int64_t) :: iteration
+    type(c_ptr) :: to, reason, why
+  end type
+
+  ! Functions of the program, which are given to Protean as c_funloc(name); c_null_funptr for none. They return 0,
+  ! or another number to end the call. user: the pointer that was given with the function, such as c_loc(data).
+  abstract interface
+    ! y := A x, or z := M^-1 r. The arrays have as many entries as the operator has columns and rows.
+    function protean_product(user, x, y, stream) bind(c) result(failed)
+      import :: c_int, c_double, c_ptr
+      type(c_ptr), value :: user, stream
+      real(c_double), intent(in) :: x(*)
+      real(c_double), intent(inout) :: y(*)
+      integer(c_int) :: failed
+    end function
+    function protean_diagonal(user, diagonal, stream) bind(c) result(failed)
+      import :: c_int, c_double, c_ptr
+      type(c_ptr), value :: user, stream
+      real(c_double), intent(inout) :: diagonal(*)
+      integer(c_int) :: failed
+    end function
+    function protean_setup(user, pattern_changed) bind(c) result(failed)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: user
+      integer(c_int), value :: pattern_changed
+      integer(c_int) :: failed
+    end function
+    function protean_monitor(user, iteration) bind(c) result(stop_now)
+      import :: c_int, c_ptr, protean_iteration
+      type(c_ptr), value :: user
+      type(protean_iteration), intent(in) :: iteration
+      integer(c_int) :: stop_now
+    end function
+  end interface
+
   interface
+    function protean_name_c(kind, index) bind(c, name='protean_name') result(text)
+      import :: c_char, c_int64_t, c_ptr
+      character(kind=c_char), intent(in) :: kind(*)
+      integer(c_int64_t), value :: index
+      type(c_ptr) :: text
+    end function
+    function protean_matrix_format_c(matrix) bind(c, name='protean_matrix_format') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: matrix
+      type(c_ptr) :: text
+    end function
+    function protean_solver_advice_c(solver) bind(c, name='protean_solver_advice') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
+    end function
+    function protean_solver_decision_c(solver, index) bind(c, name='protean_solver_decision') result(text)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t), value :: index
+      type(c_ptr) :: text
+    end function
     function protean_last_error_c() bind(c, name='protean_last_error') result(text)
       import :: c_ptr
       type(c_ptr) :: text
@@ -23,6 +96,19 @@ module protean
     function protean_context_host(threads, context) bind(c) result(status)
       import :: c_int, c_ptr
       integer(c_int), value :: threads
+      type(c_ptr), intent(out) :: context
+      integer(c_int) :: status
+    end function
+    function protean_context_device(ordinal, context) bind(c) result(status)
+      import :: c_int, c_ptr
+      integer(c_int), value :: ordinal
+      type(c_ptr), intent(out) :: context
+      integer(c_int) :: status
+    end function
+    function protean_context_make(space, number, options, context) bind(c) result(status)
+      import :: c_int, c_char, c_ptr
+      character(kind=c_char), intent(in) :: space(*), options(*)
+      integer(c_int), value :: number
       type(c_ptr), intent(out) :: context
       integer(c_int) :: status
     end function
@@ -42,6 +128,41 @@ module protean
       type(c_ptr), intent(out) :: matrix
       integer(c_int) :: status
     end function
+    function protean_matrix_csr_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+        bind(c) result(status)
+      import :: c_int, c_int32_t, c_int64_t, c_float, c_ptr
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: rows, cols, nonzeros
+      integer(c_int32_t), intent(in) :: row_ptr(*), col(*)
+      real(c_float), intent(in) :: values(*)
+      integer(c_int), value :: index_base
+      type(c_ptr), intent(out) :: matrix
+      integer(c_int) :: status
+    end function
+    function protean_matrix_csr64(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+        bind(c) result(status)
+      import :: c_int, c_int32_t, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: rows, cols, nonzeros
+      integer(c_int64_t), intent(in) :: row_ptr(*)
+      integer(c_int32_t), intent(in) :: col(*)
+      real(c_double), intent(in) :: values(*)
+      integer(c_int), value :: index_base
+      type(c_ptr), intent(out) :: matrix
+      integer(c_int) :: status
+    end function
+    function protean_matrix_csr64_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+        bind(c) result(status)
+      import :: c_int, c_int32_t, c_int64_t, c_float, c_ptr
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: rows, cols, nonzeros
+      integer(c_int64_t), intent(in) :: row_ptr(*)
+      integer(c_int32_t), intent(in) :: col(*)
+      real(c_float), intent(in) :: values(*)
+      integer(c_int), value :: index_base
+      type(c_ptr), intent(out) :: matrix
+      integer(c_int) :: status
+    end function
     ! matrices(j, i, e): entry of row i and column j of element e (C counts rows first).
     function protean_matrix_elements(context, nodes, components, elements, nodes_of_element, connectivity, &
         matrices, index_base, constrained, constrained_count, symmetric, variant, matrix) bind(c) result(status)
@@ -55,6 +176,84 @@ module protean
       character(kind=c_char), intent(in) :: variant(*)
       type(c_ptr), intent(out) :: matrix
       integer(c_int) :: status
+    end function
+    function protean_matrix_elements_f32(context, nodes, components, elements, nodes_of_element, connectivity, &
+        matrices, index_base, constrained, constrained_count, symmetric, variant, matrix) bind(c) result(status)
+      import :: c_int, c_int32_t, c_int64_t, c_float, c_char, c_ptr
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: nodes, elements, constrained_count
+      integer(c_int), value :: components, nodes_of_element, index_base, symmetric
+      integer(c_int32_t), intent(in) :: connectivity(*)
+      real(c_float), intent(in) :: matrices(*)
+      integer(c_int64_t), intent(in) :: constrained(*)
+      character(kind=c_char), intent(in) :: variant(*)
+      type(c_ptr), intent(out) :: matrix
+      integer(c_int) :: status
+    end function
+    ! product, diagonal: c_funloc of a protean_product and a protean_diagonal; diagonal may be c_null_funptr.
+    function protean_matrix_callback(context, rows, cols, name, product, diagonal, user, recordable, matrix) &
+        bind(c) result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr, c_funptr
+      type(c_ptr), value :: context, user
+      integer(c_int64_t), value :: rows, cols
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_funptr), value :: product, diagonal
+      integer(c_int), value :: recordable
+      type(c_ptr), intent(out) :: matrix
+      integer(c_int) :: status
+    end function
+    function protean_matrix_callback_f32(context, rows, cols, name, product, diagonal, user, recordable, matrix) &
+        bind(c) result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr, c_funptr
+      type(c_ptr), value :: context, user
+      integer(c_int64_t), value :: rows, cols
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_funptr), value :: product, diagonal
+      integer(c_int), value :: recordable
+      type(c_ptr), intent(out) :: matrix
+      integer(c_int) :: status
+    end function
+    function protean_matrix_changed(matrix, pattern) bind(c) result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: matrix
+      integer(c_int), value :: pattern
+      integer(c_int) :: status
+    end function
+    function protean_matrix_apply(matrix, alpha, x, beta, y) bind(c) result(status)
+      import :: c_int, c_double, c_ptr
+      type(c_ptr), value :: matrix
+      real(c_double), value :: alpha, beta
+      real(c_double), intent(in) :: x(*)
+      real(c_double), intent(inout) :: y(*)
+      integer(c_int) :: status
+    end function
+    function protean_matrix_apply_f32(matrix, alpha, x, beta, y) bind(c) result(status)
+      import :: c_int, c_float, c_ptr
+      type(c_ptr), value :: matrix
+      real(c_float), value :: alpha, beta
+      real(c_float), intent(in) :: x(*)
+      real(c_float), intent(inout) :: y(*)
+      integer(c_int) :: status
+    end function
+    function protean_matrix_is_f32(matrix) bind(c) result(single)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: matrix
+      integer(c_int) :: single
+    end function
+    function protean_matrix_rows(matrix) bind(c) result(rows)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: matrix
+      integer(c_int64_t) :: rows
+    end function
+    function protean_matrix_cols(matrix) bind(c) result(cols)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: matrix
+      integer(c_int64_t) :: cols
+    end function
+    function protean_matrix_bytes(matrix) bind(c) result(bytes)
+      import :: c_size_t, c_ptr
+      type(c_ptr), value :: matrix
+      integer(c_size_t) :: bytes
     end function
     subroutine protean_matrix_free(matrix) bind(c)
       import :: c_ptr
@@ -71,6 +270,12 @@ module protean
       import :: c_int, c_double, c_ptr
       type(c_ptr), value :: matrix
       real(c_double), intent(in) :: values(*)
+      integer(c_int) :: status
+    end function
+    function protean_matrix_update_values_f32(matrix, values) bind(c) result(status)
+      import :: c_int, c_float, c_ptr
+      type(c_ptr), value :: matrix
+      real(c_float), intent(in) :: values(*)
       integer(c_int) :: status
     end function
     function protean_matrix_watch(matrix) bind(c) result(status)
@@ -91,6 +296,93 @@ module protean
       real(c_double), value :: value
       integer(c_int) :: status
     end function
+    function protean_solver_set_text(solver, option, value) bind(c) result(status)
+      import :: c_int, c_char, c_ptr
+      type(c_ptr), value :: solver
+      character(kind=c_char), intent(in) :: option(*), value(*)
+      integer(c_int) :: status
+    end function
+    ! apply, setup: c_funloc of a protean_product and a protean_setup; setup may be c_null_funptr.
+    function protean_solver_set_preconditioner(solver, apply, setup, user, recordable) bind(c) result(status)
+      import :: c_int, c_ptr, c_funptr
+      type(c_ptr), value :: solver, user
+      type(c_funptr), value :: apply, setup
+      integer(c_int), value :: recordable
+      integer(c_int) :: status
+    end function
+    function protean_solver_set_preconditioner_f32(solver, apply, setup, user, recordable) bind(c) result(status)
+      import :: c_int, c_ptr, c_funptr
+      type(c_ptr), value :: solver, user
+      type(c_funptr), value :: apply, setup
+      integer(c_int), value :: recordable
+      integer(c_int) :: status
+    end function
+    ! monitor: c_funloc of a protean_monitor.
+    function protean_solver_set_monitor(solver, monitor, user) bind(c) result(status)
+      import :: c_int, c_ptr, c_funptr
+      type(c_ptr), value :: solver, user
+      type(c_funptr), value :: monitor
+      integer(c_int) :: status
+    end function
+    function protean_solver_schedule(solver, trigger, at, format, parameters, kernel, overlapped) bind(c) &
+        result(status)
+      import :: c_int, c_char, c_double, c_ptr
+      type(c_ptr), value :: solver, parameters, kernel
+      character(kind=c_char), intent(in) :: trigger(*), format(*)
+      real(c_double), value :: at
+      integer(c_int), value :: overlapped
+      integer(c_int) :: status
+    end function
+    function protean_solver_schedule_clear(solver) bind(c) result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int) :: status
+    end function
+    function protean_solver_switches(solver) bind(c) result(number)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t) :: number
+    end function
+    ! index counts from 0.
+    function protean_solver_switch(solver, index, change) bind(c) result(status)
+      import :: c_int, c_int64_t, c_ptr, protean_switch
+      type(c_ptr), value :: solver
+      integer(c_int64_t), value :: index
+      type(protean_switch), intent(out) :: change
+      integer(c_int) :: status
+    end function
+    function protean_solver_failed_switches(solver) bind(c) result(number)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t) :: number
+    end function
+    function protean_solver_failed_switch(solver, index, change) bind(c) result(status)
+      import :: c_int, c_int64_t, c_ptr, protean_failed_switch
+      type(c_ptr), value :: solver
+      integer(c_int64_t), value :: index
+      type(protean_failed_switch), intent(out) :: change
+      integer(c_int) :: status
+    end function
+    function protean_solver_decisions(solver) bind(c) result(number)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t) :: number
+    end function
+    function protean_solver_restarts(solver) bind(c) result(restarts)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t) :: restarts
+    end function
+    function protean_solver_seconds(solver) bind(c) result(seconds)
+      import :: c_double, c_ptr
+      type(c_ptr), value :: solver
+      real(c_double) :: seconds
+    end function
+    function protean_solver_converged(solver) bind(c) result(converged)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int) :: converged
+    end function
     subroutine protean_solver_free(solver) bind(c)
       import :: c_ptr
       type(c_ptr), value :: solver
@@ -100,6 +392,13 @@ module protean
       type(c_ptr), value :: solver, matrix
       real(c_double), intent(in) :: b(*)
       real(c_double), intent(inout) :: x(*)
+      integer(c_int) :: status
+    end function
+    function protean_solve_f32(solver, matrix, b, x) bind(c) result(status)
+      import :: c_int, c_float, c_ptr
+      type(c_ptr), value :: solver, matrix
+      real(c_float), intent(in) :: b(*)
+      real(c_float), intent(inout) :: x(*)
       integer(c_int) :: status
     end function
     function protean_solver_iterations(solver) bind(c) result(iterations)
@@ -127,6 +426,40 @@ contains
     type(c_ptr), intent(in) :: solver
     character(len=:), allocatable :: text
     text = text_of(protean_solver_reason_c(solver))
+  end function
+
+  ! The names that the library knows: kind is 'method', 'preconditioner', 'format', 'option', 'text-option' or
+  ! 'trigger'; index counts from 0. '' behind the last one.
+  function protean_name(kind, index) result(text)
+    character(len=*), intent(in) :: kind
+    integer, intent(in) :: index
+    character(len=:), allocatable :: text
+    type(c_ptr) :: from
+    from = protean_name_c(kind//c_null_char, int(index, c_int64_t))
+    text = ''
+    if (c_associated(from)) text = text_of(from)
+  end function
+
+  ! The format in which a matrix is.
+  function protean_matrix_format(matrix) result(text)
+    type(c_ptr), intent(in) :: matrix
+    character(len=:), allocatable :: text
+    text = text_of(protean_matrix_format_c(matrix))
+  end function
+
+  ! What to do after a solve that did not converge.
+  function protean_solver_advice(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_advice_c(solver))
+  end function
+
+  ! A decision of the policy; index counts from 0.
+  function protean_solver_decision(solver, index) result(text)
+    type(c_ptr), intent(in) :: solver
+    integer, intent(in) :: index
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_decision_c(solver, int(index, c_int64_t)))
   end function
 
   ! A C string as a Fortran string.

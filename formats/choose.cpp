@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/error.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
 
@@ -17,6 +18,18 @@ double expected_products(const ChoiceOptions& options) {
   const auto iterations =
       static_cast<double>(options.expected_iterations > 0 ? options.expected_iterations : assumed_iterations);
   return iterations * options.products_per_iteration;
+}
+
+template <class T>
+std::string_view chosen_format(const CsrMatrix<T>& csr, const ContextPtr& context, ChoiceOptions choice) {
+  if (csr.pattern.space != context->space()) return "csr";  // make_matrix() refuses it with a message
+  choice.space = context->space(), choice.deterministic = context->deterministic();
+  const CostModel model(builtin_machine(), choice.space);
+  if (choice.space == Space::device)
+    return choose_format(download(Context::host(), *context, csr).pattern, model, choice).id;
+  check_arrays(csr);
+  if (!is_sorted(*context, csr.pattern)) return "csr";
+  return choose_format(csr.pattern, model, choice).id;
 }
 
 }  // namespace
@@ -76,5 +89,33 @@ FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& mode
           best->cost.convert_seconds / csr.cost.product_seconds, over,
           100 * (1 - best->total_seconds / stay))};
 }
+
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_matrix(std::string_view format, const CsrMatrix<T>& csr,
+                                                const ContextPtr& context, const FormatParams& params,
+                                                std::string_view kernel, const ChoiceOptions& choice) {
+  if (format != "auto") return make_matrix(find_format(format), csr, context, params, kernel);
+  if (!params.all().empty())
+    throw BadArgument("parameters belong to one format; name it instead of auto, or leave them out");
+  if (!kernel.empty() && kernel != "native")
+    throw BadArgument(fmt::format(
+        "kernel {} belongs to one format; name it instead of auto, or leave the kernel out", kernel));
+  const std::string_view id = chosen_format(csr, context, choice);
+  const auto made = [&](std::string_view one) { return make_matrix(find_format(one), csr, context); };
+  if (id == "csr") return made(id);
+  try {
+    return made(id);
+  } catch (const FormatRefused&) {
+  } catch (const OutOfMemory&) {}
+  return made("csr");
+}
+
+template std::unique_ptr<AssembledMatrix<float>> make_matrix<float>(std::string_view, const CsrMatrix<float>&,
+                                                                    const ContextPtr&, const FormatParams&,
+                                                                    std::string_view, const ChoiceOptions&);
+template std::unique_ptr<AssembledMatrix<double>> make_matrix<double>(std::string_view,
+                                                                      const CsrMatrix<double>&,
+                                                                      const ContextPtr&, const FormatParams&,
+                                                                      std::string_view, const ChoiceOptions&);
 
 }  // namespace protean

@@ -1,6 +1,7 @@
 // Chooses a storage format for a matrix before a solve.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,5 +46,16 @@ struct RankedFormat {
 // catalogue. The pattern lies in host memory. Takes the time of a few products.
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options = {});
+
+// The matrix in the format of this name, as make_matrix(find_format(format), ...) makes it. With "auto", in the one that
+// choose_format() names by the built-in machine table; csr where rows of host memory are not sorted, or where that format
+// then refuses the matrix or needs more than the free memory, since the choice saw a sample only. Space and deterministic mode of `choice` are
+// those of the context. On a device "auto" copies the matrix to the host to look at it. Throws what the other make_matrix()
+// throws, and BadArgument for parameters or a kernel with "auto", since these belong to one format.
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_matrix(std::string_view format, const CsrMatrix<T>& csr,
+                                                const ContextPtr& context, const FormatParams& params = {},
+                                                std::string_view kernel = {},
+                                                const ChoiceOptions& choice = {});
 
 }  // namespace protean

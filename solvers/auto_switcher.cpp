@@ -6,8 +6,13 @@
 #include <cctype>
 #include <cmath>
 
+#include "core/parallel.hpp"
+
 namespace protean {
 namespace {
+
+// The part by which a build on another processor slows the iterations: both share caches and memory.
+constexpr double beside_spare_processor = 0.1;
 
 constexpr std::int64_t first_look = 8;       // iteration
 constexpr int products_timed = 8;            // on a device
@@ -31,6 +36,22 @@ std::string words_of(const std::string& text) {
 }
 
 }  // namespace
+
+AutoSwitchOptions switch_options(const Context& context, const StoppingRule& rule,
+                                 const PolicyOptions& policy) {
+  AutoSwitchOptions result;
+  result.policy = policy;
+  const bool spare = context.space() == Space::host && context.threads() < available_threads();
+  result.policy.overlapped = spare;
+  if (spare) {
+    // One thread builds alone. If the solve waited, all threads would build.
+    result.policy.overlap_stretch = context.threads();
+    result.policy.overlap_slowdown = beside_spare_processor;
+  }
+  result.goal = rule.relative_tolerance, result.absolute_goal = rule.absolute_tolerance;
+  result.max_iterations = rule.max_iterations;
+  return result;
+}
 
 template <class T>
 AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,

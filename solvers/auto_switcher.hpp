@@ -30,6 +30,12 @@ struct AutoSwitchOptions {
   double survey_seconds = 0.3e-3;  // assumed time of a survey
 };
 
+// The options for a solve in this context that ends by `rule`. A build beside the solve (policy.overlapped) needs a
+// processor of its own: it is used on the host where the context has fewer threads than there are processors. On a device
+// both share the memory bandwidth and a build takes the time of a few products, so the solve waits for it.
+AutoSwitchOptions switch_options(const Context& context, const StoppingRule& rule,
+                                 const PolicyOptions& policy = {});
+
 // A decision. All that change something are recorded; of several decisions to stay for the same reason, the
 // first is.
 struct DecisionRecord {

@@ -88,9 +88,6 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   return text;
 }
 
-// The part by which a build on another processor slows the iterations: both share caches and memory.
-constexpr double beside_spare_processor = 0.1;
-
 // The policy of this solve with its inputs: the machine table and the candidates.
 struct PolicyRun {
   ChosenMachine machine;
@@ -122,20 +119,9 @@ struct PolicyRun {
 
  private:
   static AutoSwitchOptions options(const Problem& problem, const Context& context) {
-    AutoSwitchOptions result;
-    result.policy = problem.schedule.policy;
-    // A build that overlaps the solve needs a processor of its own. On a GPU both share the memory bandwidth,
-    // and a build takes only the time of a few products, so the solve waits for it.
-    result.policy.overlapped = problem.schedule.overlapped.value_or(context.space() == Space::host &&
-                                                                    context.threads() < machine_info().cores);
-    if (context.space() == Space::host && context.threads() < machine_info().cores) {
-      // One thread builds alone. If the solve waited, all threads would build.
-      result.policy.overlap_stretch = context.threads();
-      result.policy.overlap_slowdown = beside_spare_processor;
-    }
-    const StoppingRule& rule = problem.solver.options.stopping;
-    result.goal = rule.relative_tolerance, result.absolute_goal = rule.absolute_tolerance;
-    result.max_iterations = rule.max_iterations;
+    AutoSwitchOptions result =
+        switch_options(context, problem.solver.options.stopping, problem.schedule.policy);
+    result.policy.overlapped = problem.schedule.overlapped.value_or(result.policy.overlapped);
     return result;
   }
 };

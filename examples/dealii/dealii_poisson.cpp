@@ -3,7 +3,8 @@
 //
 // The system is solved in format csr on the arrays of deal.II, then in another format, then with other values
 // (a term c u is added in steps, as in time stepping). Each result is compared with that of deal.II's
-// conjugate gradients.
+// conjugate gradients. Before that, SolverCG and its
+// kin here take the place of deal.II's in the same calls, with its preconditioners and controls.
 //
 // usage: dealii_poisson [refinements [format]]
 #include <deal.II/base/function_lib.h>
@@ -17,9 +18,11 @@
 #include <deal.II/lac/dynamic_sparsity_pattern.h>
 #include <deal.II/lac/precondition.h>
 #include <deal.II/lac/solver_cg.h>
+#include <deal.II/lac/solver_control.h>
 #include <deal.II/numerics/matrix_tools.h>
 #include <deal.II/numerics/vector_tools.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -91,6 +94,103 @@ struct Problem {
   }
 };
 
+bool say(const char* what, bool good) {
+  std::printf("%s: %s\n", good ? "ok" : "FAILED", what);
+  return good;
+}
+
+// deal.II's solver and ours by the same calls. Returns whether the two agree.
+template <class Ours, class Theirs, class Preconditioner>
+bool same_calls(const char* what, Problem& problem, const Preconditioner& preconditioner) {
+  dealii::Vector<double> u(problem.b.size()), expected(problem.b.size()), r(problem.b.size());
+  dealii::SolverControl control(1000, 1e-10 * problem.b.l2_norm()), theirs(1000, 1e-10 * problem.b.l2_norm());
+  Theirs(theirs).solve(problem.A, expected, problem.b, preconditioner);
+  Ours(control).solve(problem.A, u, problem.b, preconditioner);
+  problem.A.residual(r, u, problem.b);
+  dealii::Vector<double> gap(u);
+  gap -= expected;
+  std::printf("%s: %u steps, deal.II %u, difference %.1e, |b - A x| = %.1e\n", what, control.last_step(),
+              theirs.last_step(), gap.linfty_norm() / expected.linfty_norm(), r.l2_norm());
+  return say(what, gap.linfty_norm() < 1e-7 * expected.linfty_norm() &&
+                       r.l2_norm() <= 1.01 * control.tolerance() &&
+                       std::abs(control.last_value() - r.l2_norm()) <= 1e-3 * control.tolerance() &&
+                       control.last_check() == dealii::SolverControl::success &&
+                       control.last_step() <= theirs.last_step() * 5 / 4 + 3);
+}
+
+// A matrix that is not a SparseMatrix: twice another one.
+struct Twice {
+  const dealii::SparseMatrix<double>& A;
+  unsigned m() const { return A.m(); }
+  unsigned n() const { return A.n(); }
+  void vmult(dealii::Vector<double>& y, const dealii::Vector<double>& x) const {
+    A.vmult(y, x);
+    y *= 2;
+  }
+};
+
+bool in_place_of_deal_ii(Problem& problem) {
+  using Vector = dealii::Vector<double>;
+  dealii::PreconditionSSOR<dealii::SparseMatrix<double>> ssor;
+  ssor.initialize(problem.A, 1.2);
+  bool good = same_calls<protean_dealii::SolverCG<Vector>, dealii::SolverCG<Vector>>(
+      "SolverCG", problem, dealii::PreconditionIdentity());
+  good = same_calls<protean_dealii::SolverCG<Vector>, dealii::SolverCG<Vector>>("SolverCG, SSOR", problem,
+                                                                                ssor) &&
+         good;
+  good = same_calls<protean_dealii::SolverBicgstab<>, dealii::SolverCG<Vector>>("SolverBicgstab, SSOR",
+                                                                                problem, ssor) &&
+         good;
+  good = same_calls<protean_dealii::SolverGMRES<>, dealii::SolverCG<Vector>>("SolverGMRES, SSOR", problem,
+                                                                             ssor) &&
+         good;
+
+  // It throws as deal.II does, with the step and the residual.
+  const auto fails = [&](const char* what, dealii::SolverControl& control, unsigned step) {
+    Vector u(problem.b.size()), r(problem.b.size());
+    protean_dealii::SolverCG<Vector> solver(control);
+    try {
+      solver.solve(problem.A, u, problem.b, dealii::PreconditionIdentity());
+    } catch (const dealii::SolverControl::NoConvergence& error) {
+      problem.A.residual(r, u, problem.b);
+      return say(what, error.last_step == step &&
+                           std::abs(error.last_residual - r.l2_norm()) <= 1e-6 * r.l2_norm() &&
+                           control.last_check() == dealii::SolverControl::failure);
+    }
+    return say(what, false);
+  };
+  dealii::SolverControl few(5, 1e-12);
+  good = fails("NoConvergence after 5 steps", few, 5) && good;
+
+  // Other controls: the reduction is relative to the initial residual; a number of steps is a success.
+  Vector u(problem.b.size()), r(problem.b.size());
+  dealii::ReductionControl reduction(1000, 0, 1e-4);
+  protean_dealii::SolverCG<Vector>(reduction).solve(problem.A, u, problem.b, dealii::PreconditionIdentity());
+  problem.A.residual(r, u, problem.b);
+  good = say("ReductionControl",
+             r.l2_norm() <= 1.01e-4 * problem.b.l2_norm() && r.l2_norm() > 1e-7 * problem.b.l2_norm()) &&
+         good;
+  dealii::IterationNumberControl steps(7, 1e-12);
+  u = 0;
+  protean_dealii::SolverCG<Vector>(steps).solve(problem.A, u, problem.b, dealii::PreconditionIdentity());
+  good = say("IterationNumberControl", steps.last_step() == 7) && good;
+
+  // Any matrix with vmult(): half of the solution.
+  const Twice twice{problem.A};
+  dealii::SolverControl control(1000, 1e-10 * problem.b.l2_norm());
+  u = 0;
+  protean_dealii::SolverCG<Vector>(control).solve(twice, u, problem.b, ssor);
+  u *= 2;
+  problem.A.residual(r, u, problem.b);
+  good = say("a matrix with vmult()", r.l2_norm() <= 1.01 * control.tolerance()) && good;
+
+  // A right-hand side 0 is solved at once.
+  u = 1;
+  dealii::Vector<double> zero(problem.b.size());
+  protean_dealii::SolverCG<Vector>(control).solve(problem.A, u, zero, dealii::PreconditionIdentity());
+  return say("b = 0", u.linfty_norm() == 0 && control.last_check() == dealii::SolverControl::success) && good;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -118,6 +218,16 @@ int main(int argc, char** argv) {
   const protean_dealii::PatternCopy copy(problem.pattern);
   for (std::int64_t k = 0; k < used.nonzeros(); ++k) good = good && used.pattern.col[k] == copy.col[k];
   std::printf("%s\n", good ? "csr computes on deal.II's arrays" : "WRONG arrays");
+
+  good = in_place_of_deal_ii(problem) && good;
+  options.format = "auto", options.preconditioner = "ssor";
+  protean_dealii::Solver chosen(context, options);
+  chosen.initialize(problem.A);
+  dealii::Vector<double> by_choice(problem.b.size());
+  chosen.vmult(by_choice, problem.b);
+  good = say("format auto", chosen.report().converged() && chosen.matrix().name() != "csr" &&
+                                problem.error(by_choice) < 1e-9) &&
+         good;
 
   for (const double c : {0.0, 1.0, 10.0}) {
     if (c > 0) {

@@ -1,0 +1,122 @@
+// solve() of protean.hpp: one system in one call.
+#include <chrono>
+
+#include "core/error.hpp"
+#include "protean.hpp"
+
+namespace protean {
+namespace {
+
+class Clock {
+ public:
+  // Seconds since the last call, or since it was made.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+double products_per_iteration(const SolveSettings& settings) {
+  return settings.method == "bicgstab" ? 2.0 : 1.0;
+}
+
+ContextPtr context_of(const SolveSettings& settings, Space space) {
+  if (settings.context) return settings.context;
+  if (space != Space::host)
+    throw BadArgument("the matrix lies in device memory; give its context in SolveSettings::context");
+  return Context::host();
+}
+
+void check(const SolveSettings& settings, const Context& context, const SparsityPattern& pattern) {
+  if (settings.policy && !settings.schedule.empty())
+    throw BadArgument("policy and schedule exclude each other; take one of them");
+  if ((settings.policy || !settings.schedule.empty()) && context.space() == Space::host &&
+      pattern.space == Space::host && !is_sorted(context, pattern))
+    throw BadMatrix(
+        "columns do not ascend in all rows, as changes of format need it; sorted_copy() sorts, or solve "
+        "without policy and schedule");
+}
+
+// The formats that the policy considers.
+template <class T>
+FormatSurvey survey_of(const CsrMatrix<T>& csr, const ContextPtr& context, const MachineTable& machine) {
+  const SparsityPattern pattern =
+      context->space() == Space::host ? csr.pattern : download(Context::host(), *context, csr).pattern;
+  return [pattern, &machine, space = context->space(), deterministic = context->deterministic()] {
+    const CostModel model(machine, space);
+    return survey_formats(pattern, space, deterministic, sizeof(T), false, &model);
+  };
+}
+
+template <class T>
+SolveReport solve_with(const SolveSettings& settings, const LinearOperator<T>& A, VectorView<const T> b,
+                       VectorView<T> x, SolveObserver* observer, Solver<T>& solver, SolveResult& result) {
+  Clock clock;
+  const auto M = make_preconditioner<T>(settings.preconditioner, A, settings.preconditioning);
+  if (M) M->ensure(A);
+  A.context()->synchronize();
+  result.setup_seconds = clock.lap();
+  return solver.solve(A, b, x, M.get(), observer);
+}
+
+template <class T>
+void keep(const AdaptiveOperator<T>& A, SolveResult& result) {
+  result.switches.assign(A.history().begin(), A.history().end());
+  result.failed_switches.assign(A.failures().begin(), A.failures().end());
+  result.format = A.current().name(), result.kernel = A.current().kernel();
+}
+
+}  // namespace
+
+template <class T>
+SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
+                  std::type_identity_t<VectorView<T>> x, const SolveSettings& settings) {
+  const ContextPtr context = context_of(settings, csr.pattern.space);
+  check(settings, *context, csr.pattern);
+  const auto solver = make_solver<T>(settings.method, settings.solver);  // refuses names before any work
+  SolveResult result;
+  Clock clock;
+  auto matrix = make_matrix(
+      settings.policy && settings.format == "auto" ? std::string_view("csr") : settings.format, csr, context,
+      settings.parameters, settings.kernel, {.products_per_iteration = products_per_iteration(settings)});
+  context->synchronize();
+  result.convert_seconds = clock.lap();
+  if (!settings.policy && settings.schedule.empty()) {
+    result.format = matrix->name(), result.kernel = matrix->kernel();
+    result.report = solve_with<T>(settings, *matrix, b, x, settings.observer, *solver, result);
+  } else if (settings.policy) {
+    const MachineTable& machine = settings.machine ? *settings.machine : builtin_machine();
+    AdaptiveOperator<T> A(csr, std::move(matrix));
+    AutoSwitcher<T> switcher(A, CostModel(machine, context->space()), survey_of(csr, context, machine),
+                             switch_options(*context, settings.solver.stopping, settings.policy_options),
+                             settings.observer);
+    result.report = solve_with<T>(settings, A, b, x, &switcher, *solver, result);
+    switcher.finish();
+    keep(A, result);
+    result.decisions.assign(switcher.decisions().begin(), switcher.decisions().end());
+    result.candidates = switcher.candidates();
+  } else {
+    AdaptiveOperator<T> A(csr, std::move(matrix));
+    FormatSchedule<T> schedule(A, settings.schedule, settings.observer);
+    result.report = solve_with<T>(settings, A, b, x, &schedule, *solver, result);
+    schedule.finish();
+    keep(A, result);
+    result.events = schedule.events();
+  }
+  context->synchronize();
+  return result;
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                  \
+  template SolveResult solve<T>(const CsrMatrix<T>&, std::type_identity_t<VectorView<const T>>, \
+                                std::type_identity_t<VectorView<T>>, const SolveSettings&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

@@ -1,0 +1,600 @@
+// The C interface: what it has in common with C++, by name and by result.
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
+#include "gtest/gtest.h"
+#include "operators/elements/element_operator.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "protean.h"
+#include "solvers/solver.hpp"
+#include "support/battery.hpp"
+#include "support/elements.hpp"
+#include "support/oracle.hpp"
+
+namespace protean::test {
+namespace {
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool error_has(std::string_view part) { return has(protean_last_error(), part); }
+
+std::vector<std::string> names(const char* kind) {
+  std::vector<std::string> all;
+  for (std::int64_t i = 0; const char* name = protean_name(kind, i); ++i) all.emplace_back(name);
+  return all;
+}
+
+class CApi : public testing::Test {
+ protected:
+  CApi() {
+    const auto a = generate(test_context(), "poisson-2d", {{"n", 40}});
+    n = a.rows(), nonzeros = a.nonzeros();
+    for (std::int64_t r = 0; r <= n; ++r) row_ptr.push_back(static_cast<std::int32_t>(a.pattern.row_ptr[r]));
+    col.assign(a.pattern.col, a.pattern.col + nonzeros);
+    values.assign(a.values, a.values + nonzeros);
+    values32.assign(values.begin(), values.end());
+    b = sample_vector<double>(n, 3), x.assign(b.size(), 0.0);
+    b32 = sample_vector<float>(n, 3), x32.assign(b32.size(), 0.0f);
+    EXPECT_EQ(protean_context_host(1, &context), PROTEAN_OK);
+    EXPECT_EQ(protean_matrix_csr(context, n, n, nonzeros, row_ptr.data(), col.data(), values.data(), 0, &A),
+              PROTEAN_OK);
+    create("cg", "none");
+  }
+  ~CApi() override {
+    protean_matrix_free(A);
+    protean_solver_free(solver);
+    protean_context_free(context);
+  }
+  void create(const char* method, const char* preconditioner) {
+    protean_solver_free(solver);
+    solver = nullptr;
+    EXPECT_EQ(protean_solver_create(method, preconditioner, &solver), PROTEAN_OK) << protean_last_error();
+  }
+  protean_status solve() {
+    x.assign(x.size(), 0.0);
+    return protean_solve(solver, A, b.data(), x.data());
+  }
+  // ||b - A x|| / ||b|| with the arrays of the test.
+  template <class T>
+  double residual(const std::vector<T>& entries, const std::vector<T>& right,
+                  const std::vector<T>& solution) {
+    double squares = 0, norm = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      double r = right[i];
+      for (std::int64_t k = row_ptr[i]; k < row_ptr[i + 1]; ++k)
+        r -= static_cast<double>(entries[k]) * solution[col[k]];
+      squares += r * r, norm += static_cast<double>(right[i]) * right[i];
+    }
+    return std::sqrt(squares / norm);
+  }
+  double residual() { return residual(values, b, x); }
+
+  std::int64_t n = 0, nonzeros = 0;
+  std::vector<std::int32_t> row_ptr, col;
+  std::vector<double> values, b, x;
+  std::vector<float> values32, b32, x32;
+  protean_context* context = nullptr;
+  protean_matrix* A = nullptr;
+  protean_solver* solver = nullptr;
+};
+
+TEST_F(CApi, KnowsTheNamesOfTheLibrary) {
+  std::vector<std::string> methods, kinds, formats;
+  for (const SolverEntry& entry : solvers()) methods.emplace_back(entry.id);
+  for (const PreconditionerEntry& entry : preconditioners()) kinds.emplace_back(entry.id);
+  for (const FormatEntry* entry : catalogue()) formats.emplace_back(entry->id);
+  EXPECT_EQ(names("method"), methods);
+  EXPECT_EQ(names("preconditioner"), kinds);
+  EXPECT_EQ(names("format"), formats);
+  EXPECT_EQ(names("trigger"), (std::vector<std::string>{"at_iteration", "at_residual", "after_seconds"}));
+  EXPECT_TRUE(names("colour").empty());
+  EXPECT_EQ(protean_name("method", -1), nullptr);
+  EXPECT_EQ(protean_name(nullptr, 0), nullptr);
+  for (const std::string& method : methods) {
+    create(method.c_str(), "jacobi");
+    EXPECT_EQ(solve(), PROTEAN_OK) << method << ": " << protean_last_error();
+    EXPECT_LE(residual(), 1.01e-8) << method;
+  }
+}
+
+TEST_F(CApi, RefusalsNameWhatIsAllowed) {
+  const auto lists_all = [](const std::vector<std::string>& all) {
+    for (const std::string& name : all) EXPECT_TRUE(error_has(name)) << protean_last_error();
+  };
+  protean_solver* other = nullptr;
+  EXPECT_EQ(protean_solver_create("cgg", "none", &other), PROTEAN_BAD_ARGUMENT);
+  lists_all(names("method"));
+  EXPECT_EQ(protean_solver_create("cg", "jacobie", &other), PROTEAN_BAD_ARGUMENT);
+  lists_all(names("preconditioner"));
+  EXPECT_TRUE(error_has("Did you mean 'jacobi'?"));
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(protean_solver_set(solver, "tolerance", 1), PROTEAN_BAD_ARGUMENT);
+  lists_all(names("option"));
+  EXPECT_EQ(protean_solver_set_text(solver, "policies", "auto"), PROTEAN_BAD_ARGUMENT);
+  lists_all(names("text-option"));
+  EXPECT_EQ(protean_solver_set_text(solver, "policy", "yes"), PROTEAN_BAD_ARGUMENT);
+  lists_all({"'yes'", "none", "auto"});
+  EXPECT_EQ(protean_solver_set_text(solver, "orthogonalization", "mgss"), PROTEAN_BAD_ARGUMENT);
+  lists_all({"cgs2", "mgs"});
+  EXPECT_EQ(protean_solver_schedule(solver, "at", 5, "ell", nullptr, nullptr, 0), PROTEAN_BAD_ARGUMENT);
+  lists_all(names("trigger"));
+  EXPECT_EQ(protean_solver_schedule(solver, "at_iteration", 5, "elll", nullptr, nullptr, 0),
+            PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("Did you mean 'ell'?")) << protean_last_error();
+  EXPECT_EQ(protean_solver_schedule(solver, "at_iteration", 5, "auto", nullptr, nullptr, 0),
+            PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_schedule(solver, "at_iteration", -1, "ell", nullptr, nullptr, 0),
+            PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_schedule(solver, "at_iteration", 1, "ell", "C=8", nullptr, 0),
+            PROTEAN_BAD_ARGUMENT);
+  protean_context* none = nullptr;
+  EXPECT_EQ(protean_context_make("host", 1, "deterministik", &none), PROTEAN_BAD_ARGUMENT);
+  lists_all({"deterministic", "vector_kernels=native", "vector_kernels=kokkos"});
+  EXPECT_EQ(protean_context_make("moon", 1, nullptr, &none), PROTEAN_BAD_ARGUMENT);
+  lists_all({"host", "device"});
+  EXPECT_EQ(none, nullptr);
+  // None of them has changed the solver.
+  EXPECT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(protean_solver_switches(solver), 0);
+}
+
+TEST_F(CApi, EveryNumberIsAnOption) {
+  for (const std::string& name : names("option"))
+    EXPECT_EQ(protean_solver_set(solver, name.c_str(), 2), PROTEAN_OK) << name << protean_last_error();
+  EXPECT_EQ(protean_solver_set(solver, "omega", 1), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_OK) << "relative tolerance 2: the initial guess";
+  EXPECT_EQ(protean_solver_iterations(solver), 0);
+}
+
+TEST_F(CApi, WordsAreOptions) {
+  // A good initial guess: relative to its residual there is more to do than relative to b.
+  ASSERT_EQ(protean_solver_set(solver, "relative_tolerance", 1e-3), PROTEAN_OK);
+  ASSERT_EQ(solve(), PROTEAN_OK);
+  EXPECT_EQ(protean_solve(solver, A, b.data(), x.data()), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_iterations(solver), 0);
+  ASSERT_EQ(protean_solver_set_text(solver, "baseline", "initial-residual"), PROTEAN_OK);
+  EXPECT_EQ(protean_solve(solver, A, b.data(), x.data()), PROTEAN_OK);
+  EXPECT_GT(protean_solver_iterations(solver), 0);
+  EXPECT_LE(residual(), 1e-5);
+  ASSERT_EQ(protean_solver_set_text(solver, "baseline", "rhs"), PROTEAN_OK);
+  EXPECT_EQ(protean_solve(solver, A, b.data(), x.data()), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_iterations(solver), 0);
+
+  // A row without diagonal entry.
+  const std::int32_t ptr[] = {0, 1, 2}, columns[] = {1, 0};
+  const double ones[] = {1, 1}, right[] = {1, 2};
+  double y[] = {0, 0};
+  protean_matrix* swap = nullptr;
+  ASSERT_EQ(protean_matrix_csr(context, 2, 2, 2, ptr, columns, ones, 0, &swap), PROTEAN_OK);
+  create("gmres", "jacobi");
+  EXPECT_EQ(protean_solve(solver, swap, right, y), PROTEAN_BAD_MATRIX);
+  ASSERT_EQ(protean_solver_set_text(solver, "zero_diagonal", "one"), PROTEAN_OK);
+  EXPECT_EQ(protean_solve(solver, swap, right, y), PROTEAN_OK) << protean_last_error();
+  EXPECT_NEAR(y[0], 2, 1e-8);
+  ASSERT_EQ(protean_solver_set_text(solver, "zero_diagonal", "error"), PROTEAN_OK);
+  EXPECT_EQ(protean_solve(solver, swap, right, y), PROTEAN_BAD_MATRIX);
+  EXPECT_EQ(protean_solver_set_text(solver, "orthogonalization", "mgs"), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set_text(solver, "device_steps", "graph"), PROTEAN_OK);
+  protean_matrix_free(swap);
+}
+
+TEST_F(CApi, AContextMayBeDeterministic) {
+  protean_context* same = nullptr;
+  ASSERT_EQ(protean_context_make("host", 2, "deterministic,vector_kernels=native", &same), PROTEAN_OK)
+      << protean_last_error();
+  protean_matrix* matrix = nullptr;
+  ASSERT_EQ(protean_matrix_csr(same, n, n, nonzeros, row_ptr.data(), col.data(), values.data(), 0, &matrix),
+            PROTEAN_OK);
+  // A kernel of a library has no such mode; where it is not in the build that is said first.
+  for (const char* kernel : {"mkl", "kokkos"}) {
+    const protean_status plain = protean_matrix_set_format(A, "csr", nullptr, kernel);
+    EXPECT_EQ(protean_matrix_set_format(matrix, "csr", nullptr, kernel),
+              plain == PROTEAN_OK ? PROTEAN_FORMAT_REFUSED : PROTEAN_NOT_AVAILABLE)
+        << kernel << ": " << protean_last_error();
+  }
+  protean_matrix_free(matrix);
+  protean_context_free(same);
+}
+
+// An operator and a preconditioner of the caller, and what they have seen.
+struct Caller {
+  const CApi* test = nullptr;
+  std::int64_t n = 0;
+  double factor = 1;
+  int products = 0, diagonals = 0, preconditioned = 0, setups = 0, last_pattern = -1;
+  int fail_product_at = -1, fail_preconditioner = 0, fail_setup = 0, fail_diagonal = 0;
+
+  // factor * tridiag(-1, 2.1, -1)
+  template <class T>
+  static int product(void* user, const T* x, T* y, void* stream) {
+    Caller& me = *static_cast<Caller*>(user);
+    if (stream) return 99;
+    for (std::int64_t i = 0; i < me.n; ++i) {
+      T sum = static_cast<T>(2.1) * x[i];
+      if (i > 0) sum -= x[i - 1];
+      if (i + 1 < me.n) sum -= x[i + 1];
+      y[i] = static_cast<T>(me.factor) * sum;
+    }
+    return me.products++ == me.fail_product_at ? 7 : 0;
+  }
+  template <class T>
+  static int diagonal(void* user, T* d, void*) {
+    Caller& me = *static_cast<Caller*>(user);
+    for (std::int64_t i = 0; i < me.n; ++i) d[i] = static_cast<T>(2.1 * me.factor);
+    ++me.diagonals;
+    return me.fail_diagonal;
+  }
+  // One symmetric Gauss-Seidel sweep.
+  template <class T>
+  static int sweep(void* user, const T* r, T* z, void*) {
+    Caller& me = *static_cast<Caller*>(user);
+    for (std::int64_t i = 0; i < me.n; ++i) z[i] = (r[i] + (i > 0 ? z[i - 1] : 0)) / static_cast<T>(2.1);
+    for (std::int64_t i = me.n - 2; i >= 0; --i) z[i] += z[i + 1] / static_cast<T>(2.1);
+    ++me.preconditioned;
+    return me.fail_preconditioner;
+  }
+  static int setup(void* user, int pattern_changed) {
+    Caller& me = *static_cast<Caller*>(user);
+    ++me.setups, me.last_pattern = pattern_changed;
+    return me.fail_setup;
+  }
+};
+
+class CCallback : public CApi {
+ protected:
+  CCallback() {
+    caller.n = n;
+    EXPECT_EQ(protean_matrix_callback(context, n, n, "chain", Caller::product<double>,
+                                      Caller::diagonal<double>, &caller, 0, &chain),
+              PROTEAN_OK);
+    create("cg", "jacobi");
+  }
+  ~CCallback() override { protean_matrix_free(chain); }
+  protean_status solve_chain() {
+    x.assign(x.size(), 0.0);
+    return protean_solve(solver, chain, b.data(), x.data());
+  }
+  double chain_residual() {
+    std::vector<double> y(x.size());
+    Caller::product<double>(&caller, x.data(), y.data(), nullptr);
+    double squares = 0, norm = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) squares += (b[i] - y[i]) * (b[i] - y[i]), norm += b[i] * b[i];
+    return std::sqrt(squares / norm);
+  }
+  Caller caller;
+  protean_matrix* chain = nullptr;
+};
+
+TEST_F(CCallback, AnOperatorOfTheCallerIsSolved) {
+  EXPECT_STREQ(protean_matrix_format(chain), "chain");
+  EXPECT_EQ(protean_matrix_rows(chain), n);
+  EXPECT_EQ(protean_matrix_cols(chain), n);
+  ASSERT_EQ(solve_chain(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LE(chain_residual(), 1.01e-8);
+  EXPECT_EQ(caller.diagonals, 1);
+  EXPECT_GT(caller.products, protean_solver_iterations(solver));
+  // Other numbers in the functions.
+  caller.factor = 2;
+  ASSERT_EQ(protean_matrix_changed(chain, 0), PROTEAN_OK);
+  ASSERT_EQ(solve_chain(), PROTEAN_OK);
+  EXPECT_LE(chain_residual(), 1.01e-8);
+  EXPECT_EQ(caller.diagonals, 2) << "jacobi is set up again";
+  EXPECT_EQ(protean_matrix_changed(A, 0), PROTEAN_BAD_ARGUMENT) << "a matrix with arrays";
+  // What it cannot do is said.
+  EXPECT_EQ(protean_matrix_update_values(chain, values.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("protean_matrix_changed()")) << protean_last_error();
+  EXPECT_EQ(protean_matrix_set_format(chain, "ell", nullptr, nullptr), PROTEAN_BAD_ARGUMENT);
+  ASSERT_EQ(protean_solver_set_text(solver, "policy", "auto"), PROTEAN_OK);
+  EXPECT_EQ(solve_chain(), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("operator chain")) << protean_last_error();
+  protean_matrix* other = nullptr;
+  EXPECT_EQ(protean_matrix_callback(context, n, n, nullptr, nullptr, nullptr, nullptr, 0, &other),
+            PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(
+      protean_matrix_callback(context, -1, n, nullptr, Caller::product<double>, nullptr, nullptr, 0, &other),
+      PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(other, nullptr);
+}
+
+TEST_F(CCallback, APreconditionerOfTheCallerIsUsed) {
+  ASSERT_EQ(solve_chain(), PROTEAN_OK);
+  const auto jacobi = protean_solver_iterations(solver);
+  ASSERT_EQ(protean_solver_set_preconditioner(solver, Caller::sweep<double>, Caller::setup, &caller, 0),
+            PROTEAN_OK);
+  ASSERT_EQ(solve_chain(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LE(chain_residual(), 1.01e-8);
+  EXPECT_LT(protean_solver_iterations(solver), jacobi);
+  EXPECT_GE(caller.preconditioned, protean_solver_iterations(solver));
+  EXPECT_EQ(caller.setups, 1);
+  EXPECT_EQ(caller.last_pattern, 1);
+  ASSERT_EQ(solve_chain(), PROTEAN_OK);
+  EXPECT_EQ(caller.setups, 1) << "nothing has changed";
+  ASSERT_EQ(protean_matrix_changed(chain, 0), PROTEAN_OK);
+  ASSERT_EQ(solve_chain(), PROTEAN_OK);
+  EXPECT_EQ(caller.setups, 2);
+  EXPECT_EQ(caller.last_pattern, 0);
+  ASSERT_EQ(protean_matrix_changed(chain, 1), PROTEAN_OK);
+  ASSERT_EQ(solve_chain(), PROTEAN_OK);
+  EXPECT_EQ(caller.last_pattern, 1);
+  // Without a setup, and back to the one by name.
+  ASSERT_EQ(protean_solver_set_preconditioner(solver, Caller::sweep<double>, nullptr, &caller, 0),
+            PROTEAN_OK);
+  ASSERT_EQ(solve_chain(), PROTEAN_OK);
+  EXPECT_LT(protean_solver_iterations(solver), jacobi);
+  ASSERT_EQ(protean_solver_set_preconditioner(solver, nullptr, nullptr, nullptr, 0), PROTEAN_OK);
+  const int before = caller.preconditioned;
+  ASSERT_EQ(solve_chain(), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_iterations(solver), jacobi);
+  EXPECT_EQ(caller.preconditioned, before);
+}
+
+TEST_F(CCallback, AFunctionThatFailsEndsTheCall) {
+  const auto fails = [&](std::string_view what, std::string_view number) {
+    EXPECT_EQ(solve_chain(), PROTEAN_CALLBACK_FAILED);
+    EXPECT_TRUE(error_has(what) && error_has(number)) << protean_last_error();
+  };
+  EXPECT_STREQ(protean_status_name(PROTEAN_CALLBACK_FAILED), "callback-failed");
+  caller.fail_diagonal = 3;
+  fails("the diagonal of operator chain", "returned 3");
+  caller.fail_diagonal = 0, caller.fail_product_at = 5;
+  fails("the product of operator chain", "returned 7");
+  caller.fail_product_at = -1;
+  ASSERT_EQ(protean_solver_set_preconditioner(solver, Caller::sweep<double>, Caller::setup, &caller, 0),
+            PROTEAN_OK);
+  caller.fail_setup = 4;
+  fails("the setup of the preconditioner", "returned 4");
+  caller.fail_setup = 0, caller.fail_preconditioner = 5;
+  fails("the preconditioner", "returned 5");
+  caller.fail_preconditioner = 0;
+  EXPECT_EQ(solve_chain(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LE(chain_residual(), 1.01e-8);
+}
+
+// The monitor of the caller.
+struct Watched {
+  std::vector<std::int64_t> iterations;
+  std::vector<std::string> formats;
+  double last = 0;
+  std::int64_t end_at = -1, change_at = -1;
+  protean_matrix* matrix = nullptr;
+  std::vector<double>* values = nullptr;
+  protean_status format_status = PROTEAN_OK, values_status = PROTEAN_BAD_ARGUMENT;
+
+  static int monitor(void* user, const protean_iteration* now) {
+    Watched& me = *static_cast<Watched*>(user);
+    me.iterations.push_back(now->iteration), me.formats.emplace_back(now->format);
+    me.last = now->relative_residual;
+    EXPECT_GE(now->seconds, 0);
+    if (now->iteration == me.change_at) {
+      for (double& value : *me.values) value *= 2;
+      me.values_status = protean_matrix_update_values(me.matrix, me.values->data());
+      me.format_status = protean_matrix_set_format(me.matrix, "ell", nullptr, nullptr);
+    }
+    return now->iteration == me.end_at ? 1 : 0;
+  }
+};
+
+TEST_F(CApi, AMonitorSeesEachIterationAndMayEndTheSolve) {
+  Watched watched;
+  ASSERT_EQ(protean_solver_set_monitor(solver, Watched::monitor, &watched), PROTEAN_OK);
+  ASSERT_EQ(solve(), PROTEAN_OK);
+  ASSERT_EQ(static_cast<std::int64_t>(watched.iterations.size()), protean_solver_iterations(solver) + 1);
+  for (std::size_t i = 0; i < watched.iterations.size(); ++i)
+    EXPECT_EQ(watched.iterations[i], static_cast<std::int64_t>(i));
+  EXPECT_DOUBLE_EQ(watched.last, protean_solver_recurrence_residual(solver));
+  EXPECT_EQ(watched.formats.back(), "csr");
+  watched.end_at = 4;
+  EXPECT_EQ(solve(), PROTEAN_NOT_CONVERGED);
+  EXPECT_STREQ(protean_solver_reason(solver), "interrupted");
+  EXPECT_EQ(protean_solver_iterations(solver), 4);
+  // New values in mid-solve are solved with; a change of format is for the schedule.
+  watched.end_at = -1, watched.change_at = 10, watched.matrix = A, watched.values = &values;
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(watched.values_status, PROTEAN_OK);
+  EXPECT_EQ(watched.format_status, PROTEAN_BAD_ARGUMENT);
+  EXPECT_LE(residual(), 1.01e-8) << "of the new values";
+  EXPECT_EQ(protean_solver_restarts(solver), 1);
+  ASSERT_EQ(protean_solver_set_monitor(solver, nullptr, nullptr), PROTEAN_OK);
+  const std::size_t seen = watched.iterations.size();
+  ASSERT_EQ(solve(), PROTEAN_OK);
+  EXPECT_EQ(watched.iterations.size(), seen);
+}
+
+TEST_F(CApi, AScheduleChangesTheFormat) {
+  Watched watched;
+  ASSERT_EQ(protean_solver_set_monitor(solver, Watched::monitor, &watched), PROTEAN_OK);
+  ASSERT_EQ(protean_solver_schedule(solver, "at_iteration", 5, "sell-c-sigma", "C=4,sigma=1", nullptr, 0),
+            PROTEAN_OK);
+  ASSERT_EQ(protean_solver_schedule(solver, "at_residual", 1e-4, "ell", nullptr, nullptr, 0), PROTEAN_OK);
+  ASSERT_EQ(protean_solver_schedule(solver, "at_iteration", 8, "csr", nullptr, "nobody", 0), PROTEAN_OK);
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LE(residual(), 1.01e-8);
+  ASSERT_EQ(protean_solver_switches(solver), 2);
+  protean_switch change;
+  ASSERT_EQ(protean_solver_switch(solver, 0, &change), PROTEAN_OK);
+  EXPECT_EQ(change.iteration, 5);
+  EXPECT_STREQ(change.from, "csr");
+  EXPECT_STREQ(change.to, "sell-c-sigma");
+  EXPECT_GT(change.convert_seconds, 0);
+  EXPECT_EQ(change.overlapped, 0);
+  ASSERT_EQ(protean_solver_switch(solver, 1, &change), PROTEAN_OK);
+  EXPECT_STREQ(change.to, "ell");
+  EXPECT_STREQ(protean_matrix_format(A), "ell");
+  EXPECT_EQ(watched.formats.front(), "csr");
+  EXPECT_EQ(watched.formats.back(), "ell");
+  EXPECT_EQ(protean_solver_switch(solver, 2, &change), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("there are 2")) << protean_last_error();
+  // The kernel that is not there is a change that failed, with the reason.
+  ASSERT_EQ(protean_solver_failed_switches(solver), 1);
+  protean_failed_switch lost;
+  ASSERT_EQ(protean_solver_failed_switch(solver, 0, &lost), PROTEAN_OK);
+  EXPECT_EQ(lost.iteration, 8);
+  EXPECT_TRUE(has(lost.why, "nobody")) << lost.why;
+
+  // The matrix goes on in its format: values, products, formats, and a solve without a schedule.
+  ASSERT_EQ(protean_solver_schedule_clear(solver), PROTEAN_OK);
+  for (double& value : values) value *= 4;
+  ASSERT_EQ(protean_matrix_update_values(A, values.data()), PROTEAN_OK);
+  ASSERT_EQ(solve(), PROTEAN_OK);
+  EXPECT_LE(residual(), 1.01e-8);
+  EXPECT_EQ(protean_solver_switches(solver), 0);
+  EXPECT_STREQ(protean_matrix_format(A), "ell");
+  EXPECT_GT(protean_matrix_bytes(A), 0u);
+  ASSERT_EQ(protean_matrix_set_format(A, "coo", nullptr, nullptr), PROTEAN_OK);
+  EXPECT_STREQ(protean_matrix_format(A), "coo");
+  ASSERT_EQ(solve(), PROTEAN_OK);
+  EXPECT_LE(residual(), 1.01e-8);
+}
+
+TEST_F(CApi, ThePolicyDecides) {
+  ASSERT_EQ(protean_solver_set_text(solver, "policy", "auto"), PROTEAN_OK);
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LE(residual(), 1.01e-8);
+  ASSERT_EQ(protean_solver_schedule(solver, "at_iteration", 5, "ell", nullptr, nullptr, 0), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("protean_solver_schedule_clear()")) << protean_last_error();
+  ASSERT_EQ(protean_solver_schedule_clear(solver), PROTEAN_OK);
+
+  // A system large enough that the policy looks at it: there are decisions, and each names an iteration.
+  const auto large = generate(test_context(), "poisson-2d", {{"n", 250}});
+  protean_matrix* matrix = nullptr;
+  ASSERT_EQ(protean_matrix_csr(context, large.rows(), large.rows(), large.nonzeros(),
+                               large.pattern.row_ptr.p32, large.pattern.col, large.values, 0, &matrix),
+            PROTEAN_OK);
+  std::vector<double> right(static_cast<std::size_t>(large.rows()), 1.0), left(right.size(), 0.0);
+  ASSERT_EQ(protean_solve(solver, matrix, right.data(), left.data()), PROTEAN_OK) << protean_last_error();
+  ASSERT_GT(protean_solver_decisions(solver), 0);
+  EXPECT_TRUE(has(protean_solver_decision(solver, 0), "iteration ")) << protean_solver_decision(solver, 0);
+  EXPECT_STREQ(protean_solver_decision(solver, protean_solver_decisions(solver)), "");
+  // No format has ever paid this much for one change: nothing changes.
+  ASSERT_EQ(protean_matrix_set_format(matrix, "csr", nullptr, nullptr), PROTEAN_OK);
+  ASSERT_EQ(protean_solver_set(solver, "hysteresis", 0.999), PROTEAN_OK);
+  left.assign(left.size(), 0.0);
+  ASSERT_EQ(protean_solve(solver, matrix, right.data(), left.data()), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_switches(solver), 0);
+  EXPECT_STREQ(protean_matrix_format(matrix), "csr");
+  protean_matrix_free(matrix);
+}
+
+TEST_F(CApi, ElementMatricesAreAssembledDuringASolve) {
+  // A chain of springs, each point held: tridiag(-1, 2.5, -1) inside.
+  const int points = 500;
+  std::vector<std::int32_t> connectivity;
+  std::vector<double> matrices;
+  for (int i = 0; i + 1 < points; ++i) {
+    connectivity.insert(connectivity.end(), {i, i + 1});
+    matrices.insert(matrices.end(), {1.25, -1, -1, 1.25});
+  }
+  protean_matrix* springs = nullptr;
+  ASSERT_EQ(protean_matrix_elements(context, points, 1, points - 1, 2, connectivity.data(), matrices.data(),
+                                    0, nullptr, 0, 1, "gather", &springs),
+            PROTEAN_OK);
+  const std::string element(protean_matrix_format(springs));
+  ASSERT_EQ(protean_solver_schedule(solver, "at_iteration", 3, "csr", nullptr, nullptr, 0), PROTEAN_OK);
+  ASSERT_EQ(protean_solver_schedule(solver, "at_iteration", 6, "element", nullptr, nullptr, 0), PROTEAN_OK);
+  std::vector<double> right(points, 1.0), left(points, 0.0);
+  ASSERT_EQ(protean_solve(solver, springs, right.data(), left.data()), PROTEAN_OK) << protean_last_error();
+  EXPECT_NEAR(left[points / 2], 2, 1e-6);
+  ASSERT_EQ(protean_solver_switches(solver), 2);
+  protean_switch change;
+  ASSERT_EQ(protean_solver_switch(solver, 0, &change), PROTEAN_OK);
+  EXPECT_STREQ(change.to, "csr");
+  EXPECT_EQ(protean_matrix_format(springs), element);
+  for (double& entry : matrices) entry *= 2;
+  ASSERT_EQ(protean_matrix_update_values(springs, matrices.data()), PROTEAN_OK) << protean_last_error();
+  left.assign(left.size(), 0.0);
+  ASSERT_EQ(protean_solve(solver, springs, right.data(), left.data()), PROTEAN_OK);
+  EXPECT_NEAR(left[points / 2], 1, 1e-6);
+  protean_matrix_free(springs);
+}
+
+TEST_F(CApi, SinglePrecision) {
+  protean_matrix* single = nullptr;
+  ASSERT_EQ(protean_matrix_csr_f32(context, n, n, nonzeros, row_ptr.data(), col.data(), values32.data(), 0,
+                                   &single),
+            PROTEAN_OK);
+  EXPECT_EQ(protean_matrix_is_f32(single), 1);
+  EXPECT_EQ(protean_matrix_is_f32(A), 0);
+  create("cg", "jacobi");
+  ASSERT_EQ(protean_solver_set(solver, "relative_tolerance", 1e-5), PROTEAN_OK);
+  ASSERT_EQ(protean_solve_f32(solver, single, b32.data(), x32.data()), PROTEAN_OK) << protean_last_error();
+  EXPECT_LE(residual(values32, b32, x32), 2e-5);
+  // The same solver in the other precision.
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LE(residual(), 1.01e-5);
+  // The functions of the other precision are refused, with the name of the right ones.
+  EXPECT_EQ(protean_solve(solver, single, b.data(), x.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("with _f32")) << protean_last_error();
+  EXPECT_EQ(protean_solve_f32(solver, A, b32.data(), x32.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("without _f32")) << protean_last_error();
+  EXPECT_EQ(protean_matrix_update_values(single, values.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_matrix_apply(single, 1, x.data(), 0, x.data()), PROTEAN_BAD_ARGUMENT);
+  // Format, values, product.
+  ASSERT_EQ(protean_matrix_set_format(single, "sell-c-sigma", nullptr, nullptr), PROTEAN_OK);
+  for (float& value : values32) value *= 2;
+  ASSERT_EQ(protean_matrix_update_values_f32(single, values32.data()), PROTEAN_OK);
+  const std::vector<float> ones(static_cast<std::size_t>(n), 1.0f);
+  std::vector<float> y(ones.size(), 1.0f);
+  ASSERT_EQ(protean_matrix_apply_f32(single, 1, ones.data(), 3, y.data()), PROTEAN_OK);
+  EXPECT_EQ(y[0], 2 * (4 - 1 - 1) + 3);
+  values32[3] = std::nanf("");
+  EXPECT_EQ(protean_matrix_update_values_f32(single, values32.data()), PROTEAN_BAD_MATRIX);
+  protean_matrix_free(single);
+
+  const std::vector<std::int64_t> wide(row_ptr.begin(), row_ptr.end());
+  values32[3] = 1;
+  ASSERT_EQ(
+      protean_matrix_csr64_f32(context, n, n, nonzeros, wide.data(), col.data(), values32.data(), 0, &single),
+      PROTEAN_OK);
+  EXPECT_EQ(protean_matrix_is_f32(single), 1);
+  protean_matrix_free(single);
+
+  const std::int32_t connectivity[] = {0, 1, 1, 2};
+  const float springs[] = {2, -1, -1, 2, 2, -1, -1, 2}, right[] = {1, 2, 1};
+  float left[] = {0, 0, 0};
+  ASSERT_EQ(protean_matrix_elements_f32(context, 3, 1, 2, 2, connectivity, springs, 0, nullptr, 0, 1, nullptr,
+                                        &single),
+            PROTEAN_OK);
+  ASSERT_EQ(protean_solve_f32(solver, single, right, left), PROTEAN_OK) << protean_last_error();
+  EXPECT_NEAR(left[1], 1, 1e-4) << "2 -1 0 / -1 4 -1 / 0 -1 2 times (1 1 1) is (1 2 1)";
+  EXPECT_NEAR(left[0], 1, 1e-4);
+  protean_matrix_free(single);
+}
+
+TEST_F(CCallback, FunctionsInSinglePrecision) {
+  protean_matrix* single = nullptr;
+  ASSERT_EQ(protean_matrix_callback_f32(context, n, n, nullptr, Caller::product<float>,
+                                        Caller::diagonal<float>, &caller, 0, &single),
+            PROTEAN_OK);
+  EXPECT_STREQ(protean_matrix_format(single), "callback");
+  ASSERT_EQ(protean_solver_set(solver, "relative_tolerance", 1e-5), PROTEAN_OK);
+  ASSERT_EQ(protean_solve_f32(solver, single, b32.data(), x32.data()), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(caller.diagonals, 1);
+  const auto jacobi = protean_solver_iterations(solver);
+  ASSERT_EQ(protean_solver_set_preconditioner_f32(solver, Caller::sweep<float>, Caller::setup, &caller, 0),
+            PROTEAN_OK);
+  x32.assign(x32.size(), 0.0f);
+  ASSERT_EQ(protean_solve_f32(solver, single, b32.data(), x32.data()), PROTEAN_OK) << protean_last_error();
+  EXPECT_LT(protean_solver_iterations(solver), jacobi);
+  // It is not for a matrix in double precision.
+  EXPECT_EQ(solve_chain(), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("not in double precision")) << protean_last_error();
+  protean_matrix_free(single);
+}
+
+TEST_F(CApi, FormatAutoIsThatOfCpp) {
+  const auto a = generate(test_context(), "poisson-2d", {{"n", 40}});
+  const auto expected = choose_format(a.pattern, CostModel(builtin_machine(), Space::host));
+  ASSERT_NE(expected.id, "csr");
+  ASSERT_EQ(protean_matrix_set_format(A, "auto", nullptr, nullptr), PROTEAN_OK);
+  EXPECT_EQ(protean_matrix_format(A), expected.id);
+  EXPECT_EQ(protean_matrix_set_format(A, "auto", "C=8", nullptr), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_matrix_format(A), expected.id);
+}
+
+}  // namespace
+}  // namespace protean::test
