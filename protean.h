@@ -175,7 +175,7 @@ protean_status protean_solver_create(const char* method, const char* preconditio
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value);
 /* Sets an option whose value is a word:
  *   baseline           "rhs" or "initial-residual": the norm that relative_tolerance is relative to
- *   orthogonalization  "cgs2" or "mgs", of gmres
+ *   orthogonalization  "cgs2" or "mgs", of gmres and fgmres
  *   device_steps       "auto", "graph" or "resident"
  *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
  *   policy             "none" or "auto": with auto the format changes during a solve when that pays */
