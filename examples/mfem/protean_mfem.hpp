@@ -1,6 +1,8 @@
 // Protean with MFEM's interfaces. Copy this header into a program that uses MFEM 4 and links both libraries.
 //
-//   protean_mfem::Solver           an mfem::Solver: cg, bicgstab or gmres with the operator of SetOperator()
+//   protean_mfem::Solver           an mfem::IterativeSolver: any method, with the operator of SetOperator()
+//   protean_mfem::CGSolver, GMRESSolver, BiCGSTABSolver, CG(), PCG()
+//                                  the same under MFEM's names and with MFEM's defaults
 //   protean_mfem::ElementMatrices  an mfem::Operator on the element matrices of a BilinearForm, not assembled
 //   protean_mfem::csr_view         the arrays of an mfem::SparseMatrix, not copied
 //
@@ -9,6 +11,11 @@
 #pragma once
 #include <mfem.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -201,11 +208,15 @@ class ElementMatrices : public mfem::Operator {
 };
 
 struct SolverOptions {
-  std::string method = "cg";              // cg, bicgstab, gmres
-  std::string preconditioner = "jacobi";  // none, jacobi
-  std::string format = "csr";             // for an mfem::SparseMatrix; with its parameters
+  std::string method = "cg";  // protean::solvers()
+  std::string preconditioner =
+      "jacobi";  // protean::preconditioners(); where SetPreconditioner() was not called
+  protean::PreconditionerOptions preconditioning = {};
+  std::string format = "csr";  // for an mfem::SparseMatrix; "auto" chooses one
   protean::FormatParams parameters = {};
-  protean::SolverOptions solver = {};
+  // Its stopping.relative_tolerance, absolute_tolerance and max_iterations are where SetRelTol(), SetAbsTol() and SetMaxIter()
+  // begin.
+  protean::SolverOptions solver = {.stopping = {.baseline = protean::Baseline::initial_residual}};
 };
 
 // Replaces mfem::CGSolver and others. SetOperator() accepts
@@ -214,19 +225,48 @@ struct SolverOptions {
 //   any mfem::Operator   products by its Mult(); jacobi calls its AssembleDiagonal()
 // If only the values of that operator have changed, call UpdateValues(): it needs no new analysis and no new
 // memory.
-class Solver : public mfem::Solver {
+//
+// Of MFEM's interface:
+//   SetPreconditioner(M)   z := M^-1 r by M.Mult(), as in MFEM: before SetOperator(), which calls M.SetOperator(). It
+//                          takes the place of the preconditioner by name. cg needs a symmetric one, as MFEM's does
+//   SetRelTol, SetAbsTol   the solve has converged when
+//                            ||b - A x|| <= rel_tol ||r0||  or  ||b - A x|| <= abs_tol
+//                          in the 2-norm, with the residual computed from x and not by the recurrence. r0 is the
+//                          initial residual, as in MFEM; it is b where iterative_mode is off. MFEM's cg takes the
+//                          norm sqrt(r . M^-1 r) instead, and its GMRES the 2-norm of M^-1 r, so the same number
+//                          means another accuracy there if there is a preconditioner: MFEM may stop earlier or later.
+//                          The function PCG() takes squares of the tolerances, as MFEM's does. SolverOptions with
+//                          stopping.baseline rhs: relative to b even if iterative_mode is on
+//   SetMaxIter             as in MFEM
+//   SetPrintLevel          -1 nothing, 0 a warning without convergence, 1 each iteration, 2 a summary, 3 first and last
+//                          iteration. Norms are 2-norms of residuals, where MFEM's cg prints their squares
+//   GetNumIterations, GetConverged, GetInitialNorm, GetFinalNorm, GetFinalRelNorm
+//                          of the last Mult(); norms are 2-norms of b - A x
+//   SetMonitor             refused by Mult(): a monitor of MFEM gets the residual vector in each iteration, which
+//                          the methods here do not have. SetObserver() is the way to watch a solve
+class Solver : public mfem::IterativeSolver {
  public:
-  explicit Solver(protean::ContextPtr context, SolverOptions options = {})
-      : context_(std::move(context)),
-        options_(std::move(options)),
-        solver_(protean::make_solver<double>(options_.method, options_.solver)) {}
+  explicit Solver(protean::ContextPtr context = protean::Context::host(), SolverOptions options = {})
+      : context_(std::move(context)), options_(std::move(options)) {
+    const protean::StoppingRule& rule = options_.solver.stopping;
+    rel_tol = rule.relative_tolerance, abs_tol = rule.absolute_tolerance;
+    max_iter = static_cast<int>(std::min<std::int64_t>(rule.max_iterations, std::numeric_limits<int>::max()));
+    iterative_mode = false;
+    make_solver();
+  }
+
+  void SetPreconditioner(mfem::Solver& preconditioner) override {
+    mfem::IterativeSolver::SetPreconditioner(preconditioner);
+    // Where it comes after SetOperator(), it has an operator already, or gets it by its own SetOperator().
+    if (operator_) make_preconditioner();
+  }
 
   void SetOperator(const mfem::Operator& op) override {
     operator_ = nullptr, preconditioner_.reset(), callback_.reset(), matrix_.reset();
-    height = op.Height(), width = op.Width(), source_ = &op;
+    mfem::IterativeSolver::SetOperator(op);  // sets the operator of the preconditioner, too
+    source_ = &op;
     if (const auto* sparse = dynamic_cast<const mfem::SparseMatrix*>(&op)) {
-      matrix_ = protean::make_matrix(protean::find_format(options_.format), csr_view(*sparse), context_,
-                                     options_.parameters);
+      matrix_ = protean::make_matrix(options_.format, csr_view(*sparse), context_, options_.parameters);
       operator_ = matrix_.get();
     } else if (const auto* elements = dynamic_cast<const ElementMatrices*>(&op)) {
       operator_ = &elements->get();
@@ -243,12 +283,11 @@ class Solver : public mfem::Solver {
       });
       operator_ = callback_.get();
     }
-    preconditioner_ = protean::make_preconditioner(options_.preconditioner, *operator_);
-    if (preconditioner_) preconditioner_->ensure(*operator_);
+    make_preconditioner();
   }
 
   // Call this when the operator of SetOperator() has other values in the same pattern (for ElementMatrices:
-  // after its own Update()).
+  // after its own Update()). A preconditioner of MFEM's must be told by its own SetOperator().
   void UpdateValues() {
     if (!operator_) throw protean::BadArgument("UpdateValues() before SetOperator()");
     if (matrix_) matrix_->update_values(csr_view(static_cast<const mfem::SparseMatrix&>(*source_)));
@@ -256,21 +295,111 @@ class Solver : public mfem::Solver {
     if (preconditioner_) preconditioner_->ensure(*operator_);
   }
 
-  // x := A^-1 b. If iterative_mode is set, x is the initial guess, as in the solvers of MFEM. A solve that
-  // does not converge throws no exception; see report().
+  // Called in each iteration; null: none. It must live as long as it is used.
+  void SetObserver(protean::SolveObserver* observer) { observer_ = observer; }
+
+  // x := A^-1 b. If iterative_mode is set, x is the initial guess, else 0. A solve that
+  // does not converge throws no exception; see GetConverged() and report().
   void Mult(const mfem::Vector& b, mfem::Vector& x) const override {
     if (!operator_) throw protean::BadArgument("Mult() before SetOperator()");
+    if (monitored(*this))
+      throw protean::NotAvailable(
+          "SetMonitor() and SetController() need vectors in each iteration that this solver does not have; "
+          "use "
+          "SetObserver()");
     if (!iterative_mode) x = 0.0;
-    report_ = solver_->solve(*operator_, view(b), view(x), preconditioner_.get());
+    make_solver();
+    Printer printer(print_options, observer_);
+    report_ = solver_->solve(*operator_, view(b), view(x), preconditioner_.get(), &printer);
+    final_iter = static_cast<int>(report_.iterations), converged = report_.converged();
+    initial_norm = report_.initial_residual;
+    final_norm = report_.reason == protean::StopReason::zero_right_hand_side ? 0 : report_.true_residual;
+    printer.end(report_);
   }
 
   const protean::SolveReport& report() const { return report_; }
   const protean::LinearOperator<double>* get() const { return operator_; }
 
+ protected:
+  SolverOptions& options() { return options_; }
+
  private:
+  // Prints as MFEM does at each level.
+  class Printer final : public protean::SolveObserver {
+   public:
+    Printer(const PrintLevel& level, protean::SolveObserver* next) : level_(level), next_(next) {}
+    bool on_iteration(const protean::IterationInfo& info) override {
+      last_ = info;
+      if (level_.iterations || (level_.first_and_last && info.iteration == 0)) print(info);
+      return !next_ || next_->on_iteration(info);
+    }
+    std::int64_t next_stop() const noexcept override {
+      return next_ ? next_->next_stop() : protean::SolveObserver::next_stop();
+    }
+    void end(const protean::SolveReport& report) const {
+      if (level_.first_and_last && !level_.iterations && last_.iteration > 0) print(last_);
+      if (level_.summary || level_.iterations || level_.first_and_last)
+        mfem::out << "Protean: " << report.iterations << " iterations, ||b - A x|| = " << report.true_residual
+                  << ", " << protean::to_string(report.reason) << '\n';
+      if (level_.warnings && !report.converged())
+        mfem::out << "Protean: No convergence! " << protean::advice(report.reason) << '\n';
+    }
+
+   private:
+    static void print(const protean::IterationInfo& info) {
+      char text[100];
+      std::snprintf(text, sizeof text, "   Iteration : %3lld  ||r|| = %g\n",
+                    static_cast<long long>(info.iteration), info.residual);
+      mfem::out << text;
+    }
+    const PrintLevel& level_;
+    protean::SolveObserver* next_;
+    protean::IterationInfo last_;
+  };
+
+  // The member is `controller` since MFEM 4.8, `monitor` before.
+  template <class Self>
+  static bool monitored(const Self& self) {
+    if constexpr (requires { self.controller; })
+      return self.controller != nullptr;
+    else
+      return self.monitor != nullptr;
+  }
+
+  // For the tolerances of now.
+  void make_solver() const {
+    protean::SolverOptions wanted = options_.solver;
+    wanted.stopping.relative_tolerance = rel_tol, wanted.stopping.absolute_tolerance = abs_tol;
+    wanted.stopping.max_iterations = max_iter;
+    if (!solver_ || solver_->name() != options_.method || !same(wanted, solver_->options()))
+      solver_ = protean::make_solver<double>(options_.method, wanted);
+  }
+  static bool same(const protean::SolverOptions& a, const protean::SolverOptions& b) {
+    return a.stopping.relative_tolerance == b.stopping.relative_tolerance &&
+           a.stopping.absolute_tolerance == b.stopping.absolute_tolerance &&
+           a.stopping.max_iterations == b.stopping.max_iterations && a.restart == b.restart;
+  }
+
+  void make_preconditioner() {
+    preconditioner_.reset();
+    if (prec)
+      preconditioner_ = std::make_unique<protean::CallbackPreconditioner<double>>(
+          context_, protean::Shape{height, width},
+          [M = prec, n = height](const double* r, double* z, CUstream_st*) {
+            const mfem::Vector from(const_cast<double*>(r), n);
+            mfem::Vector to(z, n);
+            M->Mult(from, to);
+          });
+    else
+      preconditioner_ =
+          protean::make_preconditioner(options_.preconditioner, *operator_, options_.preconditioning);
+    if (preconditioner_) preconditioner_->ensure(*operator_);
+  }
+
   protean::ContextPtr context_;
   SolverOptions options_;
-  std::unique_ptr<protean::Solver<double>> solver_;
+  mutable std::unique_ptr<protean::Solver<double>> solver_;
+  protean::SolveObserver* observer_ = nullptr;
   const mfem::Operator* source_ = nullptr;
   std::unique_ptr<protean::AssembledMatrix<double>> matrix_;
   std::unique_ptr<protean::CallbackOperator<double>> callback_;
@@ -278,5 +407,61 @@ class Solver : public mfem::Solver {
   std::unique_ptr<protean::Preconditioner<double>> preconditioner_;
   mutable protean::SolveReport report_;
 };
+
+namespace detail {
+// MFEM's defaults: no preconditioner, tolerances 0, 10 iterations.
+inline SolverOptions as_mfem(std::string method) {
+  SolverOptions options;
+  options.method = std::move(method), options.preconditioner = "none";
+  options.solver.stopping.relative_tolerance = 0;
+  options.solver.stopping.max_iterations = 10;
+  return options;
+}
+}  // namespace detail
+
+// With MFEM's names and defaults, on the host with all threads: in a program of MFEM's only the name changes. As there,
+// iterative_mode is on.
+class CGSolver : public Solver {
+ public:
+  CGSolver() : Solver(protean::Context::host(), detail::as_mfem("cg")) { iterative_mode = true; }
+};
+class BiCGSTABSolver : public Solver {
+ public:
+  BiCGSTABSolver() : Solver(protean::Context::host(), detail::as_mfem("bicgstab")) { iterative_mode = true; }
+};
+// Right-preconditioned, where MFEM's is left-preconditioned: the residual it reduces is b - A x itself.
+class GMRESSolver : public Solver {
+ public:
+  GMRESSolver() : Solver(protean::Context::host(), detail::as_mfem("gmres")) {
+    SetKDim(50);
+    iterative_mode = true;
+  }
+  void SetKDim(int dim) { options().solver.restart = dim; }
+};
+
+// mfem::CG() and mfem::PCG() with the solver here: RTOLERANCE and ATOLERANCE are squares of the tolerances, as there.
+inline void PCG(const mfem::Operator& A, mfem::Solver& B, const mfem::Vector& b, mfem::Vector& x,
+                int print_iter = 0, int max_num_iter = 1000, double RTOLERANCE = 1e-12,
+                double ATOLERANCE = 1e-24) {
+  CGSolver solver;
+  solver.SetPrintLevel(print_iter);
+  solver.SetMaxIter(max_num_iter);
+  solver.SetRelTol(std::sqrt(RTOLERANCE));
+  solver.SetAbsTol(std::sqrt(ATOLERANCE));
+  solver.SetOperator(A);
+  solver.SetPreconditioner(B);  // B has its operator already
+  solver.Mult(b, x);
+}
+
+inline void CG(const mfem::Operator& A, const mfem::Vector& b, mfem::Vector& x, int print_iter = 0,
+               int max_num_iter = 1000, double RTOLERANCE = 1e-12, double ATOLERANCE = 1e-24) {
+  CGSolver solver;
+  solver.SetPrintLevel(print_iter);
+  solver.SetMaxIter(max_num_iter);
+  solver.SetRelTol(std::sqrt(RTOLERANCE));
+  solver.SetAbsTol(std::sqrt(ATOLERANCE));
+  solver.SetOperator(A);
+  solver.Mult(b, x);
+}
 
 }  // namespace protean_mfem

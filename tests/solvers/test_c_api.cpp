@@ -447,6 +447,7 @@ TEST_F(CApi, AScheduleChangesTheFormat) {
   ASSERT_EQ(protean_matrix_set_format(A, "coo", nullptr, nullptr), PROTEAN_OK);
   EXPECT_STREQ(protean_matrix_format(A), "coo");
   ASSERT_EQ(solve(), PROTEAN_OK);
+  EXPECT_STREQ(protean_matrix_format(A), "coo") << "the solve has used it";
   EXPECT_LE(residual(), 1.01e-8);
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <iostream>
+#include <sstream>
 
 #include "protean_mfem.hpp"
 
@@ -198,6 +200,157 @@ void drop_in() {
   expect(solver.report().converged() && difference(expected, x) < 1e-10, "element matrices, updated");
 }
 
+// MFEM's own solvers beside ours: the same calls, the same answers.
+template <class Ours, class Theirs>
+void same_calls(const char* what, const mfem::SparseMatrix& A, const mfem::Vector& b, mfem::Solver* M) {
+  Ours ours;
+  Theirs theirs;
+  mfem::Vector x(b.Size()), expected(b.Size());
+  mfem::IterativeSolver* const both[] = {&ours, &theirs};
+  for (mfem::IterativeSolver* each : both) {
+    each->iterative_mode = false;
+    each->SetRelTol(1e-10), each->SetAbsTol(0), each->SetMaxIter(500);
+    if (M) each->SetPreconditioner(*M);
+    each->SetOperator(A);
+    each->Mult(b, each == &ours ? x : expected);
+  }
+  mfem::Vector r(b);
+  A.AddMult(x, r, -1.0);
+  char text[200];
+  std::snprintf(text, sizeof text, "%s: %d iterations, MFEM's %d, difference %.1e, ||b - A x|| = %.1e", what,
+                ours.GetNumIterations(), theirs.GetNumIterations(), difference(expected, x), r.Norml2());
+  expect(
+      ours.GetConverged() && difference(expected, x) < 1e-6 && r.Norml2() <= 1.01e-10 * b.Norml2() &&
+          std::abs(ours.GetFinalNorm() - r.Norml2()) <= 1e-12 * b.Norml2() &&
+          std::abs(ours.GetInitialNorm() - b.Norml2()) <= 1e-12 * b.Norml2() &&
+          std::abs(ours.GetNumIterations() - theirs.GetNumIterations()) <= 3 + theirs.GetNumIterations() / 4,
+      text);
+}
+
+void as_iterative_solver() {
+  mfem::Mesh cube = mfem::Mesh::MakeCartesian3D(6, 6, 6, mfem::Element::HEXAHEDRON);
+  const mfem::H1_FECollection h1(2, 3);
+  mfem::FiniteElementSpace space(&cube, &h1);
+  mfem::Array<int> essential, boundary(cube.bdr_attributes.Max());
+  boundary = 1;
+  space.GetEssentialTrueDofs(boundary, essential);
+  mfem::BilinearForm form(&space);
+  form.AddDomainIntegrator(new mfem::DiffusionIntegrator);
+  form.Assemble();
+  mfem::SparseMatrix A;
+  form.FormSystemMatrix(essential, A);
+  mfem::Vector b = sample(A.Height());
+  for (const int dof : essential) b(dof) = 0;
+
+  mfem::GSSmoother gauss_seidel(A);
+  mfem::DSmoother jacobi(A);
+  same_calls<protean_mfem::CGSolver, mfem::CGSolver>("cg", A, b, nullptr);
+  same_calls<protean_mfem::CGSolver, mfem::CGSolver>("cg, MFEM's Gauss-Seidel", A, b, &gauss_seidel);
+  same_calls<protean_mfem::GMRESSolver, mfem::GMRESSolver>("gmres, MFEM's Jacobi", A, b, &jacobi);
+  same_calls<protean_mfem::BiCGSTABSolver, mfem::BiCGSTABSolver>("bicgstab, MFEM's Gauss-Seidel", A, b,
+                                                                 &gauss_seidel);
+
+  // A preconditioner takes effect.
+  protean_mfem::CGSolver plain, helped;
+  mfem::Vector x(b.Size());
+  for (protean_mfem::CGSolver* each : {&plain, &helped}) {
+    each->SetRelTol(1e-8), each->SetMaxIter(500);
+    if (each == &helped) each->SetPreconditioner(gauss_seidel);
+    each->SetOperator(A);
+    x = 0.0;
+    each->Mult(b, x);
+  }
+  expect(helped.GetNumIterations() < 0.7 * plain.GetNumIterations(), "Gauss-Seidel saves iterations");
+  // Also in a solver that has an operator, and the operator of the preconditioner is set by SetOperator().
+  mfem::GSSmoother late;
+  protean_mfem::CGSolver order;
+  order.SetRelTol(1e-8), order.SetMaxIter(500);
+  order.SetPreconditioner(late);
+  order.SetOperator(A);
+  x = 0.0;
+  order.Mult(b, x);
+  expect(order.GetConverged() && order.GetNumIterations() == helped.GetNumIterations(),
+         "SetOperator() sets that of the preconditioner");
+  x = 0.0;
+  plain.SetPreconditioner(gauss_seidel);
+  plain.Mult(b, x);
+  expect(plain.GetNumIterations() == helped.GetNumIterations(), "SetPreconditioner() after SetOperator()");
+
+  // Limits that are set between two solves; iterative_mode: relative to the initial residual, as in MFEM.
+  x = 0.0;
+  helped.SetMaxIter(3);
+  helped.Mult(b, x);
+  expect(!helped.GetConverged() && helped.GetNumIterations() == 3, "SetMaxIter() ends a solve");
+  const double before = helped.GetFinalNorm();
+  helped.SetMaxIter(500), helped.SetRelTol(0.1);
+  helped.Mult(b, x);
+  expect(helped.GetConverged() && std::abs(helped.GetInitialNorm() - before) < 1e-9 * before &&
+             helped.GetFinalNorm() <= 0.1 * before && helped.GetFinalRelNorm() <= 0.1,
+         "iterative_mode goes on from x");
+  helped.SetRelTol(0), helped.SetAbsTol(1e-3);
+  helped.Mult(b, x);
+  expect(helped.GetConverged() && helped.GetFinalNorm() <= 1e-3 && helped.GetFinalNorm() > 1e-9,
+         "SetAbsTol()");
+
+  // What is printed at each level.
+  const auto printed = [&](int level) {
+    std::ostringstream text;
+    mfem::out.SetStream(text);
+    protean_mfem::CGSolver solver;
+    solver.SetRelTol(1e-8), solver.SetMaxIter(5), solver.SetPrintLevel(level);
+    solver.SetOperator(A);
+    x = 0.0;
+    solver.Mult(b, x);
+    mfem::out.SetStream(std::cout);
+    return text.str();
+  };
+  const auto count = [](const std::string& text, const char* part) {
+    int found = 0;
+    for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  expect(printed(-1).empty(), "print level -1 is silent");
+  expect(count(printed(0), "Iteration") == 0 && count(printed(0), "No convergence!") == 1, "print level 0");
+  expect(count(printed(1), "Iteration") == 6, "print level 1: the initial guess and 5 iterations");
+  expect(count(printed(2), "Iteration") == 0 && count(printed(2), "5 iterations") == 1, "print level 2");
+  expect(count(printed(3), "Iteration") == 2, "print level 3: first and last");
+
+  // PCG() takes squares of tolerances.
+  mfem::Vector theirs(b.Size()), ours(b.Size());
+  ours = 0.0, theirs = 0.0;
+  mfem::PCG(A, gauss_seidel, b, theirs, -1, 500, 1e-20, 0.0);
+  protean_mfem::PCG(A, gauss_seidel, b, ours, -1, 500, 1e-20, 0.0);
+  mfem::Vector r(b);
+  A.AddMult(ours, r, -1.0);
+  expect(r.Norml2() <= 1.01e-10 * b.Norml2() && difference(theirs, ours) < 1e-8, "PCG()");
+  ours = 0.0;
+  protean_mfem::PCG(A, gauss_seidel, b, ours, -1, 500, 1e-4, 0.0);
+  r = b;
+  A.AddMult(ours, r, -1.0);
+  expect(r.Norml2() <= 1.01e-2 * b.Norml2() && r.Norml2() > 1e-6 * b.Norml2(), "PCG() with other tolerances");
+
+  struct Watch final : protean::SolveObserver {
+    int calls = 0;
+    bool on_iteration(const protean::IterationInfo&) override { return ++calls < 4; }
+  } watch;
+  plain.SetObserver(&watch);
+  x = 0.0;
+  plain.Mult(b, x);
+  expect(watch.calls == 4 && !plain.GetConverged(), "an observer may end the solve");
+  mfem::IterativeSolverMonitor monitor;
+  plain.SetMonitor(monitor);
+  expect_thrown<protean::NotAvailable>([&] { plain.Mult(b, x); }, "a monitor of MFEM's");
+
+  protean_mfem::SolverOptions automatic;
+  automatic.format = "auto", automatic.preconditioner = "ssor";
+  A.SortColumnIndices();
+  protean_mfem::Solver chosen(protean::Context::host(2), automatic);
+  chosen.SetOperator(A);
+  x = 0.0;
+  chosen.Mult(b, x);
+  expect(chosen.GetConverged() && chosen.get()->name() != "csr", "format auto");
+}
+
 void refusals() {
   const auto context = protean::Context::host(1);
   mfem::Mesh square = mfem::Mesh::MakeCartesian2D(3, 3, mfem::Element::QUADRILATERAL);
@@ -238,6 +391,7 @@ int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   element_matrices();
   drop_in();
+  as_iterative_solver();
   refusals();
   return failures == 0 ? 0 : 1;
 }
