@@ -110,7 +110,8 @@ const char* protean_matrix_format(const protean_matrix* matrix);
  * symmetric. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
 /* Sets an option: relative_tolerance, absolute_tolerance, max_iterations, max_seconds, restart (gmres,
- * fgmres), directions (fcg), s (idr), divergence, stagnation_window; of the preconditioner, whose range the next solve checks: fill (ic, ilu), block_size
+ * fgmres), directions (fcg), s (idr), constant_null_space (cg, fcg, minres: 1 where A x = 0 for the vectors
+ * x of equal entries, else 0), divergence, stagnation_window; of the preconditioner, whose range the next solve checks: fill (ic, ilu), block_size
  * (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev). */
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value);
 void protean_solver_free(protean_solver* solver);
@@ -128,7 +129,7 @@ double protean_solver_seconds(const protean_solver* solver);
 int protean_solver_converged(const protean_solver* solver);
 /* Why the solve ended. Converged: "relative-tolerance", "absolute-tolerance", "zero-right-hand-side". Not:
  * "max-iterations", "time-limit", "breakdown", "indefinite-operator", "indefinite-preconditioner",
- * "negative-definite" (cg: solve -A x = -b instead), "underflow" (multiply A and b by one large factor),
+ * "inconsistent" (A has a null space, in which b has a part), "negative-definite" (cg: solve -A x = -b instead), "underflow" (multiply A and b by one large factor),
  * "not-finite", "stagnation", "divergence", "interrupted". */
 const char* protean_solver_reason(const protean_solver* solver);
 const char* protean_solver_advice(const protean_solver* solver); /* what to do; "" when converged */

@@ -348,7 +348,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
                                           "degree",
                                           "eigenvalue_ratio",
                                           "directions",
-                                          "s"};
+                                          "s",
+                                          "constant_null_space"};
     PreconditionerOptions preconditioning = solver->preconditioner_options;
     if (name == names[0])
       rule.relative_tolerance = value;
@@ -378,6 +379,10 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
       options.directions = whole(option, value);
     else if (name == names[13])
       options.s = whole(option, value);
+    else if (name == names[14] && (value == 0 || value == 1))
+      options.null_space = value == 1 ? "constant" : "none";
+    else if (name == names[14])
+      throw BadArgument("constant_null_space is " + std::to_string(value) + "; it must be 0 or 1");
     else
       throw BadArgument("there is no option '" + std::string(name) + "'." + did_you_mean(name, names));
     solver->solver = make_solver<double>(solver->method, options);
