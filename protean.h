@@ -176,6 +176,7 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
 /* Sets an option whose value is a word:
  *   baseline           "rhs" or "initial-residual": the norm that relative_tolerance is relative to
  *   orthogonalization  "cgs2" or "mgs", of gmres and fgmres
+ *   null_space         "none" or "constant", of cg, fcg and minres: constant where A x = 0 for the vectors of equal entries
  *   device_steps       "auto", "graph" or "resident"
  *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
  *   policy             "none" or "auto": with auto the format changes during a solve when that pays */
@@ -232,7 +233,7 @@ double protean_solver_seconds(const protean_solver* solver);
 int protean_solver_converged(const protean_solver* solver);
 /* Why the solve ended. Converged: "relative-tolerance", "absolute-tolerance", "zero-right-hand-side". Not:
  * "max-iterations", "time-limit", "breakdown", "indefinite-operator", "indefinite-preconditioner",
- * "negative-definite" (cg: solve -A x = -b instead), "underflow" (multiply A and b by one large factor),
+ * "inconsistent" (A has a null space, in which b has a part), "negative-definite" (cg: solve -A x = -b instead), "underflow" (multiply A and b by one large factor),
  * "not-finite", "stagnation", "divergence", "interrupted". */
 const char* protean_solver_reason(const protean_solver* solver);
 const char* protean_solver_advice(const protean_solver* solver); /* what to do; "" when converged */

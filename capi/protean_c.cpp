@@ -488,6 +488,7 @@ constexpr TextOption text_options[] = {
                                         : Baseline::rhs;
      }},
     {"orthogonalization", [](Settings& s, std::string_view value) { s.solver.orthogonalization = value; }},
+    {"null_space", [](Settings& s, std::string_view value) { s.solver.null_space = value; }},
     {"device_steps", [](Settings& s, std::string_view value) { s.solver.device_steps = value; }},
     {"zero_diagonal",
      [](Settings& s, std::string_view value) {

@@ -27,8 +27,10 @@ namespace {
 template <class T>
 class Run {
  public:
-  Run(const SolverOptions& options, const System<T>& system, SolveObserver* observer, Workspace<T>& workspace)
+  Run(const SolverOptions& options, const System<T>& system, SolveObserver* observer, Workspace<T>& workspace,
+      VectorBlock<const T> null_space)
       : options_(options),
+        null_space_(null_space),
         rule_(options.stopping),
         method_(*workspace.method),
         system_(system),
@@ -57,6 +59,10 @@ class Run {
       observe(0);
       return end(StopReason::zero_right_hand_side);
     }
+    if (null_space_.count > 0) {
+      check_null_space();
+      project(system_.x);
+    }
     report_.initial_residual = compute_true_residual();
     report_.recurrence_residual = report_.initial_residual;
     control_.emplace(rule_, report_.rhs_norm, report_.initial_residual);
@@ -68,6 +74,15 @@ class Run {
     if (const StopReason good = control_->satisfied(report_.true_residual); converged(good)) {
       observe(report_.initial_residual);
       return end(good);
+    }
+    if (null_space_.count > 0) {
+      if (const double part = part_in_null_space(); part > control_->tolerance()) {
+        observe(report_.initial_residual);
+        return end(StopReason::inconsistent,
+                   fmt::format("the part of b in the null space has norm {:.3g}, and ||b - A x|| is at least "
+                               "that; the tolerance is {:.3g}",
+                               part, control_->tolerance()));
+      }
     }
     return iterate();
   }
@@ -118,6 +133,7 @@ class Run {
 
       if (reason != StopReason::running || verdict.reached || signals.cycle_ended || new_values) {
         method_.finish(system_);
+        project(system_.x);
         compute_true_residual();
         if (const StopReason good = control_->satisfied(report_.true_residual); converged(good))
           return end(good);
@@ -164,7 +180,53 @@ class Run {
     const VectorView<T> r = method_.scratch();
     copy<T>(context(), system_.b, r);
     system_.A.apply(T(-1), system_.x, T(1), r);
-    return report_.true_residual = norm<T>(context(), r, workspace_.number);
+    report_.true_residual = norm<T>(context(), r, workspace_.number);
+    // A method begins without the part that no step can reduce.
+    project(r);
+    return report_.true_residual;
+  }
+
+  // v := v - N N^T v
+  void project(VectorView<T> v) {
+    if (null_space_.count == 0) return;
+    block_dot<T>(context(), null_space_, v, workspace_.components.data());
+    block_axpy<T>(context(), T(-1), null_space_, workspace_.components.data(), v);
+  }
+  // ||N^T b||
+  double part_in_null_space() {
+    block_dot<T>(context(), null_space_, system_.b, workspace_.components.data());
+    std::vector<T> components(static_cast<std::size_t>(null_space_.count));
+    copy<T>(context(), workspace_.components.view(), {components.data(), null_space_.count});
+    double sum = 0;
+    for (const T c : components) sum += static_cast<double>(c) * static_cast<double>(c);
+    return std::sqrt(sum);
+  }
+  void check_null_space() {
+    const auto [q, d] = method_.spare();
+    // A number of the size of the largest eigenvalue.
+    double size = 0;
+    const auto* known = dynamic_cast<const HasDiagonal<T>*>(&system_.A);
+    try {
+      if (known) known->diagonal(d);
+    } catch (const BadArgument&) { known = nullptr; }  // a caller's operator without a function for it
+    if (known) {
+      T largest = 0;
+      max_abs<T>(context(), d, workspace_.number.data());
+      copy<T>(context(), workspace_.number.view(), {&largest, 1});
+      size = static_cast<double>(largest);
+    } else {
+      system_.A.apply(system_.b, q);
+      size = norm<T>(context(), q, workspace_.number) / report_.rhs_norm;
+    }
+    for (std::int64_t j = 0; j < null_space_.count; ++j) {
+      system_.A.apply(null_space_.column(j), q);
+      const double product = norm<T>(context(), q, workspace_.number);
+      if (product > std::sqrt(static_cast<double>(std::numeric_limits<T>::epsilon())) * size)
+        throw BadArgument(fmt::format(
+            "null space: A times vector {} has norm {:.3g}, so that the vector is not in the null space of A "
+            "(size of A: {:.3g}); give vectors n with A n = 0, or none",
+            j, product, size));
+    }
   }
 
   void restart(bool planned) {
@@ -223,6 +285,7 @@ class Run {
   }
 
   const SolverOptions& options_;
+  const VectorBlock<const T> null_space_;
   const StoppingRule& rule_;
   Method<T>& method_;
   const System<T>& system_;
@@ -273,10 +336,20 @@ void check(const SolverOptions& options) {
   if (std::find(std::begin(known), std::end(known), options.orthogonalization) == std::end(known))
     throw BadArgument(fmt::format("there is no orthogonalization '{}'; there are cgs2 and mgs.{}",
                                   options.orthogonalization, did_you_mean(options.orthogonalization, known)));
+  constexpr std::string_view spaces[] = {"none", "constant"};
+  if (std::find(std::begin(spaces), std::end(spaces), options.null_space) == std::end(spaces))
+    throw BadArgument(fmt::format("there is no null_space '{}'; there are none and constant.{}",
+                                  options.null_space, did_you_mean(options.null_space, spaces)));
   constexpr std::string_view ways[] = {"auto", "graph", "resident"};
   if (std::find(std::begin(ways), std::end(ways), options.device_steps) == std::end(ways))
     throw BadArgument(fmt::format("there are no device_steps '{}'; there are auto, graph and resident.{}",
                                   options.device_steps, did_you_mean(options.device_steps, ways)));
+}
+
+void check_symmetric(std::string_view method) {
+  if (!find_solver(method).symmetric)
+    throw BadArgument(
+        fmt::format("a null space is for methods cg, fcg and minres; the method is {}", method));
 }
 
 }  // namespace
@@ -343,7 +416,26 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     workspace_.reset();  // before the new one, so that memory holds one of them at most
     workspace_ = std::make_unique<detail::Workspace<T>>(layout, make_method(layout));
   }
-  return detail::Run<T>(options_, system, observer, *workspace_)();
+  VectorBlock<const T> N = null_space_;
+  if (N.count == 0 && options_.null_space == "constant") {
+    Vector<T>& constant = workspace_->constant;
+    if (constant.size() != n || n == 0) {
+      constant = Vector<T>(A.context(), n);
+      fill<T>(*A.context(), static_cast<T>(1 / std::sqrt(std::max(1.0, static_cast<double>(n)))), constant);
+    }
+    N = {constant.data(), n, n, 1, space};
+  }
+  if (N.count > 0) {
+    require<T>(N.column(0), n, space, "a vector of the null space");
+    if (workspace_->components.size() != N.count) workspace_->components = Vector<T>(A.context(), N.count);
+  }
+  return detail::Run<T>(options_, system, observer, *workspace_, N)();
+}
+
+template <class T>
+void Solver<T>::set_null_space(VectorBlock<const T> N) {
+  if (N.count > 0) detail::check_symmetric(name());
+  null_space_ = N;
 }
 
 std::span<const SolverEntry> solvers() noexcept {
@@ -366,6 +458,7 @@ template <class T>
 std::unique_ptr<Solver<T>> make_solver(std::string_view method, const SolverOptions& options) {
   const SolverEntry& entry = find_solver(method);
   detail::check(options);
+  if (options.null_space != "none") detail::check_symmetric(method);
   if constexpr (sizeof(T) == 8)
     return entry.make_f64(options);
   else

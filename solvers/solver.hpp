@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <protean/core/blas1.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
@@ -70,6 +71,9 @@ struct SolverOptions {
   std::string orthogonalization = "cgs2";  // gmres, fgmres: cgs2 | mgs
   std::int64_t directions = 5;             // fcg: how many last ones a new one is made conjugate to, 1 to 100
   std::int64_t s = 4;                      // idr: dimension of the shadow space, 1 to 16
+  // cg, fcg, minres: none | constant: A x = 0 for the vectors x whose entries are all equal, and for these only, unless
+  // set_null_space() gives others (Neumann problems, graph Laplacians).
+  std::string null_space = "none";
   // On a device: auto | graph | resident.
   // graph: some steps are recorded into a CUDA graph, which is replayed; for any method and operator.
   // resident: one kernel does many steps and keeps matrix and vectors in the shared memory of the processors.
@@ -100,6 +104,16 @@ class Solver {
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                     const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
 
+  // For singular symmetric A, methods cg, fcg and minres: N has orthonormal columns that span the null space of A, in the space
+  // of A. They are borrowed and must live as long as solves use them; a block without columns ends it. Solves then
+  // - throw BadArgument if ||A n_j|| is not small (above sqrt(eps) times the largest diagonal entry);
+  // - end with StopReason::inconsistent where ||N^T b|| is above the tolerance, since ||b - A x|| is at least that for all x;
+  // - begin from residuals without their part in the null space, and return the solution that has none: N^T x = 0, the one of
+  //   smallest norm.
+  // They compute one more product for each column. Throws BadArgument for other methods, ShapeMismatch and WrongSpace in
+  // solve(). Source: Kaasschieter, J. Comput. Appl. Math. 24 (1988) 265, doi:10.1016/0377-0427(88)90358-5.
+  void set_null_space(VectorBlock<const T> N);
+
   const SolverOptions& options() const noexcept { return options_; }
   virtual std::string_view name() const noexcept = 0;
   // Whether it is for symmetric M only: cg, minres.
@@ -113,6 +127,7 @@ class Solver {
   virtual std::unique_ptr<detail::Method<T>> make_method(const detail::WorkspaceLayout& layout) const = 0;
 
   SolverOptions options_;
+  VectorBlock<const T> null_space_;
   std::atomic<bool> busy_{false};
   std::unique_ptr<detail::Workspace<T>> workspace_;  // of the solve before
 };

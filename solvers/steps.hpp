@@ -104,6 +104,8 @@ struct Workspace {
   }
   const WorkspaceLayout layout;
   const std::unique_ptr<Method<T>> method;
+  // Where options or set_null_space() ask for it: the vector of the option, and one entry for each vector.
+  Vector<T> constant, components;
   Vector<T> number;  // one entry, in the space of the solve; norms are left there
   // Made when first used. They refer to `method`, so they are destroyed before it.
   std::unique_ptr<Steps<T>> graph_steps, resident_steps;

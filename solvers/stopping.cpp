@@ -34,6 +34,8 @@ std::string_view to_string(StopReason reason) noexcept {
       return "underflow";
     case StopReason::negative_definite:
       return "negative-definite";
+    case StopReason::inconsistent:
+      return "inconsistent";
   }
   return "unknown";
 }
@@ -83,6 +85,12 @@ std::string_view advice(StopReason reason) noexcept {
       return "The numbers are so small that products of two of them are zero in this precision. Multiply A "
              "and b by the same factor (x stays the same), so that their entries come near 1, or use double "
              "precision instead of single. In a problem file: matrix.scale.";
+    case StopReason::inconsistent:
+      return "The matrix is singular, and b has a part in its null space, so that no x solves the system. "
+             "Check b: for a "
+             "Neumann problem the sources and the fluxes at the boundary must balance, so the entries of b "
+             "add up "
+             "to zero. Subtract that part from b for the solution of least squares.";
     case StopReason::negative_definite:
       return "The matrix seems to be negative definite: all its diagonal entries are negative. The method "
              "needs a positive definite matrix or preconditioner. Solve -A x = -b, which has the same x. In "

@@ -22,6 +22,7 @@ enum class StopReason : int {
   stagnation = -8,
   divergence = -9,
   underflow = -10,          // squares of the numbers are below the range of the type
+  inconsistent = -12,       // A is singular, and b has a part in its null space above the tolerance
   negative_definite = -11,  // cg: no positive curvature, and all diagonal entries are negative
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
 #include "apps/command/clock.hpp"
 #include "apps/command/files.hpp"
@@ -126,6 +127,7 @@ struct Inspection {
   std::string name;
   Statistics statistics;
   double asymmetry = 0;
+  bool zero_row_sums = false;
   DiagonalSigns signs;
   std::int64_t reordered_bandwidth = -1;
   std::vector<std::int64_t> lengths;
@@ -156,6 +158,18 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
   return make_matrix_data(host, problem.matrix);
 }
 
+// Whether the entries of each row add up to zero within rounding, so that A x = 0 for x of equal entries.
+bool rows_add_up_to_zero(const CsrMatrix<double>& csr) {
+  for (std::int64_t i = 0; i < csr.rows(); ++i) {
+    double sum = 0, sizes = 0;
+    const std::int64_t begin = csr.pattern.row_ptr[i], end = csr.pattern.row_ptr[i + 1];
+    for (std::int64_t k = begin; k < end; ++k) sum += csr.values[k], sizes += std::abs(csr.values[k]);
+    if (!(std::abs(sum) <= static_cast<double>(end - begin) * std::numeric_limits<double>::epsilon() * sizes))
+      return false;
+  }
+  return csr.rows() > 0;
+}
+
 // `formats` is the value of --formats.
 Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, const std::string& formats) {
   Inspection result;
@@ -171,6 +185,7 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
     if (part == parts - 1) {
       result.signs = diagonal_signs(*alone, csr);
       result.asymmetry = square ? asymmetry(*alone, csr) : 0;
+      result.zero_row_sums = square && rows_add_up_to_zero(csr);
       result.lengths = length_histogram(csr.pattern);
       result.picture = picture_of(csr.pattern, 96, 128);
     }
@@ -213,6 +228,7 @@ Json to_json(const Inspection& i) {
       {"structurally_symmetric", s.structurally_symmetric},
       {"asymmetry", number(i.asymmetry)},
       {"full_diagonal", s.full_diagonal},
+      {"zero_row_sums", i.zero_row_sums},
       {"diagonal_signs",
        {{"positive", i.signs.positive}, {"negative", i.signs.negative}, {"zero", i.signs.zero}}},
       {"diagonals", s.diagonals},
@@ -261,6 +277,9 @@ std::string to_text(const Inspection& i, bool picture) {
   row("symmetry", symmetry(i));
   row("diagonal", fmt::format("{}, {}; {} diagonals with entries", s.full_diagonal ? "full" : "has holes",
                               sign_text(i.signs), grouped(s.diagonals)));
+  if (i.zero_row_sums)
+    row("null space", i.asymmetry == 0 ? "vectors of equal entries: solve with solver.null_space: constant"
+                                       : "vectors of equal entries (each row adds up to zero)");
   row("bandwidth", i.reordered_bandwidth < 0
                        ? grouped(bandwidth(s))
                        : fmt::format("{}; {} after reverse Cuthill-McKee", grouped(bandwidth(s)),

@@ -245,7 +245,7 @@ class ProblemReader {
     const Section section(node, "solver",
                           {"method", "relative_tolerance", "absolute_tolerance", "max_iterations",
                            "max_seconds", "restart", "orthogonalization", "baseline", "divergence",
-                           "stagnation_window", "device_steps", "directions", "s"});
+                           "stagnation_window", "device_steps", "directions", "s", "null_space"});
     SolverSpec& solver = problem_.solver;
     std::vector<std::string_view> methods;
     for (const SolverEntry& entry : solvers()) methods.push_back(entry.id);
@@ -265,6 +265,11 @@ class ProblemReader {
         section.word("orthogonalization", solver.options.orthogonalization, {"cgs2", "mgs"});
     solver.options.directions = section.integer("directions", solver.options.directions, 1, 100);
     solver.options.s = section.integer("s", solver.options.s, 1, 16);
+    solver.options.null_space = section.word("null_space", solver.options.null_space, {"none", "constant"});
+    if (solver.options.null_space != "none" && !find_solver(solver.method).symmetric)
+      fail(section.find("null_space")->place,
+           fmt::format("solver.null_space is for methods cg, fcg and minres; the method is {}",
+                       solver.method));
     solver.options.device_steps =
         section.word("device_steps", solver.options.device_steps, {"auto", "graph", "resident"});
   }

@@ -98,6 +98,7 @@ Json solver_json(const SolverSpec& solver) {
           {"orthogonalization", solver.options.orthogonalization},
           {"directions", solver.options.directions},
           {"s", solver.options.s},
+          {"null_space", solver.options.null_space},
           {"baseline", baseline_name(rule.baseline)},
           {"divergence", number(rule.divergence)},
           {"stagnation_window", rule.stagnation_window},

@@ -34,6 +34,25 @@ TEST_F(Inspect, SaysWhatThereIs) {
   EXPECT_EQ(r["picture"]["counts"], Json::parse("[1,1,0,0,0,0,0,1,1]"));
 }
 
+TEST_F(Inspect, FindsTheConstantNullSpaceWithWhichAProblemIsSolved) {
+  const std::string head = "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n";
+  // 0.1 + 0.2 - 0.3 is not 0 in double precision, but within rounding.
+  write("neumann.mtx", head + "1 1 0.1\n2 1 -0.1\n2 2 0.3\n3 2 -0.2\n3 3 0.2\n");
+  write("regular.mtx", head + "1 1 0.1\n2 1 -0.1\n2 2 0.3000001\n3 2 -0.2\n3 3 0.2\n");
+  EXPECT_EQ(Json::parse(run({"inspect", "neumann.mtx", "--json"}).out)["structure"]["zero_row_sums"], true);
+  EXPECT_EQ(Json::parse(run({"inspect", "regular.mtx", "--json"}).out)["structure"]["zero_row_sums"], false);
+  EXPECT_NE(run({"inspect", "neumann.mtx"}).out.find("solver.null_space: constant"), std::string::npos);
+  EXPECT_EQ(run({"inspect", "regular.mtx"}).out.find("null_space"), std::string::npos);
+  write("b.mtx", "%%MatrixMarket matrix array real general\n3 1\n1\n1\n1\n");
+  const std::string system = "matrix: {file: neumann.mtx}\nsolver: {null_space: constant}\n";
+  write("p.yaml", system), write("q.yaml", system + "rhs: {file: b.mtx}\n");
+  EXPECT_EQ(run({"solve", "p.yaml", "--set", "rhs.solution.random=3"}).code, 0);
+  const Outcome inconsistent = run({"solve", "q.yaml"});
+  EXPECT_EQ(inconsistent.code, 1);
+  EXPECT_NE((inconsistent.out + inconsistent.err).find("inconsistent"), std::string::npos);
+  EXPECT_EQ(run({"solve", "p.yaml", "--set", "solver.method=gmres"}).code, 2);
+}
+
 TEST_F(Inspect, PromisesTheBytesThatFormatsAllocate) {
   const CsrMatrix<double> csr = generate(test_context(), "anisotropic-2d", {{"n", 25}});
   write("p.yaml", "matrix: {generate: {kind: anisotropic-2d, n: 25}}\n");

@@ -553,6 +553,37 @@ TEST_F(CSolver, OptionsOfThePreconditioner) {
   protean_matrix_free(matrix);
 }
 
+TEST_F(CSolver, OptionsOfMethods) {
+  for (const char* option : {"directions", "s"}) {
+    EXPECT_EQ(protean_solver_set(solver_, option, 3), PROTEAN_OK) << protean_last_error();
+    EXPECT_EQ(protean_solver_set(solver_, option, 0), PROTEAN_BAD_ARGUMENT);
+    EXPECT_EQ(protean_solver_set(solver_, option, 2.5), PROTEAN_BAD_ARGUMENT);
+  }
+  for (const char* method : all_methods()) {
+    protean_solver_free(solver_);
+    ASSERT_EQ(protean_solver_create(method, "jacobi", &solver_), PROTEAN_OK) << method;
+    solves(9, 4);
+  }
+}
+
+// [1 -1; -1 1]
+TEST_F(CSolver, AConstantNullSpace) {
+  const std::int32_t row_ptr[] = {0, 2, 4}, col[] = {0, 1, 0, 1};
+  const double values[] = {1, -1, -1, 1}, b[] = {2, -2}, other[] = {2, -1};
+  double x[] = {5, 5};
+  protean_matrix* matrix = nullptr;
+  ASSERT_EQ(protean_matrix_csr(context_, 2, 2, 4, row_ptr, col, values, 0, &matrix), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set_text(solver_, "null_space", "linear"), PROTEAN_BAD_ARGUMENT);
+  ASSERT_EQ(protean_solver_set_text(solver_, "null_space", "constant"), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(protean_solve(solver_, matrix, b, x), PROTEAN_OK) << protean_last_error();
+  EXPECT_NEAR(x[0], 1, 1e-12);
+  EXPECT_NEAR(x[1], -1, 1e-12);
+  EXPECT_EQ(protean_solve(solver_, matrix, other, x), PROTEAN_NOT_CONVERGED);
+  EXPECT_STREQ(protean_solver_reason(solver_), "inconsistent");
+  EXPECT_EQ(protean_solver_set_text(solver_, "null_space", "none"), PROTEAN_OK);
+  protean_matrix_free(matrix);
+}
+
 TEST_F(CSolver, NamesANegativeDefiniteMatrix) {
   solves(5, -2, "negative-definite");
   solves(5, 2);

@@ -680,7 +680,7 @@ TEST(MakeSolver, NamesAndOptions) {
 }
 
 TEST(StopReasons, NamesAndAdvice) {
-  for (int i = -11; i <= 3; ++i) {
+  for (int i = -12; i <= 3; ++i) {
     const auto reason = static_cast<StopReason>(i);
     EXPECT_NE(to_string(reason), "unknown");
     EXPECT_FALSE(advice(reason).empty());
