@@ -41,7 +41,8 @@ for name, section, words in [("protean", 1, []), ("protean-problem", 5, ["proble
         continue
     expect(page.read_text() == output(protean, "help", "--man", *words), f"{page} is not what the command says")
     if shutil.which("groff"):
-        shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", str(page)], capture_output=True, text=True, check=False)
+        shown = subprocess.run(["groff", "-man", "-Tutf8", "-P-cbou", "-ww", str(page)], capture_output=True, text=True,
+                               check=False)
         expect(shown.returncode == 0 and not shown.stderr, f"{page}: {shown.stderr}")
         expect("NAME" in shown.stdout, f"{page} is empty")
 
