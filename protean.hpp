@@ -13,6 +13,7 @@
 #include <protean/core/generate/generate.hpp>
 #include <protean/core/io/matrix_market.hpp>
 #include <protean/core/io/pbin.hpp>
+#include <protean/core/io/vector_file.hpp>
 #include <protean/core/locality.hpp>
 #include <protean/core/memory.hpp>
 #include <protean/core/ordering.hpp>

@@ -53,7 +53,8 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
-  const std::string_view name = nearest_name(word, candidates);
+  constexpr std::size_t longest = 100;  // what is longer is no name with a mistake in it
+  const std::string_view name = word.size() > longest ? std::string_view() : nearest_name(word, candidates);
   return name.empty() ? std::string() : fmt::format(" Did you mean '{}'?", name);
 }
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
@@ -15,12 +16,14 @@
 
 #include "apps/command/build_info.hpp"
 #include "apps/command/formats.hpp"
+#include "apps/command/help.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/machine/tune.hpp"
 #include "apps/matrix/convert.hpp"
 #include "apps/matrix/generate.hpp"
 #include "apps/matrix/inspect.hpp"
 #include "apps/matrix/presets.hpp"
+#include "apps/problem/problem_keys.hpp"
 #include "apps/report/output.hpp"
 #include "apps/solve/solve.hpp"
 #include "core/error.hpp"
@@ -50,7 +53,22 @@ void add_threads(CLI::App& command, int& threads, const std::string& text) {
 
 Action add_solve(CLI::App& command) {
   const auto arguments = std::make_shared<SolveArguments>();
-  command.add_option("problem", arguments->problem, "Problem file (YAML)")->required()->type_name("P.yaml");
+  command
+      .add_option("problem", arguments->problem,
+                  "Problem file (YAML), or a matrix: .mtx, .mtx.gz, .mtx.xz, .pbin")
+      ->required()
+      ->type_name("P.yaml|A.mtx");
+  for (const KeyOption& option : key_options())
+    command
+        .add_option_function<std::string>(
+            std::string(option.option),
+            [arguments, &option](const std::string& value) {
+              const std::string text = option.input ? std::filesystem::absolute(value).string() : value;
+              arguments->options.push_back(
+                  {std::string(option.option), std::string(option.path), text, std::string(option.key)});
+            },
+            std::string(option.about))
+        ->type_name(std::string(option.type));
   command
       .add_option("--set", arguments->settings,
                   "Override a key of the problem file; may be repeated. The value is YAML.")
@@ -60,6 +78,15 @@ Action add_solve(CLI::App& command) {
       .add_option("--report", arguments->report,
                   "Write the JSON report to this file instead of output.report")
       ->type_name("F.json");
+  command
+      .add_option("--monitor", arguments->monitor,
+                  "Print a line to the standard error every N iterations, or every S seconds with 5s")
+      ->type_name("N|Ss");
+  command
+      .add_option("--checkpoint", arguments->checkpoint,
+                  "Also write the solution every so many minutes while the solve runs")
+      ->check(CLI::PositiveNumber)
+      ->type_name("MINUTES");
   add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no summary");
   command.add_flag(
@@ -67,11 +94,20 @@ Action add_solve(CLI::App& command) {
       "With schedule: {policy: auto}: print the formats with predicted and real times, and each decision");
   command.footer(
       "Examples:\n"
+      "  protean solve A.mtx --rhs b.mtx --method gmres --preconditioner ilu0 --solution x.mtx\n"
       "  protean solve P.yaml --set solver.relative_tolerance=1e-10 --set preconditioner.type=jacobi\n"
       "  protean solve P.yaml --set 'matrix={generate: {kind: poisson-3d, n: 100}}' --set 'rhs={value: "
       "1}'\n\n"
+      "A matrix alone is solved for x = 1 with all defaults; `protean help problem` lists the keys. Options "
+      "win over --set.\n"
+      "The file `-` is the standard output; the summary goes to the standard error then. If the standard "
+      "error is no\n"
+      "terminal, nothing is printed there during the solve but what --monitor asks for.\n"
+      "To continue from a checkpoint, rename it: mv x.mtx x0.mtx; protean solve ... --initial-guess "
+      "x0.mtx\n\n"
       "Ctrl-C stops at the next iteration and writes report and solution; a second one kills.\n"
-      "Exit codes: 0 converged, 1 not converged, 2 bad input, 3 out of resources or device failure.");
+      "Exit codes: 0 converged, 1 not converged, 2 bad input, 3 out of resources or device failure, 130 "
+      "Ctrl-C.");
   return [arguments] { return solve(*arguments); };
 }
 
@@ -122,7 +158,8 @@ Action add_convert(CLI::App& command) {
 
 Action add_compare(CLI::App& command) {
   const auto arguments = std::make_shared<CompareArguments>();
-  command.add_option("problem", arguments->problem, "Problem file, or a suite: {suite: [P.yaml, ...]}")
+  command
+      .add_option("problem", arguments->problem, "Problem file, a suite: {suite: [P.yaml, ...]}, or a matrix")
       ->required()
       ->type_name("P.yaml");
   command
@@ -152,8 +189,7 @@ Action add_compare(CLI::App& command) {
       "  protean compare P.yaml --formats csr,sell-packed --kernels native --budget 60\n\n"
       "The total is conversion from CSR, setup of the preconditioner and solve; medians of several runs.\n"
       "Ctrl-C keeps what is done.\n"
-      "Exit codes: 0 done, 1 interrupted or a problem of a suite was broken, 2 bad input, 3 out of "
-      "resources.");
+      "Exit codes: 0 done, 1 a problem of a suite was broken, 2 bad input, 3 out of resources, 130 Ctrl-C.");
   return [arguments] { return compare(*arguments); };
 }
 
@@ -178,7 +214,7 @@ Action add_inspect(CLI::App& command) {
 
 Action add_generate(CLI::App& command) {
   const auto arguments = std::make_shared<GenerateArguments>();
-  const auto list = std::make_shared<bool>(false);
+  const auto list = std::make_shared<bool>(false), kinds = std::make_shared<bool>(false);
   command.add_option("spec", arguments->spec, "Problem file whose matrix is generated")
       ->type_name("SPEC.yaml");
   command.add_option("-o,--output", arguments->output, "File to write: .mtx, .mtx.gz, .mtx.xz or .pbin")
@@ -188,6 +224,7 @@ Action add_generate(CLI::App& command) {
                   "Instead of a problem file: an artificial matrix by name, as friends/cant")
       ->type_name("NAME");
   command.add_flag("--presets", *list, "List those");
+  command.add_flag("--kinds", *kinds, "List the kinds of matrix.generate with their keys");
   command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
       ->type_name("key.path=value")
       ->allow_extra_args(false);
@@ -200,7 +237,11 @@ Action add_generate(CLI::App& command) {
       "SPEC.yaml:\n  matrix: {generate: {kind: artificial, n: 100000, mean: 20, deviation: 5, similarity: "
       "0.8}}\n\n"
       "Rows are written when they are made; the matrix need not fit in memory.");
-  return [arguments, list]() -> int {
+  return [arguments, list, kinds]() -> int {
+    if (*kinds) {
+      print(kinds_text());
+      return done;
+    }
     if (*list) {
       print(presets_text());
       return done;
@@ -232,8 +273,34 @@ Action add_tune(CLI::App& command) {
       "`format: auto` and `schedule: {policy: auto}` predict with the table; without one, with a table of "
       "another machine.\n"
       "Ctrl-C keeps what is done; the same command continues from there.\n"
-      "Exit codes: 0 done or out of budget, 1 interrupted, 2 bad input, 3 out of resources.");
+      "Exit codes: 0 done or out of budget, 2 bad input, 3 out of resources, 130 Ctrl-C.");
   return [arguments] { return tune(*arguments); };
+}
+
+Action add_help(CLI::App& command) {
+  struct Arguments {
+    std::string topic, key, shell;
+    bool man = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("topic", arguments->topic, "A command, or `problem`: the keys of the problem file")
+      ->type_name("TOPIC");
+  command.add_option("key", arguments->key, "With `problem`: only this key or section")->type_name("KEY");
+  command.add_flag("--man", arguments->man, "As a page for man");
+  command
+      .add_option("--completion", arguments->shell,
+                  "A script that completes commands and options in this shell")
+      ->type_name("bash");
+  command.footer(
+      "Examples:\n  protean help solve\n  protean help problem solver\n"
+      "  protean help --man solve | man -l -\n  source <(protean help --completion bash)");
+  return [arguments, &command] {
+    const CLI::App& root = *command.get_parent();
+    print(!arguments->shell.empty() ? completion_script(root, arguments->shell)
+          : arguments->man          ? man_page(root, arguments->topic)
+                                    : help_text(root, arguments->topic, arguments->key));
+    return done;
+  };
 }
 
 struct Command {
@@ -242,13 +309,14 @@ struct Command {
 };
 
 constexpr Command commands[] = {
-    {"solve", "Solve the system of a problem file", add_solve},
+    {"solve", "Solve the system of a problem file or of a matrix", add_solve},
     {"compare", "Solve a system in every format and compare all costs", add_compare},
     {"formats", "List the storage formats, or describe one", add_formats},
     {"inspect", "Show the features of a matrix and its size in each format", add_inspect},
     {"generate", "Write a generated matrix to a file", add_generate},
     {"tune", "Measure this machine for predictions of products and conversions", add_tune},
     {"convert", "Rewrite a matrix in another file format", add_convert},
+    {"help", "Explain a command, or the keys of the problem file", add_help},
 };
 
 int parse_and_run(int argc, char** argv) {
@@ -263,8 +331,9 @@ int parse_and_run(int argc, char** argv) {
       "  protean solve P.yaml --set solver.method=gmres --set operator.format=csr --report out.json\n"
       "  protean formats sell-packed\n"
       "  protean convert A.mtx.xz A.pbin\n\n"
-      "Exit codes: 0 converged or done, 1 not converged, 2 bad input, 3 out of resources or device failure.\n"
-      "`protean COMMAND --help` describes a command.");
+      "Exit codes: 0 converged or done, 1 not converged, 2 bad input, 3 out of resources or device failure, "
+      "130 Ctrl-C.\n"
+      "`protean COMMAND --help` describes a command, `protean help problem` the problem file.");
   std::vector<std::string_view> names;
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Command& command : commands) {

@@ -27,8 +27,14 @@ bool same_file(const std::string& a, const std::string& b) {
 
 // False for devices and pipes: several outputs may go to one, and writing to one destroys no input.
 bool can_be_overwritten(const std::string& path) {
+  if (path == AtomicFile::standard_output) return false;
   const io_detail::FileKind kind = io_detail::kind_of(path);
   return kind == io_detail::FileKind::missing || kind == io_detail::FileKind::ordinary;
+}
+
+// False for an option of the command, whose path begins at the working folder.
+bool begins_at_the_problem(const Place& place) {
+  return place.file && (!place.on_command_line || place.file->starts_with("--set "));
 }
 
 // The message for a missing file, with the nearest name in its folder.
@@ -67,7 +73,9 @@ void CommandFiles::reads(const Problem& problem) {
   const auto add = [&](std::string_view name, const FilePath& file) {
     reads(std::string(name), file.path, file.place);
   };
-  inputs_.push_back({"the problem file", problem.file, {}, false});
+  // The file of the command may be the matrix itself.
+  if (problem.file != problem.matrix.file.path)
+    inputs_.push_back({"the problem file", problem.file, {}, false});
   add("matrix.file", problem.matrix.file);
   add("matrix.generate.mesh", problem.matrix.mesh);
   add(problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file", problem.rhs.vector.file);
@@ -81,9 +89,10 @@ void CommandFiles::require_inputs() const {
   for (const File& input : inputs_) {
     if (!input.checked) continue;
     if (io_detail::kind_of(input.path) == io_detail::FileKind::missing)
-      refuse(input.place,
-             missing_file(input.name, input.path) +
-                 (input.place.file ? " Relative paths begin at the folder of the problem file." : ""));
+      refuse(input.place, missing_file(input.name, input.path) +
+                              (begins_at_the_problem(input.place)
+                                   ? " Relative paths begin at the folder of the problem file."
+                                   : ""));
     try {
       const io_detail::InputFile opened(input.path);
     } catch (const Error& error) { refuse(input.place, fmt::format("{}: {}", input.name, error.what())); }
@@ -93,6 +102,10 @@ void CommandFiles::require_inputs() const {
 void CommandFiles::require_outputs() const {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const File& output = outputs_[i];
+    for (std::size_t other = 0; other < i; ++other)
+      if (output.path == AtomicFile::standard_output && outputs_[other].path == output.path)
+        refuse(output.place, fmt::format("{} and {} are both the standard output; give one of them a file",
+                                         outputs_[other].name, output.name));
     if (can_be_overwritten(output.path)) {
       for (const File& input : inputs_)
         if (same_file(input.path, output.path))

@@ -13,6 +13,8 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   static bool asked() noexcept;
+  // The exit code of a command that was ended so: 128 and the number of the signal, 130 for Ctrl-C, as shells have it.
+  static int exit_code() noexcept;
 
  private:
   struct sigaction old_int_ {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "apps/command/clock.hpp"
@@ -151,8 +152,10 @@ class Comparer {
             kernels_in(*entry, space).begin(), kernels_in(*entry, space).end(),
             [&](const Kernel& kernel) { return wanted(kernel) && kernel.unavailable.empty(); }));
     count_ = left;
+    std::vector<SpaceSystem> places;
     for (const Space space : spaces) {
-      const SpaceSystem place = put(system, host, space);
+      places.push_back(put(system, host, space));
+      const SpaceSystem& place = places.back();
       stage("measuring the copy bandwidth");
       result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
       if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
@@ -169,6 +172,7 @@ class Comparer {
           variant.deterministic = entry->traits.deterministic && kernel.deterministic;
           if (!kernel.unavailable.empty()) {
             variant.status = "refused", variant.why = kernel.unavailable;
+            variant.not_in_build = selection_.kernels.empty();
           } else {
             run(variant, *entry, place, left);
             --left;
@@ -176,7 +180,9 @@ class Comparer {
           result_.variants.push_back(std::move(variant));
         }
     }
+    spend_the_rest(spaces, places);
     note_presets_left_out();
+    note_kernels_not_in_build();
     find_best(choice.id);
     progress_.clear();
     return std::move(result_);
@@ -200,6 +206,15 @@ class Comparer {
         result_.notes.push_back(fmt::format(
             "{} {} on the {} stands for {}: the same arrays, kernel and parameters there", variant.format,
             variant.kernel, to_string(variant.space), fmt::join(variant.stands_for, ", ")));
+  }
+
+  void note_kernels_not_in_build() {
+    std::map<std::pair<std::string, std::string>, int> formats;  // of a kernel and a reason
+    for (const Variant& variant : result_.variants)
+      if (variant.not_in_build) ++formats[{variant.kernel, variant.why}];
+    for (const auto& [kernel, count] : formats)
+      result_.notes.push_back(fmt::format("kernel {} of {} {} is not compared: {}", kernel.first, count,
+                                          count == 1 ? "format" : "formats", kernel.second));
   }
 
   bool wanted(const Kernel& kernel) const {
@@ -282,6 +297,31 @@ class Comparer {
     return std::max(0.0, (seconds_ - clock_.total()) / static_cast<double>(std::max<std::size_t>(left, 1)));
   }
 
+  // Solves that their share of the budget has cut get the time that the other formats have left, in equal shares, as
+  // long as the shares grow.
+  void spend_the_rest(const std::vector<Space>& spaces, const std::vector<SpaceSystem>& places) {
+    constexpr double worth_it = 1.3;  // times the share before
+    for (bool again = true; again;) {
+      again = false;
+      std::vector<Variant*> cut;
+      for (Variant& variant : result_.variants)
+        if (variant.not_run == "budget") cut.push_back(&variant);
+      for (std::size_t i = 0; i < cut.size(); ++i) {
+        const double seconds = share(cut.size() - i);
+        if (InterruptGuard::asked() || seconds <= worth_it * given_[cut[i]->name(true)]) continue;
+        const auto place = std::find(spaces.begin(), spaces.end(), cut[i]->space) - spaces.begin();
+        Variant variant;
+        variant.format = cut[i]->format, variant.kernel = cut[i]->kernel, variant.space = cut[i]->space;
+        variant.deterministic = cut[i]->deterministic, variant.stands_for = cut[i]->stands_for;
+        run(variant, find_format(variant.format), places[static_cast<std::size_t>(place)], cut.size() - i);
+        *cut[i] = std::move(variant);
+        again = true;
+      }
+    }
+    result_.out_of_time = std::any_of(result_.variants.begin(), result_.variants.end(),
+                                      [](const Variant& variant) { return variant.not_run == "budget"; });
+  }
+
   void run(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, std::size_t left) {
     const auto end = [&](const char* status, std::string why) {
       variant.status = status, variant.why = std::move(why);
@@ -293,10 +333,10 @@ class Comparer {
     }
     const double seconds = share(left);
     if (seconds <= 0) {
-      result_.out_of_time = true;
       variant.not_run = "budget";
       return end("failed", fmt::format("the budget of {} was spent before it", duration(seconds_)));
     }
+    given_[variant.name(true)] = seconds;
     const std::size_t done = count_ - left;
     std::string now = fmt::format("{} of {}: {}", done + 1, count_, variant.name(true));
     if (done > 0)
@@ -406,6 +446,15 @@ class Comparer {
     variant.solve = timing_of(solves);
     variant.iterations = report.iterations, variant.steps = report.steps;
     variant.true_relative = report.true_relative;
+    if (report.reason == StopReason::time_limit &&
+        options.stopping.max_seconds < result_.problem.solver.options.stopping.max_seconds) {
+      // Its times are not those of a solve, so they are not compared with others.
+      variant.status = "failed", variant.not_run = "budget";
+      variant.why = fmt::format(
+          "its share of the budget, {}, ended its solve at iteration {}, relative residual {:.1e}",
+          duration(seconds), report.iterations, report.true_relative);
+      return;
+    }
     variant.status = report.converged() ? "converged" : "not-converged";
     if (!report.converged())
       variant.why =
@@ -438,6 +487,7 @@ class Comparer {
   bool symmetric_ = false;                      // to the bit
   std::vector<const FormatEntry*> entries_[2];  // to compare on the host and on the device
   std::size_t count_ = 0;
+  std::map<std::string, double> given_;  // seconds of its share of the budget, for each variant that was run
 };
 
 // One problem of a suite, or the only problem. All are read before any of them runs.
@@ -506,14 +556,18 @@ int compare(const CompareArguments& arguments) {
   for (const SuiteProblem& entry : suite.problems) {
     problems.push_back({entry.file, {}});
     try {
-      problems.back().problem = suite.several ? read_problem(entry.file, entry.settings)
-                                              : parse_problem(suite.text, entry.file, entry.settings);
+      problems.back().problem = suite.several || is_matrix_file(entry.file)
+                                    ? read_problem(entry.file, entry.settings)
+                                    : parse_problem(suite.text, entry.file, entry.settings);
     } catch (const Error& error) {
       if (!suite.several) throw;
       report_broken(entry.file, error);
     }
   }
   require_outputs(arguments, suite, problems);
+  bool taken = false;
+  for (const std::string* file : {&arguments.report, &arguments.csv, &arguments.html})
+    taken = taken || *file == AtomicFile::standard_output;
   Progress progress(!arguments.quiet);
   const InterruptGuard guard;
   const Clock clock;
@@ -532,7 +586,7 @@ int compare(const CompareArguments& arguments) {
       report_broken(problems[i].file, error);
       continue;
     }
-    if (!arguments.quiet) print(compare_table(done.back()));
+    if (!arguments.quiet) print_beside(taken, compare_table(done.back()));
   }
   progress.clear();
   if (!arguments.report.empty()) write_file(arguments.report, compare_json(done, broken, suite.several));
@@ -543,8 +597,8 @@ int compare(const CompareArguments& arguments) {
                problems.size());
     for (const std::string& line : broken) fmt::print(stderr, "  {}\n", line);
   }
-  const bool interrupted = InterruptGuard::asked();
-  return interrupted || !broken.empty() ? 1 : 0;
+  if (InterruptGuard::asked()) return InterruptGuard::exit_code();
+  return broken.empty() ? 0 : 1;
 }
 
 }  // namespace protean::apps

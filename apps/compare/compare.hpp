@@ -36,7 +36,10 @@ struct Variant {
   FormatParams parameters;
   bool deterministic = true;
   std::string status, why;  // status: converged, not-converged, refused, failed
-  std::string not_run;      // "interrupted" or "budget" when the format was not tried to the end; else empty
+  // Its kernel is not in this build, and was not asked for by name. A note of the comparison says so once for all such
+  // formats; tables and pages leave them out.
+  bool not_in_build = false;
+  std::string not_run;  // "interrupted" or "budget" when the format was not tried to the end; else empty
   std::size_t predicted_bytes = 0, matrix_bytes = 0;
   std::int64_t stored_values = 0;  // with padding
   Timing convert;                  // from CSR in the memory of its space, admit() included
@@ -93,8 +96,8 @@ double caching_bytes(std::int64_t rows, std::int64_t nonzeros, std::int64_t line
 std::optional<double> break_even(const Variant& variant, const Variant& reference);
 
 // Compares the formats on all problems of a suite, or on one problem. Writes the files asked for and prints
-// tables. Returns the exit code: 0 all done; 1 interrupted, or a problem of a suite could not be compared
-// (the others are).
+// tables. Returns the exit code: 0 all done; 1 a problem of a suite could not be compared (the others
+// are); InterruptGuard::exit_code() interrupted.
 int compare(const CompareArguments& arguments);
 
 }  // namespace protean::apps

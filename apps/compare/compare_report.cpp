@@ -150,6 +150,7 @@ Json page_json(const Comparison& c, std::size_t points) {
   json["runs"] = Json::array(), json["others"] = Json::array();
   for (std::size_t i = 0; i < c.variants.size(); ++i) {
     const Variant& v = c.variants[i];
+    if (v.not_in_build) continue;
     if (!v.ran()) {
       json["others"].push_back({v.name(spaces), v.shown_status(), v.why});
       continue;
@@ -223,7 +224,8 @@ std::string compare_table(const Comparison& c) {
                         v->status == "converged" ? "" : "  NOT CONVERGED: " + v->why);
   }
   for (const Variant& v : c.variants)
-    if (!v.ran()) text += fmt::format("  {:<22} {}: {}\n", v.name(spaces), v.shown_status(), v.why);
+    if (!v.ran() && !v.not_in_build)
+      text += fmt::format("  {:<22} {}: {}\n", v.name(spaces), v.shown_status(), v.why);
   text += "\n";
   if (c.best >= 0) {
     const Variant& best = c.variants[static_cast<std::size_t>(c.best)];

@@ -93,7 +93,7 @@ class Tuner {
         if (!done(one.name, context->space()) && !stopped()) measure_matrix(one, context);
     progress_.clear();
     finish();
-    return InterruptGuard::asked() ? 1 : 0;
+    return InterruptGuard::asked() ? InterruptGuard::exit_code() : 0;
   }
 
  private:

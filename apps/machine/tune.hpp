@@ -26,7 +26,7 @@ std::vector<TuneCase> tune_cases();
 // Measures products and conversions of every format and kernel of this build, for all cases, on the host and
 // on a GPU if there is one. The file is written after each matrix. Matrices that it already has for this
 // machine are not measured again. Ends when the budget is spent (each measurement gets a part of it) or at
-// Ctrl-C; the file keeps what is done. Returns the exit code: 0, or 1 when it was interrupted. Throws BadFile
+// Ctrl-C; the file keeps what is done. Returns the exit code: 0, or InterruptGuard::exit_code(). Throws BadFile
 // for a table of another machine.
 int tune(const TuneArguments& arguments);
 

@@ -12,17 +12,26 @@
 #include "apps/problem/system.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
+#include "core/statistics.hpp"
 
 namespace protean::apps {
 namespace {
 
 bool is_binary(const std::string& path) { return path.ends_with(".pbin"); }
 
+Symmetry symmetry_of(const Context& context, const CsrMatrix<double>& matrix) {
+  const bool symmetric = matrix.rows() == matrix.cols() && matrix.rows() > 0 &&
+                         !first_asymmetry(context, matrix.pattern, matrix.values);
+  return symmetric ? Symmetry::symmetric : Symmetry::general;
+}
+
 }  // namespace
 
 void require_matrix_name(const std::string& path) {
+  if (path == AtomicFile::standard_output) return;
   if (!is_binary(path) && !path.ends_with(".mtx") && !path.ends_with(".mtx.gz") && !path.ends_with(".mtx.xz"))
     throw BadArgument(fmt::format(
         "'{}': the name must end in .mtx, .mtx.gz, .mtx.xz or .pbin, which says what to write", path));
@@ -33,7 +42,7 @@ void write_matrix(const Context& context, const std::string& path, const CsrMatr
   if (is_binary(path))
     write_pbin(context, path, matrix);
   else
-    write_matrix_market(context, path, matrix, comment);
+    write_matrix_market(context, path, matrix, comment, symmetry_of(context, matrix));
 }
 
 void convert(const std::string& from, const std::string& to, double scale, int threads, bool quiet) {
@@ -64,9 +73,10 @@ void convert(const std::string& from, const std::string& to, double scale, int t
     return code ? std::string("a pipe") : human_bytes(static_cast<std::size_t>(size));
   };
   const auto took = [](auto a, auto b) { return duration(std::chrono::duration<double>(b - a).count()); };
-  print(fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from, size_of(from),
-                    to, size_of(to), matrix.rows(), matrix.cols(), matrix.nonzeros(), took(begin, middle),
-                    took(middle, end)));
+  print_beside(to == AtomicFile::standard_output,
+               fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from,
+                           size_of(from), to, size_of(to), matrix.rows(), matrix.cols(), matrix.nonzeros(),
+                           took(begin, middle), took(middle, end)));
 }
 
 }  // namespace protean::apps

@@ -16,6 +16,7 @@
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
 #include "core/statistics.hpp"
@@ -107,10 +108,12 @@ class ObservedWriter final : public RowReceiver {
 
 void print_summary(const GenerateArguments& arguments, std::int64_t rows, std::int64_t cols,
                    std::int64_t nonzeros, double seconds, double writing, const std::string& more) {
-  print(fmt::format(
-      "{}: {} rows, {} columns, {} nonzeros in {} ({:.3g} million a second; {} of it writing)\n{}",
-      arguments.output, grouped(rows), grouped(cols), grouped(nonzeros), duration(seconds),
-      static_cast<double>(nonzeros) / seconds / 1e6, duration(writing), more));
+  print_beside(
+      arguments.output == AtomicFile::standard_output,
+      fmt::format(
+          "{}: {} rows, {} columns, {} nonzeros in {} ({:.3g} million a second; {} of it writing)\n{}",
+          arguments.output, grouped(rows), grouped(cols), grouped(nonzeros), duration(seconds),
+          static_cast<double>(nonzeros) / seconds / 1e6, duration(writing), more));
 }
 
 }  // namespace
@@ -120,16 +123,16 @@ int generate_file(const GenerateArguments& arguments) {
       arguments.preset.empty()
           ? read_problem(arguments.spec, arguments.settings)
           : parse_problem(preset_problem(arguments.preset), "preset " + arguments.preset, arguments.settings);
-  if (problem.matrix.file)
-    fail(
-        problem.matrix.place,
-        "the matrix of this problem is a file; `protean generate` writes those of matrix: {generate: {...}}, "
-        "`protean convert` rewrites files");
   require_matrix_name(arguments.output);
   CommandFiles files;
   files.reads(problem);
   files.writes("-o", arguments.output);
   files.require_inputs();
+  if (problem.matrix.file)
+    fail(
+        problem.matrix.place,
+        "the matrix of this problem is a file; `protean generate` writes those of matrix: {generate: {...}}, "
+        "`protean convert` rewrites files");
   files.require_outputs();
   Progress progress(!arguments.quiet);
   const ContextPtr host = Context::host(arguments.threads);

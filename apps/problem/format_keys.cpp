@@ -1,4 +1,5 @@
 #include "apps/problem/format_keys.hpp"
+#include "apps/problem/problem_keys.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,7 +18,7 @@ std::string read_format(const Node& node, const std::string& path, std::vector<s
   std::string format = read_text(node, path);
   if (std::find(ids.begin(), ids.end(), format) == ids.end())
     fail(node.place, fmt::format("there is no format '{}'.{} Formats: {}. `protean formats` describes them.",
-                                 format, did_you_mean(format, ids), fmt::join(ids, ", ")));
+                                 excerpt(format), did_you_mean(format, ids), fmt::join(ids, ", ")));
   return format;
 }
 
@@ -31,7 +32,7 @@ std::string read_kernel(const Node& node, const std::string& path, const std::st
         if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.push_back(kernel.name);
   }
   if (std::find(names.begin(), names.end(), name) == names.end())
-    fail(node.place, fmt::format("{} is '{}'; {} has: {}.{}", path, name,
+    fail(node.place, fmt::format("{} is '{}'; {} has: {}.{}", path, excerpt(name),
                                  format == "auto" ? "this build" : "format " + format, fmt::join(names, ", "),
                                  did_you_mean(name, names)));
   return name;
@@ -56,7 +57,12 @@ FormatParams read_plain_parameters(const Node& node, const std::string& owner, c
   for (const std::string_view name : names) {
     const Node* value = section.find(name);
     if (!value) continue;
-    parameters.set(std::string(name), read_text(*value, fmt::format("{}.parameters.{}", owner, name)));
+    const std::string key = fmt::format("{}.parameters.{}", owner, name);
+    std::string text = read_text(*value, key);
+    constexpr std::size_t longest = 100;  // of a number or a choice; `parts` checks its own words
+    if (text.size() > longest && name != "parts")
+      fail(value->place, fmt::format("{} is '{}'; it must be a number or one word", key, excerpt(text)));
+    parameters.set(std::string(name), std::move(text));
     try {
       (void)resolve_params(entry, parameters);
     } catch (const BadArgument& error) { fail(value->place, error.what()); }
@@ -79,7 +85,7 @@ void read_rule(const Node& node, const std::string& path, PartOfSum& part) {
   const auto rule = std::find_if(cut_rules().begin(), cut_rules().end(),
                                  [&](const CutRuleDoc& one) { return one.name == part.take; });
   if (rule == cut_rules().end())
-    fail(name.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, part.take,
+    fail(name.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, excerpt(part.take),
                                  fmt::join(names, ", "), did_you_mean(part.take, names)));
   if (!with_numbers) return;
   std::vector<std::string_view> keys{"rule"};
@@ -93,7 +99,7 @@ void read_rule(const Node& node, const std::string& path, PartOfSum& part) {
 }
 
 PartOfSum read_part(const Node& node, const std::string& path, bool last) {
-  const Section section(node, path, {"format", "take", "parameters", "kernel"});
+  const Section section(node, path, keys_of("operator.parts[]"));
   const Node* format = section.find("format");
   if (!format) fail(node.place, fmt::format("{} needs the key 'format': the format of this part", path));
   PartOfSum part;

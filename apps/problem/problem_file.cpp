@@ -10,7 +10,9 @@
 #include <limits>
 
 #include "apps/problem/format_keys.hpp"
+#include "apps/problem/problem_keys.hpp"
 #include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
@@ -19,8 +21,6 @@ namespace protean::apps {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double smallest_positive = std::numeric_limits<double>::min();
-constexpr std::int64_t largest_exact = std::int64_t{1} << 53;
 
 class ProblemReader {
  public:
@@ -31,9 +31,7 @@ class ProblemReader {
   Problem read(const Node& root) {
     if (root.kind == Node::Kind::nothing)
       fail(root.place, "the problem file is empty; it needs at least `matrix:`");
-    const Section top(root, "",
-                      {"title", "matrix", "rhs", "initial_guess", "solver", "preconditioner", "operator",
-                       "schedule", "output"});
+    const KeySection top(root, "", "");
     problem_.title = top.text("title", "");
     if (!top.has("matrix"))
       fail(root.place,
@@ -53,13 +51,23 @@ class ProblemReader {
 
  private:
   FilePath read_path(const Node& node, const std::string& path) const {
-    FilePath result{read_text(node, path), {}, node.place};
+    FilePath result{read_file_name(node, path), {}, node.place};
     result.path = (folder_ / result.given).lexically_normal().string();
     return result;
   }
   FilePath read_path(const Section& section, std::string_view key) const {
     const Node* node = section.find(key);
     return node ? read_path(*node, section.path_of(key)) : FilePath{};
+  }
+
+  // A file that is written. On the command line its path begins at the working folder, as that of --report does, and `-`
+  // is the standard output.
+  FilePath read_output_path(const Section& section, std::string_view key) const {
+    FilePath file = read_path(section, key);
+    const Node* const node = section.find(key);
+    if (file.given == AtomicFile::standard_output || (node && node->place.on_command_line))
+      file.path = file.given;
+    return file;
   }
 
   // Returns the one key of the list that is given. Throws when none is, or more than one.
@@ -80,16 +88,15 @@ class ProblemReader {
 
   void read_matrix(const Node& node) {
     MatrixSpec& matrix = problem_.matrix;
-    const Section section(node, "matrix", {"file", "generate", "duplicates", "scale"});
+    const KeySection section(node, "matrix", "matrix");
     matrix.place = node.place;
-    matrix.scale = section.number("scale", 1, -1e300, 1e300);
+    matrix.scale = section.number("scale");
     matrix.scale_place = section.has("scale") ? section.find("scale")->place : node.place;
     if (matrix.scale == 0)
       fail(matrix.scale_place, "matrix.scale is 0; it must be another number, for example -1");
     if (exactly_one(section, "matrix", {"file", "generate"}) == "file") {
       matrix.file = read_path(section, "file");
-      matrix.duplicates = section.word("duplicates", "sum", {"sum", "refuse"}) == "sum" ? Duplicates::sum
-                                                                                        : Duplicates::refuse;
+      matrix.duplicates = section.word("duplicates") == "sum" ? Duplicates::sum : Duplicates::refuse;
       return;
     }
     if (section.has("duplicates"))
@@ -99,7 +106,7 @@ class ProblemReader {
   }
 
   void read_generate(const Node& node) {
-    std::vector<std::string_view> kinds, names{"kind"};
+    std::vector<std::string_view> kinds, names = keys_of("matrix.generate");
     for (const GeneratorEntry& entry : generators()) kinds.push_back(entry.kind);
     kinds.insert(kinds.end(), {"fem-hex", "fem-tet"});
     if (node.kind != Node::Kind::map || !node.find("kind"))
@@ -113,7 +120,7 @@ class ProblemReader {
     const auto found = std::find_if(generators().begin(), generators().end(),
                                     [&](const GeneratorEntry& entry) { return entry.kind == kind; });
     if (found == generators().end())
-      fail(kind_node.place, fmt::format("no generator is called '{}'. There are: {}.{}", kind,
+      fail(kind_node.place, fmt::format("no generator is called '{}'. There are: {}.{}", excerpt(kind),
                                         fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
     for (const GeneratorParam& param : found->params) names.push_back(param.name);
     const Section section(node, fmt::format("matrix.generate ({})", kind), names);
@@ -135,10 +142,9 @@ class ProblemReader {
   // Finite elements on the unit cube, or on the tetrahedra of a mesh file.
   void read_fem(const Node& node, const std::string& kind) {
     fem::Spec spec;
-    std::vector<std::string_view> names{"kind", "n", "physics", "storage", "distortion", "young", "poisson"};
     spec.shape = kind == "fem-hex" ? fem::Shape::hexahedron : fem::Shape::tetrahedron;
-    names.push_back(kind == "fem-hex" ? "degree" : "mesh");
-    const Section section(node, fmt::format("matrix.generate ({})", kind), names);
+    const std::string path = fmt::format("matrix.generate ({})", kind);
+    const KeySection section(node, path, {"matrix.generate", "matrix.generate (fem-hex, fem-tet)", path});
     if (kind == "fem-tet" && section.has("mesh")) {
       for (const std::string_view of_cube : {"n", "distortion"})
         if (section.has(of_cube))
@@ -148,26 +154,24 @@ class ProblemReader {
       problem_.matrix.mesh = read_path(section, "mesh");
       spec.mesh = problem_.matrix.mesh.path;
     }
-    if (kind == "fem-hex") spec.degree = static_cast<int>(section.integer("degree", 1, 1, 4));
-    spec.n = static_cast<int>(section.integer("n", spec.n, 1, 1000));
-    spec.distortion = section.number("distortion", 0, 0, 0.1);
-    spec.physics = section.word("physics", "poisson", {"poisson", "elasticity"}) == "poisson"
-                       ? fem::Physics::poisson
-                       : fem::Physics::elasticity;
+    if (kind == "fem-hex") spec.degree = static_cast<int>(section.integer("degree"));
+    spec.n = static_cast<int>(section.integer("n"));
+    spec.distortion = section.number("distortion");
+    spec.physics = section.word("physics") == "poisson" ? fem::Physics::poisson : fem::Physics::elasticity;
     for (const std::string_view of_elasticity : {"young", "poisson"})
       if (section.has(of_elasticity) && spec.physics != fem::Physics::elasticity)
         fail(section.find(of_elasticity)->place,
              fmt::format("matrix.generate.{} belongs to physics: elasticity", of_elasticity));
-    spec.material.young = section.number("young", spec.material.young, smallest_positive, 1e300);
-    spec.material.poisson = section.number("poisson", spec.material.poisson, 0, 0.4999);
-    spec.assembled = section.word("storage", "assembled", {"assembled", "element"}) == "assembled";
+    spec.material.young = section.number("young");
+    spec.material.poisson = section.number("poisson");
+    spec.assembled = section.word("storage") == "assembled";
     problem_.matrix.fem = spec;
   }
 
   bool on_elements() const noexcept { return problem_.matrix.fem && !problem_.matrix.fem->assembled; }
 
   // A solve on element matrices has no storage format to choose.
-  void check_operator_on_elements(const Section& section) {
+  void check_operator_on_elements(const KeySection& section) {
     for (const std::string_view key : {"format", "kernel", "parameters", "parts"})
       if (const Node* given = section.find(key))
         fail(given->place,
@@ -177,13 +181,11 @@ class ProblemReader {
                          "formats), or use storage: "
                          "assembled",
                          key));
-    if (const Node* given = section.find("deterministic");
-        given && section.word("deterministic", "false", {"true", "false"}) == "true")
+    if (const Node* given = section.find("deterministic"); given && section.yes("deterministic"))
       fail(given->place,
            "operator.deterministic: products with element matrices have no deterministic mode; use "
            "matrix.generate.storage: assembled");
-    const std::string variant =
-        section.word("variant", "automatic", {"automatic", "atomic", "coloured", "gather"});
+    const std::string variant = section.word("variant");
     for (const auto scatter : {ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather})
       if (to_string(scatter) == variant) problem_.op.variant = scatter;
   }
@@ -194,8 +196,8 @@ class ProblemReader {
     const std::string text = read_text(node, path);
     const auto found = std::find(words.begin(), words.end(), text);
     if (found == words.end())
-      fail(node.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, text, fmt::join(words, ", "),
-                                   did_you_mean(text, words)));
+      fail(node.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, excerpt(text),
+                                   fmt::join(words, ", "), did_you_mean(text, words)));
     return static_cast<double>(found - words.begin());
   }
 
@@ -209,31 +211,29 @@ class ProblemReader {
     if (node.kind == Node::Kind::scalar) {
       if (node.text != named.word)
         fail(node.place, fmt::format("{} is '{}'; it must be {}, {{file: x.mtx}}{} or {{random: 1}}.{}", path,
-                                     node.text, named.word, with_value ? ", {value: 1.0}" : "",
+                                     excerpt(node.text), named.word, with_value ? ", {value: 1.0}" : "",
                                      did_you_mean(node.text, std::array{named.word})));
       return {.file = {}, .seed = {}, .value = named.value};
     }
-    const Section section(node, path,
-                          with_value ? std::vector<std::string_view>{"file", "random", "value"}
-                                     : std::vector<std::string_view>{"file", "random"});
+    const KeySection section(node, path, path);
     const std::string_view key = with_value ? exactly_one(section, path, {"file", "random", "value"})
                                             : exactly_one(section, path, {"file", "random"});
     return vector_of(section, key);
   }
 
-  VectorSpec vector_of(const Section& section, std::string_view key) const {
+  VectorSpec vector_of(const KeySection& section, std::string_view key) const {
     VectorSpec spec;
     if (key == "file")
       spec.file = read_path(section, "file");
     else if (key == "random")
-      spec.seed = section.integer("random", 0, 0, largest_exact);
+      spec.seed = section.integer("random");
     else
-      spec.value = section.number("value", 0, -1e300, 1e300);
+      spec.value = section.number("value");
     return spec;
   }
 
   void read_rhs(const Node& node) {
-    const Section section(node, "rhs", {"solution", "file", "value", "random"});
+    const KeySection section(node, "rhs", "rhs");
     const std::string_view key = exactly_one(section, "rhs", {"solution", "file", "value", "random"});
     problem_.rhs.from_solution = key == "solution";
     problem_.rhs.vector = key == "solution"
@@ -242,61 +242,47 @@ class ProblemReader {
   }
 
   void read_solver(const Node& node) {
-    const Section section(node, "solver",
-                          {"method", "relative_tolerance", "absolute_tolerance", "max_iterations",
-                           "max_seconds", "restart", "orthogonalization", "baseline", "divergence",
-                           "stagnation_window", "device_steps", "directions", "s", "null_space"});
+    const KeySection section(node, "solver", "solver");
     SolverSpec& solver = problem_.solver;
-    std::vector<std::string_view> methods;
-    for (const SolverEntry& entry : solvers()) methods.push_back(entry.id);
-    solver.method = section.word("method", solver.method, methods);
+    solver.method = section.word("method");
     StoppingRule& rule = solver.options.stopping;
-    rule.relative_tolerance = section.number("relative_tolerance", rule.relative_tolerance, 0, 1);
-    rule.absolute_tolerance = section.number("absolute_tolerance", rule.absolute_tolerance, 0, infinity);
-    rule.max_iterations = section.integer("max_iterations", rule.max_iterations, 0, largest_exact);
-    rule.max_seconds = section.number("max_seconds", rule.max_seconds, 0, infinity);
-    rule.divergence = section.number("divergence", rule.divergence, smallest_positive, infinity);
-    rule.stagnation_window = section.integer("stagnation_window", rule.stagnation_window, 0, largest_exact);
-    rule.baseline = section.word("baseline", "rhs", {"rhs", "initial-residual"}) == "rhs"
-                        ? Baseline::rhs
-                        : Baseline::initial_residual;
-    solver.options.restart = section.integer("restart", solver.options.restart, 1, 100000);
-    solver.options.orthogonalization =
-        section.word("orthogonalization", solver.options.orthogonalization, {"cgs2", "mgs"});
-    solver.options.directions = section.integer("directions", solver.options.directions, 1, 100);
-    solver.options.s = section.integer("s", solver.options.s, 1, 16);
-    solver.options.null_space = section.word("null_space", solver.options.null_space, {"none", "constant"});
+    rule.relative_tolerance = section.number("relative_tolerance");
+    rule.absolute_tolerance = section.number("absolute_tolerance");
+    rule.max_iterations = section.integer("max_iterations");
+    rule.max_seconds = section.number("max_seconds");
+    rule.divergence = section.number("divergence");
+    rule.stagnation_window = section.integer("stagnation_window");
+    rule.baseline = section.word("baseline") == "rhs" ? Baseline::rhs : Baseline::initial_residual;
+    solver.options.restart = section.integer("restart");
+    solver.options.orthogonalization = section.word("orthogonalization");
+    solver.options.directions = section.integer("directions");
+    solver.options.s = section.integer("s");
+    solver.options.null_space = section.word("null_space");
     if (solver.options.null_space != "none" && !find_solver(solver.method).symmetric)
       fail(section.find("null_space")->place,
            fmt::format("solver.null_space is for methods cg, fcg and minres; the method is {}",
                        solver.method));
-    solver.options.device_steps =
-        section.word("device_steps", solver.options.device_steps, {"auto", "graph", "resident"});
+    solver.options.device_steps = section.word("device_steps");
   }
 
   void read_preconditioner(const Node& node) {
-    const Section section(
-        node, "preconditioner",
-        {"type", "zero_diagonal", "fill", "block_size", "omega", "degree", "eigenvalue_ratio"});
-    std::vector<std::string_view> types;
-    for (const PreconditionerEntry& entry : preconditioners()) types.push_back(entry.id);
+    const KeySection section(node, "preconditioner", "preconditioner");
     PreconditionerSpec& spec = problem_.preconditioner;
-    spec.type = section.word("type", "none", types);
+    spec.type = section.word("type");
     for (const std::string_view key : {"fill", "block_size", "omega", "degree", "eigenvalue_ratio"})
       if (const Node* given = section.find(key)) require_option(key, given->place);
     PreconditionerOptions& options = spec.options;
-    options.zero_diagonal = section.word("zero_diagonal", "error", {"error", "one"}) == "error"
-                                ? ZeroDiagonal::error
-                                : ZeroDiagonal::one;
-    options.fill = section.integer("fill", options.fill, 0, 1000);
-    options.block_size = section.integer("block_size", options.block_size, 1, 64);
-    options.omega = section.number("omega", options.omega, 0, 2);
+    options.zero_diagonal =
+        section.word("zero_diagonal") == "error" ? ZeroDiagonal::error : ZeroDiagonal::one;
+    options.fill = section.integer("fill");
+    options.block_size = section.integer("block_size");
+    options.omega = section.number("omega");
     if (options.omega == 0 || options.omega == 2)
       fail(section.find("omega")->place,
            fmt::format("preconditioner.omega is {}; it must be between 0 and 2, both excluded",
                        options.omega));
-    options.degree = section.integer("degree", options.degree, 1, 100);
-    options.eigenvalue_ratio = section.number("eigenvalue_ratio", options.eigenvalue_ratio, 1, 1e12);
+    options.degree = section.integer("degree");
+    options.eigenvalue_ratio = section.number("eigenvalue_ratio");
     if (options.eigenvalue_ratio == 1)
       fail(section.find("eigenvalue_ratio")->place, "preconditioner.eigenvalue_ratio is 1; it must be more");
     preconditioner_place_ = node.place;
@@ -334,9 +320,7 @@ class ProblemReader {
   }
 
   void read_operator(const Node& node) {
-    const Section section(node, "operator",
-                          {"format", "parameters", "parts", "kernel", "space", "threads", "deterministic",
-                           "variant", "expected_iterations"});
+    const KeySection section(node, "operator", "operator");
     OperatorSpec& op = problem_.op;
     if (on_elements())
       check_operator_on_elements(section);
@@ -346,10 +330,10 @@ class ProblemReader {
            "element");
     if (const Node* format = section.find("format"))
       op.format = read_format(*format, "operator.format", {"auto"});
-    op.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
-    op.threads = static_cast<int>(section.integer("threads", 0, 0, 1024));
-    op.deterministic = section.word("deterministic", "false", {"true", "false"}) == "true";
-    op.expected_iterations = section.integer("expected_iterations", 0, 1, 1'000'000'000);
+    op.space = section.word("space") == "host" ? Space::host : Space::device;
+    op.threads = static_cast<int>(section.integer("threads"));
+    op.deterministic = section.yes("deterministic");
+    op.expected_iterations = section.integer("expected_iterations");
     if (op.expected_iterations > 0 && op.format != "auto")
       fail(section.find("expected_iterations")->place,
            fmt::format("operator.expected_iterations is for format auto only; the format is {}", op.format));
@@ -362,18 +346,17 @@ class ProblemReader {
     ScheduleSpec& schedule = problem_.schedule;
     schedule.place = node.place;
     if (node.kind == Node::Kind::map) {
-      const Section section(node, "schedule",
-                            {"policy", "machine", "overlapped", "worst_factor", "most_switches"});
+      const KeySection section(node, "schedule", "schedule");
       if (!section.has("policy"))
         fail(node.place, "schedule needs a list of points, or the key 'policy' with the value auto");
-      (void)section.word("policy", "auto", {"auto"});
+      (void)section.word("policy");
       schedule.automatic = true;
       schedule.machine = read_path(section, "machine");
       if (section.has("overlapped"))
-        schedule.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
+        schedule.overlapped = section.Section::word("overlapped", "true", {"true", "false"}) == "true";
       PolicyOptions& policy = schedule.policy;
-      policy.worst_factor = section.number("worst_factor", policy.worst_factor, 1, 10);
-      policy.most_switches = static_cast<int>(section.integer("most_switches", policy.most_switches, 0, 100));
+      policy.worst_factor = section.number("worst_factor");
+      policy.most_switches = static_cast<int>(section.integer("most_switches"));
       return;
     }
     if (node.kind != Node::Kind::list)
@@ -385,28 +368,26 @@ class ProblemReader {
 
   // With element matrices, format `element` means a change back to them.
   static SchedulePoint read_point(const Node& node, const std::string& path, bool on_elements) {
-    const Section section(node, path,
-                          {"at_iteration", "at_residual", "after_seconds", "format", "parameters", "parts",
-                           "kernel", "overlapped"});
+    const KeySection section(node, path, "schedule[]");
     SchedulePoint point;
     const std::string_view trigger =
         exactly_one(section, path, {"at_iteration", "at_residual", "after_seconds"});
     if (trigger == "at_iteration") {
       point.trigger = ScheduleTrigger::iteration;
-      point.at = static_cast<double>(section.integer(trigger, 0, 0, largest_exact));
+      point.at = static_cast<double>(section.integer(trigger));
     } else if (trigger == "at_residual") {
       point.trigger = ScheduleTrigger::residual;
-      point.at = section.number(trigger, 0, smallest_positive, 1e300);
+      point.at = section.number(trigger);
     } else {
       point.trigger = ScheduleTrigger::seconds;
-      point.at = section.number(trigger, 0, 0, 1e9);
+      point.at = section.number(trigger);
     }
     const Node* format = section.find("format");
     if (!format) fail(node.place, fmt::format("{} needs the key 'format': what to change to", path));
     const std::string id =
         read_format(*format, path + ".format",
                     on_elements ? std::vector<std::string_view>{"element"} : std::vector<std::string_view>{});
-    point.overlapped = section.word("overlapped", "true", {"true", "false"}) == "true";
+    point.overlapped = section.yes("overlapped");
     if (on_elements && id == "element") {
       for (const std::string_view key : {"kernel", "parameters", "parts"})
         if (const Node* given = section.find(key))
@@ -422,11 +403,11 @@ class ProblemReader {
   }
 
   void read_output(const Node& node) {
-    const Section section(node, "output", {"solution", "report", "history"});
+    const KeySection section(node, "output", "output");
     OutputSpec& output = problem_.output;
-    output.solution = read_path(section, "solution");
-    output.report = read_path(section, "report");
-    output.history = read_path(section, "history");
+    output.solution = read_output_path(section, "solution");
+    output.report = read_output_path(section, "report");
+    output.history = read_output_path(section, "history");
   }
 
   std::filesystem::path folder_;
@@ -436,9 +417,11 @@ class ProblemReader {
 
 }  // namespace
 
-Problem parse_problem(std::string_view text, const std::string& file, std::span<const std::string> settings) {
+Problem parse_problem(std::string_view text, const std::string& file, std::span<const std::string> settings,
+                      std::span<const OptionSetting> options) {
   Node root = parse_yaml(text, file);
   for (const std::string& setting : settings) set_value(root, setting);
+  for (const OptionSetting& option : options) set_value(root, option);
   return ProblemReader(file).read(root);
 }
 
@@ -447,8 +430,32 @@ std::string read_problem_text(const std::string& file) {
   return io_detail::read_text(file, most_bytes);
 }
 
-Problem read_problem(const std::string& file, std::span<const std::string> settings) {
-  return parse_problem(read_problem_text(file), file, settings);
+bool is_matrix_file(const std::string& file) {
+  for (const char* ending : {".mtx", ".mtx.gz", ".mtx.xz", ".pbin"})
+    if (file.ends_with(ending)) return true;
+  if (io_detail::kind_of(file) != io_detail::FileKind::ordinary) return false;  // a pipe is read once only
+  io_detail::InputFile opened(file);
+  std::array<char, 14> first{};
+  const std::string_view begin(first.data(), opened.read(first.data(), first.size()));
+  for (const std::string_view magic : {std::string_view("%%MatrixMarket"), std::string_view("\x1f\x8b"),
+                                       std::string_view("\xfd"
+                                                        "7zXZ"),
+                                       std::string_view("\x89PBIN")})
+    if (begin.starts_with(magic)) return true;
+  return false;
+}
+
+Problem read_problem(const std::string& file, std::span<const std::string> settings,
+                     std::span<const OptionSetting> options) {
+  if (!is_matrix_file(file)) return parse_problem(read_problem_text(file), file, settings, options);
+  Node name, matrix, root;
+  name.kind = Node::Kind::scalar, name.text = std::filesystem::path(file).filename().string();
+  matrix.kind = root.kind = Node::Kind::map;
+  matrix.entries.push_back({"file", {}, std::move(name)});
+  root.entries.push_back({"matrix", {}, std::move(matrix)});
+  for (const std::string& setting : settings) set_value(root, setting);
+  for (const OptionSetting& option : options) set_value(root, option);
+  return ProblemReader(file).read(root);
 }
 
 }  // namespace protean::apps

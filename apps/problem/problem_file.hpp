@@ -99,13 +99,21 @@ struct Problem {
 };
 
 // Reads a problem from its text and checks everything that can be checked without opening the files it names.
-// `file` is shown in messages, and relative paths begin at its folder. `settings` are assignments
-// "key.path=value". Throws BadFile with line and column, or with `--set ...` as the place.
+// `file` is shown in messages, and relative paths begin at its folder; those of `output` that stand on the command line
+// begin at the working folder. `settings` are assignments "key.path=value", `options` are options of the command, which
+// come after them. Throws BadFile with line and column, or with `--set ...` or the option as the place.
 Problem parse_problem(std::string_view text, const std::string& file,
-                      std::span<const std::string> settings = {});
+                      std::span<const std::string> settings = {},
+                      std::span<const OptionSetting> options = {});
 
-// Read a problem file of at most 16 MiB. Throw BadFile when it cannot be read.
+// True for a name that ends in .mtx, .mtx.gz, .mtx.xz or .pbin, and for an ordinary file whose first bytes are those of
+// such a file, whatever its name is.
+bool is_matrix_file(const std::string& file);
+
+// Read a problem file of at most 16 MiB. read_problem() also takes a matrix file, whose system has all defaults. Throw
+// BadFile when it cannot be read.
 std::string read_problem_text(const std::string& file);
-Problem read_problem(const std::string& file, std::span<const std::string> settings = {});
+Problem read_problem(const std::string& file, std::span<const std::string> settings = {},
+                     std::span<const OptionSetting> options = {});
 
 }  // namespace protean::apps

@@ -11,6 +11,10 @@ namespace protean::apps {
 
 Suite read_suite(const std::string& file, const std::vector<std::string>& settings) {
   Suite suite;
+  if (is_matrix_file(file)) {
+    suite.problems.push_back({file, settings});
+    return suite;
+  }
   suite.text = read_problem_text(file);
   const Node root = parse_yaml(suite.text, file);
   const Node::Entry* list = root.kind == Node::Kind::map ? root.find("suite") : nullptr;
@@ -30,7 +34,7 @@ Suite read_suite(const std::string& file, const std::vector<std::string>& settin
     if (item.kind == Node::Kind::map) {
       const Section section(item, path, {"problem", "set"});
       if (!section.has("problem")) fail(item.place, path + " needs the key 'problem'");
-      problem.file = section.text("problem", "");
+      problem.file = read_file_name(*section.find("problem"), path + ".problem");
       if (const Node* set = section.find("set")) {
         if (set->kind != Node::Kind::map) fail(set->place, path + ".set: expected {key.path: value, ...}");
         for (const Node::Entry& entry : set->entries)
@@ -38,7 +42,7 @@ Suite read_suite(const std::string& file, const std::vector<std::string>& settin
               fmt::format("{}={}", entry.key, read_text(entry.value, path + ".set." + entry.key)));
       }
     } else {
-      problem.file = read_text(item, path);
+      problem.file = read_file_name(item, path);
     }
     problem.file = (folder / problem.file).lexically_normal().string();
     problem.settings.insert(problem.settings.end(), settings.begin(), settings.end());

@@ -8,6 +8,7 @@
 
 #include "core/blas1.hpp"
 #include "core/io/matrix_market.hpp"
+#include "core/io/vector_file.hpp"
 #include "core/parallel.hpp"
 #include "formats/catalogue.hpp"
 
@@ -28,7 +29,7 @@ double random_value(std::uint64_t seed, std::int64_t index) {
 Vector<double> make_vector(const ContextPtr& context, const VectorSpec& spec, std::int64_t size,
                            std::string_view key) {
   if (spec.file) {
-    Vector<double> vector = read_vector_market(context, spec.file.path);
+    Vector<double> vector = read_vector(context, spec.file.path);
     if (vector.size() != size)
       fail(spec.file.place, fmt::format("{}: '{}' has {} entries; the matrix has {} rows", key,
                                         spec.file.path, vector.size(), size));

@@ -86,7 +86,7 @@ class Builder final : public YAML::EventHandler {
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (!tag.empty() && tag != "?" && tag != "!")
-      fail(place(mark), fmt::format("tags ({}) are not used in problem files; remove it", tag));
+      fail(place(mark), fmt::format("tags ({}) are not used in problem files; remove it", excerpt(tag)));
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
@@ -115,7 +115,7 @@ class Builder final : public YAML::EventHandler {
       if (!is_new)
         fail(node.place,
              fmt::format("the key '{}' is here for the second time; it was given in line {}. Remove one.",
-                         node.text, first->second));
+                         excerpt(node.text), first->second));
       top.has_key = true, top.key = std::move(node.text), top.key_place = node.place;
     } else {
       // yaml-cpp gives a missing value the place of the next line.
@@ -142,7 +142,7 @@ Node parse(std::string_view text, const std::shared_ptr<const std::string>& file
   } catch (const YAML::Exception& error) {
     const bool known = keep_places && !error.mark.is_null();
     fail({file, known ? error.mark.line + 1 : 0, known ? error.mark.column + 1 : 0},
-         fmt::format("not valid YAML: {}", error.msg));
+         fmt::format("not valid YAML: {}", excerpt(error.msg)));
   }
   return builder.take();
 }
@@ -168,10 +168,10 @@ std::string_view kind_of(const Node& node) {
 }
 
 [[noreturn]] void fail_kind(const Node& node, const std::string& path, const std::string& expected) {
-  const std::string found =
-      node.kind == Node::Kind::scalar
-          ? (node.quoted ? fmt::format("the text \"{}\"", node.text) : fmt::format("'{}'", node.text))
-          : std::string(kind_of(node));
+  const std::string found = node.kind == Node::Kind::scalar
+                                ? (node.quoted ? fmt::format("the text \"{}\"", excerpt(node.text))
+                                               : fmt::format("'{}'", excerpt(node.text)))
+                                : std::string(kind_of(node));
   fail(node.place, fmt::format("{} is {}; it must be {}", path, found, expected));
 }
 
@@ -199,6 +199,19 @@ bool parse_number(const Node& node, double& value) {
 
 }  // namespace
 
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t longest = 100;
+  std::string shown(text.substr(0, longest));
+  if (text.size() > longest) {
+    // A character of several bytes is not cut.
+    while (!shown.empty() && (static_cast<unsigned char>(text[shown.size()]) & 0xc0) == 0x80)
+      shown.pop_back();
+  }
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\n' || c == '\t' ? ' ' : '?';
+  return text.size() > longest ? shown + "..." : shown;
+}
+
 const Node::Entry* Node::find(std::string_view key) const noexcept {
   for (const Entry& entry : entries)
     if (entry.key == key) return &entry;
@@ -217,16 +230,11 @@ Node parse_yaml(std::string_view text, const std::string& file) {
   return parse(text, name, true);
 }
 
-void set_value(Node& root, const std::string& assignment) {
-  const Place place{std::make_shared<const std::string>("--set " + assignment), 0, 0};
-  const std::size_t equal = assignment.find('=');
-  if (equal == std::string::npos || equal == 0)
-    fail(place, "write --set key.path=value, for instance --set solver.method=gmres");
-  Node value = parse(std::string_view(assignment).substr(equal + 1), place.file, false);
-  move_to(value, place);
+namespace {
 
+// Puts the value at this path of the tree. Maps on the path that are missing are added.
+void put(Node& root, std::string_view path, Node value, const Place& place) {
   Node* node = &root;
-  std::string_view path = std::string_view(assignment).substr(0, equal);
   for (std::size_t depth = 0;; ++depth) {
     const std::size_t dot = path.find('.');
     const std::string_view key = path.substr(0, dot);
@@ -247,6 +255,38 @@ void set_value(Node& root, const std::string& assignment) {
   *node = std::move(value);
 }
 
+Place on_command_line(const std::string& text) {
+  return {std::make_shared<const std::string>(text), 0, 0, true};
+}
+
+}  // namespace
+
+void set_value(Node& root, const std::string& assignment) {
+  const Place place = on_command_line("--set " + excerpt(assignment));
+  const std::size_t equal = assignment.find('=');
+  if (equal == std::string::npos || equal == 0)
+    fail(place, "write --set key.path=value, for instance --set solver.method=gmres");
+  const std::string_view text = std::string_view(assignment).substr(equal + 1);
+  Node value = node_at(place, Node::Kind::scalar);
+  value.text = text;
+  if (text != "-")
+    value = parse(text, place.file, false);  // to YAML a list of one empty element, here a word
+  move_to(value, place);
+  put(root, std::string_view(assignment).substr(0, equal), std::move(value), place);
+}
+
+void set_value(Node& root, const OptionSetting& setting) {
+  const Place place = on_command_line(fmt::format("{} {}", setting.option, excerpt(setting.value)));
+  Node value = node_at(place, Node::Kind::scalar);
+  value.text = setting.value;
+  if (!setting.key.empty()) {
+    Node map = node_at(place, Node::Kind::map);
+    map.entries.push_back({setting.key, place, std::move(value)});
+    value = std::move(map);
+  }
+  put(root, setting.path, std::move(value), place);
+}
+
 Section::Section(const Node& node, std::string path, std::initializer_list<std::string_view> keys)
     : node_(node), path_(std::move(path)), keys_(keys) {
   check();
@@ -263,9 +303,9 @@ void Section::check() const {
               fmt::format("a map with keys of: {}", fmt::join(keys_, ", ")));
   for (const Node::Entry& entry : node_.entries)
     if (std::find(keys_.begin(), keys_.end(), entry.key) == keys_.end())
-      fail(entry.place,
-           fmt::format("unknown key '{}'{}{}. Allowed here: {}.{}", entry.key, path_.empty() ? "" : " in ",
-                       path_, fmt::join(keys_, ", "), did_you_mean(entry.key, keys_)));
+      fail(entry.place, fmt::format("unknown key '{}'{}{}. Allowed here: {}.{}", excerpt(entry.key),
+                                    path_.empty() ? "" : " in ", path_, fmt::join(keys_, ", "),
+                                    did_you_mean(entry.key, keys_)));
 }
 
 const Node* Section::find(std::string_view key) const {
@@ -297,7 +337,7 @@ std::string Section::word(std::string_view key, std::string_view otherwise,
   const std::string expected = fmt::format("one of: {}", fmt::join(choices, ", "));
   if (node->kind != Node::Kind::scalar) fail_kind(*node, path_of(key), expected);
   if (std::find(choices.begin(), choices.end(), node->text) == choices.end())
-    fail(node->place, fmt::format("{} is '{}'; it must be {}.{}", path_of(key), node->text, expected,
+    fail(node->place, fmt::format("{} is '{}'; it must be {}.{}", path_of(key), excerpt(node->text), expected,
                                   did_you_mean(node->text, choices)));
   return node->text;
 }
@@ -324,6 +364,16 @@ std::int64_t read_integer(const Node& node, const std::string& path, std::int64_
       value > static_cast<double>(largest))
     fail_kind(node, path, fmt::format("a whole number from {} to {}", smallest, std::min(largest, exact)));
   return static_cast<std::int64_t>(value);
+}
+
+std::string read_file_name(const Node& node, const std::string& path) {
+  constexpr std::size_t longest = 4095;  // PATH_MAX without the zero byte
+  std::string name = read_text(node, path);
+  if (name.size() > longest ||
+      std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    fail(node.place, fmt::format("{} is '{}'; it must be the name of a file, in one line of at most {} bytes",
+                                 path, excerpt(name), longest));
+  return name;
 }
 
 std::string read_text(const Node& node, const std::string& path) {

@@ -14,7 +14,12 @@ namespace protean::apps {
 struct Place {
   std::shared_ptr<const std::string> file;
   std::int64_t line = 0, column = 0;
+  bool on_command_line = false;
 };
+
+// Text of a file as messages show it: one line of at most 100 bytes, with ? for what cannot be printed and ... for
+// what was left out. A file that is not what it should be can be long and of one line.
+std::string excerpt(std::string_view text);
 
 struct Node {
   enum class Kind : unsigned char { nothing, scalar, list, map };
@@ -48,6 +53,14 @@ Node parse_yaml(std::string_view text, const std::string& file);
 // scalar on its path is replaced by a map. Throws BadFile with `--set ...` as the place.
 void set_value(Node& root, const std::string& assignment);
 
+// An option of the command that stands for a key of the problem file: `--method gmres` for solver.method. `value` is
+// text, not YAML.
+struct OptionSetting {
+  std::string option, path, value;
+  std::string key = {};  // if not empty, the value at `path` becomes the map {key: value}
+};
+void set_value(Node& root, const OptionSetting& setting);
+
 // Reads a map that may have these keys and no other. The constructor throws BadFile for a node that is no map
 // and for an unknown key; the message has the keys allowed and the nearest one. Each getter takes one of the
 // keys. Its errors say what is expected.
@@ -59,6 +72,7 @@ class Section {
   bool has(std::string_view key) const { return find(key) != nullptr; }
   const Node* find(std::string_view key) const;
   const Place& place() const noexcept { return node_.place; }
+  const std::string& path() const noexcept { return path_; }
   const Node& node() const noexcept { return node_; }
   // "solver.restart"
   std::string path_of(std::string_view key) const;
@@ -83,5 +97,6 @@ double read_number(const Node& node, const std::string& path, double smallest, d
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
                           std::int64_t largest);
 std::string read_text(const Node& node, const std::string& path);
+std::string read_file_name(const Node& node, const std::string& path);
 
 }  // namespace protean::apps

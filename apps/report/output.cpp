@@ -12,4 +12,9 @@ void print(std::string_view text) {
     throw Error("cannot write to the standard output: no space, or it was closed");
 }
 
+void print_beside(bool output_is_taken, std::string_view text) {
+  if (!output_is_taken) return print(text);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 }  // namespace protean::apps

@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
+
+#include "core/error.hpp"
 
 namespace protean::apps {
 namespace {
@@ -85,7 +89,29 @@ std::string progress_line(const IterationInfo& info, const IterationInfo& since,
   return line.substr(0, columns);
 }
 
-Progress::Progress(bool wanted) : utf8_(locale_is_utf8()) {
+Monitor monitor_of(const std::string& text) {
+  if (text.empty()) return {};
+  const bool in_seconds = text.back() == 's';
+  const char* const begin = text.data();
+  const char* const end = begin + text.size() - (in_seconds ? 1 : 0);
+  Monitor monitor;
+  const auto parsed = in_seconds ? std::from_chars(begin, end, monitor.seconds)
+                                 : std::from_chars(begin, end, monitor.iterations);
+  const bool good =
+      in_seconds ? monitor.seconds > 0 && std::isfinite(monitor.seconds) : monitor.iterations > 0;
+  if (parsed.ec != std::errc() || parsed.ptr != end || !good)
+    throw BadArgument(fmt::format(
+        "--monitor '{:.50}': write a number of iterations, as --monitor 100, or of seconds, as --monitor 5s",
+        text));
+  return monitor;
+}
+
+std::string monitor_line(const IterationInfo& info) {
+  return fmt::format("iteration {}  relative residual {:.3e}  {}", info.iteration, info.relative_residual,
+                     duration(info.seconds));
+}
+
+Progress::Progress(bool wanted, Monitor monitor) : utf8_(locale_is_utf8()), monitor_(monitor) {
   const char* terminal = std::getenv("TERM");
   shown_ = wanted && isatty(STDERR_FILENO) && terminal && std::strcmp(terminal, "dumb") != 0;
 }
@@ -102,7 +128,22 @@ void Progress::stage(std::string_view text) {
   draw(fmt::format("{} ...", text));
 }
 
+bool Progress::monitored(const IterationInfo& info) {
+  if (monitor_.iterations > 0) return info.iteration % monitor_.iterations == 0;
+  if (monitor_.seconds <= 0 || info.seconds < next_line_) return false;
+  next_line_ = info.seconds + monitor_.seconds;
+  return true;
+}
+
+void Progress::print_line(const std::string& text) {
+  clear();
+  std::fputs((text + "\n").c_str(), stderr);
+  std::fflush(stderr);
+  last_drawn_ = -1;
+}
+
 void Progress::iteration(const IterationInfo& info, const StoppingRule& rule) {
+  if (monitor_ && monitored(info)) print_line(monitor_line(info));
   if (!shown_) return;
   if (info.iteration == 0) first_ = info.relative_residual, mark_ = info, last_drawn_ = -1;
   if (last_drawn_ >= 0 && info.seconds - last_drawn_ < redraw_seconds) return;
@@ -119,11 +160,7 @@ void Progress::iteration(const IterationInfo& info, const StoppingRule& rule) {
 }
 
 void Progress::note(const std::string& text) {
-  if (!shown_) return;
-  clear();
-  std::fputs((text + "\n").c_str(), stderr);
-  std::fflush(stderr);
-  last_drawn_ = -1;
+  if (shown_ || monitor_) print_line(text);
 }
 
 void Progress::clear() {

@@ -8,17 +8,28 @@
 
 namespace protean::apps {
 
-// Writes to stderr if that is a terminal. Otherwise no call has an effect.
+// When a line about the iterations is printed that remains: every so many iterations, or every so many seconds. Neither:
+// never.
+struct Monitor {
+  std::int64_t iterations = 0;
+  double seconds = 0;
+  explicit operator bool() const noexcept { return iterations > 0 || seconds > 0; }
+};
+// "100": every 100 iterations; "5s": every 5 seconds. Throws BadArgument for other texts. Empty: never.
+Monitor monitor_of(const std::string& text);
+
+// Writes to stderr: the line of progress and notes if that is a terminal, and what a monitor asks for anywhere. Without
+// both no call has an effect.
 class Progress {
  public:
-  explicit Progress(bool wanted);
+  explicit Progress(bool wanted, Monitor monitor = {});
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   bool shown() const noexcept { return shown_; }
   void stage(std::string_view text);
-  // Draws the line again, at most every 80 ms.
+  // Draws the line again, at most every 80 ms, and prints the lines of the monitor.
   void iteration(const IterationInfo& info, const StoppingRule& rule);
   // Prints a line that remains, above the line of progress.
   void note(const std::string& text);
@@ -27,8 +38,12 @@ class Progress {
 
  private:
   void draw(const std::string& line);
+  void print_line(const std::string& text);
+  bool monitored(const IterationInfo& info);
 
   bool shown_ = false, utf8_ = false, drawn_ = false;
+  Monitor monitor_;
+  double next_line_ = 0;  // the second from which on the monitor prints
   double first_ = 0, last_drawn_ = -1;
   // The iteration since which the present rate is measured. It advances with the solve.
   IterationInfo mark_, half_;
@@ -38,6 +53,9 @@ class Progress {
 // rates are computed. target: the relative residual to reach; 0 for none.
 std::string progress_line(const IterationInfo& info, const IterationInfo& since, double first_residual,
                           double target, std::int64_t max_iterations, int width, bool utf8);
+
+// "iteration 120  relative residual 1.234e-05  3.2 s"
+std::string monitor_line(const IterationInfo& info);
 
 // "1.2 s", "3 min 20 s", "2 h 05 min"
 std::string duration(double seconds);

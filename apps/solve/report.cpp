@@ -6,6 +6,7 @@
 #include "apps/report/json.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
 
 namespace protean::apps {
 namespace {
@@ -193,12 +194,16 @@ std::string report_json(const SolveRecord& r) {
   return text(json);
 }
 
-std::string history_csv(const std::vector<IterationInfo>& history) {
-  std::string text = "iteration,residual,relative_residual,seconds\n";
+std::string history_lines(const std::vector<IterationInfo>& history) {
+  std::string text;
   for (const IterationInfo& info : history)
     text += fmt::format("{},{:.17g},{:.17g},{:.9f}\n", info.iteration, info.residual, info.relative_residual,
                         info.seconds);
   return text;
+}
+
+std::string history_csv(const std::vector<IterationInfo>& history) {
+  return "iteration,residual,relative_residual,seconds\n" + history_lines(history);
 }
 
 std::string summary(const SolveRecord& r) {
@@ -278,7 +283,7 @@ std::string summary(const SolveRecord& r) {
   for (const auto& [name, file] :
        {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},
         std::pair{"report", &p.output.report}})
-    if (*file) row(name, file->path);
+    if (*file) row(name, file->path == AtomicFile::standard_output ? "standard output" : file->path);
   return text + "\n";
 }
 

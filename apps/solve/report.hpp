@@ -9,6 +9,7 @@ namespace protean::apps {
 
 std::string report_json(const SolveRecord& record);
 // CSV with the columns iteration, residual (2-norm of the recurrence residual), relative_residual, seconds.
+std::string history_lines(const std::vector<IterationInfo>& history);  // without the heading
 std::string history_csv(const std::vector<IterationInfo>& history);
 std::string summary(const SolveRecord& record);
 

@@ -13,9 +13,12 @@
 #include "apps/problem/system.hpp"
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
+#include "apps/solve/history.hpp"
 #include "apps/solve/report.hpp"
+#include "core/blas1.hpp"
 #include "core/io/atomic_file.hpp"
-#include "core/io/matrix_market.hpp"
+#include "core/io/input_file.hpp"
+#include "core/io/vector_file.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
@@ -24,22 +27,52 @@
 namespace protean::apps {
 namespace {
 
+// Writes x to output.solution while the solve runs, every so many seconds.
+class Checkpoint {
+ public:
+  Checkpoint(const Context& context, const Vector<double>& x, const std::string& path, double seconds)
+      : context_(context), x_(x), path_(path), seconds_(seconds), next_(seconds) {}
+
+  // An error is a warning: the solve is worth more than a file.
+  void iteration(const IterationInfo& info, Progress& progress) {
+    if (seconds_ <= 0 || info.seconds < next_) return;
+    try {
+      // Iterations that a GPU has computed ahead may be in it.
+      Vector<double> copied(Context::host(1), x_.size());
+      copy<double>(context_, x_, copied);
+      write_vector(path_, copied,
+                   fmt::format("x of A x = b near iteration {} of a solve that goes on", info.iteration));
+    } catch (const Error& error) {
+      progress.clear();
+      fmt::print(stderr, "protean: warning: no checkpoint at iteration {}: {}\n", info.iteration,
+                 error.what());
+    }
+    next_ = info.seconds + seconds_;
+  }
+
+ private:
+  const Context& context_;
+  const Vector<double>& x_;
+  const std::string& path_;
+  double seconds_, next_;
+};
+
 class Observer final : public SolveObserver {
  public:
-  Observer(Progress& progress, const StoppingRule& rule, bool keep_history)
-      : progress_(progress), rule_(rule), keep_history_(keep_history) {}
+  Observer(Progress& progress, const StoppingRule& rule, HistoryFile* history, Checkpoint checkpoint)
+      : progress_(progress), rule_(rule), history_(history), checkpoint_(checkpoint) {}
   bool on_iteration(const IterationInfo& info) override {
-    if (keep_history_) history_.push_back(info);
+    if (history_) history_->add(info);
     progress_.iteration(info, rule_);
+    checkpoint_.iteration(info, progress_);
     return !InterruptGuard::asked();
   }
-  const std::vector<IterationInfo>& history() const noexcept { return history_; }
 
  private:
   Progress& progress_;
   const StoppingRule& rule_;
-  bool keep_history_;
-  std::vector<IterationInfo> history_;
+  HistoryFile* history_;
+  Checkpoint checkpoint_;
 };
 
 const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& problem, std::string& reason) {
@@ -133,10 +166,21 @@ std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>&
   return switch_text(A.history().back());
 }
 
+// The ending of the name says what is written. A device or a pipe gets text.
+void require_solution_name(const FilePath& solution) {
+  const io_detail::FileKind kind = io_detail::kind_of(solution.path);
+  const bool file = kind == io_detail::FileKind::missing || kind == io_detail::FileKind::ordinary;
+  if (!solution || solution.path == AtomicFile::standard_output || !file ||
+      is_vector_file_name(solution.path))
+    return;
+  fail(solution.place, fmt::format("output.solution '{}': the name must end in {}, which says what to write",
+                                   solution.given, vector_file_endings()));
+}
+
 // Reads the problem, applies the options of the command line, and checks all files before anything large is
 // read.
 Problem checked_problem(const SolveArguments& arguments) {
-  Problem problem = read_problem(arguments.problem, arguments.settings);
+  Problem problem = read_problem(arguments.problem, arguments.settings, arguments.options);
   if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
   if (arguments.explain && !problem.schedule.automatic)
@@ -150,6 +194,11 @@ Problem checked_problem(const SolveArguments& arguments) {
                problem.output.report.place);
   files.require_inputs();
   files.require_outputs();
+  require_solution_name(problem.output.solution);
+  if (arguments.checkpoint > 0 &&
+      (!problem.output.solution || problem.output.solution.path == AtomicFile::standard_output))
+    throw BadArgument(
+        "--checkpoint keeps the solution in a file: name it with --solution x.mtx or output.solution");
   return problem;
 }
 
@@ -157,7 +206,9 @@ Problem checked_problem(const SolveArguments& arguments) {
 class SolveRun {
  public:
   explicit SolveRun(const SolveArguments& arguments)
-      : arguments_(arguments), record_(record_of(checked_problem(arguments))), progress_(!arguments.quiet) {}
+      : arguments_(arguments),
+        record_(record_of(checked_problem(arguments))),
+        progress_(!arguments.quiet, monitor_of(arguments.monitor)) {}
 
   const SolveRecord& operator()() {
     make_contexts();
@@ -267,8 +318,11 @@ class SolveRun {
 
   // The observer of the solve: the policy or the schedule, which call ours, or ours alone.
   SolveObserver* watch() {
-    observer_.emplace(progress_, problem_.solver.options.stopping,
-                      static_cast<bool>(problem_.output.history));
+    if (problem_.output.history) history_.emplace(problem_.output.history.path);
+    constexpr double minute = 60;
+    observer_.emplace(
+        progress_, problem_.solver.options.stopping, history_ ? &*history_ : nullptr,
+        Checkpoint(*context_, system_.x0, problem_.output.solution.path, minute * arguments_.checkpoint));
     if (!adaptive_) return &*observer_;
     if (problem_.schedule.automatic) {
       policy_.emplace(problem_, *adaptive_, system_.csr.pattern, *observer_, progress_);
@@ -313,11 +367,10 @@ class SolveRun {
     const OutputSpec& output = problem_.output;
     const SolveReport& result = record_.result;
     if (output.solution)
-      write_vector_market(
-          output.solution.path, system_.x0,
-          fmt::format("x of A x = b, {}, true relative residual {:.3e}",
-                      result.converged() ? "converged" : "not converged", result.true_relative));
-    if (output.history) write_file(output.history.path, history_csv(observer_->history()));
+      write_vector(output.solution.path, system_.x0,
+                   fmt::format("x of A x = b, {}, true relative residual {:.3e}",
+                               result.converged() ? "converged" : "not converged", result.true_relative));
+    if (history_) history_->finish();
     record_.seconds.write = clock_.lap();
     record_.peak_bytes = peak_memory();
     record_.peak_buffer_bytes = peak_allocated_bytes();
@@ -334,7 +387,11 @@ class SolveRun {
                                 : measure_candidates(source_, context_, policy_->targets);
       text += explain_text(record_.policy);
     }
-    print(text);
+    const OutputSpec& output = problem_.output;
+    bool taken = false;
+    for (const FilePath* file : {&output.solution, &output.report, &output.history})
+      taken = taken || file->path == AtomicFile::standard_output;
+    print_beside(taken, text);
   }
 
   Clock clock_;
@@ -349,6 +406,7 @@ class SolveRun {
   AdaptiveOperator<double>* adaptive_ = nullptr;  // A_, where there is a schedule
   std::unique_ptr<Preconditioner<double>> M_;
   std::unique_ptr<Solver<double>> solver_;
+  std::optional<HistoryFile> history_;
   std::optional<Observer> observer_;
   std::optional<PolicyRun> policy_;
   std::optional<FormatSchedule<double>> schedule_;
@@ -359,7 +417,9 @@ class SolveRun {
 
 int solve(const SolveArguments& arguments) {
   SolveRun run(arguments);
-  return run().result.converged() ? 0 : 1;
+  const SolveReport& result = run().result;
+  if (result.reason == StopReason::interrupted) return InterruptGuard::exit_code();
+  return result.converged() ? 0 : 1;
 }
 
 }  // namespace protean::apps

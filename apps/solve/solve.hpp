@@ -14,12 +14,15 @@
 namespace protean::apps {
 
 struct SolveArguments {
-  std::string problem;
-  std::vector<std::string> settings;  // key.path=value
-  std::string report;                 // instead of output.report; relative to the working folder
-  int threads = 0;                    // 0: as the problem file says
+  std::string problem;                 // a problem file, or a matrix
+  std::vector<std::string> settings;   // key.path=value
+  std::vector<OptionSetting> options;  // options that stand for keys
+  std::string report;                  // instead of output.report; relative to the working folder
+  int threads = 0;                     // 0: as the problem file says
   bool quiet = false;
-  bool explain = false;  // print what the policy knew and decided, and measure the times it predicted
+  std::string monitor;    // see monitor_of()
+  double checkpoint = 0;  // minutes after which output.solution is written again; 0: only at the end
+  bool explain = false;   // print what the policy knew and decided, and measure the times it predicted
 };
 
 // Seconds of each stage. upload and download are copies to and from a GPU; 0 on the CPU.
@@ -56,8 +59,10 @@ struct SolveRecord {
   Seconds seconds;
 };
 
-// Reads the problem, solves it, writes the files of `output` and prints the summary. Returns the exit code: 0
-// converged, 1 not converged. Throws for bad input and missing resources; no file has been written then.
+// Reads the problem, solves it, writes the files of `output` and prints the summary: to the standard output, or to the
+// standard error where one of the files is the standard output. Returns the exit code: 0 converged, 1 not converged,
+// InterruptGuard::exit_code() interrupted. Throws for bad input and missing resources; then no file has been written but
+// a history that grew (HistoryFile) and a checkpoint.
 int solve(const SolveArguments& arguments);
 
 }  // namespace protean::apps

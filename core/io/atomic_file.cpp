@@ -118,6 +118,14 @@ std::string give_name(int file, const std::string& target) {
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   struct stat status {};
+  if (path_ == standard_output) {
+    // The descriptor itself: where the shell has redirected it to a file, a rename would replace that file, and what
+    // the process prints later would be lost.
+    direct_ = true;
+    file_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (file_ < 0) fail(path_, "write to the standard output,", errno);
+    return;
+  }
   const bool exists = stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(path_, "write", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) {

@@ -11,11 +11,14 @@ namespace protean {
 // and renames it to `path`. Without commit() nothing remains, even when the process is killed. (Some file
 // systems have no files without a name. There the file is called path.PROCESS.NUMBER.tmp, and is removed.) A
 // file that is replaced keeps its permissions, and a link keeps pointing to it. A device (/dev/stdout) or a
-// pipe of the shell is written to directly. Throws Error, with the system's text and what to do, when the
+// pipe of the shell is written to directly. The path `-` is the standard output of the process, whatever that is; a
+// file of this name is `./-`. Throws Error, with the system's text and what to do, when the
 // folder is missing, nothing may be written there or the disk is full, and for a folder, a read-only file, a
 // named pipe, and a link whose target does not exist.
 class AtomicFile {
  public:
+  static constexpr std::string_view standard_output = "-";
+
   explicit AtomicFile(std::string path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -44,8 +44,11 @@ Vector<double> read_vector_market(const ContextPtr& context, const std::string& 
 
 // Writes an AtomicFile: it is complete or not there. Values have the fewest digits from which the same bits
 // are read again. The file is compressed when its name ends in .gz or .xz.
+// Symmetry::symmetric writes the lower triangle, and `symmetric` in the header. The matrix must be symmetric then, in
+// pattern and values (first_asymmetry()): what is above the diagonal is not looked at.
+enum class Symmetry : unsigned char { general, symmetric };
 void write_matrix_market(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
-                         const std::string& comment = {});
+                         const std::string& comment = {}, Symmetry symmetry = Symmetry::general);
 void write_vector_market(const std::string& path, VectorView<const double> vector,
                          const std::string& comment = {});
 

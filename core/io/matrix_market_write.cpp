@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <vector>
 
 #include "core/io/matrix_market.hpp"
@@ -25,7 +26,8 @@ std::string comment_lines(const std::string& comment) {
 // Formats entries as text. The buffers of the threads are kept from one call to the next.
 class EntryText {
  public:
-  EntryText(const Context& context, io_detail::TextSink& sink) : context_(context), sink_(sink) {}
+  EntryText(const Context& context, io_detail::TextSink& sink, Symmetry symmetry = Symmetry::general)
+      : context_(context), sink_(sink), lower_only_(symmetry == Symmetry::symmetric) {}
 
   // Each thread formats some thousand entries; the texts are then written in order.
   void write(const RowStretch& rows) {
@@ -42,6 +44,7 @@ class EntryText {
         std::int64_t row = row_of_entry(rows.row_ptr, rows.rows, base + first);
         for (std::int64_t k = first; k < last; ++k) {
           while (rows.row_ptr[row + 1] - base <= k) ++row;
+          if (lower_only_ && rows.col[k] > rows.first + row) continue;
           at = fmt::format_to(at, FMT_COMPILE("{} {} {}\n"), rows.first + row + 1, rows.col[k] + 1,
                               rows.values[k]);
         }
@@ -56,23 +59,39 @@ class EntryText {
   static constexpr std::size_t longest_line = 64;  // 20 + 11 digits and a number of at most 24
   const Context& context_;
   io_detail::TextSink& sink_;
+  bool lower_only_;
   std::vector<std::string> texts_;
 };
 
 std::string header_text(std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
-                        const std::string& comment) {
-  return fmt::format("%%MatrixMarket matrix coordinate real general\n{}{} {} {}\n", comment_lines(comment),
-                     rows, cols, nonzeros);
+                        const std::string& comment, Symmetry symmetry = Symmetry::general) {
+  return fmt::format("%%MatrixMarket matrix coordinate real {}\n{}{} {} {}\n",
+                     symmetry == Symmetry::symmetric ? "symmetric" : "general", comment_lines(comment), rows,
+                     cols, nonzeros);
+}
+
+std::int64_t entries_of_lower_triangle(const Context& context, const SparsityPattern& p) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(context.threads()));
+  parallel(context, [&](int part, int parts) {
+    const Range range = even_range(p.rows, part, parts);
+    std::int64_t count = 0;
+    for (std::int64_t row = range.begin; row < range.end; ++row)
+      for (const std::int32_t col : p.row(row)) count += col <= row ? 1 : 0;
+    counts[static_cast<std::size_t>(part)] = count;
+  });
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
 }  // namespace
 
 void write_matrix_market(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
-                         const std::string& comment) {
+                         const std::string& comment, Symmetry symmetry) {
   const SparsityPattern& p = matrix.pattern;
+  const std::int64_t entries =
+      symmetry == Symmetry::symmetric ? entries_of_lower_triangle(context, p) : p.nonzeros;
   const auto sink = io_detail::open_sink(path, context.threads());
-  sink->write(header_text(p.rows, p.cols, p.nonzeros, comment));
-  EntryText(context, *sink).write({0, p.rows, p.row_ptr, p.col, matrix.values});
+  sink->write(header_text(p.rows, p.cols, entries, comment, symmetry));
+  EntryText(context, *sink, symmetry).write({0, p.rows, p.row_ptr, p.col, matrix.values});
   sink->commit();
 }
 

@@ -163,7 +163,8 @@ class PartsText {
              c == '_';
     };
     while (at_ < text_.size() && is_word(text_[at_])) ++at_;
-    if (at_ == begin) fail(what);
+    constexpr std::size_t longest = 100;  // so that no message quotes more
+    if (at_ == begin || at_ - begin > longest) fail(what);
     return std::string(text_.substr(begin, at_ - begin));
   }
   FormatParams numbers(char end) {
@@ -171,7 +172,7 @@ class PartsText {
     do {
       std::string name = word("the name of a parameter");
       if (!next('=')) fail("'='");
-      if (params.has(name)) throw BadArgument(fmt::format("parts '{}': {} is given twice", text_, name));
+      if (params.has(name)) throw BadArgument(fmt::format("parts '{:.100}': {} is given twice", text_, name));
       params.set(std::move(name), word("the value of a parameter"));
     } while (next(','));
     if (!next(end)) fail(fmt::format("',' or '{}'", end));
@@ -179,7 +180,7 @@ class PartsText {
   }
   [[noreturn]] void fail(std::string_view expected) const {
     throw BadArgument(
-        fmt::format("parts '{}': character {} must be {}. A sum is written as "
+        fmt::format("parts '{:.100}': character {} must be {}. A sum is written as "
                     "FORMAT[PARAMETER=VALUE,...]@KERNEL:RULE(NUMBER=VALUE,...) + ... + FORMAT",
                     text_, at_ + 1, expected));
   }

@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"p.yaml:2:20", "no/x.mtx"}},
         Bad{"ReportIsAFolder", generated(""), "", {"folder"}, 2, {"--report", "."}},
         Bad{"SameOutputTwice",
-            "matrix: {generate: {kind: poisson-2d, n: 5}}\noutput: {solution: x, report: ./x}\n",
+            "matrix: {generate: {kind: poisson-2d, n: 5}}\noutput: {solution: x.mtx, report: ./x.mtx}\n",
             "",
             {"p.yaml:2", "the same file"}},
         Bad{"WouldOverwriteTheMatrix",

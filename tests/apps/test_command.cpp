@@ -237,7 +237,7 @@ TEST_F(Command, InterruptWritesReportAndSolution) {
   EXPECT_TRUE(wait_until_solving(child));
   kill(child, SIGINT);
   const Outcome o = finish(child);
-  EXPECT_EQ(o.code, 1) << o.err;
+  EXPECT_EQ(o.code, 130) << o.err;
   const auto left = files();
   ASSERT_TRUE(left.count("r.json")) << o.out << o.err;
   const Json r = Json::parse(left.at("r.json"));
@@ -260,7 +260,7 @@ TEST_F(Command, InterruptedWhileAFormatIsPreparedEndsBoth) {
   EXPECT_TRUE(wait_until_solving(child));
   kill(child, SIGINT);
   const Outcome o = finish(child);
-  EXPECT_EQ(o.code, 1) << o.err;
+  EXPECT_EQ(o.code, 130) << o.err;
   ASSERT_TRUE(files().count("r.json")) << o.out << o.err;
   const Json r = Json::parse(files().at("r.json"));
   EXPECT_EQ(r["reason"], "interrupted");

@@ -316,6 +316,69 @@ TEST_F(Compare, TheBudgetIsKept) {
   }
 }
 
+TEST_F(Compare, TimeThatIsLeftGoesToASolveThatWasCut) {
+  // The share of csr, a quarter of the budget, is too short for its solve. The others are refused and leave theirs.
+  write("p.yaml",
+        "matrix: {generate: {kind: anisotropic-2d, n: 100, epsilon_y: 1.0e-6}}\n"
+        "solver: {method: gmres, restart: 2, relative_tolerance: 1.0e-300, max_iterations: 1e9, max_seconds: "
+        "3}\n");
+  const Outcome o = run({"compare", "p.yaml", "--budget", "10", "--formats", "csr,bsr4,bcsr-choi,bin-bcsr",
+                         "--kernels", "native", "--report", "r.json"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const Json r = parse(o, files());
+  ASSERT_EQ(r["results"].size(), 4u);
+  for (const Json& v : r["results"]) {
+    if (v["format"] != "csr") {
+      EXPECT_EQ(v["status"], "refused") << v["format"];
+      continue;
+    }
+    EXPECT_EQ(v["status"], "not-converged") << v["why"];
+    EXPECT_FALSE(v.contains("not_run"));
+    EXPECT_GE(v["seconds"]["solve"].get<double>(), 2.9) << "the limit of the problem, not the budget";
+  }
+}
+
+TEST_F(Compare, WhatTheBudgetCutsIsNotRanked) {
+  write("p.yaml",
+        "matrix: {generate: {kind: anisotropic-2d, n: 100, epsilon_y: 1.0e-6}}\n"
+        "solver: {method: gmres, restart: 2, relative_tolerance: 1.0e-300, max_iterations: 1e9}\n");
+  const Outcome o = run({"compare", "p.yaml", "--budget", "3", "--formats", "csr", "--kernels", "native",
+                         "--report", "r.json", "--html", "r.html"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const Json r = parse(o, files());
+  ASSERT_EQ(r["results"].size(), 1u);
+  EXPECT_EQ(r["results"][0]["not_run"], "budget") << r["results"][0];
+  EXPECT_FALSE(r["results"][0].contains("seconds")) << "times of a part of a solve";
+  EXPECT_EQ(r["out_of_time"], true);
+  EXPECT_NE(files().at("r.html").find("\"runs\":[]"), std::string::npos);
+  EXPECT_EQ(o.out.find("best:"), std::string::npos) << o.out;
+}
+
+TEST_F(Compare, KernelsThatAreNotInTheBuildAreOneNote) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
+  std::string unavailable;
+  for (const FormatEntry* entry : catalogue())
+    for (const Kernel& kernel : kernels_in(*entry, Space::host))
+      if (!kernel.unavailable.empty() && entry->id == "csr") unavailable = kernel.name;
+  if (unavailable.empty()) GTEST_SKIP() << "all kernels of csr are in this build";
+  const auto lines_with = [&](const std::string& text) {
+    std::istringstream lines(text);
+    int count = 0;
+    for (std::string line; std::getline(lines, line);)
+      count += line.find("csr " + unavailable) != std::string::npos;
+    return count;
+  };
+  const Outcome o =
+      run({"compare", "p.yaml", "--formats", "csr,coo", "--html", "p.html", "--report", "r.json"});
+  EXPECT_EQ(lines_with(o.out), 0) << o.out;
+  EXPECT_NE(o.out.find("note: kernel " + unavailable + " of "), std::string::npos) << o.out;
+  EXPECT_EQ(files().at("p.html").find("\"csr " + unavailable + "\""), std::string::npos);
+  EXPECT_NE(files().at("r.json").find("\"" + unavailable + "\""), std::string::npos) << "the report has it";
+  const Outcome named =
+      run({"compare", "p.yaml", "--formats", "csr,coo", "--kernels", "native," + unavailable});
+  EXPECT_GE(lines_with(named.out), 1) << "what was asked for is answered";
+}
+
 TEST_F(Compare, WhatWasNotRunIsNotCalledAFailure) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
   const Outcome o = run({"compare", "p.yaml", "--budget", "1e-9", "--formats", "csr,ell", "--kernels",

@@ -1,0 +1,242 @@
+#include "apps/command/help.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+
+#include "apps/command/build_info.hpp"
+#include "apps/problem/problem_keys.hpp"
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+
+namespace protean::apps {
+namespace {
+
+constexpr std::string_view about_keys =
+    "The keys of a problem file (YAML): type or allowed words, default, meaning. A word in brackets says for "
+    "which kind a\n"
+    "key is. Paths in the file begin at its folder. On the command line `--set key.path=value` overrides any "
+    "key.\n\n";
+
+std::vector<const CLI::App*> commands_of(const CLI::App& root) {
+  return root.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> topics_of(const CLI::App& root) {
+  std::vector<std::string> topics;
+  for (const CLI::App* command : commands_of(root)) topics.push_back(command->get_name());
+  topics.emplace_back("problem");
+  return topics;
+}
+
+// Throws BadArgument.
+const CLI::App& command_of(const CLI::App& root, const std::string& topic) {
+  const std::vector<std::string> topics = topics_of(root);
+  const std::vector<std::string_view> names(topics.begin(), topics.end());
+  for (const CLI::App* command : commands_of(root))
+    if (command->get_name() == topic) return *command;
+  throw BadArgument(fmt::format("there is no help on '{:.50}'; the topics are {}.{}", topic,
+                                fmt::join(names, ", "), did_you_mean(topic, names)));
+}
+
+// "-o,--output M.mtx"
+std::string names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  std::string text = names.empty() ? std::string() : fmt::format("{}", fmt::join(names, ", "));
+  if (option.get_type_size() > 0) text += (text.empty() ? "" : " ") + option.get_type_name();
+  return text;
+}
+
+// Text for roff(7): nothing in it is a command.
+std::string roff(std::string_view text) {
+  std::string out;
+  bool line_begins = true;
+  for (const char c : text) {
+    if (line_begins && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+    line_begins = c == '\n';
+  }
+  return out;
+}
+
+std::string heading(const std::string& title, int section, std::string_view about) {
+  std::string upper = title;
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return fmt::format(".TH {} {} \"\" \"{}\"\n.SH NAME\n{} \\- {}\n", roff(upper), section,
+                     roff("protean " PROTEAN_VERSION_TEXT), roff(title), roff(about));
+}
+
+std::string verbatim(std::string_view text) { return fmt::format(".nf\n{}\n.fi\n", roff(text)); }
+
+std::string options_page(const CLI::App& command) {
+  std::string text = ".SH OPTIONS\n";
+  for (const CLI::Option* option : command.get_options())
+    text += fmt::format(".TP\n.B {}\n{}\n", roff(names_of(*option)), roff(option->get_description()));
+  return text;
+}
+
+std::string see_also(const CLI::App& root) {
+  std::string text = ".SH SEE ALSO\n.BR protean (1),\n";
+  for (const CLI::App* command : commands_of(root))
+    if (command->get_name() != "help")
+      text += fmt::format(".BR {} (1),\n", roff("protean-" + command->get_name()));
+  return text + ".BR protean\\-problem (5)\n";
+}
+
+// The arguments of a command that are no options: "[P.yaml]"
+std::string arguments_of(const CLI::App& command) {
+  std::string text;
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_positional())
+      text += option->get_required() ? " " + option->get_type_name() : " [" + option->get_type_name() + "]";
+  return text;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string_view> format_ids() {
+  std::vector<std::string_view> ids;
+  for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
+  return ids;
+}
+
+// The words that the key of an option may have; empty for one without such words.
+std::vector<std::string_view> words_of(const KeyOption& option) {
+  if (option.path == "operator.format") {
+    std::vector<std::string_view> ids = format_ids();
+    ids.insert(ids.begin(), "auto");
+    return ids;
+  }
+  for (const KeyDoc& key : problem_keys())
+    if (key.path() == option.path) return key.words;
+  return {};
+}
+
+}  // namespace
+
+std::span<const KeyOption> key_options() {
+  static constexpr KeyOption options[] = {
+      {"--rhs", "rhs", "file", true, "b.mtx", "The right-hand side b (rhs.file)"},
+      {"--initial-guess", "initial_guess", "file", true, "x0.mtx",
+       "The vector to start from (initial_guess.file)"},
+      {"--method", "solver.method", {}, false, "NAME", "The Krylov method (solver.method)"},
+      {"--preconditioner",
+       "preconditioner.type",
+       {},
+       false,
+       "NAME",
+       "The preconditioner (preconditioner.type)"},
+      {"--tolerance",
+       "solver.relative_tolerance",
+       {},
+       false,
+       "NUMBER",
+       "Reduce the residual to this part of ||b|| (solver.relative_tolerance)"},
+      {"--max-iterations", "solver.max_iterations", {}, false, "N", "Stop then (solver.max_iterations)"},
+      {"--restart", "solver.restart", {}, false, "N", "Basis vectors of gmres (solver.restart)"},
+      {"--format", "operator.format", {}, false, "ID", "The storage format (operator.format)"},
+      {"--space", "operator.space", {}, false, "SPACE", "host or device (operator.space)"},
+      {"--solution",
+       "output.solution",
+       {},
+       false,
+       "x.mtx",
+       "Write x: .mtx, .mtx.gz, .mtx.xz or .npy (output.solution)"},
+      {"--history", "output.history", {}, false, "h.csv", "Write the residuals as CSV (output.history)"},
+  };
+  return options;
+}
+
+std::string help_text(const CLI::App& root, const std::string& topic, const std::string& key) {
+  if (topic.empty()) return root.help();
+  if (topic == "problem")
+    return (key.empty() ? std::string(about_keys) : std::string()) + problem_keys_text(key);
+  const CLI::App& command = command_of(root, topic);
+  if (!key.empty()) throw BadArgument(fmt::format("'{:.50}': only `protean help problem` has keys", key));
+  return command.help();
+}
+
+std::string man_page(const CLI::App& root, const std::string& topic) {
+  if (topic == "problem")
+    return heading("protean-problem", 5, "problem file of protean") + ".SH DESCRIPTION\n" +
+           verbatim(std::string(about_keys) + problem_keys_text() +
+                    "\nKinds of matrix.generate, with their keys:\n\n" + kinds_text()) +
+           see_also(root);
+  if (topic.empty()) {
+    std::string text = heading("protean", 1, root.get_description()) +
+                       ".SH SYNOPSIS\n.B protean\n.I COMMAND\n[OPTIONS]\n.SH COMMANDS\n";
+    for (const CLI::App* command : commands_of(root))
+      text += fmt::format(".TP\n.B {}\n{}\n", roff(command->get_name()), roff(command->get_description()));
+    return text + options_page(root) + ".SH NOTES\n" + verbatim(root.get_footer()) + see_also(root);
+  }
+  const CLI::App& command = command_of(root, topic);
+  return heading("protean-" + topic, 1, command.get_description()) +
+         fmt::format(".SH SYNOPSIS\n.B protean {}\n[OPTIONS]{}\n", roff(topic), roff(arguments_of(command))) +
+         options_page(command) + ".SH NOTES\n" + verbatim(command.get_footer()) + see_also(root);
+}
+
+std::string completion_script(const CLI::App& root, const std::string& shell) {
+  if (shell != "bash") throw BadArgument(fmt::format("--completion '{:.50}': the shell must be bash", shell));
+  std::vector<std::string> commands, keys;
+  for (const CLI::App* command : commands_of(root)) commands.push_back(command->get_name());
+  for (const KeyDoc& key : problem_keys())
+    if (key.path().find_first_of("[ (") == std::string::npos) keys.push_back(key.path() + "=");
+  std::string text = fmt::format(
+      "# Completion of protean in bash, written by `protean help --completion bash`.\n"
+      "_protean() {{\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} "
+      "command=${{COMP_WORDS[1]}} words=\n"
+      "  COMPREPLY=()\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W '{} --help --version' -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case \"$command $before\" in\n",
+      fmt::join(commands, " "));
+  const auto values = [&](const std::string& pattern, const auto& words) {
+    text += fmt::format("    {}) words='{}' ;;\n", pattern, fmt::join(words, " "));
+  };
+  for (const KeyOption& option : key_options())
+    if (const auto words = words_of(option); !words.empty())
+      values(fmt::format("'solve {}'", option.option), words);
+  values("*' --formats'|'formats formats'", format_ids());
+  values("'help help'", topics_of(root));
+  values("'help --completion'", std::vector<std::string>{"bash"});
+  values("*' --set'", keys);
+  text +=
+      "  esac\n"
+      "  if [ -n \"$words\" ]; then\n"
+      "    [ \"$before\" = --set ] && compopt -o nospace 2>/dev/null\n"
+      "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case \"$word\" in\n"
+      "    -*)\n"
+      "      case \"$command\" in\n";
+  for (const CLI::App* command : commands_of(root))
+    text += fmt::format("        {}) words='{}' ;;\n", command->get_name(),
+                        fmt::join(option_names(*command), " "));
+  return text +
+         "      esac\n"
+         "      COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
+         "  esac\n"
+         "}\n"
+         "complete -o default -F _protean protean\n";
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,351 @@
+#include "apps/problem/problem_keys.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "apps/fem/problem.hpp"
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "core/words.hpp"
+#include "formats/compose.hpp"
+#include "operators/policy/switch_policy.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+
+namespace protean::apps {
+namespace {
+
+using Type = KeyDoc::Type;
+using Words = std::vector<std::string_view>;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double smallest_positive = std::numeric_limits<double>::min();
+constexpr double most = 9007199254740992.0;  // 2^53: whole numbers up to it are exact
+
+KeyDoc number(std::string_view section, std::string_view name, double value, double smallest, double largest,
+              std::string_view about, std::string_view otherwise = {}) {
+  return {section, name, Type::number, about, otherwise, value, smallest, largest, {}, {}};
+}
+KeyDoc integer(std::string_view section, std::string_view name, std::int64_t value, double smallest,
+               double largest, std::string_view about, std::string_view otherwise = {}) {
+  return {section, name, Type::integer, about, otherwise, static_cast<double>(value), smallest, largest,
+          {},      {}};
+}
+KeyDoc word(std::string_view section, std::string_view name, std::string_view value, Words words,
+            std::string_view about) {
+  return {section, name, Type::word, about, value, 0, 0, 0, std::move(words), {}};
+}
+KeyDoc file(std::string_view section, std::string_view name, std::string_view about) {
+  return {section, name, Type::file, about, {}, 0, 0, 0, {}, {}};
+}
+KeyDoc other(std::string_view section, std::string_view name, std::string_view allowed,
+             std::string_view otherwise, std::string_view about) {
+  return {section, name, Type::other, about, otherwise, 0, 0, 0, {}, allowed};
+}
+
+Words methods() {
+  Words ids;
+  for (const SolverEntry& entry : solvers()) ids.push_back(entry.id);
+  return ids;
+}
+Words preconditioner_types() {
+  Words ids;
+  for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
+  return ids;
+}
+
+std::vector<KeyDoc> make_table() {
+  const SolverOptions solver;
+  const StoppingRule& rule = solver.stopping;
+  const PreconditionerOptions preconditioner;
+  const PolicyOptions policy;
+  const fem::Spec fem;
+  const std::string_view none = {};
+  return {
+      {"", "title", Type::text, "a line for the summary", {}, 0, 0, 0, {}, {}},
+      other("", "matrix", "map", "required", "the matrix A"),
+      other("", "rhs", "map", "{solution: ones}", "the right-hand side b: exactly one key of those below"),
+      other("", "initial_guess", "zero, or a map", "zero", "the vector that the solve starts from"),
+      other("", "solver", "map", none, "the method, and when it stops"),
+      other("", "preconditioner", "map", none, "the preconditioner M"),
+      other("", "operator", "map", none, "the storage format, and where it is"),
+      other("", "schedule", "list of points, or a map", none, "changes of format during the solve"),
+      other("", "output", "map", none, "files to write"),
+
+      file("matrix", "file", "a matrix: .mtx, .mtx.gz, .mtx.xz or .pbin"),
+      other("matrix", "generate", "map", none, "instead of a file: {kind: poisson-3d, n: 60}"),
+      word("matrix", "duplicates", "sum", {"sum", "refuse"}, "entries that a file has more than once"),
+      number("matrix", "scale", 1, -1e300, 1e300, "solve (scale A) x = scale b; not 0"),
+
+      other("matrix.generate", "kind", "a kind, see `protean generate --kinds`", "required",
+            "which matrix; it has its own keys"),
+      integer("matrix.generate (fem-hex, fem-tet)", "n", fem.n, 1, 1000,
+              "elements along a side of the unit cube"),
+      word("matrix.generate (fem-hex, fem-tet)", "physics", "poisson", {"poisson", "elasticity"},
+           "the equation"),
+      word("matrix.generate (fem-hex, fem-tet)", "storage", "assembled", {"assembled", "element"},
+           "element: solve on element matrices, until a schedule changes to a format"),
+      number("matrix.generate (fem-hex, fem-tet)", "distortion", 0, 0, 0.1,
+             "how far nodes of the cube are moved, relative to an element"),
+      number("matrix.generate (fem-hex, fem-tet)", "young", fem.material.young, smallest_positive, 1e300,
+             "Young's modulus, of physics: elasticity"),
+      number("matrix.generate (fem-hex, fem-tet)", "poisson", fem.material.poisson, 0, 0.4999,
+             "Poisson's ratio, of physics: elasticity"),
+      integer("matrix.generate (fem-hex)", "degree", 1, 1, 4, "degree of the polynomials"),
+      file("matrix.generate (fem-tet)", "mesh", "tetrahedra of a Gmsh file instead of the unit cube"),
+
+      other("rhs", "solution", "ones, or a map", "ones",
+            "x is this vector and b = A x; the error is reported then"),
+      file("rhs", "file", "b: a vector in a file, .mtx, .mtx.gz, .mtx.xz or .npy"),
+      number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
+      integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
+      file("rhs.solution", "file", "x: a vector in a file"),
+      number("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
+      integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
+      file("initial_guess", "file", "a vector in a file, such as one that --checkpoint has kept"),
+      integer("initial_guess", "random", 0, 0, most, "random numbers in [-1, 1) of this seed", "not used"),
+
+      word("solver", "method", "cg", methods(), "the Krylov method"),
+      number("solver", "relative_tolerance", rule.relative_tolerance, 0, 1,
+             "stop when ||b - A x|| is at most this times ||baseline||, 2-norms"),
+      number("solver", "absolute_tolerance", rule.absolute_tolerance, 0, infinity,
+             "or when it is at most this"),
+      word("solver", "baseline", "rhs", {"rhs", "initial-residual"}, "what the residual is compared with"),
+      integer("solver", "max_iterations", rule.max_iterations, 0, most, "stop then, not converged"),
+      number("solver", "max_seconds", rule.max_seconds, 0, infinity, "stop then, not converged"),
+      integer("solver", "restart", solver.restart, 1, 100000, "basis vectors of gmres and fgmres"),
+      word("solver", "orthogonalization", "cgs2", {"cgs2", "mgs"}, "of gmres and fgmres"),
+      integer("solver", "directions", solver.directions, 1, 100, "fcg: directions that a new one is made conjugate to"),
+      integer("solver", "s", solver.s, 1, 16, "idr: the dimension of the shadow space"),
+      word("solver", "null_space", "none", {"none", "constant"},
+           "cg, fcg, minres: constant where A x = 0 for the vectors of equal entries"),
+      number("solver", "divergence", rule.divergence, smallest_positive, infinity,
+             "stop above this times the larger of baseline and initial residual; .inf: never"),
+      integer("solver", "stagnation_window", rule.stagnation_window, 0, most,
+              "stop after this many iterations without a new smallest residual; 0: never"),
+      word("solver", "device_steps", "auto", {"auto", "graph", "resident"}, "how steps run on a GPU"),
+
+      word("preconditioner", "type", "none", preconditioner_types(), "the preconditioner"),
+      word("preconditioner", "zero_diagonal", "error", {"error", "one"},
+           "what a row without a diagonal entry means"),
+      integer("preconditioner", "fill", preconditioner.fill, 0, 1000, "ic, ilu: the largest level of fill"),
+      integer("preconditioner", "block_size", preconditioner.block_size, 1, 64,
+              "block-jacobi: rows of a block"),
+      number("preconditioner", "omega", preconditioner.omega, 0, 2, "ssor: the relaxation; 0 and 2 excluded"),
+      integer("preconditioner", "degree", preconditioner.degree, 1, 100, "chebyshev: products for each use"),
+      number("preconditioner", "eigenvalue_ratio", preconditioner.eigenvalue_ratio, 1, 1e12,
+             "chebyshev: largest over smallest eigenvalue of its interval; more than 1"),
+
+      other("operator", "format", "auto, or a format of `protean formats`", "auto",
+            "how the matrix is stored"),
+      other("operator", "parameters", "map, see `protean formats ID`", none, "parameters of that format"),
+      other("operator", "parts", "list", none, "of format sum: the parts, each in a format of its own"),
+      other("operator", "kernel", "a kernel of the format", "native", "the code of the product"),
+      word("operator", "space", "host", {"host", "device"}, "device: a GPU, in a build with CUDA"),
+      integer("operator", "threads", 0, 0, 1024, "0: OMP_NUM_THREADS, or all processors"),
+      word("operator", "deterministic", "false", {"true", "false"}, "the same bits in every run; slower"),
+      word("operator", "variant", "automatic", {"automatic", "atomic", "coloured", "gather"},
+           "of storage: element: how contributions are added"),
+      integer("operator", "expected_iterations", 0, 1, 1e9, "for format: auto: what the format is chosen for",
+              "300"),
+      other("operator.parts[]", "format", "a format", "required", "of this part"),
+      other("operator.parts[]", "take", "a rule, or a map", none,
+            "which entries; the last part takes the rest"),
+      other("operator.parts[]", "parameters", "map", none, "parameters of the format"),
+      other("operator.parts[]", "kernel", "a kernel of the format", "native", "the code of the product"),
+
+      word("schedule", "policy", "auto", {"auto"}, "the policy decides; the keys below belong to it"),
+      file("schedule", "machine",
+           "a table of `protean tune`; otherwise that of PROTEAN_MACHINE, or the built-in one"),
+      other("schedule", "overlapped", "true or false", "true with an idle processor, else false",
+            "build a new format beside the solve"),
+      number("schedule", "worst_factor", policy.worst_factor, 1, 10,
+             "bound of the total time over that without changes"),
+      integer("schedule", "most_switches", policy.most_switches, 0, 100, "changes of format at most"),
+      integer("schedule[]", "at_iteration", 0, 0, most, "change there; one of the three", "not used"),
+      number("schedule[]", "at_residual", 0, smallest_positive, 1e300, "at this relative residual or below",
+             "not used"),
+      number("schedule[]", "after_seconds", 0, 0, 1e9, "or then, counted from the begin of the solve",
+             "not used"),
+      other("schedule[]", "format", "a format", "required", "what to change to"),
+      other("schedule[]", "parameters", "map", none, "parameters of the format"),
+      other("schedule[]", "parts", "list", none, "of format sum"),
+      other("schedule[]", "kernel", "a kernel of the format", "native", "the code of the product"),
+      word("schedule[]", "overlapped", "true", {"true", "false"}, "build it beside the solve"),
+
+      file("output", "solution", "x: .mtx, .mtx.gz, .mtx.xz or .npy"),
+      file("output", "report", "the report as JSON"),
+      file("output", "history", "the residual of each iteration as CSV; it grows during the solve"),
+  };
+}
+
+std::string range_text(Type type, double smallest, double largest) {
+  const std::string kind = type == Type::integer ? "whole number" : "number";
+  if (smallest <= -1e300) return kind;
+  if (smallest == smallest_positive)
+    return largest >= 1e300 ? kind + " above 0" : fmt::format("{} above 0, up to {}", kind, largest);
+  if (largest >= most) return fmt::format("{} of at least {}", kind, smallest);
+  return fmt::format("{} from {} to {}", kind, smallest, largest);
+}
+
+std::string type_text(const KeyDoc& key) {
+  switch (key.type) {
+    case Type::text:
+      return "text";
+    case Type::word:
+      return fmt::format("{}", fmt::join(key.words, ", "));
+    case Type::number:
+    case Type::integer:
+      return range_text(key.type, key.smallest, key.largest);
+    case Type::file:
+      return "file";
+    case Type::map:
+      return "map";
+    case Type::list:
+      return "list";
+    case Type::other:
+      break;
+  }
+  return std::string(key.allowed);
+}
+
+std::string default_text(const KeyDoc& key) {
+  if (!key.otherwise.empty()) return std::string(key.otherwise);
+  if (key.type != Type::number && key.type != Type::integer) return "none";
+  return std::isinf(key.number) ? ".inf" : fmt::format("{}", key.number);
+}
+
+std::string entry_text(const std::string& path, const std::string& type, const std::string& otherwise,
+                       std::string_view about) {
+  return fmt::format("{}: {}\n    {}{}.\n", path, type,
+                     otherwise == "required"   ? "Required: "
+                     : otherwise == "not used" ? ""
+                                               : fmt::format("Default {}: ", otherwise),
+                     about);
+}
+
+std::string rule_keys() {
+  std::string text =
+      entry_text("operator.parts[].take.rule", "a rule, see below", "required", "which entries");
+  for (const CutRuleDoc& rule : cut_rules()) {
+    if (rule.name == "rest") continue;
+    for (const ParamDoc& param : rule.params)
+      text += entry_text(
+          fmt::format("operator.parts[].take.{} ({})", param.name, rule.name),
+          range_text(Type::integer, static_cast<double>(param.smallest), static_cast<double>(param.largest)),
+          std::string(param.default_value), param.doc);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string KeyDoc::path() const {
+  // "matrix.generate (fem-hex)" and "degree": matrix.generate.degree (fem-hex)
+  const std::size_t bracket = section.find(" (");
+  const std::string_view owner = section.substr(0, bracket);
+  return fmt::format("{}{}{}{}", owner, owner.empty() ? "" : ".", name,
+                     bracket == std::string_view::npos ? std::string_view() : section.substr(bracket));
+}
+
+std::span<const KeyDoc> problem_keys() {
+  static const std::vector<KeyDoc> table = make_table();
+  return table;
+}
+
+std::vector<std::string_view> keys_of(std::initializer_list<std::string_view> sections) {
+  std::vector<std::string_view> names;
+  for (const std::string_view section : sections) {
+    const std::size_t before = names.size();
+    for (const KeyDoc& key : problem_keys())
+      if (key.section == section) names.push_back(key.name);
+    if (names.size() == before) throw std::logic_error("problem_keys: there is no such section");
+  }
+  return names;
+}
+
+std::vector<std::string_view> keys_of(std::string_view section) { return keys_of({section}); }
+
+const KeyDoc& KeySection::doc(std::string_view key) const {
+  for (const KeyDoc& doc : problem_keys())
+    if (doc.name == key && std::find(sections_.begin(), sections_.end(), doc.section) != sections_.end())
+      return doc;
+  throw std::logic_error("KeySection: a key is read that is not in the table");
+}
+
+double KeySection::number(std::string_view key) const {
+  const KeyDoc& d = doc(key);
+  return Section::number(key, d.number, d.smallest, d.largest);
+}
+
+std::int64_t KeySection::integer(std::string_view key) const {
+  const KeyDoc& d = doc(key);
+  return Section::integer(key, static_cast<std::int64_t>(d.number), static_cast<std::int64_t>(d.smallest),
+                          static_cast<std::int64_t>(d.largest));
+}
+
+std::string KeySection::word(std::string_view key) const {
+  const KeyDoc& d = doc(key);
+  return Section::word(key, d.otherwise, d.words);
+}
+
+std::string problem_keys_text(std::string_view only) {
+  std::string text;
+  const auto wanted = [&](std::string_view path) {
+    return only.empty() || path == only || path.starts_with(std::string(only) + ".") ||
+           path.starts_with(std::string(only) + "[") || path.starts_with(std::string(only) + " (");
+  };
+  std::string_view section = "-";
+  for (const KeyDoc& key : problem_keys()) {
+    const std::string path = key.path();
+    if (!wanted(path)) continue;
+    if (key.section != section && !text.empty()) text += '\n';
+    section = key.section;
+    text += entry_text(path, type_text(key), default_text(key), key.about);
+    // The numbers of the rules follow the parts that have them.
+    if (path == "operator.parts[].kernel") text += rule_keys();
+  }
+  if (text.empty()) {
+    std::vector<std::string_view> names;
+    for (const std::string_view name : keys_of("")) names.push_back(name);
+    throw BadArgument(fmt::format("the problem file has no key '{}'; its sections are {}.{}", excerpt(only),
+                                  fmt::join(names, ", "), did_you_mean(only, names)));
+  }
+  return text;
+}
+
+std::string kinds_text() {
+  std::string text;
+  for (const GeneratorEntry& kind : generators()) {
+    text += fmt::format("{}: {}\n    {}\n", kind.kind, kind.title, kind.formula);
+    for (const GeneratorParam& param : kind.params) {
+      const Words words = split(param.choices, '|');
+      const std::string type = !param.choices.empty()
+                                   ? fmt::format("{}, default {}", fmt::join(words, ", "),
+                                                 words[static_cast<std::size_t>(param.default_value)])
+                                   : fmt::format("{}, default {}",
+                                                 range_text(param.integer ? Type::integer : Type::number,
+                                                            param.smallest, param.largest),
+                                                 param.default_value);
+      text += fmt::format("      {}: {} ({})\n", param.name, param.doc, type);
+    }
+  }
+  for (const auto& [kind, title, section] :
+       {std::tuple{"fem-hex", "finite elements, hexahedra on the unit cube", "matrix.generate (fem-hex)"},
+        std::tuple{"fem-tet", "finite elements, tetrahedra on the unit cube or of a Gmsh file",
+                   "matrix.generate (fem-tet)"}}) {
+    text += fmt::format("{}: {}\n", kind, title);
+    for (const KeyDoc& key : problem_keys())
+      if (key.section == section || key.section == "matrix.generate (fem-hex, fem-tet)")
+        text += fmt::format("      {}: {} ({}, default {})\n", key.name, key.about, type_text(key),
+                            default_text(key));
+  }
+  return text;
+}
+
+}  // namespace protean::apps

@@ -1,0 +1,162 @@
+#include "core/io/vector_file.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
+#include "core/io/input_file.hpp"
+
+namespace protean {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "a .npy file is written as it is in memory");
+
+constexpr std::string_view magic("\x93NUMPY", 6);
+constexpr std::size_t block_bytes = 64;  // the data begin at a multiple of it
+
+bool is_npy(const std::string& path) {
+  const io_detail::InputFile file(path);
+  if (!file.ordinary()) return false;  // bytes read from a pipe would be missing afterwards
+  std::array<char, magic.size()> first{};
+  return pread(file.descriptor(), first.data(), first.size(), 0) == static_cast<ssize_t>(first.size()) &&
+         std::string_view(first.data(), first.size()) == magic;
+}
+
+void write_npy(const std::string& path, VectorView<const double> vector) {
+  std::string header =
+      fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}", vector.size);
+  // 10 bytes come before it; it ends in a newline, and the data begin at a multiple of 64.
+  const std::size_t before = magic.size() + 4;
+  header.resize((before + header.size() + 1 + block_bytes - 1) / block_bytes * block_bytes - before - 1, ' ');
+  header += '\n';
+  AtomicFile file(path);
+  file.write(magic);
+  file.write(std::string_view("\1\0", 2));
+  const std::array<char, 2> length{static_cast<char>(header.size() & 0xff),
+                                   static_cast<char>(header.size() >> 8)};
+  file.write(length.data(), length.size());
+  file.write(header);
+  file.write(vector.data, static_cast<std::size_t>(vector.size) * sizeof(double));
+  file.commit();
+}
+
+// The text of a value in the header's dictionary, such as "(3,)" of 'shape'; empty if it is not there.
+std::string_view value_of(std::string_view header, std::string_view key) {
+  const std::size_t at = header.find(key);
+  if (at == std::string_view::npos) return {};
+  std::string_view rest = header.substr(at + key.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(": "), rest.size()));
+  const char closing = rest.starts_with('(') ? ')' : ',';
+  const std::size_t end = rest.find(closing);
+  if (end == std::string_view::npos) return {};
+  return rest.substr(0, closing == ')' ? end + 1 : end);
+}
+
+// The lengths in "(3,)" or "(3, 1)".
+std::vector<std::int64_t> lengths_of(std::string_view shape) {
+  std::vector<std::int64_t> lengths;
+  std::int64_t value = -1;
+  for (const char c : shape) {
+    if (c >= '0' && c <= '9') {
+      value = (value < 0 ? 0 : value) * 10 + (c - '0');
+      if (value > (std::int64_t{1} << 48)) return {};
+    } else {
+      if (value >= 0) lengths.push_back(value);
+      value = -1;
+    }
+  }
+  return lengths;
+}
+
+// Numbers of type From as double.
+template <class From>
+void convert(const std::vector<char>& bytes, double* to) {
+  for (std::size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
+    From value;
+    std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
+    to[i] = static_cast<double>(value);
+  }
+}
+
+Vector<double> read_npy(const ContextPtr& context, const std::string& path, const ReadOptions& options) {
+  const auto refuse = [&](const std::string& message) { throw BadFile(path, 0, 0, message); };
+  io_detail::InputFile file(path);
+  const auto size = static_cast<std::size_t>(file.size());
+  const auto read = [&](char* to, std::size_t bytes, const char* what) {
+    for (std::size_t got = 0; got < bytes;) {
+      const std::size_t now = file.read(to + got, bytes - got);
+      if (now == 0) refuse(fmt::format("ends in the middle of {}; it was cut off", what));
+      got += now;
+    }
+  };
+  std::array<unsigned char, 12> start{};
+  read(reinterpret_cast<char*>(start.data()), 10, "its header");
+  std::size_t length = start[8] + std::size_t{256} * start[9], begin = 10;
+  if (start[6] >= 2) {  // a length of four bytes
+    read(reinterpret_cast<char*>(start.data()) + 10, 2, "its header");
+    length += (std::size_t{start[10]} << 16) + (std::size_t{start[11]} << 24), begin = 12;
+  }
+  if (length > size - std::min(size, begin)) refuse("ends in the middle of its header; it was cut off");
+  std::string header(length, '\0');
+  read(header.data(), length, "its header");
+  const std::string_view type = value_of(header, "'descr'");
+  const std::vector<std::int64_t> lengths = lengths_of(value_of(header, "'shape'"));
+  std::int64_t n = 1, others = 0;
+  for (const std::int64_t one : lengths) n *= one == 1 ? 1 : (++others, one);
+  if (lengths.empty() || lengths.size() > 2 || others > 1)
+    refuse("is no vector: its shape must be one row or one column, such as (100,) or (100, 1)");
+  const std::size_t bytes = type == "'<f8'" || type == "'<i8'"   ? 8
+                            : type == "'<f4'" || type == "'<i4'" ? 4
+                                                                 : 0;
+  if (bytes == 0)
+    refuse(
+        fmt::format("has numbers of type {}; the types that are read are <f8, <f4, <i8 and <i4. In NumPy: "
+                    "save x.astype('<f8')",
+                    type.substr(0, 20)));
+  if (static_cast<std::uint64_t>(n) != (size - begin - length) / bytes ||
+      (size - begin - length) % bytes != 0)
+    refuse(fmt::format("has {} bytes of numbers; its header says {} numbers of {} bytes",
+                       size - begin - length, n, bytes));
+  std::vector<char> raw(size - begin - length);
+  read(raw.data(), raw.size(), "its numbers");
+  Vector<double> vector(context, n);
+  double* const to = vector.data();
+  if (type == "'<f8'") convert<double>(raw, to);
+  if (type == "'<f4'") convert<float>(raw, to);
+  if (type == "'<i8'") convert<std::int64_t>(raw, to);
+  if (type == "'<i4'") convert<std::int32_t>(raw, to);
+  for (std::int64_t i = 0; i < n && !options.allow_not_finite; ++i)
+    if (!std::isfinite(to[i]))
+      refuse(fmt::format("entry {} (counted from 0) is {}; only finite numbers are allowed", i, to[i]));
+  return vector;
+}
+
+}  // namespace
+
+std::string_view vector_file_endings() noexcept { return ".mtx, .mtx.gz, .mtx.xz or .npy"; }
+
+bool is_vector_file_name(const std::string& path) noexcept {
+  for (const char* ending : {".mtx", ".mtx.gz", ".mtx.xz", ".npy"})
+    if (path.ends_with(ending)) return true;
+  return false;
+}
+
+void write_vector(const std::string& path, VectorView<const double> vector, const std::string& comment) {
+  if (!path.ends_with(".npy")) return write_vector_market(path, vector, comment);
+  if (vector.space != Space::host)
+    throw WrongSpace("'" + path + "': a vector is written from host memory; copy it there first");
+  write_npy(path, vector);
+}
+
+Vector<double> read_vector(const ContextPtr& context, const std::string& path, const ReadOptions& options) {
+  return is_npy(path) ? read_npy(context, path, options) : read_vector_market(context, path, options);
+}
+
+}  // namespace protean

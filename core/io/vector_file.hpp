@@ -1,0 +1,27 @@
+// Files of vectors, by the ending of their name: Matrix Market (.mtx, .mtx.gz, .mtx.xz), or NumPy's .npy.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include <protean/core/io/matrix_market.hpp>
+#include <protean/core/vector.hpp>
+
+namespace protean {
+
+// "'.mtx', '.mtx.gz', ...": the endings that write_vector() takes, for messages.
+std::string_view vector_file_endings() noexcept;
+bool is_vector_file_name(const std::string& path) noexcept;
+
+// Writes an AtomicFile: it is complete or not there. A .npy file has version 1.0, type `<f8` (IEEE double, little
+// endian) and shape (size,), and no comment. Any other name is written as Matrix Market array, compressed for .gz and
+// .xz. The vector lies in host memory (WrongSpace). Throws Error.
+void write_vector(const std::string& path, VectorView<const double> vector, const std::string& comment = {});
+
+// Reads a file of either kind; the first bytes of an ordinary file decide which it is, and a pipe is Matrix Market. A
+// .npy file has numbers of type <f8, <f4, <i8 or <i4 in one row or one column. Throws BadFile for other types and
+// shapes, for a damaged file and, unless allow_not_finite is set, for NaN and Inf.
+// Source: NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays".
+Vector<double> read_vector(const ContextPtr& context, const std::string& path,
+                           const ReadOptions& options = {});
+
+}  // namespace protean

@@ -1,0 +1,544 @@
+// The command beside problem files: a bare matrix, options for keys, `help problem`, lines of a monitor, files that grow,
+// checkpoints, `-`, endings of outputs, man pages and completion.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "apps/problem/problem_file.hpp"
+#include "apps/problem/problem_keys.hpp"
+#include "apps/problem/suite.hpp"
+#include "command.hpp"
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/io/vector_file.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+using Json = nlohmann::json;
+using apps::KeyDoc;
+
+const std::string spd =
+    "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 4\n2 1 -1\n2 2 4\n3 2 -1\n3 3 4\n";
+const std::string b = "%%MatrixMarket matrix array real general\n3 1\n2\n4\n10\n";  // x = 1, 2, 3
+const std::string poisson =
+    "matrix: {generate: {kind: poisson-2d, n: 30}}\nsolver: {relative_tolerance: 1.0e-9}\n";
+const std::string endless = R"(matrix: {generate: {kind: anisotropic-2d, n: 300, epsilon_y: 1.0e-6}}
+solver: {method: cg, relative_tolerance: 1.0e-300, max_iterations: 1e9}
+)";
+
+class CommandOptions : public CommandTest {
+ protected:
+  // Waits for at most a minute.
+  template <class Condition>
+  static bool wait_for(Condition condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+  void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {
+    const auto before = files();
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 2) << part << "\n" << o.err;
+    EXPECT_NE(o.err.find(part), std::string::npos) << part << "\n" << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_EQ(files(), before) << part;
+  }
+  std::vector<double> numbers_of(const std::string& name) {
+    const auto x = read_vector(test_context(), work_ / name);
+    return {x.data(), x.data() + x.size()};
+  }
+};
+
+TEST_F(CommandOptions, SolvesABareMatrix) {
+  write("a.mtx", spd), write("b.mtx", b);
+  for (const char* copy : {"a.mtx.gz", "a.mtx.xz", "a.pbin"})
+    ASSERT_EQ(run({"convert", "a.mtx", copy}).code, 0);
+  write("a.dat", spd);  // known by its first bytes
+  std::filesystem::copy(work_ / "a.mtx.gz", work_ / "a");
+  for (const char* name : {"a.mtx", "a.mtx.gz", "a.mtx.xz", "a.pbin", "a.dat", "a"}) {
+    std::filesystem::remove(work_ / "x.mtx");
+    const Outcome o = run({"solve",
+                           name,
+                           "--rhs",
+                           "b.mtx",
+                           "--method",
+                           "gmres",
+                           "--preconditioner",
+                           "jacobi",
+                           "--tolerance",
+                           "1e-11",
+                           "--max-iterations",
+                           "77",
+                           "--restart",
+                           "9",
+                           "--format",
+                           "ell",
+                           "--space",
+                           "host",
+                           "--solution",
+                           "x.mtx",
+                           "--history",
+                           "h.csv",
+                           "--report",
+                           "r.json"});
+    ASSERT_EQ(o.code, 0) << name << o.err;
+    const Json problem = Json::parse(files().at("r.json"))["problem"];
+    EXPECT_EQ(problem["matrix"]["file"], name);
+    EXPECT_EQ(problem["solver"]["method"], "gmres");
+    EXPECT_EQ(problem["solver"]["relative_tolerance"], 1e-11);
+    EXPECT_EQ(problem["solver"]["max_iterations"], 77);
+    EXPECT_EQ(problem["solver"]["restart"], 9);
+    EXPECT_EQ(problem["preconditioner"]["type"], "jacobi");
+    EXPECT_EQ(problem["operator"]["format"], "ell");
+    EXPECT_EQ(files().at("h.csv").rfind("iteration,", 0), 0u);
+    const auto x = numbers_of("x.mtx");
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(x.at(i), static_cast<double>(i + 1), 1e-9);
+  }
+  // Without options: cg, x = 1; also in another folder, with --set, and compared.
+  std::filesystem::create_directory(work_ / "sub");
+  std::filesystem::copy(work_ / "a.mtx", work_ / "sub/a.mtx");
+  EXPECT_EQ(run({"solve", "sub/a.mtx", "--set", "solver.relative_tolerance=1e-3"}).code, 0);
+  EXPECT_EQ(run({"solve", "sub/a.mtx", "--rhs", "b.mtx"}).code, 0) << "options begin at the working folder";
+  EXPECT_EQ(run({"compare", "a.mtx", "--formats", "csr,ell", "--budget", "5", "--quiet"}).code, 0);
+}
+
+TEST_F(CommandOptions, OptionsOfABareMatrixAreChecked) {
+  write("a.mtx", spd), write("b.mtx", b);
+  expect_refused({"solve", "a.mtx", "--method", "gc"},
+                 "--method gc: solver.method is 'gc'; it must be one of: cg");
+  expect_refused({"solve", "a.mtx", "--tolerance", "2"}, "--tolerance 2: solver.relative_tolerance");
+  expect_refused({"solve", "a.mtx", "--rhs", "c.mtx"}, "rhs.file: there is no file");
+  expect_refused({"solve", "a.mtx", "--solution", "./a.mtx"}, "would overwrite matrix.file");
+  expect_refused({"solve", "none.mtx"}, "matrix.file: there is no file 'none.mtx'.");
+  write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1\n");
+  expect_refused({"solve", "wide.mtx"}, "2 rows and 3 columns");
+}
+
+// The longest stretch of one letter in the text.
+std::size_t longest_run(const std::string& text, char letter) {
+  std::size_t longest = 0, now = 0;
+  for (const char c : text) longest = std::max(longest, now = c == letter ? now + 1 : 0);
+  return longest;
+}
+
+TEST_F(CommandOptions, NoMessageQuotesMoreThanALineOfAFile) {
+  const std::string junk(300'000, 'q');
+  const auto expect_short = [&](const std::string& message, const std::string& about) {
+    EXPECT_LE(longest_run(message, 'q'), 200u) << about;
+    EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 0) << about;
+  };
+  const std::string long_matrix = "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 ";
+  for (const auto& [name, text] :
+       {std::pair<std::string, std::string>{"p.yaml", junk},
+        {"p.yaml", junk + "\n" + junk},
+        {"p.yaml", junk + ": 1"},
+        {"p.yaml", "matrix: {file: " + junk + "}"},
+        {"p.yaml", "matrix: !" + junk + " 3"},
+        {"p.yaml", "matrix: \"" + junk + "\""},
+        {"p.yaml", "%%MatrixMarket matrix coordinate real general\n" + junk},
+        {"p.yaml", "suite: [" + junk + "]"},
+        {"p.yaml", "suite: [{problem: " + junk + "}]"},
+        {"p.yaml", "matrix: {generate: {kind: poisson-2d, " + junk + ": 1}}"},
+        {"p.yaml",
+         "matrix: {generate: {kind: poisson-2d}}\noperator: {format: sell-c-sigma, parameters: {C: " + junk +
+             "}}"},
+        {"p.yaml", "matrix: {generate: {kind: poisson-2d}}\noperator: {format: sum, parameters: {parts: " +
+                       junk + "}}"},
+        {"p.yaml",
+         "matrix: {generate: {kind: poisson-2d}}\noperator: {format: sum, parts: [{format: dia, take: " +
+             junk + "}]}"},
+        {"a.mtx", junk},
+        {"a.mtx", long_matrix + junk},
+        {"a.mtx", "%%MatrixMarket matrix coordinate real " + junk}}) {
+    write(name, text);
+    for (const char* command : {"solve", "compare"}) {
+      const Outcome o = run({command, name});
+      const std::string about = std::string(command) + " " + text.substr(0, 80);
+      EXPECT_EQ(o.code, 2) << about;
+      EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << about;
+      expect_short(o.err.substr(0, o.err.size() - 1), about);
+    }
+  }
+  // At each key.
+  for (const KeyDoc& key : apps::problem_keys()) {
+    if (key.path().find_first_of("[(") != std::string::npos || key.path() == "title") continue;
+    const std::string base =
+        key.section == "matrix" || key.section == "matrix.generate" || key.name == "matrix"
+            ? ""
+            : "matrix: {generate: {kind: poisson-2d}}\n";
+    try {
+      (void)apps::parse_problem(base, "p.yaml", std::vector<std::string>{key.path() + "=" + junk});
+      ADD_FAILURE() << key.path() << " takes anything";
+    } catch (const Error& error) { expect_short(error.what(), key.path()); }
+  }
+}
+
+// The keys that the reader names when it meets one that it does not know.
+std::set<std::string> accepted(const std::string& problem) {
+  try {
+    (void)apps::parse_problem(problem, "p.yaml");
+  } catch (const BadFile& error) {
+    const std::string message = error.what(), marker = "Allowed here: ";
+    const std::size_t begin = message.find(marker);
+    EXPECT_NE(begin, std::string::npos) << message;
+    std::string names = message.substr(begin + marker.size());
+    names.resize(names.find('.'));
+    std::set<std::string> keys;
+    std::istringstream words(names);
+    for (std::string word; std::getline(words, word, ',');)
+      keys.insert(word.substr(word.find_first_not_of(' ')));
+    return keys;
+  }
+  ADD_FAILURE() << problem;
+  return {};
+}
+
+TEST_F(CommandOptions, HelpProblemPrintsWhatTheReaderAccepts) {
+  const Outcome o = run({"help", "problem"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  std::map<std::string, std::set<std::string>> printed;  // by section
+  std::istringstream lines(o.out);
+  const std::regex entry(R"(([a-z_.\[\]]+)( \(([a-z0-9, -]+)\))?: .+)");
+  std::string line, next;
+  while (std::getline(lines, line)) {
+    std::smatch found;
+    if (!std::regex_match(line, found, entry)) continue;
+    ASSERT_TRUE(std::getline(lines, next));
+    EXPECT_TRUE(next.rfind("    ", 0) == 0 && next.size() > 10) << line << " has no meaning";
+    EXPECT_FALSE(next.find("Default") == std::string::npos && next.find("Required") == std::string::npos &&
+                 line.find("[]") == std::string::npos && line.find("rhs.") == std::string::npos &&
+                 line.find("initial_guess.") == std::string::npos)
+        << line << " has no default";
+    const std::string path = found[1];
+    const std::size_t dot = path.rfind('.');
+    const std::string owner = dot == std::string::npos ? "" : path.substr(0, dot);
+    const std::string kind = found[3];
+    if (kind.empty() || owner != "matrix.generate")
+      printed[kind.empty() ? owner : owner + " " + kind].insert(
+          path.substr(dot == std::string::npos ? 0 : dot + 1));
+    else
+      for (const char* one : {"fem-hex", "fem-tet"})
+        if (kind.find(one) != std::string::npos) printed[owner + " " + one].insert(path.substr(dot + 1));
+  }
+  const std::string matrix = "matrix: {generate: {kind: poisson-2d}}\n";
+  const std::map<std::string, std::string> wrong = {
+      {"", "zzz: 1"},
+      {"matrix", "matrix: {zzz: 1}"},
+      {"matrix.generate fem-hex", "matrix: {generate: {kind: fem-hex, zzz: 1}}"},
+      {"matrix.generate fem-tet", "matrix: {generate: {kind: fem-tet, zzz: 1}}"},
+      {"rhs", matrix + "rhs: {zzz: 1}"},
+      {"rhs.solution", matrix + "rhs: {solution: {zzz: 1}}"},
+      {"initial_guess", matrix + "initial_guess: {zzz: 1}"},
+      {"solver", matrix + "solver: {zzz: 1}"},
+      {"preconditioner", matrix + "preconditioner: {zzz: 1}"},
+      {"operator", matrix + "operator: {zzz: 1}"},
+      {"operator.parts[]", matrix + "operator: {format: sum, parts: [{zzz: 1}]}"},
+      {"schedule", matrix + "schedule: {zzz: 1}"},
+      {"schedule[]", matrix + "schedule: [{zzz: 1}]"},
+      {"output", matrix + "output: {zzz: 1}"}};
+  std::set<std::string> seen;
+  for (const auto& [section, problem] : wrong) {
+    std::set<std::string> names = accepted(problem);
+    if (section.rfind("matrix.generate ", 0) == 0) {
+      EXPECT_EQ(names.erase("kind"), 1u);
+      EXPECT_TRUE(printed["matrix.generate"].count("kind"));
+    }
+    EXPECT_EQ(printed[section], names) << "section " << section;
+    seen.insert(section);
+  }
+  for (const std::string rule : {"diagonals", "band", "rows", "width", "blocks"}) {
+    std::set<std::string> names =
+        accepted(matrix + "operator: {format: sum, parts: [{format: dia, take: {rule: " + rule +
+                 ", zzz: 1}}, {format: csr}]}");
+    names.erase("rule");
+    EXPECT_EQ(printed["operator.parts[].take " + rule], names) << rule;
+    seen.insert("operator.parts[].take " + rule);
+  }
+  seen.insert({"matrix.generate", "operator.parts[].take"});
+  for (const auto& [section, names] : printed)
+    EXPECT_TRUE(seen.count(section)) << section << " is no section";
+}
+
+TEST_F(CommandOptions, HelpProblemPrintsTheDefaultsOfTheReader) {
+  write("a.mtx", spd);
+  ASSERT_EQ(run({"solve", "a.mtx", "--report", "r.json"}).code, 0);
+  const Json problem = Json::parse(files().at("r.json"))["problem"];
+  int compared = 0;
+  for (const KeyDoc& key : apps::problem_keys()) {
+    const std::string section(key.section), name(key.name);
+    if (!problem.contains(section) || !problem[section].is_object() || !problem[section].contains(name))
+      continue;
+    const Json& value = problem[section][name];
+    const std::string text = run({"help", "problem", key.path()}).out;
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(text, found, std::regex("\n    Default ([^:]+): "))) << text;
+    const std::string printed = found[1];
+    if (value.is_number()) {
+      EXPECT_EQ(std::stod(printed), value.get<double>()) << key.path();
+    } else if (value.is_boolean()) {
+      EXPECT_EQ(printed, value.get<bool>() ? "true" : "false") << key.path();
+    } else if (value.is_string() && name != "file" && section != "output") {
+      EXPECT_EQ(printed, value.get<std::string>()) << key.path();
+    } else if (value.is_null()) {
+      EXPECT_TRUE(printed == ".inf" || printed == "none") << key.path() << printed;
+    }
+    ++compared;
+  }
+  EXPECT_GT(compared, 15);
+  EXPECT_NE(run({"help", "problem", "solver"}).out.find("solver.restart: whole number from 1 to 100000"),
+            std::string::npos);
+  EXPECT_EQ(run({"help", "problem", "solver"}).out.find("operator.format"), std::string::npos);
+  expect_refused({"help", "problem", "slover"}, "Did you mean 'solver'");
+  expect_refused({"help", "sovle"}, "Did you mean 'solve'");
+}
+
+TEST_F(CommandOptions, TheReadmeOfProblemsHasEachKey) {
+  const std::string readme = slurp(std::filesystem::path(PROTEAN_SOURCE) / "problems/README.md");
+  for (const KeyDoc& key : apps::problem_keys())
+    for (const char* section : {"matrix", "solver", "preconditioner", "operator", "output"})
+      if (key.section == section) {
+        EXPECT_NE(readme.find(std::string("`").append(key.path())), std::string::npos) << key.path();
+      }
+}
+
+TEST_F(CommandOptions, TheMonitorPrintsLinesWhenPiped) {
+  write("p.yaml", poisson);
+  const Outcome o = run({"solve", "p.yaml", "--monitor", "10", "--quiet"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, "");
+  std::istringstream lines(o.err);
+  const std::regex form(R"(iteration (\d+)  relative residual \d\.\d{3}e[+-]\d\d  .+)");
+  int expected = 0;
+  for (std::string line; std::getline(lines, line); expected += 10) {
+    std::smatch found;
+    ASSERT_TRUE(std::regex_match(line, found, form)) << line;
+    EXPECT_EQ(std::stoi(found[1]), expected);
+  }
+  EXPECT_GE(expected, 30);
+
+  write("e.yaml", endless);
+  const Outcome timed = run({"solve", "e.yaml", "--monitor", "0.1s", "--set", "solver.max_seconds=1"});
+  EXPECT_EQ(timed.code, 1);
+  const auto count = std::count(timed.err.begin(), timed.err.end(), '\n');
+  EXPECT_GE(count, 2);
+  EXPECT_LE(count, 12);
+  for (const char* text : {"0", "-1", "often", "1.5", "0s", "s", "5ss"})
+    expect_refused({"solve", "p.yaml", "--monitor", text}, "--monitor");
+}
+
+TEST_F(CommandOptions, TheHistoryGrowsDuringTheSolve) {
+  write("p.yaml", endless + "output: {history: h.csv}\n");
+  const pid_t child = start({"solve", "p.yaml", "--threads", "1"});
+  const auto size = [&] {
+    std::error_code code;
+    const auto bytes = std::filesystem::file_size(work_ / "h.csv", code);
+    return code ? std::uintmax_t{0} : bytes;
+  };
+  EXPECT_TRUE(wait_for([&] { return size() > 0; })) << "no history while it solves";
+  const auto first = size();
+  EXPECT_TRUE(wait_for([&] { return size() > first; })) << "it does not grow";
+  kill(child, SIGKILL);
+  EXPECT_EQ(finish(child).code, 128 + SIGKILL);
+  // Each line is there once.
+  std::istringstream lines(files().at("h.csv"));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "iteration,residual,relative_residual,seconds");
+  long expected = 0;
+  while (std::getline(lines, line) && !lines.eof()) EXPECT_EQ(std::stol(line), expected++) << line;
+  EXPECT_GT(expected, 10);
+}
+
+TEST_F(CommandOptions, AHistoryThatGrewIsCompleteAtTheEnd) {
+  write("p.yaml", endless + "output: {history: h.csv, report: r.json}\n");
+  ASSERT_EQ(run({"solve", "p.yaml", "--set", "solver.max_seconds=2.5"}).code, 1);
+  const std::string history = files().at("h.csv");
+  EXPECT_EQ(std::count(history.begin(), history.end(), '\n'),
+            Json::parse(files().at("r.json"))["iterations"].get<long>() + 2);
+}
+
+TEST_F(CommandOptions, ACheckpointIsKeptAndContinued) {
+  write("p.yaml", endless);
+  const pid_t child =
+      start({"solve", "p.yaml", "--threads", "1", "--checkpoint", "0.005", "--solution", "x.mtx"});
+  EXPECT_TRUE(wait_for([&] { return std::filesystem::exists(work_ / "x.mtx"); })) << "no checkpoint";
+  kill(child, SIGKILL);
+  EXPECT_EQ(finish(child).code, 128 + SIGKILL);
+  EXPECT_EQ(files().size(), 2u) << "no temporary file stays";
+  EXPECT_NE(files().at("x.mtx").find("of a solve that goes on"), std::string::npos);
+  std::filesystem::rename(work_ / "x.mtx", work_ / "x0.mtx");
+  // The error of cg falls in each iteration; that of x = 0 is 1.
+  EXPECT_EQ(
+      run({"solve", "p.yaml", "--initial-guess", "x0.mtx", "--max-iterations", "0", "--report", "r.json"})
+          .code,
+      1);
+  EXPECT_LT(Json::parse(files().at("r.json"))["error"]["relative"].get<double>(), 0.999);
+  expect_refused({"solve", "p.yaml", "--checkpoint", "1"}, "--checkpoint keeps the solution in a file");
+  expect_refused({"solve", "p.yaml", "--checkpoint", "1", "--solution", "-"}, "--checkpoint");
+  expect_refused({"solve", "p.yaml", "--checkpoint", "0", "--solution", "x.mtx"}, "--checkpoint");
+}
+
+TEST_F(CommandOptions, TerminationIs143) {
+  write("p.yaml", endless + "output: {solution: x.mtx}\n");
+  const pid_t child = start({"solve", "p.yaml", "--threads", "1"});
+  EXPECT_TRUE(wait_until_solving(child));
+  kill(child, SIGTERM);
+  EXPECT_EQ(finish(child).code, 143);
+  EXPECT_TRUE(files().count("x.mtx"));
+}
+
+TEST_F(CommandOptions, AnInterruptedComparisonIs130) {
+  write("p.yaml", endless);
+  const pid_t child =
+      start({"compare", "p.yaml", "--threads", "1", "--formats", "csr,ell", "--report", "c.json"});
+  EXPECT_TRUE(wait_until_solving(child));
+  kill(child, SIGINT);
+  const Outcome o = finish(child);
+  EXPECT_EQ(o.code, 130) << o.err;
+  EXPECT_TRUE(files().count("c.json"));
+}
+
+TEST_F(CommandOptions, AHyphenIsTheStandardOutput) {
+  write("p.yaml", poisson), write("a.mtx", spd);
+  const Outcome report = run({"solve", "p.yaml", "--report", "-"});
+  ASSERT_EQ(report.code, 0) << report.err;
+  EXPECT_EQ(Json::parse(report.out)["status"], "converged");
+  EXPECT_NE(report.err.find("converged (relative-tolerance)"), std::string::npos) << "the summary";
+  const Outcome solution = run({"solve", "p.yaml", "--solution", "-", "--quiet"});
+  EXPECT_EQ(solution.out.rfind("%%MatrixMarket matrix array", 0), 0u);
+  EXPECT_EQ(solution.err, "");
+  EXPECT_EQ(run({"solve", "p.yaml", "--set", "output.history=-"}).out.rfind("iteration,", 0), 0u);
+  const Outcome converted = run({"convert", "a.mtx", "-"});
+  EXPECT_EQ(converted.out.rfind("%%MatrixMarket matrix coordinate", 0), 0u) << converted.err;
+  EXPECT_NE(converted.err.find("nonzeros"), std::string::npos);
+  EXPECT_EQ(run({"generate", "p.yaml", "-o", "-"}).out.rfind("%%MatrixMarket", 0), 0u);
+  const Outcome compared = run({"compare", "a.mtx", "--formats", "csr", "--csv", "-"});
+  EXPECT_EQ(compared.out.rfind("problem,format", 0), 0u) << compared.out;
+  EXPECT_EQ(files().size(), 2u) << "no file called -";
+  expect_refused({"solve", "p.yaml", "--report", "-", "--solution", "-"}, "both the standard output");
+  // A long history through a pipe has each line once.
+  write("e.yaml", endless);
+  const Outcome grown = run({"solve", "e.yaml", "--set", "solver.max_seconds=2.2", "--history", "-"});
+  std::istringstream lines(grown.out);
+  std::string line;
+  std::getline(lines, line);
+  for (long expected = 0; std::getline(lines, line); ++expected) ASSERT_EQ(std::stol(line), expected);
+}
+
+TEST_F(CommandOptions, TheEndingDecidesWhatASolutionIs) {
+  write("a.mtx", spd), write("b.mtx", b);
+  for (const char* name : {"x.mtx", "x.mtx.gz", "x.mtx.xz", "x.npy"}) {
+    const Outcome o = run({"solve", "a.mtx", "--rhs", "b.mtx", "--tolerance", "1e-12", "--solution", name});
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_EQ(numbers_of(name), numbers_of("x.mtx")) << name;
+    EXPECT_EQ(run({"solve", "a.mtx", "--rhs", "b.mtx", "--initial-guess", name, "--report", "r.json"}).code,
+              0);
+    EXPECT_EQ(Json::parse(files().at("r.json"))["iterations"], 0) << name;
+  }
+  EXPECT_EQ(files().at("x.npy").rfind("\x93NUMPY", 0), 0u);
+  EXPECT_EQ(files().at("x.mtx.gz").rfind("\x1f\x8b", 0), 0u);
+  std::filesystem::remove(work_ / "r.json");
+  for (const char* name : {"x.txt", "x", "x.gz", "x.npy.gz", "x.pbin"}) {
+    expect_refused({"solve", "a.mtx", "--solution", name}, "must end in .mtx, .mtx.gz, .mtx.xz or .npy");
+    expect_refused({"solve", "a.mtx", "--set", std::string("output.solution=") + name}, "must end in");
+  }
+  EXPECT_EQ(run({"solve", "a.mtx", "--solution", "/dev/null"}).code, 0);
+}
+
+TEST_F(CommandOptions, ConvertKeepsSymmetric) {
+  write("a.mtx", spd);
+  write("g.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 4\n1 1 1\n1 2 5\n2 1 5.5\n2 2 1\n");
+  ASSERT_EQ(run({"convert", "a.mtx", "a.pbin"}).code, 0);
+  ASSERT_EQ(run({"convert", "a.pbin", "b.mtx"}).code, 0);
+  EXPECT_EQ(files().at("b.mtx"), spd) << "the lower triangle, row by row";
+  EXPECT_TRUE(
+      identical(read_matrix(test_context(), work_ / "a.mtx"), read_matrix(test_context(), work_ / "b.mtx")));
+  ASSERT_EQ(run({"convert", "g.mtx", "h.mtx"}).code, 0);
+  EXPECT_EQ(files().at("h.mtx"), files().at("g.mtx"));
+}
+
+TEST_F(CommandOptions, OutputsOfTheCommandLineBeginAtTheWorkingFolder) {
+  std::filesystem::create_directory(work_ / "sub");
+  write("sub/p.yaml", poisson + "output: {history: h.csv}\n");
+  ASSERT_EQ(run({"solve", "sub/p.yaml", "--report", "r.json", "--set", "output.solution=x.mtx"}).code, 0);
+  const auto left = files();
+  for (const char* name : {"r.json", "x.mtx", "sub/h.csv"}) EXPECT_TRUE(left.count(name)) << name;
+  ASSERT_EQ(run({"solve", "sub/p.yaml", "--set", "output={report: s.json}"}).code, 0);
+  EXPECT_TRUE(files().count("s.json"));
+  EXPECT_EQ(files().size(), 5u + 1) << "files and the folder";
+}
+
+TEST_F(CommandOptions, GenerateListsItsKinds) {
+  const Outcome o = run({"generate", "--kinds"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  for (const GeneratorEntry& kind : generators()) {
+    EXPECT_NE(o.out.find(std::string(kind.kind) + ": "), std::string::npos) << kind.kind;
+    for (const GeneratorParam& param : kind.params)
+      EXPECT_NE(o.out.find("      " + std::string(param.name) + ": "), std::string::npos) << param.name;
+  }
+  for (const char* text : {"fem-hex: ", "fem-tet: ", "      degree: ", "      mesh: "})
+    EXPECT_NE(o.out.find(text), std::string::npos) << text;
+}
+
+TEST_F(CommandOptions, ManPagesHaveWhatHelpSays) {
+  const auto plain = [](std::string text) {
+    for (const auto& [from, to] :
+         {std::pair<std::string, std::string>{"\\-", "-"}, {"\\&", ""}, {"\\e", "\\"}})
+      for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
+    return text;
+  };
+  for (const char* command :
+       {"solve", "compare", "formats", "inspect", "generate", "tune", "convert", "help"}) {
+    const Outcome page = run({"help", "--man", command}), help = run({command, "--help"});
+    ASSERT_EQ(page.code, 0) << page.err;
+    EXPECT_EQ(page.out.rfind(".TH PROTEAN\\-", 0), 0u);
+    const std::string text = plain(page.out);
+    const std::regex option("--[a-z-]+");
+    int options = 0;
+    for (std::sregex_iterator found(help.out.begin(), help.out.end(), option), end; found != end;
+         ++found, ++options)
+      EXPECT_NE(text.find(found->str()), std::string::npos) << command << found->str();
+    EXPECT_GT(options, 1) << command;
+  }
+  const std::string problem = plain(run({"help", "--man", "problem"}).out);
+  for (const KeyDoc& key : apps::problem_keys())
+    EXPECT_NE(problem.find(key.path() + ": "), std::string::npos);
+  EXPECT_NE(run({"help", "--man"}).out.find(".TH PROTEAN 1"), std::string::npos);
+}
+
+TEST_F(CommandOptions, BashCompletesCommandsOptionsAndWords) {
+  const Outcome script = run({"help", "--completion", "bash"});
+  ASSERT_EQ(script.code, 0) << script.err;
+  write("completion", script.out);
+  const auto completed = [&](const std::string& words) {
+    const std::string line =
+        "cd " + work_.string() + " && . ./completion && COMP_WORDS=(protean " + words +
+        ") && COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _protean; echo ${COMPREPLY[@]} > out";
+    EXPECT_EQ(std::system(("bash -c '" + line + "'").c_str()), 0) << words;
+    return slurp(work_ / "out");
+  };
+  EXPECT_EQ(completed("so"), "solve\n");
+  EXPECT_EQ(completed("solve --met"), "--method\n");
+  EXPECT_EQ(completed("solve --method gm"), "gmres\n");
+  EXPECT_EQ(completed("solve --preconditioner jac"), "jacobi\n");
+  EXPECT_EQ(completed("formats sell-pack"), "sell-packed\n");
+  EXPECT_EQ(completed("solve --set solver.rest"), "solver.restart=\n");
+  EXPECT_EQ(completed("help prob"), "problem\n");
+  EXPECT_EQ(completed("tune --met"), "\n");
+  EXPECT_EQ(run({"help", "--completion", "csh"}).code, 2);
+}
+
+}  // namespace
+}  // namespace protean::test
