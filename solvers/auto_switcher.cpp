@@ -14,7 +14,6 @@ namespace {
 // The part by which a build on another processor slows the iterations: both share caches and memory.
 constexpr double beside_spare_processor = 0.1;
 
-constexpr std::int64_t first_look = 8;       // iteration
 constexpr int products_timed = 8;            // on a device
 constexpr double unlike_machine = 0.3;       // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;         // time of a conversion / time of the part in plan_seconds

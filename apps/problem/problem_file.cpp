@@ -20,7 +20,6 @@
 namespace protean::apps {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class ProblemReader {
  public:

@@ -627,7 +627,7 @@ std::int64_t iterations(const CsrMatrix<double>& csr, const char* method, const 
 }
 CsrMatrix<double> shipped(const std::string& name) {
   return read_matrix(test_context(),
-                     std::string(PROTEAN_SOURCE_DIR) + "/problems/matrices/" + name + ".mtx.xz");
+                     std::string(PROTEAN_SOURCE_DIR "/problems/matrices/") + name + ".mtx.xz");
 }
 
 TEST(RealMatrices, FewerIterationsThanJacobi) {

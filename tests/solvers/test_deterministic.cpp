@@ -47,7 +47,7 @@ class DeterministicSolve : public testing::TestWithParam<Case> {};
 
 CsrMatrix<double> shipped(const std::string& name) {
   return read_matrix(test_context(),
-                     std::string(PROTEAN_SOURCE_DIR) + "/problems/matrices/" + name + ".mtx.xz");
+                     std::string(PROTEAN_SOURCE_DIR "/problems/matrices/") + name + ".mtx.xz");
 }
 
 std::string label(const testing::TestParamInfo<Case>& instance) {
