@@ -20,7 +20,6 @@
 namespace protean::apps {
 namespace {
 
-
 class ProblemReader {
  public:
   explicit ProblemReader(const std::string& file) : folder_(std::filesystem::path(file).parent_path()) {
