@@ -127,12 +127,12 @@ int generate_file(const GenerateArguments& arguments) {
   CommandFiles files;
   files.reads(problem);
   files.writes("-o", arguments.output);
+  files.require_inputs();
   if (problem.matrix.file)
     fail(
         problem.matrix.place,
         "the matrix of this problem is a file; `protean generate` writes those of matrix: {generate: {...}}, "
         "`protean convert` rewrites files");
-  files.require_inputs();
   files.require_outputs();
   Progress progress(!arguments.quiet);
   const ContextPtr host = Context::host(arguments.threads);

@@ -45,7 +45,8 @@ TEST_F(Generate, SaysWhichFeaturesAreNotReached) {
 
 TEST_F(Generate, BadInputWritesNothing) {
   write("a.yaml", spec);
-  write("f.yaml", "matrix: {file: a.mtx}\n");
+  write("m.mtx", "%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 1\n");
+  write("f.yaml", "matrix: {file: m.mtx}\n");
   const auto before = files();
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"generate", "-o", "a.mtx"}, "one of SPEC.yaml and --preset"},
