@@ -2,7 +2,8 @@
 #
 # Only an MKL that was named is used: by -DMKL_ROOT=<folder>, -DMKL_DIR=<folder>/lib/cmake/mkl, the environment
 # variable MKLROOT that Intel's own scripts set, or an activated virtual environment with PyPI's mkl and mkl-devel.
-# System folders and PATH are not searched.
+# System folders and PATH are not searched. PROTEAN_MKL_FOLDER is the folder of its shared libraries: what is installed
+# looks there, because no system folder leads to it.
 set(ProteanMKL_FOUND FALSE)
 set(MKL_LINK sdl)
 set(MKL_INTERFACE lp64)
@@ -14,4 +15,7 @@ if(MKL_FOUND AND TARGET MKL::MKL)
     add_library(Protean::mkl INTERFACE IMPORTED)
     target_link_libraries(Protean::mkl INTERFACE MKL::MKL)
   endif()
+  get_target_property(location MKL::mkl_rt IMPORTED_LOCATION)
+  get_filename_component(folder "${location}" DIRECTORY)
+  set(PROTEAN_MKL_FOLDER "${folder}" CACHE INTERNAL "")
 endif()
