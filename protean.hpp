@@ -29,6 +29,7 @@
 #include <protean/operators/callback_operator.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/ordered_operator.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 #include <protean/operators/policy/forecast.hpp>

@@ -18,8 +18,10 @@ namespace {
 
 void require_square(const SparsityPattern& pattern, std::string_view what) {
   if (pattern.rows != pattern.cols)
-    throw ShapeMismatch(
-        fmt::format("the pattern is {} x {}; {} orders square ones", pattern.rows, pattern.cols, what));
+    throw ShapeMismatch(fmt::format(
+        "the pattern is {} x {}; order {} puts rows and columns into the same order, so the matrix must be "
+        "square; leave out the order for this one",
+        pattern.rows, pattern.cols, what));
 }
 
 // The rows in the order in which Cuthill and McKee number them: level by level from a first row; within a level by the

@@ -11,6 +11,7 @@
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
+#include "core/watch.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/permute.hpp"
 #endif
@@ -84,6 +85,20 @@ Permutation::Permutation(ContextPtr context, std::vector<std::int32_t> order) {
   state_ = state;
 }
 
+Permutation Permutation::inverse() const {
+  return state_ ? Permutation(state_->context, state_->place) : Permutation();
+}
+
+Permutation Permutation::after(const Permutation& first) const {
+  if (first.size() != size())
+    throw ShapeMismatch(
+        fmt::format("a permutation of {} rows cannot follow one of {}", size(), first.size()));
+  if (!state_) return {};
+  std::vector<std::int32_t> order(state_->order.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = first.state_->order[state_->order[k]];
+  return {state_->context, std::move(order)};
+}
+
 template <class T>
 void Permutation::apply(VectorView<const T> from, VectorView<T> to) const {
   if (size() == 0 && from.size == 0 && to.size == 0) return;
@@ -105,6 +120,7 @@ void Permutation::apply_inverse(VectorView<const T> from, VectorView<T> to) cons
 template <class T>
 PermutedMatrix<T>::PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& matrix, Permutation permutation)
     : permutation_(std::move(permutation)) {
+  check_arrays(matrix);
   const SparsityPattern& p = matrix.pattern;
   const std::int64_t n = p.rows;
   if (n != p.cols || n != permutation_.size())
@@ -167,6 +183,7 @@ PermutedMatrix<T>::PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& ma
 
 template <class T>
 void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from) {
+  accept_values(from);
   const Context& context = *permutation_.context();
   if (from.rows() != matrix_.rows() || from.cols() != matrix_.cols() || from.nonzeros() != matrix_.nonzeros())
     throw ShapeMismatch(fmt::format(

@@ -29,6 +29,11 @@ class Permutation {
     return state_ ? state_->place : std::span<const std::int32_t>();
   }
 
+  // P^T: place i has what the caller calls place()[i].
+  Permutation inverse() const;
+  // P F, for vectors that are in the order F already. Throws ShapeMismatch where F has another size.
+  Permutation after(const Permutation& first) const;
+
   // to := P from: from the caller's numbering to the places. Both vectors have size() entries in the space of the context and do not overlap. Asynchronous on a
   // device. Throws ShapeMismatch, WrongSpace.
   template <class T>

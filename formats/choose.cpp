@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/locality.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
 
@@ -117,5 +118,24 @@ template std::unique_ptr<AssembledMatrix<double>> make_matrix<double>(std::strin
                                                                       const CsrMatrix<double>&,
                                                                       const ContextPtr&, const FormatParams&,
                                                                       std::string_view, const ChoiceOptions&);
+
+OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options,
+                         std::size_t value_bytes) {
+  constexpr std::size_t cached = std::size_t{1} << 20;
+  if (static_cast<std::size_t>(pattern.rows) * value_bytes <= cached)
+    return {"none", fmt::format("x of {} rows stays in the caches in any order", pattern.rows)};
+  const OrderForecast forecast = forecast_order(pattern, value_bytes);
+  const std::string lines =
+      fmt::format("rows now read {:.2g} lines of x each, and with near rows together {:.2g}",
+                  forecast.lines_now, forecast.lines_reached);
+  const double products = expected_products(options), saved = products * (1 - forecast.product_ratio);
+  if (saved <= order_products)
+    return {
+        "none",
+        fmt::format("{}: {:.0f} products would save the time of {:.0f}, and an order takes that of {:.0f}",
+                    lines, products, saved, order_products)};
+  return {"rcm", fmt::format("{}: a product is expected to take {:.0f} % of the time", lines,
+                             100 * forecast.product_ratio)};
+}
 
 }  // namespace protean

@@ -34,6 +34,17 @@ inline constexpr std::int64_t assumed_iterations = 300;
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
 
+struct OrderChoice {
+  std::string_view id;  // "none", or an order of make_order()
+  std::string reason;   // for a person
+};
+// The rule behind `order: auto`, for a square pattern in host memory: rcm where forecast_order() expects that the
+// products of the solve save more time than order_products products, which cover finding the order and permuting the
+// matrix. None where x has at most 1 MiB, which caches hold in any order. Takes the time of about one product.
+OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options = {},
+                         std::size_t value_bytes = sizeof(double));
+inline constexpr double order_products = 60;
+
 // A format that the rule considers for a matrix.
 struct RankedFormat {
   const FormatEntry* entry = nullptr;

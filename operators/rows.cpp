@@ -14,7 +14,9 @@ std::optional<CsrMatrix<T>> csr_of(const LinearOperator<T>& A) {
   if (const auto* adaptive = dynamic_cast<const AdaptiveOperator<T>*>(&A)) {
     const bool exact = adaptive->on_elements() || adaptive->current().entry().traits.exact_values;
     if (exact && adaptive->source_assembled()) return adaptive->source();
-    return csr_of(adaptive->running());
+    std::optional<CsrMatrix<T>> rows = csr_of(adaptive->running());
+    if (adaptive->order().size() == 0) return rows;
+    return PermutedMatrix<T>(adaptive->context(), *rows, adaptive->order().inverse()).matrix();
   }
   if (const auto* matrix = dynamic_cast<const AssembledMatrix<T>*>(&A)) return matrix->to_csr();
   if (const auto* elements = dynamic_cast<const ElementOperator<T>*>(&A)) return elements->assemble();

@@ -128,6 +128,11 @@ void AutoSwitcher<T>::record_rows_kept(const IterationInfo& info) {
 }
 
 template <class T>
+bool AutoSwitcher<T>::reads_solution(const IterationInfo& info) const noexcept {
+  return inner_ && inner_->reads_solution(info);
+}
+
+template <class T>
 std::int64_t AutoSwitcher<T>::next_stop() const noexcept {
   return inner_ ? inner_->next_stop() : std::numeric_limits<std::int64_t>::max();
 }

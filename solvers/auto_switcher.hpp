@@ -74,6 +74,7 @@ class AutoSwitcher final : public SolveObserver {
   // recorded graphs of steps are queued, in which the format stays. Waiting for them before each decision
   // would cost more than a late change.
   std::int64_t next_stop() const noexcept override;
+  bool reads_solution(const IterationInfo& info) const noexcept override;
   // Cancels a running build without waiting for its end (AdaptiveOperator::cancel), and takes the last
   // measurements.
   void finish();

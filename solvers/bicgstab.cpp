@@ -31,6 +31,13 @@ class BiCgStab final : public Method<T> {
   VectorView<T> scratch() noexcept override { return t_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }
 
+  // v, t and s' are computed anew in each step; p' is that of the step before.
+  std::vector<VectorView<T>> kept_vectors() override {
+    std::vector<VectorView<T>> kept{r_.view(), r0_.view(), p_.view()};
+    if (mp_.size() > 0) kept.push_back(mp_.view());
+    return kept;
+  }
+
   void begin(const System<T>& s, VectorView<const T> r) override {
     // r0 := p := r := b - A x;  r . r and rho = r0 . r
     copy<T>(s.context(), r, r_);

@@ -14,6 +14,12 @@ std::string place(const SchedulePoint& point) {
   return fmt::format("{} {:g}", to_string(point.trigger), point.at);
 }
 
+// What the solve continues with.
+std::string name_of(const SwitchRecord& record) {
+  std::string name = record.to_kernel == "native" ? record.to : record.to + "/" + record.to_kernel;
+  return record.to_order == record.from_order ? name : name + " in order " + record.to_order;
+}
+
 bool due(const SchedulePoint& point, const IterationInfo& info) {
   switch (point.trigger) {
     case ScheduleTrigger::iteration:
@@ -65,11 +71,16 @@ FormatSchedule<T>::FormatSchedule(AdaptiveOperator<T>& A, std::vector<SchedulePo
       on_event_(std::move(on_event)),
       failures_seen_(A.failures().size()) {
   for (const SchedulePoint& point : points_) {
-    if (!point.to.entry && !point.to.elements)
-      throw BadArgument(fmt::format("the schedule names no format at {}", place(point)));
+    if (!point.to.entry && !point.to.elements && point.to.order.empty())
+      throw BadArgument(fmt::format("the schedule names neither format nor order at {}", place(point)));
     if (!(point.at >= 0))
       throw BadArgument(fmt::format("a schedule has the place {}; it must be 0 or more", place(point)));
   }
+}
+
+template <class T>
+bool FormatSchedule<T>::reads_solution(const IterationInfo& info) const noexcept {
+  return next_ && next_->reads_solution(info);
 }
 
 template <class T>
@@ -107,7 +118,11 @@ void FormatSchedule<T>::take(const SchedulePoint& point) {
   if (running) {
     A_.cancel(info_.iteration, "the schedule asked for the current format");
     add_failures();
-    add(Action::stayed, point.to.name(), place(point) + ": the matrix has this format already");
+    add(Action::stayed, point.to.name(),
+        fmt::format("{}: the matrix has this {} already", place(point),
+                    point.to.order.empty() ? "format"
+                    : point.to.entry       ? "format and order"
+                                           : "order"));
   } else if (point.overlapped) {
     A_.prepare(point.to, place(point), info_.iteration);
     add_failures();
@@ -127,8 +142,7 @@ void FormatSchedule<T>::adopt_when_ready() {
   add_failures();
   if (!done) return;
   const SwitchRecord& record = A_.history().back();
-  add(Action::switched, record.to_kernel == "native" ? record.to : record.to + "/" + record.to_kernel,
-      record.reason);
+  add(Action::switched, name_of(record), record.reason);
 }
 
 template <class T>
@@ -149,6 +163,7 @@ void FormatSchedule<T>::add_failures() {
     const FailedSwitch& failed = A_.failures()[failures_seen_];
     std::string name = failed.to;
     if (!failed.kernel.empty() && failed.kernel != "native") name += "/" + failed.kernel;
+    if (!failed.order.empty()) name += fmt::format("{}order {}", name.empty() ? "" : " in ", failed.order);
     add(Action::failed, std::move(name),
         fmt::format("{}: {}: {}", failed.reason, to_string(failed.failure), failed.why));
   }

@@ -1,4 +1,4 @@
-// Changes of storage format at given points of a solve.
+// Changes of storage format, and of the order of the rows, at given points of a solve.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -33,7 +33,7 @@ struct ScheduleEvent {
   enum class Action : unsigned char {
     begun,       // a build beside the solve began
     switched,    // the solve continues in the new format
-    stayed,      // the matrix had this format already
+    stayed,      // the matrix had this format (and order) already
     failed,      // refused, out of memory, wrong product or cancelled: the solve continues in the old format
     not_reached  // the solve ended before the point
   } action = Action::begun;
@@ -53,13 +53,14 @@ template <class T>
 class FormatSchedule final : public SolveObserver {
  public:
   // A must outlive this object. `next`, if given, is called first in each iteration. `on_event` is called
-  // with each event when it happens, except not_reached. Throws BadArgument for a point without a format, or
-  // whose `at` is negative or NaN.
+  // with each event when it happens, except not_reached. Throws BadArgument for a point without format and
+  // order, or whose `at` is negative or NaN.
   FormatSchedule(AdaptiveOperator<T>& A, std::vector<SchedulePoint> points, SolveObserver* next = nullptr,
                  std::function<void(const ScheduleEvent&)> on_event = {});
 
   bool on_iteration(const IterationInfo& info) override;
   std::int64_t next_stop() const noexcept override;
+  bool reads_solution(const IterationInfo& info) const noexcept override;
 
   // To be called after the solve: cancels a running build and records the points that were not reached.
   void finish();

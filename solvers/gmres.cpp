@@ -54,6 +54,17 @@ class GmresOf : public Method<T> {
     return {V.column(0), V.column(1)};
   }
 
+  // The basis as far as it has grown, and M^-1 times it where that is kept.
+  std::vector<VectorView<T>> kept_vectors() override {
+    const VectorBlock<T> V{basis_.data(), u_.size(), stride_, j_ + 1, basis_.space()};
+    std::vector<VectorView<T>> kept;
+    for (std::int64_t i = 0; i <= j_; ++i) kept.push_back(V.column(i));
+    if (flexible && z_.size() > 0)
+      for (std::int64_t i = 0; i < j_; ++i)
+        kept.push_back({z_.data() + i * stride_, u_.size(), z_.space()});
+    return kept;
+  }
+
   void begin(const System<T>& s, VectorView<const T> r) override {
     const VectorView<T> v = basis(s).column(0);
     // v_0 := r / ||r||, g := ||r|| e_1

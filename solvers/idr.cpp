@@ -53,9 +53,21 @@ class Idr final : public Method<T> {
   VectorView<T> scratch() noexcept override { return t_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), v_.view()}; }
 
+  std::vector<VectorView<T>> kept_vectors() override {
+    std::vector<VectorView<T>> kept{r_.view()};
+    for (Vector<T>* v : {&p_, &g_, &u_})
+      for (std::int64_t i = 0; i < s_; ++i) kept.push_back(block(*v).column(i));
+    shadow_may_be_moved_ = true;
+    return kept;
+  }
+
   void begin(const System<T>& s, VectorView<const T> r) override {
     const Context& context = s.context();
     k_ = 0;
+    if (shadow_may_be_moved_) {
+      choose_shadow(context);
+      shadow_may_be_moved_ = false;
+    }
     copy<T>(context, r, r_);
     fill<T>(context, T(0), g_), fill<T>(context, T(0), u_), fill<T>(context, T(0), numbers_);
     // L := I, omega := 1, f := P^T r
@@ -195,6 +207,7 @@ class Idr final : public Method<T> {
 
   const std::int64_t s_, stride_;
   std::int64_t k_ = 0;
+  bool shadow_may_be_moved_ = false;  // by a change of the order of the rows; the next run begins with P again
   Vector<T> p_, g_, u_, r_, v_, t_, z_, numbers_;
   GmresScalars<T> root_;  // for its square root
   Guard<T> guard_{};

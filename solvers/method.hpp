@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/blas1.hpp"
 #include "core/vector.hpp"
@@ -111,6 +112,9 @@ class Method {
   virtual void begin(const System<T>& system, VectorView<const T> r) = 0;
   // The scalars of signals() are final before the last operation that step() queues.
   virtual void step(const System<T>& system) = 0;
+  // The vectors of n entries that the method keeps from one call to the next: all that begin(), step() and finish()
+  // will read before they write it. For a change of the order of the rows between two steps.
+  virtual std::vector<VectorView<T>> kept_vectors() = 0;
   // Makes x the current iterate.
   virtual void finish(const System<T>&) {}
 

@@ -7,16 +7,19 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/blas1.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "operators/order.hpp"
 #include "operators/row_arrays.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
+#include "solvers/ordered_solve.hpp"
 #include "solvers/steps.hpp"
 
 namespace protean {
@@ -25,22 +28,28 @@ namespace {
 
 // One solve.
 template <class T>
-class Run {
+class Run final : private OrderFollower {
  public:
   Run(const SolverOptions& options, const System<T>& system, SolveObserver* observer, Workspace<T>& workspace,
-      VectorBlock<const T> null_space)
+      VectorBlock<const T> null_space, const BringBack<T>* to_caller)
       : options_(options),
-        null_space_(null_space),
+        callers_null_space_(null_space),
+        to_caller_(to_caller),
         rule_(options.stopping),
         method_(*workspace.method),
-        system_(system),
+        callers_(system),
         observer_(observer),
         workspace_(workspace),
-        host_steps_(method_, system),
-        fetched_steps_(method_, system) {}
+        fetched_steps_(method_, system) {
+    if (has_order_) has_order_->follow(*this);
+  }
 
-  ~Run() {
+  ~Run() override {
+    if (has_order_) has_order_->unfollow(*this);
     if (rows_) rows_->keep_rows(false);
+    try {
+      bring_back();
+    } catch (...) {}  // the exception of the solve tells of it
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -49,19 +58,23 @@ class Run {
     if (options_.device_steps == "resident" && (context().space() == Space::host || context().simulated()))
       throw BadArgument("device_steps is resident, but the operator is not on a GPU; take auto");
     if (context().simulated()) steps_ = &fetched_steps_;
+    if (has_order_ && has_order_->order().size() > 0) {  // from an earlier solve
+      prepare_order(has_order_->order());
+      adopt_order();
+    }
 #if defined(PROTEAN_HAVE_CUDA)
     if (context().space() == Space::device && !context().simulated()) steps_ = steps_on_device();
 #endif
-    copy<T>(context(), system_.b, method_.scratch());
+    copy<T>(context(), system_->b, method_.scratch());
     report_.rhs_norm = norm<T>(context(), method_.scratch(), workspace_.number);
     if (report_.rhs_norm == 0) {
-      fill<T>(context(), T(0), system_.x);
+      fill<T>(context(), T(0), system_->x);
       observe(0);
       return end(StopReason::zero_right_hand_side);
     }
     if (null_space_.count > 0) {
       check_null_space();
-      project(system_.x);
+      project(system_->x);
     }
     report_.initial_residual = compute_true_residual();
     report_.recurrence_residual = report_.initial_residual;
@@ -88,7 +101,78 @@ class Run {
   }
 
  private:
-  const Context& context() const noexcept { return system_.context(); }
+  const Context& context() const noexcept { return callers_.context(); }
+
+  // Called by the operator while the observer runs, between two steps.
+  void prepare_order(const Permutation& next) override {
+    if (context().space() == Space::device)
+      throw NotAvailable("the order of the rows cannot change during a solve on a device");
+    const std::int64_t n = callers_.x.size;
+    const auto has_memory = [&](Vector<T>& v) {
+      if (v.size() != n) v = Vector<T>(callers_.A.context(), n);
+    };
+    ChangeOfOrder<T> change;
+    change.to = next;
+    change.step = order_.order.size() == 0 ? next
+                  : next.size() == 0       ? order_.order.inverse()
+                                           : next.after(order_.order.inverse());
+    if (next.size() > 0) {
+      has_memory(order_.b), has_memory(order_.x);
+      if (const VectorBlock<const T>& N = callers_null_space_;
+          N.count > 0 && order_.null_space.size() != N.count * n)
+        order_.null_space = Vector<T>(callers_.A.context(), N.count * n);
+      if (callers_.M) {
+        change.M = std::make_unique<OrderedPreconditioner<T>>(*callers_.M, next);
+        change.M->refresh();
+      }
+    }
+    change.copy = Vector<T>(callers_.A.context(), n);
+    if (begun_) change.kept = method_.kept_vectors();
+    change_ = std::move(change);
+  }
+
+  void adopt_order() noexcept override {
+    // A method's vectors stay where they are.
+    const auto permute = [&](VectorView<T> v) {
+      copy<T>(context(), v, change_.copy);
+      change_.step.template apply<T>(change_.copy, v);
+    };
+    for (const VectorView<T> v : change_.kept) permute(v);
+    const bool leaves = order_.order.size() == 0, returns = change_.to.size() == 0;
+    if (leaves && !returns)
+      change_.to.template apply<T>(callers_.x, order_.x);
+    else if (returns && !leaves)
+      bring_back();
+    else if (!leaves)
+      permute(order_.x);
+    order_.order = change_.to, order_.M = std::move(change_.M);
+    change_ = {};
+    ordered_.reset();
+    system_ = &callers_;
+    null_space_ = callers_null_space_;
+    if (!returns) {
+      order_.order.template apply<T>(callers_.b, order_.b);
+      if (callers_null_space_.count > 0)
+        null_space_ = in_order(order_.order, callers_null_space_, order_.null_space);
+      system_ = &ordered_.emplace(System<T>{has_order_->in_order(), order_.b, order_.x, order_.M.get(),
+                                            order_.M ? order_.M->inverse_diagonal() : VectorView<const T>{}});
+    }
+    host_steps_.emplace(method_, *system_);
+    steps_ = &*host_steps_;
+  }
+
+  // Shows the observer x in the caller's order.
+  void show_solution() {
+    if (order_.order.size() > 0) order_.order.template apply_inverse<T>(order_.x, callers_.x);
+    if (to_caller_) to_caller_->copy();
+  }
+
+  // x in the caller's order. Nothing more is done with that of the solve afterwards.
+  void bring_back() {
+    if (order_.order.size() == 0) return;
+    const Permutation order = std::exchange(order_.order, {});
+    order.template apply_inverse<T>(order_.x, callers_.x);
+  }
 
 #if defined(PROTEAN_HAVE_CUDA)
   Steps<T>* steps_on_device() {
@@ -96,8 +180,8 @@ class Run {
       std::string why;
       if (context().vector_kernels() != VectorKernels::native) {
         why = fmt::format("the vector operations are those of {}", to_string(context().vector_kernels()));
-      } else if (Steps<T>* const resident = resident_steps_for(workspace_, system_, why)) {
-        rows_ = dynamic_cast<const HasRowArrays<T>*>(&system_.A);
+      } else if (Steps<T>* const resident = resident_steps_for(workspace_, *system_, why)) {
+        rows_ = dynamic_cast<const HasRowArrays<T>*>(&system_->A);
         rows_->keep_rows(true);
         return resident;
       }
@@ -105,7 +189,7 @@ class Run {
         throw BadArgument(fmt::format("device_steps is resident, but {}; take auto or graph", why));
       report_.steps_reason = std::move(why);
     }
-    return &graph_steps_for(workspace_, system_);
+    return &graph_steps_for(workspace_, *system_);
   }
 
   // New element matrices drop the matrix that was assembled from the old ones, and its rows.
@@ -113,13 +197,14 @@ class Run {
     if (!rows_ || rows_->row_arrays().kind != RowArrays<T>::Kind::none) return;
     rows_->keep_rows(false), rows_ = nullptr;
     report_.steps_reason =
-        "operator " + std::string(system_.A.name()) + " has no row arrays after its new values";
-    steps_ = &graph_steps_for(workspace_, system_);
+        "operator " + std::string(system_->A.name()) + " has no row arrays after its new values";
+    steps_ = &graph_steps_for(workspace_, *system_);
   }
 #endif
 
   SolveReport iterate() {
-    method_.begin(system_, method_.scratch());
+    method_.begin(*system_, method_.scratch());
+    begun_ = true;
     for (Verdict verdict = steps_->first(*control_);;) {
       report_.recurrence_residual = verdict.residual;
       std::string detail = verdict.detail;
@@ -127,13 +212,13 @@ class Run {
       if (!observe(verdict.residual) && reason == StopReason::running) reason = StopReason::interrupted;
       if (reason == StopReason::running) reason = control_->limit(info_, detail);
       // With new values of A the recurrence is worthless.
-      const bool new_values = system_.A.revision() != revision_;
+      const bool new_values = system_->A.revision() != revision_;
       if (reason != StopReason::running || new_values) catch_up(verdict);
       const Signals<T> signals = method_.signals();
 
       if (reason != StopReason::running || verdict.reached || signals.cycle_ended || new_values) {
-        method_.finish(system_);
-        project(system_.x);
+        method_.finish(*system_);
+        project(system_->x);
         compute_true_residual();
         if (const StopReason good = control_->satisfied(report_.true_residual); converged(good))
           return end(good);
@@ -141,7 +226,9 @@ class Run {
             reason == StopReason::running || (reason == StopReason::breakdown && steps_since_begin_ > 1);
         if (!may_restart) return end_of(reason, std::move(detail), verdict);
         if (new_values) {
-          revision_ = system_.A.revision();
+          revision_ = system_->A.revision();
+          if (const auto* ordered = dynamic_cast<const OrderedPreconditioner<T>*>(system_->M))
+            ordered->refresh();
 #if defined(PROTEAN_HAVE_CUDA)
           continue_without_rows();
 #endif
@@ -178,8 +265,8 @@ class Run {
   // scratch := b - A x and its norm
   double compute_true_residual() {
     const VectorView<T> r = method_.scratch();
-    copy<T>(context(), system_.b, r);
-    system_.A.apply(T(-1), system_.x, T(1), r);
+    copy<T>(context(), system_->b, r);
+    system_->A.apply(T(-1), system_->x, T(1), r);
     report_.true_residual = norm<T>(context(), r, workspace_.number);
     // A method begins without the part that no step can reduce.
     project(r);
@@ -194,7 +281,7 @@ class Run {
   }
   // ||N^T b||
   double part_in_null_space() {
-    block_dot<T>(context(), null_space_, system_.b, workspace_.components.data());
+    block_dot<T>(context(), null_space_, system_->b, workspace_.components.data());
     std::vector<T> components(static_cast<std::size_t>(null_space_.count));
     copy<T>(context(), workspace_.components.view(), {components.data(), null_space_.count});
     double sum = 0;
@@ -205,7 +292,7 @@ class Run {
     const auto [q, d] = method_.spare();
     // A number of the size of the largest eigenvalue.
     double size = 0;
-    const auto* known = dynamic_cast<const HasDiagonal<T>*>(&system_.A);
+    const auto* known = dynamic_cast<const HasDiagonal<T>*>(&system_->A);
     try {
       if (known) known->diagonal(d);
     } catch (const BadArgument&) { known = nullptr; }  // a caller's operator without a function for it
@@ -215,11 +302,11 @@ class Run {
       copy<T>(context(), workspace_.number.view(), {&largest, 1});
       size = static_cast<double>(largest);
     } else {
-      system_.A.apply(system_.b, q);
+      system_->A.apply(system_->b, q);
       size = norm<T>(context(), q, workspace_.number) / report_.rhs_norm;
     }
     for (std::int64_t j = 0; j < null_space_.count; ++j) {
-      system_.A.apply(null_space_.column(j), q);
+      system_->A.apply(null_space_.column(j), q);
       const double product = norm<T>(context(), q, workspace_.number);
       if (product > std::sqrt(static_cast<double>(std::numeric_limits<T>::epsilon())) * size)
         throw BadArgument(fmt::format(
@@ -231,7 +318,7 @@ class Run {
 
   void restart(bool planned) {
     ++report_.restarts;
-    method_.begin(system_, method_.scratch());
+    method_.begin(*system_, method_.scratch());
     if (!planned) control_->restart(report_.true_residual, report_.iterations);
     steps_since_begin_ = 0;
   }
@@ -256,18 +343,21 @@ class Run {
              .relative_residual = control_ ? control_->relative(residual) : 0,
              .seconds = seconds(),
              .restarts = report_.restarts};
-    return !observer_ || observer_->on_iteration(info_);
+    if (!observer_) return true;
+    if (observer_->reads_solution(info_)) show_solution();
+    return observer_->on_iteration(info_);
   }
 
   // b - A x is in scratch().
   SolveReport end_of(StopReason reason, std::string detail, const Verdict& verdict) {
     const bool first = report_.iterations <= 1 && report_.restarts == 0;
-    Diagnosis found = diagnose(method_, system_, workspace_.number, verdict, first, report_.initial_residual,
+    Diagnosis found = diagnose(method_, *system_, workspace_.number, verdict, first, report_.initial_residual,
                                reason, std::move(detail));
     return end(found.reason, std::move(found.detail));
   }
 
   SolveReport end(StopReason reason, std::string detail = {}) {
+    bring_back();
     report_.reason = reason;
     report_.detail = std::move(detail);
     if (control_) {
@@ -285,19 +375,29 @@ class Run {
   }
 
   const SolverOptions& options_;
-  const VectorBlock<const T> null_space_;
+  const VectorBlock<const T> callers_null_space_;
+  // The null space in the order of the operator.
+  VectorBlock<const T> null_space_ = callers_null_space_;
+  const BringBack<T>* const to_caller_;  // where the operator belongs to an OrderedOperator
   const StoppingRule& rule_;
   Method<T>& method_;
-  const System<T>& system_;
+  const System<T>& callers_;
+  const HasOrder<T>* const has_order_ = dynamic_cast<const HasOrder<T>*>(&callers_.A);
+  // The system in the order of the operator: callers_, or ordered_.
+  const System<T>* system_ = &callers_;
+  std::optional<System<T>> ordered_;
+  OrderOfSolve<T> order_;
+  ChangeOfOrder<T> change_;  // that prepare_order() has got ready
+  bool begun_ = false;       // the method has vectors
   SolveObserver* observer_;
   Workspace<T>& workspace_;
-  HostSteps<T> host_steps_;
+  std::optional<HostSteps<T>> host_steps_{std::in_place, method_, *system_};
   FetchedSteps<T> fetched_steps_;
-  Steps<T>* steps_ = &host_steps_;
+  Steps<T>* steps_ = &*host_steps_;
   const HasRowArrays<T>* rows_ = nullptr;  // the operator, while keep_rows() holds its row arrays
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
-  Revision revision_ = system_.A.revision();
+  Revision revision_ = system_->A.revision();
   SolveReport report_;
   IterationInfo info_;
   std::int64_t steps_since_begin_ = 0;
@@ -410,13 +510,48 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     std::atomic<bool>& flag;
     ~Release() { flag.store(false); }
   } release{busy_};
+  const auto* const ordered = dynamic_cast<const OrderedOperator<T>*>(&A);
+  if (!ordered) {
+    in_order_.reset();
+    return run(A, b, x, M, d, null_space_, nullptr, observer);
+  }
+  if (!in_order_ || in_order_->serial != A.serial()) {
+    in_order_.reset();  // before the new one, so that memory holds one of them at most
+    in_order_ = std::make_unique<detail::OrderedWorkspace<T>>(*ordered);
+  }
+  detail::OrderedWorkspace<T>& mine = *in_order_;
+  const Permutation& P = ordered->permutation();
+  if (!M || (mine.M && !mine.M->is_of(*M))) mine.M.reset();
+  if (M && !mine.M) mine.M = std::make_unique<detail::OrderedPreconditioner<T>>(*M, P);
+  if (M) mine.M->refresh();
+  VectorBlock<const T> N = null_space_;
+  if (N.count > 0) {
+    require<T>(N.column(0), n, space, "a vector of the null space");
+    if (mine.null_space.size() != N.count * n) mine.null_space = Vector<T>(A.context(), N.count * n);
+    N = detail::in_order(P, N, mine.null_space);
+  }
+  P.template apply<T>(b, mine.b);
+  P.template apply<T>(x, mine.x);
+  detail::BringBack<T> bring_back(P, mine.x, x);
+  SolveReport report =
+      run(ordered->inner(), mine.b, mine.x, mine.M.get(), M ? mine.M->inverse_diagonal() : d, N, &bring_back,
+          observer);
+  bring_back.now();
+  return report;
+}
+
+template <class T>
+SolveReport Solver<T>::run(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
+                           const Preconditioner<T>* M, VectorView<const T> d, VectorBlock<const T> N,
+                           const detail::BringBack<T>* to_caller, SolveObserver* observer) {
+  const std::int64_t n = A.rows();
+  const Space space = A.context()->space();
   const detail::System<T> system{A, b, x, M, d};
   if (const detail::WorkspaceLayout layout = detail::layout_of(system);
       !workspace_ || workspace_->layout != layout) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
     workspace_ = std::make_unique<detail::Workspace<T>>(layout, make_method(layout));
   }
-  VectorBlock<const T> N = null_space_;
   if (N.count == 0 && options_.null_space == "constant") {
     Vector<T>& constant = workspace_->constant;
     if (constant.size() != n || n == 0) {
@@ -429,7 +564,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     require<T>(N.column(0), n, space, "a vector of the null space");
     if (workspace_->components.size() != N.count) workspace_->components = Vector<T>(A.context(), N.count);
   }
-  return detail::Run<T>(options_, system, observer, *workspace_, N)();
+  return detail::Run<T>(options_, system, observer, *workspace_, N, to_caller)();
 }
 
 template <class T>

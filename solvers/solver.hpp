@@ -35,6 +35,12 @@ class SolveObserver {
   // iteration next_stop() before on_iteration() was called for it. The solver asks each time before it queues
   // more iterations, so a stop must be known that early. A stop in the past has no effect.
   virtual std::int64_t next_stop() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
+  // Whether on_iteration(info), which follows, reads the x of the solve. A solve in another order of the rows keeps its
+  // own x, and copies it to the caller's for an observer that says so.
+  virtual bool reads_solution(const IterationInfo& info) const noexcept {
+    (void)info;
+    return false;
+  }
 };
 
 namespace detail {
@@ -42,6 +48,10 @@ template <class T>
 class Method;
 template <class T>
 struct Workspace;
+template <class T>
+struct OrderedWorkspace;
+template <class T>
+class BringBack;
 struct WorkspaceLayout;
 }  // namespace detail
 
@@ -126,10 +136,17 @@ class Solver {
   // The implementation of the method with its vectors; see solvers/method.hpp.
   virtual std::unique_ptr<detail::Method<T>> make_method(const detail::WorkspaceLayout& layout) const = 0;
 
+  // Arguments are checked, and A is no OrderedOperator. d: the diagonal of M, or empty. N: the null space in the order
+  // of A. to_caller: from x to the caller's own one; null where x is the caller's.
+  SolveReport run(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
+                  const Preconditioner<T>* M, VectorView<const T> d, VectorBlock<const T> N,
+                  const detail::BringBack<T>* to_caller, SolveObserver* observer);
+
   SolverOptions options_;
   VectorBlock<const T> null_space_;
   std::atomic<bool> busy_{false};
-  std::unique_ptr<detail::Workspace<T>> workspace_;  // of the solve before
+  std::unique_ptr<detail::Workspace<T>> workspace_;        // of the solve before
+  std::unique_ptr<detail::OrderedWorkspace<T>> in_order_;  // where that was one of an OrderedOperator
 };
 
 struct SolverEntry {

@@ -132,13 +132,7 @@ Action add_formats(CLI::App& command) {
 }
 
 Action add_convert(CLI::App& command) {
-  struct Arguments {
-    std::string from, to;
-    double scale = 1;
-    int threads = 0;
-    bool quiet = false;
-  };
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ConvertArguments>();
   command.add_option("from", arguments->from, "Matrix: .mtx, .mtx.gz, .mtx.xz or .pbin")
       ->required()
       ->type_name("A");
@@ -147,11 +141,21 @@ Action add_convert(CLI::App& command) {
       ->type_name("B");
   command.add_option("--scale", arguments->scale, "Multiply the values, by -1 for example")
       ->type_name("FACTOR");
+  command
+      .add_option("--order", arguments->order,
+                  "Put rows and columns into this order: rcm, length, cluster or metis")
+      ->type_name("ORDER");
+  command
+      .add_option("--permutation", arguments->permutation,
+                  "With --order: write the old numbers of the rows, from 1")
+      ->type_name("P.mtx");
   add_threads(command, arguments->threads, "Threads");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
-  command.footer("Example:\n  protean convert A.mtx.xz A.pbin   .pbin is mapped, not parsed");
+  command.footer(
+      "Examples:\n  protean convert A.mtx.xz A.pbin   .pbin is mapped, not parsed\n"
+      "  protean convert A.mtx B.pbin --order rcm --permutation P.mtx");
   return [arguments] {
-    convert(arguments->from, arguments->to, arguments->scale, arguments->threads, arguments->quiet);
+    convert(*arguments);
     return done;
   };
 }

@@ -134,6 +134,11 @@ class Comparer {
     require_kernels(spaces);
     note_keys_not_followed();
     stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
+    if (problem.matrix.order != "none")
+      fail(problem.matrix.order_place,
+           "protean compare takes the matrix as it is; write it in another order with `protean convert "
+           "--order`, or "
+           "remove the key (--set matrix.order=none)");
     const LinearSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     result_.read_seconds = clock_.total();

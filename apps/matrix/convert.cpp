@@ -2,12 +2,14 @@
 #include "apps/report/output.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/command/clock.hpp"
 #include "apps/command/files.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/report/progress.hpp"
@@ -15,10 +17,34 @@
 #include "core/io/atomic_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
+#include "core/locality.hpp"
+#include "core/ordering.hpp"
+#include "core/permutation.hpp"
 #include "core/statistics.hpp"
 
 namespace protean::apps {
 namespace {
+
+void require_order(const std::string& order) {
+  std::vector<std::string_view> ids;
+  for (const OrderingEntry& entry : orderings()) {
+    ids.push_back(entry.id);
+    if (entry.id != order) continue;
+    if (!entry.unavailable.empty())
+      throw NotAvailable(fmt::format("--order {}: {}", order, entry.unavailable));
+    return;
+  }
+  throw BadArgument(fmt::format("--order is '{}'; it must be one of: {}.{}", order, fmt::join(ids, ", "),
+                                did_you_mean(order, ids)));
+}
+
+// A column of numbers from 1: row k of the new matrix is this row of the old one.
+void write_permutation(const ContextPtr& context, const std::string& path, const Permutation& p,
+                       const std::string& order) {
+  Vector<double> rows(context, p.size());
+  for (std::int64_t k = 0; k < p.size(); ++k) rows[k] = p.order()[k] + 1;
+  write_vector_market(path, rows, fmt::format("order {}: line k is the old number of row k, from 1", order));
+}
 
 bool is_binary(const std::string& path) { return path.ends_with(".pbin"); }
 
@@ -45,7 +71,8 @@ void write_matrix(const Context& context, const std::string& path, const CsrMatr
     write_matrix_market(context, path, matrix, comment, symmetry_of(context, matrix));
 }
 
-void convert(const std::string& from, const std::string& to, double scale, int threads, bool quiet) {
+void convert(const ConvertArguments& arguments) {
+  const auto& [from, to, order, permutation, scale, threads, quiet] = arguments;
   const Place scale_place{std::make_shared<const std::string>("--scale"), 0, 0};
   if (!(std::isfinite(scale) && scale != 0))
     fail(scale_place, fmt::format("{:g} is no factor; give a finite number other than 0", scale));
@@ -53,6 +80,13 @@ void convert(const std::string& from, const std::string& to, double scale, int t
   CommandFiles files;
   files.reads("the matrix", from);
   files.writes("the new file", to);
+  files.writes("the permutation", permutation);
+  if (order.empty() != permutation.empty())
+    throw BadArgument(
+        "--order and --permutation belong together: the rows of the new matrix are those of the old one in "
+        "the order "
+        "that the file of the permutation gives");
+  if (!order.empty()) require_order(order);
   files.require_inputs();
   files.require_outputs();
 
@@ -60,8 +94,22 @@ void convert(const std::string& from, const std::string& to, double scale, int t
   const auto begin = std::chrono::steady_clock::now();
   const ContextPtr context = Context::host(threads);
   progress.stage("reading " + from);
-  const CsrMatrix<double> matrix = scaled(context, read_matrix(context, from), scale, scale_place);
+  CsrMatrix<double> matrix = scaled(context, read_matrix(context, from), scale, scale_place);
   const auto middle = std::chrono::steady_clock::now();
+  std::string ordered;
+  if (!order.empty()) {
+    progress.stage("ordering");
+    const Clock clock;
+    const Permutation p(context, make_order(order, *context, matrix.pattern));
+    const double found = clock.total();
+    const PermutedMatrix<double> permuted(context, matrix, p);
+    const Locality before = locality(*context, matrix.pattern),
+                   after = locality(*context, permuted.matrix().pattern);
+    ordered = fmt::format("; order {} found {}, bandwidth {} -> {}, lines of x {} -> {}", order,
+                          duration(found), before.bandwidth, after.bandwidth, before.lines, after.lines);
+    matrix = permuted.matrix();
+    write_permutation(context, permutation, p, order);
+  }
   progress.stage("writing " + to);
   write_matrix(*context, to, matrix);
   progress.clear();
@@ -74,9 +122,9 @@ void convert(const std::string& from, const std::string& to, double scale, int t
   };
   const auto took = [](auto a, auto b) { return duration(std::chrono::duration<double>(b - a).count()); };
   print_beside(to == AtomicFile::standard_output,
-               fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}, written {}\n", from,
+               fmt::format("{} ({}) -> {} ({})\n{} x {}, {} nonzeros; read {}{}, written {}\n", from,
                            size_of(from), to, size_of(to), matrix.rows(), matrix.cols(), matrix.nonzeros(),
-                           took(begin, middle), took(middle, end)));
+                           took(begin, middle), ordered, took(middle, end)));
 }
 
 }  // namespace protean::apps

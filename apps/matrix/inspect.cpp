@@ -18,6 +18,7 @@
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
 #include "core/io/matrix_market.hpp"
+#include "core/locality.hpp"
 #include "core/ordering.hpp"
 #include "core/parallel.hpp"
 #include "core/statistics.hpp"
@@ -123,13 +124,22 @@ struct Row {
   Admission admission;
 };
 
+// The matrix in another order of its rows and columns.
+struct OrderRow {
+  std::string_view id, why;  // why: it is not in this build
+  double seconds = 0;
+  Locality locality;
+};
+
 struct Inspection {
   std::string name;
   Statistics statistics;
   double asymmetry = 0;
   bool zero_row_sums = false;
   DiagonalSigns signs;
-  std::int64_t reordered_bandwidth = -1;
+  Locality locality;             // of the order that it has
+  std::vector<OrderRow> orders;  // empty for a rectangular matrix
+  OrderForecast forecast;
   std::vector<std::int64_t> lengths;
   Picture picture;
   std::vector<Row> formats;
@@ -170,24 +180,41 @@ bool rows_add_up_to_zero(const CsrMatrix<double>& csr) {
   return csr.rows() > 0;
 }
 
+OrderRow order_row(const Context& host, const SparsityPattern& pattern, const OrderingEntry& ordering) {
+  OrderRow row{ordering.id, ordering.unavailable, 0, {}};
+  if (!row.why.empty()) return row;
+  const Clock clock;
+  const std::vector<std::int32_t> order = make_order(ordering.id, host, pattern);
+  row.seconds = clock.total();
+  std::vector<std::int32_t> place(order.size());
+  for (std::size_t k = 0; k < order.size(); ++k) place[order[k]] = static_cast<std::int32_t>(k);
+  row.locality = locality(host, pattern, order, place);
+  return row;
+}
+
 // `formats` is the value of --formats.
 Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, const std::string& formats) {
   Inspection result;
   const Clock clock;
   result.statistics = statistics(*host, csr.pattern);
   const bool square = csr.rows() == csr.cols();
-  // The reordering uses one thread. A second thread computes the other serial results at the same time.
+  result.locality = locality(*host, csr.pattern);
+  if (square) {
+    result.forecast = forecast_order(csr.pattern, sizeof(double));
+    for (const OrderingEntry& ordering : orderings())
+      result.orders.push_back(order_row(*host, csr.pattern, ordering));
+  }
+  // Two threads compute the serial results.
   const ContextPtr alone = Context::host(1);
   parallel(std::min(host->threads(), 2), [&](int part, int parts) {
-    if (part == 0 && square && csr.rows() > 0)
-      (void)reverse_cuthill_mckee(*alone, csr.pattern, result.statistics.structurally_symmetric,
-                                  &result.reordered_bandwidth);
+    if (part == 0) {
+      result.lengths = length_histogram(csr.pattern);
+      result.picture = picture_of(csr.pattern, 96, 128);
+    }
     if (part == parts - 1) {
       result.signs = diagonal_signs(*alone, csr);
       result.asymmetry = square ? asymmetry(*alone, csr) : 0;
       result.zero_row_sums = square && rows_add_up_to_zero(csr);
-      result.lengths = length_histogram(csr.pattern);
-      result.picture = picture_of(csr.pattern, 96, 128);
     }
   });
   const CostModel model(choose_machine({}).table, Space::host);
@@ -234,7 +261,23 @@ Json to_json(const Inspection& i) {
       {"diagonals", s.diagonals},
       {"lower_bandwidth", s.lower_bandwidth},
       {"upper_bandwidth", s.upper_bandwidth},
-      {"bandwidth_after_rcm", i.reordered_bandwidth >= 0 ? Json(i.reordered_bandwidth) : Json(nullptr)}};
+      {"bandwidth_after_rcm", i.orders.empty() ? Json(nullptr) : Json(i.orders.front().locality.bandwidth)}};
+  const auto locality_json = [](const Locality& l) {
+    return Json{{"bandwidth", l.bandwidth}, {"profile", l.profile}, {"lines_of_x", l.lines}};
+  };
+  json["orders"] = Json::array({{{"order", "none"}, {"seconds", 0.0}}});
+  json["orders"].back().update(locality_json(i.locality));
+  for (const OrderRow& order : i.orders) {
+    json["orders"].push_back({{"order", order.id}});
+    if (order.why.empty())
+      json["orders"].back()["seconds"] = order.seconds,
+      json["orders"].back().update(locality_json(order.locality));
+    else
+      json["orders"].back()["why"] = order.why;
+  }
+  json["order_forecast"] = {{"lines_of_row", i.forecast.lines_now},
+                            {"lines_of_row_reached", i.forecast.lines_reached},
+                            {"product_ratio", i.forecast.product_ratio}};
   for (std::size_t k = 0; k < 3; ++k)
     json["structure"]["block_fill"][std::to_string(k + 2)] = {{"blocks", s.block_fill[k].blocks},
                                                               {"fill", s.block_fill[k].fill}};
@@ -254,6 +297,28 @@ Json to_json(const Inspection& i) {
   json["picture"] = {{"rows", i.picture.rows}, {"cols", i.picture.cols}, {"counts", i.picture.counts}};
   json["seconds"] = i.seconds;
   return json;
+}
+
+// A table of the orders, and what the rule of `order: auto` expects of one.
+std::string order_text(const Inspection& i) {
+  std::string text = fmt::format("\n  {:<8} {:>14} {:>18} {:>16} {:>10}\n", "order", "bandwidth", "profile",
+                                 "lines of x", "cost");
+  const auto line = [&](std::string_view id, const Locality& l, const std::string& cost) {
+    text += fmt::format("  {:<8} {:>14} {:>18} {:>16} {:>10}\n", id, grouped(l.bandwidth), grouped(l.profile),
+                        grouped(l.lines), cost);
+  };
+  line("none", i.locality, "");
+  for (const OrderRow& order : i.orders)
+    if (order.why.empty())
+      line(order.id, order.locality, duration(order.seconds));
+    else
+      text += fmt::format("  {:<8} {}\n", order.id, order.why);
+  if (!i.orders.empty())
+    text += fmt::format(
+        "  lines of x: 64 bytes each, read in {} rows that follow each other. A good order is expected to\n"
+        "  take {:.2g} instead of {:.2g} of them a row, and {:.0f} % of the time of a product\n",
+        lines_rows, i.forecast.lines_reached, i.forecast.lines_now, 100 * i.forecast.product_ratio);
+  return text;
 }
 
 std::string to_text(const Inspection& i, bool picture) {
@@ -280,13 +345,13 @@ std::string to_text(const Inspection& i, bool picture) {
   if (i.zero_row_sums)
     row("null space", i.asymmetry == 0 ? "vectors of equal entries: solve with solver.null_space: constant"
                                        : "vectors of equal entries (each row adds up to zero)");
-  row("bandwidth", i.reordered_bandwidth < 0
-                       ? grouped(bandwidth(s))
-                       : fmt::format("{}; {} after reverse Cuthill-McKee", grouped(bandwidth(s)),
-                                     grouped(i.reordered_bandwidth)));
+  row("bandwidth", i.orders.empty() ? grouped(bandwidth(s))
+                                    : fmt::format("{}; {} after reverse Cuthill-McKee", grouped(bandwidth(s)),
+                                                  grouped(i.orders.front().locality.bandwidth)));
   row("fill of aligned blocks",
       fmt::format("2x2 {:.2f}, 3x3 {:.2f}, 4x4 {:.2f} times the entries (1 is perfect)", s.block_fill[0].fill,
                   s.block_fill[1].fill, s.block_fill[2].fill));
+  text += order_text(i);
   text += "\n  rows by length\n";
   const std::int64_t most = i.lengths.empty() ? 0 : *std::max_element(i.lengths.begin(), i.lengths.end());
   for (std::size_t bin = 0; bin < i.lengths.size(); ++bin) {

@@ -92,6 +92,8 @@ class ProblemReader {
     matrix.scale_place = section.has("scale") ? section.find("scale")->place : node.place;
     if (matrix.scale == 0)
       fail(matrix.scale_place, "matrix.scale is 0; it must be another number, for example -1");
+    matrix.order = section.word("order");
+    matrix.order_place = section.has("order") ? section.find("order")->place : node.place;
     if (exactly_one(section, "matrix", {"file", "generate"}) == "file") {
       matrix.file = read_path(section, "file");
       matrix.duplicates = section.word("duplicates") == "sum" ? Duplicates::sum : Duplicates::refuse;
@@ -163,6 +165,10 @@ class ProblemReader {
     spec.material.young = section.number("young");
     spec.material.poisson = section.number("poisson");
     spec.assembled = section.word("storage") == "assembled";
+    if (!spec.assembled && problem_.matrix.order != "none")
+      fail(problem_.matrix.order_place,
+           "matrix.order puts the rows of an assembled matrix into another order; with storage: element it "
+           "must be none");
     problem_.matrix.fem = spec;
   }
 
@@ -332,7 +338,7 @@ class ProblemReader {
     op.threads = static_cast<int>(section.integer("threads"));
     op.deterministic = section.yes("deterministic");
     op.expected_iterations = section.integer("expected_iterations");
-    if (op.expected_iterations > 0 && op.format != "auto")
+    if (op.expected_iterations > 0 && op.format != "auto" && problem_.matrix.order != "auto")
       fail(section.find("expected_iterations")->place,
            fmt::format("operator.expected_iterations is for format auto only; the format is {}", op.format));
     if (const Node* kernel = section.find("kernel"))
@@ -360,8 +366,10 @@ class ProblemReader {
     if (node.kind != Node::Kind::list)
       fail(node.place,
            "schedule must be a list such as [{at_iteration: 20, format: sell-packed}], or {policy: auto}");
-    for (std::size_t i = 0; i < node.items.size(); ++i)
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
       schedule.points.push_back(read_point(node.items[i], fmt::format("schedule[{}]", i), on_elements()));
+      schedule.places.push_back(node.items[i].place);
+    }
   }
 
   // With element matrices, format `element` means a change back to them.
@@ -380,14 +388,26 @@ class ProblemReader {
       point.trigger = ScheduleTrigger::seconds;
       point.at = section.number(trigger);
     }
-    const Node* format = section.find("format");
-    if (!format) fail(node.place, fmt::format("{} needs the key 'format': what to change to", path));
+    point.overlapped = section.yes("overlapped");
+    const Node* const format = section.find("format");
+    const Node* const order = section.find("order");
+    if (!format && !order)
+      fail(node.place, fmt::format("{} needs the key 'format' or 'order': what to change to", path));
+    if (order) point.to.order = section.word("order");
+    if (!format) {
+      for (const std::string_view key : {"kernel", "parameters", "parts"})
+        if (const Node* given = section.find(key))
+          fail(given->place, fmt::format("{}.{} belongs to a format; add the key 'format'", path, key));
+      if (on_elements)
+        fail(node.place,
+             fmt::format("{} needs the key 'format', too: element matrices have no other order", path));
+      return point;
+    }
     const std::string id =
         read_format(*format, path + ".format",
                     on_elements ? std::vector<std::string_view>{"element"} : std::vector<std::string_view>{});
-    point.overlapped = section.yes("overlapped");
     if (on_elements && id == "element") {
-      for (const std::string_view key : {"kernel", "parameters", "parts"})
+      for (const std::string_view key : {"kernel", "parameters", "parts", "order"})
         if (const Node* given = section.find(key))
           fail(given->place, fmt::format("{}.{} has no meaning with format element", path, key));
       point.to.elements = true;

@@ -36,6 +36,8 @@ struct MatrixSpec {
   Duplicates duplicates = Duplicates::sum;
   double scale = 1;  // the system solved is (scale A) x = scale b
   Place scale_place;
+  std::string order = "none";  // of rows and columns in the solve; or auto, or one of orderings()
+  Place order_place;
   Place place;
 };
 
@@ -75,6 +77,7 @@ struct OperatorSpec {
 // Changes of format during a solve: at points that the user names, or decided by a policy.
 struct ScheduleSpec {
   std::vector<SchedulePoint> points;
+  std::vector<Place> places;       // of the points
   bool automatic = false;          // the policy decides
   FilePath machine;                // the machine table of the policy; empty: see choose_machine()
   std::optional<bool> overlapped;  // empty: yes on a host with an idle processor

@@ -84,6 +84,7 @@ Json matrix_json(const MatrixSpec& matrix) {
     json["generate"] = generated_json(matrix);
   }
   if (matrix.scale != 1) json["scale"] = matrix.scale;
+  if (matrix.order != "none") json["order"] = matrix.order;
   return json;
 }
 
@@ -120,8 +121,10 @@ Json point_json(const SchedulePoint& point) {
     entry[std::string(to_string(point.trigger))] = static_cast<std::int64_t>(point.at);
   else
     entry[std::string(to_string(point.trigger))] = point.at;
-  entry["format"] = point.to.elements ? "element" : point.to.entry->id;
-  if (!point.to.elements) {
+  if (!point.to.order.empty()) entry["order"] = point.to.order;
+  if (point.to.elements || point.to.entry)
+    entry["format"] = point.to.elements ? "element" : point.to.entry->id;
+  if (point.to.entry) {
     entry["parameters"] = parameters_json(point.to.params);
     entry["kernel"] = point.to.kernel.empty() ? "native" : point.to.kernel;
   }

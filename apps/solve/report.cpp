@@ -46,18 +46,22 @@ Json switch_json(const SwitchRecord& record) {
                  {"after_bytes", record.bytes_after},
                  {"peak_bytes", record.bytes_peak}}}};
   if (record.from_kernel != record.to_kernel) json["kernel"] = record.to_kernel;
+  if (record.from_order != record.to_order)
+    json["order"] = {{"from", record.from_order}, {"to", record.to_order}, {"seconds", record.order_seconds}};
   return json;
 }
 
 Json failed_switch_json(const FailedSwitch& failed) {
-  return {{"iteration", failed.iteration},
-          {"to", failed.to},
-          {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
-          {"parameters", parameters_json(failed.parameters)},
-          {"overlapped", failed.overlapped},
-          {"reason", failed.reason},
-          {"failure", to_string(failed.failure)},
-          {"why", failed.why}};
+  Json json = {{"iteration", failed.iteration},
+               {"to", failed.to},
+               {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
+               {"parameters", parameters_json(failed.parameters)},
+               {"overlapped", failed.overlapped},
+               {"reason", failed.reason},
+               {"failure", to_string(failed.failure)},
+               {"why", failed.why}};
+  if (!failed.order.empty()) json["order"] = failed.order;
+  return json;
 }
 
 // What a schedule did at one of its points.
@@ -131,6 +135,11 @@ void add_costs(Json& json, const SolveRecord& r) {
       {"start", r.seconds.start},       {"read", r.seconds.read},   {"upload", r.seconds.upload},
       {"convert", r.seconds.convert},   {"setup", r.seconds.setup}, {"solve", r.seconds.solve},
       {"download", r.seconds.download}, {"write", r.seconds.write}, {"total", r.seconds.total}};
+  if (!r.order.empty()) {
+    json["seconds"]["order"] = r.seconds.order;
+    json["order"] = {{"order", r.order}};
+    if (!r.order_reason.empty()) json["order"]["reason"] = r.order_reason;
+  }
   json["memory"] = {{"matrix_bytes", r.matrix_bytes},
                     {"peak_bytes", r.peak_bytes},
                     {"peak_buffer_bytes", r.peak_buffer_bytes}};
@@ -175,7 +184,10 @@ std::string switch_text(const SwitchRecord& record) {
     return kernel == "native" ? format : format + "/" + kernel;
   };
   return fmt::format(
-      "{} -> {}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
+      "{} -> {}{}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
+      record.from_order == record.to_order
+          ? ""
+          : fmt::format(", order {} -> {}", record.from_order, record.to_order),
       record.assemble_seconds > 0 ? "assembled and converted" : "converted", duration(record.convert_seconds),
       record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
                                       record.begun_iteration, duration(record.wait_seconds))
@@ -269,13 +281,18 @@ std::string summary(const SolveRecord& r) {
     row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));
   if (!r.kernel_note.empty()) row("", fmt::format("{}: {}", r.kernel, r.kernel_note));
   if (!r.format_reason.empty()) row("", "auto: " + r.format_reason);
+  if (!r.order.empty())
+    row("order", fmt::format("{}{}{}{}", r.order,
+                             r.order == "none" ? "" : ", " + duration(r.seconds.order) + " before the solve",
+                             r.order_reason.empty() ? "" : "; auto: ", r.order_reason));
   for (std::size_t i = 0; i < r.switches.size(); ++i)
     row(i == 0 ? "switches" : "",
         fmt::format("it {}: {}", r.switches[i].iteration, switch_text(r.switches[i])));
   if (r.switches.empty() && !r.policy.decisions.empty())
     row("switches", "none: " + r.policy.decisions.back().reason);
   for (const FailedSwitch& failed : r.failed_switches)
-    row("", fmt::format("it {}: not to {} ({}): {}", failed.iteration, failed.to, to_string(failed.failure),
+    row("", fmt::format("it {}: not to {}{} ({}): {}", failed.iteration, failed.to,
+                        failed.order.empty() ? "" : " in order " + failed.order, to_string(failed.failure),
                         failed.why));
   for (const ScheduleEvent& event : r.decisions)
     if (event.action == ScheduleEvent::Action::stayed || event.action == ScheduleEvent::Action::not_reached)

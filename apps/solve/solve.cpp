@@ -19,9 +19,12 @@
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/vector_file.hpp"
+#include "core/ordering.hpp"
+#include "core/permutation.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
+#include "operators/ordered_operator.hpp"
 #include "solvers/auto_switcher.hpp"
 
 namespace protean::apps {
@@ -33,9 +36,10 @@ class Checkpoint {
   Checkpoint(const Context& context, const Vector<double>& x, const std::string& path, double seconds)
       : context_(context), x_(x), path_(path), seconds_(seconds), next_(seconds) {}
 
+  bool due(const IterationInfo& info) const noexcept { return seconds_ > 0 && info.seconds >= next_; }
   // An error is a warning: the solve is worth more than a file.
   void iteration(const IterationInfo& info, Progress& progress) {
-    if (seconds_ <= 0 || info.seconds < next_) return;
+    if (!due(info)) return;
     try {
       // Iterations that a GPU has computed ahead may be in it.
       Vector<double> copied(Context::host(1), x_.size());
@@ -67,6 +71,7 @@ class Observer final : public SolveObserver {
     checkpoint_.iteration(info, progress_);
     return !InterruptGuard::asked();
   }
+  bool reads_solution(const IterationInfo& info) const noexcept override { return checkpoint_.due(info); }
 
  private:
   Progress& progress_;
@@ -74,6 +79,15 @@ class Observer final : public SolveObserver {
   HistoryFile* history_;
   Checkpoint checkpoint_;
 };
+
+ChoiceOptions choice_options(const Problem& problem) {
+  ChoiceOptions options;
+  options.space = problem.op.space;
+  options.expected_iterations = problem.op.expected_iterations;
+  options.products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products);
+  options.deterministic = problem.op.deterministic;
+  return options;
+}
 
 const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& problem, std::string& reason) {
   const OperatorSpec& op = problem.op;
@@ -86,13 +100,10 @@ const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& prob
     reason = fmt::format("csr, the plainest format, since kernel {} was asked for", op.kernel);
     return find_format("csr");
   }
-  const FormatChoice choice = choose_format(
-      csr.pattern, CostModel(choose_machine({}).table, op.space),
-      {.space = op.space,
-       .expected_iterations = op.expected_iterations,
-       .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
-       .deterministic = op.deterministic,
-       .symmetric = !first_asymmetry(*Context::host(op.threads), csr.pattern, csr.values)});
+  ChoiceOptions options = choice_options(problem);
+  options.symmetric = !first_asymmetry(*Context::host(op.threads), csr.pattern, csr.values);
+  const FormatChoice choice =
+      choose_format(csr.pattern, CostModel(choose_machine({}).table, op.space), options);
   reason = choice.reason;
   return find_format(choice.id);
 }
@@ -177,6 +188,29 @@ void require_solution_name(const FilePath& solution) {
                                    solution.given, vector_file_endings()));
 }
 
+// Throws NotAvailable for a change of order that no solve of this build, or none on a GPU, can make.
+void require_orders(const Problem& problem) {
+  const ScheduleSpec& schedule = problem.schedule;
+  for (std::size_t i = 0; i < schedule.points.size(); ++i) {
+    const std::string& order = schedule.points[i].to.order;
+    if (order.empty()) continue;
+    const auto refuse = [&](std::string_view why) {
+      const Place& place = schedule.places[i];
+      throw NotAvailable(BadFile(place.file ? *place.file : "problem", place.line, place.column,
+                                 fmt::format("schedule[{}].order: {}", i, why))
+                             .what());
+    };
+    if (problem.op.space == Space::device)
+      refuse(
+          "the order of the rows cannot change during a solve on a GPU; take matrix.order, which orders them "
+          "before the "
+          "solve, or operator.space: host");
+    for (const OrderingEntry& entry : orderings())
+      if (entry.id == order && !entry.unavailable.empty())
+        refuse(fmt::format("order {} is not in this build: {}", order, entry.unavailable));
+  }
+}
+
 // Reads the problem, applies the options of the command line, and checks all files before anything large is
 // read.
 Problem checked_problem(const SolveArguments& arguments) {
@@ -186,6 +220,7 @@ Problem checked_problem(const SolveArguments& arguments) {
   if (arguments.explain && !problem.schedule.automatic)
     throw BadArgument(
         "--explain describes the decisions of schedule: {policy: auto}; add --set schedule.policy=auto");
+  require_orders(problem);
   CommandFiles files;
   files.reads(problem);
   files.writes("output.solution", problem.output.solution.path, problem.output.solution.place);
@@ -213,6 +248,7 @@ class SolveRun {
   const SolveRecord& operator()() {
     make_contexts();
     make_data();
+    put_in_order();
     if (context_ != host_) copy_to_device();
     make_operator();
     set_up();
@@ -258,9 +294,31 @@ class SolveRun {
     record_.seconds.read = clock_.lap();
   }
 
+  // The matrix of the solve in another order. b, x and the matrix of the system stay in the order of the user.
+  void put_in_order() {
+    const std::string& asked = problem_.matrix.order;
+    if (asked == "none") return;
+    progress_.stage("ordering the matrix");
+    record_.order = asked;
+    if (asked == "auto") {
+      const OrderChoice choice = choose_order(system_.csr.pattern, choice_options(problem_));
+      record_.order = choice.id, record_.order_reason = choice.reason;
+    }
+    if (record_.order != "none") {
+      std::vector<std::int32_t> order = make_order(record_.order, *host_, system_.csr.pattern);
+      ordered_.emplace(host_, system_.csr, Permutation(host_, order));
+      permutation_ = Permutation(context_, std::move(order));
+      source_ = ordered_->matrix();
+    }
+    record_.seconds.order = clock_.lap();
+  }
+
+  // In host memory, in the order of the solve.
+  const CsrMatrix<double>& csr() const { return ordered_ ? ordered_->matrix() : system_.csr; }
+
   void copy_to_device() {
     progress_.stage("copying to the GPU");
-    if (!system_.elements) source_ = upload(context_, system_.csr);
+    if (!system_.elements) source_ = upload(context_, csr());
     system_.b = moved(context_, *context_, std::move(system_.b));
     system_.x0 = moved(context_, *context_, std::move(system_.x0));
     record_.seconds.upload = clock_.lap();
@@ -284,6 +342,7 @@ class SolveRun {
       else
         A_ = std::move(matrix);
     }
+    if (ordered_) A_ = std::make_unique<OrderedOperator<double>>(permutation_, std::move(A_));
     record_.seconds.convert = clock_.lap();
   }
 
@@ -293,7 +352,7 @@ class SolveRun {
   }
 
   std::unique_ptr<AssembledMatrix<double>> convert() {
-    const FormatEntry& entry = pick_format(system_.csr, problem_, record_.format_reason);
+    const FormatEntry& entry = pick_format(csr(), problem_, record_.format_reason);
     auto matrix = make_matrix(entry, source_, context_, problem_.op.parameters, problem_.op.kernel);
     context_->synchronize();
     record_.format = entry.id, record_.kernel = matrix->kernel(), record_.parameters = matrix->params();
@@ -325,7 +384,7 @@ class SolveRun {
         Checkpoint(*context_, system_.x0, problem_.output.solution.path, minute * arguments_.checkpoint));
     if (!adaptive_) return &*observer_;
     if (problem_.schedule.automatic) {
-      policy_.emplace(problem_, *adaptive_, system_.csr.pattern, *observer_, progress_);
+      policy_.emplace(problem_, *adaptive_, csr().pattern, *observer_, progress_);
       return &policy_->switcher;
     }
     schedule_.emplace(*adaptive_, problem_.schedule.points, &*observer_, [this](const ScheduleEvent& event) {
@@ -357,7 +416,8 @@ class SolveRun {
   }
 
   void judge() {
-    record_.products = A_->products();
+    const auto* const in_order = dynamic_cast<const OrderedOperator<double>*>(A_.get());
+    record_.products = (in_order ? in_order->inner() : *A_).products();
     record_.advice = advise(*host_, system_.csr, record_);
     if (problem_.rhs.from_solution) record_.error = relative_error(system_.x0, system_.exact);
     (void)clock_.lap();
@@ -402,6 +462,8 @@ class SolveRun {
   ContextPtr host_, context_;
   LinearSystem system_;       // x0 becomes the solution
   CsrMatrix<double> source_;  // the matrix in the memory of the context; empty with element matrices
+  std::optional<PermutedMatrix<double>> ordered_;  // on the host; empty where the order is the user's
+  Permutation permutation_;                        // in the context of the solve
   std::unique_ptr<LinearOperator<double>> A_;
   AdaptiveOperator<double>* adaptive_ = nullptr;  // A_, where there is a schedule
   std::unique_ptr<Preconditioner<double>> M_;

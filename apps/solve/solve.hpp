@@ -28,7 +28,8 @@ struct SolveArguments {
 // Seconds of each stage. upload and download are copies to and from a GPU; 0 on the CPU.
 struct Seconds {
   double start = 0;  // making the contexts; on a device this starts the driver and the libraries
-  double read = 0, upload = 0, convert = 0, setup = 0, solve = 0, download = 0, write = 0, total = 0;
+  double read = 0, order = 0, upload = 0, convert = 0, setup = 0, solve = 0, download = 0, write = 0,
+         total = 0;
 };
 
 // Everything known after a solve. Report and summary are made from it.
@@ -48,6 +49,8 @@ struct SolveRecord {
   std::vector<PreconditionerFigure> preconditioner;  // of its setup
   std::size_t preconditioner_bytes = 0;
   SolveReport result;
+  // With matrix.order: the order of the solve, and with auto why. Empty: none was asked for.
+  std::string order, order_reason;
   // With a schedule: the changes of format that were made, those that failed, and the result of each point.
   std::vector<SwitchRecord> switches;
   std::vector<FailedSwitch> failed_switches;

@@ -10,7 +10,10 @@
 #include <thread>
 
 #include "core/background.hpp"
+#include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/ordering.hpp"
+#include "operators/callers_order.hpp"
 #include "operators/policy/product_check.hpp"
 
 namespace protean {
@@ -23,14 +26,26 @@ constexpr std::string_view rows_are_kept =
     "its products";
 // Of products shorter than this only one in eight is measured, so that reading the clock costs little.
 constexpr float quick_product = 20e-6f;
+// The name of the caller's order.
+constexpr std::string_view no_order = "none";
+
+// Bytes of what a PermutedMatrix holds.
+template <class T>
+std::size_t permuted_bytes(const CsrMatrix<T>& source) {
+  const auto entries = static_cast<std::size_t>(source.nonzeros());
+  return source.bytes() + entries * (source.nonzeros() > std::numeric_limits<std::int32_t>::max() ? 8 : 4) +
+         static_cast<std::size_t>(source.rows()) * 8;
+}
 
 }  // namespace
 
 std::string FormatSpec::name() const {
-  if (elements) return "element";
-  if (!entry) return "(no format)";
-  return kernel.empty() || kernel == "native" ? std::string(entry->id)
-                                              : fmt::format("{}/{}", entry->id, kernel);
+  const std::string in = order.empty() ? "" : fmt::format("order {}", order);
+  if (!entry && !elements) return in.empty() ? "(no format)" : in;
+  std::string name = elements                               ? "element"
+                     : kernel.empty() || kernel == "native" ? std::string(entry->id)
+                                                            : fmt::format("{}/{}", entry->id, kernel);
+  return in.empty() ? name : name + " in " + in;
 }
 
 std::string_view to_string(SwitchFailure failure) noexcept {
@@ -60,8 +75,14 @@ struct AdaptiveOperator<T>::Build {
   const bool exact;        // the running and the new matrix have the values of the source
   const bool on_elements;  // the running operator is element matrices
   const double begun;
+  const std::string order;       // of the new matrix
+  const bool reorders;           // it is not that of the running matrix
   std::size_t bytes_in_use = 0;  // of source, running matrix and a cancelled build
   CsrMatrix<T> source = {};      // a handle; empty if element matrices must be assembled first
+  // For another order than the caller's: the source in that order, if it is the running one, and the permutation, if
+  // it was found before. The build makes what is missing.
+  std::shared_ptr<PermutedMatrix<T>> permuted = {};
+  Permutation permutation = {};
 
   std::thread thread = {};
   std::atomic<bool> cancel{false};  // changed under the mutex of permit_, as are the next two
@@ -72,7 +93,8 @@ struct AdaptiveOperator<T>::Build {
   std::unique_ptr<AssembledMatrix<T>> matrix = {};  // the result; null for element matrices
   CsrMatrix<T> assembled = {};                      // the assembled matrix, if this build assembled it
   std::optional<detail::ProductCheck<T>> check = {};
-  double seconds = 0, assemble_seconds = 0;
+  double seconds = 0, assemble_seconds = 0, order_seconds = 0;
+  std::size_t bytes_of_order = 0;  // of `permuted`, if this build made it
   SwitchFailure failure = SwitchFailure::failed;
   std::string why = {};
 
@@ -80,6 +102,35 @@ struct AdaptiveOperator<T>::Build {
     cancel.store(true, std::memory_order_relaxed);
     if (thread.joinable()) thread.join();
   }
+};
+
+// The products of the running matrix, in its order.
+template <class T>
+class AdaptiveOperator<T>::InOrder final : public LinearOperator<T>,
+                                           public HasDiagonal<T>,
+                                           public HasApplyDot<T> {
+ public:
+  explicit InOrder(const AdaptiveOperator& A) : LinearOperator<T>(A.context(), A.shape()), A_(A) {}
+  void diagonal(VectorView<T> diagonal) const override {
+    dynamic_cast<const HasDiagonal<T>&>(A_.running()).diagonal(diagonal);
+  }
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    A_.count_products(1);
+    A_.timed([&] { apply_dot<T>(A_.running(), x, y, result); });
+  }
+  std::string_view name() const noexcept override { return A_.name(); }
+  Revision revision() const noexcept override { return A_.revision(); }
+  Recording recording() const noexcept override { return A_.recording(); }
+  void check_arrays() const override { A_.check_arrays(); }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    A_.count_products(1);
+    A_.product(alpha, x, beta, y);
+  }
+
+ private:
+  const AdaptiveOperator& A_;
 };
 
 namespace {
@@ -112,6 +163,8 @@ AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<Assem
     throw WrongSpace(fmt::format("the source lies in {} memory, the matrix to begin with in {} memory",
                                  to_string(source_.pattern.space), to_string(this->context()->space())));
   check_options();
+  in_order_ = std::make_unique<InOrder>(*this);
+  followers_.reserve(4);
 }
 
 template <class T>
@@ -121,6 +174,8 @@ AdaptiveOperator<T>::AdaptiveOperator(std::unique_ptr<ElementOperator<T>> elemen
       options_(options) {
   if (!elements_) throw BadArgument("an adaptive operator of element matrices was given none");
   check_options();
+  in_order_ = std::make_unique<InOrder>(*this);
+  followers_.reserve(4);
 }
 
 template <class T>
@@ -145,6 +200,8 @@ const AssembledMatrix<T>& AdaptiveOperator<T>::current() const {
 template <class T>
 void AdaptiveOperator<T>::diagonal(VectorView<T> diagonal) const {
   if (!current_) return elements_->diagonal(diagonal);
+  if (!running_is_exact() && callers_order_)
+    return callers_order_->bring([&](VectorView<T> d) { current_->diagonal(d); }, diagonal);
   if (!running_is_exact() || this->context()->space() != Space::host) return current_->diagonal(diagonal);
   extract_diagonal<T>(*this->context(), source_, diagonal.data);
 }
@@ -152,6 +209,8 @@ void AdaptiveOperator<T>::diagonal(VectorView<T> diagonal) const {
 template <class T>
 bool AdaptiveOperator<T>::runs(const FormatSpec& spec) const {
   if (spec.elements) return on_elements();
+  if (!spec.order.empty() && spec.order != order_id_) return false;
+  if (!spec.entry && !spec.order.empty()) return true;
   if (!spec.entry) throw BadArgument("a format is asked for without naming one");
   const Kernel& kernel = find_kernel(*spec.entry, spec.kernel, this->context()->space());
   return current_ && spec.entry == &current_->entry() && kernel.name == current_->kernel() &&
@@ -178,13 +237,39 @@ void AdaptiveOperator<T>::timed(Product&& product) const {
 }
 
 template <class T>
-void AdaptiveOperator<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+void AdaptiveOperator<T>::product(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
   timed([&] { running().apply(alpha, x, beta, y); });
 }
 
 template <class T>
+void AdaptiveOperator<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  if (!callers_order_) return product(alpha, x, beta, y);
+  callers_order_->multiply(x, beta, y,
+                           [&](VectorView<const T> px, VectorView<T> py) { product(alpha, px, beta, py); });
+}
+
+template <class T>
 void AdaptiveOperator<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
-  timed([&] { apply_dot<T>(running(), x, y, result); });
+  if (!callers_order_) return timed([&] { apply_dot<T>(running(), x, y, result); });
+  do_apply(T(1), x, T(0), y);
+  dot<T>(*this->context(), x, y, result);
+}
+
+template <class T>
+const LinearOperator<T>& AdaptiveOperator<T>::in_order() const noexcept {
+  return *in_order_;
+}
+
+template <class T>
+void AdaptiveOperator<T>::follow(OrderFollower& follower) const {
+  const std::lock_guard lock(followers_mutex_);
+  followers_.push_back(&follower);
+}
+
+template <class T>
+void AdaptiveOperator<T>::unfollow(OrderFollower& follower) const noexcept {
+  const std::lock_guard lock(followers_mutex_);
+  std::erase(followers_, &follower);
 }
 
 template <class T>
@@ -198,16 +283,70 @@ double AdaptiveOperator<T>::seconds_per_product() const noexcept {
   return static_cast<double>(sorted[count / 2]);
 }
 
+// Finds the order of the build, unless it is known, and puts the source into it. `budget` is what it may take.
+template <class T>
+void AdaptiveOperator<T>::order_rows(Build& build, const CsrMatrix<T>& source, std::size_t& bytes_in_use,
+                                     std::size_t budget) const {
+  if (build.permuted) return;  // it counts as used already
+  const ContextPtr& context = this->context();
+  if (context->space() == Space::device)
+    throw NotAvailable(
+        fmt::format("the order of the rows cannot change during a solve on a device (to {}); put the matrix "
+                    "into that order before the solve (OrderedOperator, matrix.order), or solve on the host",
+                    build.order));
+  if (this->rows() != this->cols())
+    throw BadArgument(fmt::format(
+        "the matrix is {} x {}; rows and columns are put into the same order ({}), so it must be square",
+        this->rows(), this->cols(), build.order));
+  const std::size_t bytes = permuted_bytes(source);
+  if (bytes > budget)
+    throw OutOfMemory(
+        fmt::format("the matrix in order {} takes {} bytes beside the source and the running matrix; {} "
+                    "are available",
+                    build.order, bytes, budget),
+        bytes);
+  const double begin = now();
+  if (build.permutation.size() == 0) {
+    std::vector<std::int32_t> order = options_.find_order
+                                          ? options_.find_order(build.order, *context, source.pattern)
+                                          : make_order(build.order, *context, source.pattern);
+    if (static_cast<std::int64_t>(order.size()) != this->rows())
+      throw BadArgument(
+          fmt::format("order {} has {} rows; the matrix has {}", build.order, order.size(), this->rows()));
+    build.permutation = Permutation(context, std::move(order));
+    detail::checkpoint();
+  }
+  build.permuted = std::make_shared<PermutedMatrix<T>>(context, source, build.permutation);
+  bytes_in_use += bytes;
+  build.bytes_of_order = bytes;
+  build.order_seconds = now() - begin;
+  detail::checkpoint();
+}
+
 // All results are local until the build has succeeded. So after a failure this thread frees them, within its
 // BackgroundWork.
 template <class T>
 void AdaptiveOperator<T>::build(Build& build) const {
   const FormatSpec& spec = build.spec;
+  if (build.reorders && build.overlapped && this->context()->deterministic())
+    throw BadArgument(
+        fmt::format("in deterministic mode the order of the rows (to {}) cannot change beside the solve, "
+                    "since the result would "
+                    "depend on the time of the change; let the solve wait for it (overlapped: false)",
+                    build.order));
   if (spec.elements) {
     if (!elements_) throw BadArgument("the operator was made of CSR; there are no element matrices");
+    if (build.order != no_order)
+      throw BadArgument(
+          fmt::format("element matrices are in the caller's order; leave out the order {}", build.order));
     return;
   }
-  if (!spec.entry) throw BadArgument("a format is asked for without naming one");
+  if (!spec.entry)
+    throw BadArgument(spec.order.empty()
+                          ? std::string("a format is asked for without naming one")
+                          : fmt::format("the operator computes with element matrices; order {} needs a "
+                                        "format, too",
+                                        spec.order));
   if (rows_kept()) throw BadArgument(std::string(rows_are_kept));
   if (!spec.entry->traits.exact_values && !options_.allow_inexact)
     throw FormatRefused(spec.entry->id,
@@ -230,16 +369,20 @@ void AdaptiveOperator<T>::build(Build& build) const {
     bytes_in_use += source.bytes();
     build.assembled = source;
   }
+  if (build.order != no_order) order_rows(build, source, bytes_in_use, budget(bytes_in_use));
+  const CsrMatrix<T>& from = build.permuted ? build.permuted->matrix() : source;
   std::size_t most = budget(bytes_in_use);
   // Format csr can share the arrays of the source.
   if (spec.entry->traits.uses_source) most += std::min(source.bytes(), ~most);
-  auto matrix = make_matrix(*spec.entry, source, context, spec.params, spec.kernel, most);
+  auto matrix = make_matrix(*spec.entry, from, context, spec.params, spec.kernel, most);
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
   detail::ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);
   if (build.on_elements) check.allow_rounding_of(*elements_);
   // A library's kernel may start threads of its own, which would not have the low priority of background
   // work.
-  if (matrix->kernel() == "native") check.keep(*matrix);
+  if (matrix->kernel() == "native")
+    check.keep(
+        detail::InCallersOrder<T>(build.permuted ? build.permuted->permutation() : Permutation(), *matrix));
   context->synchronize();
   detail::checkpoint();  // the last one: a cancelled build frees everything here
   build.matrix = std::move(matrix);
@@ -264,7 +407,7 @@ void AdaptiveOperator<T>::end(Build& task, Preparation state) const {
     if (!cancelled) task.state.store(state, std::memory_order_release);
   }
   if (cancelled) {
-    task.matrix.reset(), task.check.reset();
+    task.matrix.reset(), task.check.reset(), task.permuted.reset();
     task.assembled = {};
     task.state.store(Preparation::failed, std::memory_order_release);
   }
@@ -307,6 +450,7 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
     }
   } catch (...) {}  // no memory for the text: the kind of failure is recorded without one
   task.source = {};
+  if (!built) task.permuted.reset();
   // The assembled matrix is kept for the next attempt, except after a cancellation or for lack of memory.
   if (!built && task.failure != SwitchFailure::refused && task.failure != SwitchFailure::failed)
     task.assembled = {};
@@ -334,11 +478,21 @@ void AdaptiveOperator<T>::record_failure(const Build& task, std::int64_t iterati
   failures_.push_back({.iteration = iteration,
                        .to = task.spec.entry ? std::string(task.spec.entry->id) : std::string(),
                        .kernel = task.spec.kernel,
+                       .order = task.spec.order,
                        .parameters = task.spec.params,
                        .overlapped = task.overlapped,
                        .reason = task.reason,
                        .failure = failure,
                        .why = std::move(why)});
+}
+
+// Also when the change fails later: finding an order costs more than keeping it.
+template <class T>
+void AdaptiveOperator<T>::remember_order(const Build& task) {
+  if (task.order == no_order) return;
+  for (const auto& [id, permutation] : found_orders_)
+    if (id == task.order) return;
+  found_orders_.emplace_back(task.order, task.permutation);
 }
 
 template <class T>
@@ -349,9 +503,15 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
   }
   const double begin = task.overlapped ? now() : task.begun;
   std::int64_t differing = 0;
+  // Nobody begins or ends to follow the order during the change.
+  std::unique_lock<std::mutex> followers(followers_mutex_, std::defer_lock);
+  const Permutation order = task.permuted ? task.permuted->permutation() : Permutation();
+  std::unique_ptr<detail::CallersOrder<T>> callers_order;
   try {
-    if (task.matrix && !task.check->has_kept()) task.check->keep(*task.matrix);
-    if (task.matrix) differing = task.check->differing_rows(running());
+    // Both products are compared in the caller's order.
+    if (task.matrix && !task.check->has_kept())
+      task.check->keep(detail::InCallersOrder<T>(order, *task.matrix));
+    if (task.matrix) differing = task.check->differing_rows(detail::InCallersOrder<T>(order_, running()));
     if (differing > 0) {
       task.failure = SwitchFailure::wrong_product;
       task.why = fmt::format(
@@ -359,9 +519,20 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
           "than "
           "the bound on rounding errors",
           differing, this->rows());
+    } else if (task.reorders) {
+      if (order.size() > 0) callers_order = std::make_unique<detail::CallersOrder<T>>(order);
+      remember_order(task);
+      followers.lock();
+      if (followers_.size() > 1)
+        throw NotAvailable(fmt::format(
+            "{} solves compute with this operator; the order can change only while at most one does",
+            followers_.size()));
+      for (OrderFollower* follower : followers_) follower->prepare_order(order);
     }
   } catch (const OutOfMemory& error) {
     task.failure = SwitchFailure::out_of_memory, task.why = error.what(), differing = -1;
+  } catch (const NotAvailable& error) {
+    task.failure = SwitchFailure::refused, task.why = error.what(), differing = -1;
   } catch (const std::exception& error) {
     task.failure = SwitchFailure::failed, task.why = error.what(), differing = -1;
   }
@@ -374,25 +545,36 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
   const LinearOperator<T>& next =
       task.matrix ? static_cast<const LinearOperator<T>&>(*task.matrix) : *elements_;
   keep_assembled(task);
-  SwitchRecord record{.iteration = iteration,
-                      .begun_iteration = task.iteration,
-                      .from = std::string(running().name()),
-                      .to = std::string(next.name()),
-                      .from_kernel = current_ ? std::string(current_->kernel()) : "native",
-                      .to_kernel = task.matrix ? std::string(task.matrix->kernel()) : "native",
-                      .parameters = task.matrix ? task.matrix->params() : FormatParams(),
-                      .convert_seconds = task.seconds,
-                      .assemble_seconds = task.assemble_seconds,
-                      .wait_seconds = 0,
-                      .overlapped = task.overlapped,
-                      .reason = task.reason,
-                      .bytes_before = running_bytes(),
-                      .bytes_after = task.matrix ? task.matrix->bytes() : elements_->bytes(),
-                      .bytes_peak = task.bytes_in_use + (task.matrix ? own_bytes(*task.matrix, source_) : 0)};
+  SwitchRecord record{
+      .iteration = iteration,
+      .begun_iteration = task.iteration,
+      .from = std::string(running().name()),
+      .to = std::string(next.name()),
+      .from_kernel = current_ ? std::string(current_->kernel()) : "native",
+      .to_kernel = task.matrix ? std::string(task.matrix->kernel()) : "native",
+      .from_order = order_id_,
+      .to_order = task.order,
+      .parameters = task.matrix ? task.matrix->params() : FormatParams(),
+      .convert_seconds = task.seconds,
+      .assemble_seconds = task.assemble_seconds,
+      .order_seconds = task.order_seconds,
+      .wait_seconds = 0,
+      .overlapped = task.overlapped,
+      .reason = task.reason,
+      .bytes_before = running_bytes(),
+      .bytes_after = task.matrix ? task.matrix->bytes() : elements_->bytes(),
+      .bytes_peak =
+          task.bytes_in_use + task.bytes_of_order +
+          (task.matrix ? own_bytes(*task.matrix, task.permuted ? task.permuted->matrix() : source_) : 0)};
   history_.push_back(std::move(record));
   // On a device the old arrays are freed in the order of the stream, after all queued products.
   current_ = std::move(task.matrix);
   ++form_, ++changes_;
+  if (task.reorders) {
+    order_ = order, order_id_ = task.order;
+    permuted_ = std::move(task.permuted), callers_order_ = std::move(callers_order);
+    for (OrderFollower* follower : followers_) follower->adopt_order();
+  }
   if (!task.exact) ++revision_.values;
   timings_.count.store(0, std::memory_order_relaxed);
   history_.back().wait_seconds = now() - begin;
@@ -404,20 +586,33 @@ auto AdaptiveOperator<T>::begin(const FormatSpec& spec, std::string reason, std:
                                 bool overlapped) -> std::unique_ptr<Build> {
   cancel(iteration, "another change of format came first");
   if (!abandoned()) abandoned_.reset();
-  const auto own = [&] { return current_ ? own_bytes(*current_, source_) : 0; };
+  const auto own = [&] {
+    return (current_ ? own_bytes(*current_, ordered_source()) : 0) +
+           (permuted_ ? permuted_bytes(source_) : 0);
+  };
+  FormatSpec wanted = spec;
+  if (!spec.entry && !spec.elements && !spec.order.empty() && current_)
+    wanted.entry = &current_->entry(), wanted.params = current_->params(), wanted.kernel = current_->kernel();
+  const std::string order =
+      !spec.order.empty() ? spec.order : std::string(spec.elements ? no_order : order_id_);
   std::unique_ptr<Build> task(
-      new Build{.spec = spec,
+      new Build{.spec = std::move(wanted),
                 .reason = std::move(reason),
                 .iteration = iteration,
                 .overlapped = overlapped,
                 .exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values),
                 .on_elements = elements_ && !current_,
                 .begun = now(),
+                .order = order,
+                .reorders = order != order_id_,
                 .bytes_in_use =
                     (elements_ ? elements_->bytes() : 0) + (source_assembled() ? source_.bytes() : 0) + own(),
                 .source = source_});
   // A build beside the solve begins after the cancelled one has freed its memory; this one does not wait for
   // it.
+  if (order == order_id_) task->permuted = permuted_;
+  for (const auto& [id, permutation] : found_orders_)
+    if (id == order) task->permutation = permutation;
   if (abandoned_ && !overlapped) task->bytes_in_use += abandoned_->allocated.load(std::memory_order_relaxed);
   return task;
 }
@@ -524,7 +719,8 @@ void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
         "the operator was made of element matrices; the new values must be element matrices, too");
   cancel(0, "the matrix was given new values");
   abandoned_.reset();  // waits for the cancelled build, which reads the old values
-  current_->update_values(csr);
+  if (permuted_) permuted_->update_values(csr);
+  current_->update_values(permuted_ ? permuted_->matrix() : csr);
   source_.values = csr.values, source_.values_owner = csr.values_owner, source_.watch = csr.watch;
   source_settled_ = false;
   ++revision_.values, ++changes_;
@@ -535,7 +731,17 @@ void AdaptiveOperator<T>::update_values(std::span<const ElementGroup<T>> groups)
   if (!elements_) throw BadArgument("the operator was made of CSR; the new values must be in CSR, too");
   cancel(0, "the matrix was given new values");
   abandoned_.reset();  // waits for the cancelled build, which reads the old values
+  std::unique_lock<std::mutex> followers(followers_mutex_, std::defer_lock);
+  if (order_.size() > 0) {  // element matrices are in the caller's order
+    followers.lock();
+    for (OrderFollower* follower : followers_) follower->prepare_order({});
+  }
   elements_->update_values(groups);
+  if (followers.owns_lock()) {
+    order_ = {}, order_id_ = no_order;
+    permuted_.reset(), callers_order_.reset();
+    for (OrderFollower* follower : followers_) follower->adopt_order();
+  }
   if (current_) {
     current_.reset();
     ++form_;

@@ -1,5 +1,5 @@
 // A matrix that changes its storage format while a solver uses it (State pattern). It may begin as element
-// matrices, which are assembled while the solve computes with them.
+// matrices, which are assembled while the solve computes with them. The order of its rows may change, too.
 #pragma once
 #include <array>
 #include <atomic>
@@ -20,19 +20,27 @@
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/order.hpp>
 #include <protean/operators/row_arrays.hpp>
 
 namespace protean {
+namespace detail {
+template <class T>
+class CallersOrder;
+}  // namespace detail
 
-// Names a storage of a matrix: format, parameters and kernel, or element matrices.
+// Names a storage of a matrix: format, parameters and kernel, or element matrices, and the order of its rows.
 struct FormatSpec {
   const FormatEntry* entry = nullptr;
   FormatParams params = {};
   std::string kernel = {};  // empty: the default kernel of the space
   // True: the element matrices that the operator was made of. entry is null then.
   bool elements = false;
+  // The order of rows and columns: "none" is the caller's, others are those of orderings(). Empty: the order that the
+  // operator has. An order without a format (entry is null) keeps the format, its parameters and its kernel.
+  std::string order = {};
 
-  // "sell-c-sigma", "csr/mkl" if a kernel other than native is named, or "element".
+  // "sell-c-sigma", "csr/mkl" if a kernel other than native is named, "element", "csr in order rcm", "order rcm".
   std::string name() const;
 };
 
@@ -53,9 +61,11 @@ struct SwitchRecord {
   std::int64_t begun_iteration = 0;  // given to prepare(); the same as iteration if not overlapped
   std::string from, to;              // format ids; lma-atomic etc. for element matrices
   std::string from_kernel, to_kernel;
+  std::string from_order = "none", to_order = "none";
   FormatParams parameters;      // of `to`, complete
   double convert_seconds = 0;   // the build, in whichever thread it ran, with the product for the check
   double assemble_seconds = 0;  // the part of it in which element matrices were assembled
+  double order_seconds = 0;     // the part of it in which a new order was found and the matrix permuted
   double wait_seconds = 0;      // time that the caller waited: all of it, or the adoption if overlapped
   bool overlapped = false;
   std::string reason;
@@ -75,8 +85,9 @@ std::string_view to_string(SwitchFailure failure) noexcept;
 
 struct FailedSwitch {
   std::int64_t iteration = 0;  // at which the failure was noticed
-  std::string to, kernel;      // as requested; the kernel may be empty
-  FormatParams parameters;     // as requested
+  // As requested; kernel and order may be empty. Where an order alone was, `to` and the rest are of the running format.
+  std::string to, kernel, order;
+  FormatParams parameters;  // as requested
   bool overlapped = false;
   std::string reason;  // why the change was requested
   SwitchFailure failure = SwitchFailure::failed;
@@ -95,6 +106,12 @@ struct AdaptiveOptions {
   // Returns seconds since a fixed point in time and never decreases. Empty: the steady clock of the machine.
   // All times measured here are taken from it. It is also called from the building thread.
   std::function<double()> clock = {};
+  // Finds the order with a name (FormatSpec::order other than "none") for the pattern of the source, in the caller's
+  // order: result[k] is the row at place k. It is also called from the building thread, and should compute in parallel
+  // regions of the context, which end it when the build is cancelled. Empty: make_order().
+  std::function<std::vector<std::int32_t>(std::string_view id, const Context& context,
+                                          const SparsityPattern& pattern)>
+      find_order = {};
 };
 
 enum class Preparation : unsigned char { none, running, ready, failed };
@@ -115,17 +132,29 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 // faster than assembling first only if a product with element matrices is not much slower than one with the
 // assembled matrix; see docs/results.
 //
+// A change may give the matrix another order of rows and columns P, instead of another format or with it. Then
+// the running matrix is P A P^T, built beside the solve too. apply() and all other members still take and give vectors
+// and matrices in the caller's order; a product permutes two vectors. A solve by Solver permutes its own vectors once,
+// at the change, and goes on without a restart; then no product permutes anything (HasOrder). An order that was found
+// is kept as long as the operator: new values, other right-hand sides and a change back to it cost no search. On a
+// device a change of order is refused, and in deterministic mode one beside the solve, since sums have other rounding
+// errors in another order and the iteration of the change depends on the time. An order that is not in use takes
+// 8 bytes a row.
+//
 // Products may be computed by several threads at once. All other members that are not const belong to one
 // thread and must not run at the same time as a product. SolveObserver::on_iteration(), between two
 // iterations, is the place to call them. A change of format does not change revision(), so a preconditioner
 // stays valid. It increments form().
 //
-// Additional memory: three vectors during a build, four during an adoption.
+// Additional memory: three vectors during a build, four during an adoption. In another order than the caller's two
+// vectors, the source in that order, and 4 bytes an entry (8 from 2^31 entries on) and 8 bytes a row to permute new
+// values; two more vectors during a build and an adoption.
 template <class T>
 class AdaptiveOperator final : public LinearOperator<T>,
                                public HasDiagonal<T>,
                                public HasApplyDot<T>,
-                               public HasRowArrays<T> {
+                               public HasRowArrays<T>,
+                               public HasOrder<T> {
  public:
   // `source` is the matrix from which other formats are built. It is a handle: the arrays are shared, and
   // only update_values() may change them. `start` is the first running matrix, made from source. Throws
@@ -142,18 +171,18 @@ class AdaptiveOperator final : public LinearOperator<T>,
   }
   std::size_t running_bytes() const noexcept { return current_ ? current_->bytes() : elements_->bytes(); }
   bool on_elements() const noexcept { return !current_; }
-  // The running matrix. Throws BadArgument while the operator computes with element matrices.
+  // The running matrix, in order(). Throws BadArgument while the operator computes with element matrices.
   const AssembledMatrix<T>& current() const;
   // The element matrices that it was made of; null if it was made of CSR.
   const ElementOperator<T>* elements() const noexcept { return elements_.get(); }
-  // Empty until the element matrices have been assembled; source_assembled() is false then.
+  // In the caller's order. Empty until the element matrices have been assembled; source_assembled() is false then.
   const CsrMatrix<T>& source() const noexcept { return source_; }
   bool source_assembled() const noexcept {
     return source_.pattern.row_ptr.p32 || source_.pattern.row_ptr.p64;
   }
   const AdaptiveOptions& options() const noexcept { return options_; }
-  // Whether the running matrix has the format, the complete parameters and the kernel of spec, or is element
-  // matrices and spec asks for these. Throws as make_matrix() for a spec that names no format.
+  // Whether the running matrix has the format, the complete parameters, the kernel and the order of spec, or is
+  // element matrices and spec asks for these. Throws as make_matrix() for a spec that names no format.
   bool runs(const FormatSpec& spec) const;
 
   // Builds the matrix with all threads of the context while the caller waits, compares the products and
@@ -198,6 +227,12 @@ class AdaptiveOperator final : public LinearOperator<T>,
   double seconds_per_product() const noexcept;
   // The present time of AdaptiveOptions::clock.
   double now() const;
+  // "none", or the name of the order of the running matrix.
+  std::string_view order_id() const noexcept { return order_id_; }
+  const Permutation& order() const noexcept override { return order_; }
+  const LinearOperator<T>& in_order() const noexcept override;
+  void follow(OrderFollower& follower) const override;
+  void unfollow(OrderFollower& follower) const noexcept override;
   // How often the running matrix has been replaced.
   std::uint64_t form() const noexcept { return form_; }
 
@@ -231,6 +266,7 @@ class AdaptiveOperator final : public LinearOperator<T>,
 
  private:
   struct Build;
+  class InOrder;
   struct Timings {
     static constexpr int kept = 16;
     mutable std::array<std::atomic<float>, kept> seconds{};
@@ -257,6 +293,13 @@ class AdaptiveOperator final : public LinearOperator<T>,
   void record_failure(Build& build, std::int64_t iteration);
   void record_failure(const Build& build, std::int64_t iteration, SwitchFailure failure, std::string why);
   void keep_assembled(Build& build);
+  void remember_order(const Build& build);
+
+  void order_rows(Build& build, const CsrMatrix<T>& source, std::size_t& bytes_in_use,
+                  std::size_t budget) const;
+  // The source in the order of the running matrix.
+  const CsrMatrix<T>& ordered_source() const noexcept { return permuted_ ? permuted_->matrix() : source_; }
+  void product(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const;
 
   void check_options() const;
   bool running_is_exact() const noexcept { return !current_ || current_->entry().traits.exact_values; }
@@ -264,6 +307,15 @@ class AdaptiveOperator final : public LinearOperator<T>,
   std::unique_ptr<ElementOperator<T>> elements_;  // null if made of CSR
   CsrMatrix<T> source_;
   std::unique_ptr<AssembledMatrix<T>> current_;  // null while it computes with element matrices
+  // The order of the running matrix. permuted_ keeps where the entries of the source went; a build may share it.
+  std::string order_id_ = "none";
+  Permutation order_;  // of no rows: the caller's, and the next two are null
+  std::shared_ptr<PermutedMatrix<T>> permuted_;
+  std::unique_ptr<detail::CallersOrder<T>> callers_order_;
+  std::vector<std::pair<std::string, Permutation>> found_orders_;
+  std::unique_ptr<InOrder> in_order_;
+  mutable std::mutex followers_mutex_;
+  mutable std::vector<OrderFollower*> followers_;
   AdaptiveOptions options_;
   Revision revision_;
   bool rows_shown_ = false;

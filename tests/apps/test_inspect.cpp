@@ -72,6 +72,25 @@ TEST_F(Inspect, PromisesTheBytesThatFormatsAllocate) {
   }
 }
 
+TEST_F(Inspect, ComparesTheOrders) {
+  // the path 1 - 3 - 2 - 4
+  write("a.mtx",
+        "%%MatrixMarket matrix coordinate real symmetric\n4 4 7\n1 1 1\n2 2 1\n3 3 1\n4 4 1\n3 1 1\n3 2 1\n4 "
+        "2 1\n");
+  const Json r = Json::parse(run({"inspect", "a.mtx", "--json"}).out);
+  ASSERT_EQ(r["orders"].size(), 5);
+  EXPECT_EQ(r["orders"][0]["order"], "none");
+  EXPECT_EQ(r["orders"][0]["bandwidth"], 2);
+  EXPECT_EQ(r["orders"][0]["profile"], 4);
+  EXPECT_EQ(r["orders"][0]["lines_of_x"], 1);
+  EXPECT_EQ(r["orders"][1]["order"], "rcm");
+  EXPECT_EQ(r["orders"][1]["bandwidth"], 1);
+  EXPECT_EQ(r["orders"][1]["profile"], 3);
+  EXPECT_EQ(r["structure"]["bandwidth_after_rcm"], 1);
+  write("b.mtx", "%%MatrixMarket matrix coordinate real general\n1 2 1\n1 2 1\n");
+  EXPECT_EQ(Json::parse(run({"inspect", "b.mtx", "--json"}).out)["orders"].size(), 1) << "a rectangular one";
+}
+
 TEST_F(Inspect, ShowsAPictureAndTheChoiceOfAuto) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 30}}\n");
   const Outcome with = run({"inspect", "p.yaml"}), without = run({"inspect", "p.yaml", "--no-picture"});

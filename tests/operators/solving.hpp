@@ -80,7 +80,8 @@ inline std::vector<double> rhs_of(const CsrMatrix<double>& csr) {
 }
 
 inline Solved solve_with(const LinearOperator<double>& A, const CsrMatrix<double>& csr,
-                         const SwitchedSystem& system, SolveObserver* observer, double tolerance = 1e-9) {
+                         const SwitchedSystem& system, SolveObserver* observer, double tolerance = 1e-9,
+                         const Preconditioner<double>* M = nullptr) {
   SolverOptions options;
   options.stopping.relative_tolerance = tolerance;
   options.restart = system.restart;
@@ -89,8 +90,7 @@ inline Solved solve_with(const LinearOperator<double>& A, const CsrMatrix<double
   Placed<double> x(A.context(), std::vector<double>(rhs.size(), 0.0));
   Residuals residuals(observer);
   Solved solved;
-  solved.report =
-      make_solver<double>(system.method, options)->solve(A, b.read(), x.view(), nullptr, &residuals);
+  solved.report = make_solver<double>(system.method, options)->solve(A, b.read(), x.view(), M, &residuals);
   solved.x = x.fetch();
   solved.residuals = std::move(residuals.norms);
   long double residual = 0, norm = 0;

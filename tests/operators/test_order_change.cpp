@@ -1,0 +1,640 @@
+// Changes of the order of the rows in the middle of a solve.
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "core/allocation_hook.hpp"
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+#include "core/ordering.hpp"
+#include "core/parallel.hpp"
+#include "gtest/gtest.h"
+#include "odd_formats.hpp"
+#include "operators/ordered_operator.hpp"
+#include "operators/rows.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/format_schedule.hpp"
+#include "solving.hpp"
+#include "support/elements.hpp"
+#include "support/fake_device.hpp"
+
+namespace protean::test {
+namespace {
+
+using Action = ScheduleEvent::Action;
+
+Permutation shuffle_of(const ContextPtr& context, std::int64_t n, unsigned seed = 17) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  return {context, std::move(order)};
+}
+
+std::vector<std::int32_t> reversed(const SparsityPattern& pattern) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(pattern.rows));
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+
+// The system in a random numbering and with rows of different scale, so that Jacobi matters and no order is that of
+// the generator. `values` owns the values.
+CsrMatrix<double> system_matrix(const SwitchedSystem& system) {
+  const ContextPtr context = test_context();
+  const CsrMatrix<double> a = matrix_of(context, system);
+  CsrBuilder<double> builder(context, a.rows(), a.cols(), a.nonzeros(), a.pattern.row_ptr.p32 == nullptr);
+  const auto scale = [](std::int64_t i) { return 1 + 0.05 * static_cast<double>(i % 7); };
+  for (std::int64_t i = 0; i < a.rows(); ++i) {
+    builder.set_row_ptr(i + 1, a.pattern.row_ptr[i + 1]);
+    for (std::int64_t k = a.pattern.row_ptr[i]; k < a.pattern.row_ptr[i + 1]; ++k) {
+      builder.col()[k] = a.pattern.col[k];
+      builder.values()[k] = scale(i) * a.values[k] * scale(a.pattern.col[k]);
+    }
+  }
+  return PermutedMatrix<double>(context, builder.freeze(), shuffle_of(context, a.rows())).matrix();
+}
+
+std::unique_ptr<AdaptiveOperator<double>> adaptive(const CsrMatrix<double>& csr, AdaptiveOptions options = {},
+                                                   std::string_view format = "csr") {
+  return std::make_unique<AdaptiveOperator<double>>(
+      csr, make_matrix(find_format(format), csr, test_context()), std::move(options));
+}
+
+FormatSpec order_only(std::string id) {
+  FormatSpec spec;
+  spec.order = std::move(id);
+  return spec;
+}
+FormatSpec both(std::string_view format, std::string id) {
+  FormatSpec spec{.entry = &find_format(format)};
+  spec.order = std::move(id);
+  return spec;
+}
+
+std::unique_ptr<Preconditioner<double>> preconditioner(std::string_view id, const LinearOperator<double>& A) {
+  auto M = make_preconditioner<double>(id, A);
+  if (M) M->ensure(A);
+  return M;
+}
+
+void expect_same_bits(const Solved& solved, const Solved& plain) {
+  EXPECT_EQ(solved.residuals, plain.residuals);
+  EXPECT_EQ(solved.x, plain.x);
+}
+
+// What any code that does not know of orders sees of the operator.
+void expect_callers_order(const AdaptiveOperator<double>& A, const CsrMatrix<double>& csr) {
+  const ContextPtr context = test_context();
+  const auto plain = make_matrix(find_format("csr"), csr, context);
+  const std::int64_t n = csr.rows();
+  Vector<double> x(context, n), y(context, n), z(context, n);
+  for (std::int64_t i = 0; i < n; ++i)
+    x[i] = std::sin(static_cast<double>(i)), y[i] = z[i] = static_cast<double>(i % 5);
+  A.apply(2.0, x, -0.5, y), plain->apply(2.0, x, -0.5, z);
+  for (std::int64_t i = 0; i < n; ++i) ASSERT_NEAR(y[i], z[i], 1e-12 * (1 + std::abs(z[i]))) << i;
+  double one = 0, two = 0;
+  apply_dot<double>(A, x, y, &one), apply_dot<double>(*plain, x, z, &two);
+  EXPECT_NEAR(one, two, 1e-10 * std::abs(two));
+  for (std::int64_t i = 0; i < n; ++i) ASSERT_NEAR(y[i], z[i], 1e-12 * (1 + std::abs(z[i]))) << i;
+  A.diagonal(y), plain->diagonal(z);
+  for (std::int64_t i = 0; i < n; ++i) ASSERT_EQ(y[i], z[i]) << i;
+  const std::optional<CsrMatrix<double>> rows = csr_of<double>(A);
+  ASSERT_TRUE(rows);
+  EXPECT_TRUE(std::equal(rows->values, rows->values + csr.nonzeros(), csr.values));
+  EXPECT_TRUE(std::equal(rows->pattern.col, rows->pattern.col + csr.nonzeros(), csr.pattern.col));
+}
+
+// The running matrix is P A P^T, entry by entry.
+void expect_reordered(const AdaptiveOperator<double>& A, const CsrMatrix<double>& csr) {
+  ASSERT_EQ(A.order().size(), csr.rows());
+  const CsrMatrix<double> expected = PermutedMatrix<double>(test_context(), csr, A.order()).matrix(),
+                          found = A.current().to_csr();
+  ASSERT_EQ(found.nonzeros(), expected.nonzeros());
+  EXPECT_TRUE(std::equal(found.values, found.values + found.nonzeros(), expected.values));
+  EXPECT_TRUE(std::equal(found.pattern.col, found.pattern.col + found.nonzeros(), expected.pattern.col));
+}
+
+// method, preconditioner: "general" is one that is no diagonal.
+class OrderChange : public testing::TestWithParam<std::tuple<SwitchedSystem, const char*>> {
+ protected:
+  void SetUp() override {
+    csr_ = system_matrix(system());
+    const auto A = adaptive(csr_);
+    const auto M = preconditioner(preconditioner_id(), *A);
+    plain_ = solve_with(*A, csr_, system(), nullptr, 1e-9, M.get());
+    ASSERT_TRUE(plain_.report.converged());
+  }
+  static const SwitchedSystem& system() {
+    static SwitchedSystem present;
+    present = std::get<0>(GetParam());
+    return present;
+  }
+  static std::string preconditioner_id() {
+    const std::string_view id = std::get<1>(GetParam());
+    if (id != "general") return std::string(id);
+    return std::string_view(system().method) == "cg" ? "ic0" : "ilu0";
+  }
+  // The solve, in which `between` is called between the iterations.
+  Solved solve(AdaptiveOperator<double>& A, std::function<void(const IterationInfo&)> between) const {
+    const auto M = preconditioner(preconditioner_id(), A);
+    Between observer(std::move(between));
+    return solve_with(A, csr_, system(), &observer, 1e-9, M.get());
+  }
+  void expect_course_of_plain(const Solved& solved) const {
+    expect_same_course(solved, plain_);
+    EXPECT_EQ(solved.report.restarts, plain_.report.restarts)
+        << "the recurrence goes on, it does not begin again";
+    double largest = 0;
+    for (const double v : plain_.x) largest = std::max(largest, std::abs(v));
+    for (std::size_t i = 0; i < plain_.x.size(); ++i)
+      ASSERT_NEAR(solved.x[i], plain_.x[i], 1e-6 * largest) << i;
+  }
+  CsrMatrix<double> csr_;
+  Solved plain_;
+};
+INSTANTIATE_TEST_SUITE_P(Methods, OrderChange,
+                         testing::Combine(testing::ValuesIn(switched_systems),
+                                          testing::Values("none", "jacobi", "general")),
+                         [](const auto& one) {
+                           return std::string(std::get<0>(one.param).label) + "_" + std::get<1>(one.param);
+                         });
+
+// All products after the change are those of the new matrix alone, without a permutation of vectors.
+TEST_P(OrderChange, AtEachIterationContinuesTheRecurrence) {
+  for (std::int64_t at = 0; at <= 20; ++at) {
+    SCOPED_TRACE(at);
+    const auto A = adaptive(csr_);
+    std::int64_t before = -1;
+    const Solved solved = solve(*A, [&](const IterationInfo& info) {
+      if (info.iteration != at) return;
+      before = A->products();
+      EXPECT_EQ(A->in_order().products(), 0);
+      ASSERT_TRUE(A->switch_to(order_only("rcm"), at, "a test")) << A->failures().back().why;
+    });
+    if (before < 0) {
+      EXPECT_GT(at, 5) << "the solve takes too few iterations for this test";
+      break;
+    }
+    expect_course_of_plain(solved);
+    EXPECT_EQ(A->order_id(), "rcm");
+    expect_reordered(*A, csr_);
+    EXPECT_GT(A->products(), before);
+    EXPECT_EQ(A->in_order().products(), A->products() - before)
+        << "a product after the change took vectors in the caller's order";
+    ASSERT_EQ(A->history().size(), 1u);
+    EXPECT_EQ(A->history()[0].from_order, "none");
+    EXPECT_EQ(A->history()[0].to_order, "rcm");
+    EXPECT_EQ(A->history()[0].to, "csr");
+    if (at % 7 == 0) expect_callers_order(*A, csr_);
+  }
+}
+
+// From order to order, with and without another format, built while the solve waits and beside it, and back.
+TEST_P(OrderChange, OneAfterTheOther) {
+  std::atomic<int> searches{0};
+  const auto A = adaptive(
+      csr_, {.find_order = [&](std::string_view id, const Context& context, const SparsityPattern& pattern) {
+        ++searches;
+        return id == "backwards" ? reversed(pattern) : make_order(id, context, pattern);
+      }});
+  const Solved solved = solve(*A, [&](const IterationInfo& info) {
+    switch (info.iteration) {
+      case 1:
+        return A->prepare(both("sell-c-sigma", "rcm"), "", 1);
+      case 2:
+        EXPECT_EQ(A->wait_prepared(), Preparation::ready);
+        EXPECT_TRUE(A->adopt_prepared(2)) << A->failures().back().why;
+        EXPECT_EQ(A->current().entry().id, "sell-c-sigma");
+        return;
+      case 3:
+        EXPECT_TRUE(A->switch_to(order_only("length"), 3));
+        EXPECT_EQ(A->current().entry().id, "sell-c-sigma") << "an order alone keeps the format";
+        return;
+      case 4:
+        EXPECT_TRUE(A->switch_to(spec_of(find_format("ell")), 4));
+        EXPECT_EQ(A->order_id(), "length") << "a format alone keeps the order";
+        return;
+      case 5:
+        EXPECT_TRUE(A->switch_to(both("csr", "none"), 5));
+        EXPECT_EQ(A->order().size(), 0);
+        return;
+      case 6:
+        EXPECT_TRUE(A->switch_to(order_only("backwards"), 6));
+        EXPECT_EQ(A->order().order()[0], static_cast<std::int32_t>(csr_.rows() - 1));
+        return;
+      case 7:
+        EXPECT_TRUE(A->switch_to(order_only("rcm"), 7));
+        return;
+      default:
+        return;
+    }
+  });
+  expect_course_of_plain(solved);
+  EXPECT_EQ(A->history().size(), 6u);
+  EXPECT_TRUE(A->failures().empty());
+  EXPECT_EQ(searches, 3) << "rcm was known";
+  EXPECT_EQ(A->order_id(), "rcm");
+  expect_callers_order(*A, csr_);
+}
+
+// The order stays with the operator: later solves begin in it.
+TEST_P(OrderChange, IsKeptForOtherSolvesAndNewValues) {
+  int searches = 0;
+  const auto A = adaptive(
+      csr_, {.find_order = [&](std::string_view id, const Context& context, const SparsityPattern& pattern) {
+        ++searches;
+        return make_order(id, context, pattern);
+      }});
+  expect_course_of_plain(solve(*A, [&](const IterationInfo& info) {
+    if (info.iteration == 4) { EXPECT_TRUE(A->switch_to(order_only("rcm"), 4)); }
+  }));
+  const std::int64_t before = A->products(), inside = A->in_order().products();
+  expect_course_of_plain(solve(*A, [](const IterationInfo&) {}));
+  if (std::get<1>(GetParam()) != std::string_view("general")) {
+    EXPECT_EQ(A->in_order().products() - inside, A->products() - before);
+  }
+  std::vector<double> twice(csr_.values, csr_.values + csr_.nonzeros());
+  for (double& v : twice) v *= 2;
+  CsrMatrix<double> doubled = csr_;
+  doubled.values = twice.data();
+  A->update_values(doubled);
+  const auto M = preconditioner(preconditioner_id(), *A);
+  const Solved solved = solve_with(*A, doubled, system(), nullptr, 1e-9, M.get());
+  EXPECT_TRUE(solved.report.converged());
+  EXPECT_LE(std::abs(solved.report.iterations - plain_.report.iterations), 1);
+  for (std::size_t i = 0; i < plain_.x.size(); ++i) ASSERT_NEAR(2 * solved.x[i], plain_.x[i], 1e-6) << i;
+  EXPECT_EQ(A->order_id(), "rcm");
+  expect_callers_order(*A, doubled);
+  EXPECT_EQ(searches, 1);
+}
+
+// Applies M without showing that it is a diagonal: a solver asks M each time.
+class Asked final : public Preconditioner<double> {
+ public:
+  explicit Asked(const Preconditioner<double>& M) : Preconditioner<double>(M.context(), M.shape()), M_(M) {}
+  std::string_view name() const noexcept override { return "asked"; }
+
+ protected:
+  void setup(const LinearOperator<double>&, bool) override {}
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    M_.apply(alpha, x, beta, y);
+  }
+
+ private:
+  const Preconditioner<double>& M_;
+};
+
+// New values in the middle of a solve in another order: it begins again with them, and with the new diagonal of Jacobi.
+TEST_P(OrderChange, NewValuesInTheSolve) {
+  std::vector<double> more(csr_.values, csr_.values + csr_.nonzeros());
+  for (std::int64_t i = 0; i < csr_.rows(); ++i)
+    for (std::int64_t k = csr_.pattern.row_ptr[i]; k < csr_.pattern.row_ptr[i + 1]; ++k)
+      if (csr_.pattern.col[k] == i) more[k] *= 1.5 + 0.5 * static_cast<double>(i % 3);
+  CsrMatrix<double> other = csr_;
+  other.values = more.data();
+  const auto run = [&](bool reorder) {
+    const auto A = adaptive(csr_);
+    const auto M = preconditioner(preconditioner_id(), *A);
+    const std::unique_ptr<Asked> asked = M && !reorder ? std::make_unique<Asked>(*M) : nullptr;
+    Between between([&](const IterationInfo& info) {
+      if (info.iteration == 3 && reorder) { EXPECT_TRUE(A->switch_to(order_only("rcm"), 3)); }
+      if (info.iteration != 5) return;
+      A->update_values(other);
+      if (M) M->ensure(*A);
+    });
+    return solve_with(*A, other, system(), &between, 1e-9,
+                      asked ? static_cast<const Preconditioner<double>*>(asked.get()) : M.get());
+  };
+  const Solved plain = run(false), solved = run(true);
+  EXPECT_GT(plain.report.restarts, 0);
+  // GMRES forms x with M^-1 when the cycle ends: with the diagonal that it was made with, not the new one as in `plain`.
+  // So it begins again from another x.
+  if (preconditioner_id() == "jacobi" && std::string_view(system().method) == "gmres") {
+    EXPECT_TRUE(solved.report.converged());
+    EXPECT_LE(solved.residual, 1e-9 * 1.001);
+  } else {
+    expect_same_course(solved, plain);
+  }
+}
+
+// A solve that is interrupted, or ends by an exception, leaves its iterate in the caller's order.
+TEST_P(OrderChange, LeavesAnIterateInTheCallersOrder) {
+  struct Enough : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+  const auto run = [&](bool reorder, bool throws) {
+    const auto A = adaptive(csr_);
+    const auto M = preconditioner(preconditioner_id(), *A);
+    class Observer final : public SolveObserver {
+     public:
+      std::function<bool(const IterationInfo&)> f;
+      bool on_iteration(const IterationInfo& info) override { return f(info); }
+    } observer;
+    observer.f = [&](const IterationInfo& info) {
+      if (info.iteration == 3 && reorder) { EXPECT_TRUE(A->switch_to(order_only("rcm"), 3)); }
+      if (info.iteration == 6 && throws) throw Enough("enough");
+      return info.iteration < 6;
+    };
+    const std::vector<double> b = rhs_of(csr_);
+    std::vector<double> x(b.size());
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.1 * static_cast<double>(i % 11);
+    const auto n = static_cast<std::int64_t>(x.size());
+    const auto solver = make_solver<double>(system().method, {.restart = system().restart});
+    try {
+      EXPECT_EQ(solver->solve(*A, {b.data(), n}, {x.data(), n}, M.get(), &observer).reason,
+                StopReason::interrupted);
+      EXPECT_FALSE(throws);
+    } catch (const Enough&) { EXPECT_TRUE(throws); }
+    return x;
+  };
+  for (const bool throws : {false, true}) {
+    const std::vector<double> x = run(true, throws), y = run(false, throws);
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-8) << i << throws;
+  }
+}
+
+// In a matrix that was put into an order before the solve.
+TEST_P(OrderChange, InsideAnOrderedOperator) {
+  PermutedMatrix<double> permuted(test_context(), csr_, shuffle_of(test_context(), csr_.rows(), 5));
+  auto inner = adaptive(permuted.matrix());
+  AdaptiveOperator<double>& changing = *inner;
+  OrderedOperator<double> A(std::move(permuted), std::move(inner));
+  const auto M = preconditioner(preconditioner_id(), A);
+  Between between([&](const IterationInfo& info) {
+    if (info.iteration == 5) { EXPECT_TRUE(changing.switch_to(both("sell-c-sigma", "rcm"), 5)); }
+  });
+  expect_course_of_plain(solve_with(A, csr_, system(), &between, 1e-9, M.get()));
+  EXPECT_EQ(changing.order_id(), "rcm");
+}
+
+// Everything that can go wrong leaves the solve as it was, to the last bit.
+TEST_P(OrderChange, FailuresLeaveTheSolveAsItWas) {
+  std::atomic<int> waiting{0};
+  const auto faulty = [&](std::string_view id, const Context& context,
+                          const SparsityPattern& pattern) -> std::vector<std::int32_t> {
+    std::vector<std::int32_t> order = reversed(pattern);
+    if (id == "throws") throw std::runtime_error("no luck");
+    if (id == "short") order.pop_back();
+    if (id == "twice") order[0] = order[1];
+    if (id == "endless") {
+      ++waiting;
+      for (int k = 0; k < 5000; ++k) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        parallel(2, [](int, int) {});
+      }
+    }
+    if (id == "rmc") return make_order(id, context, pattern);
+    return order;
+  };
+  const struct {
+    const char* id;
+    SwitchFailure failure;
+    const char* why;
+  } faults[] = {{"throws", SwitchFailure::failed, "no luck"},
+                {"short", SwitchFailure::refused, "rows"},
+                {"twice", SwitchFailure::refused, "once"},
+                {"rmc", SwitchFailure::refused, "rcm"}};
+  const std::size_t bytes = allocated_bytes();
+  for (const bool overlapped : {false, true}) {
+    const auto A = adaptive(csr_, {.find_order = faulty});
+    const Solved solved = solve(*A, [&](const IterationInfo& info) {
+      if (info.iteration >= 4) return;
+      const auto& fault = faults[info.iteration];
+      SCOPED_TRACE(fault.id);
+      const FormatSpec to = both("sell-c-sigma", fault.id);
+      if (overlapped) {
+        A->prepare(to, "", info.iteration);
+        (void)A->wait_prepared();
+        EXPECT_FALSE(A->adopt_prepared(info.iteration));
+      } else {
+        EXPECT_FALSE(A->switch_to(to, info.iteration));
+      }
+      ASSERT_EQ(static_cast<std::int64_t>(A->failures().size()), info.iteration + 1);
+      EXPECT_EQ(A->failures().back().failure, fault.failure) << A->failures().back().why;
+      EXPECT_NE(A->failures().back().why.find(fault.why), std::string::npos) << A->failures().back().why;
+      EXPECT_EQ(A->failures().back().order, fault.id);
+    });
+    expect_same_bits(solved, plain_);
+    EXPECT_TRUE(A->history().empty());
+    EXPECT_EQ(A->order_id(), "none");
+    EXPECT_EQ(A->current().entry().id, "csr");
+  }
+  {  // cancelled while the order is searched
+    const auto A = adaptive(csr_, {.find_order = faulty});
+    const Solved solved = solve(*A, [&](const IterationInfo& info) {
+      if (info.iteration == 2) {
+        A->prepare(order_only("endless"), "", 2);
+        while (waiting == 0) std::this_thread::yield();
+      }
+      if (info.iteration == 4) A->cancel(4, "the weather");
+    });
+    expect_same_bits(solved, plain_);
+    ASSERT_EQ(A->failures().size(), 1u);
+    EXPECT_EQ(A->failures()[0].failure, SwitchFailure::cancelled);
+    EXPECT_EQ(A->failures()[0].why, "the weather");
+  }
+  {  // no memory for the matrix in that order
+    const auto A = adaptive(csr_, {.memory_limit = csr_.bytes() + csr_.bytes() / 2});
+    const Solved solved = solve(*A, [&](const IterationInfo& info) {
+      if (info.iteration == 2) { EXPECT_FALSE(A->switch_to(order_only("rcm"), 2)); }
+    });
+    expect_same_bits(solved, plain_);
+    ASSERT_EQ(A->failures().size(), 1u);
+    EXPECT_EQ(A->failures()[0].failure, SwitchFailure::out_of_memory);
+    EXPECT_NE(A->failures()[0].why.find("rcm"), std::string::npos) << A->failures()[0].why;
+  }
+  EXPECT_EQ(allocated_bytes(), bytes);
+}
+
+// Each allocation of a change fails once, those of the solve's own vectors too.
+std::atomic<int> countdown{-1};
+void fail_when_due(Space, std::size_t bytes) {
+  if (countdown.fetch_sub(1) == 0) throw OutOfMemory("a test let this allocation fail", bytes);
+}
+
+TEST_P(OrderChange, FailedAllocationsLeaveTheSolveAsItWas) {
+  int failed = 0;
+  for (int which = 0; which < 100; ++which) {
+    SCOPED_TRACE(which);
+    const auto A = adaptive(csr_);
+    bool changed = false;
+    const Solved solved = solve(*A, [&](const IterationInfo& info) {
+      if (info.iteration != 3) return;
+      countdown = which;
+      detail::allocation_hook = fail_when_due;
+      changed = A->switch_to(order_only("rcm"), 3);
+      detail::allocation_hook = nullptr;
+    });
+    if (changed) {
+      EXPECT_GT(failed, 5);
+      expect_course_of_plain(solved);
+      return;
+    }
+    ++failed;
+    expect_same_bits(solved, plain_);
+    EXPECT_EQ(A->order_id(), "none");
+    ASSERT_EQ(A->failures().size(), 1u);
+    EXPECT_EQ(A->failures()[0].failure, SwitchFailure::out_of_memory) << A->failures()[0].why;
+  }
+  FAIL() << "the change never succeeded";
+}
+
+const SwitchedSystem& cg = switched_systems[0];
+
+TEST(OrderChanges, OfTwoSolvesAtOnceAreRefused) {
+  const CsrMatrix<double> csr = system_matrix(cg);
+  const auto A = adaptive(csr);
+  const Solved plain = solve_with(*A, csr, cg, nullptr);
+  Solved inner;
+  Between outside([&](const IterationInfo& info) {
+    if (info.iteration != 4) return;
+    Between inside([&](const IterationInfo& i) {
+      if (i.iteration == 2) { EXPECT_FALSE(A->switch_to(order_only("rcm"), 2)); }
+    });
+    inner = solve_with(*A, csr, cg, &inside);
+    EXPECT_TRUE(A->switch_to(order_only("rcm"), 4)) << "only one solve runs now";
+  });
+  const Solved outer = solve_with(*A, csr, cg, &outside);
+  expect_same_bits(inner, plain);
+  expect_same_course(outer, plain);
+  ASSERT_EQ(A->failures().size(), 1u);
+  EXPECT_EQ(A->failures()[0].failure, SwitchFailure::refused);
+  EXPECT_NE(A->failures()[0].why.find("2 solves"), std::string::npos) << A->failures()[0].why;
+}
+
+// A format that rounds, in another order: diagonal and entries are those of the running matrix, in the caller's order.
+TEST(OrderChanges, OfARoundedMatrix) {
+  const CsrMatrix<double> csr = system_matrix(cg);
+  const auto A = adaptive(csr, {.allow_inexact = true});
+  FormatSpec to{.entry = &rounded_format()};
+  to.order = "rcm";
+  ASSERT_TRUE(A->switch_to(to, 0)) << A->failures().back().why;
+  std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+  for (double& v : values) v = static_cast<float>(v);
+  CsrMatrix<double> rounded = csr;
+  rounded.values = values.data();
+  expect_callers_order(*A, rounded);
+}
+
+TEST(OrderChanges, OfARectangularMatrixAreRefused) {
+  CsrBuilder<double> builder(test_context(), 2, 3, 2, false);
+  builder.set_row_ptr(1, 1), builder.set_row_ptr(2, 2);
+  builder.col()[0] = 0, builder.col()[1] = 2, builder.values()[0] = builder.values()[1] = 1;
+  const CsrMatrix<double> csr = builder.freeze();
+  const auto A = adaptive(csr);
+  EXPECT_FALSE(A->switch_to(order_only("rcm"), 0));
+  ASSERT_EQ(A->failures().size(), 1u);
+  EXPECT_EQ(A->failures()[0].failure, SwitchFailure::refused);
+  EXPECT_NE(A->failures()[0].why.find("must be square"), std::string::npos) << A->failures()[0].why;
+  EXPECT_TRUE(A->switch_to(both("coo", "none"), 0)) << "the caller's order is no change";
+}
+
+TEST(OrderChanges, InDeterministicModeWaitForThem) {
+  const ContextPtr context = Context::host(2, {.deterministic = true});
+  const CsrMatrix<double> csr = system_matrix(cg);
+  AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, context));
+  A.prepare(order_only("rcm"));
+  (void)A.wait_prepared();
+  EXPECT_FALSE(A.adopt_prepared(0));
+  EXPECT_EQ(A.failures().back().failure, SwitchFailure::refused);
+  EXPECT_NE(A.failures().back().why.find("deterministic"), std::string::npos);
+  EXPECT_TRUE(A.switch_to(order_only("rcm"), 0)) << A.failures().back().why;
+  A.prepare(order_only("none"));
+  (void)A.wait_prepared();
+  EXPECT_FALSE(A.adopt_prepared(1)) << "nor back";
+  A.prepare(both("ell", "rcm"));
+  (void)A.wait_prepared();
+  EXPECT_TRUE(A.adopt_prepared(1)) << "a format alone may";
+}
+
+// On a device there is no change of order: it is refused, and the solve goes on.
+TEST(OrderChanges, OnADeviceAreRefused) {
+  const ContextPtr device = fake_device_context();
+  const CsrMatrix<double> csr = system_matrix(cg), there = upload(device, csr);
+  AdaptiveOperator<double> A(there, make_matrix(fake_format("csr"), there, device));
+  const auto device_spec = [](std::string id) {
+    FormatSpec spec{.entry = &fake_format("ell")};
+    spec.order = std::move(id);
+    return spec;
+  };
+  Between between([&](const IterationInfo& info) {
+    if (info.iteration == 3) { EXPECT_FALSE(A.switch_to(order_only("rcm"), 3)); }
+    if (info.iteration == 4) { EXPECT_FALSE(A.switch_to(device_spec("length"), 4)); }
+    if (info.iteration == 5) { EXPECT_TRUE(A.switch_to(device_spec("none"), 5)) << A.failures().back().why; }
+  });
+  const Solved solved = solve_with(A, csr, cg, &between);
+  EXPECT_TRUE(solved.report.converged());
+  EXPECT_LE(solved.residual, 1e-9 * 1.001);
+  ASSERT_EQ(A.failures().size(), 2u);
+  for (const FailedSwitch& failed : A.failures()) {
+    EXPECT_EQ(failed.failure, SwitchFailure::refused);
+    EXPECT_NE(failed.why.find("on a device"), std::string::npos) << failed.why;
+  }
+}
+
+// From element matrices to an order, and back to them by new values in the middle of a solve.
+TEST(OrderChanges, OfElementMatrices) {
+  const ElementMesh& mesh = element_mesh("chain");
+  const ElementNumbers<double> numbers = element_numbers<double>(mesh, true);
+  const ContextPtr context = test_context();
+  AdaptiveOperator<double> A(make_element_operator<double>(context, mesh.nodes, numbers.groups));
+  EXPECT_FALSE(A.switch_to(order_only("rcm"), 0));
+  EXPECT_NE(A.failures().back().why.find("needs a format"), std::string::npos) << A.failures().back().why;
+  FormatSpec bad{.elements = true};
+  bad.order = "rcm";
+  EXPECT_TRUE(A.runs({.elements = true}));
+  ASSERT_TRUE(A.switch_to(both("csr", "rcm"), 0)) << A.failures().back().why;
+  EXPECT_GT(A.history().back().assemble_seconds, 0);
+  const CsrMatrix<double> csr = A.source();
+  expect_callers_order(A, csr);
+  EXPECT_FALSE(A.switch_to(bad, 1));
+  EXPECT_NE(A.failures().back().why.find("leave out"), std::string::npos) << A.failures().back().why;
+  EXPECT_TRUE(A.switch_to({.elements = true}, 1));
+  EXPECT_EQ(A.order_id(), "none");
+  EXPECT_TRUE(A.switch_to(both("csr", "rcm"), 2));
+  A.update_values(numbers.groups);
+  EXPECT_TRUE(A.on_elements());
+  EXPECT_EQ(A.order_id(), "none");
+  EXPECT_EQ(A.order().size(), 0);
+}
+
+TEST(OrderSchedule, NamesOrders) {
+  const CsrMatrix<double> csr = system_matrix(cg);
+  const auto A = adaptive(csr);
+  const Solved plain = solve_with(*A, csr, cg, nullptr);
+  // Waits in an iteration until the build is ready.
+  Between patient([&](const IterationInfo& info) {
+    if (info.iteration == 9) (void)A->wait_prepared();
+  });
+  FormatSchedule<double> schedule(*A,
+                                  {{.at = 2, .to = order_only("rcm"), .overlapped = false},
+                                   {.at = 3, .to = order_only("rcm"), .overlapped = false},
+                                   {.at = 4, .to = both("csr", "rcm"), .overlapped = false},
+                                   {.at = 5, .to = order_only("rmc"), .overlapped = false},
+                                   {.at = 6, .to = both("sell-c-sigma", "length"), .overlapped = true},
+                                   {.at = 10, .to = order_only("none"), .overlapped = false},
+                                   {.at = 100000, .to = order_only("rcm")}},
+                                  &patient);
+  const Solved solved = solve_with(*A, csr, cg, &schedule);
+  schedule.finish();
+  expect_same_course(solved, plain);
+  std::vector<std::pair<Action, std::string>> events;
+  for (const ScheduleEvent& event : schedule.events()) events.emplace_back(event.action, event.to);
+  const std::vector<std::pair<Action, std::string>> expected = {
+      {Action::switched, "order rcm"},
+      {Action::stayed, "order rcm"},
+      {Action::stayed, "csr in order rcm"},
+      {Action::failed, "csr in order rmc"},
+      {Action::begun, "sell-c-sigma in order length"},
+      {Action::switched, "sell-c-sigma in order length"},
+      {Action::switched, "order none"},
+      {Action::not_reached, "order rcm"}};
+  EXPECT_EQ(events, expected);
+  EXPECT_EQ(A->order_id(), "none");
+  EXPECT_THROW(FormatSchedule<double>(*A, {SchedulePoint{.at = 2, .to = {}}}), BadArgument);
+}
+
+}  // namespace
+}  // namespace protean::test

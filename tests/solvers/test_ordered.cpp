@@ -1,0 +1,244 @@
+// Solves in another order of the rows: everything that the caller sees is in the caller's order.
+#include "operators/ordered_operator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <tuple>
+
+#include "core/allocation_hook.hpp"
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "core/ordering.hpp"
+#include "formats/catalogue.hpp"
+#include "solvers/solver.hpp"
+#include "support/battery.hpp"
+
+namespace protean::test {
+namespace {
+
+CsrMatrix<double> poisson(int n = 12) { return generate(test_context(), "poisson-3d", {{"n", n}}); }
+
+Permutation random_permutation(std::int64_t n) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(17));
+  return {test_context(), std::move(order)};
+}
+
+std::unique_ptr<OrderedOperator<double>> ordered(const CsrMatrix<double>& csr,
+                                                 std::string_view format = "csr") {
+  PermutedMatrix<double> permuted(test_context(), csr, random_permutation(csr.rows()));
+  auto B = make_matrix(find_format(format), permuted.matrix(), test_context());
+  return std::make_unique<OrderedOperator<double>>(std::move(permuted), std::move(B));
+}
+
+// 1, 1.5, 2 ... no two entries of one stretch are equal, so an order that is not undone is seen.
+Vector<double> ramp(std::int64_t n) {
+  Vector<double> v(test_context(), n);
+  for (std::int64_t i = 0; i < n; ++i) v[i] = 1 + 0.5 * static_cast<double>(i % 101);
+  return v;
+}
+
+double distance(const Vector<double>& a, const Vector<double>& b) {
+  double most = 0;
+  for (std::int64_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+class Recorder final : public SolveObserver {
+ public:
+  bool on_iteration(const IterationInfo& info) override {
+    residuals.push_back(info.relative_residual);
+    return info.iteration < end;
+  }
+  std::int64_t end = 1 << 30;
+  std::vector<double> residuals;
+};
+
+// No diagonal for the solver: it is applied as an operator, in the caller's order.
+class HiddenDiagonal final : public Preconditioner<double> {
+ public:
+  explicit HiddenDiagonal(const LinearOperator<double>& A)
+      : Preconditioner<double>(A.context(), A.shape()), M_(make_preconditioner<double>("jacobi", A)) {
+    M_->ensure(A);
+  }
+  std::string_view name() const noexcept override { return "hidden"; }
+
+ protected:
+  void setup(const LinearOperator<double>&, bool) override {}
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    M_->apply(alpha, x, beta, y);
+  }
+
+ private:
+  std::unique_ptr<Preconditioner<double>> M_;
+};
+
+// Values that differ from row to row: D A D of a diagonal D, so that Jacobi matters.
+CsrMatrix<double> scaled_rows(const CsrMatrix<double>& a, std::vector<double>& values) {
+  values.resize(static_cast<std::size_t>(a.nonzeros()));
+  const auto d = [](std::int64_t i) { return 1 + 0.1 * static_cast<double>(i % 7); };
+  for (std::int64_t i = 0; i < a.rows(); ++i)
+    for (std::int64_t k = a.pattern.row_ptr[i]; k < a.pattern.row_ptr[i + 1]; ++k)
+      values[k] = d(i) * a.values[k] * d(a.pattern.col[k]);
+  CsrMatrix<double> result = a;
+  result.values = values.data();
+  return result;
+}
+
+TEST(OrderedOperator, MultipliesInTheCallersOrder) {
+  const auto csr = poisson();
+  const auto A = ordered(csr, "sell-c-sigma");
+  const auto plain = make_matrix(find_format("csr"), csr, test_context());
+  const Vector<double> x = ramp(csr.rows());
+  Vector<double> y = ramp(csr.rows()), z = ramp(csr.rows()), d(test_context(), csr.rows()),
+                 e(test_context(), csr.rows());
+  A->apply(2.0, x, 0.5, y), plain->apply(2.0, x, 0.5, z);
+  EXPECT_LT(distance(y, z), 1e-10);
+  A->apply(x, y), plain->apply(x, z);
+  EXPECT_LT(distance(y, z), 1e-10);
+  std::vector<double> values;
+  const auto other = scaled_rows(csr, values);
+  A->update_values(other), plain->update_values(other);
+  A->diagonal(d), plain->diagonal(e);
+  EXPECT_EQ(distance(d, e), 0);
+  A->apply(x, y), plain->apply(x, z);
+  EXPECT_LT(distance(y, z), 1e-10);
+}
+
+TEST(OrderedOperator, RefusesWhatDoesNotFit) {
+  const auto csr = poisson(4);
+  auto B = make_matrix(find_format("csr"), csr, test_context());
+  EXPECT_THROW(OrderedOperator<double>(random_permutation(5), std::move(B)), ShapeMismatch);
+  OrderedOperator<double> A(random_permutation(64), std::unique_ptr<LinearOperator<double>>(make_matrix(
+                                                        find_format("csr"), csr, test_context())));
+  EXPECT_THROW(A.update_values(csr), BadArgument);
+}
+
+class OrderedSolve : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+// The same iterations, residuals within rounding, and the same solution as without an order.
+TEST_P(OrderedSolve, IsThatOfTheCallersOrder) {
+  const auto [method, preconditioner] = GetParam();
+  std::vector<double> values;
+  const auto csr = scaled_rows(poisson(), values);
+  const auto plain = make_matrix(find_format("csr"), csr, test_context());
+  const auto A = ordered(csr);
+  const Vector<double> b = ramp(csr.rows());
+  const auto solve = [&](const LinearOperator<double>& op, Recorder& recorder, Vector<double>& x) {
+    std::unique_ptr<Preconditioner<double>> M;
+    if (std::string_view(preconditioner) == "hidden")
+      M = std::make_unique<HiddenDiagonal>(op);
+    else
+      M = make_preconditioner<double>(preconditioner, op);
+    if (M) M->ensure(op);
+    return make_solver<double>(method, {.stopping = {.relative_tolerance = 1e-10}})
+        ->solve(op, b, x, M.get(), &recorder);
+  };
+  Recorder one, two;
+  Vector<double> x = ramp(csr.rows()), y = ramp(csr.rows());  // not 0: the guess is permuted too
+  const SolveReport expected = solve(*plain, one, x), report = solve(*A, two, y);
+  ASSERT_TRUE(report.converged());
+  EXPECT_NEAR(static_cast<double>(report.iterations), static_cast<double>(expected.iterations), 2);
+  EXPECT_NEAR(report.initial_residual, expected.initial_residual, 1e-10 * expected.initial_residual);
+  for (std::size_t k = 0; k < 15; ++k)
+    EXPECT_NEAR(two.residuals[k], one.residuals[k], 1e-6 * one.residuals[k]) << k;
+  EXPECT_LT(distance(x, y), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, OrderedSolve,
+                         testing::Combine(testing::Values("cg", "bicgstab", "gmres"),
+                                          testing::Values("none", "jacobi", "hidden", "ic0")));
+
+// Preconditioners read the entries of the matrix in the caller's order.
+TEST(OrderedOperator, GivesItsEntriesInTheCallersOrder) {
+  std::vector<double> values;
+  const auto csr = scaled_rows(poisson(5), values);
+  for (const char* format : {"csr", "sell-c-sigma"}) {
+    const auto A = ordered(csr, format);
+    const std::optional<CsrMatrix<double>> rows = csr_of<double>(*A);
+    ASSERT_TRUE(rows);
+    ASSERT_EQ(rows->nonzeros(), csr.nonzeros());
+    EXPECT_TRUE(std::equal(csr.values, csr.values + csr.nonzeros(), rows->values));
+    EXPECT_TRUE(std::equal(csr.pattern.col, csr.pattern.col + csr.nonzeros(), rows->pattern.col));
+  }
+}
+
+// New values and other right-hand sides keep the order that was found, and from the third time on take no memory.
+TEST(OrderedOperator, TakesNewValuesWithoutANewOrder) {
+  const auto csr = poisson();
+  std::vector<double> values;
+  const auto other = scaled_rows(csr, values);
+  const auto A = ordered(csr);
+  const std::int32_t* const order = A->permutation().order().data();
+  A->update_values(other), A->update_values(csr);
+  static std::atomic<int> allocations;
+  allocations = 0;
+  detail::allocation_hook = [](Space, std::size_t) { ++allocations; };
+  A->update_values(other);
+  detail::allocation_hook = nullptr;
+  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(A->permutation().order().data(), order);
+}
+
+// One solver, one order: new values, other right-hand sides, another operator, and back.
+TEST(OrderedSolves, FollowEachOther) {
+  const auto csr = poisson();
+  std::vector<double> values;
+  const auto other = scaled_rows(csr, values);
+  const auto A = ordered(csr);
+  const auto M = make_preconditioner<double>("jacobi", *A);
+  const auto solver = make_solver<double>("cg", {.stopping = {.relative_tolerance = 1e-11}});
+  const auto check = [&](const LinearOperator<double>& op, const CsrMatrix<double>& matrix, double factor) {
+    const auto plain = make_matrix(find_format("csr"), matrix, test_context());
+    Vector<double> exact = ramp(csr.rows()), b(test_context(), csr.rows()), x(test_context(), csr.rows());
+    for (std::int64_t i = 0; i < x.size(); ++i) exact[i] *= factor, x[i] = 0;
+    plain->apply(exact, b);
+    M->ensure(op);
+    EXPECT_TRUE(solver->solve(op, b, x, M.get()).converged());
+    EXPECT_LT(distance(x, exact), 1e-6 * factor);
+  };
+  check(*A, csr, 1), check(*A, csr, 3);
+  A->update_values(other);
+  check(*A, other, 1);
+  const auto plain = make_matrix(find_format("csr"), csr, test_context());
+  check(*plain, csr, 1);
+  check(*A, other, 2);
+}
+
+// A solve that ends early, or by an exception of the observer, leaves an iterate in the caller's order.
+TEST(OrderedSolves, LeaveAnIterateInTheCallersOrder) {
+  const auto csr = poisson();
+  const auto A = ordered(csr);
+  const auto plain = make_matrix(find_format("csr"), csr, test_context());
+  const Vector<double> b = ramp(csr.rows());
+  class Thrower final : public SolveObserver {
+   public:
+    bool on_iteration(const IterationInfo& info) override {
+      if (info.iteration == 10) throw std::runtime_error("enough");
+      return true;
+    }
+  };
+  const auto solver = make_solver<double>("cg");
+  Vector<double> x = ramp(csr.rows()), y = ramp(csr.rows());
+  Recorder one, two;
+  one.end = two.end = 10;
+  EXPECT_EQ(solver->solve(*plain, b, x, nullptr, &one).reason, StopReason::interrupted);
+  EXPECT_EQ(solver->solve(*A, b, y, nullptr, &two).reason, StopReason::interrupted);
+  EXPECT_LT(distance(x, y), 1e-8);
+  x = ramp(csr.rows()), y = ramp(csr.rows());
+  Thrower thrower;
+  EXPECT_THROW(solver->solve(*plain, b, x, nullptr, &thrower), std::runtime_error);
+  EXPECT_THROW(solver->solve(*A, b, y, nullptr, &thrower), std::runtime_error);
+  EXPECT_LT(distance(x, y), 1e-8);
+}
+
+}  // namespace
+}  // namespace protean::test
