@@ -60,8 +60,7 @@ class GmresOf : public Method<T> {
     std::vector<VectorView<T>> kept;
     for (std::int64_t i = 0; i <= j_; ++i) kept.push_back(V.column(i));
     if (flexible && z_.size() > 0)
-      for (std::int64_t i = 0; i < j_; ++i)
-        kept.push_back({z_.data() + i * stride_, u_.size(), z_.space()});
+      for (std::int64_t i = 0; i < j_; ++i) kept.push_back({z_.data() + i * stride_, u_.size(), z_.space()});
     return kept;
   }
 

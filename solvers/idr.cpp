@@ -207,7 +207,8 @@ class Idr final : public Method<T> {
 
   const std::int64_t s_, stride_;
   std::int64_t k_ = 0;
-  bool shadow_may_be_moved_ = false;  // by a change of the order of the rows; the next run begins with P again
+  bool shadow_may_be_moved_ =
+      false;  // by a change of the order of the rows; the next run begins with P again
   Vector<T> p_, g_, u_, r_, v_, t_, z_, numbers_;
   GmresScalars<T> root_;  // for its square root
   Guard<T> guard_{};

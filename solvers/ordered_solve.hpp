@@ -80,7 +80,7 @@ struct OrderedWorkspace {
 // What a running solve keeps while its operator computes in another order than the caller's, and one change of it.
 template <class T>
 struct OrderOfSolve {
-  Permutation order;  // of no rows: the caller's
+  Permutation order;           // of no rows: the caller's
   Vector<T> b, x, null_space;  // in that order
   std::unique_ptr<OrderedPreconditioner<T>> M;
 };

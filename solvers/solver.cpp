@@ -533,9 +533,8 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   P.template apply<T>(b, mine.b);
   P.template apply<T>(x, mine.x);
   detail::BringBack<T> bring_back(P, mine.x, x);
-  SolveReport report =
-      run(ordered->inner(), mine.b, mine.x, mine.M.get(), M ? mine.M->inverse_diagonal() : d, N, &bring_back,
-          observer);
+  SolveReport report = run(ordered->inner(), mine.b, mine.x, mine.M.get(), M ? mine.M->inverse_diagonal() : d,
+                           N, &bring_back, observer);
   bring_back.now();
   return report;
 }

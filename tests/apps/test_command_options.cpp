@@ -368,6 +368,27 @@ TEST_F(CommandOptions, AHistoryThatGrewIsCompleteAtTheEnd) {
             Json::parse(files().at("r.json"))["iterations"].get<long>() + 2);
 }
 
+// Also where the solve computes in another order of the rows.
+TEST_F(CommandOptions, ACheckpointOfAnOrderedSolve) {
+  const std::string change = "schedule: [{at_iteration: 3, order: rcm, overlapped: false}]\n";
+  for (const auto& [more, option] :
+       {std::pair<std::string, std::string>{"", "matrix.order=rcm"}, {change, "title=two"}}) {
+    SCOPED_TRACE(option);
+    write("p.yaml", endless + more);
+    const pid_t child = start({"solve", "p.yaml", "--threads", "1", "--checkpoint", "0.005", "--set", option,
+                               "--solution", "x.mtx"});
+    EXPECT_TRUE(wait_for([&] { return std::filesystem::exists(work_ / "x.mtx"); })) << "no checkpoint";
+    kill(child, SIGKILL);
+    EXPECT_EQ(finish(child).code, 128 + SIGKILL);
+    std::filesystem::rename(work_ / "x.mtx", work_ / "x0.mtx");
+    EXPECT_EQ(
+        run({"solve", "p.yaml", "--initial-guess", "x0.mtx", "--max-iterations", "0", "--report", "r.json"})
+            .code,
+        1);
+    EXPECT_LT(Json::parse(files().at("r.json"))["error"]["relative"].get<double>(), 0.999);
+  }
+}
+
 TEST_F(CommandOptions, ACheckpointIsKeptAndContinued) {
   write("p.yaml", endless);
   const pid_t child =

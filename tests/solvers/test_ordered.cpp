@@ -146,15 +146,20 @@ TEST_P(OrderedSolve, IsThatOfTheCallersOrder) {
   Vector<double> x = ramp(csr.rows()), y = ramp(csr.rows());  // not 0: the guess is permuted too
   const SolveReport expected = solve(*plain, one, x), report = solve(*A, two, y);
   ASSERT_TRUE(report.converged());
-  EXPECT_NEAR(static_cast<double>(report.iterations), static_cast<double>(expected.iterations), 2);
+  EXPECT_NEAR(static_cast<double>(report.iterations), static_cast<double>(expected.iterations),
+              std::string_view(method) == "idr" ? 10 : 2);
   EXPECT_NEAR(report.initial_residual, expected.initial_residual, 1e-10 * expected.initial_residual);
-  for (std::size_t k = 0; k < 15; ++k)
-    EXPECT_NEAR(two.residuals[k], one.residuals[k], 1e-6 * one.residuals[k]) << k;
+  // The shadow vectors of idr are not permuted, so its iterations are others.
+  if (std::string_view(method) != "idr") {
+    for (std::size_t k = 0; k < std::min<std::size_t>(15, one.residuals.size()); ++k)
+      EXPECT_NEAR(two.residuals[k], one.residuals[k], 1e-6 * one.residuals[k]) << k;
+  }
   EXPECT_LT(distance(x, y), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, OrderedSolve,
-                         testing::Combine(testing::Values("cg", "bicgstab", "gmres"),
+                         testing::Combine(testing::Values("cg", "fcg", "minres", "bicgstab", "bicgstab2",
+                                                          "idr", "gmres", "fgmres"),
                                           testing::Values("none", "jacobi", "hidden", "ic0")));
 
 // Preconditioners read the entries of the matrix in the caller's order.
@@ -211,6 +216,70 @@ TEST(OrderedSolves, FollowEachOther) {
   const auto plain = make_matrix(find_format("csr"), csr, test_context());
   check(*plain, csr, 1);
   check(*A, other, 2);
+}
+
+// An observer that says that it reads x finds it in the caller's order.
+TEST(OrderedSolves, ShowAnObserverTheCallersX) {
+  const auto csr = poisson();
+  const auto plain = make_matrix(find_format("csr"), csr, test_context());
+  const auto A = ordered(csr);
+  const Vector<double> b = ramp(csr.rows());
+  class Reader final : public SolveObserver {
+   public:
+    explicit Reader(const Vector<double>& x) : x_(x) {}
+    bool on_iteration(const IterationInfo& info) override {
+      if (info.iteration == 7) seen.assign(x_.data(), x_.data() + x_.size());
+      return true;
+    }
+    bool reads_solution(const IterationInfo& info) const noexcept override { return info.iteration == 7; }
+    std::vector<double> seen;
+
+   private:
+    const Vector<double>& x_;
+  };
+  Vector<double> x = ramp(csr.rows()), y = ramp(csr.rows());
+  Reader one(x), two(y);
+  const auto solver = make_solver<double>("cg", {.stopping = {.relative_tolerance = 1e-10}});
+  EXPECT_TRUE(solver->solve(*plain, b, x, nullptr, &one).converged());
+  EXPECT_TRUE(solver->solve(*A, b, y, nullptr, &two).converged());
+  ASSERT_EQ(two.seen.size(), one.seen.size());
+  for (std::size_t i = 0; i < one.seen.size(); ++i) ASSERT_NEAR(two.seen[i], one.seen[i], 1e-9) << i;
+  EXPECT_GT(std::abs(one.seen[100] - x[100]), 1e-9) << "x of iteration 7, not of the end";
+}
+
+// A null space of unequal entries is that of the caller's order.
+TEST(OrderedSolves, TakeTheNullSpaceOfTheCaller) {
+  // (D^-1) L (D^-1), L of a Neumann problem: its null space is D 1.
+  const std::int64_t n = 60;
+  const auto d = [](std::int64_t i) { return 1 + 0.2 * static_cast<double>(i % 5); };
+  CsrBuilder<double> builder(test_context(), n, n, 3 * n - 2, true);
+  std::int64_t k = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = std::max<std::int64_t>(i - 1, 0); j <= std::min(i + 1, n - 1); ++j, ++k) {
+      const double entry = i != j ? -1 : i == 0 || i == n - 1 ? 1 : 2;
+      builder.col()[k] = static_cast<std::int32_t>(j), builder.values()[k] = entry / (d(i) * d(j));
+    }
+    builder.set_row_ptr(i + 1, k);
+  }
+  const CsrMatrix<double> csr = builder.freeze();
+  Vector<double> N(test_context(), n), b = ramp(n);
+  double length = 0, part = 0;
+  for (std::int64_t i = 0; i < n; ++i) length += d(i) * d(i);
+  for (std::int64_t i = 0; i < n; ++i) N[i] = d(i) / std::sqrt(length), part += N[i] * b[i];
+  for (std::int64_t i = 0; i < n; ++i) b[i] -= part * N[i];
+  const auto plain = make_matrix(find_format("csr"), csr, test_context());
+  const auto A = ordered(csr);
+  for (const char* method : {"cg", "fcg", "minres"}) {
+    SCOPED_TRACE(method);
+    const auto solver = make_solver<double>(method, {.stopping = {.relative_tolerance = 1e-11}});
+    solver->set_null_space({N.data(), n, n, 1, Space::host});
+    Vector<double> x = ramp(n), y = ramp(n), z = ramp(n);
+    EXPECT_TRUE(solver->solve(*plain, b, x).converged());
+    EXPECT_TRUE(solver->solve(*A, b, y).converged());
+    EXPECT_TRUE(solver->solve(*plain, b, z).converged());
+    EXPECT_LT(distance(x, y), 1e-6);
+    EXPECT_EQ(distance(x, z), 0);
+  }
 }
 
 // A solve that ends early, or by an exception of the observer, leaves an iterate in the caller's order.
