@@ -9,6 +9,7 @@
 #include "apps/report/json.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
+#include "formats/catalogue.hpp"
 
 namespace protean::apps {
 namespace {
@@ -163,6 +164,7 @@ Json page_json(const Comparison& c, std::size_t points) {
     }
     json["runs"].push_back({{"i", i},
                             {"name", v.name(spaces)},
+                            {"family", find_format(v.format).family},
                             {"space", v.space == Space::device ? 1 : 0},
                             {"ok", v.status == "converged"},
                             {"why", v.why},

@@ -15,23 +15,46 @@ import tempfile
 PROBE = """
 <script>
 (() => {
-  const numbers = () => [...document.querySelectorAll("#table tbody tr")].map(tr => tr.cells[1].textContent).map(Number);
+  const $ = id => document.getElementById(id);
   const heads = () => [...document.querySelectorAll("#table th")].map(th => th.textContent);
-  const click = i => document.querySelectorAll("#table th button")[i].click();
-  const out = {rows: numbers().length, columns: heads()};
-  click(1); out.up = numbers();
-  click(1); out.down = numbers();
-  click(0); out.names = [...document.querySelectorAll("#table tbody tr")].map(tr => tr.cells[0].textContent);
+  const rows = () => [...document.querySelectorAll("#table tbody tr:not(.family)")];
+  const column = name => rows().map(tr => tr.cells[heads().indexOf(name)].textContent);
+  const click = name => document.querySelectorAll("#table th button")[heads().indexOf(name)].click();
+  const set = (id, name, value) => { $(id)[name] = value; $(id).dispatchEvent(new Event("input")); };
+  // The smallest scale at which a picture is shown, and by how much the page and the table are too wide.
+  const layout = () => ({
+    scale: Math.min(...[...document.querySelectorAll("svg")].map(e => e.getBoundingClientRect().width / e.viewBox.baseVal.width)),
+    page: document.body.scrollWidth - document.body.clientWidth,
+    table: $("table").scrollWidth - $("table").parentElement.clientWidth});
+  const out = {first: heads(), shown: rows().length, layout: layout(), window: window.innerWidth};
+  if (!$("more").hidden) { out.more = $("more").textContent; $("more").click(); }
+  out.rows = rows().length;
+  set("wide", "checked", true);
+  out.columns = heads();
+  click("B/nnz"); out.up = column("B/nnz").map(Number);
+  click("B/nnz"); out.down = column("B/nnz").map(Number);
+  click("format"); out.names = column("format");
+  set("grouped", "checked", true);
+  out.families = [...document.querySelectorAll("#table tr.family")].map(tr => tr.textContent), out.grouped = column("family");
+  set("grouped", "checked", false);
+  set("find", "value", "csr"); out.found = column("format"); set("find", "value", "no such format"); out.nothing = rows().length;
+  set("find", "value", "");
+  set("family", "value", out.families[0]); out.family = column("family"); set("family", "value", "");
   out.bars = document.querySelectorAll("#bars rect").length;
   out.bytes = document.querySelectorAll("#bytes rect").length;
   out.curves = document.querySelectorAll("#curves polyline").length;
   out.roof = document.querySelectorAll("#roof circle").length;
   out.profile = document.querySelectorAll("#profile path").length;
   out.regret = document.querySelectorAll("#regret rect").length;
-  out.suite = !document.getElementById("suite").hidden;
-  const choose = document.getElementById("problem");
-  if (out.suite) { const before = document.getElementById("title").textContent; choose.value = "1"; choose.onchange({target: choose});
-    out.changed = before !== document.getElementById("title").textContent; }
+  out.suite = !$("suite").hidden;
+  if (out.suite) { const before = $("title").textContent; $("problem").value = "1"; $("problem").onchange({target: $("problem")});
+    out.changed = before !== $("title").textContent; }
+  // As on a telephone.
+  set("wide", "checked", false);
+  document.body.style.maxWidth = "400px";
+  if (out.suite) suite();
+  draw(shown_problem);
+  out.narrow = layout();
   out.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"));
   out.errors = window.errors;
   const pre = document.createElement("pre"); pre.id = "probe"; pre.textContent = JSON.stringify(out); document.body.appendChild(pre);
@@ -47,7 +70,7 @@ def probe(browser, page, folder):
     copy.write_text(text)
     result = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND",
-         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--dump-dom", copy.as_uri()],
+         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--window-size=1200,900", "--dump-dom", copy.as_uri()],
         capture_output=True, text=True, timeout=120)
     match = re.search(r'<pre id="probe">(.*?)</pre>', result.stdout, re.S)
     assert match, "the page's script did not come to its end\n" + result.stderr[-2000:]
@@ -58,10 +81,19 @@ def check(seen, suite):
     assert seen["errors"] == [], seen["errors"]
     assert seen["requests"] == [], seen["requests"]
     assert seen["rows"] >= 5, seen
+    # What a user came for is there at once and fits; where there are many formats, the fastest.
+    assert seen["first"][:7] == ["format", "total", "solve", "conversion", "setup", "iterations", "break-even"], seen["first"]
+    assert seen["window"] == 1200 and seen["layout"]["table"] <= 0 and seen["layout"]["page"] <= 0, seen["layout"]
+    assert seen["shown"] <= 24 and (seen["shown"] < seen["rows"]) == ("more" in seen), seen
+    # Text in a picture has the size of text, in a narrow window too.
+    assert seen["layout"]["scale"] > 0.99 and seen["narrow"]["scale"] > 0.99 and seen["narrow"]["page"] <= 0, seen
     for column in ("format", "B/nnz", "B/nnz predicted", "stored", "padding", "conversion", "in products", "product",
                    "GFLOPS", "% of copy", "effective GB/s", "minimum GB/s", "iterations", "true residual", "s/iteration",
-                   "setup", "solve", "total", "break-even", "same bits"):
+                   "setup", "solve", "total", "break-even", "family", "same bits"):
         assert column in seen["columns"], (column, seen["columns"])
+    assert seen["grouped"] == sorted(seen["grouped"]) and seen["families"] == sorted(set(seen["grouped"])), seen["families"]
+    assert set(seen["family"]) == {seen["families"][0]}, seen["family"]
+    assert seen["found"] and all("csr" in name for name in seen["found"]) and seen["nothing"] == 0, seen["found"]
     assert seen["up"] == sorted(seen["up"]) and len(set(seen["up"])) > 1, seen["up"]
     assert seen["down"] == sorted(seen["down"], reverse=True), seen["down"]
     assert seen["names"] == sorted(seen["names"]), seen["names"]
