@@ -26,6 +26,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <sstream>
+#include <string>
 
 #include "protean_dealii.hpp"
 
@@ -178,6 +180,17 @@ bool in_place_of_deal_ii(Problem& problem) {
   // Any matrix with vmult(): half of the solution.
   const Twice twice{problem.A};
   dealii::SolverControl control(1000, 1e-10 * problem.b.l2_norm());
+  // What deal.II logs of a solve, and how often.
+  std::ostringstream log;
+  dealii::deallog.attach(log), dealii::deallog.depth_file(2);
+  u = 0;
+  protean_dealii::SolverCG<Vector>(control).solve(problem.A, u, problem.b, ssor);
+  dealii::deallog.detach();
+  const std::string text = log.str();
+  const auto line = text.find("cg::Convergence step");
+  good =
+      say("the log", line != std::string::npos && text.find("Convergence", line + 5) == std::string::npos) &&
+      good;
   u = 0;
   protean_dealii::SolverCG<Vector>(control).solve(twice, u, problem.b, ssor);
   u *= 2;

@@ -22,6 +22,7 @@
 // - rowstart and colnums are protected members since deal.II 9.4. If a class derived from SparsityPattern may
 //   access them, they are used in place. Otherwise they are copied through the public iterators, once.
 #pragma once
+#include <deal.II/base/logstream.h>
 #include <deal.II/lac/precondition.h>
 #include <deal.II/lac/solver_control.h>
 #include <deal.II/lac/sparse_matrix.h>
@@ -274,6 +275,7 @@ class IterativeSolver {
                     const double* r, double* z, CUstream_st*) { apply(r, z); });
       M->ensure(A);
     }
+    const dealii::LogStream::Prefix prefix(method_);
     protean::SolverOptions options = options_;
     protean::StoppingRule& rule = options.stopping;
     const auto* const reduction = dynamic_cast<const dealii::ReductionControl*>(&control_);
@@ -289,7 +291,14 @@ class IterativeSolver {
     const bool zero = report_.reason == protean::StopReason::zero_right_hand_side;
     const bool good = report_.converged() || (!plain && observer.state() == dealii::SolverControl::success);
     const double residual = zero ? 0 : report_.true_residual;
-    if (plain) (void)control_.check(static_cast<unsigned>(report_.iterations), residual);
+    if (plain) {
+      // What the observer's last call has logged is not logged again.
+      const bool logged = observer.state() == dealii::SolverControl::success;
+      const bool result = control_.log_result(), history = control_.log_history();
+      if (logged) control_.log_result(false), control_.log_history(false);
+      (void)control_.check(static_cast<unsigned>(report_.iterations), residual);
+      control_.log_result(result), control_.log_history(history);
+    }
     if (!good)
       throw dealii::SolverControl::NoConvergence(static_cast<unsigned>(report_.iterations), residual);
   }
