@@ -12,7 +12,7 @@
 //
 // where omega = t.r / t.t, the smallest residual, is made larger to kappa ||r|| / ||t|| where the angle of t and r has a
 // cosine below kappa = 0.7 (Sleijpen and van der Vorst, Numer. Algorithms 10 (1995) 203). An iteration is a step of either
-// kind, one product. P is random, orthonormal, and the same in every solve.
+// kind, one product. P is random, orthonormal, and the same in every solve, in the order of the rows in which the solve begins.
 //
 // Memory: 3 s + 3 vectors of n, with M one more. Vectors of n that a step reads + writes on average for s = 4, without the
 // matrix: 33 + 10.
