@@ -39,6 +39,13 @@ function(protean_precompiled target)
   target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
 endfunction()
 
+# protean_compiled_quickly(<target>): -O1 in a release (the last -O of a command line counts), for code that computes little
+# itself: the tests and the command, which call the library. It takes about a third less time to compile. GCC 12 has false
+# warnings about arrays and strings at that level.
+function(protean_compiled_quickly target)
+  target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-restrict>")
+endfunction()
+
 set_property(GLOBAL PROPERTY PROTEAN_ROOMS "")
 # protean_room(<name> SOURCES ... [LINK ...]): an object library; cmake/library joins them into one.
 function(protean_room name)

@@ -150,6 +150,7 @@ std::span<const KeyOption> key_options() {
       {"--max-iterations", "solver.max_iterations", {}, false, "N", "Stop then (solver.max_iterations)"},
       {"--restart", "solver.restart", {}, false, "N", "Basis vectors of gmres (solver.restart)"},
       {"--format", "operator.format", {}, false, "ID", "The storage format (operator.format)"},
+      {"--order", "matrix.order", {}, false, "NAME", "The order of the rows in the solve (matrix.order)"},
       {"--space", "operator.space", {}, false, "SPACE", "host or device (operator.space)"},
       {"--solution",
        "output.solution",

@@ -84,6 +84,8 @@ TEST_F(CommandOptions, SolvesABareMatrix) {
                            "9",
                            "--format",
                            "ell",
+                           "--order",
+                           "rcm",
                            "--space",
                            "host",
                            "--solution",
@@ -101,6 +103,7 @@ TEST_F(CommandOptions, SolvesABareMatrix) {
     EXPECT_EQ(problem["solver"]["restart"], 9);
     EXPECT_EQ(problem["preconditioner"]["type"], "jacobi");
     EXPECT_EQ(problem["operator"]["format"], "ell");
+    EXPECT_EQ(problem["matrix"]["order"], "rcm");
     EXPECT_EQ(files().at("h.csv").rfind("iteration,", 0), 0u);
     const auto x = numbers_of("x.mtx");
     for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(x.at(i), static_cast<double>(i + 1), 1e-9);
@@ -554,6 +557,7 @@ TEST_F(CommandOptions, BashCompletesCommandsOptionsAndWords) {
   EXPECT_EQ(completed("solve --met"), "--method\n");
   EXPECT_EQ(completed("solve --method gm"), "gmres\n");
   EXPECT_EQ(completed("solve --preconditioner jac"), "jacobi\n");
+  EXPECT_EQ(completed("solve --order clu"), "cluster\n");
   EXPECT_EQ(completed("formats sell-pack"), "sell-packed\n");
   EXPECT_EQ(completed("solve --set solver.rest"), "solver.restart=\n");
   EXPECT_EQ(completed("help prob"), "problem\n");
