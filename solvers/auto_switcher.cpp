@@ -17,10 +17,11 @@ namespace {
 // The part by which a build on another processor slows the iterations: both share caches and memory.
 constexpr double beside_spare_processor = 0.1;
 
-constexpr int products_timed = 8;          // on a device
-constexpr double unlike_machine = 0.3;     // relative uncertainty of times measured on another machine
-constexpr double beyond_plan = 1.25;       // time of a conversion / time of the part in plan_seconds
-constexpr double order_uncertainty = 0.2;  // relative, of OrderForecast::ratio()
+constexpr int products_timed = 8;       // on a device
+constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
+constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
+// Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
+constexpr double order_uncertainty = unlike_machine;
 constexpr std::string_view callers_order = "none";
 constexpr std::size_t most_decisions = 500;  // largest number of decisions recorded
 
