@@ -179,7 +179,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  *   null_space         "none" or "constant", of cg, fcg and minres: constant where A x = 0 for the vectors of equal entries
  *   device_steps       "auto", "graph" or "resident"
  *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
- *   policy             "none" or "auto": with auto the format changes during a solve when that pays */
+ *   policy             "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve
+ *                      when that pays */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
 
 /* Uses z := M^-1 r by a function of the caller as preconditioner, under the rules of protean_product. setup may be

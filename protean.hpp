@@ -53,7 +53,7 @@ struct SolveSettings {
   std::string format = "auto";
   FormatParams parameters = {};  // of the format named
   std::string kernel = {};       // empty: the default one
-  // The format changes during the solve when that pays (AutoSwitcher), by the built-in machine table or this one.
+  // The format, and on the host the order of the rows, changes during the solve when that pays (AutoSwitcher), by the built-in machine table or this one.
   bool policy = false;
   const MachineTable* machine = nullptr;
   PolicyOptions policy_options = {};

@@ -267,9 +267,7 @@ class Bench {
     Times times;
     const CostModel model(table_, context_->space());
     AutoSwitcher<double> switcher(
-        A, model,
-        [&] { return survey_formats(csr_.pattern, context_->space(), false, sizeof(double), false, &model); },
-        options, &times);
+        A, model, [&] { return survey_formats(A, model, csr_.pattern); }, options, &times);
     const SolveReport solved = solve(A, switcher, tolerance);
     // As for fixed formats: until the residual is reached, without the check at the end.
     const auto reached = times.reached(tolerance);

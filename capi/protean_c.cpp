@@ -578,20 +578,13 @@ class Monitor final : public SolveObserver {
 };
 
 template <class T>
-FormatSurvey survey_of(const protean_matrix& matrix, const MatrixOf<T>& part) {
-  const ContextPtr& context = matrix.context;
-  if (part.of_elements)
-    return [elements = part.adaptive->elements(), space = context->space()] {
-      const CostModel model(builtin_machine(), space);
-      return survey_formats(*elements, &model);
-    };
-  const SparsityPattern pattern = context->space() == Space::host
-                                      ? part.csr.pattern
-                                      : download(Context::host(), *context, part.csr).pattern;
-  return [pattern, space = context->space(), deterministic = context->deterministic()] {
-    const CostModel model(builtin_machine(), space);
-    return survey_formats(pattern, space, deterministic, sizeof(T), false, &model);
-  };
+FormatSurvey survey_of(const MatrixOf<T>& part, const CostModel& model) {
+  const AdaptiveOperator<T>& A = *part.adaptive;
+  const Context& context = *A.context();
+  const SparsityPattern pattern = part.of_elements || context.space() == Space::host
+                                      ? SparsityPattern()
+                                      : download(Context::host(), context, part.csr).pattern;
+  return [&A, model, pattern] { return survey_formats(A, model, pattern); };
 }
 
 std::string line_of(const DecisionRecord& one) {
@@ -622,9 +615,10 @@ void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part
   AdaptiveOperator<T>& adaptive = *part.adaptive;
   const std::size_t switches = adaptive.history().size(), failures = adaptive.failures().size();
   if (settings.use_policy) {
-    AutoSwitcher<T> switcher(
-        adaptive, CostModel(builtin_machine(), matrix.context->space()), survey_of(matrix, part),
-        switch_options(*matrix.context, settings.solver.stopping, settings.policy), inner);
+    const CostModel model(builtin_machine(), matrix.context->space());
+    AutoSwitcher<T> switcher(adaptive, model, survey_of(part, model),
+                             switch_options(*matrix.context, settings.solver.stopping, settings.policy),
+                             inner);
     solver.report = own.solver->solve(A, b, x, M, &switcher);
     switcher.finish();
     for (const DecisionRecord& one : switcher.decisions()) solver.decisions.push_back(line_of(one));

@@ -44,13 +44,12 @@ void check(const SolveSettings& settings, const Context& context, const Sparsity
 
 // The formats that the policy considers.
 template <class T>
-FormatSurvey survey_of(const CsrMatrix<T>& csr, const ContextPtr& context, const MachineTable& machine) {
-  const SparsityPattern pattern =
-      context->space() == Space::host ? csr.pattern : download(Context::host(), *context, csr).pattern;
-  return [pattern, &machine, space = context->space(), deterministic = context->deterministic()] {
-    const CostModel model(machine, space);
-    return survey_formats(pattern, space, deterministic, sizeof(T), false, &model);
-  };
+FormatSurvey survey_of(const AdaptiveOperator<T>& A, const CostModel& model) {
+  const Context& context = *A.context();
+  const SparsityPattern pattern = context.space() == Space::host
+                                      ? SparsityPattern()
+                                      : download(Context::host(), context, A.source()).pattern;
+  return [&A, model, pattern] { return survey_formats(A, model, pattern); };
 }
 
 template <class T>
@@ -92,7 +91,8 @@ SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const
   } else if (settings.policy) {
     const MachineTable& machine = settings.machine ? *settings.machine : builtin_machine();
     AdaptiveOperator<T> A(csr, std::move(matrix));
-    AutoSwitcher<T> switcher(A, CostModel(machine, context->space()), survey_of(csr, context, machine),
+    const CostModel model(machine, context->space());
+    AutoSwitcher<T> switcher(A, model, survey_of(A, model),
                              switch_options(*context, settings.solver.stopping, settings.policy_options),
                              settings.observer);
     result.report = solve_with<T>(settings, A, b, x, &switcher, *solver, result);

@@ -106,13 +106,16 @@ OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_b
   forecast.lines_now = static_cast<double>(now_lines) / static_cast<double>(now_rows);
   forecast.lines_reached = std::min(forecast.lines_now, reached / static_cast<double>(ball_rows));
   const double length = static_cast<double>(pattern.nonzeros) / static_cast<double>(n);
-  const double matrix =
+  forecast.csr_bytes =
       length * static_cast<double>(4 + value_bytes) + static_cast<double>(pattern.row_ptr.width());
-  const auto bytes = [&](double lines_of_row) {
-    return matrix + line_weight * line_entries * static_cast<double>(value_bytes) * lines_of_row;
-  };
-  forecast.product_ratio = bytes(forecast.lines_reached) / bytes(forecast.lines_now);
+  forecast.line_bytes = line_weight * line_entries * static_cast<double>(value_bytes);
+  forecast.product_ratio = forecast.ratio(forecast.csr_bytes);
   return forecast;
+}
+
+std::string lines_text(const OrderForecast& forecast) {
+  return fmt::format("rows now read {:.2g} lines of x each, and with near rows together {:.2g}",
+                     forecast.lines_now, forecast.lines_reached);
 }
 
 }  // namespace protean

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include <protean/core/csr.hpp>
 
@@ -30,9 +31,25 @@ struct OrderForecast {
   // Lines of x a row (of rows that follow each other, counted as in Locality): as it is, and in an order that keeps
   // near rows together.
   double lines_now = 0, lines_reached = 0;
-  // The predicted time of a product in that order, as a part of the present one.
+  // The predicted time of a product of csr in that order, as a part of the present one: ratio(csr_bytes).
   double product_ratio = 1;
+  double csr_bytes = 0, line_bytes = 0;  // a row in csr; a line of x, with its weight
+
+  // The same for a matrix of so many bytes a row. Its bytes are read in every order, its lines of x depend on the order:
+  // the fewer bytes a format needs, the more an order gains.
+  double ratio(double bytes_a_row) const {
+    const double now = bytes_a_row + line_bytes * lines_now;
+    return now > 0 ? (bytes_a_row + line_bytes * lines_reached) / now : 1;
+  }
+  // Time of permuting a vector of n entries of `value_bytes`, as a part of a product of csr in the present order. Each entry
+  // is read from a line of its own.
+  double permutation_share(std::size_t value_bytes) const {
+    const double product = csr_bytes + line_bytes * lines_now;
+    return product > 0 ? (4 + static_cast<double>(value_bytes) + line_bytes) / product : 0;
+  }
 };
+// "rows now read 6 lines of x each, and with near rows together 1.3"
+std::string lines_text(const OrderForecast& forecast);
 
 // The lines as they are: in some stretches of lines_rows rows. Those that an order can reach: breadth-first balls of
 // lines_rows rows are grown around some rows. If the rows of a ball followed each other, its own rows would take one
@@ -42,5 +59,7 @@ struct OrderForecast {
 // line, since most come from a cache.
 OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);
 inline constexpr double line_weight = 0.4;
+// An x of so many bytes stays in the caches in any order.
+inline constexpr std::size_t cached_bytes_of_x = std::size_t{1} << 20;
 
 }  // namespace protean

@@ -121,13 +121,10 @@ template std::unique_ptr<AssembledMatrix<double>> make_matrix<double>(std::strin
 
 OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options,
                          std::size_t value_bytes) {
-  constexpr std::size_t cached = std::size_t{1} << 20;
-  if (static_cast<std::size_t>(pattern.rows) * value_bytes <= cached)
+  if (static_cast<std::size_t>(pattern.rows) * value_bytes <= cached_bytes_of_x)
     return {"none", fmt::format("x of {} rows stays in the caches in any order", pattern.rows)};
   const OrderForecast forecast = forecast_order(pattern, value_bytes);
-  const std::string lines =
-      fmt::format("rows now read {:.2g} lines of x each, and with near rows together {:.2g}",
-                  forecast.lines_now, forecast.lines_reached);
+  const std::string lines = lines_text(forecast);
   const double products = expected_products(options), saved = products * (1 - forecast.product_ratio);
   if (saved <= order_products)
     return {

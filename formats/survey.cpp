@@ -348,4 +348,18 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements, con
 template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&, const CostModel*);
 template std::vector<SwitchTarget> survey_formats<double>(const ElementOperator<double>&, const CostModel*);
 
+template <class T>
+std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,
+                                         const SparsityPattern& on_host) {
+  if (A.elements()) return survey_formats(*A.elements(), &model);
+  const Context& context = *A.context();
+  const bool here = context.space() == Space::host;
+  return survey_formats(here ? A.ordered_source().pattern : on_host, context.space(), context.deterministic(),
+                        sizeof(T), false, &model);
+}
+template std::vector<SwitchTarget> survey_formats<float>(const AdaptiveOperator<float>&, const CostModel&,
+                                                         const SparsityPattern&);
+template std::vector<SwitchTarget> survey_formats<double>(const AdaptiveOperator<double>&, const CostModel&,
+                                                          const SparsityPattern&);
+
 }  // namespace protean

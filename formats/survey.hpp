@@ -45,4 +45,10 @@ template <class T>
 std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements,
                                          const CostModel* model = nullptr);
 
+// What the policy asks in a solve (FormatSurvey): the formats of the matrix of A in the order that its rows have at the time
+// of the call, or of its element matrices. `on_host`: the pattern in host memory; needed for a matrix in device memory only.
+template <class T>
+std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,
+                                         const SparsityPattern& on_host = {});
+
 }  // namespace protean

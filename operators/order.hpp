@@ -8,6 +8,12 @@ namespace protean {
 // Whoever keeps vectors in the order of an operator and permutes them when it changes: a running solve.
 class OrderFollower {
  public:
+  // What is permuted: this many vectors at a change between two orders (with x at the end of the solve), and this many for
+  // each product while the order is not the caller's, by a preconditioner that is no diagonal.
+  struct Permuted {
+    int vectors = 0, each_product = 0;
+  };
+  virtual Permuted permuted() const = 0;
   virtual ~OrderFollower() = default;
   // The operator is about to compute in the order `next`; of no rows: the caller's. Takes all memory that the change
   // needs. Throws where the change is impossible; then the operator stays as it is. Nothing is permuted yet.

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <system_error>
 
+#include "core/error.hpp"
+#include "core/ordering.hpp"
 #include "core/parallel.hpp"
 
 namespace protean {
@@ -14,9 +17,12 @@ namespace {
 // The part by which a build on another processor slows the iterations: both share caches and memory.
 constexpr double beside_spare_processor = 0.1;
 
-constexpr int products_timed = 8;            // on a device
-constexpr double unlike_machine = 0.3;       // relative uncertainty of times measured on another machine
-constexpr double beyond_plan = 1.25;         // time of a conversion / time of the part in plan_seconds
+constexpr int products_timed = 8;       // on a device
+constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
+constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
+// Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
+constexpr double order_uncertainty = unlike_machine;
+constexpr std::string_view callers_order = "none";
 constexpr std::size_t most_decisions = 500;  // largest number of decisions recorded
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
@@ -72,6 +78,7 @@ template <class T>
 AutoSwitcher<T>::~AutoSwitcher() {
   A_.show_rows(false);
   if (surveying_.valid()) surveying_.wait();
+  if (forecasting_order_.valid()) forecasting_order_.wait();
 }
 
 template <class T>
@@ -176,7 +183,9 @@ bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const {
   const Forecast remaining = forecast_.remaining(options_.goal, options_.max_iterations);
   const bool long_enough = iteration >= 64 || (remaining.known && remaining.likely >= 32);
   if (!long_enough) return false;
-  const double price = options_.survey_seconds;
+  // The forecast of an order takes about a product, in this thread unless there is another one for builds.
+  const bool forecast_here = !options_.policy.overlapped && why_no_order().empty();
+  const double price = options_.survey_seconds + (forecast_here ? A_.seconds_per_product() : 0);
   // On a device the survey runs beside the solve; the solve should last longer.
   if (on_device())
     return stay_seconds_ >= 4 * price ||
@@ -193,15 +202,19 @@ bool AutoSwitcher<T>::survey_ready() {
   if (!survey_started_) {
     if (!survey_pays(last_iteration_)) return false;
     survey_started_ = true;
+    begin_order_forecast();
     // On the host in this thread at once, on a device in another thread beside the solve.
     const bool beside = on_device();
     surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, survey_);
+    const double begin = A_.now();
     if (!beside) surveying_.wait();
+    survey_took_ = A_.now() - begin;
   }
   if (surveying_.valid()) {
     if (surveying_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
     try {
-      targets_ = surveying_.get();
+      for (SwitchTarget& target : surveying_.get())
+        add_candidate(std::move(target), std::string(A_.order_id()));
     } catch (const std::exception& error) {
       // The solve continues in the current format, which is then the only candidate.
       DecisionRecord entry;
@@ -224,23 +237,136 @@ bool AutoSwitcher<T>::survey_ready() {
           running.kernel() == kernels_in(running.entry(), A_.context()->space()).front().name;
       present.spec = {&running.entry(), running.params(), standard ? "" : std::string(running.kernel())};
     }
-    targets_.push_back(std::move(present));
+    add_candidate(std::move(present), std::string(A_.order_id()));
   }
-  targets_[first_].bytes = A_.running_bytes();
   current_ = first_;
-  for (const SwitchTarget& target : targets_) {
-    SwitchCandidate candidate;
-    candidate.name = target.spec.elements ? std::string(A_.elements()->name()) : target.spec.name();
-    candidate.bytes = target.bytes;
-    candidate.admitted = target.admitted, candidate.why = target.why;
-    candidates_.push_back(candidate);
-    CandidateRecord seen;
-    seen.format = candidate.name, seen.admitted = candidate.admitted, seen.why = candidate.why;
-    seen.bytes = candidate.bytes;
-    records_.push_back(std::move(seen));
-  }
+  targets_[first_].bytes = candidates_[first_].bytes = records_[first_].bytes = A_.running_bytes();
   records_[first_].ran = true;
   return true;
+}
+
+template <class T>
+void AutoSwitcher<T>::add_candidate(SwitchTarget target, const std::string& order) {
+  target.spec.order.clear();
+  formats_.push_back(target.spec.elements ? std::string(A_.elements()->name()) : target.spec.name());
+  target.spec.order = order;
+  // The first ones are in the order in which the solve began.
+  const bool other = !candidates_.empty() && candidates_.front().order != order;
+  SwitchCandidate candidate;
+  candidate.name = other ? fmt::format("{} in order {}", formats_.back(), order) : formats_.back();
+  candidate.order = order, candidate.bytes = target.bytes;
+  candidate.admitted = target.admitted, candidate.why = target.why;
+  CandidateRecord seen;
+  seen.format = candidate.name, seen.admitted = candidate.admitted, seen.why = candidate.why;
+  seen.bytes = candidate.bytes;
+  if (other) seen.order = order;
+  targets_.push_back(std::move(target)), built_.push_back(0);
+  candidates_.push_back(std::move(candidate)), records_.push_back(std::move(seen));
+  estimated_ = false;
+}
+
+// Why the order of the rows is out of the question, whatever the matrix looks like. Empty where it is not.
+template <class T>
+std::string AutoSwitcher<T>::why_no_order() const {
+  if (on_device())
+    return "it cannot change during a solve on a GPU; matrix.order chooses one before the solve";
+  if (A_.elements()) return "the system was given as element matrices, which keep theirs";
+  if (A_.context()->deterministic())
+    return "in deterministic mode the result may not depend on the time at which it changes";
+  if (A_.rows() != A_.cols()) return "the matrix is not square";
+  if (static_cast<std::size_t>(A_.rows()) * sizeof(T) <= options_.cached_x)
+    return fmt::format("x of {} rows is in the caches in any order", A_.rows());
+  if (options_.order == A_.order_id()) return fmt::format("it is {} already", options_.order);
+  for (const OrderingEntry& entry : orderings())
+    if (entry.id == options_.order && !entry.unavailable.empty())
+      return fmt::format("order {} is not in this build: {}", options_.order, entry.unavailable);
+  if (!A_.permuted()) return "several solves compute with this operator";
+  return {};
+}
+
+template <class T>
+void AutoSwitcher<T>::leave_order(const std::string& why) {
+  DecisionRecord entry;
+  entry.iteration = last_iteration_, entry.seconds = A_.now() - solve_begin_;
+  entry.format = fmt::format("order {}", options_.order);
+  entry.reason = fmt::format("the order of the rows stays: {}", why);
+  decisions_.push_back(std::move(entry));
+}
+
+template <class T>
+void AutoSwitcher<T>::begin_order_forecast() {
+  if (options_.order.empty()) return;
+  if (const std::string why = why_no_order(); !why.empty()) return leave_order(why);
+  permuted_ = *A_.permuted();
+  const auto forecast = options_.forecast_order ? options_.forecast_order : protean::forecast_order;
+  const auto work = [forecast, pattern = A_.ordered_source().pattern] {
+    return forecast(pattern, sizeof(T));
+  };
+  try {
+    forecasting_order_ =
+        std::async(options_.policy.overlapped ? std::launch::async : std::launch::deferred, work);
+  } catch (const std::system_error& error) {
+    return leave_order(
+        fmt::format("no thread could be started for the forecast of its gain: {}", error.what()));
+  }
+  if (!options_.policy.overlapped) forecasting_order_.wait();
+}
+
+// Adds each format in the other order, once it is known what that order gains.
+template <class T>
+void AutoSwitcher<T>::take_order_forecast() {
+  if (!forecasting_order_.valid() ||
+      forecasting_order_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    return;
+  try {
+    order_forecast_ = forecasting_order_.get();
+  } catch (const std::exception& error) {
+    return leave_order(fmt::format("the forecast of its gain failed: {}", error.what()));
+  }
+  const double saved = 1 - order_forecast_.product_ratio, least = options_.policy.hysteresis;
+  if (saved < least)
+    return leave_order(
+        fmt::format("{}, so a product of csr would save {:.1f} % of its time; at least {:.0f} % are "
+                    "wanted",
+                    lines_text(order_forecast_), 100 * saved, 100 * least));
+  const std::size_t formats = targets_.size();
+  for (std::size_t i = 0; i < formats; ++i) {
+    if (!candidates_[i].admitted) continue;
+    SwitchTarget target = targets_[i];
+    target.bytes = candidates_[i].bytes;  // exact where it ran
+    add_candidate(std::move(target), options_.order);
+  }
+}
+
+// After a change of order formats need other bytes, and others may be possible. The survey takes its time only where the
+// account has it.
+template <class T>
+void AutoSwitcher<T>::survey_new_order() {
+  const std::string order = candidates_[current_].order;
+  if (new_order_surveyed_ || order == candidates_[first_].order ||
+      excess() + survey_took_ > (options_.policy.worst_factor - 1) * stay_seconds_)
+    return;
+  new_order_surveyed_ = true;
+  std::vector<SwitchTarget> found;
+  try {
+    found = survey_();
+  } catch (const std::exception&) { return; }  // the predictions stay those of the first survey
+  for (SwitchTarget& target : found) {
+    target.spec.order.clear();
+    const std::string format = target.spec.name();
+    std::size_t i = 0;
+    while (i < targets_.size() && (formats_[i] != format || candidates_[i].order != order)) ++i;
+    if (i == targets_.size()) {
+      add_candidate(std::move(target), order);
+    } else if (!records_[i].ran) {
+      target.spec.order = order;
+      candidates_[i].bytes = records_[i].bytes = target.bytes;
+      candidates_[i].admitted = records_[i].admitted = target.admitted;
+      if (!candidates_[i].lost) candidates_[i].why = records_[i].why = target.why;
+      targets_[i] = std::move(target);
+    }
+  }
+  estimated_ = false;
 }
 
 // On a device the solve's products are queued and cannot be timed one by one. A few products with vectors of
@@ -270,27 +396,59 @@ void AutoSwitcher<T>::measure() {
   SwitchCandidate& current = candidates_[current_];
   if (!on_device()) {
     const double measured = A_.seconds_per_product();
-    if (measured > 0) current.product_seconds = measured, current.measured = true;
+    time_permutation();
+    if (measured > 0) current.product_seconds = measured + permuting(current.order), current.measured = true;
   } else if (!current.measured) {
     current.product_seconds = time_products(), current.measured = true;
   }
   records_[current_].measured_product = current.product_seconds;
 }
 
+// Measured once, in the first order that is not the caller's.
+template <class T>
+void AutoSwitcher<T>::time_permutation() {
+  if (permute_measured_ || permuted_.each_product == 0 || A_.order().size() == 0) return;
+  permute_measured_ = true;
+  try {
+    Vector<T> x(A_.context(), A_.rows()), y(A_.context(), A_.rows());
+    A_.order().template apply<T>(x, y);  // the first use of the memory takes longer
+    const double begin = A_.now();
+    A_.order().template apply_inverse<T>(y, x);
+    A_.order().template apply<T>(x, y);
+    permute_seconds_ = (A_.now() - begin) / 2;
+  } catch (const OutOfMemory&) {}  // the prediction stays
+}
+
+// Seconds that the vectors which are permuted in this order add to a product.
+template <class T>
+double AutoSwitcher<T>::permuting(const std::string& order) const {
+  return order == callers_order ? 0 : permuted_.each_product * permute_seconds_;
+}
+
 // Sizes of the assembled matrix; before it is assembled, as the survey estimated them.
 template <class T>
-CostQuery AutoSwitcher<T>::query() const {
+CostQuery AutoSwitcher<T>::query(const std::string& order) const {
   const CsrMatrix<T>& source = A_.source();
   CostQuery query{A_.rows(), source.nonzeros(), source.bytes()};
   if (A_.source_assembled()) query.row_changes = row_changes(source.pattern);
-  for (const SwitchCandidate& candidate : candidates_) {
-    if (candidate.name == "sell-packed") query.packed_bytes = candidate.bytes;
-    if (candidate.name != "csr" || A_.source_assembled()) continue;
-    query.csr_bytes = candidate.bytes;
-    query.nonzeros = (static_cast<std::int64_t>(candidate.bytes) - 4 * (A_.rows() + 1)) /
-                     static_cast<std::int64_t>(sizeof(T) + 4);
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (candidates_[i].order != order) continue;
+    const std::size_t bytes = candidates_[i].bytes;
+    if (formats_[i] == "sell-packed") query.packed_bytes = bytes;
+    if (formats_[i] != "csr" || A_.source_assembled()) continue;
+    query.csr_bytes = bytes;
+    query.nonzeros =
+        (static_cast<std::int64_t>(bytes) - 4 * (A_.rows() + 1)) / static_cast<std::int64_t>(sizeof(T) + 4);
   }
   return query;
+}
+
+// The candidate to whose measured product the predictions for an order are relative: the one that ran last in it. Before
+// one has run in that order it is the current one, and the forecast of the order says the rest.
+template <class T>
+std::size_t AutoSwitcher<T>::reference_for(const std::string& order) const {
+  const auto last = last_in_.find(order);
+  return order == candidates_[current_].order || last == last_in_.end() ? current_ : last->second;
 }
 
 // The part of the predictions that depends on the current format but not on measured times. It takes longer
@@ -300,23 +458,39 @@ template <class T>
 void AutoSwitcher<T>::estimate() {
   if (estimated_) return;
   estimated_ = true;
-  const SwitchCandidate& current = candidates_[current_];
-  const CostQuery asked = query();
   estimates_.assign(candidates_.size(), {});
-  const CostModel::Reference running = model_.reference(asked, current.name, current.bytes);
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    const SwitchCandidate& candidate = candidates_[i];
-    if (!candidate.admitted) continue;
-    Estimate& e = estimates_[i];
-    e.cost = model_.relative(asked, candidate.name, candidate.bytes, running, 1);
-    // The table has no times of element matrices. Take the times of the table's machine, with a larger
-    // uncertainty.
-    if (!e.cost.known && A_.on_elements() && i != current_) {
-      e.cost = model_.absolute(asked, candidate.name, candidate.bytes);
-      e.cost.uncertainty = std::hypot(e.cost.uncertainty, unlike_machine);
-      e.relative = false;
+  const std::string first_order = candidates_[first_].order;
+  std::vector<std::string> all{first_order};
+  if (candidates_.back().order != first_order) all.push_back(candidates_.back().order);
+  for (const std::string& order : all) {
+    const std::size_t by = reference_for(order);
+    const bool same_order = candidates_[by].order == order;
+    const CostQuery asked = query(order);
+    const CostModel::Reference running = model_.reference(asked, formats_[by], candidates_[by].bytes);
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      const SwitchCandidate& candidate = candidates_[i];
+      if (!candidate.admitted || candidate.order != order) continue;
+      Estimate& e = estimates_[i];
+      e.reference = by;
+      e.cost = model_.relative(asked, formats_[i], candidate.bytes, running, 1);
+      if (!same_order && e.cost.known) {
+        // The gain of the order is a part of the time of the product, which is larger where the matrix has fewer bytes.
+        e.cost.product_seconds *=
+            order_forecast_.ratio(static_cast<double>(candidate.bytes) / static_cast<double>(A_.rows()));
+        e.cost.uncertainty = std::hypot(e.cost.uncertainty, order_uncertainty);
+      }
+      // The table has no times of element matrices. Take the times of the table's machine, with a larger
+      // uncertainty.
+      if (!e.cost.known && A_.on_elements() && i != current_) {
+        e.cost = model_.absolute(asked, formats_[i], candidate.bytes);
+        e.cost.uncertainty = std::hypot(e.cost.uncertainty, unlike_machine);
+        e.relative = false;
+      }
     }
   }
+  if (all.size() > 1)
+    order_estimate_ = model_.ordering(query(candidates_[current_].order), options_.order, formats_[current_],
+                                      candidates_[current_].bytes, 1);
 }
 
 template <class T>
@@ -324,19 +498,30 @@ void AutoSwitcher<T>::predict() {
   const SwitchCandidate& current = candidates_[current_];
   if (!current.measured) return;
   estimate();
+  const auto product = [&](std::size_t i) {  // without permutations
+    return candidates_[i].product_seconds - permuting(candidates_[i].order);
+  };
+  if (current.order == candidates_[first_].order) {
+    order_seconds_ = order_scale_ * order_estimate_.convert_seconds * product(current_);
+    if (!permute_measured_)
+      permute_seconds_ =
+          order_forecast_.permutation_share(sizeof(T)) * order_estimate_.product_seconds * product(current_);
+  }
   // A first change from element matrices includes their assembly.
   double assembly = 0;
   if (!A_.source_assembled())
     if (const CostPrediction p =
-            model_.assembly(query(), current.name, current.bytes, current.product_seconds);
+            model_.assembly(query(current.order), formats_[current_], current.bytes, current.product_seconds);
         p.known)
       assembly = p.convert_seconds;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     SwitchCandidate& candidate = candidates_[i];
     if (!candidate.admitted || candidate.lost) continue;
     CostPrediction p = estimates_[i].cost;
-    if (estimates_[i].relative)
-      p.product_seconds *= current.product_seconds, p.convert_seconds *= current.product_seconds;
+    if (estimates_[i].relative) {
+      const double unit = product(estimates_[i].reference);
+      p.product_seconds *= unit, p.convert_seconds *= unit;
+    }
     p.convert_seconds = std::max(p.convert_seconds, beyond_plan * targets_[i].plan_seconds /
                                                         static_cast<double>(A_.context()->threads()));
     if (!p.known) {
@@ -347,11 +532,14 @@ void AutoSwitcher<T>::predict() {
       continue;
     }
     if (!candidate.measured)
-      candidate.product_seconds = p.product_seconds, candidate.uncertainty = p.uncertainty;
-    if (records_[i].measured_convert == 0)
-      candidate.convert_seconds = targets_[i].spec.elements ? 0
-                                  : i == first_             ? p.convert_seconds
-                                                : (assembly + p.convert_seconds) * conversion_scale_;
+      candidate.product_seconds = p.product_seconds + permuting(candidate.order),
+      candidate.uncertainty = p.uncertainty;
+    candidate.convert_seconds = built_[i] > 0               ? built_[i]
+                                : targets_[i].spec.elements ? 0
+                                : i == first_               ? p.convert_seconds
+                                              : (assembly + p.convert_seconds) * conversion_scale_;
+    if (candidate.order != current.order && candidate.order != callers_order)
+      candidate.convert_seconds += order_seconds_;
     if (!records_[i].ran) {
       records_[i].predicted_product = candidate.product_seconds;
       records_[i].predicted_convert = candidate.convert_seconds;
@@ -370,11 +558,13 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
     build = preparation == Preparation::running ? BuildState::running : BuildState::ready;
     if (preparation == Preparation::failed || preparation == Preparation::none) {
       (void)A_.adopt_prepared(info.iteration);  // records why
-      mark_lost(building_, failure());
+      mark_failed(building_);
       build_running_ = false, since_change_ = 0;
       return;
     }
   } else {
+    take_order_forecast();
+    survey_new_order();
     measure();
     predict();
   }
@@ -385,6 +575,7 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
                                                      static_cast<double>(info.iteration)
                                                : 1;
   state.products_per_iteration = std::max(1.0, std::round(products_per_iteration_));
+  state.permute_seconds = permuted_.vectors * permute_seconds_;
   state.remaining = forecast_.remaining(options_.goal, options_.max_iterations);
   state.candidates = candidates_, state.first = first_, state.current = current_;
   state.switches = switches_, state.build = build, state.building = building_, state.granted = granted_;
@@ -415,12 +606,12 @@ void AutoSwitcher<T>::carry_out(const SwitchDecision& decision, std::int64_t ite
       building_ = chosen, granted_ = decision.granted;
       price_ = decision.worst_seconds, excess_before_ = decision.excess_seconds;
       if (options_.policy.overlapped) {
-        A_.prepare(targets_[chosen].spec, decision.reason, iteration);
+        A_.prepare(spec_of(chosen), decision.reason, iteration);
         build_running_ = true;
-      } else if (A_.switch_to(targets_[chosen].spec, iteration, decision.reason)) {
+      } else if (A_.switch_to(spec_of(chosen), iteration, decision.reason)) {
         switched(chosen, "while the solve waited");
       } else {
-        mark_lost(chosen, failure());
+        mark_failed(chosen);
       }
       return;
     case SwitchAction::adopt:
@@ -428,17 +619,19 @@ void AutoSwitcher<T>::carry_out(const SwitchDecision& decision, std::int64_t ite
       if (A_.adopt_prepared(iteration))
         switched(chosen, "built beside the solve");
       else
-        mark_lost(chosen, failure());
+        mark_failed(chosen);
       return;
     case SwitchAction::cancel:
       build_running_ = false, since_change_ = 0;
       A_.cancel(iteration, "it cost too much");
-      conversion_scale_ *= 2;  // the next build is likely to be slowed down in the same way
+      // The next build is likely to be slowed down in the same way.
+      conversion_scale_ *= 2;
+      order_scale_ *= 2;
       mark_lost(chosen, decision.reason);
       return;
     case SwitchAction::go_back:
       mark_lost(current_, decision.reason);
-      if (A_.switch_to(targets_[first_].spec, iteration, decision.reason))
+      if (A_.switch_to(spec_of(first_), iteration, decision.reason))
         switched(first_, "back to the first format");
       else  // it could not be built: stay, and do not try again
         candidates_[first_].product_seconds = candidates_[current_].product_seconds;
@@ -450,6 +643,25 @@ template <class T>
 void AutoSwitcher<T>::mark_lost(std::size_t candidate, std::string why) {
   candidates_[candidate].lost = true, candidates_[candidate].why = why;
   records_[candidate].lost = true, records_[candidate].why = std::move(why);
+}
+
+// An order that could not be taken with one format is not tried with another one: its price would be paid again.
+template <class T>
+void AutoSwitcher<T>::mark_failed(std::size_t candidate) {
+  const std::string order = candidates_[candidate].order, why = failure();
+  mark_lost(candidate, why);
+  if (order == candidates_[current_].order) return;
+  for (std::size_t i = 0; i < candidates_.size(); ++i)
+    if (candidates_[i].order == order && candidates_[i].admitted && !candidates_[i].lost)
+      mark_lost(i, fmt::format("the change to {} failed: {}", candidates_[candidate].name, why));
+}
+
+// The order is named only where it changes.
+template <class T>
+FormatSpec AutoSwitcher<T>::spec_of(std::size_t candidate) const {
+  FormatSpec spec = targets_[candidate].spec;
+  if (spec.order == A_.order_id()) spec.order.clear();
+  return spec;
 }
 
 template <class T>
@@ -465,19 +677,25 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
     ++switches_;
     // Beside the solve a build has fewer threads, so its time is scaled to all threads.
     const double stretch = change.overlapped ? options_.policy.overlap_stretch : 1;
-    if (seen.predicted_convert > 0)
-      conversion_scale_ *= std::clamp(change.convert_seconds / (stretch * seen.predicted_convert), 0.25, 4.0);
+    built_[candidate] = (change.convert_seconds - change.order_seconds) / stretch;
+    // In a change of order the conversion is the smaller part, of which little can be learnt.
+    if (change.from_order == change.to_order && seen.predicted_convert > 0)
+      conversion_scale_ *= std::clamp(built_[candidate] / seen.predicted_convert, 0.25, 4.0);
     seen.measured_convert = change.convert_seconds;
-    candidates_[candidate].convert_seconds = change.convert_seconds / stretch;
+    candidates_[candidate].convert_seconds = built_[candidate];
   }
+  if (candidates_[current_].measured) last_in_[candidates_[current_].order] = current_;
   seen.ran = true, seen.bytes = candidates_[candidate].bytes = change.bytes_after;
   current_ = candidate, since_change_ = 0;
   candidates_[candidate].measured = false;
   pace_.clear(), estimated_ = false;
   next_look_ = change.iteration + options_.policy.trial_products;
-  if (on_switch)
-    on_switch(fmt::format("iteration {}: {} -> {}, {} ({})", change.iteration, change.from, change.to, how,
-                          milliseconds(change.convert_seconds)));
+  if (!on_switch) return;
+  const std::string order = change.from_order == change.to_order
+                                ? ""
+                                : fmt::format(", order {} -> {}", change.from_order, change.to_order);
+  on_switch(fmt::format("iteration {}: {} -> {}{}, {} ({})", change.iteration, change.from, change.to, order,
+                        how, milliseconds(change.convert_seconds)));
 }
 
 template <class T>
@@ -502,6 +720,7 @@ void AutoSwitcher<T>::finish() {
   if (finished_) return;
   finished_ = true;
   if (surveying_.valid()) surveying_.wait();
+  if (forecasting_order_.valid()) forecasting_order_.wait();
   if (build_running_) {
     A_.cancel(last_iteration_, "the solve ended first");
     build_running_ = false;

@@ -1,13 +1,15 @@
-// Changes the storage format of a running solve when that pays: it measures, forecasts, decides, builds and
-// adopts.
+// Changes the storage format of a running solve, and on the host the order of its rows, when that pays: it measures,
+// forecasts, decides, builds and adopts.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <protean/core/locality.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 #include <protean/operators/policy/forecast.hpp>
@@ -17,9 +19,10 @@
 
 namespace protean {
 
-// Returns the formats that the matrix can have. Called once, when the solve has lasted long enough for a
-// change. For a host matrix it runs in the thread of the solve, and its time counts as spent. For a device
-// matrix it runs in another thread.
+// Returns the formats that the matrix can have, in the order of its rows at the time of the call (the orders of their
+// specs are not read). Called once, when the solve has lasted long enough for a change, and again after a change of order.
+// For a host matrix it runs in the thread of the solve, and its time counts as spent. For a device matrix it runs in
+// another thread. survey_formats() of an AdaptiveOperator does this.
 using FormatSurvey = std::function<std::vector<SwitchTarget>()>;
 
 struct AutoSwitchOptions {
@@ -28,6 +31,12 @@ struct AutoSwitchOptions {
   double absolute_goal = 0;  // or the residual's 2-norm
   std::int64_t max_iterations = 10000;
   double survey_seconds = 0.3e-3;  // assumed time of a survey
+  // The order of the rows that is considered beside the present one: a name of FormatSpec::order; empty: none. Not on a
+  // device, in deterministic mode, for element matrices, nor where x has at most cached_x bytes.
+  std::string order = "rcm";
+  std::size_t cached_x = cached_bytes_of_x;
+  // What that order would gain. Called once, in another thread if builds are overlapped. Empty: forecast_order().
+  std::function<OrderForecast(const SparsityPattern& pattern, std::size_t value_bytes)> forecast_order = {};
 };
 
 // The options for a solve in this context that ends by `rule`. A build beside the solve (policy.overlapped) needs a
@@ -48,9 +57,11 @@ struct DecisionRecord {
   std::string reason;
 };
 
-// Predictions for one format and the measured times. Seconds; 0 where unknown.
+// Predictions for one format and the measured times. Seconds; 0 where unknown. In another order than the caller's a
+// product includes the permutations of vectors that the preconditioner then needs.
 struct CandidateRecord {
-  std::string format;
+  std::string format;  // with the order, where it is not that in which the solve began: "csr in order rcm"
+  std::string order;   // empty: that in which the solve began
   bool admitted = true, lost = false, ran = false;
   std::string why;
   std::size_t bytes = 0;
@@ -92,14 +103,26 @@ class AutoSwitcher final : public SolveObserver {
   double time_products();
   double elapsed() const;
   bool on_device() const;
+  std::string why_no_order() const;
+  void begin_order_forecast();
+  void take_order_forecast();
+  void leave_order(const std::string& why);
+  void add_candidate(SwitchTarget target, const std::string& order);
+  void survey_new_order();
+  double excess() const { return elapsed() - stay_seconds_; }
+  std::size_t reference_for(const std::string& order) const;
+  double permuting(const std::string& order) const;
+  void time_permutation();
   void estimate();
   void predict();
-  CostQuery query() const;
+  CostQuery query(const std::string& order) const;
   void look(const IterationInfo& info);
   void record_rows_kept(const IterationInfo& info);
   void act(const SwitchDecision& decision, std::int64_t iteration);
   void carry_out(const SwitchDecision& decision, std::int64_t iteration);
+  FormatSpec spec_of(std::size_t candidate) const;
   void mark_lost(std::size_t candidate, std::string why);
+  void mark_failed(std::size_t candidate);
   void switched(std::size_t candidate, const std::string& how);
   void record(const SwitchDecision& decision, const IterationInfo& info);
   std::string failure() const;
@@ -113,18 +136,30 @@ class AutoSwitcher final : public SolveObserver {
 
   ResidualForecast forecast_;
   std::future<std::vector<SwitchTarget>> surveying_;
-  bool survey_started_ = false, surveyed_ = false, finished_ = false;
+  bool survey_started_ = false, surveyed_ = false, new_order_surveyed_ = false, finished_ = false;
+  double survey_took_ = 0;  // seconds, on the host
+  std::future<OrderForecast> forecasting_order_;
+  OrderForecast order_forecast_;
+  OrderFollower::Permuted permuted_;  // by a change of order
+  // The target, the name in the machine table, and the seconds of the build once it was built (by all threads, without its
+  // order; 0 before) of candidates_[i].
   std::vector<SwitchTarget> targets_;
+  std::vector<std::string> formats_;
+  std::vector<double> built_;
   std::vector<SwitchCandidate> candidates_;
   std::vector<CandidateRecord> records_;
-  // Predicted times of one format. With `relative` they are in units of the current format's product,
-  // otherwise in seconds.
+  // Predicted times of one candidate. With `relative` they are in units of a product of candidate `reference`, otherwise
+  // in seconds.
   struct Estimate {
     CostPrediction cost = {};
     bool relative = true;
+    std::size_t reference = 0;
   };
   std::vector<Estimate> estimates_;
-  bool estimated_ = false;  // estimates_ belong to the current format
+  // The price of the order, and a product of csr in the present one, in units of the current format's product.
+  CostPrediction order_estimate_;
+  bool estimated_ = false;                      // estimates_ belong to the current format
+  std::map<std::string, std::size_t> last_in_;  // the candidate that ran last in an order, and was measured
   std::vector<DecisionRecord> decisions_;
 
   double created_, solve_begin_ = -1, last_exit_ = 0, stay_seconds_ = 0;
@@ -146,6 +181,9 @@ class AutoSwitcher final : public SolveObserver {
   std::size_t first_ = 0, current_ = 0, building_ = 0;
   int switches_ = 0;
   double granted_ = 0, price_ = 0, excess_before_ = 0, conversion_scale_ = 1, products_per_iteration_ = 1;
+  double order_seconds_ = 0, order_scale_ = 1;  // predicted: to find the order and to permute the matrix
+  double permute_seconds_ = 0;                  // of one vector
+  bool permute_measured_ = false;
   bool build_running_ = false;
 };
 

@@ -103,6 +103,14 @@ class Run final : private OrderFollower {
  private:
   const Context& context() const noexcept { return callers_.context(); }
 
+  Permuted permuted() const override {
+    const bool diagonal = callers_.M && callers_.M->inverse_diagonal().size > 0;
+    const std::size_t vectors = method_.kept_vectors().size() + (diagonal ? 1 : 0);
+    constexpr int others = 3;  // b, x, and x at the end
+    return {others + static_cast<int>(vectors) + static_cast<int>(callers_null_space_.count),
+            callers_.M && !diagonal ? 2 : 0};
+  }
+
   // Called by the operator while the observer runs, between two steps.
   void prepare_order(const Permutation& next) override {
     if (context().space() == Space::device)

@@ -52,7 +52,9 @@ std::string machine_text(const MachineTable& table) {
   std::string text =
       "# Machine table of protean, written by `protean tune`. Each format: name, bytes, seconds of a "
       "product, seconds of a\n"
-      "# conversion from csr.\n";
+      "# conversion from csr. order-rcm: the same in a random numbering, with the seconds to find that order "
+      "and to "
+      "permute the\n# matrix.\n";
   std::string name = table.machine;
   std::replace(name.begin(), name.end(), '"', '\'');
   std::replace(name.begin(), name.end(), '\\', '/');

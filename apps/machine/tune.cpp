@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
 #include <optional>
+#include <random>
 
 #include "apps/command/build_info.hpp"
 #include "apps/command/clock.hpp"
@@ -22,6 +24,8 @@
 #include "apps/report/progress.hpp"
 #include "core/blas1.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/ordering.hpp"
+#include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {
@@ -33,6 +37,9 @@ constexpr double least_product_seconds = 0.01, most_product_seconds = 0.3;
 constexpr int conversions = 5;
 // The part of the time of a format that is used for products; the rest is for conversions.
 constexpr double product_share = 0.4;
+
+// The order that the policy considers (AutoSwitchOptions::order).
+constexpr std::string_view tuned_order = "rcm";
 
 struct FormatAndKernel {
   const FormatEntry* entry;
@@ -52,6 +59,20 @@ std::vector<FormatAndKernel> formats_and_kernels(Space space) {
                                                       : fmt::format("{}/{}", entry->id, kernel.name)});
   }
   return result;
+}
+
+// What is measured of a matrix in a space: the formats, and on the host the order that the policy considers.
+std::size_t measurements_in(Space space) {
+  return formats_and_kernels(space).size() + (space == Space::host ? 1 : 0);
+}
+
+// The same in each run and on each machine.
+std::vector<std::int32_t> random_order(std::int64_t rows) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937_64 random(1);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  return order;
 }
 
 std::string bar(double part, int width) {
@@ -84,7 +105,7 @@ class Tuner {
     std::size_t left = 0;
     for (const ContextPtr& context : contexts_)
       for (const TuneCase& one : tune_cases())
-        if (!done(one.name, context->space())) left += formats_and_kernels(context->space()).size();
+        if (!done(one.name, context->space())) left += measurements_in(context->space());
     announce(left);
     const InterruptGuard guard;
     measurements_left_ = left, measurements_ = left;
@@ -150,6 +171,12 @@ class Tuner {
         matrix.formats.push_back(*measured);
       --measurements_left_;
     }
+    if (context->space() == Space::host && !stopped()) {
+      progress_.stage(
+          fmt::format("{} {} on the host: order {}", bar(share_done(), 24), one.name, tuned_order));
+      matrix.formats.push_back(measure_order(csr));
+      --measurements_left_;
+    }
     // A matrix with only some of the formats would be taken for a complete one.
     if (stopped()) return;
     table_.matrices.push_back(std::move(matrix));
@@ -192,6 +219,25 @@ class Tuner {
     std::sort(converts.begin(), converts.end());
     return MeasuredFormat{variant.name, A->bytes(), timing.median,
                           converts[std::min<std::size_t>(1, converts.size() - 1)]};
+  }
+
+  // What the order of a matrix in a random numbering costs, beside its product in csr.
+  MeasuredFormat measure_order(const CsrMatrix<double>& csr) const {
+    const PermutedMatrix<double> shuffled(host_, csr, Permutation(host_, random_order(csr.rows())));
+    const CsrMatrix<double>& source = shuffled.matrix();
+    const auto A = make_matrix(find_format("csr"), source, host_);
+    Vector<double> x(host_, source.cols()), y(host_, source.rows());
+    fill<double>(*host_, 1.0, x);
+    const Timing product = measure(*host_, [&] { A->apply(x, y); }, {.seconds = least_product_seconds});
+    std::vector<double> seconds;
+    for (int i = 0; i < conversions; ++i) {
+      Clock clock;
+      const PermutedMatrix<double> ordered(
+          host_, source, Permutation(host_, make_order(tuned_order, *host_, source.pattern)));
+      seconds.push_back(clock.lap());
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return {fmt::format("order-{}", tuned_order), A->bytes(), product.median, seconds[1]};
   }
 
   void finish() const {

@@ -86,8 +86,10 @@ std::string explain_text(const Explanation& e) {
                        ? "  The solve ended before a change of format was worth a thought.\n"
                        : fmt::format("  No change of format was thought of: {}.\n", e.decisions[0].reason));
   text += fmt::format("  Predictions from the machine table: {}\n\n", e.machine);
-  text += fmt::format("  {:<22} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", "format", "bytes", "product",
-                      "+-", "real", "conversion", "real", "");
+  std::size_t width = 22;
+  for (const CandidateRecord& c : e.candidates) width = std::max(width, c.format.size());
+  text += fmt::format("  {:<{}} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", "format", width, "bytes",
+                      "product", "+-", "real", "conversion", "real", "");
   std::vector<CandidateRecord> sorted = e.candidates;
   const auto key = [](const CandidateRecord& c) {
     const double product = c.predicted_product > 0 ? c.predicted_product : c.measured_product;
@@ -104,17 +106,22 @@ std::string explain_text(const Explanation& e) {
     if (note.empty() && real != e.real.end()) note = real->why;
     if (c.ran) note = note.empty() ? "ran" : "ran; " + note;
     text +=
-        fmt::format("  {:<22} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", c.format,
+        fmt::format("  {:<{}} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", c.format, width,
                     c.admitted ? human_bytes(c.bytes) : std::string("refused"), cell(c.predicted_product),
                     c.predicted_product > 0 ? fmt::format("{:.0f} %", 100 * c.uncertainty) : std::string(),
                     cell(product), cell(c.predicted_convert), cell(convert), note);
   }
   text += "\n";
-  for (const DecisionRecord& d : e.decisions)
-    text += fmt::format("  it {:>6}  {:<7}  {} ({}; spent {}, allowed {})\n", d.iteration,
-                        to_string(d.action), d.reason, forecast_text(d.remaining),
-                        cell(std::max(d.excess_seconds, 0.0)).empty() ? "nothing" : cell(d.excess_seconds),
-                        cell(std::max(d.allowed_seconds, 0.0)).empty() ? "nothing" : cell(d.allowed_seconds));
+  for (const DecisionRecord& d : e.decisions) {
+    text += fmt::format("  it {:>6}  {:<7}  {}", d.iteration, to_string(d.action), d.reason);
+    // Without an account where no numbers led to it.
+    if (d.remaining.known || d.allowed_seconds != 0)
+      text +=
+          fmt::format(" ({}; spent {}, allowed {})", forecast_text(d.remaining),
+                      cell(std::max(d.excess_seconds, 0.0)).empty() ? "nothing" : cell(d.excess_seconds),
+                      cell(std::max(d.allowed_seconds, 0.0)).empty() ? "nothing" : cell(d.allowed_seconds));
+    text += "\n";
+  }
   return text;
 }
 

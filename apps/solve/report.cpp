@@ -94,17 +94,20 @@ Json decision_json(const DecisionRecord& d) {
 }
 
 Json candidate_json(const CandidateRecord& c) {
-  return {{"format", c.format},
-          {"admitted", c.admitted},
-          {"why", c.why},
-          {"bytes", c.bytes},
-          {"ran", c.ran},
-          {"lost", c.lost},
-          {"predicted",
-           {{"product_seconds", c.predicted_product},
-            {"convert_seconds", c.predicted_convert},
-            {"uncertainty", c.uncertainty}}},
-          {"measured", {{"product_seconds", c.measured_product}, {"convert_seconds", c.measured_convert}}}};
+  Json json = {
+      {"format", c.format},
+      {"admitted", c.admitted},
+      {"why", c.why},
+      {"bytes", c.bytes},
+      {"ran", c.ran},
+      {"lost", c.lost},
+      {"predicted",
+       {{"product_seconds", c.predicted_product},
+        {"convert_seconds", c.predicted_convert},
+        {"uncertainty", c.uncertainty}}},
+      {"measured", {{"product_seconds", c.measured_product}, {"convert_seconds", c.measured_convert}}}};
+  if (!c.order.empty()) json["order"] = c.order;
+  return json;
 }
 
 // How the solve ended.

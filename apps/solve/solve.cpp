@@ -135,7 +135,7 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
 // The policy of this solve with its inputs: the machine table and the candidates.
 struct PolicyRun {
   ChosenMachine machine;
-  std::vector<SwitchTarget> targets;
+  std::vector<SwitchTarget> targets;  // in the order in which the solve began
   AutoSwitcher<double> switcher;
 
   PolicyRun(const Problem& problem, AdaptiveOperator<double>& A, const SparsityPattern& pattern,
@@ -143,12 +143,10 @@ struct PolicyRun {
       : machine(choose_machine(problem.schedule.machine.path)),
         switcher(
             A, CostModel(machine.table, A.context()->space()),
-            [this, &A, &pattern, space = A.context()->space(), deterministic = problem.op.deterministic] {
-              const CostModel model(machine.table, space);
-              targets = A.elements()
-                            ? survey_formats(*A.elements(), &model)
-                            : survey_formats(pattern, space, deterministic, sizeof(double), false, &model);
-              return targets;
+            [this, &A, &pattern] {
+              auto found = survey_formats(A, CostModel(machine.table, A.context()->space()), pattern);
+              if (targets.empty()) targets = found;
+              return found;
             },
             options(problem, *A.context()), &observer) {
     switcher.on_switch = [&progress](const std::string& text) { progress.note(text); };

@@ -273,6 +273,14 @@ void AdaptiveOperator<T>::unfollow(OrderFollower& follower) const noexcept {
 }
 
 template <class T>
+std::optional<OrderFollower::Permuted> AdaptiveOperator<T>::permuted() const {
+  const std::lock_guard lock(followers_mutex_);
+  if (followers_.empty()) return OrderFollower::Permuted{0, 2};
+  if (followers_.size() > 1) return {};
+  return followers_.front()->permuted();
+}
+
+template <class T>
 double AdaptiveOperator<T>::seconds_per_product() const noexcept {
   std::array<float, Timings::kept> sorted;
   const auto count = static_cast<std::ptrdiff_t>(

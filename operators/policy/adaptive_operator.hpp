@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -180,6 +181,8 @@ class AdaptiveOperator final : public LinearOperator<T>,
   bool source_assembled() const noexcept {
     return source_.pattern.row_ptr.p32 || source_.pattern.row_ptr.p64;
   }
+  // In the order of the running matrix; the source itself while that is the caller's.
+  const CsrMatrix<T>& ordered_source() const noexcept { return permuted_ ? permuted_->matrix() : source_; }
   const AdaptiveOptions& options() const noexcept { return options_; }
   // Whether the running matrix has the format, the complete parameters, the kernel and the order of spec, or is
   // element matrices and spec asks for these. Throws as make_matrix() for a spec that names no format.
@@ -233,6 +236,9 @@ class AdaptiveOperator final : public LinearOperator<T>,
   const LinearOperator<T>& in_order() const noexcept override;
   void follow(OrderFollower& follower) const override;
   void unfollow(OrderFollower& follower) const noexcept override;
+  // What a change of order would permute. Where nobody follows the order, each product permutes two vectors. Empty where
+  // several solves do, since the order cannot change then.
+  std::optional<OrderFollower::Permuted> permuted() const;
   // How often the running matrix has been replaced.
   std::uint64_t form() const noexcept { return form_; }
 
@@ -297,8 +303,6 @@ class AdaptiveOperator final : public LinearOperator<T>,
 
   void order_rows(Build& build, const CsrMatrix<T>& source, std::size_t& bytes_in_use,
                   std::size_t budget) const;
-  // The source in the order of the running matrix.
-  const CsrMatrix<T>& ordered_source() const noexcept { return permuted_ ? permuted_->matrix() : source_; }
   void product(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const;
 
   void check_options() const;

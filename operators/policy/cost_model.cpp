@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -77,9 +78,12 @@ struct Weighted {
   double value, weight;
 };
 
-// Not element matrices, and not their assembly.
+constexpr std::string_view order_prefix = "order-";
+
+// Not element matrices, not their assembly, and not an order of the rows.
 bool is_storage_format(const MeasuredFormat& measured) {
-  return measured.format != "assembly" && !measured.format.starts_with("lma-");
+  return measured.format != assembled && !measured.format.starts_with("lma-") &&
+         !measured.format.starts_with(order_prefix);
 }
 
 // A conversion into memory that the process uses for the first time can take five times as long as another.
@@ -155,7 +159,9 @@ struct CostModel::Samples {
                                reference.product_seconds / traffic(reference.bytes, matrix.rows);
       // A conversion without cost (shared arrays) counts as a thousandth of a product, since its logarithm is
       // needed.
-      const double conversion = std::max(own.convert_seconds / reference.product_seconds, 1e-3);
+      // The price of an order is relative to the product of the matrix that was ordered.
+      const MeasuredFormat& unit = own.format.starts_with(order_prefix) ? own : reference;
+      const double conversion = std::max(own.convert_seconds / unit.product_seconds, 1e-3);
       samples.push_back({number, own.bytes, std::log(bandwidth), std::log(conversion)});
     }
   }
@@ -242,6 +248,17 @@ CostPrediction CostModel::assembly(const CostQuery& query, std::string_view runn
     result = absolute(query, csr, query.csr_bytes);
     result.convert_seconds = assembly_products * result.product_seconds;
   }
+  return result;
+}
+
+CostPrediction CostModel::ordering(const CostQuery& query, std::string_view id, std::string_view running,
+                                   std::size_t running_bytes, double running_seconds) const {
+  CostPrediction result = relative(query, csr, query.csr_bytes, running, running_bytes, running_seconds);
+  const std::string row = std::string(order_prefix) + std::string(id);
+  const CostPrediction measured =
+      relative(query, row, query.csr_bytes, running, running_bytes, running_seconds);
+  result.convert_seconds =
+      measured.known ? measured.convert_seconds : order_products * result.product_seconds;
   return result;
 }
 

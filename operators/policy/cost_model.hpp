@@ -23,7 +23,8 @@ struct MeasuredFormat {
 
 // One matrix in several formats, csr among them. A matrix assembled from element matrices may also have
 // lma-atomic, lma-coloured and lma-gather, and `assembly`: bytes and product of csr, with the time of the
-// assembly as convert_seconds.
+// assembly as convert_seconds. `order-rcm` (of any order: order-ID) has bytes and product of csr of the matrix in a random
+// numbering of its rows, and as convert_seconds the time to find the order of that matrix and to permute it.
 struct MeasuredMatrix {
   std::string matrix;
   Space space = Space::host;
@@ -52,6 +53,9 @@ struct CostQuery {
   std::size_t packed_bytes = 0;
   double row_changes = -1;
 };
+
+// Time to find an order of the rows and to put the matrix into it, in products of csr, where it was not measured.
+inline constexpr double order_products = 60;
 
 // The fraction of rows whose length differs from that of the row before, in a sample of up to 1024 rows.
 // Where it is high, the processor mispredicts the ends of the loops over rows. This costs csr more than
@@ -95,6 +99,11 @@ class CostModel {
   // assembly.
   CostPrediction assembly(const CostQuery& query, std::string_view running, std::size_t running_bytes,
                           double running_seconds) const;
+  // convert_seconds is the time to find the order `id` and to put the matrix into it, with all threads, where a product of
+  // `running` takes running_seconds; product_seconds is that of csr, in the present order. order_products such products if
+  // the table has no time of that order.
+  CostPrediction ordering(const CostQuery& query, std::string_view id, std::string_view running,
+                          std::size_t running_bytes, double running_seconds) const;
   // Predicts without a measurement in this solve, as if this machine were the table's.
   CostPrediction absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const;
   // Whether a storage format, with one of its kernels, was the fastest on at least one measured matrix. None of the others is

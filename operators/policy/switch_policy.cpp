@@ -18,6 +18,10 @@
 //    for itself. Later changes begin with the excess of their own iteration.
 // 3. With forecast_factor = worst_factor no change begins on the forecast, and 2. holds always.
 //
+// A change of the order of the rows is a change like any other. Its price W has the time to find the order and to permute
+// the matrix, and the vectors of the solve that are permuted at the change and on the way back. A product in another order
+// has the permutations of vectors that the preconditioner then needs, so (K) holds for iterations.
+//
 // Assumption (P) for a build while the solve waits: it takes at most convert_margin times the predicted time.
 // For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back)
 // reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
@@ -73,17 +77,21 @@ class Decider {
   double excess() const { return state_.seconds - state_.stay_seconds; }
   double allowed(double factor) const { return (factor - 1) * state_.stay_seconds; }
   // Upper bound of the time after the build until the policy may have gone back to the first format: the
-  // check of the product, a trial in which products are slower than predicted by two uncertainties, and the
-  // conversion back.
+  // adoption, a trial in which products are slower than predicted by two uncertainties, and the way back.
   double trial_seconds(const SwitchCandidate& candidate) const {
     const double slow = candidate.product_seconds * (candidate.measured ? 1 : 1 + 2 * candidate.uncertainty);
     const double loss = std::max(0.0, slow - current_.product_seconds);
     const SwitchCandidate& first = state_.candidates[state_.first];
-    return check_seconds(candidate) + options_.trial_products * loss +
-           options_.convert_margin * first.convert_seconds;
+    return adoption_seconds(candidate) + options_.trial_products * loss +
+           options_.convert_margin * first.convert_seconds + permute_seconds(candidate, first);
   }
-  double check_seconds(const SwitchCandidate& candidate) const {
-    return check_products / 2 * (current_.product_seconds + candidate.product_seconds);
+  // After the build: the comparison of the products, and in another order the vectors of the solve.
+  double adoption_seconds(const SwitchCandidate& candidate) const {
+    return check_products / 2 * (current_.product_seconds + candidate.product_seconds) +
+           permute_seconds(current_, candidate);
+  }
+  double permute_seconds(const SwitchCandidate& from, const SwitchCandidate& to) const {
+    return from.order == to.order ? 0 : state_.permute_seconds;
   }
 
   Offer offer(const SwitchCandidate& candidate) const {
@@ -96,7 +104,7 @@ class Decider {
     const double slowdown = options_.overlap_slowdown;
     const double build = candidate.convert_seconds *
                          (options_.overlapped ? options_.overlap_stretch * slowdown / (1 + slowdown) : 1);
-    result.cost = build + check_seconds(candidate);
+    result.cost = build + adoption_seconds(candidate);
     result.worst = options_.convert_margin * build + trial_seconds(candidate);
     return result;
   }
@@ -142,7 +150,7 @@ class Decider {
   SwitchDecision adopt_or_drop_build() const {
     const SwitchCandidate& candidate = state_.candidates[state_.building];
     Offer o = offer(candidate);
-    o.cost = check_seconds(candidate);
+    o.cost = adoption_seconds(candidate);
     if (net(o) <= 0)
       return answer(
           SwitchAction::stay, state_.building, o,

@@ -22,15 +22,18 @@
 
 namespace protean {
 
-// One format the matrix may have.
+// One format the matrix may have, in one order of its rows.
 struct SwitchCandidate {
-  std::string name;  // for people
+  std::string name;            // for people
+  std::string order = "none";  // of the rows; "none": the caller's
   bool admitted = true;
   std::string why;             // the reason, if not admitted or lost
   std::size_t bytes = 0;       // of the matrix in it
   double product_seconds = 0;  // y = A x: measured where `measured`, else predicted
-  double convert_seconds = 0;  // of a build by all threads while the solve waits, predicted or measured
-  double uncertainty = 0.1;    // relative, of a predicted product_seconds
+  // Of a build by all threads while the solve waits, predicted or measured. In another order than the current one's with
+  // the time to find the order and to permute the matrix.
+  double convert_seconds = 0;
+  double uncertainty = 0.1;  // relative, of a predicted product_seconds
   bool measured = false;
   bool lost = false;  // tried without success: it was slower, its build failed or was cancelled
 };
@@ -59,6 +62,7 @@ struct PolicyState {
   double stay_seconds = 0;       // time the same iterations would have taken in the first format
   double iteration_seconds = 0;  // time of one iteration in the current format without a build beside it
   double products_per_iteration = 1;
+  double permute_seconds = 0;  // a change between two orders of the rows permutes the vectors of the solve
   Forecast remaining;
   std::span<const SwitchCandidate> candidates;
   std::size_t first = 0, current = 0;  // indices of the first format and of the current one

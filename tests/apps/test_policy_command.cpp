@@ -1,11 +1,17 @@
 // The command with schedule: {policy: auto}: report, summary, --explain.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
 #include <string_view>
 
 #include "apps/solve/explain.hpp"
 #include "command.hpp"
+#include "core/generate/generate.hpp"
+#include "core/io/pbin.hpp"
+#include "core/permutation.hpp"
 
 namespace protean::test {
 namespace {
@@ -94,6 +100,76 @@ TEST_F(PolicyCommand, StaysAndSaysWhy) {
   ASSERT_FALSE(r["decisions"].empty());
   EXPECT_NE(outcome.out.find("switches     none: no format is expected to be faster"), std::string::npos)
       << outcome.out;
+}
+
+// The first decision about the order of the rows.
+std::string why_order_stays(const Json& report) {
+  for (const Json& d : report["decisions"])
+    if (d["to"] == "order rcm" && d["action"] == "stay") return d["reason"];
+  return {};
+}
+
+// A mesh of 147456 rows in a random numbering, in a table in which an order costs nearly nothing.
+TEST_F(PolicyCommand, PutsAShuffledMeshInOrder) {
+  write_problem("");  // for the table
+  const ContextPtr context = Context::host(1);
+  const CsrMatrix<double> mesh = generate(context, "poisson-2d", {{"n", 384.0}});
+  std::vector<double> values(mesh.values, mesh.values + mesh.nonzeros());
+  for (std::int64_t i = 0; i < mesh.rows(); ++i)
+    for (std::int64_t k = mesh.pattern.row_ptr[i]; k < mesh.pattern.row_ptr[i + 1]; ++k)
+      if (mesh.pattern.col[k] == i) values[static_cast<std::size_t>(k)] *= 1.003;  // 150 iterations suffice
+  CsrMatrix<double> shifted = mesh;
+  shifted.values = values.data();
+  std::vector<std::int32_t> order(static_cast<std::size_t>(mesh.rows()));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(3));
+  const PermutedMatrix<double> shuffled(context, shifted, Permutation(context, order));
+  write_pbin(*context, (work_ / "a.pbin").string(), shuffled.matrix());
+  write("machine.yaml",
+        "machine: test\n"
+        "matrices:\n"
+        "  - {matrix: a, space: host, rows: 100000, nonzeros: 500000,\n"
+        "     formats: [[csr, 6400000, 1e-3, 0], [order-rcm, 6400000, 2e-3, 1e-6]]}\n");
+  write("p.yaml",
+        "matrix: {file: a.pbin}\n"
+        "rhs: {solution: {random: 3}}\n"
+        "solver: {method: cg, relative_tolerance: 1.0e-9}\n"
+        "operator: {threads: 1}\n"
+        "output: {report: r.json}\n"
+        "schedule: {policy: auto, machine: machine.yaml, worst_factor: 10, overlapped: false}\n");
+  const Outcome outcome = finish(start({"solve", "p.yaml", "--explain"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json r = Json::parse(slurp(work_ / "r.json"));
+  EXPECT_LE(r["residual"]["true_relative"].get<double>(), 1e-9);
+  EXPECT_LE(r["error"]["relative"].get<double>(), 1e-6) << "x is in the order of the file";
+  ASSERT_GE(r["switches"].size(), 1U) << outcome.out;
+  EXPECT_EQ(r["switches"][0]["order"]["from"], "none");
+  EXPECT_EQ(r["switches"][0]["order"]["to"], "rcm");
+  EXPECT_GT(r["switches"][0]["order"]["seconds"].get<double>(), 0);
+  EXPECT_EQ(why_order_stays(r), "");
+  int in_order = 0;
+  for (const Json& c : r["policy"]["candidates"])
+    if (c["format"] == "csr in order rcm") {
+      ++in_order;
+      EXPECT_EQ(c["order"], "rcm");
+      EXPECT_GT(c["measured"]["product_seconds"].get<double>(), 0);
+    }
+  EXPECT_EQ(in_order, 1);
+  EXPECT_NE(outcome.out.find("order none -> rcm"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("csr in order rcm would save"), std::string::npos) << outcome.out;
+}
+
+// Every row reads x at random, in any order.
+TEST_F(PolicyCommand, LeavesARandomGraphInItsOrderAndSaysWhy) {
+  write_problem("{policy: auto, machine: machine.yaml, worst_factor: 10, overlapped: false}", hopeless);
+  const Outcome outcome = finish(start(
+      {"solve", "p.yaml", "--explain", "--set", "matrix.generate={kind: random-spd, n: 140000, degree: 6}",
+       "--set", "solver.relative_tolerance=1e-14", "--set", "solver.max_iterations=100"}));
+  const Json r = Json::parse(files()["r.json"]);
+  EXPECT_TRUE(r["switches"].empty());
+  const std::string why = why_order_stays(r);
+  EXPECT_NE(why.find("the order of the rows stays: rows now read"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(why), std::string::npos) << outcome.out;
 }
 
 TEST_F(PolicyCommand, TheEnvironmentNamesATableAndTheBuiltInOneIsLast) {

@@ -91,6 +91,15 @@ TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
   ASSERT_GE(before, 2U);
   MachineTable table = read_machine(arguments.output);
   EXPECT_GE(table.matrices[0].formats.size(), 8U);
+  // The price of the order that the policy considers, for the matrix in a random numbering.
+  const auto of = [&](std::string_view name) {
+    for (const MeasuredFormat& format : table.matrices[0].formats)
+      if (format.format == name) return format;
+    return MeasuredFormat{};
+  };
+  EXPECT_EQ(of("order-rcm").bytes, of("csr").bytes);
+  EXPECT_GT(of("order-rcm").product_seconds, 0);
+  EXPECT_GT(of("order-rcm").convert_seconds, 2 * of("order-rcm").product_seconds);
   EXPECT_EQ(table.matrices[0].matrix, tune_cases()[0].name);
   // A value that a new measurement would not give.
   table.matrices[0].formats[0].product_seconds = 123.5;

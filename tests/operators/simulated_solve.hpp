@@ -18,6 +18,8 @@ struct SimulatedFormat {
   double product = 1, convert = 0;                      // true seconds
   double predicted_product = 1, predicted_convert = 0;  // predictions of the cost model
   bool build_fails = false;
+  std::string order = "none";                   // of the rows
+  double ordering = 0, predicted_ordering = 0;  // added to the conversion from another order
 };
 
 struct World {
@@ -26,8 +28,9 @@ struct World {
   std::int64_t iterations = 1000;        // when the solve ends
   std::function<double(std::int64_t)> residual = [](std::int64_t k) { return std::pow(0.99, k); };
   double goal = 1e-8;
-  double slowdown = 0.3, stretch = 2;  // while a build runs beside the solve
-  double noise = 0;                    // relative, of each measured time
+  double permute = 0, predicted_permute = 0;  // seconds in which the vectors of the solve are permuted
+  double slowdown = 0.3, stretch = 2;         // while a build runs beside the solve
+  double noise = 0;                           // relative, of each measured time
   std::uint32_t seed = 1;
 };
 
@@ -55,7 +58,7 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
     SwitchCandidate candidate;
     candidate.name = fmt::format("format {}", i);
     candidate.product_seconds = world.formats[i].predicted_product;
-    candidate.convert_seconds = world.formats[i].predicted_convert;
+    candidate.order = world.formats[i].order;
     candidates.push_back(std::move(candidate));
   }
 
@@ -65,8 +68,16 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
   double now = 0, build_end = 0;
   std::int64_t look = 8, in_format = 0;
   std::vector<double> products;  // measured in the present format, latest last
+  const auto reorders = [&](std::size_t format) {
+    return world.formats[format].order != world.formats[state.current].order;
+  };
+  const auto convert = [&](std::size_t format) {
+    return world.formats[format].convert + (reorders(format) ? world.formats[format].ordering : 0);
+  };
+  const double permute_beyond = std::max(0.0, world.permute - world.predicted_permute);
   const auto switch_to = [&](std::size_t format, double seconds) {
-    now += seconds;
+    now += seconds + (reorders(format) ? world.permute : 0);
+    if (reorders(format)) outcome.beyond_price += permute_beyond;
     if (format != 0)
       ++outcome.switches, ++state.switches;
     else
@@ -101,6 +112,10 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
       state.stay_seconds = static_cast<double>(k) * (world.rest + world.formats[0].product);
       state.iteration_seconds = world.rest + current.product_seconds;
       state.remaining = forecast.remaining(world.goal, 1'000'000);
+      state.permute_seconds = world.predicted_permute;
+      for (std::size_t i = 0; i < candidates.size(); ++i)
+        candidates[i].convert_seconds =
+            world.formats[i].predicted_convert + (reorders(i) ? world.formats[i].predicted_ordering : 0);
       state.candidates = candidates;
       const SwitchDecision decision = decide(options, state);
       const std::size_t chosen = decision.candidate;
@@ -121,19 +136,19 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
           outcome.forecast_used |= decision.granted > options.worst_factor;
           if (options.overlapped) {
             state.build = BuildState::running, state.building = chosen;
-            build_end = now + world.formats[chosen].convert * world.stretch;
+            build_end = now + convert(chosen) * world.stretch;
           } else {
-            const double convert = world.formats[chosen].convert;
+            const double built = convert(chosen);
             outcome.beyond_price +=
-                std::max(0.0, convert - options.convert_margin * candidates[chosen].convert_seconds);
+                std::max(0.0, built - options.convert_margin * candidates[chosen].convert_seconds);
             if (world.formats[chosen].build_fails) {
-              now += convert;
+              now += built;
               candidates[chosen].lost = true;
               break;
             }
             outcome.beyond_trial += too_slow;
             outcome.check_and_trial += check;
-            switch_to(chosen, convert + check);
+            switch_to(chosen, built + check);
           }
           break;
         case SwitchAction::adopt:
@@ -148,7 +163,7 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
           break;
         case SwitchAction::go_back:
           candidates[state.current].lost = true;
-          switch_to(0, world.formats[0].convert);
+          switch_to(0, convert(0));
           break;
       }
       if (decision.action != SwitchAction::stay) look = k + options.trial_products;

@@ -195,6 +195,29 @@ TEST(CostModel, AnAssemblyIsPricedByTheTableOrElseInProducts) {
   EXPECT_NEAR(model.assembly(query, "lma-atomic", 50000, 2 * csr).convert_seconds / csr, 70, 1e-6);
 }
 
+// Relative to the product of the matrix that was ordered, which is slower than that of the matrix of the table.
+TEST(CostModel, AnOrderIsPricedByTheTableOrElseInProducts) {
+  MeasuredMatrix matrix = ideal(1000, 7);
+  const double csr = csr_of(matrix).product_seconds;
+  const CostQuery query{1000, 7000, 84000};
+  const MachineTable without{"test", {matrix}};
+  const CostPrediction guessed = CostModel(without, Space::host).ordering(query, "rcm", "csr", 84000, csr);
+  ASSERT_TRUE(guessed.known);
+  EXPECT_NEAR(guessed.convert_seconds / csr, order_products, 1e-6);
+  EXPECT_NEAR(guessed.product_seconds / csr, 1, 1e-6);
+  EXPECT_FALSE(CostModel(without, Space::device).ordering(query, "rcm", "csr", 84000, csr).known);
+  matrix.formats.push_back({"order-rcm", csr_of(matrix).bytes, 3 * csr, 90 * csr});
+  const MachineTable table{"test", {matrix}};
+  const CostModel model(table, Space::host);
+  EXPECT_NEAR(model.ordering(query, "rcm", "csr", 84000, 5 * csr).convert_seconds / csr, 5 * 30, 1e-6);
+  EXPECT_NEAR(model.ordering(query, "rcm", "csr", 84000, 5 * csr).product_seconds / csr, 5, 1e-6);
+  EXPECT_NEAR(model.ordering(query, "length", "csr", 84000, csr).convert_seconds / csr, order_products, 1e-6)
+      << "another order";
+  matrix.formats.back().product_seconds = 1e-3 * csr;
+  EXPECT_FALSE(CostModel(MachineTable{"test", {matrix}}, Space::host).may_be_fastest("order-rcm"))
+      << "it is no storage format";
+}
+
 TEST(CostModel, DeviceMatricesLeftOutOfTheTable) {
   Errors errors = left_out(Space::device);
   ASSERT_GE(errors.product.size(), 80U);

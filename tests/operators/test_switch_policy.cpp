@@ -175,6 +175,34 @@ TEST(SwitchPolicy, OnTheForecastAChangePaysForItselfAndForTimeLostBefore) {
   EXPECT_TRUE(begins(2, 62));
 }
 
+// The vectors of the solve are permuted at the change, and on the way back from an order that disappoints.
+TEST(SwitchPolicy, AChangeOfOrderPermutesTheVectorsThereAndBack) {
+  Situation s;
+  s.state.permute_seconds = 3;
+  const SwitchDecision same = s.decide();
+  s.candidates[1].order = "rcm";
+  const SwitchDecision other = s.decide();
+  EXPECT_NEAR(other.cost_seconds - same.cost_seconds, 3, 1e-12);
+  EXPECT_NEAR(other.worst_seconds - same.worst_seconds, 6, 1e-12);
+  // From one format to another in the new order: nothing is permuted, but on the way back.
+  std::array<SwitchCandidate, 3> candidates{s.candidates[0], s.candidates[1], s.candidates[1]};
+  candidates[1].measured = true, candidates[2].product_seconds = 0.4;
+  s.state.current = 1, s.state.switches = 1, s.state.candidates = candidates;
+  const SwitchDecision there = decide(s.options, s.state);
+  for (SwitchCandidate& candidate : candidates) candidate.order = "none";
+  const SwitchDecision without = decide(s.options, s.state);
+  EXPECT_EQ(there.candidate, 2U);
+  EXPECT_NEAR(there.cost_seconds - without.cost_seconds, 0, 1e-12);
+  EXPECT_NEAR(there.worst_seconds - without.worst_seconds, 3, 1e-12);
+  // What is ready is adopted only if the rest of the solve pays for the permutations.
+  s.state.current = 0, s.state.build = BuildState::ready, s.state.building = 1, s.state.granted = 1.25;
+  s.state.remaining = {10, 10, 10, true};  // they save 3 s; the comparison of the products takes 1.7
+  s.candidates[1].order = "none";
+  EXPECT_EQ(s.decide().action, SwitchAction::adopt);
+  s.candidates[1].order = "rcm";
+  EXPECT_EQ(s.decide().action, SwitchAction::stay);
+}
+
 TEST(SwitchPolicy, AdoptsWhatIsReadyUnlessTheEndIsNear) {
   Situation s;
   s.state.build = BuildState::ready, s.state.building = 1, s.state.granted = 1.25;
@@ -211,6 +239,72 @@ PolicyOptions blocking() {
   PolicyOptions options;
   options.overlapped = false;
   return options;
+}
+
+// An order that costs 60 products and takes half of a product away, alone and with a format.
+World world_with_order() {
+  World world;
+  const SimulatedFormat in_order{
+      .product = 0.5, .predicted_product = 0.5, .order = "rcm", .ordering = 60, .predicted_ordering = 60};
+  SimulatedFormat with_format = in_order;
+  with_format.product = with_format.predicted_product = 0.35;
+  with_format.convert = with_format.predicted_convert = 10;
+  world.formats = {{1, 0, 1, 0}, in_order, with_format};
+  world.permute = world.predicted_permute = 2;
+  world.residual = [](std::int64_t k) { return std::pow(0.99, k); };
+  return world;
+}
+
+TEST(SwitchPolicySimulated, AnOrderIsTakenWhereItPays) {
+  for (const bool overlapped : {false, true}) {
+    PolicyOptions options;
+    options.overlapped = overlapped;
+    World world = world_with_order();
+    world.iterations = 2000;
+    const Outcome outcome = simulate(world, options);
+    EXPECT_GE(outcome.switches, 1);
+    EXPECT_EQ(outcome.last_format, 2U) << "the order and the format, in one change or two";
+    EXPECT_LT(outcome.seconds, 0.65 * outcome.stay) << "overlapped " << overlapped;
+  }
+}
+
+TEST(SwitchPolicySimulated, AnOrderIsLeftWhereTheSolveEndsBeforeItPays) {
+  World world = world_with_order();
+  // 1e-8 after 90 iterations, and an order pays after 130.
+  world.iterations = 90, world.residual = [](std::int64_t k) { return std::pow(0.815, k); };
+  const Outcome outcome = simulate(world, blocking());
+  EXPECT_EQ(outcome.begun, 0);
+  EXPECT_DOUBLE_EQ(outcome.seconds, outcome.stay);
+}
+
+TEST(SwitchPolicySimulated, AnOrderThatDisappointsIsChangedBack) {
+  World world = world_with_order();
+  world.formats[1].product = 1.1, world.formats[2].product = 1.2;
+  world.iterations = 20000, world.residual = [](std::int64_t k) { return std::pow(0.999, k); };
+  const Outcome outcome = simulate(world, blocking());
+  EXPECT_GE(outcome.backs, 1);
+  EXPECT_EQ(outcome.last_format, 0U);
+  EXPECT_LE(outcome.seconds, 1.05 * outcome.stay);
+}
+
+// The price of the order is said to be 60 products and is a thousand, and the solve ends at any iteration.
+TEST(SwitchPolicySimulated, AnOrderThatIsDearerThanPredictedKeepsTheBound) {
+  int cancelled = 0;
+  for (std::int64_t end = 9; end < 3000; end += 1 + end / 40) {
+    World world = world_with_order();
+    world.iterations = end, world.residual = [](std::int64_t k) { return std::pow(0.9999, k); };
+    world.formats[1].ordering = world.formats[2].ordering = 1000;
+    PolicyOptions options;
+    const Outcome outcome = simulate(world, options);
+    const double slowdown = outcome.begun * world.slowdown * (world.rest + 1);
+    ASSERT_LE(outcome.seconds, options.forecast_factor * outcome.stay + slowdown) << "ended at " << end;
+    cancelled += outcome.cancelled;
+    options.forecast_factor = options.worst_factor;
+    const Outcome careful = simulate(world, options);
+    ASSERT_LE(careful.seconds, options.worst_factor * careful.stay + careful.begun * world.slowdown * 1.3)
+        << "ended at " << end;
+  }
+  EXPECT_GT(cancelled, 10);
 }
 
 TEST(SwitchPolicySimulated, ALongSolveComesNearTheOracle) {
@@ -338,6 +432,10 @@ TEST(SwitchPolicySimulated, TheBoundsHoldInTenThousandRandomWorlds) {
       format.predicted_product = format.product * std::exp(uniform(-0.7, 0.7));
       format.predicted_convert = format.convert * std::exp(uniform(-1.1, 1.1));
       format.build_fails = uniform(0, 1) < 0.1;
+      if (uniform(0, 1) < 0.4) {
+        format.order = "rcm", format.ordering = std::exp(uniform(0, 6));
+        format.predicted_ordering = format.ordering * std::exp(uniform(-1.1, 1.1));
+      }
       world.formats.push_back(format);
     }
     world.iterations = static_cast<std::int64_t>(std::exp(uniform(2, 8)));
@@ -346,6 +444,7 @@ TEST(SwitchPolicySimulated, TheBoundsHoldInTenThousandRandomWorlds) {
       return std::pow(rate, k) * std::exp(wiggle * std::sin(0.7 * static_cast<double>(k)));
     };
     world.slowdown = uniform(0, 1), world.stretch = uniform(1, 4);
+    world.permute = uniform(0, 10), world.predicted_permute = world.permute * std::exp(uniform(-0.7, 0.7));
     PolicyOptions options;
     options.overlapped = trial % 2 == 0;
     if (trial % 3 == 0) options.forecast_factor = options.worst_factor;
