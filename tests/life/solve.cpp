@@ -49,7 +49,7 @@ class Watcher final : public SolveObserver {
     if (!A || (plan_.change != Change::cancelled && plan_.change != Change::left)) return;
     if (!begun_ && iteration >= plan_.change_at) {
       begun_ = true;
-      A->prepare(pick_format(A_.spec().place, plan_.format), "the test", iteration);
+      A->prepare(pick_change(A_.spec().place, plan_.format), "the test", iteration);
     } else if (plan_.change == Change::cancelled && iteration >= plan_.change_at + 3) {
       A->cancel(iteration, "the test");
     }
@@ -123,7 +123,7 @@ SolveReport with_schedule(const SolvePlan& plan, const Participants<T>& with, So
   if (!overlapped) with.A.adaptive()->cancel(0, "the test");
   const SchedulePoint point{.trigger = ScheduleTrigger::iteration,
                             .at = static_cast<double>(plan.change_at),
-                            .to = pick_format(with.A.spec().place, plan.format),
+                            .to = pick_change(with.A.spec().place, plan.format),
                             .overlapped = overlapped};
   FormatSchedule<T> schedule(*with.A.adaptive(), {point}, &watcher);
   SolveReport report = with.solver.solve(with.A.get(), with.b, with.x, with.M, &schedule);
@@ -173,7 +173,12 @@ Outcome<T> carry_out(const SolvePlan& plan, const Participants<T>& with, const s
   with.A.throw_at_product(0);
   if (with.A.adaptive()) {
     with.A.adaptive()->show_rows(false);
-    outcome.changes_adopted = with.A.adaptive()->history().size() - changes_before;
+    const auto adopted = with.A.adaptive()->history().subspan(changes_before);
+    outcome.changes_adopted = adopted.size();
+    for (const SwitchRecord& one : adopted) {
+      const bool changed = one.from_order != one.to_order;
+      outcome.orders_adopted += changed, outcome.orders_left += changed && one.to_order == "none";
+    }
   }
   outcome.x.resize(b.size());
   copy<T>(context, with.x, {outcome.x.data(), n});

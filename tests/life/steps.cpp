@@ -110,12 +110,17 @@ class Trial {
     if (on_gpu(before_.place) && plan_.numbers % 8 != 0) return kept;
     return make_context(before_.place, 1 + static_cast<int>(plan_.numbers % 3));
   }
-  // In deterministic mode the host owes the same bits in csr without any change of format.
+  // In deterministic mode the host owes the same bits in csr without any change of format. The order of the rows is
+  // that of the sums, so the bits belong to it.
   OperatorSpec spec_of_fresh_operator(SolvePlan& plan) const {
     OperatorSpec spec = before_;
-    if (spec.place != Place::ordered) return spec;
+    if (spec.place != Place::ordered || kept_.orders_adopted > 0) return spec;
     plan.change = Change::none;
-    spec.format = {.entry = &find_format("csr"), .params = {}, .kernel = {}, .elements = false};
+    spec.format = {.entry = &find_format("csr"),
+                   .params = {},
+                   .kernel = {},
+                   .elements = false,
+                   .order = before_.format.order};
     return spec;
   }
 
@@ -133,6 +138,13 @@ class Trial {
     if (plan_.change == Change::now) counts["changes of format by a schedule"] += adopted;
     if (plan_.change == Change::beside) counts["changes of format built beside the solve"] += adopted;
     if (plan_.change == Change::automatic) counts["changes of format by an AutoSwitcher"] += adopted;
+    const auto orders = static_cast<std::int64_t>(kept_.orders_adopted);
+    if (plan_.change == Change::now) counts["changes of order by a schedule"] += orders;
+    if (plan_.change == Change::beside) counts["changes of order built beside the solve"] += orders;
+    counts["changes back to the order before"] += static_cast<std::int64_t>(kept_.orders_left);
+    const std::string& order = before_.format.order;
+    if (!order.empty() && order != "none") ++counts["solves that begin in another order"];
+    if (before_.kind == Kind::in_order) ++counts["solves with an OrderedOperator"];
     ++counts["steps: " + kept_.report.steps];
   }
 
@@ -251,7 +263,8 @@ std::string change_format(World<T>& world, const Step& step) {
   AdaptiveOperator<T>* const adaptive = A.adaptive();
   if (!adaptive) return {};
   Draw draw(step.seed);
-  const FormatSpec format = pick_format(A.spec().place, draw.number());
+  const FormatSpec format = pick_change(A.spec().place, draw.number());
+  const std::size_t changes_before = adaptive->history().size();
   const int how = draw.below(5);
   constexpr const char* names[] = {"is brought into", "begins to build", "adopts what is ready, not",
                                    "waits and adopts what is built, not", "cancels a build, not"};
@@ -266,6 +279,11 @@ std::string change_format(World<T>& world, const Step& step) {
     if (how == 3) (void)adaptive->wait_prepared();
     if (how == 2 || how == 3) (void)adaptive->adopt_prepared(0);
     if (how == 4) adaptive->cancel(0, "the test");
+  }
+  for (const SwitchRecord& one : adaptive->history().subspan(changes_before)) {
+    if (one.from_order == one.to_order) continue;
+    ++world.counts["changes of order outside of a solve"];
+    if (one.to_order == "none") ++world.counts["changes back to the order before"];
   }
   return A.complaint(step.failing_allocation > 0);
 }
