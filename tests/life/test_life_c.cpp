@@ -193,6 +193,25 @@ std::string difference(const Answer& kept, const Answer& fresh, bool bits) {
   return {};
 }
 
+// Empty, or how far ||b - A x|| / ||b||, which is computed in long double, is from what the handle says.
+std::string lie(const Answer& answer, const Matrix& A, const std::vector<double>& b) {
+  if (answer.status > PROTEAN_NOT_CONVERGED || !std::isfinite(answer.true_residual)) return {};
+  std::vector<long double> r(b.begin(), b.end());
+  long double squares = 0, norm = 0, rounding = 0;
+  for (const Triplet<double>& a : A.numbers->terms) {
+    const long double product = static_cast<long double>(a.value) * answer.x[a.col];
+    r[a.row] -= product, rounding += std::abs(product);
+  }
+  for (std::size_t i = 0; i < b.size(); ++i)
+    squares += r[i] * r[i], norm += static_cast<long double>(b[i]) * b[i];
+  if (norm == 0) return {};
+  const auto truth = static_cast<double>(std::sqrt(squares / norm));
+  const auto most = static_cast<double>(1e-14L * rounding / std::sqrt(norm)) + 1e-9 * truth;
+  if (std::abs(truth - answer.true_residual) <= most) return {};
+  return fmt::format("||b - A x|| / ||b|| is {} +- {}, the handle says {}", truth, most,
+                     answer.true_residual);
+}
+
 class CWorld {
  public:
   static constexpr int matrices = 4, solvers = 3;
@@ -319,6 +338,7 @@ class CWorld {
     for (std::size_t i = 0; i < b.size(); ++i) b[i] = zero ? 0 : uniform(seed, i);
     if (draw.one_in(10)) fail_an_allocation(one, A, b, 1 + draw.below(12));
     const Answer kept = solve(one.handle.get(), A, b);
+    if (std::string text = lie(kept, A, b); !text.empty()) return text;
     Matrix fresh = A.recipe();
     fresh.make();
     SolverOf again{.method = one.method, .preconditioner = one.preconditioner, .options = one.options};

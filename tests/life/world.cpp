@@ -139,7 +139,7 @@ FormatSpec pick_format(Place place, unsigned number) {
 FormatSpec pick_change(Place place, unsigned number) {
   FormatSpec spec = pick_format(place, number);
   Draw draw(mixed(number, 77));
-  if (!draw.one_in(on_device(place) ? 10 : 2)) return spec;
+  if (on_device(place) ? !draw.one_in(10) : draw.one_in(3)) return spec;
   if (draw.one_in(2)) spec.entry = nullptr, spec.params = {}, spec.kernel = {};
   spec.order = draw.one_in(3) ? "none" : draw_order(draw);
   return spec;

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/allocation_hook.hpp"
 #include "core/csr_view.hpp"
+#include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "core/ordering.hpp"
 #include "core/permutation.hpp"
@@ -737,6 +739,35 @@ TEST_F(CApiOrder, IsKeptAndMayBeTakenBack) {
   EXPECT_EQ(protean_matrix_update_values(A, bad.data()), PROTEAN_BAD_MATRIX);
   ASSERT_EQ(solve(), PROTEAN_OK);
   EXPECT_EQ(x, good);
+}
+
+// The second allocation is that of a format, where the first has taken the values in the order of the matrix.
+int allocations_left = 0;
+TEST_F(CApiOrder, NewValuesWithoutMemoryLeaveTheOldOnes) {
+  ASSERT_EQ(protean_solver_set(solver, "relative_tolerance", 1e-6), PROTEAN_OK);
+  std::vector<double> other = values;
+  for (double& value : other) value *= 2;
+  int refused = 0;
+  for (const std::string& format : names("format")) {
+    make();
+    order("rcm");
+    if (protean_matrix_set_format(A, format.c_str(), nullptr, nullptr) != PROTEAN_OK) continue;
+    allocations_left = 2;
+    detail::allocation_hook = [](Space, std::size_t bytes) {
+      if (--allocations_left == 0) throw OutOfMemory("a test let this allocation fail", bytes);
+    };
+    const protean_status status = protean_matrix_update_values(A, other.data());
+    detail::allocation_hook = nullptr;
+    if (status == PROTEAN_OK) continue;
+    ++refused;
+    ASSERT_EQ(status, PROTEAN_OUT_OF_MEMORY) << format << ": " << protean_last_error();
+    for (const char* next : {"", "csr"}) {
+      if (*next) { ASSERT_EQ(protean_matrix_set_format(A, next, nullptr, nullptr), PROTEAN_OK); }
+      ASSERT_EQ(solve(), PROTEAN_OK) << format << ": " << protean_last_error();
+      EXPECT_LE(residual(), 1.01e-6) << format << ", then " << next;
+    }
+  }
+  EXPECT_GT(refused, 0) << "no format takes memory for new values";
 }
 
 TEST_F(CApiOrder, AutoSaysWhy) {
