@@ -282,7 +282,7 @@ std::string change_format(World<T>& world, const Step& step) {
   Draw draw(step.seed);
   const FormatSpec format = pick_change(A.spec().place, draw.number());
   const std::size_t changes_before = adaptive->history().size();
-  const int how = draw.below(5);
+  const int how = draw.of({0, 0, 0, 1, 2, 3, 4});
   constexpr const char* names[] = {"is brought into", "begins to build", "adopts what is ready, not",
                                    "waits and adopts what is built, not", "cancels a build, not"};
   note(world, step,
