@@ -668,6 +668,17 @@ TEST(OrderChanges, NewValuesWithoutMemoryLeaveTheOldOnes) {
   expect_callers_order(*A, doubled);
 }
 
+TEST(OrderChanges, AreRememberedByTheirNames) {
+  const CsrMatrix<double> csr = system_matrix(cg);
+  const auto A = adaptive(csr);
+  for (const char* id : {"length", "rcm", "cluster", "length", "rcm", "cluster"}) {
+    ASSERT_TRUE(A->switch_to(order_only(id), 0)) << A->failures().back().why;
+    const std::vector<std::int32_t> expected = make_order(id, *test_context(), csr.pattern);
+    const auto found = A->order().order();
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin(), expected.end())) << id;
+  }
+}
+
 // Who follows the order gets a change ready first, and may refuse it.
 TEST(OrderChanges, MayBeRefusedByWhoFollows) {
   struct Follower final : OrderFollower {
