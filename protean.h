@@ -48,8 +48,9 @@ const char* protean_last_error(void);
 /* The name of a status, "bad-argument". The text is constant. */
 const char* protean_status_name(protean_status status);
 /* The names that this library knows, one by one: kind is "method", "preconditioner", "format", "option" (of
- * protean_solver_set), "text-option" (of protean_solver_set_text) or "trigger" (of protean_solver_schedule).
- * index counts from 0. NULL behind the last name, and for another kind. The text is constant. */
+ * protean_solver_set), "text-option" (of protean_solver_set_text), "trigger" (of protean_solver_schedule) or "order"
+ * (of protean_matrix_set_order; those of protean_solver_schedule_order are the same without "auto"). index counts from
+ * 0. NULL behind the last name, and for another kind. The text is constant. */
 const char* protean_name(const char* kind, int64_t index);
 
 /* A context says where work runs. threads: 0 uses OMP_NUM_THREADS, or all processors if it is not set.
@@ -131,9 +132,22 @@ void protean_matrix_free(protean_matrix* matrix);
 
 /* Changes the storage format of a CSR matrix. format: a name from `protean formats`, or "auto", which takes the one that
  * is expected to be the fastest over 300 products. parameters: "C=8,sigma=1", or NULL. kernel: "mkl", ..., or NULL
- * for the native one. The old format remains if this fails. During a solve use protean_solver_schedule(). */
+ * for the native one. The old format remains if this fails. During a solve use protean_solver_schedule(). The order of
+ * protean_matrix_set_order() stays; one that a schedule gave ends. */
 protean_status protean_matrix_set_format(protean_matrix* matrix, const char* format, const char* parameters,
                                          const char* kernel);
+/* Puts rows and columns of a square CSR matrix into another order for its products. order: "none" (the caller's), "rcm"
+ * (reverse Cuthill-McKee), "length" (longest rows first), "cluster" (rows that share columns), "metis" (nested dissection,
+ * in a build with METIS), or "auto": rcm where a sample of the matrix shows that the products of 300 iterations save more
+ * than the order costs, else none. The format stays. Later solves keep the order, as do new values, which cost one pass
+ * more. b, x, values and preconditioners stay in the caller's order. A solve permutes b and x once, and its sums are
+ * added in another order. protean_matrix_apply() and a preconditioner that is no diagonal (all but jacobi and spai0)
+ * permute two vectors each time. The matrix is copied: its bytes in csr, 4 bytes an entry, 8 a row and four vectors in a
+ * solve. The order is found on the host, for a GPU too. PROTEAN_SHAPE_MISMATCH
+ * for a matrix that is not square, PROTEAN_BAD_ARGUMENT for element matrices and functions of the caller,
+ * PROTEAN_FORMAT_REFUSED where the format cannot hold the matrix in that order; nothing changes then. During a solve use
+ * protean_solver_schedule_order(). */
+protean_status protean_matrix_set_order(protean_matrix* matrix, const char* order);
 /* Sets new values for the same entries, in the order of the caller's CSR arrays, or new element matrices in
  * the order in which they were given. Format csr uses this array in place from now on. On the host the values
  * are read once to check them: PROTEAN_BAD_MATRIX for values that are infinite or NaN; the old values remain
@@ -144,7 +158,8 @@ protean_status protean_matrix_update_values_f32(protean_matrix* matrix, const fl
  * arrays that are still in use. If one was freed, or changed without protean_matrix_update_values(), the call
  * fails with PROTEAN_ARRAYS_CHANGED; the message names the array and the entries.
  * protean_matrix_update_values() then checks that the pattern is the same. Each check reads the arrays once.
- * Element matrices are copied and need no check. */
+ * Element matrices are copied and need no check, nor does a solve in another order (protean_matrix_set_order()), which
+ * reads a copy. */
 protean_status protean_matrix_watch(protean_matrix* matrix);
 /* y := alpha A x + beta y. If beta is 0, y is not read. */
 protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, const double* x, double beta,
@@ -157,6 +172,11 @@ int64_t protean_matrix_cols(const protean_matrix* matrix);
 size_t protean_matrix_bytes(const protean_matrix* matrix);
 /* The name of the format: "csr", "sell-c-sigma", "lma-gather", ... Valid until the format changes. */
 const char* protean_matrix_format(const protean_matrix* matrix);
+/* The order of its rows: "none", "rcm", ...; that of the schedule, where one has changed it since. Valid until the order
+ * changes. */
+const char* protean_matrix_order(const protean_matrix* matrix);
+/* Why protean_matrix_set_order() with "auto" took this order; "" after an order by name. Valid until the next one. */
+const char* protean_matrix_order_reason(const protean_matrix* matrix);
 
 /* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". preconditioner:
  * protean_name("preconditioner", i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel", "ssor",
@@ -200,6 +220,7 @@ typedef struct protean_iteration {
   double seconds;           /* since the solve began */
   int64_t restarts;
   const char* format; /* in which the matrix is now */
+  const char* order;  /* as protean_matrix_order() */
 } protean_iteration;
 /* Called after each iteration, also for iteration 0. A number other than 0 ends the solve with reason
  * "interrupted". It may call protean_matrix_update_values() for the matrix of the solve, and nothing else that
@@ -215,6 +236,15 @@ protean_status protean_solver_set_monitor(protean_solver* solver, protean_monito
 protean_status protean_solver_schedule(protean_solver* solver, const char* trigger, double at,
                                        const char* format, const char* parameters, const char* kernel,
                                        int overlapped);
+/* The same with an order of the rows: the matrix continues in it, and in the format, if that is not NULL. order: one of
+ * protean_matrix_set_order(), but not "auto"; "none" is the order that the last call of it gave the matrix. At the change
+ * the vectors of the solve are permuted once, and it goes on without a restart. The matrix keeps the order after the
+ * solve, over new values too, until protean_matrix_set_order() or protean_matrix_set_format(). New element matrices end
+ * it. Element matrices need a format, too. On a GPU the solve fails with PROTEAN_NOT_AVAILABLE; call protean_matrix_set_order()
+ * before it. */
+protean_status protean_solver_schedule_order(protean_solver* solver, const char* trigger, double at,
+                                             const char* order, const char* format, const char* parameters,
+                                             const char* kernel, int overlapped);
 /* Removes all of them. */
 protean_status protean_solver_schedule_clear(protean_solver* solver);
 void protean_solver_free(protean_solver* solver);
@@ -242,8 +272,8 @@ const char* protean_solver_detail(
     const protean_solver* solver); /* the numbers behind the reason; may be "" */
 int64_t protean_solver_restarts(const protean_solver* solver);
 
-/* The changes of format in the last solve: those that took place, and those that did not and why. index counts from
- * 0. The texts are valid until the next solve. PROTEAN_BAD_ARGUMENT for an index out of range. */
+/* The changes of format and order in the last solve: those that took place, and those that did not and why. index
+ * counts from 0. The texts are valid until the next solve. PROTEAN_BAD_ARGUMENT for an index out of range. */
 typedef struct protean_switch {
   int64_t iteration, begun_iteration;
   const char* from;
@@ -252,12 +282,14 @@ typedef struct protean_switch {
   double convert_seconds; /* of the build */
   double wait_seconds;    /* in which the solve waited */
   int overlapped;
+  const char *from_order, *to_order; /* as protean_matrix_order(); equal where it stayed */
 } protean_switch;
 typedef struct protean_failed_switch {
   int64_t iteration;
   const char* to;
   const char* reason; /* why the change was wanted */
   const char* why;    /* why it did not take place */
+  const char* order;  /* that was wanted; "" where the order was to stay */
 } protean_failed_switch;
 int64_t protean_solver_switches(const protean_solver* solver);
 protean_status protean_solver_switch(const protean_solver* solver, int64_t index, protean_switch* result);

@@ -53,11 +53,16 @@ struct SolveSettings {
   std::string format = "auto";
   FormatParams parameters = {};  // of the format named
   std::string kernel = {};       // empty: the default one
-  // The format, and on the host the order of the rows, changes during the solve when that pays (AutoSwitcher), by the built-in machine table or this one.
+  // The order of rows and columns in the solve: "none", "auto" (choose_order()) or one of orderings(). b, x, observer,
+  // residuals and preconditioner keep the caller's.
+  std::string order = "none";
+  // The format, and on the host the order of the rows, changes during the solve when that pays (AutoSwitcher), by the
+  // built-in machine table or this one.
   bool policy = false;
   const MachineTable* machine = nullptr;
   PolicyOptions policy_options = {};
-  // The format changes at these points (FormatSchedule). Not together with policy.
+  // The format, or on the host the order, changes at these points (FormatSchedule). There order "none" is the one in
+  // which the solve began. Not together with policy.
   std::vector<SchedulePoint> schedule = {};
   ContextPtr context = nullptr;       // null: Context::host(); needed for arrays of a device
   SolveObserver* observer = nullptr;  // called in each iteration
@@ -65,12 +70,14 @@ struct SolveSettings {
 
 struct SolveResult {
   SolveReport report;
-  std::string format, kernel;          // in which the solve ended
+  std::string format, kernel, order;   // in which the solve ended
+  std::string order_reason;            // of order "auto": why it took what it did
   std::vector<SwitchRecord> switches;  // changes of format that took place
   std::vector<FailedSwitch> failed_switches;
   std::vector<DecisionRecord> decisions;    // of the policy
   std::vector<CandidateRecord> candidates;  // of the policy; empty if the solve ended before it looked
   std::vector<ScheduleEvent> events;        // of the schedule
+  double order_seconds = 0;                 // of the order before the solve, with P A P^T
   double convert_seconds = 0;               // of the first format
   double setup_seconds = 0;                 // of the preconditioner
   bool converged() const noexcept { return report.converged(); }
@@ -82,8 +89,9 @@ struct SolveResult {
 // (make_matrix(), make_preconditioner(), make_solver()).
 //
 // Numerical trouble is no exception but the reason in the report. Throws BadArgument for unknown names (with the
-// nearest one), options out of range, and policy with a schedule; BadMatrix for rows that are not sorted where a
-// format, the policy or a schedule needs them sorted; otherwise what make_matrix(), Preconditioner::ensure() and
+// nearest one), options out of range, and policy with a schedule; NotAvailable for a point of the schedule with an
+// order on a device, where an order is for before the solve; BadMatrix for rows that are not sorted where a format, the
+// policy or a schedule needs them sorted; otherwise what put_in_order(), make_matrix(), Preconditioner::ensure() and
 // Solver::solve() throw. x is unchanged where it throws before the first iteration. T: float, double.
 template <class T>
 SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,

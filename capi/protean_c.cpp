@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "formats/survey.hpp"
 #include "operators/callback_operator.hpp"
 #include "operators/elements/element_operator.hpp"
+#include "operators/ordered_operator.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
@@ -32,21 +34,32 @@ using namespace protean;
 namespace {
 
 // A CSR matrix (`csr`, and `assembled` in its present format), element matrices, or functions of the caller. For
-// changes of format during a solve `adaptive` takes `assembled` or `elements` over; it is the operator then.
+// changes of format during a solve `adaptive` takes `assembled` or `elements` over; it is the operator then. In another
+// order than the caller's these are made of `permuted`, and `ordered` is the operator: it brings them to the caller's.
 template <class T>
 struct MatrixOf {
   CsrMatrix<T> csr;
+  std::optional<PermutedMatrix<T>> permuted;
   std::unique_ptr<AssembledMatrix<T>> assembled;
   std::unique_ptr<ElementOperator<T>> elements;
   std::unique_ptr<CallbackOperator<T>> callback;
   std::unique_ptr<AdaptiveOperator<T>> adaptive;
+  std::unique_ptr<OrderedOperator<T>> ordered;
   ElementGroup<T> group = {};  // sizes only
   bool of_elements = false;
+  std::string order_id = "none";  // of `permuted`
 
   const LinearOperator<T>& A() const {
+    if (ordered) return *ordered;
     if (adaptive) return *adaptive;
     if (callback) return *callback;
     return elements ? static_cast<const LinearOperator<T>&>(*elements) : *assembled;
+  }
+  // The matrix of which formats are made.
+  const CsrMatrix<T>& source() const { return permuted ? permuted->matrix() : csr; }
+  // The last order that was asked for: by protean_matrix_set_order(), or by a schedule after that.
+  std::string_view order() const {
+    return adaptive && adaptive->order_id() != "none" ? adaptive->order_id() : std::string_view(order_id);
   }
   std::size_t bytes() const {
     if (adaptive) return adaptive->running_bytes();
@@ -54,13 +67,23 @@ struct MatrixOf {
     return elements ? elements->bytes() : assembled->bytes();
   }
   void make_adaptive() {
-    if (adaptive) return;
     if (callback)
       throw BadArgument("operator " + std::string(callback->name()) +
-                        " is functions of the caller and has no storage format to change; solve without "
-                        "policy and schedule");
-    adaptive = elements ? std::make_unique<AdaptiveOperator<T>>(std::move(elements))
-                        : std::make_unique<AdaptiveOperator<T>>(csr, std::move(assembled));
+                        " is functions of the caller and has no storage format and no order of its rows to "
+                        "change; solve without policy and schedule");
+    if (!adaptive)
+      adaptive = elements ? std::make_unique<AdaptiveOperator<T>>(std::move(elements))
+                          : std::make_unique<AdaptiveOperator<T>>(source(), std::move(assembled));
+    // Until there is one for it, `ordered` is of the same matrix, which `adaptive` has now.
+    if (ordered && &ordered->inner() != adaptive.get()) ordered = in_callers_order(permuted, *adaptive);
+  }
+  // Null where that is the order of B.
+  static std::unique_ptr<OrderedOperator<T>> in_callers_order(
+      const std::optional<PermutedMatrix<T>>& permuted, LinearOperator<T>& B) {
+    if (!permuted || permuted->permutation().size() == 0) return nullptr;
+    // B belongs to the handle of the matrix.
+    return std::make_unique<OrderedOperator<T>>(
+        permuted->permutation(), std::shared_ptr<LinearOperator<T>>(std::shared_ptr<void>(), &B));
   }
 };
 
@@ -100,8 +123,9 @@ struct protean_context {
 struct protean_matrix {
   ContextPtr context;
   std::variant<MatrixOf<double>, MatrixOf<float>> of;
-  mutable std::string format;
-  mutable int solves = 0;  // that are running with it: 0, or 1
+  mutable std::string format, order = "none";
+  std::string order_reason;  // of order "auto"
+  mutable int solves = 0;    // that are running with it: 0, or 1
 };
 
 struct protean_solver {
@@ -214,8 +238,14 @@ SolverOf<T>& part_of(protean_solver& solver) {
 void require_no_solve(const protean_matrix& matrix) {
   if (matrix.solves > 0)
     throw BadArgument(
-        "a solve is running with this matrix; change its format by protean_solver_schedule(), or after the "
-        "solve");
+        "a solve is running with this matrix; change its format by protean_solver_schedule(), its order by "
+        "protean_solver_schedule_order(), or both after the solve");
+}
+
+// Says in the handle what format and order its part has now.
+template <class T>
+void tell(const protean_matrix& matrix, const MatrixOf<T>& part) {
+  matrix.format = part.A().name(), matrix.order = part.order();
 }
 
 // A new handle for a matrix with values of type T, and its part.
@@ -345,10 +375,37 @@ void set_format(protean_matrix& matrix, MatrixOf<T>& part, const char* format, c
                       " is functions of the caller and has no storage format");
   require_no_solve(matrix);
   auto next =
-      make_matrix(format, part.csr, matrix.context, parse_parameters(parameters), kernel ? kernel : "");
-  matrix.format = next->name();
+      make_matrix(format, part.source(), matrix.context, parse_parameters(parameters), kernel ? kernel : "");
+  auto ordered = part.in_callers_order(part.permuted, *next);
+  part.ordered = std::move(ordered);
   part.assembled = std::move(next);
   part.adaptive.reset();
+  tell(matrix, part);
+}
+
+template <class T>
+void set_order(protean_matrix& matrix, MatrixOf<T>& part, const char* order) {
+  require_order(order);
+  if (part.of_elements)
+    throw BadArgument(
+        "element matrices have no order of rows; make the matrix from CSR arrays instead, or assemble it in "
+        "an order during a solve by protean_solver_schedule_order() with a format");
+  if (part.callback)
+    throw BadArgument("operator " + std::string(part.callback->name()) +
+                      " is functions of the caller, whose rows cannot be put into another order; number the "
+                      "unknowns of the program differently, or make the matrix from CSR arrays");
+  require_no_solve(matrix);
+  OrderedMatrix<T> next = put_in_order(order, part.csr, matrix.context);
+  const AssembledMatrix<T>& now = part.adaptive ? part.adaptive->current() : *part.assembled;
+  auto assembled = make_matrix(now.entry(), next.ordered ? next.ordered->matrix() : part.csr, matrix.context,
+                               now.params(), now.kernel());
+  auto ordered = part.in_callers_order(next.ordered, *assembled);
+  part.ordered = std::move(ordered);
+  part.adaptive.reset();
+  part.assembled = std::move(assembled);
+  part.permuted = std::move(next.ordered);
+  part.order_id = std::move(next.order), matrix.order_reason = std::move(next.reason);
+  tell(matrix, part);
 }
 
 template <class T>
@@ -366,15 +423,26 @@ protean_status update_values(protean_matrix* matrix, const T* values) {
         part.adaptive->update_values(group);
       else
         part.elements->update_values(group);
-      matrix->format = part.A().name();
+      tell(*matrix, part);
       return;
     }
     const CsrMatrix<T> changed = with_values(part.csr, values);
     if (matrix->context->space() == Space::host) require_finite(*matrix->context, changed);
-    if (part.adaptive)
-      part.adaptive->update_values(changed);
-    else
-      part.assembled->update_values(changed);
+    const auto take = [&part](const CsrMatrix<T>& source) {
+      part.adaptive ? part.adaptive->update_values(source) : part.assembled->update_values(source);
+    };
+    if (part.permuted) {
+      CsrMatrix<T> before = part.permuted->matrix();
+      part.permuted->update_values(changed);
+      try {
+        take(part.permuted->matrix());
+      } catch (...) {  // the matrix has its old values
+        part.permuted->restore(std::move(before));
+        throw;
+      }
+    } else {
+      take(changed);
+    }
     part.csr = changed;
   });
 }
@@ -383,11 +451,13 @@ template <class T>
 void watch(const ContextPtr& context, MatrixOf<T>& part) {
   if (part.of_elements || part.callback || part.csr.watch) return;
   const CsrMatrix<T> seen = watched(context, part.csr);
-  // So that format csr watches its arrays, too.
-  if (part.adaptive)
+  // So that format csr watches its arrays, too. In another order it has arrays of its own.
+  if (part.permuted) {
+  } else if (part.adaptive) {
     part.adaptive->update_values(seen);
-  else
+  } else {
     part.assembled->update_values(seen);
+  }
   part.csr = seen;
 }
 
@@ -507,6 +577,32 @@ std::vector<std::string_view> trigger_names() {
   return names;
 }
 
+// A point of the schedule. order null: the order stays; format null: the format stays.
+void add_point(protean_solver& solver, const char* trigger, double at, const char* order, const char* format,
+               const char* parameters, const char* kernel, int overlapped) {
+  SchedulePoint point;
+  bool known = false;
+  for (const ScheduleTrigger one : triggers)
+    if (to_string(one) == trigger) point.trigger = one, known = true;
+  if (!known) require_name("trigger", trigger, trigger_names());
+  if (!(at >= 0)) throw BadArgument("at is " + std::to_string(at) + "; it must be 0 or more");
+  point.at = at, point.overlapped = overlapped != 0;
+  const std::string_view id = format ? format : "";
+  if (id == "auto") throw BadArgument("a schedule names its formats; auto does not. Use policy auto instead");
+  if (!format && (parameters || kernel))
+    throw BadArgument("parameters and kernel belong to a format; name the format, too, or leave them NULL");
+  if (order) require_order(order, false);
+  if (order && id == "element")
+    throw BadArgument("element matrices have no order of rows; leave the order out, or name another format");
+  if (id == "element")
+    point.to.elements = true;
+  else if (format)
+    point.to = {&find_format(format), parse_parameters(parameters), kernel ? kernel : "", false};
+  if (order) point.to.order = order;
+  if (point.to.entry) (void)resolve_params(*point.to.entry, point.to.params);
+  solver.schedule.push_back(std::move(point));
+}
+
 // Takes the settings over if the method accepts them.
 void accept(protean_solver& solver, const Settings& settings) {
   auto next = make_solver<double>(solver.method, settings.solver);  // throws for what is out of range
@@ -564,17 +660,17 @@ const Preconditioner<T>* preconditioner_for(protean_solver& solver, const Linear
 template <class T>
 class Monitor final : public SolveObserver {
  public:
-  Monitor(const protean_solver& solver, const LinearOperator<T>& A) : solver_(solver), A_(A) {}
+  Monitor(const protean_solver& solver, const MatrixOf<T>& part) : solver_(solver), part_(part) {}
   bool on_iteration(const IterationInfo& info) override {
-    const std::string format(A_.name());
-    const protean_iteration now{info.iteration, info.residual, info.relative_residual,
-                                info.seconds,   info.restarts, format.c_str()};
+    const std::string format(part_.A().name()), order(part_.order());
+    const protean_iteration now{info.iteration, info.residual,  info.relative_residual, info.seconds,
+                                info.restarts,  format.c_str(), order.c_str()};
     return solver_.monitor(solver_.monitor_user, &now) == 0;
   }
 
  private:
   const protean_solver& solver_;
-  const LinearOperator<T>& A_;
+  const MatrixOf<T>& part_;
 };
 
 template <class T>
@@ -583,7 +679,7 @@ FormatSurvey survey_of(const MatrixOf<T>& part, const CostModel& model) {
   const Context& context = *A.context();
   const SparsityPattern pattern = part.of_elements || context.space() == Space::host
                                       ? SparsityPattern()
-                                      : download(Context::host(), context, part.csr).pattern;
+                                      : download(Context::host(), context, part.source()).pattern;
   return [&A, model, pattern] { return survey_formats(A, model, pattern); };
 }
 
@@ -601,12 +697,18 @@ void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part
   const bool changes = settings.use_policy || !solver.schedule.empty();
   if (settings.use_policy && !solver.schedule.empty())
     throw BadArgument("policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
+  if (matrix.context->space() == Space::device)
+    for (const SchedulePoint& point : solver.schedule)
+      if (!point.to.order.empty())
+        throw NotAvailable(
+            "the order of the rows cannot change during a solve on a GPU (the schedule has order " +
+            point.to.order + "); put the matrix into it before the solve by protean_matrix_set_order()");
   if (changes) part.make_adaptive();
   const LinearOperator<T>& A = part.A();
   if (!own.solver) own.solver = make_solver<T>(solver.method, settings.solver);
   const Preconditioner<T>* const M = preconditioner_for<T>(solver, A);
 
-  Monitor<T> monitor(solver, A);
+  Monitor<T> monitor(solver, part);
   SolveObserver* const inner = solver.monitor ? &monitor : nullptr;
   if (!changes) {
     solver.report = own.solver->solve(A, b, x, M, inner);
@@ -623,12 +725,19 @@ void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part
     switcher.finish();
     for (const DecisionRecord& one : switcher.decisions()) solver.decisions.push_back(line_of(one));
   } else {
-    FormatSchedule<T> schedule(adaptive, solver.schedule, inner);
+    std::vector<SchedulePoint> points = solver.schedule;
+    for (SchedulePoint& point : points)
+      if (point.to.order == part.order_id) point.to.order = "none";  // as `adaptive` calls it
+    FormatSchedule<T> schedule(adaptive, std::move(points), inner);
     solver.report = own.solver->solve(A, b, x, M, &schedule);
     schedule.finish();
   }
   const auto after = [](auto records, std::size_t first) { return records.subspan(first); };
-  for (const SwitchRecord& one : after(adaptive.history(), switches)) solver.switches.push_back(one);
+  for (const SwitchRecord& one : after(adaptive.history(), switches)) {
+    solver.switches.push_back(one);
+    for (std::string* order : {&solver.switches.back().from_order, &solver.switches.back().to_order})
+      if (*order == "none") *order = part.order_id;
+  }
   for (const FailedSwitch& one : after(adaptive.failures(), failures)) solver.failed_switches.push_back(one);
 }
 
@@ -652,7 +761,7 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
       ~Running() {
         --matrix.solves;
         try {
-          matrix.format = part.A().name();
+          tell(matrix, part);
         } catch (...) {}
       }
     } running(*matrix, part);
@@ -680,6 +789,7 @@ std::vector<std::string_view> names_of(std::string_view kind) {
   if (kind == "option") return ids_of<NumberOption>(number_options);
   if (kind == "text-option") return ids_of<TextOption>(text_options);
   if (kind == "trigger") return trigger_names();
+  if (kind == "order") return order_words();
   std::vector<std::string_view> names;
   if (kind == "format")
     for (const FormatEntry* entry : catalogue()) names.push_back(entry->id);
@@ -828,6 +938,12 @@ protean_status protean_matrix_set_format(protean_matrix* matrix, const char* for
     std::visit([&](auto& part) { set_format(*matrix, part, format, parameters, kernel); }, matrix->of);
   });
 }
+protean_status protean_matrix_set_order(protean_matrix* matrix, const char* order) {
+  return guarded([&] {
+    need(matrix, "matrix"), need(order, "order");
+    std::visit([&](auto& part) { set_order(*matrix, part, order); }, matrix->of);
+  });
+}
 protean_status protean_matrix_update_values(protean_matrix* matrix, const double* values) {
   return update_values(matrix, values);
 }
@@ -860,6 +976,10 @@ size_t protean_matrix_bytes(const protean_matrix* matrix) {
 }
 const char* protean_matrix_format(const protean_matrix* matrix) {
   return matrix ? matrix->format.c_str() : "";
+}
+const char* protean_matrix_order(const protean_matrix* matrix) { return matrix ? matrix->order.c_str() : ""; }
+const char* protean_matrix_order_reason(const protean_matrix* matrix) {
+  return matrix ? matrix->order_reason.c_str() : "";
 }
 
 protean_status protean_solver_create(const char* method, const char* preconditioner,
@@ -917,21 +1037,15 @@ protean_status protean_solver_schedule(protean_solver* solver, const char* trigg
                                        int overlapped) {
   return guarded([&] {
     need(solver, "solver"), need(trigger, "trigger"), need(format, "format");
-    SchedulePoint point;
-    bool known = false;
-    for (const ScheduleTrigger one : triggers)
-      if (to_string(one) == trigger) point.trigger = one, known = true;
-    if (!known) require_name("trigger", trigger, trigger_names());
-    if (!(at >= 0)) throw BadArgument("at is " + std::to_string(at) + "; it must be 0 or more");
-    point.at = at, point.overlapped = overlapped != 0;
-    if (std::string_view(format) == "auto")
-      throw BadArgument("a schedule names its formats; auto does not. Use policy auto instead");
-    if (std::string_view(format) == "element")
-      point.to.elements = true;
-    else
-      point.to = {&find_format(format), parse_parameters(parameters), kernel ? kernel : "", false};
-    if (point.to.entry) (void)resolve_params(*point.to.entry, point.to.params);
-    solver->schedule.push_back(std::move(point));
+    add_point(*solver, trigger, at, nullptr, format, parameters, kernel, overlapped);
+  });
+}
+protean_status protean_solver_schedule_order(protean_solver* solver, const char* trigger, double at,
+                                             const char* order, const char* format, const char* parameters,
+                                             const char* kernel, int overlapped) {
+  return guarded([&] {
+    need(solver, "solver"), need(trigger, "trigger"), need(order, "order");
+    add_point(*solver, trigger, at, order, format, parameters, kernel, overlapped);
   });
 }
 protean_status protean_solver_schedule_clear(protean_solver* solver) {
@@ -978,9 +1092,10 @@ int64_t protean_solver_switches(const protean_solver* solver) {
 protean_status protean_solver_switch(const protean_solver* solver, int64_t index, protean_switch* result) {
   return guarded([&] {
     const SwitchRecord& one = at(need(solver, "solver")->switches, index);
-    *need(result, "result") = {one.iteration,    one.begun_iteration,   one.from.c_str(),
-                               one.to.c_str(),   one.reason.c_str(),    one.convert_seconds,
-                               one.wait_seconds, one.overlapped ? 1 : 0};
+    *need(result, "result") = {one.iteration,       one.begun_iteration,    one.from.c_str(),
+                               one.to.c_str(),      one.reason.c_str(),     one.convert_seconds,
+                               one.wait_seconds,    one.overlapped ? 1 : 0, one.from_order.c_str(),
+                               one.to_order.c_str()};
   });
 }
 int64_t protean_solver_failed_switches(const protean_solver* solver) {
@@ -990,7 +1105,8 @@ protean_status protean_solver_failed_switch(const protean_solver* solver, int64_
                                             protean_failed_switch* result) {
   return guarded([&] {
     const FailedSwitch& one = at(need(solver, "solver")->failed_switches, index);
-    *need(result, "result") = {one.iteration, one.to.c_str(), one.reason.c_str(), one.why.c_str()};
+    *need(result, "result") = {one.iteration, one.to.c_str(), one.reason.c_str(), one.why.c_str(),
+                               one.order.c_str()};
   });
 }
 int64_t protean_solver_decisions(const protean_solver* solver) {

@@ -1,5 +1,7 @@
 // solve() of protean.hpp: one system in one call.
 #include <chrono>
+#include <memory>
+#include <optional>
 
 #include "core/error.hpp"
 #include "protean.hpp"
@@ -32,9 +34,22 @@ ContextPtr context_of(const SolveSettings& settings, Space space) {
   return Context::host();
 }
 
-void check(const SolveSettings& settings, const Context& context, const SparsityPattern& pattern) {
+void check(const SolveSettings& settings, const Context& context) {
   if (settings.policy && !settings.schedule.empty())
     throw BadArgument("policy and schedule exclude each other; take one of them");
+  require_order(settings.order);
+  for (const SchedulePoint& point : settings.schedule) {
+    if (point.to.order.empty()) continue;
+    require_order(point.to.order, false);
+    if (context.space() == Space::device)
+      throw NotAvailable(
+          "the order of the rows cannot change during a solve on a device (a point of the schedule asks for "
+          "order " +
+          point.to.order + "); SolveSettings::order puts the matrix into it before the solve");
+  }
+}
+
+void require_sorted(const SolveSettings& settings, const Context& context, const SparsityPattern& pattern) {
   if ((settings.policy || !settings.schedule.empty()) && context.space() == Space::host &&
       pattern.space == Space::host && !is_sorted(context, pattern))
     throw BadMatrix(
@@ -52,10 +67,15 @@ FormatSurvey survey_of(const AdaptiveOperator<T>& A, const CostModel& model) {
   return [&A, model, pattern] { return survey_formats(A, model, pattern); };
 }
 
+// B: the operator in the order of P.
 template <class T>
-SolveReport solve_with(const SolveSettings& settings, const LinearOperator<T>& A, VectorView<const T> b,
-                       VectorView<T> x, SolveObserver* observer, Solver<T>& solver, SolveResult& result) {
+SolveReport solve_with(const SolveSettings& settings, const std::shared_ptr<LinearOperator<T>>& B,
+                       const Permutation& P, VectorView<const T> b, VectorView<T> x, SolveObserver* observer,
+                       Solver<T>& solver, SolveResult& result) {
   Clock clock;
+  std::optional<OrderedOperator<T>> ordered;
+  if (P.size() > 0) ordered.emplace(P, B);
+  const LinearOperator<T>& A = ordered ? static_cast<const LinearOperator<T>&>(*ordered) : *B;
   const auto M = make_preconditioner<T>(settings.preconditioner, A, settings.preconditioning);
   if (M) M->ensure(A);
   A.context()->synchronize();
@@ -68,6 +88,7 @@ void keep(const AdaptiveOperator<T>& A, SolveResult& result) {
   result.switches.assign(A.history().begin(), A.history().end());
   result.failed_switches.assign(A.failures().begin(), A.failures().end());
   result.format = A.current().name(), result.kernel = A.current().kernel();
+  if (A.order_id() != "none") result.order = A.order_id();
 }
 
 }  // namespace
@@ -76,36 +97,43 @@ template <class T>
 SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
                   std::type_identity_t<VectorView<T>> x, const SolveSettings& settings) {
   const ContextPtr context = context_of(settings, csr.pattern.space);
-  check(settings, *context, csr.pattern);
+  check(settings, *context);
   const auto solver = make_solver<T>(settings.method, settings.solver);  // refuses names before any work
+  const ChoiceOptions choice{.products_per_iteration = products_per_iteration(settings)};
   SolveResult result;
   Clock clock;
-  auto matrix = make_matrix(
-      settings.policy && settings.format == "auto" ? std::string_view("csr") : settings.format, csr, context,
-      settings.parameters, settings.kernel, {.products_per_iteration = products_per_iteration(settings)});
+  OrderedMatrix<T> in_order = put_in_order(settings.order, csr, context, choice);
+  const CsrMatrix<T>& source = in_order.ordered ? in_order.ordered->matrix() : csr;
+  const Permutation P = in_order.ordered ? in_order.ordered->permutation() : Permutation();
+  result.order = in_order.order, result.order_reason = in_order.reason;
+  result.order_seconds = settings.order == "none" ? 0 : clock.lap();
+  require_sorted(settings, *context, source.pattern);
+  auto matrix =
+      make_matrix(settings.policy && settings.format == "auto" ? std::string_view("csr") : settings.format,
+                  source, context, settings.parameters, settings.kernel, choice);
   context->synchronize();
   result.convert_seconds = clock.lap();
   if (!settings.policy && settings.schedule.empty()) {
     result.format = matrix->name(), result.kernel = matrix->kernel();
-    result.report = solve_with<T>(settings, *matrix, b, x, settings.observer, *solver, result);
+    result.report = solve_with<T>(settings, std::move(matrix), P, b, x, settings.observer, *solver, result);
   } else if (settings.policy) {
     const MachineTable& machine = settings.machine ? *settings.machine : builtin_machine();
-    AdaptiveOperator<T> A(csr, std::move(matrix));
+    const auto A = std::make_shared<AdaptiveOperator<T>>(source, std::move(matrix));
     const CostModel model(machine, context->space());
-    AutoSwitcher<T> switcher(A, model, survey_of(A, model),
+    AutoSwitcher<T> switcher(*A, model, survey_of(*A, model),
                              switch_options(*context, settings.solver.stopping, settings.policy_options),
                              settings.observer);
-    result.report = solve_with<T>(settings, A, b, x, &switcher, *solver, result);
+    result.report = solve_with<T>(settings, A, P, b, x, &switcher, *solver, result);
     switcher.finish();
-    keep(A, result);
+    keep(*A, result);
     result.decisions.assign(switcher.decisions().begin(), switcher.decisions().end());
     result.candidates = switcher.candidates();
   } else {
-    AdaptiveOperator<T> A(csr, std::move(matrix));
-    FormatSchedule<T> schedule(A, settings.schedule, settings.observer);
-    result.report = solve_with<T>(settings, A, b, x, &schedule, *solver, result);
+    const auto A = std::make_shared<AdaptiveOperator<T>>(source, std::move(matrix));
+    FormatSchedule<T> schedule(*A, settings.schedule, settings.observer);
+    result.report = solve_with<T>(settings, A, P, b, x, &schedule, *solver, result);
     schedule.finish();
-    keep(A, result);
+    keep(*A, result);
     result.events = schedule.events();
   }
   context->synchronize();

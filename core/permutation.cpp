@@ -203,6 +203,12 @@ void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from) {
   matrix_.values = values_->data(), matrix_.values_owner = values_;
 }
 
+template <class T>
+void PermutedMatrix<T>::restore(CsrMatrix<T> before) noexcept {
+  std::swap(values_, spare_);
+  matrix_ = std::move(before);
+}
+
 #define PROTEAN_PERMUTATION(T)                                                           \
   template void Permutation::apply<T>(VectorView<const T>, VectorView<T>) const;         \
   template void Permutation::apply_inverse<T>(VectorView<const T>, VectorView<T>) const; \

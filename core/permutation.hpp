@@ -67,6 +67,8 @@ class PermutedMatrix {
   // They come in another array than those before, which remain as long as a handle of them. Two arrays are used in
   // turn, so no memory is allocated from the second time on. Throws ShapeMismatch, WrongSpace, OutOfMemory; then nothing has changed.
   void update_values(const CsrMatrix<T>& from);
+  // Takes the last update_values() back: matrix() is `before` again, which was matrix() then.
+  void restore(CsrMatrix<T> before) noexcept;
 
  private:
   Permutation permutation_;

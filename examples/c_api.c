@@ -74,6 +74,17 @@ int main(void) {
   printf("%s: x = %.6f\n", protean_matrix_format(A), x[n / 2]);
   if (fabs(x[n / 2] - 1) > 1e-6) return 1;
 
+  /* Rows and columns in another order. The vectors of the program stay in its own. "auto" says why it took what it did. */
+  memset(x, 0, sizeof x);
+  check(protean_matrix_set_order(A, "rcm"));
+  check(protean_solve(solver, A, b, x));
+  printf("%s in order %s: x = %.6f\n", protean_matrix_format(A), protean_matrix_order(A), x[n / 2]);
+  if (fabs(x[n / 2] - 1) > 1e-6) return 1;
+  check(protean_matrix_set_order(A, "auto"));
+  printf("order %s: %s\n", protean_matrix_order(A), protean_matrix_order_reason(A));
+  if (protean_matrix_set_order(A, "rcn") != PROTEAN_BAD_ARGUMENT) return 1;
+  printf("asked for rcn: %s\n", protean_last_error());
+
   /* A call that fails gives a message and does not change the matrix. */
   if (protean_matrix_set_format(A, "sell-c-sigmo", NULL, NULL) != PROTEAN_BAD_ARGUMENT) return 1;
   printf("asked for sell-c-sigmo: %s\n", protean_last_error());
@@ -97,6 +108,15 @@ int main(void) {
   check(protean_solver_switch(solver, 0, &change));
   printf("iteration %lld: %s -> %s\n", (long long)change.iteration, change.from, change.to);
   if (fabs(x[n / 2] - 1) > 1e-6 || strcmp(protean_matrix_format(A), "ell") != 0) return 1;
+  check(protean_solver_schedule_clear(solver));
+
+  /* An order in the middle of the solve: the recurrence goes on in it. */
+  check(protean_solver_schedule_order(solver, "at_iteration", 3, "length", "csr", NULL, NULL, 0));
+  memset(x, 0, sizeof x);
+  check(protean_solve(solver, A, b, x));
+  check(protean_solver_switch(solver, 0, &change));
+  printf("iteration %lld: order %s -> %s\n", (long long)change.iteration, change.from_order, change.to_order);
+  if (fabs(x[n / 2] - 1) > 1e-6 || strcmp(protean_matrix_order(A), "length") != 0) return 1;
   check(protean_solver_schedule_clear(solver));
   protean_matrix_free(A);
 

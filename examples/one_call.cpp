@@ -37,6 +37,7 @@ int main() {
   bool good = solved("auto, before the solve:", {});
   good = solved("the policy:", {.policy = true}) && good;
   good = solved("by name:", {.preconditioner = "ic0", .format = "sell-packed"}) && good;
+  good = solved("in another order:", {.preconditioner = "ic0", .format = "csr", .order = "rcm"}) && good;
   good = solved("a schedule:", {.schedule = {{.at = 20, .to = {&protean::find_format("sell-c-sigma")}}}}) &&
          good;
 

@@ -15,7 +15,7 @@ module protean
     integer(c_int64_t) :: iteration
     real(c_double) :: residual, relative_residual, seconds
     integer(c_int64_t) :: restarts
-    type(c_ptr) :: format  ! text_of(format)
+    type(c_ptr) :: format, order  ! text_of(format)
   end type
 
   ! The results of protean_solver_switch and protean_solver_failed_switch; texts as text_of(to).
@@ -24,10 +24,11 @@ module protean
     type(c_ptr) :: from, to, reason
     real(c_double) :: convert_seconds, wait_seconds
     integer(c_int) :: overlapped
+    type(c_ptr) :: from_order, to_order
   end type
   type, bind(c) :: protean_failed_switch
     integer(c_int64_t) :: iteration
-    type(c_ptr) :: to, reason, why
+    type(c_ptr) :: to, reason, why, order
   end type
 
   ! Functions of the program, which are given to Protean as c_funloc(name); c_null_funptr for none. They return 0,
@@ -69,6 +70,16 @@ module protean
       type(c_ptr) :: text
     end function
     function protean_matrix_format_c(matrix) bind(c, name='protean_matrix_format') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: matrix
+      type(c_ptr) :: text
+    end function
+    function protean_matrix_order_c(matrix) bind(c, name='protean_matrix_order') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: matrix
+      type(c_ptr) :: text
+    end function
+    function protean_matrix_order_reason_c(matrix) bind(c, name='protean_matrix_order_reason') result(text)
       import :: c_ptr
       type(c_ptr), value :: matrix
       type(c_ptr) :: text
@@ -266,6 +277,12 @@ module protean
       type(c_ptr), value :: parameters, kernel
       integer(c_int) :: status
     end function
+    function protean_matrix_set_order(matrix, order) bind(c) result(status)
+      import :: c_int, c_char, c_ptr
+      type(c_ptr), value :: matrix
+      character(kind=c_char), intent(in) :: order(*)
+      integer(c_int) :: status
+    end function
     function protean_matrix_update_values(matrix, values) bind(c) result(status)
       import :: c_int, c_double, c_ptr
       type(c_ptr), value :: matrix
@@ -329,6 +346,16 @@ module protean
       import :: c_int, c_char, c_double, c_ptr
       type(c_ptr), value :: solver, parameters, kernel
       character(kind=c_char), intent(in) :: trigger(*), format(*)
+      real(c_double), value :: at
+      integer(c_int), value :: overlapped
+      integer(c_int) :: status
+    end function
+    ! format, parameters, kernel: c_loc of a text with c_null_char, or c_null_ptr.
+    function protean_solver_schedule_order(solver, trigger, at, order, format, parameters, kernel, overlapped) &
+        bind(c) result(status)
+      import :: c_int, c_char, c_double, c_ptr
+      type(c_ptr), value :: solver, format, parameters, kernel
+      character(kind=c_char), intent(in) :: trigger(*), order(*)
       real(c_double), value :: at
       integer(c_int), value :: overlapped
       integer(c_int) :: status
@@ -428,8 +455,8 @@ contains
     text = text_of(protean_solver_reason_c(solver))
   end function
 
-  ! The names that the library knows: kind is 'method', 'preconditioner', 'format', 'option', 'text-option' or
-  ! 'trigger'; index counts from 0. '' behind the last one.
+  ! The names that the library knows: kind is 'method', 'preconditioner', 'format', 'option', 'text-option',
+  ! 'trigger' or 'order'; index counts from 0. '' behind the last one.
   function protean_name(kind, index) result(text)
     character(len=*), intent(in) :: kind
     integer, intent(in) :: index
@@ -445,6 +472,18 @@ contains
     type(c_ptr), intent(in) :: matrix
     character(len=:), allocatable :: text
     text = text_of(protean_matrix_format_c(matrix))
+  end function
+
+  ! The order of the rows of a matrix, and why order 'auto' took it.
+  function protean_matrix_order(matrix) result(text)
+    type(c_ptr), intent(in) :: matrix
+    character(len=:), allocatable :: text
+    text = text_of(protean_matrix_order_c(matrix))
+  end function
+  function protean_matrix_order_reason(matrix) result(text)
+    type(c_ptr), intent(in) :: matrix
+    character(len=:), allocatable :: text
+    text = text_of(protean_matrix_order_reason_c(matrix))
   end function
 
   ! What to do after a solve that did not converge.

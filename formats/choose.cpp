@@ -1,11 +1,14 @@
 #include "formats/choose.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "core/error.hpp"
 #include "core/locality.hpp"
+#include "core/ordering.hpp"
+#include "core/watch.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
 
@@ -134,5 +137,57 @@ OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& op
   return {"rcm", fmt::format("{}: a product is expected to take {:.0f} % of the time", lines,
                              100 * forecast.product_ratio)};
 }
+
+std::vector<std::string_view> order_words(bool with_auto) {
+  std::vector<std::string_view> words{"none"};
+  if (with_auto) words.push_back("auto");
+  for (const OrderingEntry& entry : orderings()) words.push_back(entry.id);
+  return words;
+}
+
+void require_order(std::string_view word, bool with_auto) {
+  const std::vector<std::string_view> words = order_words(with_auto);
+  if (std::find(words.begin(), words.end(), word) == words.end())
+    throw BadArgument(fmt::format("there is no order '{}'{}; there are {}.{}", word,
+                                  word == "auto" ? " here, where it must be named" : "",
+                                  fmt::join(words, ", "), did_you_mean(word, words)));
+  for (const OrderingEntry& entry : orderings())
+    if (entry.id == word && !entry.unavailable.empty())
+      throw NotAvailable(fmt::format("order {}: {}", word, entry.unavailable));
+}
+
+template <class T>
+OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr, const ContextPtr& context,
+                              const ChoiceOptions& choice) {
+  require_order(order);
+  OrderedMatrix<T> result;
+  if (order == "none") return result;
+  if (csr.rows() != csr.cols())
+    throw ShapeMismatch(fmt::format(
+        "the matrix is {} x {}; an order ({}) is that of rows and columns, so it must be square; take none",
+        csr.rows(), csr.cols(), order));
+  if (csr.pattern.space != context->space())
+    throw WrongSpace(fmt::format("the matrix lies in {} memory, its context in {} memory",
+                                 to_string(csr.pattern.space), to_string(context->space())));
+  check_arrays(csr);
+  const bool on_host = context->space() == Space::host;
+  const ContextPtr host = on_host ? context : Context::host();
+  const CsrMatrix<T> here = on_host ? csr : download(host, *context, csr);
+  if (order == "auto") {
+    ChoiceOptions options = choice;
+    options.space = context->space(), options.deterministic = context->deterministic();
+    const OrderChoice chosen = choose_order(here.pattern, options, sizeof(T));
+    result.reason = chosen.reason, order = chosen.id;
+    if (order == "none") return result;
+  }
+  result.ordered.emplace(host, here, Permutation(context, make_order(order, *host, here.pattern)));
+  result.order = order;
+  return result;
+}
+
+template OrderedMatrix<float> put_in_order<float>(std::string_view, const CsrMatrix<float>&,
+                                                  const ContextPtr&, const ChoiceOptions&);
+template OrderedMatrix<double> put_in_order<double>(std::string_view, const CsrMatrix<double>&,
+                                                    const ContextPtr&, const ChoiceOptions&);
 
 }  // namespace protean

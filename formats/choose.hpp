@@ -1,12 +1,14 @@
-// Chooses a storage format for a matrix before a solve.
+// Chooses a storage format for a matrix before a solve, and the order of its rows.
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/permutation.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 
@@ -43,6 +45,28 @@ struct OrderChoice {
 // matrix. None where x has at most cached_bytes_of_x (1 MiB), which caches hold in any order. Takes the time of about one product.
 OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options = {},
                          std::size_t value_bytes = sizeof(double));
+
+// The words that name an order of the rows everywhere: "none" (the caller's), "auto" where `with_auto`, and those of
+// orderings().
+std::vector<std::string_view> order_words(bool with_auto = true);
+// Throws BadArgument for another word (the message has all of them and the nearest), and NotAvailable for an order that
+// is not in this build.
+void require_order(std::string_view word, bool with_auto = true);
+
+// A matrix in an order by name.
+template <class T>
+struct OrderedMatrix {
+  std::string order = "none";                // "auto" has become "none" or the order that was chosen
+  std::string reason;                        // of "auto", for a person; else empty
+  std::optional<PermutedMatrix<T>> ordered;  // empty with "none"
+};
+// Puts rows and columns of a square matrix into the order with this name: one of order_words(), where "auto" is
+// choose_order(). The matrix lies in the space of the context, as the result does; the order is found on the host, for
+// which a matrix of a device is copied. Space and deterministic mode of `choice` are those of the context. Throws what
+// require_order() and make_order() throw, and ShapeMismatch, WrongSpace, ArraysChanged, OutOfMemory.
+template <class T>
+OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr, const ContextPtr& context,
+                              const ChoiceOptions& choice = {});
 
 // A format that the rule considers for a matrix.
 struct RankedFormat {

@@ -10,7 +10,7 @@
 namespace protean {
 
 template <class T>
-OrderedOperator<T>::OrderedOperator(Permutation permutation, std::unique_ptr<LinearOperator<T>> B)
+OrderedOperator<T>::OrderedOperator(Permutation permutation, std::shared_ptr<LinearOperator<T>> B)
     : LinearOperator<T>(B->context(), B->shape()), permutation_(std::move(permutation)), B_(std::move(B)) {
   const std::int64_t n = permutation_.size();
   if (this->rows() != n || this->cols() != n)
@@ -28,14 +28,14 @@ OrderedOperator<T>::~OrderedOperator() = default;
 
 template <class T>
 OrderedOperator<T>::OrderedOperator(PermutedMatrix<T> ordered, std::unique_ptr<AssembledMatrix<T>> B)
-    : OrderedOperator(ordered.permutation(), std::unique_ptr<LinearOperator<T>>(std::move(B))) {
+    : OrderedOperator(ordered.permutation(), std::shared_ptr<LinearOperator<T>>(std::move(B))) {
   ordered_.emplace(std::move(ordered));
   assembled_ = static_cast<AssembledMatrix<T>*>(B_.get());
 }
 
 template <class T>
 OrderedOperator<T>::OrderedOperator(PermutedMatrix<T> ordered, std::unique_ptr<AdaptiveOperator<T>> B)
-    : OrderedOperator(ordered.permutation(), std::unique_ptr<LinearOperator<T>>(std::move(B))) {
+    : OrderedOperator(ordered.permutation(), std::shared_ptr<LinearOperator<T>>(std::move(B))) {
   ordered_.emplace(std::move(ordered));
   adaptive_ = static_cast<AdaptiveOperator<T>*>(B_.get());
 }

@@ -33,8 +33,8 @@ class OrderedOperator final : public LinearOperator<T>, public HasDiagonal<T>, p
   // B is made of ordered.matrix(). Throws ShapeMismatch and WrongSpace where it does not fit the permutation.
   OrderedOperator(PermutedMatrix<T> ordered, std::unique_ptr<AssembledMatrix<T>> B);
   OrderedOperator(PermutedMatrix<T> ordered, std::unique_ptr<AdaptiveOperator<T>> B);
-  // Any B that is square. It has no update_values().
-  OrderedOperator(Permutation permutation, std::unique_ptr<LinearOperator<T>> B);
+  // Any B that is square; the caller may share it. It has no update_values(): whoever gives B new values permutes them.
+  OrderedOperator(Permutation permutation, std::shared_ptr<LinearOperator<T>> B);
 
   const LinearOperator<T>& inner() const noexcept { return *B_; }
   const Permutation& permutation() const noexcept { return permutation_; }
@@ -60,7 +60,7 @@ class OrderedOperator final : public LinearOperator<T>, public HasDiagonal<T>, p
  private:
   Permutation permutation_;
   std::optional<PermutedMatrix<T>> ordered_;
-  std::unique_ptr<LinearOperator<T>> B_;
+  std::shared_ptr<LinearOperator<T>> B_;
   AssembledMatrix<T>* assembled_ = nullptr;  // B_, where it is one
   AdaptiveOperator<T>* adaptive_ = nullptr;
   std::unique_ptr<detail::CallersOrder<T>> callers_order_;  // the workspace; null for no rows

@@ -11,8 +11,8 @@
 #include "apps/fem/problem.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
-#include "core/ordering.hpp"
 #include "core/words.hpp"
+#include "formats/choose.hpp"
 #include "formats/compose.hpp"
 #include "operators/policy/switch_policy.hpp"
 #include "preconditioners/preconditioner.hpp"
@@ -59,11 +59,6 @@ Words preconditioner_types() {
   for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
   return ids;
 }
-// `words` and all orders.
-Words orders(Words words) {
-  for (const OrderingEntry& entry : orderings()) words.push_back(entry.id);
-  return words;
-}
 
 std::vector<KeyDoc> make_table() {
   const SolverOptions solver;
@@ -86,7 +81,7 @@ std::vector<KeyDoc> make_table() {
       file("matrix", "file", "a matrix: .mtx, .mtx.gz, .mtx.xz or .pbin"),
       other("matrix", "generate", "map", none, "instead of a file: {kind: poisson-3d, n: 60}"),
       word("matrix", "duplicates", "sum", {"sum", "refuse"}, "entries that a file has more than once"),
-      word("matrix", "order", "none", orders({"none", "auto"}), "of rows and columns in the solve"),
+      word("matrix", "order", "none", order_words(), "of rows and columns in the solve"),
       number("matrix", "scale", 1, -1e300, 1e300, "solve (scale A) x = scale b; not 0"),
 
       other("matrix.generate", "kind", "a kind, see `protean generate --kinds`", "required",
@@ -184,7 +179,7 @@ std::vector<KeyDoc> make_table() {
       other("schedule[]", "parameters", "map", none, "parameters of the format"),
       other("schedule[]", "parts", "list", none, "of format sum"),
       other("schedule[]", "kernel", "a kernel of the format", "native", "the code of the product"),
-      word("schedule[]", "order", none, orders({"none"}), "the order of the rows from there on"),
+      word("schedule[]", "order", none, order_words(false), "the order of the rows from there on"),
       word("schedule[]", "overlapped", "true", {"true", "false"}, "build it beside the solve"),
 
       file("output", "solution", "x: .mtx, .mtx.gz, .mtx.xz or .npy"),

@@ -503,6 +503,34 @@ void AdaptiveOperator<T>::remember_order(const Build& task) {
   found_orders_.emplace_back(task.order, task.permutation);
 }
 
+// Of a build that is about to be adopted; `source` is the matrix that it was made of. wait_seconds is added later.
+template <class T>
+SwitchRecord AdaptiveOperator<T>::record_of(const Build& task, const CsrMatrix<T>& source,
+                                            std::int64_t iteration) const {
+  const LinearOperator<T>& next =
+      task.matrix ? static_cast<const LinearOperator<T>&>(*task.matrix) : *elements_;
+  return {.iteration = iteration,
+          .begun_iteration = task.iteration,
+          .from = std::string(running().name()),
+          .to = std::string(next.name()),
+          .from_kernel = current_ ? std::string(current_->kernel()) : "native",
+          .to_kernel = task.matrix ? std::string(task.matrix->kernel()) : "native",
+          .from_order = order_id_,
+          .to_order = task.order,
+          .parameters = task.matrix ? task.matrix->params() : FormatParams(),
+          .convert_seconds = task.seconds,
+          .assemble_seconds = task.assemble_seconds,
+          .order_seconds = task.order_seconds,
+          .wait_seconds = 0,
+          .overlapped = task.overlapped,
+          .reason = task.reason,
+          .bytes_before = running_bytes(),
+          .bytes_after = task.matrix ? task.matrix->bytes() : elements_->bytes(),
+          .bytes_peak =
+              task.bytes_in_use + task.bytes_of_order + (task.assembled.values ? task.assembled.bytes() : 0) +
+              (task.matrix ? own_bytes(*task.matrix, task.permuted ? task.permuted->matrix() : source) : 0)};
+}
+
 template <class T>
 bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
   if (rows_kept()) {
@@ -515,6 +543,9 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
   std::unique_lock<std::mutex> followers(followers_mutex_, std::defer_lock);
   const Permutation order = task.permuted ? task.permuted->permutation() : Permutation();
   std::unique_ptr<detail::CallersOrder<T>> callers_order;
+  const CsrMatrix<T>& source = task.assembled.values ? task.assembled : source_;
+  SwitchRecord record;
+  std::string order_id;
   try {
     // Both products are compared in the caller's order.
     if (task.matrix && !task.check->has_kept())
@@ -527,7 +558,11 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
           "than "
           "the bound on rounding errors",
           differing, this->rows());
-    } else if (task.reorders) {
+    } else {
+      record = record_of(task, source, iteration), order_id = task.order;
+      if (history_.size() == history_.capacity()) history_.reserve(2 * history_.size() + 8);
+    }
+    if (differing == 0 && task.reorders) {
       if (order.size() > 0) callers_order = std::make_unique<detail::CallersOrder<T>>(order);
       remember_order(task);
       followers.lock();
@@ -535,10 +570,13 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
         throw NotAvailable(fmt::format(
             "{} solves compute with this operator; the order can change only while at most one does",
             followers_.size()));
+      // The last that may throw: what follows it is done as a whole.
       for (OrderFollower* follower : followers_) follower->prepare_order(order);
     }
   } catch (const OutOfMemory& error) {
     task.failure = SwitchFailure::out_of_memory, task.why = error.what(), differing = -1;
+  } catch (const std::bad_alloc&) {
+    task.failure = SwitchFailure::out_of_memory, task.why = "no memory for a small array", differing = -1;
   } catch (const NotAvailable& error) {
     task.failure = SwitchFailure::refused, task.why = error.what(), differing = -1;
   } catch (const std::exception& error) {
@@ -550,36 +588,13 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
     record_failure(task, iteration);
     return false;
   }
-  const LinearOperator<T>& next =
-      task.matrix ? static_cast<const LinearOperator<T>&>(*task.matrix) : *elements_;
   keep_assembled(task);
-  SwitchRecord record{
-      .iteration = iteration,
-      .begun_iteration = task.iteration,
-      .from = std::string(running().name()),
-      .to = std::string(next.name()),
-      .from_kernel = current_ ? std::string(current_->kernel()) : "native",
-      .to_kernel = task.matrix ? std::string(task.matrix->kernel()) : "native",
-      .from_order = order_id_,
-      .to_order = task.order,
-      .parameters = task.matrix ? task.matrix->params() : FormatParams(),
-      .convert_seconds = task.seconds,
-      .assemble_seconds = task.assemble_seconds,
-      .order_seconds = task.order_seconds,
-      .wait_seconds = 0,
-      .overlapped = task.overlapped,
-      .reason = task.reason,
-      .bytes_before = running_bytes(),
-      .bytes_after = task.matrix ? task.matrix->bytes() : elements_->bytes(),
-      .bytes_peak =
-          task.bytes_in_use + task.bytes_of_order +
-          (task.matrix ? own_bytes(*task.matrix, task.permuted ? task.permuted->matrix() : source_) : 0)};
   history_.push_back(std::move(record));
   // On a device the old arrays are freed in the order of the stream, after all queued products.
   current_ = std::move(task.matrix);
   ++form_, ++changes_;
   if (task.reorders) {
-    order_ = order, order_id_ = task.order;
+    order_ = order, order_id_.swap(order_id);
     permuted_ = std::move(task.permuted), callers_order_ = std::move(callers_order);
     for (OrderFollower* follower : followers_) follower->adopt_order();
   }
@@ -727,8 +742,18 @@ void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
         "the operator was made of element matrices; the new values must be element matrices, too");
   cancel(0, "the matrix was given new values");
   abandoned_.reset();  // waits for the cancelled build, which reads the old values
-  if (permuted_) permuted_->update_values(csr);
-  current_->update_values(permuted_ ? permuted_->matrix() : csr);
+  if (permuted_) {
+    CsrMatrix<T> before = permuted_->matrix();
+    permuted_->update_values(csr);
+    try {
+      current_->update_values(permuted_->matrix());
+    } catch (...) {  // the running matrix and the source have the old values
+      permuted_->restore(std::move(before));
+      throw;
+    }
+  } else {
+    current_->update_values(csr);
+  }
   source_.values = csr.values, source_.values_owner = csr.values_owner, source_.watch = csr.watch;
   source_settled_ = false;
   ++revision_.values, ++changes_;

@@ -296,6 +296,7 @@ class AdaptiveOperator final : public LinearOperator<T>,
   std::unique_ptr<Build> begin(const FormatSpec& spec, std::string reason, std::int64_t iteration,
                                bool overlapped);
   bool adopt(Build& build, std::int64_t iteration);
+  SwitchRecord record_of(const Build& build, const CsrMatrix<T>& source, std::int64_t iteration) const;
   void record_failure(Build& build, std::int64_t iteration);
   void record_failure(const Build& build, std::int64_t iteration, SwitchFailure failure, std::string why);
   void keep_assembled(Build& build);

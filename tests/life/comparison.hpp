@@ -4,7 +4,8 @@
 //   host, simulated device     bits, in the same storage format, with the same number of threads. Exceptions,
 //                              which agree up to rounding: elements scattered by atomic additions from several
 //                              threads; a change of format whose iteration depends on time (beside, automatic)
-//   host, deterministic mode   bits, whatever the format, its changes and the number of threads
+//   host, deterministic mode   bits, whatever the format, its changes and the number of threads, in the same order of
+//                              the rows
 //   GPU                        up to rounding
 //   GPU, deterministic mode    bits, in the same format, when the observer names its iterations beforehand;
 //                              but changes that depend on time as above

@@ -46,10 +46,13 @@ class Watcher final : public SolveObserver {
  private:
   void prepare_or_cancel(std::int64_t iteration) {
     AdaptiveOperator<T>* const A = A_.adaptive();
+    // Most builds beside the solve are waited for, since these solves are short.
+    if (A && plan_.change == Change::beside && plan_.format % 4 != 0 && iteration == plan_.change_at + 2)
+      (void)A->wait_prepared();
     if (!A || (plan_.change != Change::cancelled && plan_.change != Change::left)) return;
     if (!begun_ && iteration >= plan_.change_at) {
       begun_ = true;
-      A->prepare(pick_format(A_.spec().place, plan_.format), "the test", iteration);
+      A->prepare(pick_change(A_.spec().place, plan_.format), "the test", iteration);
     } else if (plan_.change == Change::cancelled && iteration >= plan_.change_at + 3) {
       A->cancel(iteration, "the test");
     }
@@ -121,11 +124,18 @@ SolveReport with_schedule(const SolvePlan& plan, const Participants<T>& with, So
   const bool overlapped = plan.change == Change::beside;
   // A build that an earlier solve left behind would be adopted at some iteration.
   if (!overlapped) with.A.adaptive()->cancel(0, "the test");
-  const SchedulePoint point{.trigger = ScheduleTrigger::iteration,
-                            .at = static_cast<double>(plan.change_at),
-                            .to = pick_format(with.A.spec().place, plan.format),
-                            .overlapped = overlapped};
-  FormatSchedule<T> schedule(*with.A.adaptive(), {point}, &watcher);
+  std::vector<SchedulePoint> points;
+  const auto add = [&](std::int64_t at, unsigned number) {
+    points.push_back({.trigger = ScheduleTrigger::iteration,
+                      .at = static_cast<double>(at),
+                      .to = pick_change(with.A.spec().place, number),
+                      .overlapped = overlapped});
+  };
+  add(plan.change_at, plan.format);
+  // Half of the schedules go on, so that one order follows another.
+  if (plan.format % 2 == 0)
+    add(plan.change_at + 3, plan.format + 1), add(plan.change_at + 8, plan.format + 2);
+  FormatSchedule<T> schedule(*with.A.adaptive(), std::move(points), &watcher);
   SolveReport report = with.solver.solve(with.A.get(), with.b, with.x, with.M, &schedule);
   schedule.finish();
   return report;
@@ -173,7 +183,12 @@ Outcome<T> carry_out(const SolvePlan& plan, const Participants<T>& with, const s
   with.A.throw_at_product(0);
   if (with.A.adaptive()) {
     with.A.adaptive()->show_rows(false);
-    outcome.changes_adopted = with.A.adaptive()->history().size() - changes_before;
+    const auto adopted = with.A.adaptive()->history().subspan(changes_before);
+    outcome.changes_adopted = adopted.size();
+    for (const SwitchRecord& one : adopted) {
+      const bool changed = one.from_order != one.to_order;
+      outcome.orders_adopted += changed, outcome.orders_left += changed && one.to_order == "none";
+    }
   }
   outcome.x.resize(b.size());
   copy<T>(context, with.x, {outcome.x.data(), n});

@@ -10,7 +10,7 @@
 
 namespace protean::test::life {
 
-// What happens to the storage format during a solve. Operators that are not adaptive keep theirs.
+// What happens to the storage format, the order of the rows or both during a solve. Operators that are not adaptive keep theirs.
 enum class Change : unsigned char {
   none,
   now,        // by a FormatSchedule, the solve waits
@@ -36,7 +36,7 @@ struct SolvePlan {
   Change change = Change::none;
   std::int64_t change_at = 0;
   bool overlapped = true;  // of an AutoSwitcher: its builds
-  unsigned format = 0;     // pick_format()
+  unsigned format = 0;     // pick_change()
   Event event = Event::none;
   std::int64_t event_at = 0;
   bool exact = true;        // the observer names its iteration beforehand (SolveObserver::next_stop)
@@ -64,6 +64,8 @@ struct Outcome {
   std::vector<T> x;
   bool event_happened = false;
   std::size_t changes_adopted = 0;
+  // Those of them that changed the order of the rows, and of these those back to the first one.
+  std::size_t orders_adopted = 0, orders_left = 0;
 };
 
 // Never throws.

@@ -23,7 +23,7 @@ SolvePlan draw_plan(Draw& draw) {
   plan.memory = draw.of({Memory::same, Memory::same, Memory::moved, Memory::arena, Memory::shifted});
   plan.numbers = draw.number();
   if (draw.one_in(2))
-    plan.change = draw.of({Change::now, Change::beside, Change::beside, Change::automatic, Change::automatic,
+    plan.change = draw.of({Change::now, Change::now, Change::beside, Change::beside, Change::automatic,
                            Change::automatic, Change::cancelled, Change::left});
   plan.change_at = draw.below(30), plan.overlapped = !draw.one_in(3), plan.format = draw.number();
   if (draw.one_in(3)) plan.event = draw.of({Event::interrupt, Event::exception, Event::new_values});
@@ -96,7 +96,24 @@ class Trial {
     const auto M = make_preconditioning<T>(plan.preconditioning, fresh.get());
     Vector<T> b(context, size()), x(context, size());
     const Outcome<T> outcome = carry_out<T>(plan, {fresh, *again, M.get(), b.view(), x.view()}, b_, x0_);
-    return difference(exactly, kept_, outcome, solved);
+    if (std::string text = difference(exactly, kept_, outcome, solved); !text.empty()) return text;
+    return kept_.orders_adopted > 0 ? compared_with_no_change_of_order(solved) : std::string();
+  }
+
+  // A recurrence goes on in another order, so the solve takes the iterations that it takes without.
+  std::string compared_with_no_change_of_order(const Solved<T>& solved) {
+    const ContextPtr context = context_for_fresh_objects(world_.op(plan_.op).context());
+    OperatorSpec spec = before_;
+    spec.format.order = {};
+    SolvePlan plan = plan_;
+    plan.change = Change::none, plan.failing_allocation = 0;
+    Operator<T> plain(context, spec);
+    const auto again = make_solver<T>(solved.solver.name(), solved.solver.options());
+    const auto M = make_preconditioning<T>(plan.preconditioning, plain.get());
+    Vector<T> b(context, size()), x(context, size());
+    const Outcome<T> outcome = carry_out<T>(plan, {plain, *again, M.get(), b.view(), x.view()}, b_, x0_);
+    const std::string text = difference(Owed::rounding, kept_, outcome, solved);
+    return text.empty() ? text : "compared with no change of order, " + text;
   }
 
   const std::vector<T>& x() const { return kept_.x; }
@@ -110,12 +127,17 @@ class Trial {
     if (on_gpu(before_.place) && plan_.numbers % 8 != 0) return kept;
     return make_context(before_.place, 1 + static_cast<int>(plan_.numbers % 3));
   }
-  // In deterministic mode the host owes the same bits in csr without any change of format.
+  // In deterministic mode the host owes the same bits in csr without any change of format. The order of the rows is
+  // that of the sums, so the bits belong to it.
   OperatorSpec spec_of_fresh_operator(SolvePlan& plan) const {
     OperatorSpec spec = before_;
-    if (spec.place != Place::ordered) return spec;
+    if (spec.place != Place::ordered || kept_.orders_adopted > 0) return spec;
     plan.change = Change::none;
-    spec.format = {.entry = &find_format("csr"), .params = {}, .kernel = {}, .elements = false};
+    spec.format = {.entry = &find_format("csr"),
+                   .params = {},
+                   .kernel = {},
+                   .elements = false,
+                   .order = before_.format.order};
     return spec;
   }
 
@@ -133,6 +155,13 @@ class Trial {
     if (plan_.change == Change::now) counts["changes of format by a schedule"] += adopted;
     if (plan_.change == Change::beside) counts["changes of format built beside the solve"] += adopted;
     if (plan_.change == Change::automatic) counts["changes of format by an AutoSwitcher"] += adopted;
+    const auto orders = static_cast<std::int64_t>(kept_.orders_adopted);
+    if (plan_.change == Change::now) counts["changes of order by a schedule"] += orders;
+    if (plan_.change == Change::beside) counts["changes of order built beside the solve"] += orders;
+    counts["changes back to the order before"] += static_cast<std::int64_t>(kept_.orders_left);
+    const std::string& order = before_.format.order;
+    if (!order.empty() && order != "none") ++counts["solves that begin in another order"];
+    if (before_.kind == Kind::in_order) ++counts["solves with an OrderedOperator"];
     ++counts["steps: " + kept_.report.steps];
   }
 
@@ -251,8 +280,9 @@ std::string change_format(World<T>& world, const Step& step) {
   AdaptiveOperator<T>* const adaptive = A.adaptive();
   if (!adaptive) return {};
   Draw draw(step.seed);
-  const FormatSpec format = pick_format(A.spec().place, draw.number());
-  const int how = draw.below(5);
+  const FormatSpec format = pick_change(A.spec().place, draw.number());
+  const std::size_t changes_before = adaptive->history().size();
+  const int how = draw.of({0, 0, 0, 1, 2, 3, 4});
   constexpr const char* names[] = {"is brought into", "begins to build", "adopts what is ready, not",
                                    "waits and adopts what is built, not", "cancels a build, not"};
   note(world, step,
@@ -267,6 +297,11 @@ std::string change_format(World<T>& world, const Step& step) {
     if (how == 2 || how == 3) (void)adaptive->adopt_prepared(0);
     if (how == 4) adaptive->cancel(0, "the test");
   }
+  for (const SwitchRecord& one : adaptive->history().subspan(changes_before)) {
+    if (one.from_order == one.to_order) continue;
+    ++world.counts["changes of order outside of a solve"];
+    if (one.to_order == "none") ++world.counts["changes back to the order before"];
+  }
   return A.complaint(step.failing_allocation > 0);
 }
 
@@ -277,13 +312,19 @@ Step draw_step(std::uint64_t seed, int number) {
   Draw draw(mixed(seed, 3, static_cast<std::uint64_t>(number)));
   Step step;
   step.number = number;
-  step.kind = draw.of({solve,          solve,          solve,
-                       solve,          solve,          solve,
-                       solve,          there_and_back, there_and_back,
-                       there_and_back, twice,          two_threads,
-                       product,        new_values,     new_values,
-                       change_format,  change_format,  new_operator,
-                       new_operator,   new_solver,     new_preconditioners});
+  step.kind = draw.of({solve,          solve,
+                       solve,          solve,
+                       solve,          solve,
+                       solve,          there_and_back,
+                       there_and_back, there_and_back,
+                       twice,          two_threads,
+                       product,        product,
+                       new_values,     new_values,
+                       new_values,     change_format,
+                       change_format,  change_format,
+                       change_format,  change_format,
+                       new_operator,   new_operator,
+                       new_solver,     new_preconditioners});
   step.plan = draw_plan(draw), step.second = draw_plan(draw);
   step.seed = draw.number();
   if (draw.one_in(5)) step.failing_allocation = 1 + draw.below(6);

@@ -40,7 +40,8 @@ struct Matrix {
   int system = 0, index_base = 0, threads = 2;
   bool gpu = false, wide = false;
   unsigned generation = 0;
-  std::string format = "csr";
+  std::vector<std::pair<bool, std::string>>
+      changes;                     // of the order (true) or the format, one after the other
   std::string variant = "gather";  // of element matrices
 
   ContextHandle context{nullptr, protean_context_free};
@@ -58,7 +59,7 @@ struct Matrix {
   Matrix recipe() const {
     Matrix copy;
     copy.system = system, copy.index_base = index_base, copy.threads = threads, copy.gpu = gpu;
-    copy.wide = wide, copy.generation = generation, copy.format = format, copy.variant = variant;
+    copy.wide = wide, copy.generation = generation, copy.changes = changes, copy.variant = variant;
     return copy;
   }
 
@@ -86,8 +87,11 @@ struct Matrix {
                                      numbers->csr.values, index_base, &made));
     }
     handle.reset(made);
-    if (!elements() && format != "csr")
-      must(protean_matrix_set_format(handle.get(), format.c_str(), nullptr, nullptr));
+    for (const auto& [order, name] : changes) must(change(order, name));
+  }
+  protean_status change(bool order, const std::string& name) {
+    return order ? protean_matrix_set_order(handle.get(), name.c_str())
+                 : protean_matrix_set_format(handle.get(), name.c_str(), nullptr, nullptr);
   }
 
   void take_arrays() {
@@ -101,16 +105,21 @@ struct Matrix {
     for (std::int32_t& one : col) one += index_base;
   }
 
-  // Values that are not finite may be refused; the old ones stay then.
-  void set_values(unsigned next) {
+  // Values that are not finite may be refused, and memory may be short for new ones; the old ones stay then.
+  void set_values(unsigned next, std::int64_t failing_allocation) {
     const auto changed = life::numbers<double>(system, next);
     const double* values = elements() ? changed->matrices.data() : changed->csr.values;
     if (gpu && !elements()) {
       values_there.push_back(upload(test_context(Space::device), changed->csr));
       values = values_there.back().values;
     }
-    const protean_status status = protean_matrix_update_values(handle.get(), values);
+    protean_status status = PROTEAN_OK;
+    {
+      const FailingAllocation failing(failing_allocation);
+      status = protean_matrix_update_values(handle.get(), values);
+    }
     if (status == PROTEAN_BAD_MATRIX && quality(next) == Quality::not_finite) return;
+    if (status == PROTEAN_OUT_OF_MEMORY && failing_allocation > 0) return;
     must(status);
     numbers = changed, generation = next;
   }
@@ -184,6 +193,25 @@ std::string difference(const Answer& kept, const Answer& fresh, bool bits) {
   return {};
 }
 
+// Empty, or how far ||b - A x|| / ||b||, which is computed in long double, is from what the handle says.
+std::string lie(const Answer& answer, const Matrix& A, const std::vector<double>& b) {
+  if (answer.status > PROTEAN_NOT_CONVERGED || !std::isfinite(answer.true_residual)) return {};
+  std::vector<long double> r(b.begin(), b.end());
+  long double squares = 0, norm = 0, rounding = 0;
+  for (const Triplet<double>& a : A.numbers->terms) {
+    const long double product = static_cast<long double>(a.value) * answer.x[a.col];
+    r[a.row] -= product, rounding += std::abs(product);
+  }
+  for (std::size_t i = 0; i < b.size(); ++i)
+    squares += r[i] * r[i], norm += static_cast<long double>(b[i]) * b[i];
+  if (norm == 0) return {};
+  const auto truth = static_cast<double>(std::sqrt(squares / norm));
+  const auto most = static_cast<double>(1e-14L * rounding / std::sqrt(norm)) + 1e-9 * truth;
+  if (std::abs(truth - answer.true_residual) <= most) return {};
+  return fmt::format("||b - A x|| / ||b|| is {} +- {}, the handle says {}", truth, most,
+                     answer.true_residual);
+}
+
 class CWorld {
  public:
   static constexpr int matrices = 4, solvers = 3;
@@ -201,7 +229,7 @@ class CWorld {
   // Empty, or what is wrong.
   std::string step(std::uint64_t seed, int number) {
     Draw draw(mixed(seed, 13, static_cast<std::uint64_t>(number)));
-    const int kind = draw.below(14), matrix = draw.below(matrices), solver = draw.below(solvers);
+    const int kind = draw.below(16), matrix = draw.below(matrices), solver = draw.below(solvers);
     prefix_ = fmt::format("step {}: ", number);
     if (kind < 6) return compare_solve(matrix, solver, draw);
     if (kind == 6) return there_and_back(matrix, draw.below(matrices), solver, draw);
@@ -212,6 +240,7 @@ class CWorld {
     if (kind == 11) set_option(solver, draw);
     if (kind == 12) watch(matrix);
     if (kind == 13) return calls_that_fail(matrix, solver);
+    if (kind > 13) set_order(matrix, draw);
     return {};
   }
 
@@ -263,18 +292,32 @@ class CWorld {
   void set_format(int slot, Draw& draw) {
     Matrix& A = matrices_[slot];
     const FormatSpec format = pick_format(A.gpu ? Place::device : Place::host, draw.number());
-    note(fmt::format("matrix {} is brought into {}", slot, format.entry->id));
-    const std::string id(format.entry->id);
-    const protean_status status = protean_matrix_set_format(A.handle.get(), id.c_str(), nullptr, nullptr);
-    if (status == PROTEAN_OK) A.format = id;
-    const bool may_refuse =
-        status == PROTEAN_FORMAT_REFUSED || (A.elements() && status == PROTEAN_BAD_ARGUMENT);
+    change(slot, false, std::string(format.entry->id));
+  }
+
+  void set_order(int slot, Draw& draw) {
+    change(slot, true, draw.of({"rcm", "length", "cluster", "auto", "none"}));
+  }
+
+  void change(int slot, bool order, const std::string& name) {
+    Matrix& A = matrices_[slot];
+    note(fmt::format("matrix {} is brought into {}{}", slot, order ? "order " : "", name));
+    const bool fault = notes_.size() % 7 == 0;
+    protean_status status = PROTEAN_OK;
+    {
+      const FailingAllocation failing(fault ? 1 + static_cast<std::int64_t>(notes_.size() % 5) : 0);
+      status = A.change(order, name);
+    }
+    if (status == PROTEAN_OK) A.changes.emplace_back(order, name);
+    const bool may_refuse = status == PROTEAN_FORMAT_REFUSED ||
+                            (A.elements() && status == PROTEAN_BAD_ARGUMENT) ||
+                            (fault && status == PROTEAN_OUT_OF_MEMORY);
     if (status != PROTEAN_OK && !may_refuse) must(status);
   }
 
   void new_values(int slot, Draw& draw) {
     Matrix& A = matrices_[slot];
-    A.set_values(draw.number());
+    A.set_values(draw.number(), draw.one_in(3) ? 1 + draw.below(5) : 0);
     note(fmt::format("matrix {} gets values {}", slot, A.generation));
   }
 
@@ -286,15 +329,16 @@ class CWorld {
   std::string compare_solve(int matrix, int solver, Draw& draw) {
     Matrix& A = matrices_[matrix];
     SolverOf& one = solvers_[solver];
-    note(fmt::format("solver {} ({}, {}) solves with matrix {} ('{}', values {}, {})", solver, one.method,
-                     one.preconditioner, matrix, systems()[A.system].name, A.generation,
-                     protean_matrix_format(A.handle.get())));
+    note(fmt::format("solver {} ({}, {}) solves with matrix {} ('{}', values {}, {}, order {})", solver,
+                     one.method, one.preconditioner, matrix, systems()[A.system].name, A.generation,
+                     protean_matrix_format(A.handle.get()), protean_matrix_order(A.handle.get())));
     std::vector<double> b(static_cast<std::size_t>(A.size()));
     const bool zero = draw.one_in(20);
     const std::uint64_t seed = draw.number();
     for (std::size_t i = 0; i < b.size(); ++i) b[i] = zero ? 0 : uniform(seed, i);
     if (draw.one_in(10)) fail_an_allocation(one, A, b, 1 + draw.below(12));
     const Answer kept = solve(one.handle.get(), A, b);
+    if (std::string text = lie(kept, A, b); !text.empty()) return text;
     Matrix fresh = A.recipe();
     fresh.make();
     SolverOf again{.method = one.method, .preconditioner = one.preconditioner, .options = one.options};
@@ -324,14 +368,17 @@ class CWorld {
     protean_matrix* const A = matrices_[matrix].handle.get();
     protean_solver* const one = solvers_[solver].handle.get();
     double number = 0;
-    const protean_status bad[] = {protean_matrix_set_format(A, "no-such-format", nullptr, nullptr),
-                                  protean_matrix_set_format(A, "csr", "no_such_parameter=1", nullptr),
-                                  protean_matrix_update_values(A, nullptr),
-                                  protean_solver_set(one, "no_such_option", 1),
-                                  protean_solver_set(one, "relative_tolerance", -1),
-                                  protean_solver_set(one, "restart", 0.5),
-                                  protean_solve(one, A, &number, nullptr),
-                                  protean_solve(one, nullptr, &number, &number)};
+    const protean_status bad[] = {
+        protean_matrix_set_format(A, "no-such-format", nullptr, nullptr),
+        protean_matrix_set_format(A, "csr", "no_such_parameter=1", nullptr),
+        protean_matrix_set_order(A, "no-such-order"),
+        protean_matrix_update_values(A, nullptr),
+        protean_solver_schedule_order(one, "at_iteration", 1, "auto", "csr", nullptr, nullptr, 0),
+        protean_solver_set(one, "no_such_option", 1),
+        protean_solver_set(one, "relative_tolerance", -1),
+        protean_solver_set(one, "restart", 0.5),
+        protean_solve(one, A, &number, nullptr),
+        protean_solve(one, nullptr, &number, &number)};
     for (std::size_t i = 0; i < std::size(bad); ++i)
       if (bad[i] != PROTEAN_BAD_ARGUMENT)
         return fmt::format("wrong call {} returned {}", i, protean_status_name(bad[i]));

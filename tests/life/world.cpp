@@ -6,6 +6,7 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
 #include "life/systems.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
@@ -28,12 +29,16 @@ Kind draw_kind(Draw& draw, Place place) {
   using enum Kind;
   // The simulated device has no kernels for element matrices, and deterministic mode refuses them.
   if (place == Place::simulated || place == Place::ordered || place == Place::ordered_device)
-    return draw.of({assembled, assembled, adaptive, adaptive, adaptive, callback});
-  return draw.of({assembled, assembled, assembled, adaptive, adaptive, adaptive, adaptive, callback, elements,
+    return draw.of({assembled, in_order, adaptive, adaptive, adaptive, callback});
+  return draw.of({assembled, assembled, in_order, adaptive, adaptive, adaptive, adaptive, callback, elements,
                   adaptive_elements, adaptive_elements});
 }
 
 bool of_elements(Kind kind) { return kind == Kind::elements || kind == Kind::adaptive_elements; }
+
+bool on_device(Place place) { return place == Place::simulated || on_gpu(place); }
+
+const char* draw_order(Draw& draw) { return draw.of({"rcm", "length", "cluster"}); }
 
 OperatorSpec draw_spec(Draw& draw, Place place) {
   OperatorSpec spec;
@@ -51,6 +56,10 @@ OperatorSpec draw_spec(Draw& draw, Place place) {
   while (of_elements(spec.kind) && quality(spec.generation) == Quality::not_finite);
   spec.format = pick_format(place, draw.number());
   if (of_elements(spec.kind)) spec.format = {.entry = nullptr, .params = {}, .kernel = {}, .elements = true};
+  const char* const order = draw_order(draw);
+  if (spec.kind == Kind::in_order) spec.format.order = order;
+  // On a device an order is for before the solves.
+  if (spec.kind == Kind::adaptive && !on_device(place) && draw.one_in(3)) spec.format.order = order;
   spec.scatter = draw.of(
       {ElementScatter::automatic, ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather});
   spec.recordable = draw.one_in(2);
@@ -86,8 +95,9 @@ ContextPtr make_context(Place place, int threads) {
 }
 
 std::string_view to_string(Kind kind) {
-  constexpr std::string_view names[] = {"a matrix", "an adaptive operator", "element matrices",
-                                        "an adaptive operator of element matrices", "a callback"};
+  constexpr std::string_view names[] = {"a matrix",         "an adaptive operator",
+                                        "element matrices", "an adaptive operator of element matrices",
+                                        "a callback",       "a matrix in another order"};
   return names[static_cast<int>(kind)];
 }
 
@@ -126,6 +136,15 @@ FormatSpec pick_format(Place place, unsigned number) {
   return spec;
 }
 
+FormatSpec pick_change(Place place, unsigned number) {
+  FormatSpec spec = pick_format(place, number);
+  Draw draw(mixed(number, 77));
+  if (on_device(place) ? !draw.one_in(10) : draw.one_in(3)) return spec;
+  if (draw.one_in(2)) spec.entry = nullptr, spec.params = {}, spec.kernel = {};
+  spec.order = draw.one_in(3) ? "none" : draw_order(draw);
+  return spec;
+}
+
 template <class T>
 Operator<T>::Operator(const ContextPtr& context, const OperatorSpec& spec) : spec_(spec), context_(context) {
   switch (spec.kind) {
@@ -138,8 +157,12 @@ Operator<T>::Operator(const ContextPtr& context, const OperatorSpec& spec) : spe
       auto made = std::make_unique<AdaptiveOperator<T>>(placed_csr(spec.generation), make_assembled(),
                                                         AdaptiveOptions{.clock = made_up_seconds});
       adaptive_ = made.get(), A_ = std::move(made);
+      bring_into_order();
       return;
     }
+    case Kind::in_order:
+      make_in_order();
+      return;
     case Kind::elements: {
       auto made = make_elements();
       elements_ = made.get(), A_ = std::move(made);
@@ -166,14 +189,36 @@ CsrMatrix<T> Operator<T>::placed_csr(unsigned generation) const {
 
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> Operator<T>::make_assembled() {
-  const CsrMatrix<T> csr = placed_csr(spec_.generation);
+  return make_assembled(placed_csr(spec_.generation));
+}
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> Operator<T>::make_assembled(const CsrMatrix<T>& csr) {
   const FormatEntry& plain = spec_.place == Place::simulated ? fake_format("csr") : find_format("csr");
   try {
     return make_matrix(*spec_.format.entry, csr, context_, spec_.format.params, spec_.format.kernel);
   } catch (const FormatRefused&) {
-    spec_.format = {.entry = &plain, .params = {}, .kernel = {}, .elements = false};
+    spec_.format.entry = &plain, spec_.format.params = {}, spec_.format.kernel = {};
     return make_matrix(plain, csr, context_);
   }
+}
+
+template <class T>
+void Operator<T>::make_in_order() {
+  const ContextPtr host = context_->space() == Space::host ? context_ : test_context();
+  const CsrMatrix<T> csr = numbers<T>(spec_.system, spec_.generation)->csr;
+  PermutedMatrix<T> permuted(host, csr,
+                             Permutation(context_, make_order(spec_.format.order, *host, csr.pattern)));
+  auto matrix = make_assembled(permuted.matrix());
+  inside_ = matrix.get();
+  auto made = std::make_unique<OrderedOperator<T>>(std::move(permuted), std::move(matrix));
+  in_order_ = made.get(), A_ = std::move(made);
+}
+
+// A format may refuse the matrix in that order; then the operator has no other order, as spec() will tell.
+template <class T>
+void Operator<T>::bring_into_order() {
+  if (!spec_.format.order.empty() && spec_.format.order != "none")
+    (void)adaptive_->switch_to(spec_.format, 0);
 }
 
 template <class T>
@@ -208,15 +253,17 @@ template <class T>
 OperatorSpec Operator<T>::spec() const {
   OperatorSpec now = spec_;
   if (elements_) now.scatter = elements_->scatter();
-  const AssembledMatrix<T>* matrix = assembled_ ? assembled_ : inner_.get();
+  const AssembledMatrix<T>* matrix = assembled_ ? assembled_ : in_order_ ? inside_ : inner_.get();
+  std::string order = in_order_ ? spec_.format.order : std::string();
   if (adaptive_) {
+    order = adaptive_->order_id();
     if (adaptive_->elements()) now.scatter = adaptive_->elements()->scatter();
     matrix = adaptive_->on_elements() ? nullptr : &adaptive_->current();
   }
   if (matrix)
-    now.format = {&matrix->entry(), matrix->params(), std::string(matrix->kernel()), false};
+    now.format = {&matrix->entry(), matrix->params(), std::string(matrix->kernel()), false, order};
   else
-    now.format = {nullptr, {}, {}, true};
+    now.format = {nullptr, {}, {}, true, {}};
   return now;
 }
 
@@ -232,6 +279,8 @@ void Operator<T>::set_values(unsigned generation) {
     adaptive_ ? adaptive_->update_values(groups) : elements_->update_values(groups);
   } else if (adaptive_) {
     adaptive_->update_values(placed_csr(generation));
+  } else if (in_order_) {
+    in_order_->update_values(placed_csr(generation));
   } else {
     (inner_ ? inner_.get() : assembled_)->update_values(placed_csr(generation));
     if (callback_) callback_->changed();

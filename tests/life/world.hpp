@@ -13,6 +13,7 @@
 
 #include "life/systems.hpp"
 #include "operators/callback_operator.hpp"
+#include "operators/ordered_operator.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
@@ -49,7 +50,8 @@ bool on_gpu(Place place);
 // `threads` is for the host in deterministic mode, whose results must not depend on it.
 ContextPtr make_context(Place place, int threads = 2);
 
-enum class Kind : unsigned char { assembled, adaptive, elements, adaptive_elements, callback };
+// in_order: an OrderedOperator of a matrix.
+enum class Kind : unsigned char { assembled, adaptive, elements, adaptive_elements, callback, in_order };
 std::string_view to_string(Kind kind);
 
 // All that is needed to make an operator once more.
@@ -58,7 +60,7 @@ struct OperatorSpec {
   Kind kind = Kind::assembled;
   int system = 0;
   unsigned generation = 0;  // of its values
-  FormatSpec format = {};   // .elements: not assembled
+  FormatSpec format = {};   // .elements: not assembled; .order: empty or "none" is that of the system
   ElementScatter scatter = ElementScatter::automatic;
   bool recordable = false;  // of a callback
 };
@@ -66,6 +68,8 @@ std::string describe(const OperatorSpec& spec);
 
 // A storage format with parameters and kernel for this place; the same number gives the same one.
 FormatSpec pick_format(Place place, unsigned number);
+// What an adaptive operator is to change to: a format, an order of the rows or both. On devices orders are refused.
+FormatSpec pick_change(Place place, unsigned number);
 
 // What callbacks and observers of these tests throw.
 struct Thrown : std::runtime_error {
@@ -95,6 +99,9 @@ class Operator {
  private:
   CsrMatrix<T> placed_csr(unsigned generation) const;
   std::unique_ptr<AssembledMatrix<T>> make_assembled();
+  std::unique_ptr<AssembledMatrix<T>> make_assembled(const CsrMatrix<T>& csr);
+  void make_in_order();
+  void bring_into_order();
   std::unique_ptr<ElementOperator<T>> make_elements() const;
   void make_callback(const ContextPtr& context);
 
@@ -103,11 +110,13 @@ class Operator {
   std::atomic<std::int64_t> until_throw_{0};
   std::unique_ptr<AssembledMatrix<T>> inner_;  // computes for a callback; outlives A_
   std::unique_ptr<LinearOperator<T>> A_;
+  const AssembledMatrix<T>* inside_ = nullptr;  // of an OrderedOperator
   // A_ by its kind, else null.
   AssembledMatrix<T>* assembled_ = nullptr;
   AdaptiveOperator<T>* adaptive_ = nullptr;
   ElementOperator<T>* elements_ = nullptr;
   CallbackOperator<T>* callback_ = nullptr;
+  OrderedOperator<T>* in_order_ = nullptr;
   std::size_t failures_seen_ = 0;
   bool had_faults_ = false;
 };

@@ -8,6 +8,7 @@
 
 #include "core/allocation_hook.hpp"
 #include "core/blas1.hpp"
+#include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "core/ordering.hpp"
 #include "core/parallel.hpp"
@@ -625,6 +626,129 @@ TEST(OrderChanges, OfARoundedMatrix) {
   CsrMatrix<double> rounded = csr;
   rounded.values = values.data();
   expect_callers_order(*A, rounded);
+}
+
+// New values that memory is short for: the operator has the old ones, whatever it does afterwards.
+TEST(OrderChanges, NewValuesWithoutMemoryLeaveTheOldOnes) {
+  const CsrMatrix<double> csr = system_matrix(cg);
+  const auto A = adaptive(csr, {.allow_inexact = true});
+  FormatSpec copies{.entry = &rounded_format()};  // it allocates for new values
+  copies.order = "rcm";
+  ASSERT_TRUE(A->switch_to(copies, 0)) << A->failures().back().why;
+  std::vector<double> old(csr.values, csr.values + csr.nonzeros());
+  for (double& v : old) v = static_cast<float>(v);
+  CsrMatrix<double> rounded = csr, doubled = csr;
+  rounded.values = old.data();
+  std::vector<double> twice(csr.values, csr.values + csr.nonzeros());
+  for (double& v : twice) v *= 2;
+  doubled.values = twice.data();
+  int failed = 0;
+  for (bool done = false; !done && failed < 50;) {
+    SCOPED_TRACE(failed);
+    const Revision before = A->revision();
+    countdown = failed;
+    detail::allocation_hook = fail_when_due;
+    try {
+      A->update_values(doubled);
+      done = true;
+    } catch (const OutOfMemory&) { ++failed; }
+    detail::allocation_hook = nullptr;
+    if (done) break;
+    EXPECT_EQ(A->revision(), before);
+    expect_callers_order(*A, rounded);
+    ASSERT_TRUE(A->switch_to(both("csr", "rcm"), 1)) << A->failures().back().why;
+    expect_callers_order(*A, csr);
+    expect_reordered(*A, csr);
+    ASSERT_TRUE(A->switch_to(copies, 2)) << A->failures().back().why;
+  }
+  EXPECT_GT(failed, 1);
+  for (double& v : old) v *= 2;
+  expect_callers_order(*A, rounded);
+  ASSERT_TRUE(A->switch_to(both("csr", "length"), 3)) << A->failures().back().why;
+  expect_callers_order(*A, doubled);
+}
+
+TEST(OrderChanges, AreRememberedByTheirNames) {
+  const CsrMatrix<double> csr = system_matrix(cg);
+  const auto A = adaptive(csr);
+  for (const char* id : {"length", "rcm", "cluster", "length", "rcm", "cluster"}) {
+    ASSERT_TRUE(A->switch_to(order_only(id), 0)) << A->failures().back().why;
+    const std::vector<std::int32_t> expected = make_order(id, *test_context(), csr.pattern);
+    const auto found = A->order().order();
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin(), expected.end())) << id;
+  }
+}
+
+// Who follows the order gets a change ready first, and may refuse it.
+TEST(OrderChanges, MayBeRefusedByWhoFollows) {
+  struct Follower final : OrderFollower {
+    int prepared = 0, adopted = 0, refusal = 0;
+    std::int64_t rows = -1;
+    void prepare_order(const Permutation& next) override {
+      if (refusal == 1) throw std::bad_alloc();
+      if (refusal == 2) throw NotAvailable("not now");
+      if (refusal == 3) throw std::runtime_error("no luck");
+      ++prepared, rows = next.size();
+    }
+    void adopt_order() noexcept override { ++adopted; }
+  } follower;
+  const CsrMatrix<double> csr = system_matrix(cg);
+  const auto A = adaptive(csr);
+  A->follow(follower);
+  const SwitchFailure failures[] = {SwitchFailure::out_of_memory, SwitchFailure::refused,
+                                    SwitchFailure::failed};
+  for (follower.refusal = 1; follower.refusal <= 3; ++follower.refusal) {
+    EXPECT_FALSE(A->switch_to(both("ell", "rcm"), 0));
+    EXPECT_EQ(A->failures().back().failure, failures[follower.refusal - 1]) << A->failures().back().why;
+    EXPECT_EQ(A->order_id(), "none");
+    EXPECT_EQ(A->current().entry().id, "csr");
+  }
+  EXPECT_EQ(follower.adopted, 0);
+  follower.refusal = 0;
+  EXPECT_TRUE(A->switch_to(both("ell", "rcm"), 1));
+  EXPECT_TRUE(A->switch_to(both("coo", ""), 2));
+  EXPECT_EQ(follower.prepared, 1) << "a format alone is no change of order";
+  EXPECT_EQ(follower.rows, csr.rows());
+  EXPECT_TRUE(A->switch_to(order_only("none"), 3));
+  EXPECT_EQ(follower.rows, 0);
+  EXPECT_EQ(follower.adopted, 2);
+  A->unfollow(follower);
+  EXPECT_TRUE(A->switch_to(order_only("rcm"), 4));
+  EXPECT_EQ(follower.prepared, 2);
+  EXPECT_EQ(A->history().size(), 4u);
+}
+
+TEST(OrderChanges, OfMatricesOfNoAndOneRow) {
+  for (const std::int64_t n : {0, 1}) {
+    SCOPED_TRACE(n);
+    CsrBuilder<double> builder(test_context(), n, n, n, false);
+    if (n == 1) builder.set_row_ptr(1, 1), builder.col()[0] = 0, builder.values()[0] = 4;
+    const CsrMatrix<double> csr = builder.freeze();
+    const auto A = adaptive(csr);
+    const auto M = preconditioner("jacobi", *A);
+    Between between([&](const IterationInfo& info) {
+      EXPECT_TRUE(A->switch_to(both("coo", info.iteration == 0 ? "rcm" : "length"), info.iteration));
+    });
+    Vector<double> b(test_context(), n), x(test_context(), n);
+    if (n == 1) b[0] = 2, x[0] = 7;
+    const auto solve = [&](SolveObserver* observer) {
+      M->ensure(*A);
+      EXPECT_TRUE(make_solver<double>("cg")->solve(*A, b, x, M.get(), observer).converged());
+      EXPECT_NE(A->order_id(), "none");
+      expect_callers_order(*A, A->source());
+      return n == 1 ? x[0] : 0.5;
+    };
+    EXPECT_EQ(solve(&between), 0.5);
+    EXPECT_EQ(solve(nullptr), 0.5);
+    const std::vector<double> twice(static_cast<std::size_t>(n), 8.0);
+    A->update_values(with_values(csr, twice.data()));
+    EXPECT_EQ(solve(nullptr), n == 1 ? 0.25 : 0.5);
+    A->update_values(csr);
+    EXPECT_TRUE(A->switch_to(order_only("none"), 9));
+    EXPECT_EQ(A->order_id(), "none");
+    EXPECT_EQ(A->order().size(), 0);
+    expect_callers_order(*A, csr);
+  }
 }
 
 TEST(OrderChanges, OfARectangularMatrixAreRefused) {
