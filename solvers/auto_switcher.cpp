@@ -281,6 +281,12 @@ std::string AutoSwitcher<T>::why_no_order() const {
     if (entry.id == options_.order && !entry.unavailable.empty())
       return fmt::format("order {} is not in this build: {}", options_.order, entry.unavailable);
   if (!A_.permuted()) return "several solves compute with this operator";
+  // A build beside the solve is cancelled where it costs more than was assumed. A solve that waits has no such way out.
+  if (!options_.policy.overlapped && !model_.knows_order(options_.order))
+    return fmt::format(
+        "the solve would wait while it is found, and the machine table does not say how long that takes "
+        "(order-{}); `protean tune` measures it, schedule.overlapped: true finds it beside the solve",
+        options_.order);
   return {};
 }
 

@@ -251,6 +251,10 @@ CostPrediction CostModel::assembly(const CostQuery& query, std::string_view runn
   return result;
 }
 
+bool CostModel::knows_order(std::string_view id) const {
+  return !samples_->in(std::string(order_prefix) + std::string(id)).empty();
+}
+
 CostPrediction CostModel::ordering(const CostQuery& query, std::string_view id, std::string_view running,
                                    std::size_t running_bytes, double running_seconds) const {
   CostPrediction result = relative(query, csr, query.csr_bytes, running, running_bytes, running_seconds);

@@ -104,6 +104,8 @@ class CostModel {
   // the table has no time of that order.
   CostPrediction ordering(const CostQuery& query, std::string_view id, std::string_view running,
                           std::size_t running_bytes, double running_seconds) const;
+  // Whether the table has a time of that order.
+  bool knows_order(std::string_view id) const;
   // Predicts without a measurement in this solve, as if this machine were the table's.
   CostPrediction absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const;
   // Whether a storage format, with one of its kernels, was the fastest on at least one measured matrix. None of the others is

@@ -577,12 +577,14 @@ INSTANTIATE_TEST_SUITE_P(Methods, AutoSwitcherOrder,
                                   (std::get<1>(test.param) ? "_overlapped" : "_blocking");
                          });
 
-// A table without the price of an order: a number of products of csr.
+// A table without the price of an order: a number of products of csr, where the build can be cancelled.
 TEST(AutoSwitcher, ThePriceOfAnOrderIsThatOfTheTableOrAFixedOne) {
   for (const double price : {0.0, 1e5}) {
     Shuffled live;
     live.order_price = price;
-    const auto switcher = live.switcher({});
+    live.options.policy.overlapped = price == 0;
+    WaitsForForecast inner(live);
+    const auto switcher = live.switcher({}, &inner);
     live.solve(*switcher);
     switcher->finish();
     const double products = price > 0 ? price : order_products;
@@ -593,6 +595,20 @@ TEST(AutoSwitcher, ThePriceOfAnOrderIsThatOfTheTableOrAFixedOne) {
       EXPECT_EQ(live.searches, 0);
     }
   }
+}
+
+TEST(AutoSwitcher, ASolveThatWouldWaitNeedsThePriceOfAnOrder) {
+  Shuffled live;
+  live.order_price = 0;
+  const auto switcher = live.switcher({});
+  live.solve(*switcher);
+  switcher->finish();
+  EXPECT_TRUE(live.A.history().empty());
+  EXPECT_EQ(live.forecasts, 0);
+  EXPECT_EQ(live.searches, 0);
+  const std::string why = why_order_stays(*switcher);
+  EXPECT_NE(why.find("the machine table does not say how long that takes (order-rcm)"), std::string::npos)
+      << why;
 }
 
 // The order gains more of a product where the format has fewer bytes.
@@ -637,6 +653,7 @@ TEST(AutoSwitcher, TheForecastOfARandomGraphPromisesNothing) {
   const CsrMatrix<double> csr = generate(context, "random-spd", {{"n", 40000.0}, {"degree", 8.0}});
   Live live(context, csr, {.clock = simulated_time});
   live.options.cached_x = 0, live.options.policy.overlapped = false;
+  live.order_price = 5;
   live.options.goal = 1e-300;
   const auto switcher = live.switcher({});
   for (std::int64_t k = 0; k < 40; ++k) {
