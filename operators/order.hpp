@@ -8,8 +8,8 @@ namespace protean {
 // Whoever keeps vectors in the order of an operator and permutes them when it changes: a running solve.
 class OrderFollower {
  public:
-  // What is permuted: this many vectors at a change between two orders (with x at the end of the solve), and this many for
-  // each product while the order is not the caller's, by a preconditioner that is no diagonal.
+  // How many vectors are permuted: `vectors` at each change of the order (x at the end of the solve included), and
+  // `each_product` for each product in another order than the caller's, by a preconditioner that is no diagonal.
   struct Permuted {
     int vectors = 0, each_product = 0;
   };

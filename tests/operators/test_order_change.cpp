@@ -684,6 +684,7 @@ TEST(OrderChanges, MayBeRefusedByWhoFollows) {
   struct Follower final : OrderFollower {
     int prepared = 0, adopted = 0, refusal = 0;
     std::int64_t rows = -1;
+    Permuted permuted() const override { return {}; }
     void prepare_order(const Permutation& next) override {
       if (refusal == 1) throw std::bad_alloc();
       if (refusal == 2) throw NotAvailable("not now");
