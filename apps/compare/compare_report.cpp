@@ -133,6 +133,12 @@ double rounded(double value, int digits) {
   return std::round(value * unit) / unit;
 }
 
+std::string_view family_of(std::string_view id) {
+  for (const FormatEntry* entry : catalogue())
+    if (entry->id == id) return entry->family;
+  return "";
+}
+
 // The data of the page, as small as possible: an object for each variant that ran, [name, status, why] for
 // the others.
 Json page_json(const Comparison& c, std::size_t points) {
@@ -164,7 +170,7 @@ Json page_json(const Comparison& c, std::size_t points) {
     }
     json["runs"].push_back({{"i", i},
                             {"name", v.name(spaces)},
-                            {"family", find_format(v.format).family},
+                            {"family", family_of(v.format)},
                             {"space", v.space == Space::device ? 1 : 0},
                             {"ok", v.status == "converged"},
                             {"why", v.why},

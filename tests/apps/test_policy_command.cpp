@@ -29,7 +29,8 @@ constexpr const char* hopeless =
     "machine: test\n"
     "matrices:\n"
     "  - {matrix: a, space: host, rows: 10000, nonzeros: 50000,\n"
-    "     formats: [[csr, 640000, 1e-3, 0], [sell-packed, 440000, 9.9e-4, 1]]}\n";
+    "     formats: [[csr, 640000, 1e-3, 0], [sell-packed, 440000, 9.9e-4, 1], [order-rcm, 640000, 1e-3, "
+    "1e-6]]}\n";
 
 class PolicyCommand : public CommandTest {
  protected:
