@@ -111,7 +111,7 @@ Json operator_json(const Problem& p) {
     return {
         {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
   return {{"format", p.op.format},   {"parameters", parameters_json(p.op.parameters)},
-          {"kernel", p.op.kernel},   {"space", to_string(p.op.space)},
+          {"kernel", p.op.kernel.empty() ? "native" : p.op.kernel},   {"space", to_string(p.op.space)},
           {"threads", p.op.threads}, {"deterministic", p.op.deterministic}};
 }
 

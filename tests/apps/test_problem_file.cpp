@@ -26,7 +26,7 @@ TEST(ProblemFile, DefaultsAreFilledIn) {
   EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-8);
   EXPECT_EQ(p.preconditioner.type, "none");
   EXPECT_EQ(p.op.format, "auto");
-  EXPECT_EQ(p.op.kernel, "native");
+  EXPECT_EQ(p.op.kernel, "");  // the default one of the format
   EXPECT_FALSE(p.output.report);
 }
 
