@@ -110,9 +110,12 @@ Json operator_json(const Problem& p) {
   if (p.matrix.fem && !p.matrix.fem->assembled)
     return {
         {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
-  return {{"format", p.op.format},   {"parameters", parameters_json(p.op.parameters)},
-          {"kernel", p.op.kernel.empty() ? "native" : p.op.kernel},   {"space", to_string(p.op.space)},
-          {"threads", p.op.threads}, {"deterministic", p.op.deterministic}};
+  return {{"format", p.op.format},
+          {"parameters", parameters_json(p.op.parameters)},
+          {"kernel", p.op.kernel.empty() ? "native" : p.op.kernel},
+          {"space", to_string(p.op.space)},
+          {"threads", p.op.threads},
+          {"deterministic", p.op.deterministic}};
 }
 
 Json point_json(const SchedulePoint& point) {
