@@ -160,7 +160,9 @@ Json preconditioner_json(const PreconditionerSpec& spec) {
           std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
         json[std::string(key)] = value;
   };
-  add("fill", options.fill), add("block_size", options.block_size), add("omega", options.omega);
+  add("fill", options.fill), add("solve", to_string(options.solve));
+  if (options.solve == TriangularSolve::sweeps) add("sweeps", options.sweeps);
+  add("block_size", options.block_size), add("omega", options.omega);
   add("degree", options.degree), add("eigenvalue_ratio", options.eigenvalue_ratio);
   return json;
 }
