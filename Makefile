@@ -8,7 +8,7 @@ BUILD  := build/$(PRESET)
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
 	@echo "make test          the same, and run the tests of what is installed"
-	@echo "make test-all      install Kokkos, MKL, MFEM, deal.II, SciPy and Chromium too, and run every test of the host"
+	@echo "make test-all      install Kokkos, MKL, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
@@ -36,7 +36,7 @@ solve: command
 
 test: build
 	@tests/run.sh $(BUILD)
-	@echo "The tests of Kokkos, MKL, MFEM, deal.II, SciPy and the page in a browser: make test-all installs what they need"
+	@echo "The tests of Kokkos, MKL, MFEM, deal.II, PETSc, SciPy and the page in a browser: make test-all installs what they need"
 
 # Skipped tests are failures here, but for those that need a GPU.
 test-all:
