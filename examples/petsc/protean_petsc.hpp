@@ -602,8 +602,9 @@ inline PetscErrorCode ksp_setup(KSP ksp) {
   return guarded(comm_of(ksp), [&] {
     const Options& options = data_of(ksp).options;
     if (left && !protean::find_solver(options.method).symmetric)
-      throw protean::NotAvailable("method " + options.method +
-                                  " is right-preconditioned; leave out KSPSetPCSide()");
+      throw protean::NotAvailable(
+          "method " + options.method +
+          " is right-preconditioned; call KSPSetPCSide(ksp, PC_RIGHT), or leave the call out");
     if (options.policy && !options.schedule.empty())
       throw protean::BadArgument("policy and schedule exclude each other; take one of them");
     bring_up_to_date(ksp);
