@@ -3,11 +3,12 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve test test-all build command dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve install test test-all build command dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
-	@echo "make test          the same, and run the tests of what is installed"
+	@echo "make install       build and install command, library, man pages and completion; PREFIX=FOLDER (/usr/local), DESTDIR=FOLDER"
+	@echo "make test          build, and run the tests of what is installed"
 	@echo "make test-all      install Kokkos, MKL, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
@@ -33,6 +34,16 @@ solve: command
 	@$(BUILD)/protean solve problems/quickstart.yaml
 	@echo; echo "== problems/poisson.yaml: a generated one"
 	@$(BUILD)/protean solve problems/poisson.yaml
+
+# What is installed, without the tests. The list of targets is that of the install rules. A loader that searches PREFIX looks
+# into its cache.
+PREFIX ?= /usr/local
+install: dependencies
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET) --target protean protean_shared protean_command protean_manual
+	@cmake --install $(BUILD) --prefix "$(PREFIX)" >$(BUILD)/install.log
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@echo "Protean is installed in $(PREFIX)"
 
 test: build
 	@tests/run.sh $(BUILD)
