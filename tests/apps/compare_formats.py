@@ -6,7 +6,8 @@ must be the same exactly, and x bit for bit, in every format and with one thread
     compare_formats.py PROTEAN SOURCE_FOLDER [--full] [--only=NAME,NAME] [--methods=NAME,NAME]
                        [--mode=default|deterministic] [--space=host|device] [--jobs=N] [--json=FILE] [--table=FILE]
 
-As a test it keeps to what takes a minute:
+As a test it runs in deterministic mode only (test_every_format compares the solves of the default mode, in one process) and keeps
+to what takes a minute:
   - A method sees of a format nothing but its products. So each format solves each small system by one method, and one
     format of each engine solves all systems by all methods.
   - In deterministic mode one bit of one product would show in x from that iteration on: solves end after 50 iterations,
