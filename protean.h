@@ -243,8 +243,7 @@ protean_status protean_solver_schedule(protean_solver* solver, const char* trigg
  * protean_matrix_set_order(), but not "auto"; "none" is the order that the last call of it gave the matrix. At the change
  * the vectors of the solve are permuted once, and it goes on without a restart. The matrix keeps the order after the
  * solve, over new values too, until protean_matrix_set_order() or protean_matrix_set_format(). New element matrices end
- * it. Element matrices need a format, too. On a GPU the solve fails with PROTEAN_NOT_AVAILABLE; call protean_matrix_set_order()
- * before it. */
+ * it. Element matrices need a format, too. On a GPU the host finds the order, from a copy of the pattern. */
 protean_status protean_solver_schedule_order(protean_solver* solver, const char* trigger, double at,
                                              const char* order, const char* format, const char* parameters,
                                              const char* kernel, int overlapped);

@@ -707,12 +707,6 @@ void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part
   const bool changes = settings.use_policy || !solver.schedule.empty();
   if (settings.use_policy && !solver.schedule.empty())
     throw BadArgument("policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
-  if (matrix.context->space() == Space::device)
-    for (const SchedulePoint& point : solver.schedule)
-      if (!point.to.order.empty())
-        throw NotAvailable(
-            "the order of the rows cannot change during a solve on a GPU (the schedule has order " +
-            point.to.order + "); put the matrix into it before the solve by protean_matrix_set_order()");
   if (changes) part.make_adaptive();
   const LinearOperator<T>& A = part.A();
   if (!own.solver) own.solver = make_solver<T>(solver.method, settings.solver);
