@@ -141,9 +141,9 @@ TEST_P(EveryFormat, SolvesByEveryMethod) {
 INSTANTIATE_TEST_SUITE_P(Real, EveryFormat,
                          testing::Combine(testing::Values(Space::host, Space::device),
                                           testing::ValuesIn(systems)),
-                         [](const auto& info) {
-                           return std::string(std::get<1>(info.param).name) +
-                                  (std::get<0>(info.param) == Space::host ? "_host" : "_device");
+                         [](const auto& one) {
+                           return std::string(std::get<1>(one.param).name) +
+                                  (std::get<0>(one.param) == Space::host ? "_host" : "_device");
                          });
 
 }  // namespace
