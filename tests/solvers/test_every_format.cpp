@@ -27,7 +27,7 @@ struct System {
   double tolerance;
   double inverse_norm;  // of the matrix, in the 1-norm, by SciPy's onenormest and a sparse direct solver
   bool symmetric;       // and positive definite
-  // Methods that take too long with Jacobi are left out.
+  // Left out are methods that take too long with Jacobi, and bicgstab and bicgstab2 on jpwh_991, which break down in every format.
   std::vector<std::string_view> methods;
 };
 const std::vector<std::string_view> all_methods = {"cg",     "fcg",      "minres",    "gmres",
@@ -41,7 +41,7 @@ const System systems[] = {
     {"G2_circuit", 1e-6, 869.3, true, {"cg", "fcg", "minres", "bicgstab"}},
     {"orsirr_1", 1e-8, 0.2942, false, unsymmetric},
     {"sherman4", 1e-8, 99.95, false, unsymmetric},
-    {"jpwh_991", 1e-10, 24.24, false, unsymmetric},
+    {"jpwh_991", 1e-10, 24.24, false, {"gmres", "fgmres", "idr"}},
     {"cage8", 1e-10, 58.24, false, unsymmetric},
     {"add20", 1e-8, 17710, false, unsymmetric},
 };
