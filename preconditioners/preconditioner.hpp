@@ -28,7 +28,8 @@ class Preconditioner : public LinearOperator<T> {
   void ensure(const LinearOperator<T>& A);
 
   // The entries of M^-1 where it is a diagonal: solvers then multiply by it inside their own vector
-  // operations. Empty otherwise. In the space of the context; valid until the next ensure().
+  // operations. Empty otherwise. In the space of the context. An ensure() that succeeds later writes the new numbers to the same
+  // address, so a solve that ensure() renews from its observer goes on with the new ones.
   virtual VectorView<const T> inverse_diagonal() const noexcept { return {}; }
 
   // False where M is not symmetric although A is. cg refuses such a preconditioner.
