@@ -4,7 +4,8 @@
 linked_by_hand.py WORK_FOLDER EXAMPLES_FOLDER CXX
 
 A program in C and one in C++ with -lprotean alone, then with the words of `pkg-config --libs`, then with those of
-`pkg-config --static --libs` in a copy of the package that has the archive only. Then what a compiler says without -std=c++20. Exit status 77: skipped.
+`pkg-config --static --libs` in a copy of the package that has the archive only. Then what a compiler says without
+-std=c++20. Exit status 77: skipped.
 """
 import os
 import pathlib
