@@ -1,10 +1,14 @@
 // Symmetric sparse skyline: its arrays on T8 made symmetric, the property by which it differs from its neighbours, what it
-// refuses, and solves with it. The contract runs on symmetric matrices of its own (support/symmetric.hpp).
+// refuses, solves with it, and its kernels on a GPU. The contract runs on symmetric matrices of its own (support/symmetric.hpp).
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -16,6 +20,8 @@
 #include "solvers/solver.hpp"
 #include "support/layout.hpp"
 #include "support/oracle.hpp"
+#include "support/queued_kernels.hpp"
+#include "support/space.hpp"
 #include "support/symmetric.hpp"
 
 namespace protean::test {
@@ -202,6 +208,111 @@ TEST(FamilySymmetric, CgConvergesAsWithCsr) {
     EXPECT_NEAR(static_cast<double>(iterations[0]), static_cast<double>(iterations[1]),
                 2 + 0.02 * static_cast<double>(iterations[0]));
   }
+}
+
+// ---- on a GPU: products in which many blocks of threads add to the same rows
+
+class SymmetricOnADevice : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    context_ = test_context(Space::device);
+    if (!context_) GTEST_SKIP() << no_device;
+  }
+  std::unique_ptr<Matrix> on_device(const CsrMatrix<double>& csr) const {
+    return make_matrix(find_format("sss"), placed(context_, csr), context_, {}, GetParam());
+  }
+  // Products one after another, into a y that is read, written only, and added to.
+  void products_are_right(const CsrMatrix<double>& csr) const {
+    const auto matrix = on_device(csr);
+    EXPECT_TRUE(identical(csr, fetched(context_, matrix->to_csr())));
+    const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+    const Numbers poison(y0.size(), std::numeric_limits<double>::quiet_NaN());
+    const Placed<double> px(context_, x);
+    for (int run = 0; run < 4; ++run)
+      for (const double beta : {0.0, 1.0, -0.5}) {
+        Placed<double> y(context_, beta == 0 ? poison : y0);
+        matrix->apply(-2.0, px.read(), beta, y.view());
+        ASSERT_TRUE(product_is_right(csr, -2.0, x, beta, y0, y.fetch())) << "run " << run << " beta " << beta;
+      }
+  }
+  ContextPtr context_;
+};
+
+// Rows of a stencil reach the rows just before them and rows of blocks long finished; a matrix of 600,000 rows
+// gives each block of threads several groups of rows on a GPU of up to 140 processors.
+TEST_P(SymmetricOnADevice, Stencils) {
+  for (const double n : {11.0, 50.0, 85.0}) {
+    SCOPED_TRACE(n);
+    products_are_right(generate(test_context(), "poisson-3d", {{"n", n}}));
+  }
+  products_are_right(generate(test_context(), "elasticity-3d", {{"n", 16}}));
+}
+
+// All rows reach row 0, and one row reaches all before it.
+TEST_P(SymmetricOnADevice, OneColumnOfAllRowsAndOneFullRow) {
+  std::vector<Triplet<double>> entries;
+  constexpr std::int32_t rows = 40000, full = 30001;
+  const auto add = [&](std::int32_t r, std::int32_t c) {
+    const double value = 1.0 / (1 + (r * 7 + c * 3) % 11);
+    entries.push_back({r, c, value});
+    entries.push_back({c, r, value});
+  };
+  for (std::int32_t r = 1; r < rows; ++r) add(r, 0);
+  for (std::int32_t c = 1; c < full; c += 3) add(full, c);
+  for (std::int32_t r = 0; r < rows; r += 2) entries.push_back({r, r, 4.0});
+  const CsrMatrix<double> csr = csr_from_triplets<double>(test_context(), rows, rows, entries);
+  if (std::string_view(GetParam()) != "windows") return products_are_right(csr);
+  try {
+    on_device(csr);
+    ADD_FAILURE() << "10,000 columns in a window";
+  } catch (const FormatRefused& refused) {
+    EXPECT_NE(refused.reason().find("take kernel native"), std::string::npos) << refused.reason();
+  }
+}
+
+TEST_P(SymmetricOnADevice, RandomColumns) {
+  products_are_right(generate(test_context(), "random-spd", {{"n", 200000}, {"degree", 6}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, SymmetricOnADevice,
+                         testing::Values("native", "rows", "slices", "slices-near", "turns", "turns-near",
+                                         "windows", "gather"),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// The kernels that add to y without a launch before, and their workspace: two numbers for each block of 256 rows, and one.
+TEST(SymmetricTurns, OneLaunchAndItsWorkspace) {
+  const ContextPtr context = test_context(Space::device);
+  if (!context) GTEST_SKIP() << no_device;
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", 20}});
+  const Placed<double> x(context, sample_vector<double>(csr.cols(), 1));
+  Placed<double> y(context, sample_vector<double>(csr.rows(), 2));
+  const auto built = [&](const char* kernel) {
+    return make_matrix(find_format("sss"), placed(context, csr), context, {}, kernel);
+  };
+  for (const auto& [kernel, launches] :
+       {std::pair{"slices", 2u}, {"turns", 1u}, {"turns-near", 1u}, {"windows", 1u}}) {
+    const auto matrix = built(kernel);
+    matrix->apply(x.read(), y.view());  // loads the code
+    EXPECT_EQ(queued_kernels(context, [&] { matrix->apply(2.0, x.read(), 0.5, y.view()); }).size(), launches)
+        << kernel;
+  }
+  EXPECT_EQ(built("slices")->bytes(), built("rows")->bytes());
+  constexpr std::size_t blocks = (8000 + 255) / 256;
+  EXPECT_EQ(built("turns")->bytes(), built("rows")->bytes() + 8 * (1 + blocks));
+  // Columns in two bytes, and the groups of four columns that each block reaches before its first row.
+  std::size_t below = 0;
+  std::set<std::pair<std::int64_t, std::int32_t>> groups;
+  for (std::int64_t r = 0; r < csr.rows(); ++r)
+    for (const std::int32_t c : csr.pattern.row(r)) {
+      below += c < r;
+      if (c < r / 256 * 256) groups.insert({r / 256, c / 4});
+    }
+  EXPECT_EQ(built("windows")->bytes(),
+            built("rows")->bytes() - 2 * below + 8 * blocks + 4 * (groups.size() + 1) + 8);
 }
 
 // The survey sees patterns only, so it must be told that values are symmetric.
