@@ -412,7 +412,17 @@ class SolveRun {
     (void)clock_.lap();
   }
 
+  // An error says how the solve ended, since nothing else does then.
   void write_files() {
+    try {
+      write_each();
+    } catch (const OutOfMemory&) { throw; } catch (const Error& error) {
+      throw Error(fmt::format("{} (the solve had ended: {} after {} iterations)", error.what(),
+                              to_string(record_.result.reason), record_.result.iterations));
+    }
+  }
+
+  void write_each() {
     const OutputSpec& output = problem_.output;
     const SolveReport& result = record_.result;
     if (output.solution)
