@@ -3,7 +3,7 @@
 
 usage: family_table.py [--page PAGE.md] FILE.json...
 
-FILE: what gpu_spmv_benchmark or spmv_benchmark wrote, all of the same one. Every file has csr and the other libraries' products of its own run.
+FILE: what gpu_spmv_benchmark (medians are taken) or spmv_benchmark (least times) wrote, all of the same one. Every file has csr and the other libraries' products of its own run.
 A format that several files have on the same matrix is taken from the first file named that has it: name the newest file first.
 A format is compared with another of the same file where that file has both, else by the ratios of both to csr, each of its own file.
 
@@ -79,14 +79,14 @@ def in_class(matrix, kind):
 
 
 class Run:
-    """One matrix of one file: microseconds by name, and of our formats bytes and the microseconds of conversion."""
+    """One matrix of one file: microseconds by name (the medians of replays on a GPU, the least on a host, as in their own tables), and of our formats bytes and the microseconds of conversion."""
 
     def __init__(self, matrix, number):
         self.number, self.nonzeros = number, matrix["nonzeros"]
         self.times, self.bytes, self.convert, self.ours = {}, {}, {}, set()
         for p in matrix["products"]:
             name = p["name"]
-            time = p.get("microseconds") or 1e6 * p.get("seconds_median", 0)
+            time = p.get("microseconds") or 1e6 * p.get("seconds_min", 0)
             if not time or not p.get("right", True) or " (" in name or "@" in name:
                 continue
             self.times[name] = time

@@ -63,7 +63,7 @@ def main(script):
         check("by less", "| by less: hyb 1.10 (1) |" in row(run("less.json")[1], "csr-ell-matam"))
         # A host's file has seconds, and other libraries; a claim about GPUs is not compared.
         host = file("spmv", {"hpcg47": [
-            {"name": name, "ours": ours, "right": True, "seconds_median": time, "bytes": 1200, "convert_seconds": 0.5} for name, ours, time in
+            {"name": name, "ours": ours, "right": True, "seconds_min": time, "bytes": 1200, "convert_seconds": 0.5} for name, ours, time in
             (("csr", True, 0.02), ("dia", True, 0.01), ("csr (mkl)", True, 0.001), ("sell-c-sigma", True, 0.025), ("mkl csr", False, 0.03),
              ("eigen row-major", False, 0.04))]})
         (folder / "host.json").write_text(json.dumps(host))
