@@ -697,6 +697,28 @@ __global__ void __launch_bounds__(threads, 4)
   }
 }
 
+// sum += values[place(k)] x[column(k)] for k = from, from + lanes, ... below `to`, in this order. Some loads are made together;
+// past the end the last one again, so that no load waits for a condition.
+template <class T, class P, class Place, class Column>
+__device__ inline void add_lane_entries(P from, P to, int lanes, const T* x, T& sum, Place place,
+                                        Column column, const T* values) {
+  for (P k = from; k < to; k += static_cast<P>(lanes * steps_ahead)) {
+    std::int32_t col[steps_ahead];
+    P at[steps_ahead];
+    T value[steps_ahead], xs[steps_ahead];
+#pragma unroll
+    for (int j = 0; j < steps_ahead; ++j) {
+      const P its = min(k + static_cast<P>(j * lanes), to - 1);
+      col[j] = column(its), at[j] = place(its);
+    }
+#pragma unroll
+    for (int j = 0; j < steps_ahead; ++j) value[j] = __ldg(values + at[j]), xs[j] = __ldg(x + col[j]);
+#pragma unroll
+    for (int j = 0; j < steps_ahead; ++j)
+      if (k + static_cast<P>(j * lanes) < to) sum += value[j] * xs[j];
+  }
+}
+
 template <class T, class P>
 __global__ void __launch_bounds__(threads)
     sss_gather(SssView<T, P> a, int lanes, T alpha, const T* x, T beta, T* y, const int* stop) {
@@ -707,12 +729,12 @@ __global__ void __launch_bounds__(threads)
   T sum = 0;
   if (r < a.rows) {
     const P end = a.row_ptr[r + 1], upper_end = a.upper_ptr[r + 1];
-#pragma unroll 4
-    for (P k = a.row_ptr[r] + static_cast<P>(lane); k < end; k += static_cast<P>(lanes))
-      sum += a.values[k] * __ldg(x + a.col[k]);
-#pragma unroll 4
-    for (P k = a.upper_ptr[r] + static_cast<P>(lane); k < upper_end; k += static_cast<P>(lanes))
-      sum += a.values[a.upper_place[k]] * __ldg(x + a.upper_col[k]);
+    const P below = a.row_ptr[r] + static_cast<P>(lane), above = a.upper_ptr[r] + static_cast<P>(lane);
+    add_lane_entries(
+        below, end, lanes, x, sum, [&](P k) { return k; }, [&](P k) { return __ldg(a.col + k); }, a.values);
+    add_lane_entries(
+        above, upper_end, lanes, x, sum, [&](P k) { return __ldg(a.upper_place + k); },
+        [&](P k) { return __ldg(a.upper_col + k); }, a.values);
     if (lane == 0 && a.has_diagonal(r)) sum += a.diagonal[r] * __ldg(x + r);
   }
   for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
