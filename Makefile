@@ -3,12 +3,13 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve test test-all build command dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve install test test-all build command dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
-	@echo "make test          the same, and run the tests of what is installed"
-	@echo "make test-all      install Kokkos, MKL, MFEM, deal.II, SciPy and Chromium too, and run every test of the host"
+	@echo "make install       build and install command, library, man pages and completion; PREFIX=FOLDER (/usr/local), DESTDIR=FOLDER"
+	@echo "make test          build, and run the tests of what is installed"
+	@echo "make test-all      install Kokkos, MKL, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
@@ -34,9 +35,19 @@ solve: command
 	@echo; echo "== problems/poisson.yaml: a generated one"
 	@$(BUILD)/protean solve problems/poisson.yaml
 
+# What is installed, without the tests. The list of targets is that of the install rules. A loader that searches PREFIX looks
+# into its cache.
+PREFIX ?= /usr/local
+install: dependencies
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET) --target protean protean_shared protean_command protean_manual
+	@cmake --install $(BUILD) --prefix "$(PREFIX)" >$(BUILD)/install.log
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@echo "Protean is installed in $(PREFIX)"
+
 test: build
 	@tests/run.sh $(BUILD)
-	@echo "The tests of Kokkos, MKL, MFEM, deal.II, SciPy and the page in a browser: make test-all installs what they need"
+	@echo "The tests of Kokkos, MKL, MFEM, deal.II, PETSc, SciPy and the page in a browser: make test-all installs what they need"
 
 # Skipped tests are failures here, but for those that need a GPU.
 test-all:

@@ -187,8 +187,9 @@ protean_status protean_solver_create(const char* method, const char* preconditio
  *   when to stop     relative_tolerance, absolute_tolerance, max_iterations, max_seconds, divergence,
  *                    stagnation_window
  *   method           restart (gmres, fgmres), directions (fcg), s (idr)
- *   preconditioner   fill (ic, ilu), block_size (block-jacobi), omega (ssor), degree and eigenvalue_ratio
- *                    (chebyshev); the next solve checks their range
+ *   preconditioner   fill (ic, ilu), sweeps (ic0, ic, ilu0, ilu with triangular_solve "sweeps"), block_size
+ *                    (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev); the next solve checks their
+ *                    range
  *   policy           worst_factor, forecast_factor, pessimism, payback, convert_margin, hysteresis, most_switches,
  *                    trial_products: PolicyOptions in protean/operators/policy/switch_policy.hpp
  * PROTEAN_BAD_ARGUMENT for another name (the message lists all) or a value out of range; nothing changes then. */
@@ -199,6 +200,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  *   null_space         "none" or "constant", of cg, fcg and minres: constant where A x = 0 for the vectors of equal entries
  *   device_steps       "auto", "graph" or "resident"
  *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
+ *   triangular_solve   "auto", "levels", "cusparse" or "sweeps": how ic0, ic, ilu0 and ilu solve with their factors.
+ *                      cusparse needs a GPU; sweeps is an approximation
  *   policy             "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve
  *                      when that pays */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
@@ -240,8 +243,7 @@ protean_status protean_solver_schedule(protean_solver* solver, const char* trigg
  * protean_matrix_set_order(), but not "auto"; "none" is the order that the last call of it gave the matrix. At the change
  * the vectors of the solve are permuted once, and it goes on without a restart. The matrix keeps the order after the
  * solve, over new values too, until protean_matrix_set_order() or protean_matrix_set_format(). New element matrices end
- * it. Element matrices need a format, too. On a GPU the solve fails with PROTEAN_NOT_AVAILABLE; call protean_matrix_set_order()
- * before it. */
+ * it. Element matrices need a format, too. On a GPU the host finds the order, from a copy of the pattern. */
 protean_status protean_solver_schedule_order(protean_solver* solver, const char* trigger, double at,
                                              const char* order, const char* format, const char* parameters,
                                              const char* kernel, int overlapped);

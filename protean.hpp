@@ -56,12 +56,12 @@ struct SolveSettings {
   // The order of rows and columns in the solve: "none", "auto" (choose_order()) or one of orderings(). b, x, observer,
   // residuals and preconditioner keep the caller's.
   std::string order = "none";
-  // The format, and on the host the order of the rows, changes during the solve when that pays (AutoSwitcher), by the
+  // The format, and the order of the rows, changes during the solve when that pays (AutoSwitcher), by the
   // built-in machine table or this one.
   bool policy = false;
   const MachineTable* machine = nullptr;
   PolicyOptions policy_options = {};
-  // The format, or on the host the order, changes at these points (FormatSchedule). There order "none" is the one in
+  // The format, or the order, changes at these points (FormatSchedule). There order "none" is the one in
   // which the solve began. Not together with policy.
   std::vector<SchedulePoint> schedule = {};
   ContextPtr context = nullptr;       // null: Context::host(); needed for arrays of a device
@@ -89,9 +89,8 @@ struct SolveResult {
 // (make_matrix(), make_preconditioner(), make_solver()).
 //
 // Numerical trouble is no exception but the reason in the report. Throws BadArgument for unknown names (with the
-// nearest one), options out of range, and policy with a schedule; NotAvailable for a point of the schedule with an
-// order on a device, where an order is for before the solve; BadMatrix for rows that are not sorted where a format, the
-// policy or a schedule needs them sorted; otherwise what put_in_order(), make_matrix(), Preconditioner::ensure() and
+// nearest one), options out of range, and policy with a schedule; NotAvailable for an order that is not in this build;
+// BadMatrix for rows that are not sorted where a format, the policy or a schedule needs them sorted; otherwise what put_in_order(), make_matrix(), Preconditioner::ensure() and
 // Solver::solve() throw. x is unchanged where it throws before the first iteration. T: float, double.
 template <class T>
 SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,

@@ -2,58 +2,152 @@
 """A Markdown table of preconditioners from reports of `protean solve`.
 
     preconditioner_table.py REPORT.json [REPORT.json ...] > preconditioners.md
+    preconditioner_table.py --protean build/cuda-release/protean --space device --folder out > preconditioners-gpu.md
+
+The second form runs the solves first: the systems below, or those that --systems names, with each preconditioner, --runs times
+each, and keeps problem files and reports in --folder. A solve that takes longer than --seconds ends, and the table says so.
+--list names the systems. --quick takes small ones.
 
 One row for each matrix, method and preconditioner, in the order in which the matrices are first named. Of several reports of
-the same solve the fastest counts. "times faster": setup and solve beside those of jacobi with the same matrix and method.
+the same solve the fastest counts. "times faster": setup and solve beside those of jacobi with the same matrix and method;
+"solve only" leaves the setup out.
 """
+import argparse
 import json
 import pathlib
+import shutil
+import subprocess
 import sys
 
-OPTIONS = ("fill", "block_size", "omega", "degree", "eigenvalue_ratio")
-DEFAULTS = {"fill": 1, "block_size": 4, "omega": 1, "degree": 4, "eigenvalue_ratio": 30}
+OPTIONS = ("fill", "solve", "sweeps", "block_size", "omega", "degree", "eigenvalue_ratio")
+DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "omega": 1, "degree": 4, "eigenvalue_ratio": 30}
+
+MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
+# name: matrix, method, the same but small
+SYSTEMS = {
+    "poisson-3d-100": ("{generate: {kind: poisson-3d, n: 100}}", "cg", "{generate: {kind: poisson-3d, n: 20}}"),
+    "poisson-3d-200": ("{generate: {kind: poisson-3d, n: 200}}", "cg", "{generate: {kind: poisson-3d, n: 24}}"),
+    "anisotropic-3d-100": ("{generate: {kind: anisotropic-3d, n: 100}}", "cg", "{generate: {kind: anisotropic-3d, n: 16}}"),
+    "elasticity-3d-40": ("{generate: {kind: elasticity-3d, n: 40}}", "cg", "{generate: {kind: elasticity-3d, n: 6}}"),
+    "s1rmt3m1": ("{file: %s}" % (MATRICES / "s1rmt3m1.mtx.xz"), "cg", None),
+    "bcsstk16": ("{file: %s}" % (MATRICES / "bcsstk16.mtx.xz"), "cg", None),
+    "G2_circuit": ("{file: %s}" % (MATRICES / "G2_circuit.mtx.xz"), "cg", None),
+    "convection-diffusion-3d-100": ("{generate: {kind: convection-diffusion-3d, n: 100}}", "bicgstab",
+                                    "{generate: {kind: convection-diffusion-3d, n: 16}}"),
+    "orsirr_1": ("{file: %s}" % (MATRICES / "orsirr_1.mtx.xz"), "bicgstab", None),
+}
+SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: spai0}"]
+SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
+         "solve: sweeps, sweeps: 4", "solve: sweeps, sweeps: 8"]
+
+
+def preconditioners_for(method, space):
+    ways = [way for way in SWEPT if space == "device" or "cusparse" not in way and "auto" not in way]
+    kinds, coloured = (("ic0", "ic"), "ssor") if method == "cg" else (("ilu0", "ilu"), "gauss-seidel")
+    own = ["{type: chebyshev}"] if method == "cg" else []
+    some = [way for way in ways if way in ("solve: levels", "solve: cusparse", "solve: sweeps, sweeps: 4")]
+    return (SHARED + own + ["{type: %s}" % coloured] + ["{type: %s, %s}" % (kinds[0], way) for way in ways]
+            + ["{type: %s, %s}" % (kinds[1], way) for way in some])
+
+
+def run_all(arguments):
+    """The paths of the reports. Complains about solves that left none, and goes on."""
+    folder = pathlib.Path(arguments.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    reports = []
+    for name in arguments.systems or [name for name in SYSTEMS if not (arguments.quick and name == "G2_circuit")]:
+        matrix, method, small = SYSTEMS[name]
+        matrix = small or matrix if arguments.quick else matrix
+        for number, spec in enumerate(preconditioners_for(method, arguments.space)):
+            problem = folder / f"{name}-{number}.yaml"
+            problem.write_text(
+                f"title: {name}\nmatrix: {matrix}\nrhs: {{solution: ones}}\n"
+                f"solver: {{method: {method}, relative_tolerance: 1.0e-8, max_iterations: 20000, "
+                f"max_seconds: {arguments.seconds}}}\n"
+                f"preconditioner: {spec}\noperator: {{format: csr, space: {arguments.space}}}\n")
+            for run in range(arguments.runs):
+                report = folder / f"{name}-{number}-{run}.json"
+                report.unlink(missing_ok=True)
+                done = subprocess.run([arguments.protean, "solve", problem, "--quiet", "--set",
+                                       f"output.report={report}"], text=True, capture_output=True)
+                if report.exists():
+                    reports.append(report)
+                else:
+                    print(f"{name} {spec}: no report, exit status {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
+                    break
+    return reports
 
 
 def key_of(report):
     problem = report["problem"]
     matrix = problem["matrix"].get("file") or problem["matrix"]["generate"]["kind"]
+    name = problem.get("title") or pathlib.PurePath(matrix).name.split(".")[0]
     spec = problem["preconditioner"]
-    given = [f"{name} {spec[name]:g}" for name in OPTIONS if name in spec and spec[name] != DEFAULTS[name]]
+    given = [f"{option} {spec[option]}" for option in OPTIONS if option in spec and spec[option] != DEFAULTS.get(option)]
     method = problem["solver"]["method"]
     if method == "gmres":
         method += f"({problem['solver']['restart']})"
-    return pathlib.PurePath(matrix).name.split(".")[0], method, ", ".join([spec["type"], *given])
+    return name, method, ", ".join([spec["type"], *given])
 
 
 def seconds_of(report):
     return report["seconds"]["setup"] + report["seconds"]["solve"]
 
 
-def main(paths):
-    if not paths:
-        sys.exit(__doc__)
+def print_table(paths):
     best = {}
     for path in paths:
         report = json.loads(pathlib.Path(path).read_text())
         key = key_of(report)
         if key not in best or seconds_of(report) < seconds_of(best[key]):
             best[key] = report
-    machine = next(iter(best.values()))["machine"]
-    print(f"{machine['cpu']}, {machine['threads']} threads. Times in milliseconds.\n")
-    print("| matrix | rows | method | preconditioner | iterations | setup | solve | times faster | figures |")
-    print("|---|--:|---|---|--:|--:|--:|--:|---|")
+    first = next(iter(best.values()))
+    machine = first["machine"]
+    where = f"{machine['cpu']}, {machine['threads']} threads"
+    if first["operator"]["space"] == "device":
+        asked = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], text=True, capture_output=True) \
+            if shutil.which("nvidia-smi") else None
+        gpu = asked.stdout.splitlines()[0] if asked and asked.stdout.strip() else "a GPU that nvidia-smi does not name here"
+        where = f"{gpu}; setup by {where}"
+    print(f"{where}. Times in milliseconds.\n")
+    print("| matrix | rows | method | preconditioner | iterations | setup | solve | times faster | solve only | figures |")
+    print("|---|--:|---|---|--:|--:|--:|--:|--:|---|")
     order = list(dict.fromkeys(key[:2] for key in best))
     for key, report in sorted(best.items(), key=lambda item: order.index(item[0][:2])):
         jacobi = best.get((*key[:2], "jacobi"))
         done = report["status"] == "converged"
-        faster = ""
+        faster = alone = ""
         if jacobi and jacobi["status"] == "converged" and done:
             faster = f"{seconds_of(jacobi) / seconds_of(report):.1f}"
+            alone = f"{jacobi['seconds']['solve'] / report['seconds']['solve']:.1f}"
         figures = {name: value for name, value in report["preconditioner"].items() if name not in ("type", "bytes")}
         print(f"| {key[0]} | {report['matrix']['rows']} | {key[1]} | {key[2]} | "
               f"{report['iterations']}{'' if done else ' (' + report['reason'] + ')'} | "
-              f"{report['seconds']['setup'] * 1e3:.2f} | {report['seconds']['solve'] * 1e3:.2f} | {faster} | "
+              f"{report['seconds']['setup'] * 1e3:.2f} | {report['seconds']['solve'] * 1e3:.2f} | {faster} | {alone} | "
               f"{', '.join(f'{name} {value:g}' for name, value in figures.items())} |")
 
 
-main(sys.argv[1:])
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("reports", nargs="*", metavar="REPORT.json")
+    parser.add_argument("--protean", help="the command; runs the solves first")
+    parser.add_argument("--space", choices=("host", "device"), default="host")
+    parser.add_argument("--folder", default="preconditioner-reports")
+    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), metavar="SYSTEM")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print(*SYSTEMS, sep="\n")
+        return
+    if bool(arguments.protean) == bool(arguments.reports):
+        parser.error("give either reports or --protean")
+    reports = run_all(arguments) if arguments.protean else arguments.reports
+    if not reports:
+        sys.exit("no solve left a report")
+    print_table(reports)
+
+
+main()

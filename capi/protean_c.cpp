@@ -522,6 +522,7 @@ constexpr NumberOption number_options[] = {
     PROTEAN_REAL("divergence", solver.stopping.divergence),
     PROTEAN_WHOLE("stagnation_window", solver.stopping.stagnation_window),
     PROTEAN_WHOLE("fill", preconditioner.fill),
+    PROTEAN_WHOLE("sweeps", preconditioner.sweeps),
     PROTEAN_WHOLE("block_size", preconditioner.block_size),
     PROTEAN_REAL("omega", preconditioner.omega),
     PROTEAN_WHOLE("degree", preconditioner.degree),
@@ -564,6 +565,15 @@ constexpr TextOption text_options[] = {
      [](Settings& s, std::string_view value) {
        s.preconditioner.zero_diagonal =
            second_of("zero_diagonal", value, "error", "one") ? ZeroDiagonal::one : ZeroDiagonal::error;
+     }},
+    {"triangular_solve",
+     [](Settings& s, std::string_view value) {
+       std::vector<std::string_view> words;
+       for (const TriangularSolve one : triangular_solves) {
+         words.push_back(to_string(one));
+         if (words.back() == value) s.preconditioner.solve = one;
+       }
+       require_name("triangular_solve", value, words);
      }},
     {"policy",
      [](Settings& s, std::string_view value) { s.use_policy = second_of("policy", value, "none", "auto"); }},
@@ -697,12 +707,6 @@ void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part
   const bool changes = settings.use_policy || !solver.schedule.empty();
   if (settings.use_policy && !solver.schedule.empty())
     throw BadArgument("policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
-  if (matrix.context->space() == Space::device)
-    for (const SchedulePoint& point : solver.schedule)
-      if (!point.to.order.empty())
-        throw NotAvailable(
-            "the order of the rows cannot change during a solve on a GPU (the schedule has order " +
-            point.to.order + "); put the matrix into it before the solve by protean_matrix_set_order()");
   if (changes) part.make_adaptive();
   const LinearOperator<T>& A = part.A();
   if (!own.solver) own.solver = make_solver<T>(solver.method, settings.solver);

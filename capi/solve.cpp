@@ -34,19 +34,12 @@ ContextPtr context_of(const SolveSettings& settings, Space space) {
   return Context::host();
 }
 
-void check(const SolveSettings& settings, const Context& context) {
+void check(const SolveSettings& settings) {
   if (settings.policy && !settings.schedule.empty())
     throw BadArgument("policy and schedule exclude each other; take one of them");
   require_order(settings.order);
-  for (const SchedulePoint& point : settings.schedule) {
-    if (point.to.order.empty()) continue;
-    require_order(point.to.order, false);
-    if (context.space() == Space::device)
-      throw NotAvailable(
-          "the order of the rows cannot change during a solve on a device (a point of the schedule asks for "
-          "order " +
-          point.to.order + "); SolveSettings::order puts the matrix into it before the solve");
-  }
+  for (const SchedulePoint& point : settings.schedule)
+    if (!point.to.order.empty()) require_order(point.to.order, false);
 }
 
 void require_sorted(const SolveSettings& settings, const Context& context, const SparsityPattern& pattern) {
@@ -97,7 +90,7 @@ template <class T>
 SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
                   std::type_identity_t<VectorView<T>> x, const SolveSettings& settings) {
   const ContextPtr context = context_of(settings, csr.pattern.space);
-  check(settings, *context);
+  check(settings);
   const auto solver = make_solver<T>(settings.method, settings.solver);  // refuses names before any work
   const ChoiceOptions choice{.products_per_iteration = products_per_iteration(settings)};
   SolveResult result;

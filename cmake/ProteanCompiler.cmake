@@ -29,15 +29,22 @@ if(PROTEAN_FUZZ)
 endif()
 target_include_directories(protean_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
 
-# protean_precompiled(<target> [header]): headers that are parsed once for all C++ sources of a target. CMake's
-# CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without them: ccache shares more objects between folders then.
-function(protean_precompiled target)
-  set(header ${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp)
-  if(ARGC GREATER 1)
-    set(header ${PROJECT_SOURCE_DIR}/${ARGV1})
+# protean_precompiled(<target> <header> [REUSE_FROM <owner>]): headers that are parsed once for the C++ sources of a target,
+# or that the owner has parsed. An owner is a target with no source of its own and with the options of those that reuse its headers:
+# GCC takes them only where each macro of their command line is defined, too. CMake's CMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+# builds without them: ccache shares more objects between folders then.
+function(protean_precompiled target header)
+  if(ARGC GREATER 2)
+    target_precompile_headers(${target} REUSE_FROM ${ARGV3})
+  else()
+    target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/${header}>")
   endif()
-  target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
 endfunction()
+file(CONFIGURE OUTPUT nothing.cpp CONTENT "int main() {}\n")
+set(PROTEAN_NOTHING ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
+add_library(protean_room_headers OBJECT EXCLUDE_FROM_ALL ${PROTEAN_NOTHING})
+target_link_libraries(protean_room_headers PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt)
+protean_precompiled(protean_room_headers cmake/precompiled.hpp)
 
 # protean_compiled_quickly(<target>): -O1 in a release (the last -O of a command line counts), for code that computes little
 # itself: the tests and the command, which call the library. It takes about a third less time to compile. GCC 12 has false
@@ -53,7 +60,7 @@ function(protean_room name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_library(protean_${name} OBJECT ${arg_SOURCES})
   target_link_libraries(protean_${name} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt ${arg_LINK})
-  protean_precompiled(protean_${name})
+  protean_precompiled(protean_${name} cmake/precompiled.hpp REUSE_FROM protean_room_headers)
   set_property(GLOBAL APPEND PROPERTY PROTEAN_ROOMS protean_${name})
   set_property(GLOBAL APPEND PROPERTY PROTEAN_LINK ${arg_LINK})
 endfunction()

@@ -126,8 +126,49 @@ PermutedMatrix<T>::PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& ma
   if (n != p.cols || n != permutation_.size())
     throw ShapeMismatch(fmt::format("the matrix is {} x {} and the permutation is of {} rows", n, p.cols,
                                     permutation_.size()));
-  if (p.space != Space::host || host->space() != Space::host)
-    throw WrongSpace("P A P^T is made on the host, from a matrix in host memory");
+  if (host->space() != Space::host) throw WrongSpace("the first context of a permuted matrix is of a device");
+  const ContextPtr& target = permutation_.context();
+  if (p.space == Space::device && target->space() == Space::host)
+    throw WrongSpace("the matrix lies in device memory; its permutation is of the host");
+  if (p.space == Space::host)
+    make_on_host(host, matrix);
+  else if (target->simulated())
+    make_on_host(host, download(host, *target, matrix));
+#if defined(PROTEAN_HAVE_CUDA)
+  else
+    make_on_device(matrix);
+#endif
+}
+
+#if defined(PROTEAN_HAVE_CUDA)
+template <class T>
+void PermutedMatrix<T>::make_on_device(const CsrMatrix<T>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  const ContextPtr& context = permutation_.context();
+  const detail::DeviceScope device_scope(*context);
+  CsrBuilder<T> builder(context, p.rows, p.cols, p.nonzeros, p.row_ptr.p32 == nullptr);
+  const auto permute = [&](auto* row_ptr, auto& entry) {
+    device::permute(*context, matrix, permutation_.order_there(), permutation_.place_there(), row_ptr,
+                    builder.col(), builder.values(), entry.data());
+  };
+  if (p.nonzeros > std::numeric_limits<std::int32_t>::max()) {
+    wide_entry_ = Buffer<std::int64_t>(context, p.nonzeros);
+    permute(builder.row_ptr64(), wide_entry_);
+  } else {
+    entry_ = Buffer<std::int32_t>(context, p.nonzeros);
+    if (p.row_ptr.p32)
+      permute(builder.row_ptr32(), entry_);
+    else
+      permute(builder.row_ptr64(), entry_);
+  }
+  matrix_ = builder.freeze();
+}
+#endif
+
+template <class T>
+void PermutedMatrix<T>::make_on_host(const ContextPtr& host, const CsrMatrix<T>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  const std::int64_t n = p.rows;
   CsrBuilder<T> builder(host, n, n, p.nonzeros, p.row_ptr.p32 == nullptr);
   const bool wide = p.nonzeros > std::numeric_limits<std::int32_t>::max();
   Buffer<std::int32_t> entry(host, wide ? 0 : p.nonzeros);

@@ -29,6 +29,12 @@ class Permutation {
     return state_ ? state_->place : std::span<const std::int32_t>();
   }
 
+  // Whether it is a copy of this handle.
+  bool is(const Permutation& other) const noexcept { return state_ == other.state_; }
+  // The same in the memory of a device; null for a permutation of the host.
+  const std::int32_t* order_there() const noexcept { return state_ ? state_->order_there.data() : nullptr; }
+  const std::int32_t* place_there() const noexcept { return state_ ? state_->place_there.data() : nullptr; }
+
   // P^T: place i has what the caller calls place()[i].
   Permutation inverse() const;
   // P F, for vectors that are in the order F already. Throws ShapeMismatch where F has another size.
@@ -52,13 +58,15 @@ class Permutation {
 };
 
 // P A P^T for a square A. Row k is row order[k] of A, and its columns are the places of the columns of A, ascending. It
-// is made on the host from a matrix in host memory. The result lies in the memory of the permutation's context. What
+// lies in the memory of the permutation's context, and is made where A lies: on the host, or on the device of that
+// context, by a sort of all entries, which takes 16 bytes an entry of workspace and 4 more (8 from 2^31 entries on). What
 // belongs to the pattern is kept, so new values cost one pass: 4 bytes an entry say where in A it is (8 from 2^31
 // entries on).
 template <class T>
 class PermutedMatrix {
  public:
-  // `host` has the threads that make it. Throws ShapeMismatch, WrongSpace, OutOfMemory.
+  // `host` has the threads that make it from a matrix in host memory. On a device the work is queued. Throws
+  // ShapeMismatch, OutOfMemory, and WrongSpace for a matrix of a device with a permutation of the host.
   PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& matrix, Permutation permutation);
 
   const Permutation& permutation() const noexcept { return permutation_; }
@@ -71,6 +79,9 @@ class PermutedMatrix {
   void restore(CsrMatrix<T> before) noexcept;
 
  private:
+  void make_on_host(const ContextPtr& host, const CsrMatrix<T>& matrix);
+  void make_on_device(const CsrMatrix<T>& matrix);
+
   Permutation permutation_;
   CsrMatrix<T> matrix_;
   std::shared_ptr<Buffer<T>> values_, spare_;  // from update_values(): the present ones, those before

@@ -4,6 +4,7 @@
 // as on the host while the memory is open. Any other access to the memory is an error that is found. Private.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string_view>
@@ -24,6 +25,8 @@ class SimulatedDevice {
   // Between open() and close() the device works, and its memory may be accessed. Calls may be nested.
   virtual void open() noexcept = 0;
   virtual void close() noexcept = 0;
+  // How many steps of a method it does beyond the one that the host asks for.
+  virtual std::int64_t steps_ahead() const noexcept { return 0; }
 };
 
 // A context that uses this device. With space host, its buffers lie in the device's memory: it is for code that

@@ -61,22 +61,33 @@ void copy_bytes(const Context& context, void* to, Space to_space, const void* fr
 
 namespace {
 
+// Row pointers and columns, copied to arrays in other memory; `device` as below.
+void move_pattern(const Context& device, const SparsityPattern& from, Space space, std::int32_t* narrow,
+                  std::int64_t* wide, std::int32_t* col) {
+  const auto rows = static_cast<std::size_t>(from.rows + 1),
+             entries = static_cast<std::size_t>(from.nonzeros);
+  if (from.row_ptr.p32)
+    copy_bytes(device, narrow, space, from.row_ptr.p32, from.space, rows * 4);
+  else
+    copy_bytes(device, wide, space, from.row_ptr.p64, from.space, rows * 8);
+  copy_bytes(device, col, space, from.col, from.space, entries * 4);
+}
+
+void require_download(const Context& host, const Context& device, const SparsityPattern& pattern) {
+  require_device(device);
+  if (host.space() != Space::host || device.space() != Space::device || pattern.space != Space::device)
+    throw WrongSpace("download() takes a host context, and a device matrix with its context");
+}
+
 // All arrays of a matrix in the memory of `context`; `device` is the one of the two contexts that is a
 // device.
 template <class T>
 CsrMatrix<T> moved(const ContextPtr& context, const Context& device, const CsrMatrix<T>& matrix) {
   const SparsityPattern& p = matrix.pattern;
   CsrBuilder<T> builder(context, p.rows, p.cols, p.nonzeros, p.row_ptr.p64 != nullptr);
-  const auto rows = static_cast<std::size_t>(p.rows + 1), entries = static_cast<std::size_t>(p.nonzeros);
-  const auto move = [&](void* to, const void* from, std::size_t bytes) {
-    copy_bytes(device, to, context->space(), from, p.space, bytes);
-  };
-  if (p.row_ptr.p32)
-    move(builder.row_ptr32(), p.row_ptr.p32, rows * 4);
-  else
-    move(builder.row_ptr64(), p.row_ptr.p64, rows * 8);
-  move(builder.col(), p.col, entries * 4);
-  move(builder.values(), matrix.values, entries * sizeof(T));
+  move_pattern(device, p, context->space(), builder.row_ptr32(), builder.row_ptr64(), builder.col());
+  copy_bytes(device, builder.values(), context->space(), matrix.values, p.space,
+             static_cast<std::size_t>(p.nonzeros) * sizeof(T));
   return builder.freeze();
 }
 
@@ -97,11 +108,31 @@ CsrMatrix<T> upload(const ContextPtr& context, const CsrMatrix<T>& matrix) {
 
 template <class T>
 CsrMatrix<T> download(const ContextPtr& host, const Context& context, const CsrMatrix<T>& matrix) {
-  detail::require_device(context);
-  if (host->space() != Space::host || context.space() != Space::device ||
-      matrix.pattern.space != Space::device)
-    throw WrongSpace("download() takes a host context, and a device matrix with its context");
+  detail::require_download(*host, context, matrix.pattern);
   return detail::moved(host, context, matrix);
+}
+
+SparsityPattern detail::download_pattern(const ContextPtr& host, const Context& context,
+                                         const SparsityPattern& pattern) {
+  detail::require_download(*host, context, pattern);
+  struct Arrays {
+    Buffer<std::int32_t> narrow;
+    Buffer<std::int64_t> wide;
+    Buffer<std::int32_t> col;
+  };
+  const bool is_wide = pattern.row_ptr.p32 == nullptr;
+  const auto arrays = std::make_shared<Arrays>();
+  if (is_wide)
+    arrays->wide = Buffer<std::int64_t>(host, pattern.rows + 1);
+  else
+    arrays->narrow = Buffer<std::int32_t>(host, pattern.rows + 1);
+  arrays->col = Buffer<std::int32_t>(host, pattern.nonzeros);
+  detail::move_pattern(context, pattern, Space::host, arrays->narrow.data(), arrays->wide.data(),
+                       arrays->col.data());
+  SparsityPattern copied = pattern;
+  copied.row_ptr = {is_wide ? nullptr : arrays->narrow.data(), is_wide ? arrays->wide.data() : nullptr};
+  copied.col = arrays->col.data(), copied.owner = arrays, copied.space = Space::host;
+  return copied;
 }
 
 #define PROTEAN_INSTANTIATE(T)                                             \

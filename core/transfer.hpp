@@ -1,8 +1,9 @@
-// Copies of bytes between the spaces of a device context, by name. Private.
+// Copies of bytes and patterns between the spaces of a device context, by name. Private.
 #pragma once
 #include <cstddef>
 
 #include "core/context.hpp"
+#include "core/csr.hpp"
 
 namespace protean::detail {
 
@@ -11,5 +12,9 @@ namespace protean::detail {
 // WrongSpace for a simulated device when an address does not lie in the given space.
 void copy_bytes(const Context& context, void* to, Space to_space, const void* from, Space from_space,
                 std::size_t bytes);
+
+// download() of a pattern alone: 4 bytes an entry and 4 (or 8) a row of host memory.
+SparsityPattern download_pattern(const ContextPtr& host, const Context& device,
+                                 const SparsityPattern& pattern);
 
 }  // namespace protean::detail

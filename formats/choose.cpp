@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/locality.hpp"
 #include "core/ordering.hpp"
+#include "core/transfer.hpp"
 #include "core/watch.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
@@ -30,7 +31,7 @@ std::string_view chosen_format(const CsrMatrix<T>& csr, const ContextPtr& contex
   choice.space = context->space(), choice.deterministic = context->deterministic();
   const CostModel model(builtin_machine(), choice.space);
   if (choice.space == Space::device)
-    return choose_format(download(Context::host(), *context, csr).pattern, model, choice).id;
+    return choose_format(detail::download_pattern(Context::host(), *context, csr.pattern), model, choice).id;
   check_arrays(csr);
   if (!is_sorted(*context, csr.pattern)) return "csr";
   return choose_format(csr.pattern, model, choice).id;
@@ -172,15 +173,16 @@ OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr, c
   check_arrays(csr);
   const bool on_host = context->space() == Space::host;
   const ContextPtr host = on_host ? context : Context::host();
-  const CsrMatrix<T> here = on_host ? csr : download(host, *context, csr);
+  const SparsityPattern pattern =
+      on_host ? csr.pattern : detail::download_pattern(host, *context, csr.pattern);
   if (order == "auto") {
     ChoiceOptions options = choice;
     options.space = context->space(), options.deterministic = context->deterministic();
-    const OrderChoice chosen = choose_order(here.pattern, options, sizeof(T));
+    const OrderChoice chosen = choose_order(pattern, options, sizeof(T));
     result.reason = chosen.reason, order = chosen.id;
     if (order == "none") return result;
   }
-  result.ordered.emplace(host, here, Permutation(context, make_order(order, *host, here.pattern)));
+  result.ordered.emplace(host, csr, Permutation(context, make_order(order, *host, pattern)));
   result.order = order;
   return result;
 }

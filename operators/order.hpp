@@ -18,7 +18,8 @@ class OrderFollower {
   // The operator is about to compute in the order `next`; of no rows: the caller's. Takes all memory that the change
   // needs. Throws where the change is impossible; then the operator stays as it is. Nothing is permuted yet.
   virtual void prepare_order(const Permutation& next) = 0;
-  // The operator computes in that order now: permutes the vectors, once. It needs no memory.
+  // The operator computes in that order now: permutes the vectors, once. It needs no memory. On a device the work is
+  // queued on the context's stream; an error of the device is thrown later, by the solve.
   virtual void adopt_order() noexcept = 0;
 };
 
@@ -31,9 +32,11 @@ class HasOrder {
  public:
   virtual ~HasOrder() = default;
   // P; of no rows while it is the caller's order.
-  virtual const Permutation& order() const noexcept = 0;
-  // B, whatever P is at the time of a product. Its products count as products of A. Lives as long as A.
+  virtual Permutation order() const = 0;
+  // B, whatever P is at the time of a product. Lives as long as A.
   virtual const LinearOperator<T>& in_order() const noexcept = 0;
+  // in_order().count_products(more) wherever products of in_order() are counted.
+  virtual void count_in_order(std::int64_t more) const noexcept = 0;
   // From now on until unfollow() the follower is told of each change. With two of them no change is possible, since
   // one of them may be within a product. Any thread may call these.
   virtual void follow(OrderFollower& follower) const = 0;

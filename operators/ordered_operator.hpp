@@ -1,11 +1,14 @@
 // A matrix that computes in another order of its rows and is used in the caller's.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include <protean/core/permutation.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/order.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/operators/rows.hpp>
 
@@ -25,9 +28,14 @@ class CallersOrder;
 //   auto B = make_matrix(find_format("csr"), ordered.matrix(), context);
 //   OrderedOperator<double> A(std::move(ordered), std::move(B));
 //
-// apply() permutes both vectors. Workspace: two vectors. Several threads may call apply(), one after another.
+// apply() permutes both vectors. Workspace: two vectors. Several threads may call apply(), one after another. products()
+// counts those of apply(), and inner().products() also those of a solver. B may change its order itself
+// (AdaptiveOperator): a solver then follows the order of both.
 template <class T>
-class OrderedOperator final : public LinearOperator<T>, public HasDiagonal<T>, public HasRows<T> {
+class OrderedOperator final : public LinearOperator<T>,
+                              public HasDiagonal<T>,
+                              public HasRows<T>,
+                              public HasOrder<T> {
  public:
   ~OrderedOperator() override;
   // B is made of ordered.matrix(). Throws ShapeMismatch and WrongSpace where it does not fit the permutation.
@@ -38,6 +46,11 @@ class OrderedOperator final : public LinearOperator<T>, public HasDiagonal<T>, p
 
   const LinearOperator<T>& inner() const noexcept { return *B_; }
   const Permutation& permutation() const noexcept { return permutation_; }
+  Permutation order() const override;
+  const LinearOperator<T>& in_order() const noexcept override;
+  void count_in_order(std::int64_t more) const noexcept override;
+  void follow(OrderFollower& follower) const override;
+  void unfollow(OrderFollower& follower) const noexcept override;
 
   // Sets new values for the same pattern, in the caller's order: a matrix in the space of the context. The order is
   // kept; one pass permutes the values. Throws BadArgument where it was not made of a PermutedMatrix, and as
@@ -47,7 +60,7 @@ class OrderedOperator final : public LinearOperator<T>, public HasDiagonal<T>, p
   // Throws BadArgument if B has no diagonal.
   void diagonal(VectorView<T> diagonal) const override;
   // The entries in the caller's order, made anew in the space of the context: the memory of the matrix in CSR, and 4
-  // bytes an entry while it is made. Throws BadArgument if B cannot give its entries (csr_of()), OutOfMemory.
+  // bytes an entry while it is made (on a device 28). Throws BadArgument if B cannot give its entries (csr_of()), OutOfMemory.
   CsrMatrix<T> rows_as_csr() const override;
   std::string_view name() const noexcept override { return B_->name(); }
   Revision revision() const noexcept override { return B_->revision(); }
@@ -58,12 +71,20 @@ class OrderedOperator final : public LinearOperator<T>, public HasDiagonal<T>, p
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override;
 
  private:
+  class Link;
+  // From the caller's order to that of B, where B computes in the order `inner`.
+  Permutation with(const Permutation& inner) const;
+
   Permutation permutation_;
   std::optional<PermutedMatrix<T>> ordered_;
   std::shared_ptr<LinearOperator<T>> B_;
   AssembledMatrix<T>* assembled_ = nullptr;  // B_, where it is one
   AdaptiveOperator<T>* adaptive_ = nullptr;
   std::unique_ptr<detail::CallersOrder<T>> callers_order_;  // the workspace; null for no rows
+  const HasOrder<T>* changing_ = nullptr;                   // B_, where its order may change
+  mutable std::mutex mutex_;                                // of what follows
+  mutable Permutation inner_, both_;  // the last order of B_ that with() was asked for, and its answer
+  mutable std::vector<std::unique_ptr<Link>> links_;
 };
 
 }  // namespace protean

@@ -16,7 +16,10 @@ std::optional<CsrMatrix<T>> csr_of(const LinearOperator<T>& A) {
     if (exact && adaptive->source_assembled()) return adaptive->source();
     std::optional<CsrMatrix<T>> rows = csr_of(adaptive->running());
     if (adaptive->order().size() == 0) return rows;
-    return PermutedMatrix<T>(adaptive->context(), *rows, adaptive->order().inverse()).matrix();
+    const bool on_host = adaptive->context()->space() == Space::host;
+    return PermutedMatrix<T>(on_host ? adaptive->context() : Context::host(), *rows,
+                             adaptive->order().inverse())
+        .matrix();
   }
   if (const auto* matrix = dynamic_cast<const AssembledMatrix<T>*>(&A)) return matrix->to_csr();
   if (const auto* elements = dynamic_cast<const ElementOperator<T>*>(&A)) return elements->assemble();

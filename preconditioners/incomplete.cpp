@@ -10,8 +10,11 @@
 // finite. Then A + alpha diag(A) is factored, alpha = 0.001, doubled until it works (Manteuffel, Math. Comp. 34 (1980)
 // 473; Lin and More, SIAM J. Sci. Comput. 21 (1999) 24).
 //
-// Memory: 4 bytes and a value for each kept entry off the diagonal, 24 bytes and two values a row. While it is set up
-// again, the values twice, and 4 n bytes for each thread.
+// Memory: 4 bytes and a value for each kept entry off the diagonal, 24 bytes and two values a row; solve sweeps: two values a
+// row more. While it is set up again, the values twice, and 4 n bytes for each thread.
+//
+// On a device the host factors, and keeps the pattern of the factors: 4 bytes an entry, 24 a row. The device gets the factors in
+// the order of its solves (device_sweeps.hpp). New values go to the same addresses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +22,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +31,7 @@
 #include "core/statistics.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
@@ -236,21 +241,36 @@ class Incomplete final : public BySolving<T> {
   bool symmetric() const noexcept override { return symmetric_; }
   std::vector<PreconditionerFigure> figures() const override {
     if (!pattern_) return {};
-    return {{"shift", shift_},
-            {"entries", static_cast<double>(pattern_->col.size() + pattern_->n)},
-            {"levels", static_cast<double>(pattern_->forward.count())}};
+    std::vector<PreconditionerFigure> found = {
+        {"shift", shift_},
+        {"entries", static_cast<double>(pattern_->col.size() + pattern_->n)},
+        {"levels", static_cast<double>(pattern_->forward.count())}};
+    if (options_.solve == TriangularSolve::sweeps)
+      found.push_back({"sweeps", static_cast<double>(options_.sweeps)});
+    if (measured_.levels >= 0) found.push_back({"levels_microseconds", 1e6 * measured_.levels});
+    if (measured_.cusparse >= 0) found.push_back({"cusparse_microseconds", 1e6 * measured_.cusparse});
+    return found;
+  }
+  // On a device the arrays move with a new pattern only.
+  Recording recording() const noexcept override {
+    if (!on_device_) return BySolving<T>::recording();
+    return {on_device_->recordable(), 1 + layouts_, this->bytes()};
   }
 
  protected:
   void setup(const LinearOperator<T>& A, bool pattern_changed) override {
     const ContextPtr& context = A.context();
-    const CsrMatrix<T> csr = rows_on_host(A, context, name());
-    if (symmetric_) require_symmetric(*context, csr);
-    const Vector<T> diagonal = usable_diagonal<T>(name(), context, csr, options_.zero_diagonal, symmetric_);
+    const bool on_device = context->space() == Space::device;
+    if (on_device && !host_) host_ = Context::host();
+    const ContextPtr& host = on_device ? host_ : context;
+    const CsrMatrix<T> csr = rows_on_host(A, host, name());
+    if (symmetric_) require_symmetric(*host, csr);
+    const Vector<T> diagonal = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal, symmetric_);
     std::shared_ptr<const SweepPattern> pattern = pattern_;
-    if (pattern_changed || !pattern) pattern = pattern_of_factors<T>(context, csr.pattern, fill_);
-    SweepValues<T> values(context, *pattern);
-    Factorization<T> factor(context, csr, diagonal, *pattern, values);
+    const bool analyse = pattern_changed || !pattern;
+    if (analyse) pattern = pattern_of_factors<T>(host, csr.pattern, fill_);
+    SweepValues<T> values(host, *pattern);
+    Factorization<T> factor(host, csr, diagonal, *pattern, values);
     double shift = 0;
     for (std::int64_t bad; (bad = factor(symmetric_, static_cast<T>(shift))) < pattern->n;) {
       shift = shift == 0 ? first_shift : 2 * shift;
@@ -260,14 +280,34 @@ class Incomplete final : public BySolving<T> {
                         "another preconditioner",
                         name(), shift / 2, bad, symmetric_ ? "not positive" : "zero or not finite"));
     }
-    pattern_ = std::move(pattern), values_ = std::move(values), shift_ = shift;
+    if (on_device) {
+      if (analyse) {
+        MeasuredSolves measured;
+        on_device_ = make_solves<T>(context, *pattern, values, options_.solve, options_.sweeps, measured);
+        measured_ = measured, ++layouts_;
+      } else {
+        on_device_->set_values(*pattern, values);
+      }
+    } else {
+      if (options_.solve == TriangularSolve::sweeps && work_.size() != 2 * pattern->n)
+        work_ = Buffer<T>(host, 2 * pattern->n);
+      values_ = std::move(values);
+    }
+    pattern_ = std::move(pattern), shift_ = shift;
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
-    sweep<T>(*this->context(), *pattern_, values_, r, z);
+    if (on_device_) return on_device_->solve(r, z);
+    if (options_.solve != TriangularSolve::sweeps)
+      return sweep<T>(*this->context(), *pattern_, values_, r, z);
+    const std::lock_guard lock(work_mutex_);
+    jacobi_sweeps<T>(*this->context(), *pattern_, values_, options_.sweeps, r, z, work_.data(),
+                     work_.data() + pattern_->n);
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return pattern_ ? pattern_->bytes() + values_.bytes() : 0;
+    return pattern_
+               ? pattern_->bytes() + values_.bytes() + work_.bytes() + (on_device_ ? on_device_->bytes() : 0)
+               : 0;
   }
 
  private:
@@ -289,8 +329,14 @@ class Incomplete final : public BySolving<T> {
   std::int64_t fill_;
   std::string name_;
   double shift_ = 0;
+  ContextPtr host_;  // where a device's matrix is factored
   std::shared_ptr<const SweepPattern> pattern_;
-  SweepValues<T> values_;
+  SweepValues<T> values_;  // on a host
+  mutable std::mutex work_mutex_;
+  mutable Buffer<T> work_;  // of sweeps on a host
+  std::unique_ptr<DeviceSweep<T>> on_device_;
+  std::uint64_t layouts_ = 0;  // how often on_device_ was made
+  MeasuredSolves measured_;
 };
 
 }  // namespace

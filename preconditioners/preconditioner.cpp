@@ -28,28 +28,23 @@ void Preconditioner<T>::ensure(const LinearOperator<T>& A) {
 
 namespace {
 
-constexpr std::string_view fill_level[] = {"fill"}, block_size[] = {"block_size"}, omega[] = {"omega"},
+constexpr std::string_view triangular[] = {"solve", "sweeps"}, fill_level[] = {"fill", "solve", "sweeps"},
+                           block_size[] = {"block_size"}, omega[] = {"omega"},
                            polynomial[] = {"degree", "eigenvalue_ratio"};
 
 constexpr PreconditionerEntry entries[] = {
     {"none", "No preconditioner"},
     {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2"},
-    {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2.1", true, block_size},
+    {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2.1", block_size},
     {"spai0", "Diagonal approximate inverse of least Frobenius norm; Broker and Grote 2002"},
-    {"gauss-seidel",
-     "Solve with the lower triangle, coloured; Saad 2003, section 12.4",
-     false,
-     {},
-     false,
-     "ssor"},
-    {"ssor", "Symmetric successive over-relaxation, coloured; Saad 2003, section 10.2", false, omega},
-    {"ic0", "Incomplete Cholesky factors without fill; Meijerink and van der Vorst 1977", false},
-    {"ic", "Incomplete Cholesky factors with levels of fill; Saad 2003, section 10.3.3", false, fill_level},
-    {"ilu0", "Incomplete LU factors without fill; Saad 2003, section 10.3.2", false, {}, false, "ic0"},
-    {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", false, fill_level, false,
-     "ic"},
+    {"gauss-seidel", "Solve with the lower triangle, coloured; Saad 2003, section 12.4", {}, false, "ssor"},
+    {"ssor", "Symmetric successive over-relaxation, coloured; Saad 2003, section 10.2", omega},
+    {"ic0", "Incomplete Cholesky factors without fill; Meijerink and van der Vorst 1977", triangular},
+    {"ic", "Incomplete Cholesky factors with levels of fill; Saad 2003, section 10.3.3", fill_level},
+    {"ilu0", "Incomplete LU factors without fill; Saad 2003, section 10.3.2", triangular, false, "ic0"},
+    {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", fill_level, false, "ic"},
     {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
-     true, polynomial},
+     polynomial},
 };
 
 void check(const PreconditionerOptions& options) {
@@ -57,6 +52,7 @@ void check(const PreconditionerOptions& options) {
     if (!good) throw BadArgument(fmt::format("{} is {}; it must be {}", name, value, range));
   };
   within("fill", options.fill, options.fill >= 0 && options.fill <= 1000, "0 to 1000");
+  within("sweeps", options.sweeps, options.sweeps >= 1 && options.sweeps <= 100, "1 to 100");
   within("block_size", options.block_size, options.block_size >= 1 && options.block_size <= 64, "1 to 64");
   within("omega", options.omega, options.omega > 0 && options.omega < 2, "between 0 and 2, both excluded");
   within("degree", options.degree, options.degree >= 1 && options.degree <= 100, "1 to 100");
@@ -67,6 +63,19 @@ void check(const PreconditionerOptions& options) {
 }  // namespace
 
 std::span<const PreconditionerEntry> preconditioners() noexcept { return entries; }
+
+std::string_view to_string(TriangularSolve solve) noexcept {
+  switch (solve) {
+    case TriangularSolve::levels:
+      return "levels";
+    case TriangularSolve::cusparse:
+      return "cusparse";
+    case TriangularSolve::sweeps:
+      return "sweeps";
+    default:
+      return "auto";
+  }
+}
 
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
@@ -83,14 +92,16 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
   if (A.rows() != A.cols())
     throw ShapeMismatch(
         fmt::format("the operator is {} x {}; a preconditioner needs a square one", A.rows(), A.cols()));
-  if (A.context()->space() == Space::device && !entry->on_device) {
-    ids.clear();
-    for (const PreconditionerEntry& one : entries)
-      if (one.on_device) ids.push_back(one.id);
-    throw NotAvailable(
-        fmt::format("preconditioner {} runs on the host only, because rows of its triangular solves wait for "
-                    "each other; on a device take {}, or solve on the host",
-                    id, fmt::join(ids, ", ")));
+  const bool solves =
+      std::find(entry->options.begin(), entry->options.end(), "solve") != entry->options.end();
+  if (solves && options.solve == TriangularSolve::cusparse) {
+    if (A.context()->space() == Space::host || A.context()->simulated())
+      throw NotAvailable(fmt::format("{} with solve cusparse runs on a GPU only; take levels or sweeps", id));
+    if (A.context()->deterministic())
+      throw NotAvailable(
+          fmt::format("{} with solve cusparse is not for deterministic mode: another library adds its sums; "
+                      "take levels or sweeps",
+                      id));
   }
   if (id == "block-jacobi") return detail::make_block_jacobi<T>(A, options);
   if (id == "spai0") return detail::make_spai0<T>(A, options);

@@ -56,10 +56,23 @@ enum class ZeroDiagonal : unsigned char {
   one     // use 1 in its place
 };
 
+// How ic, ic0, ilu and ilu0 solve with their triangular factors. levels and cusparse are exact up to rounding, sweeps is not.
+enum class TriangularSolve : unsigned char {
+  automatic,  // levels; on a GPU the faster of levels and cusparse: see below
+  levels,     // rows that do not wait for each other at the same time
+  cusparse,   // cusparseSpSV; GPU only
+  sweeps      // a fixed number of Jacobi sweeps for each triangle
+};
+inline constexpr TriangularSolve triangular_solves[] = {TriangularSolve::automatic, TriangularSolve::levels,
+                                                        TriangularSolve::cusparse, TriangularSolve::sweeps};
+std::string_view to_string(TriangularSolve solve) noexcept;  // "auto", "levels", "cusparse", "sweeps"
+
 // Each preconditioner reads those that its PreconditionerEntry lists, and all but none and block-jacobi read zero_diagonal.
 struct PreconditionerOptions {
   ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
-  std::int64_t fill = 1;         // ic, ilu: the largest level of fill that is kept, 0 or more
+  std::int64_t fill = 1;  // ic, ilu: the largest level of fill that is kept, 0 or more
+  TriangularSolve solve = TriangularSolve::automatic;  // ic0, ic, ilu0, ilu
+  std::int64_t sweeps = 4;  // ic0, ic, ilu0, ilu with solve sweeps: Jacobi sweeps for each triangle, 1 to 100
   std::int64_t block_size = 4;   // block-jacobi: rows of a block, 1 to 64
   double omega = 1;              // ssor: the relaxation, between 0 and 2, both excluded
   std::int64_t degree = 4;       // chebyshev: products of A for each M^-1 r, 1 to 100
@@ -69,7 +82,6 @@ struct PreconditionerOptions {
 
 struct PreconditionerEntry {
   std::string_view id, title;
-  bool on_device = true;
   // Names of the members of PreconditionerOptions that it reads, without zero_diagonal.
   std::span<const std::string_view> options = {};
   // False: M is not symmetric even if A is, so cg refuses it; symmetric_relative is the most alike one that is.
@@ -98,6 +110,26 @@ struct PreconditionerEntry {
 // factored instead, alpha = 0.001, 0.002, 0.004 ... until no such pivot is left; figures() has alpha as "shift".
 // chebyshev: lambda is 1.1 times the largest Ritz value of 20 steps of cg with M = D.
 //
+// PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for ic:
+//   levels    row after row, rows of one level at the same time (host: by the threads). On a GPU one kernel for each of up to
+//             32 levels; with more levels one kernel, in which each row waits until the results that it needs are there.
+//   cusparse  cusparseSpSV, analysed once for a pattern; new values by cusparseSpSV_updateMatrix. GPU only, not in deterministic
+//             mode, at most 2^31 - 1 entries in a triangle.
+//   sweeps    w := r, then `sweeps` times w := r - L w; c := P^-1 w; z := c, then as often z := c - U z. It is not the inverse of
+//             M, but a fixed linear operator. For ic it is symmetric positive definite, since both triangles get as many sweeps.
+//             Mostly more iterations, each of them cheaper on a GPU.
+//   auto      levels on a host. On a GPU, where the pattern is new, one solve by levels and one by cusparse is measured, and the
+//             faster way is kept until the pattern changes. It never takes sweeps, which would change the iterations. Where cusparse
+//             has no memory or too many entries: levels; in deterministic mode: levels, without a measurement. Two runs of a
+//             program may choose differently where both take about as long, so their bits may differ by rounding.
+//             figures() has what was measured, in microseconds.
+//
+// On a device. ssor, gauss-seidel, ic0, ic, ilu0 and ilu read the entries, colour, and factor on the host, where a copy of the
+// pattern stays; the factors are copied to the device, and M^-1 r runs there. A setup costs what it costs on the host, and
+// two transfers of the entries. Gauss-Seidel and ssor run one kernel a colour, and with more than 32 colours as levels does.
+// All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one by one), none waits for
+// the host, and new values of the same pattern go to the same addresses, so recorded steps stay valid.
+//
 // jacobi and chebyshev need the diagonal of A (HasDiagonal), all others its entries (csr_of(), operators/rows.hpp).
 // Setup colours rows and finds the pattern and the order of triangular solves only where the pattern of A is new; with
 // new values it only computes. M^-1 r has the same bits for any number of threads; with chebyshev, if products of A and
@@ -107,7 +139,7 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 // A preconditioner for operators of the shape and context of A; ensure() must be called before it is used.
 // nullptr for "none". chebyshev computes with the operator of the last ensure(), which must live as long as it is
 // used. Throws BadArgument for an unknown name and for options out of range, ShapeMismatch for a rectangular A,
-// NotAvailable on a device where it runs on the host only.
+// NotAvailable for solve cusparse on a host or in deterministic mode.
 //
 // ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for a zero
 // diagonal entry or a singular block (with the first such rows), for a matrix that is not symmetric or has a negative

@@ -5,6 +5,10 @@
 // Rows of one colour are not coupled, so each colour is one stage of a solve. Colours are given greedily: row after row,
 // the smallest colour that no coupled row has (Saad, section 3.3.3).
 // Memory: columns and values of the entries off the diagonal (gauss-seidel: of L), 28 bytes and two values a row.
+//
+// On a device: colours and values are found on the host, which keeps the pattern. The device has the rows in the order of the
+// colours (device_sweeps.hpp) and runs one kernel a colour. New values go to the same addresses.
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +20,7 @@
 #include "core/statistics.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
@@ -64,24 +69,46 @@ class Relaxation final : public BySolving<T> {
     return {{"colours", static_cast<double>(pattern_->forward.count())}};
   }
 
+  // On a device the arrays move with a new pattern only.
+  Recording recording() const noexcept override {
+    if (!on_device_) return BySolving<T>::recording();
+    return {on_device_->recordable(), 1 + layouts_, this->bytes()};
+  }
+
  protected:
   void setup(const LinearOperator<T>& A, bool pattern_changed) override {
     const ContextPtr& context = A.context();
-    const CsrMatrix<T> csr = rows_on_host(A, context, name());
-    const Vector<T> d = usable_diagonal<T>(name(), context, csr, options_.zero_diagonal);
+    const bool on_device = context->space() == Space::device;
+    if (on_device && !host_) host_ = Context::host();
+    const ContextPtr& host = on_device ? host_ : context;
+    const CsrMatrix<T> csr = rows_on_host(A, host, name());
+    const Vector<T> d = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal);
     std::shared_ptr<const Order> order = order_;
     std::shared_ptr<const SweepPattern> pattern = pattern_;
-    if (pattern_changed || !pattern) std::tie(order, pattern) = analyse(context, csr);
-    SweepValues<T> values(context, *pattern);
-    fill_in(*context, csr, d, *order, *pattern, values);
-    order_ = std::move(order), pattern_ = std::move(pattern), values_ = std::move(values);
+    const bool analysed = pattern && !pattern_changed;
+    if (pattern_changed || !pattern) std::tie(order, pattern) = analyse(host, csr);
+    SweepValues<T> values(host, *pattern);
+    fill_in(*host, csr, d, *order, *pattern, values);
+    if (on_device && analysed) {
+      on_device_->set_values(*pattern, values);
+    } else if (on_device) {
+      auto made = make_levels<T>(context, *pattern);
+      made->set_values(*pattern, values);
+      on_device_ = std::move(made), ++layouts_;
+    } else {
+      values_ = std::move(values);
+    }
+    order_ = std::move(order), pattern_ = std::move(pattern);
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
+    if (on_device_) return on_device_->solve(r, z);
     sweep<T>(*this->context(), *pattern_, values_, r, z);
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return pattern_ ? pattern_->bytes() + order_->of.bytes() + values_.bytes() : 0;
+    return pattern_ ? pattern_->bytes() + order_->of.bytes() + values_.bytes() +
+                          (on_device_ ? on_device_->bytes() : 0)
+                    : 0;
   }
 
  private:
@@ -152,7 +179,10 @@ class Relaxation final : public BySolving<T> {
   bool both_;  // ssor: both triangles
   std::shared_ptr<const Order> order_;
   std::shared_ptr<const SweepPattern> pattern_;
-  SweepValues<T> values_;
+  SweepValues<T> values_;  // on a host
+  ContextPtr host_;        // where a device's matrix is read
+  std::unique_ptr<DeviceSweep<T>> on_device_;
+  std::uint64_t layouts_ = 0;  // how often on_device_ was made
 };
 
 }  // namespace

@@ -42,9 +42,37 @@ void sweep(const Context& context, const SweepPattern& pattern, const SweepValue
   });
 }
 
+template <class T>
+void jacobi_sweeps(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
+                   std::int64_t count, VectorView<const T> r, VectorView<T> z, T* work_a, T* work_b) {
+  const std::int64_t *const ptr = pattern.ptr.data(), *const mid = pattern.mid.data();
+  const std::int32_t* const col = pattern.col.data();
+  const T *const entries = values.entries.data(), *const d = values.d.data();
+  // to := scale .* (rhs - N from), N = L or U
+  const auto pass = [&](bool upper, const T* rhs, const T* from, const T* scale, T* to) {
+    protean::parallel(useful_parts(context, pattern.n), [=, &pattern](int part, int parts) {
+      const Range rows = even_range(pattern.n, part, parts);
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+        T sum = rhs[i];
+        const std::int64_t begin = upper ? mid[i] : ptr[i], end = upper ? ptr[i + 1] : mid[i];
+        for (std::int64_t p = begin; p < end; ++p) sum -= entries[p] * from[col[p]];
+        to[i] = scale ? scale[i] * sum : sum;
+      }
+    });
+  };
+  jacobi_passes<T>(count, r.data, d, z.data, work_a, work_b, pass);
+}
+
 template void sweep<float>(const Context&, const SweepPattern&, const SweepValues<float>&,
                            VectorView<const float>, VectorView<float>);
 template void sweep<double>(const Context&, const SweepPattern&, const SweepValues<double>&,
                             VectorView<const double>, VectorView<double>);
+
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void jacobi_sweeps<T>(const Context&, const SweepPattern&, const SweepValues<T>&, std::int64_t, \
+                                 VectorView<const T>, VectorView<T>, T*, T*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
 
 }  // namespace protean::detail

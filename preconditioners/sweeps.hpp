@@ -29,6 +29,9 @@ class Stages {
   void run(const Context& context, Row row) const;
 
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(first_.size()) - 1; }
+  // The rows stage after stage, and where each stage begins in them; count() + 1 places.
+  const Buffer<std::int32_t>& order() const noexcept { return order_; }
+  const std::vector<std::int64_t>& first() const noexcept { return first_; }
   // Whether run() uses threads other than the calling one: row(i, part) has part 0 otherwise.
   bool parallel(const Context& context) const noexcept;
   std::size_t bytes() const noexcept { return order_.bytes() + first_.size() * sizeof(std::int64_t); }
@@ -76,6 +79,19 @@ void find_levels(const ContextPtr& context, SweepPattern& pattern);
 template <class T>
 void sweep(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
            VectorView<const T> r, VectorView<T> z);
+
+// The same with `count` Jacobi sweeps (1 or more) in the place of each triangular solve (Anzt, Chow and Dongarra, Euro-Par
+// 2015, doi:10.1007/978-3-662-48096-0_50):
+//   w := r;      count times w := r - L w;    c := D w
+//   z := c;      count times z := c - U z
+// So z = S(U) D S(L) r with S(N) = I - N + N^2 - ... + (-N)^count, which is (I + N)^-1 where count is n - 1 or more. It is a
+// linear operator that never changes. Where U = L^T, S(U) = S(L)^T, since powers and transposes commute, so it is symmetric.
+// S(L) is a lower triangle with ones on its diagonal, so it has an inverse: with D > 0 the operator is positive definite. cg
+// may use it. That needs the same count for both triangles.
+// work_a, work_b: n values each that overlap nothing.
+template <class T>
+void jacobi_sweeps(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
+                   std::int64_t count, VectorView<const T> r, VectorView<T> z, T* work_a, T* work_b);
 
 }  // namespace protean::detail
 

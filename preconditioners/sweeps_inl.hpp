@@ -62,4 +62,21 @@ void Stages::run(const Context& context, Row row) const {
   }
 }
 
+// The passes of jacobi_sweeps(): pass(upper, rhs, from, scale, to) computes to := scale .* (rhs - N from). The last pass of
+// each triangle writes to work_a and z, so that no vector is copied; c = D w stays in work_a.
+template <class T, class Pass>
+void jacobi_passes(std::int64_t count, const T* r, const T* d, T* z, T* work_a, T* work_b, Pass pass) {
+  const T* from = r;
+  for (std::int64_t k = 1; k <= count; ++k) {
+    T* const to = (count - k) % 2 == 0 ? work_a : z;
+    pass(false, r, from, k == count ? d : nullptr, to);
+    from = to;
+  }
+  for (std::int64_t k = 1; k <= count; ++k) {
+    T* const to = (count - k) % 2 == 0 ? z : work_b;
+    pass(true, static_cast<const T*>(work_a), from, nullptr, to);
+    from = to;
+  }
+}
+
 }  // namespace protean::detail

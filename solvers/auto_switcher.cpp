@@ -7,9 +7,11 @@
 #include <cmath>
 #include <system_error>
 
+#include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/ordering.hpp"
 #include "core/parallel.hpp"
+#include "core/transfer.hpp"
 
 namespace protean {
 namespace {
@@ -78,6 +80,7 @@ template <class T>
 AutoSwitcher<T>::~AutoSwitcher() {
   A_.show_rows(false);
   if (surveying_.valid()) surveying_.wait();
+  leaving_ = true;
   if (forecasting_order_.valid()) forecasting_order_.wait();
 }
 
@@ -176,6 +179,11 @@ double AutoSwitcher<T>::elapsed() const {
          std::min(now - burst_.begin - paused, static_cast<double>(burst_.iterations) * pace);
 }
 
+template <class T>
+bool AutoSwitcher<T>::forecasts_beside() const {
+  return options_.policy.overlapped || on_device();
+}
+
 // A survey does not pay in a solve that is about to end. On the host the solve waits for the survey, so its
 // cost is compared with the account, like the cost of a conversion.
 template <class T>
@@ -184,7 +192,7 @@ bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const {
   const bool long_enough = iteration >= 64 || (remaining.known && remaining.likely >= 32);
   if (!long_enough) return false;
   // The forecast of an order takes about a product, in this thread unless there is another one for builds.
-  const bool forecast_here = !options_.policy.overlapped && why_no_order().empty();
+  const bool forecast_here = !forecasts_beside() && why_no_order().empty();
   const double price = options_.survey_seconds + (forecast_here ? A_.seconds_per_product() : 0);
   // On a device the survey runs beside the solve; the solve should last longer.
   if (on_device())
@@ -268,8 +276,6 @@ void AutoSwitcher<T>::add_candidate(SwitchTarget target, const std::string& orde
 // Why the order of the rows is out of the question, whatever the matrix looks like. Empty where it is not.
 template <class T>
 std::string AutoSwitcher<T>::why_no_order() const {
-  if (on_device())
-    return "it cannot change during a solve on a GPU; matrix.order chooses one before the solve";
   if (A_.elements()) return "the system was given as element matrices, which keep theirs";
   if (A_.context()->deterministic())
     return "in deterministic mode the result may not depend on the time at which it changes";
@@ -281,6 +287,15 @@ std::string AutoSwitcher<T>::why_no_order() const {
     if (entry.id == options_.order && !entry.unavailable.empty())
       return fmt::format("order {} is not in this build: {}", options_.order, entry.unavailable);
   if (!A_.permuted()) return "several solves compute with this operator";
+  // On a device an order is found by the host, and no number of products of the device says how long that takes.
+  if (on_device() && !model_.knows_order(options_.order))
+    return fmt::format(
+        "the host finds it, and the machine table does not say how long that takes beside a product of this "
+        "GPU "
+        "(order-{} on the device); `protean tune --spaces device` measures it, and matrix.order chooses one "
+        "before "
+        "the solve",
+        options_.order);
   // A build beside the solve is cancelled where it costs more than was assumed. A solve that waits has no such way out.
   if (!options_.policy.overlapped && !model_.knows_order(options_.order))
     return fmt::format(
@@ -305,17 +320,20 @@ void AutoSwitcher<T>::begin_order_forecast() {
   if (const std::string why = why_no_order(); !why.empty()) return leave_order(why);
   permuted_ = *A_.permuted();
   const auto forecast = options_.forecast_order ? options_.forecast_order : protean::forecast_order;
-  const auto work = [forecast, pattern = A_.ordered_source().pattern] {
-    return forecast(pattern, sizeof(T));
+  const auto work = [this, forecast, pattern = A_.ordered_source().pattern] {
+    if (!on_device()) return forecast(pattern, sizeof(T));
+    // On a stream of its own, so that it waits for no iterations.
+    const BackgroundWork background(A_.context(), leaving_);
+    return forecast(detail::download_pattern(Context::host(), *A_.context(), pattern), sizeof(T));
   };
+  if (on_device()) A_.context()->synchronize();  // the pattern is read on another stream
   try {
-    forecasting_order_ =
-        std::async(options_.policy.overlapped ? std::launch::async : std::launch::deferred, work);
+    forecasting_order_ = std::async(forecasts_beside() ? std::launch::async : std::launch::deferred, work);
   } catch (const std::system_error& error) {
     return leave_order(
         fmt::format("no thread could be started for the forecast of its gain: {}", error.what()));
   }
-  if (!options_.policy.overlapped) forecasting_order_.wait();
+  if (!forecasts_beside()) forecasting_order_.wait();
 }
 
 // Adds each format in the other order, once it is known what that order gains.
@@ -349,6 +367,8 @@ void AutoSwitcher<T>::take_order_forecast() {
 template <class T>
 void AutoSwitcher<T>::survey_new_order() {
   const std::string order = candidates_[current_].order;
+  // A survey needs the pattern in host memory. That of the first order is there, that of a later one only on the device.
+  if (on_device()) return;
   if (new_order_surveyed_ || order == candidates_[first_].order ||
       excess() + survey_took_ > (options_.policy.worst_factor - 1) * stay_seconds_)
     return;
@@ -405,7 +425,9 @@ void AutoSwitcher<T>::measure() {
     time_permutation();
     if (measured > 0) current.product_seconds = measured + permuting(current.order), current.measured = true;
   } else if (!current.measured) {
-    current.product_seconds = time_products(), current.measured = true;
+    const double measured = time_products();
+    time_permutation();
+    current.product_seconds = measured + permuting(current.order), current.measured = true;
   }
   records_[current_].measured_product = current.product_seconds;
 }
@@ -415,13 +437,17 @@ template <class T>
 void AutoSwitcher<T>::time_permutation() {
   if (permute_measured_ || permuted_.each_product == 0 || A_.order().size() == 0) return;
   permute_measured_ = true;
+  const double arrived = A_.now();
   try {
     Vector<T> x(A_.context(), A_.rows()), y(A_.context(), A_.rows());
     A_.order().template apply<T>(x, y);  // the first use of the memory takes longer
+    A_.context()->synchronize();
     const double begin = A_.now();
     A_.order().template apply_inverse<T>(y, x);
     A_.order().template apply<T>(x, y);
+    A_.context()->synchronize();
     permute_seconds_ = (A_.now() - begin) / 2;
+    if (on_device()) paused_ += A_.now() - arrived;
   } catch (const OutOfMemory&) {}  // the prediction stays
 }
 
@@ -509,6 +535,8 @@ void AutoSwitcher<T>::predict() {
   };
   if (current.order == candidates_[first_].order) {
     order_seconds_ = order_scale_ * order_estimate_.convert_seconds * product(current_);
+    // The price is that of all threads of the host. Beside a solve on a device one of them finds the order.
+    if (on_device() && options_.policy.overlapped) order_seconds_ *= available_threads();
     if (!permute_measured_)
       permute_seconds_ =
           order_forecast_.permutation_share(sizeof(T)) * order_estimate_.product_seconds * product(current_);
@@ -726,6 +754,7 @@ void AutoSwitcher<T>::finish() {
   if (finished_) return;
   finished_ = true;
   if (surveying_.valid()) surveying_.wait();
+  leaving_ = true;
   if (forecasting_order_.valid()) forecasting_order_.wait();
   if (build_running_) {
     A_.cancel(last_iteration_, "the solve ended first");

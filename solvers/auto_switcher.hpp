@@ -1,6 +1,7 @@
 // Changes the storage format of a running solve, and on the host the order of its rows, when that pays: it measures,
 // forecasts, decides, builds and adopts.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -31,11 +32,13 @@ struct AutoSwitchOptions {
   double absolute_goal = 0;  // or the residual's 2-norm
   std::int64_t max_iterations = 10000;
   double survey_seconds = 0.3e-3;  // assumed time of a survey
-  // The order of the rows that is considered beside the present one: a name of FormatSpec::order; empty: none. Not on a
-  // device, in deterministic mode, for element matrices, nor where x has at most cached_x bytes.
+  // The order of the rows that is considered beside the present one: a name of FormatSpec::order; empty: none. Not in
+  // deterministic mode, for element matrices, nor where x has at most cached_x bytes. On a device only where the machine
+  // table has its price there (order-ID), since the host finds it.
   std::string order = "rcm";
   std::size_t cached_x = cached_bytes_of_x;
-  // What that order would gain. Called once, in another thread if builds are overlapped. Empty: forecast_order().
+  // What that order would gain, from a pattern in host memory. Called once, in another thread if builds are overlapped or
+  // on a device, whose pattern is copied for it. Empty: forecast_order().
   std::function<OrderForecast(const SparsityPattern& pattern, std::size_t value_bytes)> forecast_order = {};
 };
 
@@ -127,6 +130,7 @@ class AutoSwitcher final : public SolveObserver {
   void record(const SwitchDecision& decision, const IterationInfo& info);
   std::string failure() const;
   bool survey_pays(std::int64_t iteration) const;
+  bool forecasts_beside() const;
 
   AdaptiveOperator<T>& A_;
   CostModel model_;
@@ -137,7 +141,8 @@ class AutoSwitcher final : public SolveObserver {
   ResidualForecast forecast_;
   std::future<std::vector<SwitchTarget>> surveying_;
   bool survey_started_ = false, surveyed_ = false, new_order_surveyed_ = false, finished_ = false;
-  double survey_took_ = 0;  // seconds, on the host
+  double survey_took_ = 0;            // seconds, on the host
+  std::atomic<bool> leaving_{false};  // ends the forecast of an order in another thread
   std::future<OrderForecast> forecasting_order_;
   OrderForecast order_forecast_;
   OrderFollower::Permuted permuted_;  // by a change of order

@@ -32,7 +32,7 @@ class BiCgStab final : public Method<T> {
   std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }
 
   // v, t and s' are computed anew in each step; p' is that of the step before.
-  std::vector<VectorView<T>> kept_vectors() override {
+  std::vector<VectorView<T>> kept_vectors(bool) override {
     std::vector<VectorView<T>> kept{r_.view(), r0_.view(), p_.view()};
     if (mp_.size() > 0) kept.push_back(mp_.view());
     return kept;

@@ -35,7 +35,7 @@ class BiCgStab2 final : public Method<T> {
   VectorView<T> scratch() noexcept override { return t_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {v_.view(), w_.view()}; }
 
-  std::vector<VectorView<T>> kept_vectors() override {
+  std::vector<VectorView<T>> kept_vectors(bool) override {
     std::vector<VectorView<T>> kept{r_.view(), r0_.view(), u_.view()};
     if (y_.size() > 0) kept.push_back(y_.view());
     return kept;

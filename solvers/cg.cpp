@@ -29,7 +29,7 @@ class Cg final : public Method<T>, public HasCgState<T> {
   std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }
 
   // q and z are computed anew in each step.
-  std::vector<VectorView<T>> kept_vectors() override { return {r_.view(), p_.view()}; }
+  std::vector<VectorView<T>> kept_vectors(bool) override { return {r_.view(), p_.view()}; }
 
   void begin(const System<T>& s, VectorView<const T> r) override {
     parity_ = 0;

@@ -184,7 +184,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     cudaGraph_t graph = nullptr;
     // Another thread of the program may wait for the whole device at any moment, which invalidates a recording.
     for (int attempt = 1; !graph; ++attempt) {
-      system_->A.count_products(before - system_->A.products());
+      system_->count_products(before - system_->A.products());
       if (attempt > 1) std::this_thread::sleep_for(std::chrono::microseconds(100 * attempt));
       graph = try_to_record(steps, attempt == most_attempts);
     }
@@ -194,7 +194,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     recorded_ = steps, ++recordings_;
     // The products were recorded, but not computed yet.
     const std::int64_t products = system_->A.products() - before;
-    system_->A.count_products(-products);
+    system_->count_products(-products);
     products_per_step_ = products / steps;
   }
 
@@ -262,7 +262,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     queue_step(0, 1);
     // take() counts them.
     products_per_step_ = system_->A.products() - before;
-    system_->A.count_products(-products_per_step_);
+    system_->count_products(-products_per_step_);
     queue_close();
     queued_phase_ = method_.phase();
     method_.set_phase(phase);

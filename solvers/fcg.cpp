@@ -43,7 +43,7 @@ class Fcg final : public Method<T> {
     return {r_.view(), VectorView<T>{p_.data(), r_.size(), p_.space()}};
   }
 
-  std::vector<VectorView<T>> kept_vectors() override {
+  std::vector<VectorView<T>> kept_vectors(bool) override {
     std::vector<VectorView<T>> kept{r_.view()};
     for (std::int64_t i = 0; i < m_; ++i) {
       kept.push_back(block(p_).column(i));

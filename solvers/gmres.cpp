@@ -55,12 +55,14 @@ class GmresOf : public Method<T> {
   }
 
   // The basis as far as it has grown, and M^-1 times it where that is kept.
-  std::vector<VectorView<T>> kept_vectors() override {
-    const VectorBlock<T> V{basis_.data(), u_.size(), stride_, j_ + 1, basis_.space()};
+  std::vector<VectorView<T>> kept_vectors(bool ahead) override {
+    const std::int64_t grown = ahead ? scalars_.m : j_;
+    const VectorBlock<T> V{basis_.data(), u_.size(), stride_, grown + 1, basis_.space()};
     std::vector<VectorView<T>> kept;
-    for (std::int64_t i = 0; i <= j_; ++i) kept.push_back(V.column(i));
+    for (std::int64_t i = 0; i <= grown; ++i) kept.push_back(V.column(i));
     if (flexible && z_.size() > 0)
-      for (std::int64_t i = 0; i < j_; ++i) kept.push_back({z_.data() + i * stride_, u_.size(), z_.space()});
+      for (std::int64_t i = 0; i < grown; ++i)
+        kept.push_back({z_.data() + i * stride_, u_.size(), z_.space()});
     return kept;
   }
 

@@ -53,7 +53,7 @@ class Idr final : public Method<T> {
   VectorView<T> scratch() noexcept override { return t_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), v_.view()}; }
 
-  std::vector<VectorView<T>> kept_vectors() override {
+  std::vector<VectorView<T>> kept_vectors(bool) override {
     std::vector<VectorView<T>> kept{r_.view()};
     for (Vector<T>* v : {&p_, &g_, &u_})
       for (std::int64_t i = 0; i < s_; ++i) kept.push_back(block(*v).column(i));

@@ -28,6 +28,9 @@ class JudgedSteps : public Steps<T> {
     system_ = &system;
   }
 
+  // Queued work reads the arrays of the system before; what was freed of them is free when the stream comes to it.
+  void change_system(const System<T>& system) noexcept override { system_ = &system; }
+
   Verdict next(const IterationControl& control, std::int64_t left) override {
     if (reported_ == current_.steps) {
       if (in_flight_ == 0) start(control, left);
@@ -165,7 +168,7 @@ class JudgedSteps : public Steps<T> {
     std::memcpy(&current_, slot.copy, sizeof(Judgement));
     first_slot_ ^= 1, --in_flight_;
     reported_ = 0;
-    system_->A.count_products(current_.steps * products_per_step_);
+    system_->count_products(current_.steps * products_per_step_);
   }
 
   // Waits for work that was queued after the end. Its kernels returned at once, so there is nothing to read.

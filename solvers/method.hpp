@@ -16,6 +16,7 @@
 #include "core/blas1.hpp"
 #include "core/vector.hpp"
 #include "operators/linear_operator.hpp"
+#include "operators/order.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 
@@ -28,10 +29,15 @@ struct System {
   VectorView<const T> b;
   VectorView<T> x;
   const Preconditioner<T>* M;
-  VectorView<const T> d;  // the entries of M^-1 where M^-1 is a diagonal, else empty
+  VectorView<const T> d;            // the entries of M^-1 where M^-1 is a diagonal, else empty
+  const HasOrder<T>* of = nullptr;  // where A is its in_order()
 
   const Context& context() const noexcept { return *A.context(); }
   bool general_preconditioner() const noexcept { return M && d.size == 0; }
+
+  void count_products(std::int64_t more) const noexcept {
+    of ? of->count_in_order(more) : A.count_products(more);
+  }
 
   // z := M^-1 r
   void precondition(VectorView<const T> r, VectorView<T> z) const {
@@ -113,8 +119,9 @@ class Method {
   // The scalars of signals() are final before the last operation that step() queues.
   virtual void step(const System<T>& system) = 0;
   // The vectors of n entries that the method keeps from one call to the next: all that begin(), step() and finish()
-  // will read before they write it. For a change of the order of the rows between two steps.
-  virtual std::vector<VectorView<T>> kept_vectors() = 0;
+  // will read before they write it. For a change of the order of the rows between two steps. ahead: a device may have done
+  // later steps than phase() says, so those of all phases; some of them may hold nothing of use.
+  virtual std::vector<VectorView<T>> kept_vectors(bool ahead) = 0;
   // Makes x the current iterate.
   virtual void finish(const System<T>&) {}
 

@@ -49,10 +49,11 @@ class MinRes final : public Method<T> {
   VectorView<T> scratch() noexcept override { return scratch_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {q_[0].view(), q_[1].view()}; }
 
-  std::vector<VectorView<T>> kept_vectors() override {
+  std::vector<VectorView<T>> kept_vectors(bool ahead) override {
     std::vector<VectorView<T>> kept{q_[0].view(), q_[1].view(), d_[0].view(), d_[1].view()};
     if (preconditioned_) {
       kept.push_back(z_[parity_].view());
+      if (ahead) kept.push_back(z_[1 - parity_].view());
       kept.push_back(r_.view());
     }
     return kept;

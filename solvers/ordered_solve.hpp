@@ -1,12 +1,11 @@
-// What a solver keeps for an OrderedOperator: the vectors and the preconditioner in the order of its inner operator.
-// Private.
+// What a solver keeps for an operator that computes in another order than the caller's (HasOrder): the vectors and the
+// preconditioner in that order. Private.
 #pragma once
 #include <memory>
 #include <vector>
 
 #include "core/blas1.hpp"
 #include "core/permutation.hpp"
-#include "operators/ordered_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 
 namespace protean::detail {
@@ -21,11 +20,12 @@ class OrderedPreconditioner final : public Preconditioner<T> {
         permutation_(permutation),
         serial_of_M_(M.serial()) {}
 
-  bool is_of(const Preconditioner<T>& M) const noexcept { return serial_of_M_ == M.serial(); }
+  bool is_of(const Preconditioner<T>& M, const Permutation& permutation) const noexcept {
+    return serial_of_M_ == M.serial() && permutation_.is(permutation);
+  }
   // Permutes the diagonal of M, where it is one. Called before each solve, and where the values of A have changed in
   // a solve; then inverse_diagonal() stays where it is.
   void refresh() const {
-    if (const auto* ordered = dynamic_cast<const OrderedPreconditioner*>(&M_)) ordered->refresh();
     const VectorView<const T> d = M_.inverse_diagonal();
     if (d.size > 0 && diagonal_.size() != d.size) diagonal_ = Vector<T>(this->context(), d.size);
     if (d.size > 0) permutation_.apply<T>(d, diagonal_);
@@ -68,55 +68,19 @@ VectorBlock<const T> in_order(const Permutation& P, const VectorBlock<const T>& 
   return made;
 }
 
+// What a solver keeps while solves compute in another order than the caller's.
 template <class T>
-struct OrderedWorkspace {
-  explicit OrderedWorkspace(const OrderedOperator<T>& A)
-      : serial(A.serial()), b(A.context(), A.rows()), x(A.context(), A.rows()) {}
-  std::uint64_t serial;  // of the operator
+struct InAnOrder {
   Vector<T> b, x, null_space;
-  std::unique_ptr<OrderedPreconditioner<T>> M;
+  std::shared_ptr<OrderedPreconditioner<T>> M;
 };
-
-// What a running solve keeps while its operator computes in another order than the caller's, and one change of it.
-template <class T>
-struct OrderOfSolve {
-  Permutation order;           // of no rows: the caller's
-  Vector<T> b, x, null_space;  // in that order
-  std::unique_ptr<OrderedPreconditioner<T>> M;
-};
+// One change of the order, with its memory.
 template <class T>
 struct ChangeOfOrder {
-  Permutation to, step;  // `step` leads from the present order to the next
-  std::unique_ptr<OrderedPreconditioner<T>> M;
+  Permutation to;
+  std::shared_ptr<OrderedPreconditioner<T>> M;
   std::vector<VectorView<T>> kept;  // of the method
   Vector<T> copy;
-};
-
-// Brings x back to the caller's order: by now(), or at the end of a solve that throws.
-template <class T>
-class BringBack {
- public:
-  BringBack(const Permutation& permutation, VectorView<const T> from, VectorView<T> to)
-      : permutation_(permutation), from_(from), to_(to) {}
-  ~BringBack() {
-    if (done_) return;
-    try {
-      now();
-    } catch (...) {}  // a broken device, of which the exception of the solve tells
-  }
-  void now() {
-    done_ = true;
-    copy();
-  }
-  void copy() const { permutation_.apply_inverse<T>(from_, to_); }
-  BringBack(const BringBack&) = delete;
-  BringBack& operator=(const BringBack&) = delete;
-
- private:
-  const Permutation& permutation_;
-  VectorView<const T> from_;
-  VectorView<T> to_;
-  bool done_ = false;
 };
 
 }  // namespace protean::detail

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -31,17 +32,20 @@ template <class T>
 class Run final : private OrderFollower {
  public:
   Run(const SolverOptions& options, const System<T>& system, SolveObserver* observer, Workspace<T>& workspace,
-      VectorBlock<const T> null_space, const BringBack<T>* to_caller)
+      VectorBlock<const T> null_space)
       : options_(options),
         callers_null_space_(null_space),
-        to_caller_(to_caller),
         rule_(options.stopping),
         method_(*workspace.method),
         callers_(system),
         observer_(observer),
         workspace_(workspace),
+        host_steps_(method_, system),
         fetched_steps_(method_, system) {
-    if (has_order_) has_order_->follow(*this);
+    if (has_order_)
+      has_order_->follow(*this);
+    else
+      own_ = {};
   }
 
   ~Run() override {
@@ -58,9 +62,10 @@ class Run final : private OrderFollower {
     if (options_.device_steps == "resident" && (context().space() == Space::host || context().simulated()))
       throw BadArgument("device_steps is resident, but the operator is not on a GPU; take auto");
     if (context().simulated()) steps_ = &fetched_steps_;
-    if (has_order_ && has_order_->order().size() > 0) {  // from an earlier solve
-      prepare_order(has_order_->order());
+    if (const Permutation order = has_order_ ? has_order_->order() : Permutation(); order.size() > 0) {
+      prepare_order(order);
       adopt_order();
+      require_change();
     }
 #if defined(PROTEAN_HAVE_CUDA)
     if (context().space() == Space::device && !context().simulated()) steps_ = steps_on_device();
@@ -105,7 +110,7 @@ class Run final : private OrderFollower {
 
   Permuted permuted() const override {
     const bool diagonal = callers_.M && callers_.M->inverse_diagonal().size > 0;
-    const std::size_t vectors = method_.kept_vectors().size() + (diagonal ? 1 : 0);
+    const std::size_t vectors = method_.kept_vectors(steps_->runs_ahead()).size() + (diagonal ? 1 : 0);
     constexpr int others = 3;  // b, x, and x at the end
     return {others + static_cast<int>(vectors) + static_cast<int>(callers_null_space_.count),
             callers_.M && !diagonal ? 2 : 0};
@@ -113,73 +118,82 @@ class Run final : private OrderFollower {
 
   // Called by the operator while the observer runs, between two steps.
   void prepare_order(const Permutation& next) override {
-    if (context().space() == Space::device)
-      throw NotAvailable("the order of the rows cannot change during a solve on a device");
+    const ContextPtr& its_context = callers_.A.context();
     const std::int64_t n = callers_.x.size;
-    const auto has_memory = [&](Vector<T>& v) {
-      if (v.size() != n) v = Vector<T>(callers_.A.context(), n);
+    const auto has_memory = [&](Vector<T>& v, std::int64_t size) {
+      if (v.size() != size) v = Vector<T>(its_context, size);
     };
     ChangeOfOrder<T> change;
     change.to = next;
-    change.step = order_.order.size() == 0 ? next
-                  : next.size() == 0       ? order_.order.inverse()
-                                           : next.after(order_.order.inverse());
     if (next.size() > 0) {
-      has_memory(order_.b), has_memory(order_.x);
-      if (const VectorBlock<const T>& N = callers_null_space_;
-          N.count > 0 && order_.null_space.size() != N.count * n)
-        order_.null_space = Vector<T>(callers_.A.context(), N.count * n);
+      has_memory(own_.b, n), has_memory(own_.x, n),
+          has_memory(own_.null_space, callers_null_space_.count * n);
       if (callers_.M) {
-        change.M = std::make_unique<OrderedPreconditioner<T>>(*callers_.M, next);
+        // That of an earlier solve in this order, so that a recorded graph can be used again.
+        const bool known = order_.size() == 0 && own_.M && own_.M->is_of(*callers_.M, next);
+        change.M = known ? own_.M : std::make_shared<OrderedPreconditioner<T>>(*callers_.M, next);
         change.M->refresh();
       }
     }
-    change.copy = Vector<T>(callers_.A.context(), n);
-    if (begun_) change.kept = method_.kept_vectors();
+    if (begun_) change.kept = method_.kept_vectors(steps_->runs_ahead());
+    if (begun_ || order_.size() > 0) change.copy = Vector<T>(its_context, n);
     change_ = std::move(change);
   }
 
+  // On a device all of it is queued after the steps that are in flight, which end in the order before.
   void adopt_order() noexcept override {
-    // A method's vectors stay where they are.
-    const auto permute = [&](VectorView<T> v) {
-      copy<T>(context(), v, change_.copy);
-      change_.step.template apply<T>(change_.copy, v);
-    };
-    for (const VectorView<T> v : change_.kept) permute(v);
-    const bool leaves = order_.order.size() == 0, returns = change_.to.size() == 0;
-    if (leaves && !returns)
-      change_.to.template apply<T>(callers_.x, order_.x);
-    else if (returns && !leaves)
-      bring_back();
-    else if (!leaves)
-      permute(order_.x);
-    order_.order = change_.to, order_.M = std::move(change_.M);
-    change_ = {};
-    ordered_.reset();
-    system_ = &callers_;
-    null_space_ = callers_null_space_;
-    if (!returns) {
-      order_.order.template apply<T>(callers_.b, order_.b);
-      if (callers_null_space_.count > 0)
-        null_space_ = in_order(order_.order, callers_null_space_, order_.null_space);
-      system_ = &ordered_.emplace(System<T>{has_order_->in_order(), order_.b, order_.x, order_.M.get(),
-                                            order_.M ? order_.M->inverse_diagonal() : VectorView<const T>{}});
+    const Permutation from = std::exchange(order_, change_.to);
+    null_space_ = callers_null_space_, system_ = &callers_;
+    try {
+      for (const VectorView<T> v : change_.kept) permute(from, v);
+      if (from.size() > 0 && order_.size() > 0)
+        permute(from, own_.x);
+      else if (order_.size() > 0)
+        order_.template apply<T>(callers_.x, own_.x);
+      else if (from.size() > 0)
+        from.template apply_inverse<T>(own_.x, callers_.x);
+      if (order_.size() > 0) {
+        order_.template apply<T>(callers_.b, own_.b);
+        if (callers_null_space_.count > 0)
+          null_space_ = in_order(order_, callers_null_space_, own_.null_space);
+      }
+    } catch (...) { failed_change_ = std::current_exception(); }  // a broken device
+    if (order_.size() > 0) {
+      own_.M = std::move(change_.M);
+      system_ = &ordered_.emplace(System<T>{has_order_->in_order(), own_.b, own_.x, own_.M.get(),
+                                            own_.M ? own_.M->inverse_diagonal() : VectorView<const T>{},
+                                            has_order_});
     }
-    host_steps_.emplace(method_, *system_);
-    steps_ = &*host_steps_;
+    change_ = {};
+    steps_->change_system(*system_);
+  }
+
+  // A vector of the order `from` in the present one. It stays where it is.
+  void permute(const Permutation& from, VectorView<T> v) {
+    if (from.size() > 0)
+      from.template apply_inverse<T>(v, change_.copy);
+    else
+      copy<T>(context(), v, change_.copy);
+    if (order_.size() > 0)
+      order_.template apply<T>(change_.copy, v);
+    else
+      copy<T>(context(), change_.copy, v);
+  }
+
+  void require_change() {
+    if (failed_change_) std::rethrow_exception(std::exchange(failed_change_, nullptr));
   }
 
   // Shows the observer x in the caller's order.
   void show_solution() {
-    if (order_.order.size() > 0) order_.order.template apply_inverse<T>(order_.x, callers_.x);
-    if (to_caller_) to_caller_->copy();
+    if (order_.size() > 0) order_.template apply_inverse<T>(own_.x, callers_.x);
   }
 
   // x in the caller's order. Nothing more is done with that of the solve afterwards.
   void bring_back() {
-    if (order_.order.size() == 0) return;
-    const Permutation order = std::exchange(order_.order, {});
-    order.template apply_inverse<T>(order_.x, callers_.x);
+    if (order_.size() == 0) return;
+    const Permutation order = std::exchange(order_, {});
+    order.template apply_inverse<T>(own_.x, callers_.x);
   }
 
 #if defined(PROTEAN_HAVE_CUDA)
@@ -235,8 +249,7 @@ class Run final : private OrderFollower {
         if (!may_restart) return end_of(reason, std::move(detail), verdict);
         if (new_values) {
           revision_ = system_->A.revision();
-          if (const auto* ordered = dynamic_cast<const OrderedPreconditioner<T>*>(system_->M))
-            ordered->refresh();
+          if (order_.size() > 0 && own_.M) own_.M->refresh();
 #if defined(PROTEAN_HAVE_CUDA)
           continue_without_rows();
 #endif
@@ -353,7 +366,9 @@ class Run final : private OrderFollower {
              .restarts = report_.restarts};
     if (!observer_) return true;
     if (observer_->reads_solution(info_)) show_solution();
-    return observer_->on_iteration(info_);
+    const bool go_on = observer_->on_iteration(info_);
+    require_change();
+    return go_on;
   }
 
   // b - A x is in scratch().
@@ -386,7 +401,6 @@ class Run final : private OrderFollower {
   const VectorBlock<const T> callers_null_space_;
   // The null space in the order of the operator.
   VectorBlock<const T> null_space_ = callers_null_space_;
-  const BringBack<T>* const to_caller_;  // where the operator belongs to an OrderedOperator
   const StoppingRule& rule_;
   Method<T>& method_;
   const System<T>& callers_;
@@ -394,14 +408,16 @@ class Run final : private OrderFollower {
   // The system in the order of the operator: callers_, or ordered_.
   const System<T>* system_ = &callers_;
   std::optional<System<T>> ordered_;
-  OrderOfSolve<T> order_;
-  ChangeOfOrder<T> change_;  // that prepare_order() has got ready
-  bool begun_ = false;       // the method has vectors
+  Permutation order_;                 // of the present vectors; of no rows: the caller's
+  ChangeOfOrder<T> change_;           // that prepare_order() has got ready
+  std::exception_ptr failed_change_;  // of adopt_order()
+  bool begun_ = false;                // the method has vectors
   SolveObserver* observer_;
   Workspace<T>& workspace_;
-  std::optional<HostSteps<T>> host_steps_{std::in_place, method_, *system_};
+  InAnOrder<T>& own_ = workspace_.in_an_order;
+  HostSteps<T> host_steps_;
   FetchedSteps<T> fetched_steps_;
-  Steps<T>* steps_ = &*host_steps_;
+  Steps<T>* steps_ = &host_steps_;
   const HasRowArrays<T>* rows_ = nullptr;  // the operator, while keep_rows() holds its row arrays
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<IterationControl> control_;
@@ -518,47 +534,13 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     std::atomic<bool>& flag;
     ~Release() { flag.store(false); }
   } release{busy_};
-  const auto* const ordered = dynamic_cast<const OrderedOperator<T>*>(&A);
-  if (!ordered) {
-    in_order_.reset();
-    return run(A, b, x, M, d, null_space_, nullptr, observer);
-  }
-  if (!in_order_ || in_order_->serial != A.serial()) {
-    in_order_.reset();  // before the new one, so that memory holds one of them at most
-    in_order_ = std::make_unique<detail::OrderedWorkspace<T>>(*ordered);
-  }
-  detail::OrderedWorkspace<T>& mine = *in_order_;
-  const Permutation& P = ordered->permutation();
-  if (!M || (mine.M && !mine.M->is_of(*M))) mine.M.reset();
-  if (M && !mine.M) mine.M = std::make_unique<detail::OrderedPreconditioner<T>>(*M, P);
-  if (M) mine.M->refresh();
-  VectorBlock<const T> N = null_space_;
-  if (N.count > 0) {
-    require<T>(N.column(0), n, space, "a vector of the null space");
-    if (mine.null_space.size() != N.count * n) mine.null_space = Vector<T>(A.context(), N.count * n);
-    N = detail::in_order(P, N, mine.null_space);
-  }
-  P.template apply<T>(b, mine.b);
-  P.template apply<T>(x, mine.x);
-  detail::BringBack<T> bring_back(P, mine.x, x);
-  SolveReport report = run(ordered->inner(), mine.b, mine.x, mine.M.get(), M ? mine.M->inverse_diagonal() : d,
-                           N, &bring_back, observer);
-  bring_back.now();
-  return report;
-}
-
-template <class T>
-SolveReport Solver<T>::run(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
-                           const Preconditioner<T>* M, VectorView<const T> d, VectorBlock<const T> N,
-                           const detail::BringBack<T>* to_caller, SolveObserver* observer) {
-  const std::int64_t n = A.rows();
-  const Space space = A.context()->space();
   const detail::System<T> system{A, b, x, M, d};
   if (const detail::WorkspaceLayout layout = detail::layout_of(system);
       !workspace_ || workspace_->layout != layout) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
     workspace_ = std::make_unique<detail::Workspace<T>>(layout, make_method(layout));
   }
+  VectorBlock<const T> N = null_space_;
   if (N.count == 0 && options_.null_space == "constant") {
     Vector<T>& constant = workspace_->constant;
     if (constant.size() != n || n == 0) {
@@ -571,7 +553,7 @@ SolveReport Solver<T>::run(const LinearOperator<T>& A, VectorView<const T> b, Ve
     require<T>(N.column(0), n, space, "a vector of the null space");
     if (workspace_->components.size() != N.count) workspace_->components = Vector<T>(A.context(), N.count);
   }
-  return detail::Run<T>(options_, system, observer, *workspace_, N, to_caller)();
+  return detail::Run<T>(options_, system, observer, *workspace_, N)();
 }
 
 template <class T>

@@ -48,10 +48,6 @@ template <class T>
 class Method;
 template <class T>
 struct Workspace;
-template <class T>
-struct OrderedWorkspace;
-template <class T>
-class BringBack;
 struct WorkspaceLayout;
 }  // namespace detail
 
@@ -94,8 +90,8 @@ struct SolverOptions {
   std::string device_steps = "auto";
 };
 
-// A solver keeps its workspace between solves and uses it again while size and context are the same. On a
-// device it also keeps the recorded graph, while operator, preconditioner and x are the same and
+// A solver keeps its workspace between solves and uses it again while size and context are the same, also b, x and M in
+// another order of the rows while operators have one (HasOrder). On a device it also keeps the recorded graph, while operator, preconditioner and x are the same and
 // LinearOperator::recording() has not changed. Two threads must not use one solver at the same time, and its
 // own observer must not use it (BadArgument). Two threads may use two solvers.
 template <class T>
@@ -136,17 +132,10 @@ class Solver {
   // The implementation of the method with its vectors; see solvers/method.hpp.
   virtual std::unique_ptr<detail::Method<T>> make_method(const detail::WorkspaceLayout& layout) const = 0;
 
-  // Arguments are checked, and A is no OrderedOperator. d: the diagonal of M, or empty. N: the null space in the order
-  // of A. to_caller: from x to the caller's own one; null where x is the caller's.
-  SolveReport run(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
-                  const Preconditioner<T>* M, VectorView<const T> d, VectorBlock<const T> N,
-                  const detail::BringBack<T>* to_caller, SolveObserver* observer);
-
   SolverOptions options_;
   VectorBlock<const T> null_space_;
   std::atomic<bool> busy_{false};
-  std::unique_ptr<detail::Workspace<T>> workspace_;        // of the solve before
-  std::unique_ptr<detail::OrderedWorkspace<T>> in_order_;  // where that was one of an OrderedOperator
+  std::unique_ptr<detail::Workspace<T>> workspace_;  // of the solve before
 };
 
 struct SolverEntry {

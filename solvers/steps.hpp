@@ -2,13 +2,18 @@
 // some steps are recorded into a CUDA graph, which is replayed; they are judged there, and the host reads the
 // verdicts later. Private to solvers/.
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/device_checks.hpp"
+#include "core/simulated_device.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
+#include "solvers/ordered_solve.hpp"
 
 namespace protean::detail {
 
@@ -24,6 +29,11 @@ class Steps {
   // Waits for all queued steps. Returns how many of them next() has not returned yet, and replaces `last` by
   // the verdict on the last of these. Called before the driver uses the method in another way.
   virtual std::int64_t settle(const IterationControl& control, Verdict& last) = 0;
+  // The order of the rows has changed between two steps, after all that is queued: later steps are those of this system,
+  // which outlives the solve.
+  virtual void change_system(const System<T>& system) noexcept = 0;
+  // Whether a step may have been done that next() has not returned.
+  virtual bool runs_ahead() const noexcept { return true; }
   // How often this solve recorded a graph, and how often that needed a new graph instead of an update.
   virtual std::int64_t recorded() const noexcept { return 0; }
   virtual std::int64_t made() const noexcept { return 0; }
@@ -34,18 +44,20 @@ class Steps {
 template <class T>
 class HostSteps final : public Steps<T> {
  public:
-  HostSteps(Method<T>& method, const System<T>& system) : method_(method), system_(system) {}
+  HostSteps(Method<T>& method, const System<T>& system) : method_(method), system_(&system) {}
   Verdict first(const IterationControl& control) override { return control.read(method_.signals()); }
   Verdict next(const IterationControl& control, std::int64_t) override {
-    method_.step(system_);
+    method_.step(*system_);
     return control.read(method_.signals());
   }
   std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
+  void change_system(const System<T>& system) noexcept override { system_ = &system; }
+  bool runs_ahead() const noexcept override { return false; }
   std::string_view name() const noexcept override { return "host"; }
 
  private:
   Method<T>& method_;
-  const System<T>& system_;
+  const System<T>* system_;
 };
 
 // The verdict on scalars in memory that the host cannot read. Each is copied to the host.
@@ -70,24 +82,48 @@ Verdict fetch_verdict(const Context& context, const IterationControl& control, c
   return control.read(here);
 }
 
-// Runs and judges one step at a time on a simulated device, which records nothing.
+// Steps on a simulated device, which records nothing. It does them steps_ahead() before next() returns them, as a GPU
+// does, and each is judged when it was done.
 template <class T>
 class FetchedSteps final : public Steps<T> {
  public:
-  FetchedSteps(Method<T>& method, const System<T>& system) : method_(method), system_(system) {}
+  FetchedSteps(Method<T>& method, const System<T>& system) : method_(method), system_(&system) {}
   Verdict first(const IterationControl& control) override {
-    return fetch_verdict(system_.context(), control, method_.signals());
+    return fetch_verdict(system_->context(), control, method_.signals());
   }
-  Verdict next(const IterationControl& control, std::int64_t) override {
-    method_.step(system_);
-    return fetch_verdict(system_.context(), control, method_.signals());
+  Verdict next(const IterationControl& control, std::int64_t left) override {
+    if (returned_ == done_.size()) {
+      done_.clear(), returned_ = 0;
+      const std::int64_t most = 1 + system_->context().simulated()->steps_ahead();
+      for (std::int64_t k = std::clamp<std::int64_t>(left, 1, most); k > 0; --k) {
+        method_.step(*system_);
+        done_.push_back({fetch_verdict(system_->context(), control, method_.signals()), method_.phase()});
+        const Verdict& verdict = done_.back().verdict;
+        if (verdict.event != StopReason::running || verdict.reached || method_.signals().cycle_ended) break;
+      }
+    }
+    const Done& next = done_[returned_++];
+    method_.set_phase(next.phase);
+    return next.verdict;
   }
-  std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
+  std::int64_t settle(const IterationControl&, Verdict& last) override {
+    const auto more = static_cast<std::int64_t>(done_.size() - returned_);
+    if (more > 0) last = done_.back().verdict, method_.set_phase(done_.back().phase);
+    returned_ = done_.size();
+    return more;
+  }
+  void change_system(const System<T>& system) noexcept override { system_ = &system; }
   std::string_view name() const noexcept override { return "simulated"; }
 
  private:
+  struct Done {
+    Verdict verdict;
+    std::int64_t phase;
+  };
   Method<T>& method_;
-  const System<T>& system_;
+  const System<T>* system_;
+  std::vector<Done> done_;  // in one go
+  std::size_t returned_ = 0;
 };
 
 // Everything that a solver keeps from one solve to the next. A solve of another layout gets another
@@ -107,6 +143,7 @@ struct Workspace {
   // Where options or set_null_space() ask for it: the vector of the option, and one entry for each vector.
   Vector<T> constant, components;
   Vector<T> number;  // one entry, in the space of the solve; norms are left there
+  InAnOrder<T> in_an_order;
   // Made when first used. They refer to `method`, so they are destroyed before it.
   std::unique_ptr<Steps<T>> graph_steps, resident_steps;
 };

@@ -27,6 +27,7 @@
 #include "core/ordering.hpp"
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
 
 namespace protean::apps {
 namespace {
@@ -61,10 +62,8 @@ std::vector<FormatAndKernel> formats_and_kernels(Space space) {
   return result;
 }
 
-// What is measured of a matrix in a space: the formats, and on the host the order that the policy considers.
-std::size_t measurements_in(Space space) {
-  return formats_and_kernels(space).size() + (space == Space::host ? 1 : 0);
-}
+// What is measured of a matrix in a space: the formats, and the order that the policy considers.
+std::size_t measurements_in(Space space) { return formats_and_kernels(space).size() + 1; }
 
 // The same in each run and on each machine.
 std::vector<std::int32_t> random_order(std::int64_t rows) {
@@ -171,10 +170,10 @@ class Tuner {
         matrix.formats.push_back(*measured);
       --measurements_left_;
     }
-    if (context->space() == Space::host && !stopped()) {
-      progress_.stage(
-          fmt::format("{} {} on the host: order {}", bar(share_done(), 24), one.name, tuned_order));
-      matrix.formats.push_back(measure_order(csr));
+    if (!stopped()) {
+      progress_.stage(fmt::format("{} {} on the {}: order {}", bar(share_done(), 24), one.name,
+                                  to_string(context->space()), tuned_order));
+      if (auto measured = measure_order(csr, context)) matrix.formats.push_back(*std::move(measured));
       --measurements_left_;
     }
     // A matrix with only some of the formats would be taken for a complete one.
@@ -221,23 +220,26 @@ class Tuner {
                           converts[std::min<std::size_t>(1, converts.size() - 1)]};
   }
 
-  // What the order of a matrix in a random numbering costs, beside its product in csr.
-  MeasuredFormat measure_order(const CsrMatrix<double>& csr) const {
-    const PermutedMatrix<double> shuffled(host_, csr, Permutation(host_, random_order(csr.rows())));
-    const CsrMatrix<double>& source = shuffled.matrix();
-    const auto A = make_matrix(find_format("csr"), source, host_);
-    Vector<double> x(host_, source.cols()), y(host_, source.rows());
-    fill<double>(*host_, 1.0, x);
-    const Timing product = measure(*host_, [&] { A->apply(x, y); }, {.seconds = least_product_seconds});
-    std::vector<double> seconds;
-    for (int i = 0; i < conversions; ++i) {
-      Clock clock;
-      const PermutedMatrix<double> ordered(
-          host_, source, Permutation(host_, make_order(tuned_order, *host_, source.pattern)));
-      seconds.push_back(clock.lap());
-    }
-    std::sort(seconds.begin(), seconds.end());
-    return {fmt::format("order-{}", tuned_order), A->bytes(), product.median, seconds[1]};
+  // What the order of a matrix in a random numbering costs, beside its product in csr. On a device it is found on the host,
+  // from a copy of the pattern, and the device permutes the matrix. Empty where the memory does not suffice.
+  std::optional<MeasuredFormat> measure_order(const CsrMatrix<double>& csr, const ContextPtr& context) const {
+    try {
+      const PermutedMatrix<double> shuffled(host_, csr, Permutation(context, random_order(csr.rows())));
+      const CsrMatrix<double>& source = shuffled.matrix();
+      const auto A = make_matrix(find_format("csr"), source, context);
+      Vector<double> x(context, source.cols()), y(context, source.rows());
+      fill<double>(*context, 1.0, x);
+      const Timing product = measure(*context, [&] { A->apply(x, y); }, {.seconds = least_product_seconds});
+      std::vector<double> seconds;
+      for (int i = 0; i < conversions; ++i) {
+        Clock clock;
+        (void)put_in_order(tuned_order, source, context);
+        context->synchronize();
+        seconds.push_back(clock.lap());
+      }
+      std::sort(seconds.begin(), seconds.end());
+      return MeasuredFormat{fmt::format("order-{}", tuned_order), A->bytes(), product.median, seconds[1]};
+    } catch (const OutOfMemory&) { return {}; }
   }
 
   void finish() const {

@@ -273,12 +273,19 @@ class ProblemReader {
     const KeySection section(node, "preconditioner", "preconditioner");
     PreconditionerSpec& spec = problem_.preconditioner;
     spec.type = section.word("type");
-    for (const std::string_view key : {"fill", "block_size", "omega", "degree", "eigenvalue_ratio"})
+    for (const std::string_view key :
+         {"fill", "solve", "sweeps", "block_size", "omega", "degree", "eigenvalue_ratio"})
       if (const Node* given = section.find(key)) require_option(key, given->place);
     PreconditionerOptions& options = spec.options;
     options.zero_diagonal =
         section.word("zero_diagonal") == "error" ? ZeroDiagonal::error : ZeroDiagonal::one;
     options.fill = section.integer("fill");
+    for (const TriangularSolve one : triangular_solves)
+      if (to_string(one) == section.word("solve")) options.solve = one;
+    options.sweeps = section.integer("sweeps");
+    if (const Node* given = section.find("sweeps"); given && options.solve != TriangularSolve::sweeps)
+      fail(given->place,
+           fmt::format("preconditioner.sweeps is for solve: sweeps; solve is {}", to_string(options.solve)));
     options.block_size = section.integer("block_size");
     options.omega = section.number("omega");
     if (options.omega == 0 || options.omega == 2)
@@ -314,12 +321,17 @@ class ProblemReader {
                                                 "is not symmetric even if the matrix "
                                                 "is; use {} instead, or method gmres or bicgstab",
                                                 method, type, entry.symmetric_relative));
-      if (problem_.op.space == Space::device && !entry.on_device)
+    }
+    if (problem_.preconditioner.options.solve == TriangularSolve::cusparse) {
+      if (problem_.op.space == Space::host)
         fail(preconditioner_place_,
-             fmt::format(
-                 "preconditioner {} runs on the host only; on a device take jacobi, block-jacobi, spai0 or "
-                 "chebyshev, or operator.space: host",
-                 type));
+             "preconditioner.solve cusparse runs on a GPU only; take auto, levels or sweeps, or "
+             "operator.space: device");
+      if (problem_.op.deterministic)
+        fail(
+            preconditioner_place_,
+            "preconditioner.solve cusparse is not for operator.deterministic: another library adds its sums; "
+            "take auto, levels or sweeps");
     }
   }
 

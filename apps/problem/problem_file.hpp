@@ -66,7 +66,7 @@ struct PreconditionerSpec {
 struct OperatorSpec {
   std::string format = "auto";
   FormatParams parameters;
-  std::string kernel = "native";
+  std::string kernel;  // empty: the default one of the format in its space, mostly native
   ElementScatter variant = ElementScatter::automatic;  // only with storage: element
   Space space = Space::host;
   int threads = 0;                       // 0: OMP_NUM_THREADS, or all processors

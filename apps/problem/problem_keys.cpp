@@ -60,6 +60,12 @@ Words preconditioner_types() {
   return ids;
 }
 
+Words triangular_solve_words() {
+  Words words;
+  for (const TriangularSolve one : triangular_solves) words.push_back(to_string(one));
+  return words;
+}
+
 std::vector<KeyDoc> make_table() {
   const SolverOptions solver;
   const StoppingRule& rule = solver.stopping;
@@ -137,6 +143,11 @@ std::vector<KeyDoc> make_table() {
       word("preconditioner", "zero_diagonal", "error", {"error", "one"},
            "what a row without a diagonal entry means"),
       integer("preconditioner", "fill", preconditioner.fill, 0, 1000, "ic, ilu: the largest level of fill"),
+      word("preconditioner", "solve", "auto", triangular_solve_words(),
+           "ic0, ic, ilu0, ilu: how triangles are solved; auto: levels, on a GPU the faster one of levels "
+           "and cusparse"),
+      integer("preconditioner", "sweeps", preconditioner.sweeps, 1, 100,
+              "with solve: sweeps: Jacobi sweeps for each triangle"),
       integer("preconditioner", "block_size", preconditioner.block_size, 1, 64,
               "block-jacobi: rows of a block"),
       number("preconditioner", "omega", preconditioner.omega, 0, 2, "ssor: the relaxation; 0 and 2 excluded"),

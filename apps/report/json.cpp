@@ -110,9 +110,12 @@ Json operator_json(const Problem& p) {
   if (p.matrix.fem && !p.matrix.fem->assembled)
     return {
         {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
-  return {{"format", p.op.format},   {"parameters", parameters_json(p.op.parameters)},
-          {"kernel", p.op.kernel},   {"space", to_string(p.op.space)},
-          {"threads", p.op.threads}, {"deterministic", p.op.deterministic}};
+  return {{"format", p.op.format},
+          {"parameters", parameters_json(p.op.parameters)},
+          {"kernel", p.op.kernel.empty() ? "native" : p.op.kernel},
+          {"space", to_string(p.op.space)},
+          {"threads", p.op.threads},
+          {"deterministic", p.op.deterministic}};
 }
 
 Json point_json(const SchedulePoint& point) {
@@ -157,7 +160,9 @@ Json preconditioner_json(const PreconditionerSpec& spec) {
           std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
         json[std::string(key)] = value;
   };
-  add("fill", options.fill), add("block_size", options.block_size), add("omega", options.omega);
+  add("fill", options.fill), add("solve", to_string(options.solve));
+  if (options.solve == TriangularSolve::sweeps) add("sweeps", options.sweeps);
+  add("block_size", options.block_size), add("omega", options.omega);
   add("degree", options.degree), add("eigenvalue_ratio", options.eigenvalue_ratio);
   return json;
 }

@@ -96,7 +96,7 @@ const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& prob
     return find_format("csr");
   }
   if (op.format != "auto") return find_format(op.format);
-  if (op.kernel != "native") {
+  if (!op.kernel.empty() && op.kernel != "native") {
     reason = fmt::format("csr, the plainest format, since kernel {} was asked for", op.kernel);
     return find_format("csr");
   }

@@ -195,6 +195,7 @@ DeviceState* enter_background(const Context& context, const std::atomic<bool>& c
         device::destroy(state);
       });
       made->ordinal = ahead.ordinal, made->processors = ahead.processors, made->pool = ahead.pool;
+      made->memory_bytes = ahead.memory_bytes;
       device::complete(*made, device::Priorities().lowest);
       ahead.behind = made.release();
     }
@@ -243,6 +244,8 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   state.ordinal = ordinal;
   PROTEAN_CUDA_CHECK(cudaSetDevice(ordinal));
   PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount, ordinal));
+  std::size_t free = 0;
+  PROTEAN_CUDA_CHECK(cudaMemGetInfo(&free, &state.memory_bytes));
   cudaMemPoolProps properties;
   std::memset(&properties, 0, sizeof properties);
   properties.allocType = cudaMemAllocationTypePinned;
@@ -293,7 +296,11 @@ void* allocate_device(const Context& context, std::size_t bytes) {
   const DeviceScope scope(context);
   const DeviceState& state = context.device_state();
   void* data = nullptr;
-  const cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, state.pool, state.stream);
+  // A pool takes memory piece by piece: a request that is larger than the device would take all that is left, for seconds, from
+  // every other program on it before it fails.
+  const cudaError_t status = bytes > state.memory_bytes
+                                 ? cudaErrorMemoryAllocation
+                                 : cudaMallocFromPoolAsync(&data, bytes, state.pool, state.stream);
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
     std::size_t free = 0, total = 0;

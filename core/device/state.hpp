@@ -18,7 +18,8 @@ namespace protean {
 
 struct DeviceState {
   int ordinal = 0;
-  int processors = 0;  // streaming multiprocessors
+  int processors = 0;            // streaming multiprocessors
+  std::size_t memory_bytes = 0;  // of the device
   cudaStream_t stream = nullptr;
   cudaMemPool_t pool = nullptr;
   cublasHandle_t cublas = nullptr;

@@ -36,10 +36,13 @@
 // Parameters:
 //   order  auto, natural or sorted: whether the rows of a window are sorted by length. Sorting saves padding,
 //          but neighbouring rows no longer lie together. auto takes what costs less, for each window.
+//   percent  on a device, for matrices of 2^20 entries and more: the most bytes, in percent of those of csr.
 // Wins: on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
 //   and similar lengths.
 // Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the
-//   others.
+//   others; on a device also where its bytes are more than `percent` of those of csr. Of 36 matrices measured on an H200
+//   (docs/results/formats-gpu.json) eight of the nine up to 73 % were faster than sell-c-sigma (the ninth 0.92 times as
+//   fast). Of the 27 above, three were faster than csr and not slower than sell-c-sigma (by 3, 4 and 18 % and 0, 0 and 1 %).
 // Source: our own. Sliced ELLPACK with sorting in windows is SELL-C-sigma of M. Kreutzer, G. Hager, G.
 //   Wellein, H. Fehske, A. R. Bishop, SIAM J. Sci. Comput. 36(5), 2014, doi:10.1137/130930352.
 //
@@ -360,7 +363,10 @@ constexpr ParamDoc params[] = {
     {"order",
      "rows of a window (256 on the host, 1024 on the device): sorted by length, as they are, or what is "
      "cheaper",
-     "auto", 0, 0, "auto|natural|sorted"}};
+     "auto", 0, 0, "auto|natural|sorted"},
+    {"percent",
+     "on a device, for matrices of 2^20 entries and more: the most bytes, in percent of those of csr", "73",
+     1, 100000}};
 
 }  // namespace
 

@@ -30,6 +30,8 @@
 //
 // x_j is read only where there is an entry, so an infinite or NaN x_j reaches exactly the rows with an entry
 // in column j.
+#include <fmt/format.h>
+
 #include "formats/compressed/sell_packed.hpp"
 
 #include "formats/compressed/sell_packed_encode.cuh"
@@ -103,6 +105,9 @@ class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>, public Ha
   Buffer<std::int32_t> perm_;
 };
 
+// From here on the bytes decide, not the launch.
+constexpr std::int64_t large_matrix = std::int64_t{1} << 20;
+
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
   auto arrays = std::make_shared<PlanArrays>(context, pattern, params, value_bytes);
@@ -110,8 +115,18 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   if (plan.too_long)
     return Admission::refuse("a row has more than " + std::to_string(longest_allowed) +
                              " entries; csr has no such limit");
-  Admission admission =
-      admit_stored(pattern, plan.slots * height, height, plan.bytes(pattern.rows, value_bytes));
+  const std::size_t bytes = plan.bytes(pattern.rows, value_bytes);
+  Admission admission = admit_stored(pattern, plan.slots * height, height, bytes);
+  const auto csr =
+      static_cast<double>(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + sizeof(std::int32_t)) +
+                          static_cast<std::size_t>(pattern.rows + 1) * sizeof(std::int32_t));
+  const auto percent = static_cast<double>(params.integer("percent"));
+  if (admission.ok && pattern.nonzeros >= large_matrix && static_cast<double>(bytes) > percent / 100 * csr)
+    return Admission::refuse(fmt::format("{:.0f} % of the bytes of csr would be needed; above {:.0f} % csr "
+                                         "or sell-c-sigma is faster on a GPU (parameter "
+                                         "percent allows more)",
+                                         100 * static_cast<double>(bytes) / csr, percent),
+                             bytes, admission.stored_values);
   keep_plan(admission, std::move(arrays));
   return admission;
 }

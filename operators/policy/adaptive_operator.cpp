@@ -13,6 +13,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/ordering.hpp"
+#include "core/transfer.hpp"
 #include "operators/callers_order.hpp"
 #include "operators/policy/product_check.hpp"
 
@@ -26,6 +27,8 @@ constexpr std::string_view rows_are_kept =
     "its products";
 // Of products shorter than this only one in eight is measured, so that reading the clock costs little.
 constexpr float quick_product = 20e-6f;
+// Bytes an entry, beside the result, with which a device sorts the entries of a matrix into another order.
+constexpr std::size_t sorting_bytes = 24;
 // The name of the caller's order.
 constexpr std::string_view no_order = "none";
 
@@ -108,7 +111,8 @@ struct AdaptiveOperator<T>::Build {
 template <class T>
 class AdaptiveOperator<T>::InOrder final : public LinearOperator<T>,
                                            public HasDiagonal<T>,
-                                           public HasApplyDot<T> {
+                                           public HasApplyDot<T>,
+                                           public HasRowArrays<T> {
  public:
   explicit InOrder(const AdaptiveOperator& A) : LinearOperator<T>(A.context(), A.shape()), A_(A) {}
   void diagonal(VectorView<T> diagonal) const override {
@@ -118,6 +122,8 @@ class AdaptiveOperator<T>::InOrder final : public LinearOperator<T>,
     A_.count_products(1);
     A_.timed([&] { apply_dot<T>(A_.running(), x, y, result); });
   }
+  RowArrays<T> row_arrays() const noexcept override { return A_.rows_of_running(); }
+  void keep_rows(bool kept) const noexcept override { A_.keep_rows(kept); }
   std::string_view name() const noexcept override { return A_.name(); }
   Revision revision() const noexcept override { return A_.revision(); }
   Recording recording() const noexcept override { return A_.recording(); }
@@ -200,9 +206,10 @@ const AssembledMatrix<T>& AdaptiveOperator<T>::current() const {
 template <class T>
 void AdaptiveOperator<T>::diagonal(VectorView<T> diagonal) const {
   if (!current_) return elements_->diagonal(diagonal);
-  if (!running_is_exact() && callers_order_)
+  if (!running_is_exact() || this->context()->space() != Space::host) {
+    if (!callers_order_) return current_->diagonal(diagonal);
     return callers_order_->bring([&](VectorView<T> d) { current_->diagonal(d); }, diagonal);
-  if (!running_is_exact() || this->context()->space() != Space::host) return current_->diagonal(diagonal);
+  }
   extract_diagonal<T>(*this->context(), source_, diagonal.data);
 }
 
@@ -261,6 +268,11 @@ const LinearOperator<T>& AdaptiveOperator<T>::in_order() const noexcept {
 }
 
 template <class T>
+void AdaptiveOperator<T>::count_in_order(std::int64_t more) const noexcept {
+  in_order_->count_products(more), this->count_products(more);
+}
+
+template <class T>
 void AdaptiveOperator<T>::follow(OrderFollower& follower) const {
   const std::lock_guard lock(followers_mutex_);
   followers_.push_back(&follower);
@@ -297,34 +309,37 @@ void AdaptiveOperator<T>::order_rows(Build& build, const CsrMatrix<T>& source, s
                                      std::size_t budget) const {
   if (build.permuted) return;  // it counts as used already
   const ContextPtr& context = this->context();
-  if (context->space() == Space::device)
-    throw NotAvailable(
-        fmt::format("the order of the rows cannot change during a solve on a device (to {}); put the matrix "
-                    "into that order before the solve (OrderedOperator, matrix.order), or solve on the host",
-                    build.order));
+  const bool on_host = context->space() == Space::host;
   if (this->rows() != this->cols())
     throw BadArgument(fmt::format(
         "the matrix is {} x {}; rows and columns are put into the same order ({}), so it must be square",
         this->rows(), this->cols(), build.order));
-  const std::size_t bytes = permuted_bytes(source);
-  if (bytes > budget)
+  const std::size_t bytes = permuted_bytes(source),
+                    needed =
+                        bytes + (on_host ? 0 : static_cast<std::size_t>(source.nonzeros()) * sorting_bytes);
+  if (needed > budget)
     throw OutOfMemory(
         fmt::format("the matrix in order {} takes {} bytes beside the source and the running matrix; {} "
                     "are available",
-                    build.order, bytes, budget),
-        bytes);
+                    build.order, needed, budget),
+        needed);
   const double begin = now();
+  const ContextPtr host = on_host ? context : Context::host();
   if (build.permutation.size() == 0) {
-    std::vector<std::int32_t> order = options_.find_order
-                                          ? options_.find_order(build.order, *context, source.pattern)
-                                          : make_order(build.order, *context, source.pattern);
+    // Orders are found on the host.
+    const SparsityPattern pattern =
+        on_host ? source.pattern : detail::download_pattern(host, *context, source.pattern);
+    detail::checkpoint();
+    std::vector<std::int32_t> order = options_.find_order ? options_.find_order(build.order, *host, pattern)
+                                                          : make_order(build.order, *host, pattern);
     if (static_cast<std::int64_t>(order.size()) != this->rows())
       throw BadArgument(
           fmt::format("order {} has {} rows; the matrix has {}", build.order, order.size(), this->rows()));
     build.permutation = Permutation(context, std::move(order));
     detail::checkpoint();
   }
-  build.permuted = std::make_shared<PermutedMatrix<T>>(context, source, build.permutation);
+  build.permuted = std::make_shared<PermutedMatrix<T>>(host, source, build.permutation);
+  context->synchronize();
   bytes_in_use += bytes;
   build.bytes_of_order = bytes;
   build.order_seconds = now() - begin;
@@ -668,6 +683,11 @@ void AdaptiveOperator<T>::prepare(const FormatSpec& spec, std::string reason, st
 
 template <class T>
 RowArrays<T> AdaptiveOperator<T>::row_arrays() const noexcept {
+  return order_.size() > 0 ? RowArrays<T>{} : rows_of_running();
+}
+
+template <class T>
+RowArrays<T> AdaptiveOperator<T>::rows_of_running() const noexcept {
   const auto* rows = rows_shown_ ? dynamic_cast<const HasRowArrays<T>*>(current_.get()) : nullptr;
   if (!rows) return {};
   RowArrays<T> arrays = rows->row_arrays();

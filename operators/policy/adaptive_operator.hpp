@@ -108,7 +108,8 @@ struct AdaptiveOptions {
   // All times measured here are taken from it. It is also called from the building thread.
   std::function<double()> clock = {};
   // Finds the order with a name (FormatSpec::order other than "none") for the pattern of the source, in the caller's
-  // order: result[k] is the row at place k. It is also called from the building thread, and should compute in parallel
+  // order: result[k] is the row at place k. Context and pattern are of the host, also for an operator on a device. It is
+  // also called from the building thread, and should compute in parallel
   // regions of the context, which end it when the build is cancelled. Empty: make_order().
   std::function<std::vector<std::int32_t>(std::string_view id, const Context& context,
                                           const SparsityPattern& pattern)>
@@ -137,10 +138,12 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 // the running matrix is P A P^T, built beside the solve too. apply() and all other members still take and give vectors
 // and matrices in the caller's order; a product permutes two vectors. A solve by Solver permutes its own vectors once,
 // at the change, and goes on without a restart; then no product permutes anything (HasOrder). An order that was found
-// is kept as long as the operator: new values, other right-hand sides and a change back to it cost no search. On a
-// device a change of order is refused, and in deterministic mode one beside the solve, since sums have other rounding
-// errors in another order and the iteration of the change depends on the time. An order that is not in use takes
-// 8 bytes a row.
+// is kept as long as the operator: new values, other right-hand sides and a change back to it cost no search. In
+// deterministic mode a change of order beside the solve is refused, since sums have other rounding errors in another
+// order and the iteration of the change depends on the time. An order that is not in use takes 8 bytes a row. On a
+// device an order is found on the host: its pattern is copied there (4 bytes an entry and 4 a row), the threads of the
+// host find the order, and the device permutes the matrix. While the solve waits, the host's search is the larger part
+// of the time by far (AdaptiveOptions::background_workers threads beside the solve, else all).
 //
 // Products may be computed by several threads at once. All other members that are not const belong to one
 // thread and must not run at the same time as a product. SolveObserver::on_iteration(), between two
@@ -149,7 +152,7 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 //
 // Additional memory: three vectors during a build, four during an adoption. In another order than the caller's two
 // vectors, the source in that order, and 4 bytes an entry (8 from 2^31 entries on) and 8 bytes a row to permute new
-// values; two more vectors during a build and an adoption.
+// values; two more vectors during a build and an adoption. On a device 24 more bytes an entry while it is permuted.
 template <class T>
 class AdaptiveOperator final : public LinearOperator<T>,
                                public HasDiagonal<T>,
@@ -232,8 +235,10 @@ class AdaptiveOperator final : public LinearOperator<T>,
   double now() const;
   // "none", or the name of the order of the running matrix.
   std::string_view order_id() const noexcept { return order_id_; }
-  const Permutation& order() const noexcept override { return order_; }
+  Permutation order() const override { return order_; }
+  // Its products count as products of this operator, too.
   const LinearOperator<T>& in_order() const noexcept override;
+  void count_in_order(std::int64_t more) const noexcept override;
   void follow(OrderFollower& follower) const override;
   void unfollow(OrderFollower& follower) const noexcept override;
   // What a change of order would permute. Where nobody follows the order, each product permutes two vectors. Empty where
@@ -248,7 +253,8 @@ class AdaptiveOperator final : public LinearOperator<T>,
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
   // Whether row_arrays() gives a solve on a device the rows of the running matrix, so that it can compute
   // with them in its own kernel (SolverOptions::device_steps). Off by default. While a solve does so, changes
-  // of format are refused, since they would not affect it.
+  // of format and order are refused, since they would not affect it. In another order than the caller's the rows are
+  // those of in_order(); row_arrays() of this operator has none then.
   void show_rows(bool shown) noexcept { rows_shown_ = shown; }
   bool rows_kept() const noexcept { return rows_kept_.load(std::memory_order_relaxed); }
   RowArrays<T> row_arrays() const noexcept override;
@@ -305,6 +311,7 @@ class AdaptiveOperator final : public LinearOperator<T>,
   void order_rows(Build& build, const CsrMatrix<T>& source, std::size_t& bytes_in_use,
                   std::size_t budget) const;
   void product(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const;
+  RowArrays<T> rows_of_running() const noexcept;
 
   void check_options() const;
   bool running_is_exact() const noexcept { return !current_ || current_->entry().traits.exact_values; }

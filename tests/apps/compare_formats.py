@@ -4,15 +4,17 @@ direct solve as the residual and the condition of the matrix allow. In determini
 must be the same exactly, and x bit for bit, in every format and with one thread or two.
 
     compare_formats.py PROTEAN SOURCE_FOLDER [--full] [--only=NAME,NAME] [--methods=NAME,NAME]
-                       [--mode=default|deterministic] [--json=FILE] [--table=FILE]
+                       [--mode=default|deterministic] [--space=host|device] [--jobs=N] [--json=FILE] [--table=FILE]
 
-As a test it keeps to what takes a minute:
+As a test it runs in deterministic mode only (test_every_format compares the solves of the default mode, in one process) and keeps
+to what takes a minute:
   - A method sees of a format nothing but its products. So each format solves each small system by one method, and one
     format of each engine solves all systems by all methods.
   - In deterministic mode one bit of one product would show in x from that iteration on: solves end after 50 iterations,
     and formats that do not stand for their engine solve two systems, one of them large enough for two threads.
-  - Presets have the arrays and the code of their base: they are left out.
---full goes to the tolerance in every format and adds the long solves. --json adds each solve to a file (those of earlier
+  - On a host, presets have the arrays and the code of their base: they are left out.
+--full goes to the tolerance in every format and adds the long solves and the other five methods. --space=device solves on a
+GPU in the formats that have a device side. --jobs runs so many solves at a time. --json adds each solve to a file (those of earlier
 runs stay, unless they are of the same solve), --table puts a table of all solves of the JSON file into a Markdown file,
 between two marks. Exits 77 (skipped) when NumPy or SciPy is missing, and with --sanitizers=NAMES: it
 compares answers, and hundreds of instrumented solves take too long.
@@ -22,6 +24,7 @@ formats differ by) may take 1300 or 2200 iterations to the same answer. There on
 is marked `~`, and the spread of the counts is printed. In deterministic mode it counts like the others.
 """
 import collections
+import concurrent.futures
 import datetime
 import json
 import lzma
@@ -53,7 +56,8 @@ def option(name, otherwise=None):
 
 modes = [option("mode")] if option("mode") else ["default", "deterministic"]
 only = option("only", "").split(",") if option("only") else None
-methods = option("methods", "cg,bicgstab,gmres").split(",")
+methods = option("methods").split(",") if option("methods") else None
+space, jobs = option("space", "host"), int(option("jobs", "1"))
 shared = pathlib.Path(os.environ.get("PROTEAN_SHARED", source / ".." / "shared")) / "matrices"
 shipped = source / "problems" / "matrices"
 
@@ -103,12 +107,15 @@ systems_of_all = {"default": ["poisson-3d", "convection-diffusion-3d", "bcsstk16
 # name, matrix, runs of the test, runs added by --full
 CASES = [
     ("poisson-3d", generated("poisson-3d", 16, poisson_3d),
-     [Run("cg", 1e-10), Run("bicgstab", 1e-8), Run("gmres", 1e-10)], []),
+     [Run("cg", 1e-10), Run("bicgstab", 1e-8), Run("gmres", 1e-10)],
+     [Run("fcg", 1e-10), Run("minres", 1e-10), Run("idr", 1e-8)]),
     ("convection-diffusion-3d", generated("convection-diffusion-3d", 16, convection_diffusion_3d),
-     [Run("bicgstab~", 1e-8), Run("gmres", 1e-10)], []),
-    ("bcsstk16", shipped_or_shared(shipped, "bcsstk16"), [Run("cg", 1e-10)], []),
-    ("fv2", shipped_or_shared(shipped, "fv2"), [Run("cg", 1e-10)], []),
-    ("orsirr_1", shipped_or_shared(shipped, "orsirr_1"), [Run("gmres", 1e-10)], []),
+     [Run("bicgstab~", 1e-8), Run("gmres", 1e-10)],
+     [Run("fgmres", 1e-10), Run("bicgstab2~", 1e-8), Run("idr~", 1e-8)]),
+    ("bcsstk16", shipped_or_shared(shipped, "bcsstk16"), [Run("cg", 1e-10)], [Run("fcg", 1e-10), Run("minres", 1e-8)]),
+    ("fv2", shipped_or_shared(shipped, "fv2"), [Run("cg", 1e-10)], [Run("minres", 1e-8)]),
+    ("orsirr_1", shipped_or_shared(shipped, "orsirr_1"), [Run("gmres", 1e-10)],
+     [Run("fgmres", 1e-10), Run("bicgstab2~", 1e-8), Run("idr~", 1e-8)]),
     ("sherman4", shipped_or_shared(shipped, "sherman4"), [Run("bicgstab~", 1e-10)], []),
     ("add20", shipped_or_shared(shipped, "add20"), [Run("gmres", 1e-10), Run("bicgstab~", 1e-10)], []),
     ("G2_circuit", shipped_or_shared(shipped, "G2_circuit"), [Run("cg", 1e-6)],
@@ -151,6 +158,16 @@ def compare(name, given, run_spec, mode, formats, matrix, b, direct, inverse_nor
     method, free_count = run_spec.method.rstrip("~"), run_spec.method.endswith("~") and not deterministic
     base, results, failures = None, [], 0
     few = deterministic and not full
+
+    def solve_in(folder, number_and_id):
+        number, id = number_and_id
+        mine = folder / str(number)
+        mine.mkdir()
+        settings = [f"operator.format={id}", *run_spec.settings]
+        if few:
+            settings.append(f"solver.max_iterations={deterministic_steps}")
+        return solve(mine, problem, settings, 1 + number % 2 if deterministic else 1)
+
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         problem = {
@@ -158,17 +175,18 @@ def compare(name, given, run_spec, mode, formats, matrix, b, direct, inverse_nor
             "solver": {"method": method, "relative_tolerance": run_spec.tolerance, "max_iterations": 20000,
                        "restart": 60},
             "preconditioner": {"type": "jacobi"},
-            "operator": {"format": "csr", "deterministic": deterministic},
+            "operator": {"format": "csr", "deterministic": deterministic, "space": space},
             "output": {"solution": "x.mtx", "report": "r.json"},
         }
-        for number, id in enumerate(formats):
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            solved = list(pool.map(lambda one: solve_in(folder, one), enumerate(formats)))
+        for number, (id, (run, report, x)) in enumerate(zip(formats, solved)):
             threads = 1 + number % 2 if deterministic else 1
-            settings = [f"operator.format={id}", *run_spec.settings]
-            if few:
-                settings.append(f"solver.max_iterations={deterministic_steps}")
-            run, report, x = solve(folder, problem, settings, threads)
+            if run.returncode == 3 and number == 0:  # csr
+                print(f"skipped: no device: {run.stderr.strip()}")
+                sys.exit(77)
             if report is None:
-                refused = run.returncode == 2 and "refused" in run.stderr
+                refused = run.returncode == 2 and "refused" in run.stderr or "does not run in device memory" in run.stderr
                 print(f"{name:12} {id:14} {run.stderr.strip()}")
                 failures += not refused
                 continue
@@ -195,7 +213,7 @@ def compare(name, given, run_spec, mode, formats, matrix, b, direct, inverse_nor
             }
             bad = [key for key, ok in checks.items() if not ok]
             failures += len(bad)
-            results.append({"system": name, "method": method, "tolerance": run_spec.tolerance,
+            results.append({"space": space, "system": name, "method": method, "tolerance": run_spec.tolerance,
                             "settings": run_spec.settings, "mode": mode, "format": id, "threads": threads,
                             "iterations": iterations, "reason": reason, "true_relative": claimed,
                             "error": float(error), "error_allowed": float(bound),
@@ -239,7 +257,8 @@ def write_table(path, solves):
 
 
 failures, solves = 0, []
-catalogue = [f for f in json.loads(subprocess.check_output([protean, "formats", "--json"])) if full or f["base"] is None]
+catalogue = [f for f in json.loads(subprocess.check_output([protean, "formats", "--json"]))
+             if (full or f["base"] is None or space == "device") and space in f["spaces"]]
 first_of_engine = {}
 for entry in catalogue:
     first_of_engine.setdefault(entry["engine"], entry["id"])
@@ -266,7 +285,7 @@ for name, (given, make), runs, long_runs in CASES:
         matrix.shape, matvec=lu.solve, rmatvec=lambda v: lu.solve(v, "T"), dtype=float)
     inverse_norm = scipy.sparse.linalg.onenormest(inverse)
     for number, run_spec in enumerate(runs + (long_runs if full else [])):
-        if run_spec.method.rstrip("~") not in methods:
+        if methods and run_spec.method.rstrip("~") not in methods:
             continue
         for mode in modes:
             results, bad = compare(name, given, run_spec, mode, formats_for(name, mode, number == 0), matrix, b,
@@ -275,7 +294,7 @@ for name, (given, make), runs, long_runs in CASES:
             failures += bad
             if option("json"):
                 path = pathlib.Path(option("json"))
-                key = operator.itemgetter("system", "method", "tolerance", "settings", "mode")
+                key = operator.itemgetter("space", "system", "method", "tolerance", "settings", "mode")
                 fresh = [key(r) for r in results]
                 known = json.loads(path.read_text())["solves"] if path.exists() else []
                 path.write_text(json.dumps({

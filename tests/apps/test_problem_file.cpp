@@ -26,7 +26,7 @@ TEST(ProblemFile, DefaultsAreFilledIn) {
   EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-8);
   EXPECT_EQ(p.preconditioner.type, "none");
   EXPECT_EQ(p.op.format, "auto");
-  EXPECT_EQ(p.op.kernel, "native");
+  EXPECT_EQ(p.op.kernel, "");  // the default one of the format
   EXPECT_FALSE(p.output.report);
 }
 
@@ -73,6 +73,12 @@ TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
   const Problem p = read(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
   EXPECT_EQ(p.preconditioner.options.degree, 7);
   EXPECT_EQ(p.preconditioner.options.eigenvalue_ratio, 12);
+  const Problem swept = read(minimal + "preconditioner: {type: ic0, solve: sweeps, sweeps: 7}");
+  EXPECT_EQ(swept.preconditioner.options.solve, TriangularSolve::sweeps);
+  EXPECT_EQ(swept.preconditioner.options.sweeps, 7);
+  EXPECT_EQ(
+      read(minimal + "preconditioner: {type: ic}\noperator: {space: device}").preconditioner.options.solve,
+      TriangularSolve::automatic);
   EXPECT_EQ(read(minimal + "solver: {method: gmres}\npreconditioner: {type: ilu0}").preconditioner.type,
             "ilu0");
 }
@@ -230,11 +236,32 @@ INSTANTIATE_TEST_SUITE_P(
                 {},
                 in_line_2,
                 {"cg needs a symmetric preconditioner", "use ic0 instead", "gmres"}},
-        Refusal{"HostPreconditionerOnADevice",
-                minimal + "preconditioner: {type: ic}\noperator: {space: device}",
+        Refusal{"CusparseOnAHost",
+                minimal + "preconditioner: {type: ic0, solve: cusparse}",
                 {},
                 in_line_2,
-                {"ic runs on the host only", "block-jacobi"}},
+                {"preconditioner.solve cusparse runs on a GPU only", "levels or sweeps"}},
+        Refusal{"CusparseInDeterministicMode",
+                minimal + "preconditioner: {type: ic0, solve: cusparse}\noperator: {space: device, "
+                          "deterministic: true}",
+                {},
+                in_line_2,
+                {"not for operator.deterministic", "levels or sweeps"}},
+        Refusal{"SweepsWithoutSolveSweeps",
+                minimal + "preconditioner: {type: ic0, sweeps: 3}",
+                {},
+                in_line_2,
+                {"preconditioner.sweeps is for solve: sweeps; solve is auto"}},
+        Refusal{"SolveOfAnotherPreconditioner",
+                minimal + "preconditioner: {type: ssor, solve: levels}",
+                {},
+                in_line_2,
+                {"preconditioner.solve is for type ic0 and ic and ilu0 and ilu; the type is ssor"}},
+        Refusal{"UnknownSolve",
+                minimal + "preconditioner: {type: ic0, solve: level}",
+                {},
+                in_line_2,
+                {"Did you mean 'levels'"}},
         Refusal{
             "UnknownFormat", minimal + "operator: {format: crs}", {}, in_line_2, {"'crs'", "Did you mean"}},
         Refusal{"UnknownKernel",

@@ -11,6 +11,8 @@
 #include "core/locality.hpp"
 #include "core/permutation.hpp"
 #include "support/battery.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -315,6 +317,61 @@ TEST(PermutationOfMatrices, MovesEveryEntryAndNewValues) {
     EXPECT_TRUE(identical(before, expected(1))) << "a handle of the values before";
   }
 }
+
+// P A P^T of a matrix in device memory is that of the host to the last bit, and new values find their places.
+template <class T>
+void expect_permuted_as_on_the_host(const ContextPtr& device, const CsrMatrix<T>& a, unsigned seed) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(a.rows()));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  PermutedMatrix<T> here(test_context(), a, Permutation(test_context(), order)),
+      there(test_context(), upload(device, a), Permutation(device, order)),
+      copied(test_context(), a, Permutation(device, order));
+  EXPECT_EQ(there.matrix().pattern.space, Space::device);
+  EXPECT_TRUE(identical(download(test_context(), *device, there.matrix()), here.matrix()));
+  EXPECT_TRUE(identical(download(test_context(), *device, copied.matrix()), here.matrix()));
+  std::vector<T> values(static_cast<std::size_t>(a.nonzeros()));
+  for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<T>(k) + 1;
+  CsrMatrix<T> changed = a;
+  changed.values = values.data();
+  here.update_values(changed), there.update_values(upload(device, changed));
+  EXPECT_TRUE(identical(download(test_context(), *device, there.matrix()), here.matrix()));
+}
+
+class PermutationOnADevice : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    device_ =
+        GetParam() == std::string_view("simulated") ? fake_device_context() : test_context(Space::device);
+    if (!device_) GTEST_SKIP() << no_device;
+  }
+  ContextPtr device_;
+};
+TEST_P(PermutationOnADevice, IsThatOfTheHost) {
+  for (const BatteryMatrix& entry : battery()) {
+    SCOPED_TRACE(entry.name);
+    const CsrMatrix<double>& a = battery_matrix(entry.name);
+    if (a.rows() != a.cols()) continue;
+    expect_permuted_as_on_the_host(device_, a, 13);
+    const CsrMatrix<float> single = convert_values<float>(test_context(), a);
+    expect_permuted_as_on_the_host(device_, single, 14);
+    // 64-bit row pointers
+    CsrBuilder<double> wide(test_context(), a.rows(), a.cols(), a.nonzeros(), true);
+    for (std::int64_t i = 0; i < a.rows(); ++i) wide.set_row_ptr(i + 1, a.pattern.row_ptr[i + 1]);
+    std::copy_n(a.pattern.col, a.nonzeros(), wide.col());
+    std::copy_n(a.values, a.nonzeros(), wide.values());
+    expect_permuted_as_on_the_host(device_, wide.freeze(), 15);
+  }
+}
+TEST_P(PermutationOnADevice, OfTheHostIsRefused) {
+  const CsrMatrix<double> there = upload(device_, battery_matrix(battery().front().name));
+  std::vector<std::int32_t> order(static_cast<std::size_t>(there.rows()));
+  std::iota(order.begin(), order.end(), 0);
+  EXPECT_THROW(PermutedMatrix<double>(test_context(), there, Permutation(test_context(), order)), WrongSpace);
+  EXPECT_THROW(PermutedMatrix<double>(device_, there, Permutation(device_, order)), WrongSpace);
+}
+INSTANTIATE_TEST_SUITE_P(Devices, PermutationOnADevice, testing::Values("simulated", "device"),
+                         [](const auto& one) { return std::string(one.param); });
 
 }  // namespace
 }  // namespace protean::test

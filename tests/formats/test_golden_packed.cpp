@@ -12,6 +12,7 @@
 #include "support/battery.hpp"
 #include "support/layout.hpp"
 #include "support/oracle.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -296,6 +297,22 @@ TEST(GoldenPacked, OneLongRowAmongShortOnesIsRefused) {
   for (std::int32_t c = 0; c < 100000; ++c) triplets.push_back({3, c, 1.0});
   const auto csr = csr_from_triplets<double>(test_context(), 10, 100000, triplets);
   EXPECT_THROW(build("sell-packed", csr), FormatRefused);
+}
+
+// On a GPU long codes make a large matrix slower than other formats do. The parameter allows them.
+TEST(GoldenPacked, LongCodesAreRefusedForLargeMatricesOnADevice) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  const auto build_there = [&](const CsrMatrix<double>& csr, const FormatParams& params) {
+    return make_matrix(find_format("sell-packed"), upload(device, csr), device, params)->bytes();
+  };
+  const auto stencil = generate(test_context(), "poisson-3d", {{"n", 55}});
+  ASSERT_GE(stencil.nonzeros(), 1 << 20);
+  EXPECT_GT(build_there(stencil, {}), 0u);
+  const auto random = generate(test_context(), "random-spd", {{"n", 120000}, {"degree", 10}});
+  ASSERT_GE(random.nonzeros(), 1 << 20);
+  EXPECT_THROW(build_there(random, {}), FormatRefused);
+  EXPECT_GT(build_there(random, {{"percent", "1000"}}), 0u);
 }
 
 }  // namespace

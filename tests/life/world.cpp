@@ -36,8 +36,6 @@ Kind draw_kind(Draw& draw, Place place) {
 
 bool of_elements(Kind kind) { return kind == Kind::elements || kind == Kind::adaptive_elements; }
 
-bool on_device(Place place) { return place == Place::simulated || on_gpu(place); }
-
 const char* draw_order(Draw& draw) { return draw.of({"rcm", "length", "cluster"}); }
 
 OperatorSpec draw_spec(Draw& draw, Place place) {
@@ -58,8 +56,7 @@ OperatorSpec draw_spec(Draw& draw, Place place) {
   if (of_elements(spec.kind)) spec.format = {.entry = nullptr, .params = {}, .kernel = {}, .elements = true};
   const char* const order = draw_order(draw);
   if (spec.kind == Kind::in_order) spec.format.order = order;
-  // On a device an order is for before the solves.
-  if (spec.kind == Kind::adaptive && !on_device(place) && draw.one_in(3)) spec.format.order = order;
+  if (spec.kind == Kind::adaptive && draw.one_in(3)) spec.format.order = order;
   spec.scatter = draw.of(
       {ElementScatter::automatic, ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather});
   spec.recordable = draw.one_in(2);
@@ -85,7 +82,7 @@ ContextPtr make_context(Place place, int threads) {
     case Place::ordered:
       return Context::host(threads, {.vector_kernels = VectorKernels::native, .deterministic = true});
     case Place::simulated:
-      return fake_device_context();
+      return fake_device_context(3);
     case Place::device:
       return Context::device();
     case Place::ordered_device:
@@ -139,7 +136,7 @@ FormatSpec pick_format(Place place, unsigned number) {
 FormatSpec pick_change(Place place, unsigned number) {
   FormatSpec spec = pick_format(place, number);
   Draw draw(mixed(number, 77));
-  if (on_device(place) ? !draw.one_in(10) : draw.one_in(3)) return spec;
+  if (draw.one_in(3)) return spec;
   if (draw.one_in(2)) spec.entry = nullptr, spec.params = {}, spec.kernel = {};
   spec.order = draw.one_in(3) ? "none" : draw_order(draw);
   return spec;

@@ -68,7 +68,7 @@ std::string describe(const OperatorSpec& spec);
 
 // A storage format with parameters and kernel for this place; the same number gives the same one.
 FormatSpec pick_format(Place place, unsigned number);
-// What an adaptive operator is to change to: a format, an order of the rows or both. On devices orders are refused.
+// What an adaptive operator is to change to: a format, an order of the rows or both.
 FormatSpec pick_change(Place place, unsigned number);
 
 // What callbacks and observers of these tests throw.

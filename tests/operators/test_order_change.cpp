@@ -16,7 +16,7 @@
 #include "odd_formats.hpp"
 #include "operators/ordered_operator.hpp"
 #include "operators/rows.hpp"
-#include "preconditioners/preconditioner.hpp"
+#include "order_changes.hpp"
 #include "solvers/format_schedule.hpp"
 #include "solving.hpp"
 #include "support/elements.hpp"
@@ -27,62 +27,10 @@ namespace {
 
 using Action = ScheduleEvent::Action;
 
-Permutation shuffle_of(const ContextPtr& context, std::int64_t n, unsigned seed = 17) {
-  std::vector<std::int32_t> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
-  return {context, std::move(order)};
-}
-
-std::vector<std::int32_t> reversed(const SparsityPattern& pattern) {
-  std::vector<std::int32_t> order(static_cast<std::size_t>(pattern.rows));
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
-}
-
-// The system in a random numbering and with rows of different scale, so that Jacobi matters and no order is that of
-// the generator. `values` owns the values.
-CsrMatrix<double> system_matrix(const SwitchedSystem& system) {
-  const ContextPtr context = test_context();
-  const CsrMatrix<double> a = matrix_of(context, system);
-  CsrBuilder<double> builder(context, a.rows(), a.cols(), a.nonzeros(), a.pattern.row_ptr.p32 == nullptr);
-  const auto scale = [](std::int64_t i) { return 1 + 0.05 * static_cast<double>(i % 7); };
-  for (std::int64_t i = 0; i < a.rows(); ++i) {
-    builder.set_row_ptr(i + 1, a.pattern.row_ptr[i + 1]);
-    for (std::int64_t k = a.pattern.row_ptr[i]; k < a.pattern.row_ptr[i + 1]; ++k) {
-      builder.col()[k] = a.pattern.col[k];
-      builder.values()[k] = scale(i) * a.values[k] * scale(a.pattern.col[k]);
-    }
-  }
-  return PermutedMatrix<double>(context, builder.freeze(), shuffle_of(context, a.rows())).matrix();
-}
-
 std::unique_ptr<AdaptiveOperator<double>> adaptive(const CsrMatrix<double>& csr, AdaptiveOptions options = {},
                                                    std::string_view format = "csr") {
   return std::make_unique<AdaptiveOperator<double>>(
       csr, make_matrix(find_format(format), csr, test_context()), std::move(options));
-}
-
-FormatSpec order_only(std::string id) {
-  FormatSpec spec;
-  spec.order = std::move(id);
-  return spec;
-}
-FormatSpec both(std::string_view format, std::string id) {
-  FormatSpec spec{.entry = &find_format(format)};
-  spec.order = std::move(id);
-  return spec;
-}
-
-std::unique_ptr<Preconditioner<double>> preconditioner(std::string_view id, const LinearOperator<double>& A) {
-  auto M = make_preconditioner<double>(id, A);
-  if (M) M->ensure(A);
-  return M;
-}
-
-void expect_same_bits(const Solved& solved, const Solved& plain) {
-  EXPECT_EQ(solved.residuals, plain.residuals);
-  EXPECT_EQ(solved.x, plain.x);
 }
 
 // What any code that does not know of orders sees of the operator.
@@ -118,17 +66,6 @@ void expect_reordered(const AdaptiveOperator<double>& A, const CsrMatrix<double>
 }
 
 // method, preconditioner: "general" is one that is no diagonal.
-std::vector<SwitchedSystem> systems_of_all_methods() {
-  std::vector<SwitchedSystem> systems(std::begin(switched_systems), std::end(switched_systems));
-  for (const SwitchedSystem& more : {SwitchedSystem{"fcg", "fcg", "poisson-2d", 30},
-                                     {"minres", "minres", "poisson-2d", 30},
-                                     {"bicgstab2", "bicgstab2", "convection-diffusion-3d", 18, 30, 0.1},
-                                     {"idr", "idr", "convection-diffusion-3d", 9, 30, 0.1},
-                                     {"fgmres", "fgmres", "convection-diffusion-3d", 9, 12}})
-    systems.push_back(more);
-  return systems;
-}
-
 class OrderChange : public testing::TestWithParam<std::tuple<SwitchedSystem, const char*>> {
  protected:
   void SetUp() override {
@@ -781,31 +718,6 @@ TEST(OrderChanges, InDeterministicModeWaitForThem) {
   A.prepare(both("ell", "rcm"));
   (void)A.wait_prepared();
   EXPECT_TRUE(A.adopt_prepared(1)) << "a format alone may";
-}
-
-// On a device there is no change of order: it is refused, and the solve goes on.
-TEST(OrderChanges, OnADeviceAreRefused) {
-  const ContextPtr device = fake_device_context();
-  const CsrMatrix<double> csr = system_matrix(cg), there = upload(device, csr);
-  AdaptiveOperator<double> A(there, make_matrix(fake_format("csr"), there, device));
-  const auto device_spec = [](std::string id) {
-    FormatSpec spec{.entry = &fake_format("ell")};
-    spec.order = std::move(id);
-    return spec;
-  };
-  Between between([&](const IterationInfo& info) {
-    if (info.iteration == 3) { EXPECT_FALSE(A.switch_to(order_only("rcm"), 3)); }
-    if (info.iteration == 4) { EXPECT_FALSE(A.switch_to(device_spec("length"), 4)); }
-    if (info.iteration == 5) { EXPECT_TRUE(A.switch_to(device_spec("none"), 5)) << A.failures().back().why; }
-  });
-  const Solved solved = solve_with(A, csr, cg, &between);
-  EXPECT_TRUE(solved.report.converged());
-  EXPECT_LE(solved.residual, 1e-9 * 1.001);
-  ASSERT_EQ(A.failures().size(), 2u);
-  for (const FailedSwitch& failed : A.failures()) {
-    EXPECT_EQ(failed.failure, SwitchFailure::refused);
-    EXPECT_NE(failed.why.find("on a device"), std::string::npos) << failed.why;
-  }
 }
 
 // From element matrices to an order, and back to them by new values in the middle of a solve.

@@ -709,26 +709,92 @@ TEST(AutoSwitcher, WhereAnOrderIsOutOfTheQuestionTheReportSaysWhy) {
   }
 }
 
-TEST(AutoSwitcher, OnADeviceTheOrderStays) {
+// On a device the order needs its price there; the one of the host says nothing.
+struct OnADevice {
   const ContextPtr device = fake_device_context(), host = Context::host(1);
   const CsrMatrix<double> csr = Shuffled::matrix(host), there = upload(device, csr);
-  AdaptiveOperator<double> A(there, make_matrix(fake_format("csr"), there, device),
-                             {.clock = simulated_time});
-  AutoSwitchOptions options;
-  options.cached_x = 0, options.goal = 1e-300;
-  options.forecast_order = [](const SparsityPattern&, std::size_t) -> OrderForecast {
-    ADD_FAILURE() << "a pattern in device memory cannot be read";
-    return {};
-  };
-  AutoSwitcher<double> switcher(
-      A, CostModel(builtin_machine(), Space::device), [] { return std::vector<SwitchTarget>(); }, options);
-  for (std::int64_t k = 0; k < 300; ++k) {
-    microseconds += 2000;
-    const double residual = std::pow(0.97, static_cast<double>(k));
-    EXPECT_TRUE(switcher.on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+  // A piece of the device's work takes 2 ms, in the order rcm 0.4 ms.
+  const FakeDevice& works = static_cast<const FakeDevice&>(*device->simulated());
+  std::atomic<bool> near{false};
+  std::atomic<std::int64_t> counted{0};
+  std::mutex mutex;
+  double clock() {
+    const std::lock_guard lock(mutex);
+    const std::int64_t now = works.works();
+    microseconds += (now - counted.exchange(now)) * (near ? 400 : 2000);
+    return simulated_time();
   }
-  switcher.finish();
-  EXPECT_NE(why_order_stays(switcher).find("cannot change during a solve on a GPU"), std::string::npos);
+  AdaptiveOperator<double> A{
+      there, make_matrix(fake_format("csr"), there, device), {.clock = [this] { return clock(); }}};
+  std::atomic<int> forecasts{0};
+
+  // The row of an order in the machine table, in this space; 0: none.
+  std::string run(Space space, double price) {
+    AutoSwitchOptions options;
+    options.cached_x = 0, options.goal = 1e-300, options.max_iterations = 1'000'000;
+    options.policy.overlapped = false;
+    options.forecast_order = [this](const SparsityPattern& pattern, std::size_t) {
+      ++forecasts;
+      EXPECT_EQ(pattern.space, Space::host);
+      EXPECT_TRUE(same_pattern(pattern, csr.pattern));
+      OrderForecast forecast;
+      forecast.lines_now = 5, forecast.lines_reached = 0.5;
+      forecast.csr_bytes = static_cast<double>(csr.bytes()) / static_cast<double>(csr.rows());
+      forecast.line_bytes = 25.6, forecast.product_ratio = forecast.ratio(forecast.csr_bytes);
+      return forecast;
+    };
+    MachineTable table{"a machine", {}};
+    for (const Space each : {Space::host, Space::device}) {
+      table.matrices.push_back(
+          {"test", each, csr.rows(), csr.nonzeros(), {{"csr", csr.bytes(), 1e-3, 1e-4}}});
+      if (each == space && price > 0)
+        table.matrices.back().formats.push_back({"order-rcm", csr.bytes(), 1e-3, price * 1e-3});
+    }
+    AutoSwitcher<double> switcher(
+        A, CostModel(table, Space::device),
+        [this] {
+          SwitchTarget target;
+          target.spec.entry = &fake_format("csr"), target.bytes = csr.bytes();
+          return std::vector<SwitchTarget>{target};
+        },
+        options);
+    for (std::int64_t k = 0; k < 1000 && A.order_id() == "none"; ++k) {
+      microseconds += 3000;
+      const double residual = std::pow(0.999, static_cast<double>(k));
+      EXPECT_TRUE(
+          switcher.on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+      if (k > 60) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // for the forecast
+      if (k > 300 && forecasts == 0) break;
+    }
+    switcher.finish();
+    return why_order_stays(switcher);
+  }
+};
+
+TEST(AutoSwitcher, OnADeviceAnOrderWithoutAPriceStays) {
+  for (const Space space : {Space::host, Space::device}) {
+    OnADevice live;
+    const std::string why = live.run(space, space == Space::host ? 5 : 0);
+    EXPECT_NE(why.find("protean tune --spaces device"), std::string::npos) << why;
+    EXPECT_EQ(live.forecasts, 0);
+    EXPECT_EQ(live.A.order_id(), "none");
+  }
+}
+
+TEST(AutoSwitcher, OnADeviceAnOrderThatPaysIsTaken) {
+  OnADevice live;
+  EXPECT_EQ(live.run(Space::device, 5), "");
+  EXPECT_EQ(live.forecasts, 1);
+  EXPECT_EQ(live.A.order_id(), "rcm");
+  ASSERT_EQ(live.A.history().size(), 1u);
+  EXPECT_FALSE(live.A.history()[0].overlapped);
+}
+
+TEST(AutoSwitcher, OnADeviceAnOrderThatCostsTooMuchStays) {
+  OnADevice live;
+  EXPECT_EQ(live.run(Space::device, 1e6), "");
+  EXPECT_EQ(live.forecasts, 1);
+  EXPECT_EQ(live.A.order_id(), "none");
 }
 
 TEST(AutoSwitcher, GoesBackFromAnOrderThatDisappoints) {

@@ -17,6 +17,7 @@
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"
 #include "support/oracle.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -468,16 +469,12 @@ TEST(OneCallOrder, RefusesWrongWordsBeforeAnyWork) {
   EXPECT_FALSE(put_in_order("none", wide, test_context()).ordered);
 }
 
-TEST(OneCallOrder, OnADeviceIsForBeforeTheSolve) {
+TEST(OneCallOrder, PutsAMatrixOfADeviceIntoIt) {
   Solving one = in_random_order("poisson-2d", 12);
   const ContextPtr device = fake_device_context();
   const CsrMatrix<double> csr = upload(device, one.csr);
   Vector<double> b(device, one.n), x(device, one.n);
   copy<double>(*device, {one.b.data(), one.n}, b);
-  const auto tried = [&](const SolveSettings& settings) {
-    copy<double>(*device, {one.x.data(), one.n}, x);
-    return solve(csr, b, x, settings);
-  };
   const auto solution = [&] {
     copy<double>(*device, x, {one.x.data(), one.n});
     return one.residual();
@@ -495,15 +492,30 @@ TEST(OneCallOrder, OnADeviceIsForBeforeTheSolve) {
   copy<double>(*device, {one.x.data(), one.n}, x);
   EXPECT_TRUE(make_solver<double>("cg")->solve(A, b, x).converged());
   EXPECT_LE(solution(), 1.01e-8);
+}
 
+// A schedule changes the order on a GPU, too.
+TEST(OneCallOrder, ChangesInTheMiddleOnAGpu) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  Solving one = in_random_order("poisson-2d", 30);
+  const CsrMatrix<double> csr = upload(device, one.csr);
+  const Placed<double> b(device, one.b);
   FormatSpec to;
   to.order = "rcm";
-  one.x.assign(one.x.size(), 7.0);
-  const auto message = message_of<NotAvailable>(
-      [&] { (void)tried({.format = "csr", .schedule = {{.at = 3, .to = to}}, .context = device}); });
-  EXPECT_TRUE(has(message, "SolveSettings::order")) << message;
-  copy<double>(*device, x, {one.x.data(), one.n});
-  EXPECT_EQ(one.x, std::vector<double>(one.x.size(), 7.0));
+  for (const std::string before : {"none", "cluster"}) {
+    Placed<double> x(device, one.x);
+    const SolveResult result = solve<double>(
+        csr, b.read(), x.view(),
+        {.order = before, .schedule = {{.at = 3, .to = to, .overlapped = false}}, .context = device});
+    EXPECT_TRUE(result.converged());
+    ASSERT_EQ(result.events.size(), 1u);
+    EXPECT_EQ(result.events[0].action, ScheduleEvent::Action::switched) << result.events[0].reason;
+    EXPECT_EQ(result.order, "rcm");
+    one.x = x.fetch();
+    EXPECT_LE(one.residual(), 1.01e-8);
+    one.x.assign(one.x.size(), 0.0);
+  }
 }
 
 // An order sorts the rows, so that formats and changes of format are possible that were not.

@@ -146,8 +146,11 @@ TEST_P(OrderedSolve, IsThatOfTheCallersOrder) {
   Vector<double> x = ramp(csr.rows()), y = ramp(csr.rows());  // not 0: the guess is permuted too
   const SolveReport expected = solve(*plain, one, x), report = solve(*A, two, y);
   ASSERT_TRUE(report.converged());
+  // Methods with two-sided recurrences amplify the last bits of a sum: their counts vary with the number of threads, too.
+  const bool amplifies =
+      std::string_view(method).starts_with("bicgstab") || std::string_view(method) == "idr";
   EXPECT_NEAR(static_cast<double>(report.iterations), static_cast<double>(expected.iterations),
-              std::string_view(method) == "idr" ? 10 : 2);
+              amplifies ? 10 : 2);
   EXPECT_NEAR(report.initial_residual, expected.initial_residual, 1e-10 * expected.initial_residual);
   // The shadow vectors of idr are not permuted, so its iterations are others.
   if (std::string_view(method) != "idr") {

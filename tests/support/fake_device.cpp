@@ -27,7 +27,7 @@ void explain(const void*, const char*, char* text, std::size_t room) {
 
 }  // namespace
 
-FakeDevice::FakeDevice() {
+FakeDevice::FakeDevice(std::int64_t steps_ahead) : steps_ahead_(steps_ahead) {
   void* const memory = mmap(nullptr, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw OutOfMemory("no address space for a fake device", reserve);
   begin_ = static_cast<char*>(memory);
@@ -102,7 +102,9 @@ bool FakeDevice::allow(const char* address) noexcept {
   return block.accessible = true;
 }
 
-ContextPtr fake_device_context() { return detail::simulated_context(std::make_shared<FakeDevice>()); }
+ContextPtr fake_device_context(std::int64_t steps_ahead) {
+  return detail::simulated_context(std::make_shared<FakeDevice>(steps_ahead));
+}
 
 namespace {
 

@@ -24,7 +24,7 @@ namespace protean::test {
 
 class FakeDevice final : public detail::SimulatedDevice, public std::enable_shared_from_this<FakeDevice> {
  public:
-  FakeDevice();
+  explicit FakeDevice(std::int64_t steps_ahead = 0);
   ~FakeDevice() override;
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
@@ -34,6 +34,7 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   void close() noexcept override;
   // How often open() was called from outside: how often the device got work.
   std::int64_t works() const noexcept { return works_; }
+  std::int64_t steps_ahead() const noexcept override { return steps_ahead_; }
 
  private:
   struct Block {
@@ -43,6 +44,7 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   // Opens the block at this address while the device works. Called at the first access, so that a piece of work changes the
   // rights of the few blocks that it uses and not of all.
   bool allow(const char* address) noexcept;
+  const std::int64_t steps_ahead_;
   char* begin_ = nullptr;
   std::size_t used_ = 0, held_ = 0;
   int depth_ = 0;
@@ -52,8 +54,8 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   mutable std::recursive_mutex mutex_;
 };
 
-// A context over a new fake device.
-ContextPtr fake_device_context();
+// A context over a new fake device, on which solvers do some steps before the host asks for them.
+ContextPtr fake_device_context(std::int64_t steps_ahead = 0);
 
 // The format with kernels for a fake device: those of the host, run on its memory. It lives as long as the
 // program.

@@ -1,0 +1,199 @@
+// What an order of the rows saves in whole solves, everything counted. Each system is solved in its natural numbering and in
+// a random one: with csr as it is (csr), with csr and a policy that may change format and order (policy), and in csr after
+// reverse Cuthill-McKee (rcm).
+//
+// The matrices are the graph Laplacians of patterns (off-diagonal entries -1, the diagonal 1 + 1e-8 times the number of these): symmetric,
+// positive definite, and hard enough on meshes for many iterations of conjugate gradients with Jacobi.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <random>
+
+#include "benchmarks/clock.hpp"
+#include "benchmarks/gpu_matrices.hpp"
+#include "benchmarks/options.hpp"
+#include "benchmarks/report.hpp"
+#include "core/blas1.hpp"
+#include "core/permutation.hpp"
+#include "formats/catalogue.hpp"
+#include "protean.hpp"
+
+namespace protean::bench {
+namespace {
+
+constexpr const char* usage =
+    R"(usage: order_benchmark [--space host|device] [--threads N] [--matrices FOLDER] [--entries N] [--only NAME,...]
+                       [--iterations N] [--tolerance X] [--seconds S] [--variants csr,policy,rcm] [--json FILE]
+  --threads     of the host (2)
+  --matrices    a folder of matrices; each is repeated along the diagonal to about --entries entries (20000000).
+                Without it: matrices from formulas
+  --iterations  at most (2000)
+  --tolerance   relative (1e-10)
+  --seconds     no new system is begun after so many seconds (1000000)
+)";
+
+struct Options {
+  std::vector<std::string> only, variants = {"csr", "policy", "rcm"};
+  std::string space = "host", matrices, json;
+  int threads = 2;
+  double entries = 2e7, iterations = 2000, tolerance = 1e-10, seconds = 1e6;
+};
+
+// Gives a matrix the values of a graph Laplacian. Returns why not, or nothing.
+std::string make_laplacian(CsrMatrix<double>& csr) {
+  const SparsityPattern& p = csr.pattern;
+  const auto has = [&](std::int64_t row, std::int64_t col) {
+    return std::binary_search(p.col + p.row_ptr[row], p.col + p.row_ptr[row + 1],
+                              static_cast<std::int32_t>(col));
+  };
+  const auto values = std::make_shared<std::vector<double>>(static_cast<std::size_t>(csr.nonzeros()), -1.0);
+  for (std::int64_t row = 0; row < csr.rows(); ++row) {
+    const std::int64_t begin = p.row_ptr[row], end = p.row_ptr[row + 1];
+    if (!has(row, row)) return fmt::format("row {} has no diagonal entry", row);
+    for (std::int64_t k = begin; k < end; ++k) {
+      if (p.col[k] == row)
+        (*values)[static_cast<std::size_t>(k)] =
+            std::max(1.0, (1 + 1e-8) * static_cast<double>(end - begin - 1));
+      if (!has(p.col[k], row)) return fmt::format("entry ({}, {}) has no partner", row, p.col[k]);
+    }
+  }
+  csr.values = values->data(), csr.values_owner = values;
+  return {};
+}
+
+struct Bench {
+  const Options& options;
+  ContextPtr host, context;
+  nlohmann::json systems = nlohmann::json::array();
+
+  nlohmann::json solved(const CsrMatrix<double>& csr, const Vector<double>& b, const std::string& variant) {
+    SolveSettings settings;
+    settings.solver.stopping = {.relative_tolerance = options.tolerance,
+                                .max_iterations = static_cast<std::int64_t>(options.iterations)};
+    settings.context = context, settings.format = "csr";
+    settings.policy = variant == "policy";
+    if (variant == "rcm") settings.order = "rcm";
+    Vector<double> x(context, csr.rows());
+    fill<double>(*context, 0.0, x.view());
+    context->synchronize();
+    const auto begin = Clock::now();
+    const SolveResult result = solve(csr, b.view(), x.view(), settings);
+    context->synchronize();
+    const double seconds = seconds_since(begin);
+    nlohmann::json record = {{"variant", variant},
+                             {"seconds", seconds},
+                             {"iterations", result.report.iterations},
+                             {"reason", to_string(result.report.reason)},
+                             {"solve_seconds", result.report.seconds},
+                             {"order_seconds", result.order_seconds},
+                             {"format", result.format},
+                             {"order", result.order}};
+    for (const SwitchRecord& one : result.switches)
+      record["switches"].push_back({{"iteration", one.iteration}, {"to", one.to}, {"order", one.to_order}});
+    return record;
+  }
+
+  double product_seconds(const CsrMatrix<double>& csr) {
+    const auto A = make_matrix(find_format("csr"), csr, context);
+    Vector<double> x(context, csr.rows()), y(context, csr.rows());
+    fill<double>(*context, 1.0, x.view());
+    std::vector<double> samples;
+    for (int sample = 0; sample < 7; ++sample) {
+      constexpr int products = 10;
+      context->synchronize();
+      const auto begin = Clock::now();
+      for (int k = 0; k < products; ++k) A->apply(x.view(), y.view());
+      context->synchronize();
+      samples.push_back((seconds_since(begin)) / products);
+    }
+    return median(samples);
+  }
+
+  void run(const std::string& name, const std::string& what, CsrMatrix<double> natural) {
+    if (const std::string why = make_laplacian(natural); !why.empty()) {
+      fmt::print("{}: left out, {}\n", name, why);
+      return;
+    }
+    std::vector<std::int32_t> random(static_cast<std::size_t>(natural.rows()));
+    std::iota(random.begin(), random.end(), 0);
+    std::shuffle(random.begin(), random.end(), std::mt19937(1));
+    fmt::print("{}: {}; {} rows, {} entries\n", name, what, natural.rows(), natural.nonzeros());
+    for (const bool shuffled : {false, true}) {
+      CsrMatrix<double> here = natural;
+      if (shuffled) here = PermutedMatrix<double>(host, natural, Permutation(host, random)).matrix();
+      const CsrMatrix<double> csr = context->space() == Space::device ? upload(context, here) : here;
+      std::vector<double> rhs(static_cast<std::size_t>(natural.rows()));
+      std::mt19937 bits(2);
+      for (double& one : rhs) one = std::uniform_real_distribution<double>(-1, 1)(bits);
+      Vector<double> b(context, csr.rows());
+      copy<double>(*context, {rhs.data(), csr.rows()}, b.view());
+      nlohmann::json system = {{"matrix", name},
+                               {"numbering", shuffled ? "random" : "natural"},
+                               {"rows", csr.rows()},
+                               {"entries", csr.nonzeros()},
+                               {"product_seconds", product_seconds(csr)}};
+      for (const std::string& variant : options.variants) {
+        const nlohmann::json record = solved(csr, b, variant);
+        fmt::print("  {:8} {:7} {:8.3f} s, {:5} iterations ({}), ends in {} in order {}{}\n",
+                   shuffled ? "random" : "natural", variant, record["seconds"].get<double>(),
+                   record["iterations"].get<std::int64_t>(), record["reason"].get<std::string>(),
+                   record["format"].get<std::string>(), record["order"].get<std::string>(),
+                   variant == "rcm" ? fmt::format("; the order took {:.1f} products",
+                                                  record["order_seconds"].get<double>() /
+                                                      system["product_seconds"].get<double>())
+                                    : "");
+        std::fflush(stdout);
+        system["solves"].push_back(record);
+      }
+      systems.push_back(system);
+      if (!options.json.empty())
+        write_json(options.json, {{"benchmark", "order"},
+                                  {"machine", machine(options.threads)},
+                                  {"space", options.space},
+                                  {"systems", systems}});
+    }
+  }
+};
+
+int run(const Options& options) {
+  const auto begin = Clock::now();
+  const ContextPtr host = Context::host(options.threads);
+  const ContextPtr context = options.space == "device" ? Context::device() : host;
+  Bench bench{options, host, context};
+  const std::vector<GpuMatrix> list =
+      options.matrices.empty()
+          ? gpu_matrices()
+          : repeated_matrices(host, options.matrices, static_cast<std::int64_t>(options.entries));
+  for (const GpuMatrix& one : list)
+    if (wanted(options.only, one.name) && seconds_since(begin) < options.seconds)
+      bench.run(one.name, one.what, one.make(host));
+  return 0;
+}
+
+std::optional<Options> options_of(int argc, char** argv) {
+  Options o;
+  if (!read_options(argc, argv,
+                    {{"--space", &o.space},
+                     {"--threads", &o.threads},
+                     {"--matrices", &o.matrices},
+                     {"--entries", &o.entries},
+                     {"--only", &o.only},
+                     {"--iterations", &o.iterations},
+                     {"--tolerance", &o.tolerance},
+                     {"--seconds", &o.seconds},
+                     {"--variants", &o.variants},
+                     {"--json", &o.json}}) ||
+      (o.space != "host" && o.space != "device"))
+    return std::nullopt;
+  return o;
+}
+
+}  // namespace
+}  // namespace protean::bench
+
+int main(int argc, char** argv) {
+  return protean::bench::run_program(protean::bench::usage, protean::bench::options_of(argc, argv),
+                                     protean::bench::run);
+}

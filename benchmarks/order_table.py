@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""A Markdown table of what order_benchmark wrote: order_table.py FILE.json...
+
+Ratios are the time of csr as it is over the time of the other way, everything counted: above 1 that way is faster."""
+import json
+import math
+import pathlib
+import statistics
+import sys
+
+
+def main(names):
+    rows, lines = [], []
+    for name in names:
+        for system in json.loads(pathlib.Path(name).read_text())["systems"]:
+            by = {solve["variant"]: solve for solve in system["solves"]}
+            if "csr" in by:
+                rows.append((system, by))
+    print("| system | numbering | rows | product, us | iterations | csr, s | policy: csr / it | ends in | rcm before: csr / it | RCM, products |")
+    print("|---|---|--:|--:|--:|--:|--:|---|--:|--:|")
+    for system, by in rows:
+        csr, policy, rcm = by["csr"], by.get("policy"), by.get("rcm")
+        ends = "" if policy is None else policy["format"] + ("" if policy["order"] == "none" else f" in {policy['order']}")
+        print(f"| {system['matrix']} | {system['numbering']} | {system['rows']:,} | {system['product_seconds'] * 1e6:.0f} | "
+              f"{csr['iterations']:,} | {csr['seconds']:.3f} | "
+              f"{'' if policy is None else format(csr['seconds'] / policy['seconds'], '.2f')} | {ends} | "
+              f"{'' if rcm is None else format(csr['seconds'] / rcm['seconds'], '.2f')} | "
+              f"{'' if rcm is None else format(rcm['order_seconds'] / system['product_seconds'], '.0f')} |")
+
+    def summary(title, chosen, variant):
+        ratios = [by["csr"]["seconds"] / by[variant]["seconds"] for system, by in rows if variant in by and chosen(system, by)]
+        if ratios:
+            lines.append(f"| {title} | {variant} | {len(ratios)} | {math.exp(statistics.fmean(map(math.log, ratios))):.2f} | {min(ratios):.2f} | "
+                         f"{sum(r < 1 / 1.05 for r in ratios)} |")
+
+    for variant in ("policy", "rcm"):
+        for numbering in ("random", "natural"):
+            summary(f"{numbering}, 500 iterations and more", lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] >= 500, variant)
+            summary(f"{numbering}, fewer", lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] < 500, variant)
+    print("\n| systems | way | number | csr / it: mean | least | slower than 1.05 times csr |\n|---|---|--:|--:|--:|--:|")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(sys.argv[1:])

@@ -1,0 +1,444 @@
+// Triangular solves of preconditioners in both spaces against dense computations: on the host, on a simulated device, and on a
+// GPU where there is one.
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/dense_reference.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/systems.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+enum class Where { host, simulated, gpu };
+
+class InSpace : public testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Where::gpu && !test_context(Space::device)) GTEST_SKIP() << no_device;
+    context_ = GetParam() == Where::host        ? test_context()
+               : GetParam() == Where::simulated ? fake_device_context()
+                                                : test_context(Space::device);
+  }
+  bool gpu() const { return GetParam() == Where::gpu; }
+
+  template <class T>
+  std::unique_ptr<AssembledMatrix<T>> matrix(const CsrMatrix<T>& csr) const {
+    if (GetParam() == Where::host) return assembled(csr);
+    const FormatEntry& format = gpu() ? find_format("csr") : fake_format("csr");
+    return make_matrix(format, upload(context_, csr), context_);
+  }
+  template <class T>
+  std::vector<T> apply(const Preconditioner<T>& M, const std::vector<T>& r) const {
+    const Placed<T> x(context_, r);
+    Placed<T> z(context_, std::vector<T>(r.size(), std::numeric_limits<T>::quiet_NaN()));
+    M.apply(x.read(), z.view());
+    return z.fetch();
+  }
+  // M^-1, column after column.
+  template <class T>
+  Dense dense(const Preconditioner<T>& M) const {
+    Dense result(M.rows());
+    std::vector<T> e(static_cast<std::size_t>(M.rows()));
+    for (std::int64_t j = 0; j < result.n; ++j) {
+      e[j] = 1;
+      const std::vector<T> column = apply(M, e);
+      e[j] = 0;
+      for (std::int64_t i = 0; i < result.n; ++i) result(i, j) = column[i];
+    }
+    return result;
+  }
+  // The exact ways to solve with triangular factors that are there.
+  std::vector<TriangularSolve> exact() const {
+    std::vector<TriangularSolve> ways = {TriangularSolve::automatic, TriangularSolve::levels};
+    if (gpu()) ways.push_back(TriangularSolve::cusparse);
+    return ways;
+  }
+
+  ContextPtr context_;
+};
+INSTANTIATE_TEST_SUITE_P(Spaces, InSpace, testing::Values(Where::host, Where::simulated, Where::gpu),
+                         [](const auto& instance) {
+                           return std::string(instance.param == Where::host        ? "host"
+                                              : instance.param == Where::simulated ? "simulated"
+                                                                                   : "gpu");
+                         });
+
+// Every row is coupled with every other one: as many colours and levels as rows.
+Dense full(std::int64_t n) {
+  Dense A(n);
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      A(i, j) = i == j ? n : -1 + 0.01L * static_cast<long double>((i + j) % 7);
+  return A;
+}
+// Few levels and many, short rows and long ones.
+std::vector<Dense> symmetric_battery() {
+  return {poisson_1d(1),
+          poisson_2d(7),
+          poisson_1d(80),
+          full(45),
+          symmetric_part(scattered(40, 3)),
+          diagonal_matrix({4, 2, 8, 1, 16})};
+}
+std::vector<Dense> general_battery() { return {convection_2d(6, 3), scattered(40, 1), scattered(70, 2)}; }
+
+TEST_P(InSpace, ColouredSolvesAreThoseOfTheDenseFormulas) {
+  std::vector<Dense> battery = symmetric_battery();
+  for (Dense& A : general_battery()) battery.push_back(std::move(A));
+  for (const Dense& A : battery) {
+    const auto A_here = matrix(sparse(A));
+    expect_same(dense(*ready<double>("gauss-seidel", *A_here)), inverse(gauss_seidel_matrix(A)), 1e-13);
+    for (const double omega : {1.0, 0.7, 1.6})
+      expect_same(dense(*ready<double>("ssor", *A_here, {.omega = omega})), inverse(ssor_matrix(A, omega)),
+                  1e-13);
+    const auto single = matrix(sparse<float>(A));
+    expect_same(dense(*ready<float>("ssor", *single)), inverse(ssor_matrix(A, 1)), 3e-6);
+  }
+}
+
+TEST_P(InSpace, FactorsAreThoseOfTheDenseAlgorithm) {
+  for (const TriangularSolve how : exact())
+    for (const int fill : {0, 1, 3}) {
+      const PreconditionerOptions options{.fill = fill, .solve = how};
+      for (const Dense& A : symmetric_battery()) {
+        const auto M = ready<double>(fill == 0 ? "ic0" : "ic", *matrix(sparse(A)), options);
+        expect_same(dense(*M), inverse(incomplete_product(A, fill)), 1e-12);
+      }
+      for (const Dense& A : general_battery()) {
+        const Dense expected = inverse(incomplete_product(A, fill));
+        const auto M = ready<double>(fill == 0 ? "ilu0" : "ilu", *matrix(sparse(A)), options);
+        expect_same(dense(*M), expected, 1e-12);
+        const auto single = ready<float>(fill == 0 ? "ilu0" : "ilu", *matrix(sparse<float>(A)), options);
+        expect_same(dense(*single), expected, 1e-5);
+      }
+    }
+}
+
+TEST_P(InSpace, SweepsAreTheTruncatedSeries) {
+  for (const int sweeps : {1, 2, 3, 4, 7}) {
+    const PreconditionerOptions options{.fill = 1, .solve = TriangularSolve::sweeps, .sweeps = sweeps};
+    for (const Dense& A : symmetric_battery()) {
+      const auto M = ready<double>("ic", *matrix(sparse(A)), options);
+      EXPECT_EQ(figure(*M, "sweeps"), sweeps);
+      const Dense got = dense(*M);
+      expect_same(got, swept_inverse(A, 1, sweeps), 1e-13);
+      // Symmetric, which cg needs.
+      Dense transposed(A.n);
+      for (std::int64_t i = 0; i < A.n; ++i)
+        for (std::int64_t j = 0; j < A.n; ++j) transposed(i, j) = got(j, i);
+      expect_same(got, transposed, 1e-15);
+    }
+    for (const Dense& A : general_battery())
+      expect_same(dense(*ready<double>("ilu0", *matrix(sparse(A)), options)), swept_inverse(A, 0, sweeps),
+                  1e-13);
+  }
+  // As many sweeps as there are rows are an exact solve; a few are not.
+  const Dense A = poisson_2d(6);
+  const auto with = [&](int sweeps) {
+    return dense(
+        *ready<double>("ic0", *matrix(sparse(A)), {.solve = TriangularSolve::sweeps, .sweeps = sweeps}));
+  };
+  expect_same(with(36), inverse(incomplete_product(A, 0)), 1e-13);
+  const Dense few = with(2), exact = inverse(incomplete_product(A, 0));
+  EXPECT_GT(std::abs(few(35, 0) - exact(35, 0)), 1e-6L);
+}
+
+TEST_P(InSpace, AlphaAndBetaOfEveryWay) {
+  const auto A = matrix(sparse(poisson_2d(8)));
+  const std::vector<double> r = right_hand_side<double>(64);
+  std::vector<TriangularSolve> ways = exact();
+  ways.push_back(TriangularSolve::sweeps);
+  for (const TriangularSolve how : ways) {
+    const auto M = ready<double>("ic0", *A, {.solve = how});
+    const std::vector<double> z = apply(*M, r);
+    const Placed<double> x(context_, r);
+    Placed<double> y(context_, std::vector<double>(64, 2.0));
+    M->apply(3, x.read(), -2, y.view());
+    const std::vector<double> got = y.fetch();
+    for (std::size_t i = 0; i < r.size(); ++i) EXPECT_NEAR(got[i], 3 * z[i] - 4, 1e-13);
+    EXPECT_EQ(apply(*M, r), z) << "two applications gave different bits";
+    EXPECT_GT(M->bytes(), 64u * 8);
+  }
+}
+
+// A result that is NaN must not be taken for one that is not there yet, whatever its bits.
+TEST_P(InSpace, NaNsPassAndLeaveNothingBehind) {
+  const auto with_bits = [](auto bits, auto value) { return std::bit_cast<decltype(value)>(bits); };
+  const auto check = [&]<class T>(T, const std::vector<T>& nans) {
+    for (const Dense& A : {poisson_1d(80), poisson_2d(9)})
+      for (const char* id : {"ic0", "ssor"}) {
+        const auto A_here = matrix(sparse<T>(A));
+        const auto M = ready<T>(id, *A_here);
+        const std::vector<T> r = right_hand_side<T>(A.n), z = apply(*M, r);
+        for (const T nan : nans) {
+          std::vector<T> bad = r;
+          bad[0] = nan;
+          EXPECT_TRUE(std::isnan(apply(*M, bad)[0]));
+          bad.assign(r.size(), nan);
+          for (const T value : apply(*M, bad)) EXPECT_TRUE(std::isnan(value));
+          EXPECT_EQ(apply(*M, r), z);
+        }
+      }
+  };
+  check(double{}, {std::numeric_limits<double>::quiet_NaN(), with_bits(~std::uint64_t{0}, double{})});
+  check(float{}, {std::numeric_limits<float>::quiet_NaN(), with_bits(~std::uint32_t{0}, float{})});
+}
+
+// New values and new patterns in a random sequence: the bits of an object that is made anew. New values leave all arrays where
+// they are, so steps that a solver has recorded need not be recorded again.
+TEST_P(InSpace, RenewedAsMadeAnew) {
+  struct Kind {
+    const char* id;
+    PreconditionerOptions options;
+  };
+  std::vector<Kind> kinds = {{"gauss-seidel", {}},
+                             {"ssor", {.omega = 1.3}},
+                             {"ic0", {.solve = TriangularSolve::sweeps, .sweeps = 3}},
+                             {"ilu", {.fill = 2, .solve = TriangularSolve::sweeps}}};
+  for (const TriangularSolve how : exact()) {
+    // auto may choose another way for the new object, which gives other bits.
+    if (how == TriangularSolve::automatic) continue;
+    kinds.push_back({"ic0", {.solve = how}});
+    kinds.push_back({"ilu", {.fill = 1, .solve = how}});
+  }
+  std::mt19937 random(71);
+  for (const Kind& kind : kinds) {
+    std::vector<CsrMatrix<double>> patterns;
+    std::vector<std::unique_ptr<AssembledMatrix<double>>> matrices;
+    for (const Dense& A : {poisson_2d(8), poisson_1d(64), full(64)})
+      patterns.push_back(sparse(A)), matrices.push_back(matrix(patterns.back()));
+    const auto M = make_preconditioner<double>(kind.id, *matrices[0], kind.options);
+    const std::vector<double> r = right_hand_side<double>(64);
+    std::size_t last = patterns.size();
+    std::uint64_t version = 0;
+    for (int step = 0; step < 24; ++step) {
+      const std::size_t which = random() % 3 == 0 ? random() % patterns.size() : step == 0 ? 0 : last;
+      const CsrMatrix<double>& csr = patterns[which];
+      std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+      const double factor = 1 + static_cast<double>(random() % 1000) / 300;
+      for (std::int64_t i = 0; i < csr.rows(); ++i)
+        for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
+          values[p] *= csr.pattern.col[p] == i ? 1.5 * factor : factor;
+      CsrMatrix<double> next = csr;
+      next.values = values.data(), next.values_owner = nullptr;
+      matrices[which]->update_values(placed(context_, next));
+      M->ensure(*matrices[which]);
+      const auto fresh_matrix = matrix(next);
+      EXPECT_EQ(apply(*M, r), apply(*ready<double>(kind.id, *fresh_matrix, kind.options), r))
+          << kind.id << ' ' << step;
+      if (GetParam() != Where::host) {
+        EXPECT_EQ(M->recording().version == version, which == last) << kind.id << ' ' << step;
+      }
+      last = which, version = M->recording().version;
+    }
+  }
+}
+
+TEST_P(InSpace, AFailedRenewalKeepsTheOldOne) {
+  const Dense good = poisson_2d(6);
+  const CsrMatrix<double> csr = sparse(good);
+  for (const char* id : {"ssor", "ic0", "ilu0"}) {
+    const auto A = matrix(csr);
+    const auto M = ready<double>(id, *A);
+    const std::vector<double> r = right_hand_side<double>(36), z = apply(*M, r);
+    std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+    values[0] = 0;  // a zero on the diagonal
+    CsrMatrix<double> bad = csr;
+    bad.values = values.data(), bad.values_owner = nullptr;
+    A->update_values(placed(context_, bad));
+    EXPECT_THROW(M->ensure(*A), BadMatrix);
+    EXPECT_EQ(apply(*M, r), z);
+  }
+}
+
+struct System {
+  const char *method, *id, *kind;
+  double n;
+};
+const System systems[] = {{"cg", "ic0", "poisson-3d", 14},
+                          {"cg", "ic", "elasticity-3d", 5},
+                          {"cg", "ssor", "poisson-2d", 40},
+                          {"fcg", "ic0", "anisotropic-2d", 30},
+                          {"minres", "ssor", "poisson-3d", 10},
+                          {"bicgstab", "ilu0", "convection-diffusion-3d", 12},
+                          {"gmres", "ilu", "convection-diffusion-3d", 12},
+                          {"gmres", "gauss-seidel", "convection-diffusion-3d", 10},
+                          {"idr", "ilu0", "poisson-3d", 10}};
+
+struct Solved {
+  SolveReport report, again;
+  std::vector<double> x;
+};
+
+class Solves : public InSpace {
+ protected:
+  Solved solve(const System& one, const ContextPtr& context, const AssembledMatrix<double>& A,
+               Preconditioner<double>& M) const {
+    const std::vector<double> b = right_hand_side<double>(A.rows());
+    const Placed<double> b_here(context, b);
+    Placed<double> x(context, std::vector<double>(b.size(), 0.0));
+    SolverOptions options;
+    options.stopping.relative_tolerance = 1e-9;
+    const auto solver = make_solver<double>(one.method, options);
+    Solved solved;
+    solved.report = solver->solve(A, b_here.read(), x.view(), &M);
+    fill<double>(*context, 0.0, x.view());
+    solved.again = solver->solve(A, b_here.read(), x.view(), &M);
+    solved.x = x.fetch();
+    return solved;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Spaces, Solves, testing::Values(Where::simulated, Where::gpu),
+                         [](const auto& instance) {
+                           return std::string(instance.param == Where::simulated ? "simulated" : "gpu");
+                         });
+
+// Exact solves take as many iterations as on the host, up to rounding. On a GPU the steps with M are recorded once.
+TEST_P(Solves, AsManyIterationsAsOnTheHost) {
+  for (const System& one : systems)
+    for (const TriangularSolve how : exact()) {
+      const CsrMatrix<double> csr = generate(test_context(), one.kind, {{"n", one.n}});
+      const auto on_host = assembled(csr);
+      const auto M_host = ready<double>(one.id, *on_host);
+      const Solved host = solve(one, test_context(), *on_host, *M_host);
+      const auto here = matrix(csr);
+      const auto M = ready<double>(one.id, *here, {.solve = how});
+      const std::vector<double> r = right_hand_side<double>(csr.rows()), z = apply(*M, r);
+      const Solved device = solve(one, context_, *here, *M);
+      const std::string label = std::string(one.method) + " " + one.id + " " + std::string(to_string(how));
+      ASSERT_TRUE(host.report.converged()) << label << host.report.detail;
+      ASSERT_TRUE(device.report.converged()) << label << device.report.detail;
+      EXPECT_LE(std::abs(device.report.iterations - host.report.iterations),
+                2 + static_cast<double>(host.report.iterations) / 100)
+          << label;
+      EXPECT_EQ(device.again.iterations, device.report.iterations) << label;
+      double difference = 0, size = 0;
+      for (std::size_t i = 0; i < host.x.size(); ++i)
+        difference = std::max(difference, std::abs(host.x[i] - device.x[i])),
+        size = std::max(size, std::abs(host.x[i]));
+      EXPECT_LE(difference, 1e-5 * size) << label;
+      // Steps behind the end of a solve leave M as it was.
+      EXPECT_EQ(apply(*M, r), z) << label;
+      if (gpu() && M->recording().allowed) {
+        EXPECT_EQ(device.report.steps, "graph") << label;
+        EXPECT_GE(device.report.graphs_recorded, 1) << label;
+        EXPECT_EQ(device.again.graphs_recorded, 0) << label << ": the second solve recorded again";
+      }
+    }
+}
+
+// A graph that was recorded before the values changed computes with the new ones.
+TEST_P(Solves, RecordedStepsUseNewValues) {
+  for (const char* id : {"ssor", "ic0"})
+    for (const TriangularSolve how : {TriangularSolve::levels, TriangularSolve::sweeps}) {
+      const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", 12}});
+      const auto A = matrix(csr);
+      const auto M = ready<double>(id, *A, {.solve = how});
+      const auto solver = make_solver<double>("cg", {.stopping = {.relative_tolerance = 1e-9}});
+      const Placed<double> b(context_, right_hand_side<double>(csr.rows()));
+      Placed<double> x(context_, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
+      const SolveReport first = solver->solve(*A, b.read(), x.view(), M.get());
+      // D A D, a badly scaled matrix, for which the old M is of no use.
+      std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+      const auto scale = [](std::int64_t i) { return i % 3 == 0 ? 100.0 : 1.0; };
+      for (std::int64_t i = 0; i < csr.rows(); ++i)
+        for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
+          values[p] *= scale(i) * scale(csr.pattern.col[p]);
+      CsrMatrix<double> next = csr;
+      next.values = values.data(), next.values_owner = nullptr;
+      A->update_values(placed(context_, next)), M->ensure(*A);
+      fill<double>(*context_, 0.0, x.view());
+      const SolveReport second = solver->solve(*A, b.read(), x.view(), M.get());
+      EXPECT_TRUE(first.converged() && second.converged());
+      EXPECT_LE(second.iterations, 3 * first.iterations) << id << ' ' << to_string(how);
+      if (gpu()) { EXPECT_EQ(second.steps, "graph"); }
+    }
+}
+
+TEST_P(InSpace, SweepsServeCg) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", 14}});
+  const auto A = matrix(csr);
+  const Placed<double> b(context_, right_hand_side<double>(csr.rows()));
+  const auto iterations = [&](const char* id, const PreconditionerOptions& options) {
+    const auto M = make_preconditioner<double>(id, *A, options);
+    if (M) M->ensure(*A);
+    Placed<double> x(context_, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
+    const SolveReport report = make_solver<double>("cg")->solve(*A, b.read(), x.view(), M.get());
+    EXPECT_TRUE(report.converged());
+    return report.iterations;
+  };
+  const std::int64_t plain = iterations("none", {}), exact = iterations("ic0", {}),
+                     one = iterations("ic0", {.solve = TriangularSolve::sweeps, .sweeps = 1}),
+                     eight = iterations("ic0", {.solve = TriangularSolve::sweeps, .sweeps = 8});
+  EXPECT_LT(one, plain);
+  EXPECT_LT(eight, one);
+  EXPECT_LE(eight, exact + 3);
+}
+
+TEST_P(InSpace, CusparseIsRefusedWhereItIsNot) {
+  const auto A = matrix(sparse(poisson_2d(5)));
+  const auto with = [&](const char* id, const AssembledMatrix<double>& matrix) {
+    return message<NotAvailable>([&] { ready<double>(id, matrix, {.solve = TriangularSolve::cusparse}); });
+  };
+  if (!gpu()) {
+    EXPECT_SAYS(with("ic0", *A), "ic0 with solve cusparse runs on a GPU only; take levels or sweeps");
+    EXPECT_SAYS(with("ilu", *A), "ilu with solve cusparse");
+    EXPECT_EQ(with("ssor", *A), "nothing was thrown") << "ssor does not read the option";
+    return;
+  }
+  const ContextPtr context = Context::device(0, {.deterministic = true});
+  const auto B = make_matrix(find_format("csr"), upload(context, sparse(poisson_2d(5))), context);
+  EXPECT_SAYS(with("ic0", *B), "ic0 with solve cusparse is not for deterministic mode");
+  const auto M = ready<double>("ic0", *B);
+  for (const PreconditionerFigure& one : M->figures())
+    EXPECT_EQ(one.name.find("microseconds"), std::string_view::npos) << "auto measured in deterministic mode";
+}
+
+// What auto has measured is in the figures, and only there where it chose by it.
+TEST_P(InSpace, AutoSaysWhatItMeasured) {
+  const auto A = matrix(sparse(poisson_2d(20)));
+  const auto measured = [&](TriangularSolve how) {
+    int found = 0;
+    const auto M = ready<double>("ilu0", *A, {.solve = how});
+    for (const PreconditionerFigure& one : M->figures())
+      if (one.name.ends_with("_microseconds")) found += one.value > 0;
+    return found;
+  };
+  EXPECT_EQ(measured(TriangularSolve::automatic), gpu() ? 2 : 0);
+  EXPECT_EQ(measured(TriangularSolve::levels), 0);
+}
+
+// Many rows, levels and blocks of a kernel.
+TEST_P(InSpace, LargeFactors) {
+  const std::int64_t n = gpu() ? 60 : 16;
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", static_cast<double>(n)}});
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  for (const char* id : {"ic0", "ilu", "ssor", "gauss-seidel"}) {
+    const auto on_host = assembled(csr);
+    const auto M_host = ready<double>(id, *on_host);
+    std::vector<double> expected(r.size());
+    M_host->apply(view(r), view(expected));
+    const auto M = ready<double>(id, *matrix(csr), {.solve = TriangularSolve::levels});
+    for (int k = 0; k < (gpu() ? 20 : 2); ++k) {
+      const std::vector<double> got = apply(*M, r);
+      double difference = 0;
+      for (std::size_t i = 0; i < r.size(); ++i)
+        difference = std::max(difference, std::abs(got[i] - expected[i]));
+      EXPECT_LE(difference, 1e-12) << id << ' ' << k;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace protean::test
