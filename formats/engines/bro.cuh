@@ -102,25 +102,23 @@ __global__ void __launch_bounds__(device::block_size)
   }
   // All threads of a warp take part in its shuffles, until its longest row ends.
   const std::int32_t longest = device::warp_max(length);
-  const T* const values = a.values + a.tail_at;
+  const T* const values = a.values + a.tail_at + begin;
   T sum = 0;
   for (std::int32_t k = 0; k < longest; k += lanes * bro_row_batch) {
     std::int32_t step[bro_row_batch];
     T v[bro_row_batch], from_x[bro_row_batch];
 #pragma unroll
     for (int j = 0; j < bro_row_batch; ++j) {
-      // The field of an entry lies in one symbol or in two (field_at). Where there is none, what is loaded is not used.
+      // The field of an entry lies in one symbol or in two (field_at).
       const std::int32_t mine = k + j * lanes + lane;
       const bool coded = mine > 0 && mine < length && width > 0;
       const std::int64_t bit = coded ? std::int64_t{mine - 1} * width : 0;
       const int skip = static_cast<int>(bit % symbol_bits);
       const bool both = skip + width > symbol_bits;
       const std::uint32_t* const symbol = stream + (coded ? 1 + bit / symbol_bits : 0);
-      const std::uint64_t high = __ldg(symbol), low = __ldg(symbol + (coded && both));
-      v[j] = __ldcs(values + (length > 0 ? begin + min(mine, length - 1) : 0));
-      step[j] =
-          coded ? static_cast<std::int32_t>((high << symbol_bits | (both ? low : 0)) << skip >> (64 - width))
-                : 0;
+      const std::uint64_t high = coded ? __ldg(symbol) : 0u, low = coded && both ? __ldg(symbol + 1) : 0u;
+      v[j] = mine < length ? __ldcs(values + mine) : T(0);
+      step[j] = coded ? static_cast<std::int32_t>((high << symbol_bits | low) << skip >> (64 - width)) : 0;
     }
 #pragma unroll
     for (int d = 1; d < lanes; d *= 2) {
@@ -133,8 +131,7 @@ __global__ void __launch_bounds__(device::block_size)
 #pragma unroll
     for (int j = 0; j < bro_row_batch; ++j) {
       const std::int32_t all = __shfl_sync(0xffffffffu, step[j], lanes - 1, lanes);
-      // Behind its last entry a row has the column of that entry, so no load waits for a condition.
-      from_x[j] = __ldg(x + (at + step[j]));
+      from_x[j] = k + j * lanes + lane < length ? __ldg(x + (at + step[j])) : T(0);
       at += all;
     }
 #pragma unroll

@@ -269,8 +269,7 @@ __device__ inline void add_tile_coordinates(const std::uint8_t* entry, const T* 
   }
 }
 
-// sum += value(e) x[column(e)] for e = from, from + 2, ... below `to`, in this order. Some loads are made together; past the end
-// the last one again, so that no load waits for a condition.
+// sum += value(e) x[column(e)] for e = from, from + 2, ... below `to`, in this order. Some loads are made together.
 template <class T, class Value, class Column>
 __device__ inline void add_every_second(int from, int to, const T* x, T& sum, Value value, Column column) {
   constexpr int together = 4;
@@ -279,14 +278,15 @@ __device__ inline void add_every_second(int from, int to, const T* x, T& sum, Va
     int c[together];
 #pragma unroll
     for (int j = 0; j < together; ++j) {
-      const int at = min(e + 2 * j, to - 1);
-      v[j] = value(at), c[j] = column(at);
+      const int at = e + 2 * j;
+      v[j] = at < to ? value(at) : T(0);
+      c[j] = at < to ? column(at) : -1;
     }
 #pragma unroll
-    for (int j = 0; j < together; ++j) from_x[j] = __ldg(x + c[j]);
+    for (int j = 0; j < together; ++j) from_x[j] = c[j] >= 0 ? __ldg(x + c[j]) : T(0);
 #pragma unroll
     for (int j = 0; j < together; ++j)
-      if (e + 2 * j < to) sum += v[j] * from_x[j];
+      if (c[j] >= 0) sum += v[j] * from_x[j];
   }
 }
 

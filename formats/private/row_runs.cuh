@@ -29,7 +29,7 @@
 namespace protean::formats {
 
 constexpr int run_words = 8, run_most = 32 * run_words, run_step = 240;
-// The compiler limits the registers of a thread so that a processor can hold this many blocks, two fewer with a dot product.
+// The compiler limits the registers of a thread so that a processor can hold this many blocks.
 constexpr int run_blocks_held = 20;
 constexpr int run_threads = 64, rows_a_warp = 1024;  // rows without entries that a warp writes
 
@@ -228,7 +228,7 @@ class RowRuns {
   Buffer<unsigned> arrived_;
 };
 
-// The products of 1 to run_most entries and more: entry 32 j + lane in v[j], 0 past the end.
+// The products of up to run_most entries: entry 32 j + lane in v[j], 0 past the end.
 template <class T>
 __device__ inline void entry_products(const std::int32_t* col, const T* values, int count, const T* x,
                                       T (&v)[run_words]) {
@@ -236,15 +236,13 @@ __device__ inline void entry_products(const std::int32_t* col, const T* values, 
   std::int32_t c[run_words];
 #pragma unroll
   for (int j = 0; j < run_words; ++j) {
-    // Past the end, the last entry is loaded again, so that no load waits for a condition.
-    const int i = min(32 * j + lane, count - 1);
-    c[j] = __ldcs(col + i), v[j] = __ldcs(values + i);
+    const int i = 32 * j + lane;
+    c[j] = i < count ? __ldcs(col + i) : -1;
+    v[j] = i < count ? __ldcs(values + i) : T(0);
   }
 #pragma unroll
-  for (int j = 0; j < run_words; ++j) {
-    const T product = v[j] * __ldg(x + c[j]);
-    v[j] = 32 * j + lane < count ? product : T(0);
-  }
+  for (int j = 0; j < run_words; ++j)
+    if (c[j] >= 0) v[j] *= __ldg(x + c[j]);
 }
 
 // Computes one piece of a long row. The last piece to finish adds all of them. Returns the sum of the piece
@@ -286,9 +284,8 @@ __device__ inline T product_of_piece(const RunView<T>& A, std::int64_t item, T a
   return sum;
 }
 
-// Returns each lane's part of x . A x when `with_dot`. ahead: the rows of all words are known before the sums, and the sums of
-// four words are computed side by side.
-template <bool with_dot, bool ahead, class T>
+// Returns each lane's part of x . A x when `with_dot`.
+template <bool with_dot, class T>
 __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T alpha, const T* x, T beta,
                                     T* y) {
   const RunTile tile = A.tile[item];
@@ -305,93 +302,39 @@ __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T al
                                static_cast<unsigned>(tile.entry % 32));
   const std::uint32_t up_to_me = 0xffffffffu >> (31 - lane);
   T carry = 0, dot = 0;
-  if constexpr (!ahead) {
-    std::int32_t number = tile.first - 1;
+  std::int32_t number = tile.first - 1;
 #pragma unroll
-    for (int j = 0; j < run_words; ++j) {
-      if (32 * j < count) {
-        const std::uint32_t before = heads[j] & up_to_me;
-        const int start = before ? 31 - __clz(before) : 0;
-        // Adds entries of the same row one, then two, four, ... places before. When no entry has such a
-        // partner, all rows are added up.
-        std::uint32_t within = ~heads[j];
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-          if (within == 0) break;
-          const T other = __shfl_up_sync(0xffffffffu, v[j], step);
-          if (lane - step >= start) v[j] += other;
-          within &= within << step;
-        }
-        if (!before) v[j] += carry;
-        carry = __shfl_sync(0xffffffffu, v[j], 31);
-        const std::uint32_t ends = heads[j] >> 1 | heads[j + 1] << 31;
-        if (32 * j + lane < count && ends >> lane & 1) {
-          std::int32_t row = number + __popc(before);
-          if (A.used) row = __ldg(A.used + row);
-          store(alpha, v[j], beta, y + row);
-          if constexpr (with_dot) dot += x[row] * v[j];
-        }
-        number += __popc(heads[j]);
-      }
-    }
-  } else {
-    // The rows of the sums: numbers among the rows with entries, or with a list what it says. The loads come before the sums.
-    std::int32_t row[run_words];
-    std::int32_t number = tile.first - 1;
-#pragma unroll
-    for (int j = 0; j < run_words; ++j) {
-      row[j] = number + __popc(heads[j] & up_to_me);
-      number += __popc(heads[j]);
-    }
-    if (A.used) {
-      // Past the end of the tile there is no sum.
-#pragma unroll
-      for (int j = 0; j < run_words; ++j) row[j] = __ldg(A.used + (32 * j + lane < count ? row[j] : 0));
-    }
-    // Adds entries of the same row one, then two, four, ... places before. When no entry of some words has such a partner, all
-    // their rows are added up. The shuffles of several words do not wait for each other.
-    constexpr int words = 4;
-#pragma unroll
-    for (int first = 0; first < run_words; first += words) {
-      std::uint32_t within[words];
-#pragma unroll
-      for (int j = 0; j < words; ++j) within[j] = 32 * (first + j) < count ? ~heads[first + j] : 0;
+  for (int j = 0; j < run_words; ++j) {
+    if (32 * j < count) {
+      const std::uint32_t before = heads[j] & up_to_me;
+      const int start = before ? 31 - __clz(before) : 0;
+      // Adds entries of the same row one, then two, four, ... places before. When no entry has such a
+      // partner, all rows are added up.
+      std::uint32_t within = ~heads[j];
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {
-        std::uint32_t any = 0;
-#pragma unroll
-        for (int j = 0; j < words; ++j) any |= within[j];
-        if (any == 0) break;
-        // The places between an entry and its partner, and its own: none may begin a row.
-        const std::uint32_t between = lane >= step ? up_to_me & ~(up_to_me >> step) : 0xffffffffu;
-#pragma unroll
-        for (int j = 0; j < words; ++j) {
-          const T other = __shfl_up_sync(0xffffffffu, v[first + j], step);
-          if (lane >= step && !(heads[first + j] & between)) v[first + j] += other;
-          within[j] &= within[j] << step;
-        }
+        if (within == 0) break;
+        const T other = __shfl_up_sync(0xffffffffu, v[j], step);
+        if (lane - step >= start) v[j] += other;
+        within &= within << step;
       }
-    }
-#pragma unroll
-    for (int j = 0; j < run_words; ++j) {
-      if (32 * j < count) {
-        if (!(heads[j] & up_to_me)) v[j] += carry;
-        carry = __shfl_sync(0xffffffffu, v[j], 31);
-        const std::uint32_t ends = heads[j] >> 1 | heads[j + 1] << 31;
-        if (32 * j + lane < count && ends >> lane & 1) {
-          store(alpha, v[j], beta, y + row[j]);
-          if constexpr (with_dot) dot += x[row[j]] * v[j];
-        }
+      if (!before) v[j] += carry;
+      carry = __shfl_sync(0xffffffffu, v[j], 31);
+      const std::uint32_t ends = heads[j] >> 1 | heads[j + 1] << 31;
+      if (32 * j + lane < count && ends >> lane & 1) {
+        std::int32_t row = number + __popc(before);
+        if (A.used) row = __ldg(A.used + row);
+        store(alpha, v[j], beta, y + row);
+        if constexpr (with_dot) dot += x[row] * v[j];
       }
+      number += __popc(heads[j]);
     }
   }
   return dot;
 }
 
-template <bool with_dot, bool ahead, class T>
-__global__ void __launch_bounds__(run_threads, ahead      ? run_blocks_held - 4
-                                               : with_dot ? run_blocks_held - 2
-                                                          : run_blocks_held)
+template <bool with_dot, class T>
+__global__ void __launch_bounds__(run_threads, run_blocks_held)
     run_product(RunView<T> A, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
                 T* result, const int* stop) {
   if (device::stopped(stop)) return;
@@ -406,7 +349,7 @@ __global__ void __launch_bounds__(run_threads, ahead      ? run_blocks_held - 4
       const T sum = product_of_piece(A, item, alpha, x, beta, y);
       if (with_dot && lane == 0) dots[0] += x[A.piece[item].row] * sum;
     } else if (item < A.pieces + A.tiles) {
-      dots[0] += product_of_tile<with_dot, ahead>(A, item - A.pieces, alpha, x, beta, y);
+      dots[0] += product_of_tile<with_dot>(A, item - A.pieces, alpha, x, beta, y);
     } else {
       const std::int64_t begin = (item - A.pieces - A.tiles) * rows_a_warp;
       static_assert(rows_a_warp == 32 * 32);
@@ -427,12 +370,12 @@ std::int64_t run_blocks(const RunView<T>& A) {
 }
 
 // y := alpha A x + beta y
-template <bool ahead = false, class T>
+template <class T>
 void multiply_runs(const Context& context, const RunView<T>& A, T alpha, const T* x, T beta, T* y) {
   const DeviceState& state = context.device_state();
   const std::int64_t blocks = run_blocks(A);
   if (blocks == 0) return;
-  run_product<false, ahead><<<static_cast<unsigned>(blocks), run_threads, 0, state.stream>>>(
+  run_product<false><<<static_cast<unsigned>(blocks), run_threads, 0, state.stream>>>(
       A, alpha, x, beta, y, nullptr, nullptr, static_cast<T*>(nullptr), state.stop);
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
@@ -445,7 +388,7 @@ void multiply_runs_dot(const Context& context, const RunView<T>& A, const T* x, 
       std::min<std::int64_t>(std::int64_t{state.processors} * 12, DeviceState::max_blocks);
   const std::int64_t blocks = std::clamp<std::int64_t>(run_blocks(A), 1, most);
   const auto sums = device::sums_into<1>(context, blocks, result);
-  device::launch(state, run_product<true, false, T>, blocks, run_threads, A, T(1), x, T(0), y, sums.parts,
+  device::launch(state, run_product<true, T>, blocks, run_threads, A, T(1), x, T(0), y, sums.parts,
                  sums.arrived, sums.result, state.stop);
 }
 

@@ -8,8 +8,7 @@
 //          that the next row shares; and where the matrix is so small that a second launch shows.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
-// csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`. Kernel ahead is native, but where native takes
-// private/row_runs.cuh, the sums of four words of entries are computed side by side.
+// csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
 // doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs,
 // InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for each row).
@@ -258,7 +257,7 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   return plan;
 }
 
-template <class T, bool ahead = false>
+template <class T>
 class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public HasRowArrays<T> {
   using Division = CsrPlan::Division;
 
@@ -307,7 +306,7 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
     const DeviceState& state = this->context()->device_state();
     if (plan_.division == Division::tiles) return tiles_.multiply(state, csr_, alpha, x.data, beta, y.data);
     if (plan_.division == Division::runs)
-      return multiply_runs<ahead>(*this->context(), runs(), alpha, x.data, beta, y.data);
+      return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
     this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
       with_row_group(plan_.lanes, plan_.two_rows, [&]<class Lanes, class Group>(Lanes lanes, Group) {
         device::launch(state, csr_product<lanes(), Group, T, P>,
@@ -390,14 +389,8 @@ constexpr ParamDoc cooperative_params[] = {
      .smallest = 1,
      .largest = 1 << 20}};
 
-template <class T>
-using CsrNative = CsrDevice<T>;
-template <class T>
-using CsrAhead = CsrDevice<T, true>;
-
 constexpr Kernel kernels[] = {
-    device_kernel<CsrNative>("native"),
-    device_kernel<CsrAhead>("ahead"),
+    device_kernel<CsrDevice>("native"),
     device_kernel<CsrCusparse1>("cusparse", false),
     device_kernel<CsrCusparse2>("cusparse-alg2"),
     {"cooperative",
