@@ -44,6 +44,8 @@ install: dependencies
 	@cmake --install $(BUILD) --prefix "$(PREFIX)" >$(BUILD)/install.log
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@echo "Protean is installed in $(PREFIX)"
+	@case "$(PREFIX)" in /usr|/usr/local) ;; *) echo "For this shell, and for programs that use the library:"; \
+	  echo "  export PATH=$(PREFIX)/bin:\$$PATH CMAKE_PREFIX_PATH=$(PREFIX) PKG_CONFIG_PATH=$(PREFIX)/lib/pkgconfig LD_LIBRARY_PATH=$(PREFIX)/lib";; esac
 
 test: build
 	@tests/run.sh $(BUILD)

@@ -1,5 +1,9 @@
 // Everything a program that embeds Protean needs: #include <protean/protean.hpp>, link Protean::protean.
 #pragma once
+#if __cplusplus < 202002L
+#error "Protean needs C++20: compile with -std=c++20 (CMake does so for what links Protean::protean)"
+#endif
+
 #include <string>
 #include <type_traits>
 #include <vector>

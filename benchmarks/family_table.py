@@ -1,31 +1,50 @@
 #!/usr/bin/env python3
-"""One table a family: each format on the class of matrices that its source names, and on all others, beside csr and cuSPARSE.
+"""One table a family: what the source of each format says, and how fast the format is on the class of matrices that the source names.
 
-usage: family_table.py FILE.json... > TABLE.md
+usage: family_table.py [--page PAGE.md] FILE.json...
 
-FILE: what gpu_spmv_benchmark wrote. Every file has csr and cuSPARSE of its own run; a format is compared within its file only."""
+FILE: what gpu_spmv_benchmark or spmv_benchmark wrote, all of the same one. Every file has csr and the other libraries' products of its own run.
+A format that several files have on the same matrix is taken from the first file named that has it: name the newest file first.
+A format is compared with another of the same file where that file has both, else by the ratios of both to csr, each of its own file.
+
+--page: keeps PAGE up to the line with the marker below, and writes the tables behind it. Without it the tables are printed.
+
+What the sources say is in claims.tsv beside this file: `against` lists what they compare with, parted by commas:
+  NAME     a format of the catalogue, or a product of another library: the source says that the format is faster
+  <NAME    the source says that it is slower
+  ~NAME    the source says that it is about as fast: within 10 % here
+Means within 2 % of 1 are called even: so much do two runs of the same format differ.
+  =TEXT    something that is not built here
+  -        the source compares with the kernels of its time, or does not say with what: csr stands for them
+  none     the source says nothing about speed
+`on` is where the source measured: gpu, cpu, fpga or any. `factor` is the mean that it reports, if it reports one."""
+import csv
 import json
 import math
+import os
 import pathlib
 import re
 import statistics
 import sys
 
-# The matrices by what they are: those of gpu_spmv_benchmark, and those of the SuiteSparse collection that were repeated.
+MARKER = "<!-- The rest of this page is made by benchmarks/family_table.py. -->"
+
+# The matrices by what they are: those of gpu_spmv_benchmark and spmv_benchmark (a name without the number at its end is meant for
+# all sizes), and those of the SuiteSparse collection that were repeated.
 CLASSES = {
-    "stencils": "pde60 pde100 pde200 hpcg128 Trefethen_20000 band64",
-    "bands": "rcm27 af23560 s1rmt3m1 bcsstk17 bcsstk29 nasa4704 gyro_m band64 hpcg128 Trefethen_20000",
-    "blocks": "elast64 bcsstk17 bcsstk29 s1rmt3m1 nasa4704 gyro_m af23560 band64",
-    "similar lengths": "pde60 pde100 pde200 hpcg128 rcm27 band64 elast64 af23560 airfoil_2d bodyy4 bratu3d delaunay_n15 wave s1rmt3m1 "
-                       "G2_circuit rail_20209 Trefethen_20000 perm27 rand10",
-    "long rows": "elast64 band64 s1rmt3m1 bcsstk17 bcsstk29 hpcg128 rcm27 Trefethen_20000 nasa4704 perm27",
+    "stencils": "pde hpcg poisson-3d 27-point Trefethen_20000 band64",
+    "bands": "rcm27 af23560 s1rmt3m1 bcsstk17 bcsstk29 nasa4704 gyro_m band64 hpcg 27-point Trefethen_20000",
+    "blocks": "elast elasticity-3d bcsstk17 bcsstk29 s1rmt3m1 nasa4704 gyro_m af23560 band64",
+    "similar lengths": "pde hpcg poisson-3d 27-point rcm27 band64 elast elasticity-3d af23560 airfoil_2d bodyy4 bratu3d delaunay_n15 wave "
+                       "s1rmt3m1 G2_circuit rail_20209 Trefethen_20000 perm27 rand10",
+    "long rows": "elast elasticity-3d band64 s1rmt3m1 bcsstk17 bcsstk29 hpcg 27-point rcm27 Trefethen_20000 nasa4704 perm27",
     "short rows": "luxembourg_osm tols4000 p2p-Gnutella31 wikitalk webbase G2_circuit add32 bips98_606 rajat19",
     "varying lengths": "G51 add20 ca-CondMat gyro_m eris1176 zenios bayer03 wave airfoil_2d nasa4704 bcsstk17 bcsstk29 gemat11 rail_20209",
     "power law": "webbase wikitalk ca-CondMat p2p-Gnutella31 eris1176 G51",
     "few long rows": "dc1 dcbig adder_dcop_05 rajat01 rajat19 bp_1600 tols4000 bloweybq hangGlider_2",
 }
-# The class that the source of a format names; several where it names several. Formats without one are for any matrix.
-CLAIMS = {
+# The class that the source of a format names. Formats without one are for any matrix.
+CLASS_OF = {
     "stencils": "dia bdia hdi crsd cds ddd-naive ddd-split hdc ell-dia",
     "bands": "pcsr coadell adell-plus bro-ell bro-csr sparsex sell-packed sss",
     "blocks": "bcsr bsr4 bcsr-cnc bcsr-choi bcsr-xu bcsr-verschoor bcoo bell bsellpack bellpack bin-bcsr bcoo-bcsr bccoo bccoo-plus "
@@ -43,63 +62,243 @@ FAMILIES = {"row": "Compressed rows", "column": "Compressed columns", "coordinat
             "jagged": "Jagged diagonals", "lanes": "Lanes", "diagonal": "Diagonals", "block": "Blocks",
             "compressed": "Indices in few bits", "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts",
             "composed": "Sums that users and planners compose"}
+PLACES = {"gpu": "GPUs", "cpu": "processors", "fpga": "an FPGA"}
+# The products of other libraries, by benchmark: the words of a column, and how their names begin.
+LIBRARIES = {"gpu_spmv": {"cuSPARSE": "cusparse"}, "spmv": {"MKL": "mkl", "Eigen": "eigen"}}
+EVEN = 0.02
+NAIVE = ("csr-scalar", "csr-vector")  # a thread or a warp for each row, as all csr kernels were in 2008
 
 
 def mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def measured(names):
-    """{format: {matrix: (csr / its time, cuSPARSE's best / its time, best of ours / its time, bytes an entry, products)}}"""
-    found = {}
-    for name in names:
-        for matrix in json.loads(pathlib.Path(name).read_text())["matrices"]:
-            right = [p for p in matrix["products"] if p.get("microseconds") and p["right"]]
-            csr = next(p["microseconds"] for p in right if p["name"] == "csr")
-            peer = min(p["microseconds"] for p in right if not p["ours"])
-            best = min(p["microseconds"] for p in right if p["ours"])
-            for p in right:
-                if p["ours"] and ":" not in p["name"] and "@" not in p["name"]:
-                    time = p["microseconds"]
-                    found.setdefault(p["name"], {})[matrix["matrix"]] = (
-                        csr / time, peer / time, best / time, p["bytes"] / matrix["nonzeros"], p.get("convert_microseconds", 0) / csr)
-    return found
+def in_class(matrix, kind):
+    words = CLASSES[kind].split()
+    return matrix in words or re.sub(r"-?\d+$", "", matrix) in words
 
 
-def cell(rows):
-    if not rows:
-        return "refused on all"
-    ratios = [row[0] for row in rows]
-    return f"{mean(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+class Run:
+    """One matrix of one file: microseconds by name, and of our formats bytes and the microseconds of conversion."""
+
+    def __init__(self, matrix, number):
+        self.number, self.nonzeros = number, matrix["nonzeros"]
+        self.times, self.bytes, self.convert, self.ours = {}, {}, {}, set()
+        for p in matrix["products"]:
+            name = p["name"]
+            time = p.get("microseconds") or 1e6 * p.get("seconds_median", 0)
+            if not time or not p.get("right", True) or " (" in name or "@" in name:
+                continue
+            self.times[name] = time
+            if p["ours"]:
+                self.bytes[name] = p["bytes"]
+                self.convert[name] = p.get("convert_microseconds") or 1e6 * p.get("convert_seconds", 0)
+                if ":" not in name:
+                    self.ours.add(name)
+
+    def library(self, start):
+        return min((time for name, time in self.times.items() if name not in self.bytes and name.startswith(start)), default=None)
+
+    def time(self, name):
+        return self.times.get(name) or (self.library(name) if name.split()[0] in ("cusparse", "mkl", "eigen", "petsc") else None)
 
 
-def main(names):
-    found = measured(names)
+class Measured:
+    def __init__(self, names):
+        self.files = [json.loads(pathlib.Path(name).read_text()) for name in names]
+        kinds = {file["benchmark"] for file in self.files}
+        if len(kinds) > 1 or not kinds <= set(LIBRARIES):
+            sys.exit(f"the files are of {', '.join(sorted(kinds))}; they must all be of one of {', '.join(LIBRARIES)}")
+        self.kind = kinds.pop()
+        self.runs = {}  # matrix -> runs, the first named first
+        for number, file in enumerate(self.files):
+            for matrix in file["matrices"]:
+                run = Run(matrix, number)
+                if "csr" not in run.times:
+                    sys.exit(f"{names[number]}: {matrix['matrix']} has no right product of csr, to which all others are compared; "
+                             "run the benchmark with csr among its formats")
+                self.runs.setdefault(matrix["matrix"], []).append(run)
+
+    def run(self, name, matrix):
+        """The first run of the matrix that has the format, or the library's product."""
+        return next((run for run in self.runs[matrix] if run.time(name)), None)
+
+    def matrices(self, name):
+        return [matrix for matrix in self.runs if self.run(name, matrix)]
+
+    def to(self, name, other, matrix):
+        """Time of `other` over time of the format."""
+        run, beside = self.run(name, matrix), self.run(other, matrix)
+        if run is None or beside is None:
+            return None
+        if run.time(other):
+            return run.time(other) / run.time(name)
+        return run.times["csr"] / run.time(name) * beside.time(other) / beside.times["csr"]
+
+
+def ratios(measured, name, other, matrices):
+    return [ratio for matrix in matrices if (ratio := measured.to(name, other, matrix))]
+
+
+def cell(values):
+    return f"{mean(values):.2f} ({min(values):.2f} to {max(values):.2f})" if values else ""
+
+
+def read_claims():
+    with open(pathlib.Path(__file__).resolve().parent / "claims.tsv", newline="") as file:
+        return {row["format"]: row for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
+
+
+def verdict(measured, name, claim, there):
+    """(one of the words below, the cell of "holds here")"""
+    host = measured.kind == "spmv"
+    if claim["against"] == "none":
+        return "nothing claimed", "not compared: no claim about speed in the texts at hand"
+    if claim["on"] not in ("any", "cpu" if host else "gpu"):
+        return "elsewhere", f"not compared: its source measured {PLACES[claim['on']]}"
+    if not measured.matrices(name):
+        return "not measured", "not measured"
+    if not there:
+        return "refused", "not compared: no figures on its class"
+    told, holds, missing = [], [], []
+    for word in claim["against"].split(","):
+        other = "csr" if word == "-" else word.lstrip("<~=")
+        values = [] if word.startswith("=") else ratios(measured, name, other, there)
+        if not values:
+            missing.append(other)
+            continue
+        ratio = mean(values)
+        told.append(f"{other} {ratio:.2f} ({len(values)})")
+        factor = float(claim["factor"] or 1)
+        if word.startswith("<"):
+            holds.append("even" if abs(ratio - 1) < EVEN else "yes" if ratio < 1 else "no")
+        elif word.startswith("~"):
+            holds.append("yes" if 0.9 <= ratio <= 1 / 0.9 else "no")
+        else:
+            holds.append("even" if abs(ratio - 1) < EVEN else "no" if ratio < 1 else "yes" if ratio >= factor else "by less")
+    if not told:
+        return "no baseline", "baseline not measured: " + ", ".join(missing)
+    word = holds[0] if len(set(holds)) == 1 else "in part"
+    note = f"; baseline not measured: {', '.join(missing)}" if missing else ""
+    return word, f"{'**yes**' if word == 'yes' else word}: {', '.join(told)}{note}"
+
+
+def summary(measured, formats, claims, verdicts, theirs):
+    """The lists before the tables."""
+    said = {"yes": "It holds", "by less": "Faster than what the source compared with, but by less than its mean figure",
+            "even": "As fast as what the source compared with, within 2 %",
+            "in part": "It holds beside some of what the source compared with", "no": "It does not hold",
+            "no baseline": "What the source compared with was not measured", "refused": "Refused on all matrices of its class, or not run on them",
+            "elsewhere": "The source measured another kind of machine", "nothing claimed": "No claim about speed in the texts at hand",
+            "not measured": "Claimed, but not in these files"}
+    print("## What holds\n")
+    for word, text in said.items():
+        names = [name for name in formats if verdicts[name][0] == word]
+        if names:
+            print(f"- {text} ({len(names)}): {', '.join(names)}.")
+        if word == "yes" and names:
+            fast = [name for name in names if mean(ratios(measured, name, "csr", theirs[name])) > 1 + EVEN]
+            print(f"  Of these, faster than csr too by more than 2 % ({len(fast)}): {', '.join(fast) or 'none'}.")
+
+    def both(name):
+        to_csr = mean(ratios(measured, name, "csr", theirs[name]))
+        sizes = [run.bytes["csr"] / run.bytes[name] for matrix in theirs[name] if "csr" in (run := measured.run(name, matrix)).bytes]
+        return to_csr, mean(sizes)
+
+    host = measured.kind == "spmv"
+    slow = [name for name in formats if theirs.get(name) and (host or verdicts[name][0] in ("no", "in part", "by less", "even")) and both(name)[0] < 1]
+    print(f"\nThose {'' if host else 'whose claim does not hold, or not in full, and '}that are slower than csr, in groups by what was measured on the "
+          "matrices of their class. The two figures are means: speed to csr, and bytes of csr to theirs, which would be the speed to csr if nothing but these bytes counted.\n")
+    if not host:
+        beaten = {}
+        for name in slow:
+            values = [min(pair) for matrix in theirs[name] if all(pair := [measured.to(name, other, matrix) for other in NAIVE])]
+            if values and name not in NAIVE and mean(values) > 1:
+                beaten[name] = mean(values)
+        print(f"- Faster than the better of {' and '.join(NAIVE)}, the kernels of 2008, by these means ({len(beaten)}): "
+              f"{', '.join(f'{name} {value:.2f}' for name, value in beaten.items())}.")
+    rows = [f"{kind} {mean(values):.2f} ({len(values)})" for kind in CLASSES
+            if (values := ratios(measured, "csr:balance=rows", "csr", [matrix for matrix in measured.runs if in_class(matrix, kind)]))]
+    if rows:
+        print(f"- csr itself without its balance of rows (`csr:balance=rows`), to csr, by class: {', '.join(rows)}.")
+    texts = {"- At least a tenth more bytes than csr, so slower for their size alone": lambda size: size < 1 / 1.1,
+             "- About as many bytes as csr": lambda size: 1 / 1.1 <= size <= 1.1,
+             "- At least a tenth fewer bytes than csr, and slower nevertheless": lambda size: size > 1.1}
+    for text, holds in texts.items():
+        names = [f"{name} {speed:.2f}, {size:.2f}" for name in slow for speed, size in [both(name)] if holds(size)]
+        if names:
+            print(f"{text} ({len(names)}): {'; '.join(names)}.")
+
+
+def tables(names):
+    measured, claims = Measured(names), read_claims()
     root = pathlib.Path(__file__).resolve().parent.parent
-    listed = re.findall(r"^PROTEAN_(?:FORMAT|PRESET)\((\w+), *(\w+)", (root / "formats/catalogue.def").read_text(), re.M)
-    claims = {name: kind for kind, words in CLAIMS.items() for name in words.split()}
-    members = {kind: set(words.split()) for kind, words in CLASSES.items()}
+    listed = [(family, name.replace("_", "-")) for family, name in
+              re.findall(r"^PROTEAN_(?:FORMAT|PRESET)\((\w+), *(\w+)", (root / "formats/catalogue.def").read_text(), re.M)]
+    formats = [name for _, name in listed if name != "csr"]
+    if missing := [name for name in formats if name not in claims]:
+        sys.exit(f"claims.tsv has no line for {', '.join(missing)}; add what their sources say")
+    if measured.kind == "spmv":  # the many presets that are their base on a host
+        formats = [name for name in formats if measured.matrices(name)]
+    kinds = {name: kind for kind, words in CLASS_OF.items() for name in words.split()}
+    theirs = {name: [matrix for matrix in measured.matrices(name) if name not in kinds or in_class(matrix, kinds[name])] for name in formats}
+    verdicts = {name: verdict(measured, name, claims[name], theirs[name]) for name in formats}
+    summary(measured, formats, claims, verdicts, theirs)
+    libraries = LIBRARIES[measured.kind]
     for family in dict.fromkeys([*FAMILIES, *(family for family, _ in listed)]):
-        rows = [name.replace("_", "-") for its, name in listed if its == family and name.replace("_", "-") in found and name != "csr"]
+        rows = [name for its, name in listed if its == family and name in formats]
         if not rows:
             continue
-        print(f"\n## {FAMILIES.get(family, family)}\n\n"
-              "| format | class of its source | to csr there: mean (range) | to cuSPARSE there | to the fastest of ours there | "
-              "to csr elsewhere | bytes an entry there | conversion, products of csr |\n|---|---|---|---|---|---|---|---|")
+        print(f"\n## {FAMILIES.get(family, family)}\n\n| format | its source says | holds here | class of its source | to csr there: mean (range) | "
+              + "".join(f"to {library} there | " for library in libraries)
+              + "to the fastest of ours there | to csr elsewhere | bytes an entry there | conversion, products of csr |\n"
+              + "|---" * (9 + len(libraries)) + "|")
         for name in rows:
-            kind = claims.get(name)
-            of_class = [row for matrix, row in found[name].items() if kind is None or matrix in members[kind]]
-            others = [row for matrix, row in found[name].items() if kind is not None and matrix not in members[kind]]
-            some = of_class or others
-            print(f"| {name} | {kind or 'any'} ({len(of_class)}) | {cell(of_class)} | "
-                  f"{f'{mean([row[1] for row in of_class]):.2f}' if of_class else ''} | {f'{mean([row[2] for row in of_class]):.2f}' if of_class else ''} | "
-                  f"{cell(others) if kind else ''} | {statistics.median(row[3] for row in some):.1f} | {statistics.median(row[4] for row in some):.0f} |")
+            claim, there, kind = claims[name], theirs[name], kinds.get(name)
+            elsewhere = [matrix for matrix in measured.matrices(name) if matrix not in there]
+            runs = [measured.run(name, matrix) for matrix in there or elsewhere]
+            beside = ["" if not (values := [least / run.times[name] for matrix in there if (run := measured.run(name, matrix)) and
+                                            (least := run.library(start))]) else f"{mean(values):.2f}" for start in libraries.values()]
+            best = [min(run.times[one] for one in run.ours) / run.times[name] for matrix in there if (run := measured.run(name, matrix))]
+            figure = "no figure" if claim["figure"].startswith("no figure") else claim["figure"]
+            print(f"| {name} | {claim['claim']} ({figure}) [{claim['source']}] | {verdicts[name][1]} | {kind or 'any'} ({len(there)}) | "
+                  f"{cell(ratios(measured, name, 'csr', there)) or ('none' if elsewhere else '')} | {' | '.join(beside)} | "
+                  f"{f'{mean(best):.2f}' if best else ''} | "
+                  f"{(cell(ratios(measured, name, 'csr', elsewhere)) or ('none' if there else '')) if kind else ''} | "
+                  + (f"{statistics.median(run.bytes[name] / run.nonzeros for run in runs):.1f} | "
+                     f"{statistics.median(run.convert[name] / run.times['csr'] for run in runs):.0f} |" if runs else " | |"))
     print("\nClasses:\n")
     for kind, words in CLASSES.items():
         print(f"- {kind}: {', '.join(words.split())}")
+    print("\nFiles, the first named first, with the number of formats whose figures on some matrix are from there:\n")
+    for number, (name, file) in enumerate(zip(names, measured.files)):
+        used = {one for one in formats for matrix in measured.matrices(one) if measured.run(one, matrix).number == number}
+        print(f"- {pathlib.Path(name).name}: {file['machine']['date']}, commit {file['machine']['commit']}, {len(file['matrices'])} matrices, "
+              f"{len(used)} formats")
+
+
+def main(arguments):
+    page = None
+    if arguments[:1] == ["--page"]:
+        if len(arguments) < 3:
+            sys.exit(__doc__)
+        page, arguments = pathlib.Path(arguments[1]), arguments[2:]
+    if not arguments or arguments[0].startswith("-"):
+        sys.exit(__doc__)
+    if page is None:
+        return tables(arguments)
+    head, marker, _ = page.read_text().partition(MARKER)
+    if not marker:
+        sys.exit(f"{page}: there is no line {MARKER}; put it where the tables begin")
+    import contextlib
+    import io
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        tables(arguments)
+    beside = page.with_name(page.name + ".new")
+    beside.write_text(f"{head}{MARKER}\n\n{text.getvalue()}")
+    os.replace(beside, page)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
     main(sys.argv[1:])

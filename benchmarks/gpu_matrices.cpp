@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -51,9 +50,10 @@ std::int64_t power_law_length(std::int64_t row, double exponent, std::int64_t mo
 }
 
 // Rows as long as a power law says, at most 4700; three fifths of a row's columns are near the diagonal.
-CsrMatrix<double> webbase(const ContextPtr& context) {
-  constexpr std::int64_t n = 1000000;
-  const auto length = [](std::int64_t row) { return power_law_length(row, 1.38, 4700); };
+CsrMatrix<double> webbase(const ContextPtr& context, std::int64_t n) {
+  const auto length = [n](std::int64_t row) {
+    return power_law_length(row, 1.38, std::min<std::int64_t>(4700, n / 4));
+  };
   return fill_rows(RowTarget{.context = context}, "webbase-like", n, length,
                    [&](std::int64_t row, std::int32_t* col, double* value) {
                      const std::int64_t count = length(row), window = std::max<std::int64_t>(100, 2 * count);
@@ -75,12 +75,12 @@ CsrMatrix<double> webbase(const ContextPtr& context) {
 
 // 94 % of the rows are empty, the others as long as a power law says, at most 100,000, with columns that
 // follow a power law, too.
-CsrMatrix<double> wiki_talk(const ContextPtr& context) {
-  constexpr std::int64_t n = 2400000;
+CsrMatrix<double> wiki_talk(const ContextPtr& context, std::int64_t n) {
   std::int64_t stride = 1483281;
   while (std::gcd(stride, n) != 1) ++stride;
-  const auto length = [](std::int64_t row) {
-    return random_at(row, 900000) < 0.062 ? power_law_length(row, 0.83, 100000) : std::int64_t{0};
+  const auto length = [n](std::int64_t row) {
+    return random_at(row, 900000) < 0.062 ? power_law_length(row, 0.83, std::min<std::int64_t>(100000, n / 4))
+                                          : std::int64_t{0};
   };
   return fill_rows(RowTarget{.context = context}, "wiki-Talk-like", n, length,
                    [&](std::int64_t row, std::int32_t* col, double* value) {
@@ -114,11 +114,11 @@ CsrMatrix<double> full_rows(const ContextPtr& context, std::int64_t n, std::int6
       });
 }
 
-CsrMatrix<double> random_gather(const ContextPtr& context) {
-  constexpr std::int64_t n = 2000000, count = 10;
+CsrMatrix<double> random_gather(const ContextPtr& context, std::int64_t n) {
+  constexpr std::int64_t count = 10;
   return fill_rows(
       RowTarget{.context = context}, "random-10", n, [](std::int64_t) { return count; },
-      [](std::int64_t row, std::int32_t* col, double* value) {
+      [n](std::int64_t row, std::int32_t* col, double* value) {
         spread(row, count, 0, n, col);
         set_values(row, count, col, value);
       });
@@ -140,12 +140,12 @@ CsrMatrix<double> permuted(const ContextPtr& context, const CsrMatrix<double>& A
       });
 }
 
-CsrMatrix<double> stencil_27(const ContextPtr& context) {
-  return generate(context, "poisson-3d", {{"n", 128}, {"points", 27}});
+CsrMatrix<double> stencil_27(const ContextPtr& context, std::int32_t n) {
+  return generate(context, "poisson-3d", {{"n", static_cast<double>(n)}, {"points", 27}});
 }
 
-CsrMatrix<double> shuffled_27(const ContextPtr& context) {
-  const CsrMatrix<double> A = stencil_27(context);
+CsrMatrix<double> shuffled_27(const ContextPtr& context, std::int32_t n) {
+  const CsrMatrix<double> A = stencil_27(context, n);
   std::vector<std::int32_t> order(static_cast<std::size_t>(A.rows()));
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = order.size() - 1; i > 0; --i)
@@ -156,12 +156,11 @@ CsrMatrix<double> shuffled_27(const ContextPtr& context) {
 
 // The levels of a breadth-first search from a corner, last level first, as reverse Cuthill-McKee has them;
 // within a level by position.
-CsrMatrix<double> levels_27(const ContextPtr& context) {
-  constexpr std::int32_t n = 128;
-  const CsrMatrix<double> A = stencil_27(context);
+CsrMatrix<double> levels_27(const ContextPtr& context, std::int32_t n) {
+  const CsrMatrix<double> A = stencil_27(context, n);
   std::vector<std::int32_t> order(static_cast<std::size_t>(A.rows()));
-  std::array<std::int32_t, n + 1> begin{};
-  const auto level = [](std::int32_t at) { return std::max({at % n, at / n % n, at / (n * n)}); };
+  std::vector<std::int32_t> begin(static_cast<std::size_t>(n) + 1);
+  const auto level = [n](std::int32_t at) { return std::max({at % n, at / n % n, at / (n * n)}); };
   for (std::int32_t at = 0; at < A.rows(); ++at) ++begin[n - 1 - level(at) + 1];
   for (int l = 0; l < n; ++l) begin[l + 1] += begin[l];
   for (std::int32_t at = 0; at < A.rows(); ++at) order[begin[n - 1 - level(at)]++] = at;
@@ -197,33 +196,51 @@ bool lengths_vary(const SparsityPattern& pattern) {
 
 }  // namespace
 
-const std::vector<GpuMatrix>& gpu_matrices() {
-  const auto pde = [](double n) {
-    return [n](const ContextPtr& context) { return generate(context, "poisson-3d", {{"n", n}}); };
+std::vector<GpuMatrix> gpu_matrices(double share) {
+  if (!(share >= 0.01 && share <= 1))
+    throw BadArgument(fmt::format("the share of a GPU's rows is {}; it must be within 0.01 and 1", share));
+  const auto rows = [=](std::int64_t n) { return std::llround(share * static_cast<double>(n)); };
+  const auto edge = [=](int n) { return static_cast<std::int32_t>(std::lround(n * std::cbrt(share))); };
+  const auto pde = [&](int full) {
+    const std::int32_t n = edge(full);
+    return GpuMatrix{fmt::format("pde{}", n), fmt::format("7-point stencil, {}^3", n), Group::regular,
+                     [n](const ContextPtr& context) {
+                       return generate(context, "poisson-3d", {{"n", static_cast<double>(n)}});
+                     }};
   };
-  static const std::vector<GpuMatrix> list = {
-      {"pde60", "7-point stencil, 60^3", Group::regular, pde(60)},
-      {"pde100", "7-point stencil, 100^3", Group::regular, pde(100)},
-      {"pde200", "7-point stencil, 200^3", Group::regular, pde(200)},
-      {"hpcg128", "27-point stencil, 128^3", Group::regular, stencil_27},
-      {"elast64", "elasticity, 64^3 elements", Group::regular,
-       [](const ContextPtr& context) {
-         return generate(context, "elasticity-3d", {{"n", 64}});
+  const auto full = [&](const char* name, std::int64_t n, std::int64_t length) {
+    return GpuMatrix{name, fmt::format("two full rows among {}", rows(n)), Group::skewed,
+                     [size = rows(n), most = rows(length)](const ContextPtr& context) {
+                       return full_rows(context, size, most);
+                     }};
+  };
+  const std::int32_t cube = edge(128), elements = edge(64);
+  return {
+      pde(60),
+      pde(100),
+      pde(200),
+      {fmt::format("hpcg{}", cube), fmt::format("27-point stencil, {}^3", cube), Group::regular,
+       [cube](const ContextPtr& context) { return stencil_27(context, cube); }},
+      {fmt::format("elast{}", elements), fmt::format("elasticity, {}^3 elements", elements), Group::regular,
+       [elements](const ContextPtr& context) {
+         return generate(context, "elasticity-3d", {{"n", static_cast<double>(elements)}});
        }},
-      {"rcm27", "27-point stencil ordered by levels from a corner, last first", Group::regular, levels_27},
+      {"rcm27", "27-point stencil ordered by levels from a corner, last first", Group::regular,
+       [cube](const ContextPtr& context) { return levels_27(context, cube); }},
       {"band64", "64 contiguous entries a row", Group::regular,
-       [](const ContextPtr& context) {
-         return generate(context, "banded", {{"n", 500000}, {"lower", 31}, {"upper", 32}});
+       [n = rows(500000)](const ContextPtr& context) {
+         return generate(context, "banded", {{"n", static_cast<double>(n)}, {"lower", 31}, {"upper", 32}});
        }},
-      {"webbase", "truncated power law of row lengths", Group::skewed, webbase},
-      {"wikitalk", "94 % empty rows, power law", Group::skewed, wiki_talk},
-      {"dc1", "two full rows among 116,835", Group::skewed,
-       [](const ContextPtr& context) { return full_rows(context, 116835, 114190); }},
-      {"dcbig", "two full rows among 2,000,000", Group::skewed,
-       [](const ContextPtr& context) { return full_rows(context, 2000000, 1900000); }},
-      {"perm27", "27-point stencil, random numbering", Group::gather, shuffled_27},
-      {"rand10", "10 random columns a row", Group::gather, random_gather}};
-  return list;
+      {"webbase", "truncated power law of row lengths", Group::skewed,
+       [n = rows(1000000)](const ContextPtr& context) { return webbase(context, n); }},
+      {"wikitalk", "94 % empty rows, power law", Group::skewed,
+       [n = rows(2400000)](const ContextPtr& context) { return wiki_talk(context, n); }},
+      full("dc1", 116835, 114190),
+      full("dcbig", 2000000, 1900000),
+      {"perm27", "27-point stencil, random numbering", Group::gather,
+       [cube](const ContextPtr& context) { return shuffled_27(context, cube); }},
+      {"rand10", "10 random columns a row", Group::gather,
+       [n = rows(2000000)](const ContextPtr& context) { return random_gather(context, n); }}};
 }
 
 std::vector<GpuMatrix> repeated_matrices(const ContextPtr& context, const std::string& folder,

@@ -1,4 +1,4 @@
-// The matrices of the GPU benchmark: made from formulas, or read from a folder.
+// Matrices made from formulas, at the size of a GPU's work or smaller, and matrices of a folder.
 #pragma once
 #include <functional>
 #include <string>
@@ -16,10 +16,12 @@ struct GpuMatrix {
   std::function<CsrMatrix<double>(const ContextPtr&)> make;
 };
 
-const std::vector<GpuMatrix>& gpu_matrices();
+// Those from formulas, with `share` times as many rows as at a GPU's size; their names have the edges of the grids, so they
+// depend on it. Throws BadArgument when share is not within 0.01 and 1: smaller ones have no room for the rows' patterns.
+std::vector<GpuMatrix> gpu_matrices(double share = 1);
 
 // The matrices of a folder (.mtx, .mtx.xz, .mtx.gz, .pbin), each repeated along the diagonal until it has about `entries` entries:
-// its local structure stays, its size becomes that of a GPU's work. A matrix is called skewed when the standard
+// its local structure stays, its size becomes that of a GPU's work; as it is when `entries` is not above its own. A matrix is called skewed when the standard
 // deviation of its row lengths is above half their mean, else regular.
 std::vector<GpuMatrix> repeated_matrices(const ContextPtr& context, const std::string& folder,
                                          std::int64_t entries);

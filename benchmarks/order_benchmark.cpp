@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 
+#include "apps/machine/machine_file.hpp"
 #include "benchmarks/clock.hpp"
 #include "benchmarks/gpu_matrices.hpp"
 #include "benchmarks/options.hpp"
@@ -25,18 +26,19 @@ namespace {
 
 constexpr const char* usage =
     R"(usage: order_benchmark [--space host|device] [--threads N] [--matrices FOLDER] [--entries N] [--only NAME,...]
-                       [--iterations N] [--tolerance X] [--seconds S] [--variants csr,policy,rcm] [--json FILE]
+                       [--iterations N] [--tolerance X] [--seconds S] [--variants csr,policy,rcm] [--machine FILE] [--json FILE]
   --threads     of the host (2)
   --matrices    a folder of matrices; each is repeated along the diagonal to about --entries entries (20000000).
                 Without it: matrices from formulas
   --iterations  at most (2000)
   --tolerance   relative (1e-10)
+  --machine     a table of protean tune for the policy instead of the built-in one
   --seconds     no new system is begun after so many seconds (1000000)
 )";
 
 struct Options {
   std::vector<std::string> only, variants = {"csr", "policy", "rcm"};
-  std::string space = "host", matrices, json;
+  std::string space = "host", matrices, json, machine;
   int threads = 2;
   double entries = 2e7, iterations = 2000, tolerance = 1e-10, seconds = 1e6;
 };
@@ -66,6 +68,7 @@ std::string make_laplacian(CsrMatrix<double>& csr) {
 struct Bench {
   const Options& options;
   ContextPtr host, context;
+  MachineTable table;
   nlohmann::json systems = nlohmann::json::array();
 
   nlohmann::json solved(const CsrMatrix<double>& csr, const Vector<double>& b, const std::string& variant) {
@@ -73,7 +76,7 @@ struct Bench {
     settings.solver.stopping = {.relative_tolerance = options.tolerance,
                                 .max_iterations = static_cast<std::int64_t>(options.iterations)};
     settings.context = context, settings.format = "csr";
-    settings.policy = variant == "policy";
+    settings.policy = variant == "policy", settings.machine = &table;
     if (variant == "rcm") settings.order = "rcm";
     Vector<double> x(context, csr.rows());
     fill<double>(*context, 0.0, x.view());
@@ -161,7 +164,7 @@ int run(const Options& options) {
   const auto begin = Clock::now();
   const ContextPtr host = Context::host(options.threads);
   const ContextPtr context = options.space == "device" ? Context::device() : host;
-  Bench bench{options, host, context};
+  Bench bench{options, host, context, apps::choose_machine(options.machine).table};
   const std::vector<GpuMatrix> list =
       options.matrices.empty()
           ? gpu_matrices()
@@ -184,6 +187,7 @@ std::optional<Options> options_of(int argc, char** argv) {
                      {"--tolerance", &o.tolerance},
                      {"--seconds", &o.seconds},
                      {"--variants", &o.variants},
+                     {"--machine", &o.machine},
                      {"--json", &o.json}}) ||
       (o.space != "host" && o.space != "device"))
     return std::nullopt;

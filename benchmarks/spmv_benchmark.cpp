@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <optional>
 
 #include "benchmarks/clock.hpp"
+#include "benchmarks/gpu_matrices.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/peers/peers.hpp"
 #include "benchmarks/report.hpp"
@@ -22,40 +24,77 @@ namespace protean::bench {
 namespace {
 
 constexpr const char* usage =
-    R"(usage: spmv_benchmark [--matrices FOLDER] [--only NAME,...] [--formats ID,...] [--threads N]
-                      [--seconds S] [--json FILE]
-  --matrices  folder with G2_circuit, bcsstk17, af23560 and wave as .mtx, .mtx.gz or .mtx.xz
+    R"(usage: spmv_benchmark [--set SET,...] [--matrices FOLDER] [--share S] [--entries N] [--only NAME,...]
+                      [--formats ID,...] [--threads N] [--seconds S] [--json FILE]
+  --set       named     eight matrices: four from formulas and, of FOLDER, G2_circuit, bcsstk17, af23560 and wave;
+                        this one if no set is given
+              formulas  those of gpu_spmv_benchmark, with S times as many rows
+              folder    each matrix of FOLDER
+  --matrices  FOLDER, with files .mtx, .mtx.gz or .mtx.xz (.pbin too in the set folder)
+  --share     formulas: S, from 0.01 to 1, 0.05 if not given
+  --entries   folder: each matrix repeated along the diagonal to about N entries; as it is if not given
   --only      run these matrices only (names as in the table)
-  --formats   run these of our formats only
+  --formats   run these of our formats only; own: those with a layout of their own (no presets), with our own kernels
   --threads   2 if not given
-  --seconds   time for each product on each matrix, 1 if not given
-  --json      write all figures there
+  --seconds   time for each product on each matrix, 1 if not given; at least 7 turns are run
+  --json      write all figures there, after each matrix
 )";
 
 struct Options {
   std::string folder, json;
-  std::vector<std::string> only, formats;
+  std::vector<std::string> sets = {"named"}, only, formats;
   int threads = 2;
-  double seconds = 1;
+  double seconds = 1, share = 0.05, entries = 1;
 };
 
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
   const bool read = read_options(argc, argv,
-                                 {{"--matrices", &options.folder},
+                                 {{"--set", &options.sets},
+                                  {"--matrices", &options.folder},
+                                  {"--share", &options.share},
+                                  {"--entries", &options.entries},
                                   {"--only", &options.only},
                                   {"--formats", &options.formats},
                                   {"--threads", &options.threads},
                                   {"--seconds", &options.seconds},
                                   {"--json", &options.json}});
-  if (!read || options.threads < 1 || !(options.seconds > 0)) return {};
+  if (!read || options.threads < 1 || !(options.seconds > 0) || !(options.entries >= 1)) return {};
+  for (const std::string& set : options.sets)
+    if (!wanted({"named", "formulas", "folder"}, set)) return {};
+  if (wanted(options.sets, "folder") && options.folder.empty()) return {};
   return options;
+}
+
+// One matrix of the sets; what: its formula or copies. It is made when its turn has come, and may not be there.
+struct Subject {
+  std::string name, what;
+  std::function<std::optional<CsrMatrix<double>>(const ContextPtr&)> make;
+};
+
+std::vector<Subject> subjects(const Options& options, const ContextPtr& context) {
+  std::vector<Subject> list;
+  for (const std::string& set : options.sets) {
+    if (set == "named") {
+      for (const Source& source : sources())
+        list.push_back(
+            {source.name, "", [&](const ContextPtr& where) { return load(where, source, options.folder); }});
+      continue;
+    }
+    for (GpuMatrix& matrix :
+         set == "formulas"
+             ? gpu_matrices(options.share)
+             : repeated_matrices(context, options.folder, static_cast<std::int64_t>(options.entries)))
+      list.push_back({std::move(matrix.name), std::move(matrix.what), std::move(matrix.make)});
+  }
+  return list;
 }
 
 struct Contestant {
   Product product;
   bool ours = false;    // one of our formats
   bool native = false;  // with our own kernel: only these count as our best
+  bool right = false;
   std::size_t bytes = 0;
   double update_seconds = 0;
   std::vector<double> samples;
@@ -87,14 +126,29 @@ class Reference {
   std::vector<double> sum_, bound_;
 };
 
+// The least of three times, of fewer once they add up to half a second.
+template <class Prepare, class Work>
+double least_of_three(const Prepare& prepare, const Work& work) {
+  double least = std::numeric_limits<double>::infinity(), all = 0;
+  for (int i = 0; i < 3 && all < 0.5; ++i) {
+    prepare();
+    const auto start = Clock::now();
+    work();
+    const double once = seconds_since(start);
+    least = std::min(least, once), all += once;
+  }
+  return least;
+}
+
 // Our formats and kernels for this matrix; those refused are printed.
 std::vector<Contestant> our_products(const ContextPtr& context, const CsrMatrix<double>& csr,
                                      const std::vector<std::string>& formats) {
   std::vector<Contestant> list;
-  for (const FormatEntry* format : catalogue()) {
-    if (!wanted(formats, format->id)) continue;
+  const bool own = formats == std::vector<std::string>{"own"};
+  for (const FormatEntry* format : own ? layouts() : catalogue()) {
+    if (!own && !wanted(formats, format->id)) continue;
     for (const Kernel& kernel : format->kernels) {
-      if (!kernel.host) continue;
+      if (!kernel.host || (own && kernel.name != "native")) continue;
       const std::string name =
           kernel.name == "native" ? std::string(format->id) : fmt::format("{} ({})", format->id, kernel.name);
       if (!kernel.unavailable.empty()) {
@@ -102,19 +156,11 @@ std::vector<Contestant> our_products(const ContextPtr& context, const CsrMatrix<
         continue;
       }
       try {
-        double seconds = std::numeric_limits<double>::infinity(), update = seconds;
         std::shared_ptr<AssembledMatrix<double>> matrix;
-        for (int i = 0; i < 3; ++i) {
-          matrix.reset();
-          const auto start = Clock::now();
-          matrix = make_matrix(*format, csr, context, {}, kernel.name);
-          seconds = std::min(seconds, seconds_since(start));
-        }
-        for (int i = 0; i < 3; ++i) {
-          const auto start = Clock::now();
-          matrix->update_values(csr);
-          update = std::min(update, seconds_since(start));
-        }
+        const double seconds = least_of_three(
+                         [&] { matrix.reset(); },
+                         [&] { matrix = make_matrix(*format, csr, context, {}, kernel.name); }),
+                     update = least_of_three([] {}, [&] { matrix->update_values(csr); });
         const std::int64_t rows = csr.rows(), cols = csr.cols();
         Contestant contestant;
         contestant.product = {name,
@@ -141,7 +187,7 @@ void race(std::vector<Contestant>& contestants, const Vector<double>& x, Vector<
     c.repeat = std::max(1, static_cast<int>(sample / one));
     longest = std::max(longest, std::max(one, sample));
   }
-  const int turns = std::clamp(static_cast<int>(seconds / longest), 15, 4000);
+  const int turns = std::clamp(static_cast<int>(seconds / longest), 7, 4000);
   for (int turn = 0; turn < turns; ++turn)
     for (Contestant& c : contestants) {
       c.product.apply(x.data(), y.data());  // brings back what the one before pushed out of the caches
@@ -162,16 +208,17 @@ int run(const Options& options) {
   fmt::print("{}\n", report["machine"].dump());
   std::vector<double> ratios;
   bool all_right = true;
-  for (const Source& source : sources()) {
-    if (!wanted(options.only, source.name)) continue;
-    const auto csr = load(context, source, options.folder);
+  for (const Subject& subject : subjects(options, context)) {
+    if (!wanted(options.only, subject.name)) continue;
+    const auto csr = subject.make(context);
     if (!csr) {
-      fmt::print("\n{}: no such file (--matrices)\n", source.name);
-      report["absent"].push_back(source.name);
+      fmt::print("\n{}: no such file (--matrices)\n", subject.name);
+      report["absent"].push_back(subject.name);
       continue;
     }
     const double nnz = static_cast<double>(csr->nonzeros());
-    fmt::print("\n{}: {} rows, {} entries\n", source.name, csr->rows(), csr->nonzeros());
+    fmt::print("\n{}: {}{} rows, {} entries\n", subject.name, subject.what.empty() ? "" : subject.what + "; ",
+               csr->rows(), csr->nonzeros());
     std::vector<Contestant> contestants = our_products(context, *csr, options.formats);
     const bool symmetric = is_symmetric(context, *csr);
     for (const Peer& peer : peers)
@@ -184,12 +231,12 @@ int run(const Options& options) {
     Vector<double> x(context, csr->cols()), y(context, csr->rows());
     for (std::int64_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i % 1013)) + 1.5;
     const Reference reference(*csr, x);
-    for (const Contestant& c : contestants) {
+    for (Contestant& c : contestants) {
       std::fill(y.data(), y.data() + y.size(), std::numeric_limits<double>::quiet_NaN());
       c.product.apply(x.data(), y.data());
-      if (reference.agrees(y)) continue;
-      fmt::print("  {} IS WRONG\n", c.product.name);
-      all_right = false;
+      c.right = reference.agrees(y);
+      if (!c.right) fmt::print("  {} IS WRONG\n", c.product.name);
+      all_right &= c.right;
     }
     race(contestants, x, y, options.seconds);
 
@@ -208,6 +255,7 @@ int run(const Options& options) {
       rows.push_back({{"name", c.product.name},
                       {"ours", c.ours},
                       {"native", c.native},
+                      {"right", c.right},
                       {"seconds_min", least},
                       {"seconds_median", median(c.samples)},
                       {"turns", c.samples.size()},
@@ -217,7 +265,8 @@ int run(const Options& options) {
                       {"update_products", c.update_seconds / least}});
     }
     nlohmann::json entry = {
-        {"matrix", source.name}, {"rows", csr->rows()}, {"nonzeros", csr->nonzeros()}, {"products", rows}};
+        {"matrix", subject.name}, {"rows", csr->rows()}, {"nonzeros", csr->nonzeros()}, {"products", rows}};
+    if (!subject.what.empty()) entry["what"] = subject.what;
     if (best_ours && best_peer) {
       const double ratio = best_peer->least() / best_ours->least();
       ratios.push_back(ratio);
@@ -228,6 +277,7 @@ int run(const Options& options) {
       entry["ratio_of_medians"] = median(best_peer->samples) / median(best_ours->samples);
     }
     report["matrices"].push_back(entry);
+    if (!options.json.empty()) write_json(options.json, report);  // what there is, if the run is ended early
     std::fflush(stdout);
   }
   if (!ratios.empty()) {

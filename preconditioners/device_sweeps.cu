@@ -56,11 +56,12 @@ __global__ void __launch_bounds__(block_size)
                  const int* stop) {
   if (stopped(stop)) return;
   const std::int64_t k = begin + (std::int64_t{blockIdx.x} * block_size + threadIdx.x) / lanes;
-  const bool row = k < end;
+  const bool row = k < end, first = row && threadIdx.x % lanes == 0;
+  // Loaded before the sum, which waits for other loads.
+  const std::int32_t i = first ? t.row[k] : 0;
+  const T right = first ? (d ? d[i] * rhs[i] : rhs[i]) : T(0);
   const T sum = row_sum<lanes>(t, k, row, [z](std::int32_t j) { return z[j]; });
-  if (!row || threadIdx.x % lanes != 0) return;
-  const std::int32_t i = t.row[k];
-  z[i] = (d ? d[i] * rhs[i] : rhs[i]) - sum;
+  if (first) z[i] = right - sum;
 }
 
 template <int lanes, class T>
@@ -68,11 +69,10 @@ __global__ void __launch_bounds__(block_size)
     pass_kernel(TriangleView<T> t, const T* rhs, const T* from, const T* scale, T* to, const int* stop) {
   if (stopped(stop)) return;
   const std::int64_t i = (std::int64_t{blockIdx.x} * block_size + threadIdx.x) / lanes;
-  const bool row = i < t.rows;
+  const bool row = i < t.rows, first = row && threadIdx.x % lanes == 0;
+  const T right = first ? rhs[i] : T(0), factor = first && scale ? scale[i] : T(1);
   const T sum = row_sum<lanes>(t, i, row, [from](std::int32_t j) { return from[j]; });
-  if (!row || threadIdx.x % lanes != 0) return;
-  const T value = rhs[i] - sum;
-  to[i] = scale ? scale[i] * value : value;
+  if (first) to[i] = factor * (right - sum);
 }
 
 // A result that is not there yet is a NaN that no result is: all bits 1. Results travel through memory by themselves: a row
@@ -85,7 +85,7 @@ struct Bits<double> {
   using Word = unsigned long long;
   static __device__ Word load(const double* where) {
     Word word;
-    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(word) : "l"(where) : "memory");
+    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(word) : "l"(where));
     return word;
   }
   static __device__ void store(double* where, Word word) {
@@ -101,7 +101,7 @@ struct Bits<float> {
   using Word = unsigned;
   static __device__ Word load(const float* where) {
     Word word;
-    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(word) : "l"(where) : "memory");
+    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(word) : "l"(where));
     return word;
   }
   static __device__ void store(float* where, Word word) {
@@ -149,13 +149,14 @@ __global__ void __launch_bounds__(block_size)
   const std::int64_t task = std::int64_t{ticket} * (block_size / 32) + threadIdx.x / 32;
   if (task >= tasks.count) return;
   const std::int64_t k = tasks.first[task] + threadIdx.x % 32 / lanes;
-  const bool row = k < tasks.first[task + 1];
+  const bool row = k < tasks.first[task + 1], first = row && threadIdx.x % lanes == 0;
+  // All that does not depend on other rows is done before the row waits: the time from one result to the next one is that of the
+  // whole solve.
+  const std::int32_t i = first ? t.row[k] : 0;
+  const T right = first ? (backward ? d[i] * rhs[i] : rhs[i]) : T(0);
+  if (first) Bits<T>::store(used + i, no_result<T>);
   const T sum = row_sum<lanes>(t, k, row, [out](std::int32_t j) { return wait_for(out + j); });
-  if (!row || threadIdx.x % lanes != 0) return;
-  const std::int32_t i = t.row[k];
-  const T value = (backward ? d[i] * rhs[i] : rhs[i]) - sum;
-  Bits<T>::store(used + i, no_result<T>);
-  Bits<T>::store(out + i, Bits<T>::word(value));
+  if (first) Bits<T>::store(out + i, Bits<T>::word(right - sum));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Jacobi: M = diag(A). Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 10.2.
-// Memory: one vector of n. The first setup after a change of A adds a second one; later setups take no
-// memory.
+// Memory: one vector of n. The second setup adds a second one; later setups take no memory.
 #include <fmt/format.h>
 
 #include <vector>
@@ -33,7 +32,8 @@ class Jacobi final : public Preconditioner<T> {
           "jacobi needs the diagonal, which operator '{}' does not know; use preconditioner none, or "
           "derive the operator from HasDiagonal",
           A.name()));
-    // Computed in a second vector, so that M is unchanged when this fails.
+    // Computed in a second vector, so that M is unchanged when this fails, and copied, so that a solver that holds
+    // inverse_diagonal() has the new one where the old one was.
     const ContextPtr& context = A.context();
     if (next_.size() != A.rows() || next_.context() != context) next_ = Vector<T>(context, A.rows());
     if (unusable_.context() != context) unusable_ = Vector<T>(context, 1);
@@ -45,7 +45,10 @@ class Jacobi final : public Preconditioner<T> {
       known->diagonal(next_);
       refuse(*context, next_.view());
     }
-    std::swap(inverse_, next_);
+    if (inverse_.size() == next_.size() && inverse_.context() == context)
+      copy<T>(*context, next_.view(), inverse_);
+    else
+      std::swap(inverse_, next_);
   }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {

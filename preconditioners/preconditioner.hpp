@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,11 +25,12 @@ class Preconditioner : public LinearOperator<T> {
 
   // Brings M up to date with A. Does nothing when M was built from this A at its present revision(); a change
   // of the storage format does not change the revision. Throws ShapeMismatch, and what setup() throws; M is
-  // unchanged then.
+  // unchanged then (but see make_composition()).
   void ensure(const LinearOperator<T>& A);
 
   // The entries of M^-1 where it is a diagonal: solvers then multiply by it inside their own vector
-  // operations. Empty otherwise. In the space of the context; valid until the next ensure().
+  // operations. Empty otherwise. In the space of the context. An ensure() that succeeds later writes the new numbers to the same
+  // address, so a solve that ensure() renews from its observer goes on with the new ones.
   virtual VectorView<const T> inverse_diagonal() const noexcept { return {}; }
 
   // False where M is not symmetric although A is. cg refuses such a preconditioner.
@@ -42,6 +44,8 @@ class Preconditioner : public LinearOperator<T> {
   // How often setup() has succeeded.
   std::uint64_t setups() const noexcept { return setups_; }
   virtual void setup(const LinearOperator<T>& A, bool pattern_changed) = 0;
+  // For a setup() that cannot leave M unchanged when it throws: the next ensure() sets M up whatever A is.
+  void forget() noexcept { built_for_ = 0; }
 
  private:
   std::uint64_t built_for_ = 0;  // serial of the operator, 0 for none
@@ -147,5 +151,31 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
                                                        const PreconditionerOptions& options = {});
+
+// How several preconditioners M_1 .. M_k of one A make a new one:
+//   additive        M^-1 r = M_1^-1 r + ... + M_k^-1 r
+//   multiplicative  z := M_1^-1 r, then z := z + M_i^-1 (r - A z) for i = 2 .. k; k - 1 products of A. Not symmetric.
+//   symmetric       the same, then again for i = k - 1 .. 1; 2 k - 2 products. M is symmetric where A and all M_i are; it is
+//                   positive definite if A and all M_i are and the iteration with M^-1 converges.
+// Memory: that of the parts, one vector of n, and one more for the residual where A is multiplied by.
+enum class Composition : unsigned char { additive, multiplicative, symmetric };
+inline constexpr Composition compositions[] = {Composition::additive, Composition::multiplicative,
+                                               Composition::symmetric};
+std::string_view to_string(Composition composition) noexcept;
+struct PreconditionerPart {
+  std::string id;  // of preconditioners(), but none
+  PreconditionerOptions options = {};
+  bool operator==(const PreconditionerPart&) const = default;
+};
+// Whether such an M is symmetric where A is.
+bool is_symmetric(std::span<const PreconditionerPart> parts, Composition composition) noexcept;
+
+// A composition of preconditioners that it makes. It computes with the operator of the last ensure(), which must live as long
+// as it is used. An ensure() that throws leaves it unusable until one succeeds: some of its parts may be new then. Throws
+// what make_preconditioner() throws, and BadArgument for no part and for the part none. figures() has those of all parts.
+template <class T>
+std::unique_ptr<Preconditioner<T>> make_composition(const LinearOperator<T>& A,
+                                                    std::span<const PreconditionerPart> parts,
+                                                    Composition composition);
 
 }  // namespace protean

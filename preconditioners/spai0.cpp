@@ -46,10 +46,7 @@ class Spai0 final : public BySolving<T> {
         m[i] = m[i] / largest / sum / largest;
       }
     });
-    if (context == host) {
-      std::swap(m_, m);
-      return;
-    }
+    // A solver that holds inverse_diagonal() has the new one where the old one was.
     if (m_.size() != m.size() || m_.context() != context) m_ = Vector<T>(context, m.size());
     copy<T>(*context, m, m_);
   }

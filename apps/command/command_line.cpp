@@ -38,10 +38,23 @@ int complain(const std::string& message, int code) {
   return code;
 }
 
-int complain_usage(std::string message) {
+// `command`: whose help describes what is right; empty for that of the program.
+int complain_usage(std::string message, std::string_view command = {}) {
   for (char& c : message)
     if (c == '\n') c = ' ';
-  return complain(message + (message.ends_with('.') ? "" : ".") + " See `protean --help`.", bad_input);
+  const bool ends = message.ends_with('.') || message.ends_with('?');
+  return complain(fmt::format("{}{} See `protean {}{}--help`.", message, ends ? "" : ".", command,
+                              command.empty() ? "" : " "),
+                  bad_input);
+}
+
+// What a command lacks, with what it is; empty where it has all that it needs.
+std::string missing_of(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_required() && option->count() == 0)
+      return fmt::format("{} needs {}: {}", command.get_name(), option->get_type_name(),
+                         option->get_description());
+  return {};
 }
 
 // Runs a command after its options have been read. Returns the exit code.
@@ -219,8 +232,10 @@ Action add_inspect(CLI::App& command) {
 Action add_generate(CLI::App& command) {
   const auto arguments = std::make_shared<GenerateArguments>();
   const auto list = std::make_shared<bool>(false), kinds = std::make_shared<bool>(false);
-  command.add_option("spec", arguments->spec, "Problem file whose matrix is generated")
-      ->type_name("SPEC.yaml");
+  command
+      .add_option("spec", arguments->spec,
+                  "Problem file whose matrix is generated, or a kind of matrix.generate")
+      ->type_name("SPEC.yaml|KIND");
   command.add_option("-o,--output", arguments->output, "File to write: .mtx, .mtx.gz, .mtx.xz or .pbin")
       ->type_name("M.mtx");
   command
@@ -236,6 +251,7 @@ Action add_generate(CLI::App& command) {
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(
       "Examples:\n  protean generate SPEC.yaml -o A.pbin --set matrix.generate.seed=7\n"
+      "  protean generate poisson-3d -o A.mtx --set matrix.generate.n=40\n"
       "  protean generate --preset friends/cant -o A.pbin\n"
       "  protean generate --preset table1/small/20/100/0.5/0.95 -o A.mtx.xz\n"
       "SPEC.yaml:\n  matrix: {generate: {kind: artificial, n: 100000, mean: 20, deviation: 5, similarity: "
@@ -252,7 +268,9 @@ Action add_generate(CLI::App& command) {
     }
     if (arguments->spec.empty() == arguments->preset.empty())
       throw BadArgument(
-          "generate needs one of SPEC.yaml and --preset NAME; `protean generate --presets` lists presets");
+          "generate needs one of SPEC.yaml, a KIND, and --preset NAME; `protean generate --kinds` and "
+          "`--presets` list "
+          "them");
     if (arguments->output.empty()) throw BadArgument("generate needs -o M.mtx (or .mtx.gz, .mtx.xz, .pbin)");
     return generate_file(*arguments);
   };
@@ -358,6 +376,12 @@ int parse_and_run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error) == 0 ? done : bad_input;  // --help, --version
+    for (const auto& [sub, action] : actions)
+      if (sub->get_name() == argv[1]) {
+        const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+        const std::string missing = lacks ? missing_of(*sub) : "";
+        return complain_usage(missing.empty() ? error.what() : missing, sub->get_name());
+      }
     return complain_usage(error.what());
   }
   for (const auto& [sub, action] : actions)

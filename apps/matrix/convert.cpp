@@ -18,25 +18,12 @@
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
 #include "core/locality.hpp"
-#include "core/ordering.hpp"
 #include "core/permutation.hpp"
 #include "core/statistics.hpp"
+#include "formats/choose.hpp"
 
 namespace protean::apps {
 namespace {
-
-void require_order(const std::string& order) {
-  std::vector<std::string_view> ids;
-  for (const OrderingEntry& entry : orderings()) {
-    ids.push_back(entry.id);
-    if (entry.id != order) continue;
-    if (!entry.unavailable.empty())
-      throw NotAvailable(fmt::format("--order {}: {}", order, entry.unavailable));
-    return;
-  }
-  throw BadArgument(fmt::format("--order is '{}'; it must be one of: {}.{}", order, fmt::join(ids, ", "),
-                                did_you_mean(order, ids)));
-}
 
 // A column of numbers from 1: row k of the new matrix is this row of the old one.
 void write_permutation(const ContextPtr& context, const std::string& path, const Permutation& p,
@@ -86,7 +73,9 @@ void convert(const ConvertArguments& arguments) {
         "--order and --permutation belong together: the rows of the new matrix are those of the old one in "
         "the order "
         "that the file of the permutation gives");
-  if (!order.empty()) require_order(order);
+  if (order == "none")
+    throw BadArgument("--order none keeps the rows where they are; leave out --order and --permutation");
+  if (!order.empty()) require_order(order, false);
   files.require_inputs();
   files.require_outputs();
 
@@ -100,15 +89,15 @@ void convert(const ConvertArguments& arguments) {
   if (!order.empty()) {
     progress.stage("ordering");
     const Clock clock;
-    const Permutation p(context, make_order(order, *context, matrix.pattern));
-    const double found = clock.total();
-    const PermutedMatrix<double> permuted(context, matrix, p);
+    const OrderedMatrix<double> found = put_in_order(order, matrix, context);
+    const double seconds = clock.total();
+    const PermutedMatrix<double>& permuted = *found.ordered;
     const Locality before = locality(*context, matrix.pattern),
                    after = locality(*context, permuted.matrix().pattern);
-    ordered = fmt::format("; order {} found {}, bandwidth {} -> {}, lines of x {} -> {}", order,
-                          duration(found), before.bandwidth, after.bandwidth, before.lines, after.lines);
+    ordered = fmt::format("; put into order {} {}, bandwidth {} -> {}, lines of x {} -> {}", order,
+                          duration(seconds), before.bandwidth, after.bandwidth, before.lines, after.lines);
     matrix = permuted.matrix();
-    write_permutation(context, permutation, p, order);
+    write_permutation(context, permutation, permuted.permutation(), order);
   }
   progress.stage("writing " + to);
   write_matrix(*context, to, matrix);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "apps/command/clock.hpp"
@@ -116,13 +118,21 @@ void print_summary(const GenerateArguments& arguments, std::int64_t rows, std::i
           static_cast<double>(nonzeros) / seconds / 1e6, duration(writing), more));
 }
 
+// A word is a kind, unless there is a file of this name; "no/a.yaml" is a file that is missing.
+Problem problem_of(const GenerateArguments& arguments) {
+  if (!arguments.preset.empty())
+    return parse_problem(preset_problem(arguments.preset), "preset " + arguments.preset, arguments.settings);
+  const std::string& spec = arguments.spec;
+  if (spec.find_first_of("./") != std::string::npos || std::filesystem::exists(spec))
+    return read_problem(spec, arguments.settings);
+  return parse_problem(fmt::format("matrix: {{generate: {{kind: {}}}}}\n", spec), "kind " + spec,
+                       arguments.settings);
+}
+
 }  // namespace
 
 int generate_file(const GenerateArguments& arguments) {
-  const Problem problem =
-      arguments.preset.empty()
-          ? read_problem(arguments.spec, arguments.settings)
-          : parse_problem(preset_problem(arguments.preset), "preset " + arguments.preset, arguments.settings);
+  const Problem problem = problem_of(arguments);
   require_matrix_name(arguments.output);
   CommandFiles files;
   files.reads(problem);

@@ -6,7 +6,7 @@
 namespace protean::apps {
 
 struct GenerateArguments {
-  std::string spec;                   // a problem file whose matrix is generated; or else
+  std::string spec;                   // a problem file whose matrix is generated, or a kind; or else
   std::string preset;                 // a name of presets.hpp
   std::vector<std::string> settings;  // key.path=value
   std::string output;                 // .mtx, .mtx.gz, .mtx.xz or .pbin

@@ -45,6 +45,7 @@ std::string bar(double part, bool utf8) {
 }  // namespace
 
 std::string duration(double seconds) {
+  if (seconds < 9.95e-6) return fmt::format("{:.2g} us", seconds * 1e6);  // a product of a small matrix
   if (seconds < 0.9995e-3) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds < 0.9995) return fmt::format("{:.3g} ms", seconds * 1e3);
   if (seconds < 99.95) return fmt::format("{:.3g} s", seconds);

@@ -19,7 +19,6 @@
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/vector_file.hpp"
-#include "core/ordering.hpp"
 #include "core/permutation.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
@@ -186,27 +185,22 @@ void require_solution_name(const FilePath& solution) {
                                    solution.given, vector_file_endings()));
 }
 
-// Throws NotAvailable for a change of order that no solve of this build, or none on a GPU, can make.
+// Throws NotAvailable for an order that is not in this build.
 void require_orders(const Problem& problem) {
+  const auto require = [](const std::string& order, const Place& place, const std::string& key) {
+    if (order.empty()) return;
+    try {
+      protean::require_order(order);
+    } catch (const NotAvailable& error) {
+      const std::string file = place.file ? *place.file : "problem";
+      throw NotAvailable(
+          BadFile(file, place.line, place.column, fmt::format("{}: {}", key, error.what())).what());
+    }
+  };
+  require(problem.matrix.order, problem.matrix.order_place, "matrix.order");
   const ScheduleSpec& schedule = problem.schedule;
-  for (std::size_t i = 0; i < schedule.points.size(); ++i) {
-    const std::string& order = schedule.points[i].to.order;
-    if (order.empty()) continue;
-    const auto refuse = [&](std::string_view why) {
-      const Place& place = schedule.places[i];
-      throw NotAvailable(BadFile(place.file ? *place.file : "problem", place.line, place.column,
-                                 fmt::format("schedule[{}].order: {}", i, why))
-                             .what());
-    };
-    if (problem.op.space == Space::device)
-      refuse(
-          "the order of the rows cannot change during a solve on a GPU; take matrix.order, which orders them "
-          "before the "
-          "solve, or operator.space: host");
-    for (const OrderingEntry& entry : orderings())
-      if (entry.id == order && !entry.unavailable.empty())
-        refuse(fmt::format("order {} is not in this build: {}", order, entry.unavailable));
-  }
+  for (std::size_t i = 0; i < schedule.points.size(); ++i)
+    require(schedule.points[i].to.order, schedule.places[i], fmt::format("schedule[{}].order", i));
 }
 
 // Reads the problem, applies the options of the command line, and checks all files before anything large is
@@ -297,16 +291,13 @@ class SolveRun {
     const std::string& asked = problem_.matrix.order;
     if (asked == "none") return;
     progress_.stage("ordering the matrix");
-    record_.order = asked;
-    if (asked == "auto") {
-      const OrderChoice choice = choose_order(system_.csr.pattern, choice_options(problem_));
-      record_.order = choice.id, record_.order_reason = choice.reason;
-    }
-    if (record_.order != "none") {
-      std::vector<std::int32_t> order = make_order(record_.order, *host_, system_.csr.pattern);
-      ordered_.emplace(host_, system_.csr, Permutation(host_, order));
-      permutation_ = Permutation(context_, std::move(order));
-      source_ = ordered_->matrix();
+    OrderedMatrix<double> found = protean::put_in_order(asked, system_.csr, host_, choice_options(problem_));
+    record_.order = found.order, record_.order_reason = found.reason;
+    if (found.ordered) {
+      ordered_ = std::move(found.ordered), source_ = ordered_->matrix();
+      permutation_ = ordered_->permutation();
+      if (context_ != host_)
+        permutation_ = Permutation(context_, {permutation_.order().begin(), permutation_.order().end()});
     }
     record_.seconds.order = clock_.lap();
   }
@@ -421,7 +412,17 @@ class SolveRun {
     (void)clock_.lap();
   }
 
+  // An error says how the solve ended, since nothing else does then.
   void write_files() {
+    try {
+      write_each();
+    } catch (const OutOfMemory&) { throw; } catch (const Error& error) {
+      throw Error(fmt::format("{} (the solve had ended: {} after {} iterations)", error.what(),
+                              to_string(record_.result.reason), record_.result.iterations));
+    }
+  }
+
+  void write_each() {
     const OutputSpec& output = problem_.output;
     const SolveReport& result = record_.result;
     if (output.solution)

@@ -893,7 +893,7 @@ inline PetscErrorCode ksp_create(KSP ksp) {
   PetscCall(guarded(comm_of(ksp), [&] { ksp->data = new KspData; }));
   PetscCall(KSPSetSupportedNorm(ksp, KSP_NORM_UNPRECONDITIONED, PC_RIGHT, 3));
   PetscCall(KSPSetSupportedNorm(ksp, KSP_NORM_UNPRECONDITIONED, PC_LEFT, 2));
-  PetscCall(KSPSetSupportedNorm(ksp, KSP_NORM_NONE, PC_RIGHT, 1));
+  PetscCall(KSPSetSupportedNorm(ksp, KSP_NORM_NONE, PC_RIGHT, 2));
   PetscCall(KSPSetSupportedNorm(ksp, KSP_NORM_NONE, PC_LEFT, 1));
   ksp->setupnewmatrix = PETSC_TRUE;
   ksp->ops->setup = ksp_setup;

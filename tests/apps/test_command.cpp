@@ -7,6 +7,7 @@
 #include "apps/command/formats.hpp"
 #include "command.hpp"
 #include "core/context.hpp"
+#include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::test {
@@ -318,6 +319,8 @@ TEST_F(Command, ConvertsIntoAnOrder) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"--order", "rcm"},
                                                 {"--permutation", "q.mtx"},
                                                 {"--order", "rmc", "--permutation", "q.mtx"},
+                                                {"--order", "none", "--permutation", "q.mtx"},
+                                                {"--order", "auto", "--permutation", "q.mtx"},
                                                 {"--order", "rcm", "--permutation", "c.mtx"}}) {
     std::vector<std::string> all{"convert", "a.mtx", "c.mtx"};
     all.insert(all.end(), words.begin(), words.end());
@@ -425,9 +428,14 @@ TEST_F(Command, ChangesTheOrderInTheSolve) {
     EXPECT_EQ(outcome.code, code) << outcome.err;
     EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
   };
-  refused("[{at_iteration: 3, order: rcm}]", 3, "during a solve on a GPU",
-          {"--set", "operator.space=device"});
   refused("[{at_iteration: 3, order: rmc}]", 2, "rcm");
+  for (const OrderingEntry& entry : orderings()) {
+    if (entry.unavailable.empty()) continue;
+    const std::string id(entry.id);
+    refused("[{at_iteration: 3, order: " + id + "}]", 3, "schedule[0].order: order " + id,
+            {"--set", "matrix={file: missing.mtx}"});
+    refused("[]", 3, "matrix.order: order " + id, {"--set", "matrix={file: missing.mtx, order: " + id + "}"});
+  }
   refused("[{at_iteration: 3}]", 2, "'format' or 'order'");
   refused("[{at_iteration: 3, order: rcm, kernel: native}]", 2, "add the key 'format'");
 }

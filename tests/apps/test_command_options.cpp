@@ -306,6 +306,17 @@ TEST_F(CommandOptions, HelpProblemPrintsTheDefaultsOfTheReader) {
   expect_refused({"help", "sovle"}, "Did you mean 'solve'");
 }
 
+TEST_F(CommandOptions, WrongUseNamesWhatIsMissingAndTheHelpOfTheCommand) {
+  expect_refused({"solve"},
+                 "solve needs P.yaml|A.mtx: Problem file (YAML), or a matrix: .mtx, .mtx.gz, .mtx.xz, "
+                 ".pbin. See `protean solve --help`.");
+  expect_refused({"compare"}, "compare needs ");
+  expect_refused({"compare"}, "See `protean compare --help`.");
+  expect_refused({"inspect", "a.mtx", "--fast"}, "--fast. See `protean inspect --help`.");
+  expect_refused({"sovle", "a.mtx"}, "Did you mean 'solve'? See `protean --help`.");
+  expect_refused({"--fast"}, "See `protean --help`.");
+}
+
 TEST_F(CommandOptions, TheReadmeOfProblemsHasEachKey) {
   const std::string readme = slurp(std::filesystem::path(PROTEAN_SOURCE) / "problems/README.md");
   for (const KeyDoc& key : apps::problem_keys())

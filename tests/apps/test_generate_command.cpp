@@ -49,8 +49,12 @@ TEST_F(Generate, BadInputWritesNothing) {
   write("f.yaml", "matrix: {file: m.mtx}\n");
   const auto before = files();
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{"generate", "-o", "a.mtx"}, "one of SPEC.yaml and --preset"},
-      {{"generate", "a.yaml", "--preset", "friends/cant", "-o", "a.mtx"}, "one of SPEC.yaml and --preset"},
+      {{"generate", "-o", "a.mtx"}, "one of SPEC.yaml, a KIND, and --preset"},
+      {{"generate", "a.yaml", "--preset", "friends/cant", "-o", "a.mtx"},
+       "one of SPEC.yaml, a KIND, and --preset"},
+      {{"generate", "poisson-4d", "-o", "a.mtx"}, "poisson-3d"},
+      {{"generate", "poisson-3d: 1", "-o", "a.mtx"}, "kind poisson-3d: 1:1:"},
+      {{"generate", "b.yaml", "-o", "a.mtx"}, "b.yaml: cannot be opened"},
       {{"generate", "a.yaml"}, "-o"},
       {{"generate", "a.yaml", "-o", "a.txt"}, ".pbin"},
       {{"generate", "a.yaml", "-o", "no/a.mtx"}, "folder"},
@@ -67,6 +71,18 @@ TEST_F(Generate, BadInputWritesNothing) {
     EXPECT_NE(o.err.find(text), std::string::npos) << o.err;
     EXPECT_EQ(files(), before) << o.err;
   }
+}
+
+TEST_F(Generate, AKindNeedsNoFile) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-3d, n: 6}}\n");
+  ASSERT_EQ(run({"generate", "p.yaml", "-o", "a.mtx"}).code, 0);
+  const Outcome o = run({"generate", "poisson-3d", "-o", "b.mtx", "--set", "matrix.generate.n=6"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(files()["b.mtx"], files()["a.mtx"]);
+  // A file of that name comes first.
+  write("banded", "matrix: {generate: {kind: poisson-3d, n: 6}}\n");
+  ASSERT_EQ(run({"generate", "banded", "-o", "c.mtx"}).code, 0);
+  EXPECT_EQ(files()["c.mtx"], files()["a.mtx"]);
 }
 
 TEST_F(Generate, APresetHasItsFeatures) {

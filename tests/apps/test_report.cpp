@@ -37,6 +37,10 @@ TEST(Progress, NoProgressNeverDividesByZero) {
 
 TEST(Progress, Durations) {
   EXPECT_EQ(duration(0), "0 us");
+  EXPECT_EQ(duration(7.64e-8), "0.076 us");
+  EXPECT_EQ(duration(4e-6), "4 us");
+  EXPECT_EQ(duration(9.96e-6), "10 us");
+  EXPECT_EQ(duration(76.4e-6), "76 us");
   EXPECT_EQ(duration(0.0123), "12.3 ms");
   EXPECT_EQ(duration(1.5), "1.5 s");
   EXPECT_EQ(duration(200), "3 min 20 s");

@@ -7,8 +7,10 @@
 
 #include "apps/machine/machine_file.hpp"
 #include "apps/machine/tune.hpp"
+#include "core/context.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "operators/policy/cost_model.hpp"
 #include "support/folder.hpp"
 
 namespace protean::apps {
@@ -115,6 +117,21 @@ TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
   EXPECT_THROW((void)tune(arguments), BadArgument);
   arguments.spaces = "", arguments.budget = 0;
   EXPECT_THROW((void)tune(arguments), BadArgument);
+}
+
+// The order of a matrix on a GPU is found by the host, so its price is measured there, too.
+TEST(Tune, MeasuresTheOrderOnAGpu) {
+  if (Context::device_count() == 0) GTEST_SKIP() << "no device: this machine has no GPU";
+  const test::Folder folder;
+  TuneArguments arguments{folder / "gpu.yaml", 4, 1, true};
+  arguments.spaces = "device";
+  for (; arguments.budget <= 128 && !std::filesystem::exists(arguments.output); arguments.budget *= 2)
+    ASSERT_EQ(tune(arguments), 0);
+  const MachineTable table = read_machine(arguments.output);
+  ASSERT_GE(table.matrices.size(), 1U);
+  EXPECT_EQ(table.matrices[0].space, Space::device);
+  EXPECT_TRUE(CostModel(table, Space::device).knows_order("rcm"));
+  EXPECT_FALSE(CostModel(table, Space::host).knows_order("rcm"));
 }
 
 }  // namespace

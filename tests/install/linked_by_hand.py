@@ -4,7 +4,8 @@
 linked_by_hand.py WORK_FOLDER EXAMPLES_FOLDER CXX
 
 A program in C and one in C++ with -lprotean alone, then with the words of `pkg-config --libs`, then with those of
-`pkg-config --static --libs` in a copy of the package that has the archive only. Exit status 77: skipped.
+`pkg-config --static --libs` in a copy of the package that has the archive only. Then what a compiler says without
+-std=c++20. Exit status 77: skipped.
 """
 import os
 import pathlib
@@ -78,6 +79,13 @@ if archive.exists():
         sys.exit(f"pkg-config does not follow a package that was moved: {link}")
     build_and_run("static", flags, link)
     tested += 1
+# Who forgets -std=c++20 is told so before anything else.
+flags = words(libraries, "--cflags")
+older = subprocess.run([cxx, "-std=c++17", *flags, "-fsyntax-only", "-x", "c++", "-"], check=False, text=True,
+                       input="#include <protean/protean.hpp>\n", capture_output=True)
+first = next((line for line in older.stderr.splitlines() if "error" in line), "")
+if older.returncode == 0 or "compile with -std=c++20" not in first:
+    sys.exit(f"with -std=c++17 the first error is: {first}")
 shutil.rmtree(moved)
 if not tested:
     sys.exit(f"{libraries} has neither libprotean.so nor libprotean.a")

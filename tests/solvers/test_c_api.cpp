@@ -189,6 +189,20 @@ TEST_F(CApi, WordsAreOptions) {
   EXPECT_EQ(protean_solver_set_text(solver, "orthogonalization", "mgs"), PROTEAN_OK);
   EXPECT_EQ(protean_solver_set_text(solver, "device_steps", "graph"), PROTEAN_OK);
   protean_matrix_free(swap);
+
+  // Sweeps approximate the solves with the factors.
+  create("cg", "ic0");
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  const std::int64_t exact = protean_solver_iterations(solver);
+  ASSERT_EQ(protean_solver_set_text(solver, "triangular_solve", "sweeps"), PROTEAN_OK);
+  ASSERT_EQ(protean_solver_set(solver, "sweeps", 1), PROTEAN_OK);
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_GT(protean_solver_iterations(solver), exact);
+  ASSERT_EQ(protean_solver_set_text(solver, "triangular_solve", "cusparse"), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_NOT_AVAILABLE);
+  EXPECT_TRUE(error_has("take levels or sweeps")) << protean_last_error();
+  EXPECT_EQ(protean_solver_set_text(solver, "triangular_solve", "level"), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("Did you mean 'levels'?")) << protean_last_error();
 }
 
 TEST_F(CApi, AContextMayBeDeterministic) {

@@ -311,6 +311,21 @@ void beside_petsc() {
     counts[k++] = s.iterations();
   }
   expect(counts[1] < 0.6 * counts[0] && counts[2] < 0.8 * counts[0], "icc and sor save iterations");
+  // As a smoother of PETSc's multigrid, which asks for a number of iterations and no norm.
+  Problem g(33);
+  ok(PetscOptionsInsertString(nullptr,
+                              "-ksp_type fgmres -pc_type gamg -mg_levels_ksp_type protean "
+                              "-mg_levels_ksp_max_it 3 -mg_levels_pc_type jacobi"));
+  ok(KSPSetFromOptions(g.ksp));
+  const KSPConvergedReason smoothed = g.solve();
+  ok(PetscOptionsClear(nullptr));
+  PetscInt levels = 0, smoothings = 0;
+  KSP smoother = nullptr;
+  KSPType smoother_type = nullptr;
+  ok(PCMGGetLevels(g.pc(), &levels)), ok(PCMGGetSmoother(g.pc(), levels - 1, &smoother));
+  ok(KSPGetType(smoother, &smoother_type)), ok(KSPGetIterationNumber(smoother, &smoothings));
+  expect(smoothed > 0 && g.iterations() < 15 && std::string(smoother_type) == "protean" && smoothings == 3,
+         "gmres as a smoother of PETSc's multigrid: " + std::to_string(g.iterations()) + " iterations");
   // A PC that changes from step to step: a solve of its own.
   s.ours("fgmres", PCKSP);
   KSP inner = nullptr;
