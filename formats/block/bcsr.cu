@@ -3,10 +3,6 @@
 //             blocks side by side as the group has lanes for. With 3 x 3 and 4 x 4 blocks a warp computes a
 //             block row, one lane for each place of a block, so that neighbouring lanes read neighbouring
 //             values. The sums of the lanes of a row are added by shuffles in a fixed order.
-//   groups    A block of 128 threads computes as many neighbouring block rows as have about 9 x 128 values together. Neighbouring
-//             threads multiply neighbouring values, whatever the block rows' lengths and the sizes of blocks are, and store the
-//             products in shared memory; then groups of threads add those of each row in a fixed order.
-//   groups-5  The same with 5 x 128 values.
 //   thread    One thread computes a block row (bcsr-cnc).
 //   row-block A block of 128 threads computes a block row, so that all that it reads of x stays in the cache of one
 //             processor (bcsr-xu).
@@ -60,7 +56,7 @@ __device__ inline T sum_apart(T value, int mine) {
 // One warp for each block row, for square blocks of S x S. A lane always has the same place in a block. The
 // lanes read the neighbouring values of as many whole blocks as they cover, several times in flight.
 template <int S, bool dot, class T>
-__global__ void __launch_bounds__(device::block_size, 4) square_product(BlockGrid<T> a, ProductTask<T> task) {
+__global__ void __launch_bounds__(device::block_size, 5) square_product(BlockGrid<T> a, ProductTask<T> task) {
   if (device::stopped(task.stop)) return;
   constexpr int area = S * S, blocks = 32 / area, used = blocks * area, ahead = 9,
                 warps = device::block_size / 32;
@@ -76,20 +72,17 @@ __global__ void __launch_bounds__(device::block_size, 4) square_product(BlockGri
     const T* v = a.values + begin * area + lane;
     T sum = 0;
     for (int left = lane < used ? count - mine : 0; left > 0; left -= ahead * blocks) {
-      // Past the end, the last block is loaded again, so that no load waits for a condition.
-      const int last = (left - 1) / blocks;
       std::int32_t col[ahead];
       T value[ahead];
 #pragma unroll
       for (int j = 0; j < ahead; ++j) {
-        const int b = min(j, last);
-        col[j] = __ldg(block_col + b * blocks) * S, value[j] = __ldcs(v + b * used);
+        const bool there = j * blocks < left;
+        col[j] = there ? __ldg(block_col + j * blocks) * S : limit;
+        value[j] = there ? __ldcs(v + j * used) : T(0);
       }
 #pragma unroll
-      for (int j = 0; j < ahead; ++j) {
-        const T from_x = __ldg(x + min(col[j], limit - 1));
-        if (j <= last && col[j] < limit) sum += value[j] * from_x;
-      }
+      for (int j = 0; j < ahead; ++j)
+        if (col[j] < limit) sum += value[j] * __ldg(x + col[j]);
       block_col += ahead * blocks, v += ahead * used;
     }
     sum = sum_apart<S, 1>(sum, column);
@@ -146,106 +139,6 @@ class BcsrDevice final : public BlocksOnDevice<T>, public HasApplyDot<T>, public
 
   int lanes_ = 4;
 };
-
-// The values of neighbouring block rows, `steps` a thread.
-constexpr int group_threads = 128;
-template <int steps>
-constexpr int groups_held = steps > 5 ? 7 : 10;  // blocks of threads on a processor
-
-template <int steps, bool dot, class RowSize, class ColSize, class T>
-__global__ void __launch_bounds__(group_threads, groups_held<steps>)
-    group_product(BlockGrid<T> a, RowSize R, ColSize C, int together, ProductTask<T> task) {
-  if (device::stopped(task.stop)) return;
-  constexpr int most = group_threads * steps;
-  __shared__ T products[most];
-  const int area = R * C, room = most / area, thread = static_cast<int>(threadIdx.x);
-  const auto last_col = static_cast<std::int32_t>(a.cols - 1);
-  T dots[1] = {};
-  for (std::int64_t first = std::int64_t{blockIdx.x} * together; first < a.block_rows;
-       first += std::int64_t{gridDim.x} * together) {
-    const int block_rows = static_cast<int>(min(std::int64_t{together}, a.block_rows - first));
-    const std::int64_t begin = __ldg(a.ptr + first), end = __ldg(a.ptr + first + block_rows);
-    // `lanes` threads add the products of row `mine` of the group, whose blocks are [from, to).
-    int lanes = 1;
-    while (lanes < 32 && 2 * lanes * block_rows * R <= group_threads) lanes *= 2;
-    const int mine = thread / lanes, lane = thread % lanes, row_in = mine % R;
-    const std::int64_t i = first + mine / R;
-    const bool has = mine < block_rows * R;
-    const std::int64_t from = has ? __ldg(a.ptr + i) : 0, to = has ? __ldg(a.ptr + i + 1) : 0;
-    T sum = 0;
-    for (std::int64_t block = begin; block < end; block += room) {
-      const int blocks = static_cast<int>(min(std::int64_t{room}, end - block));
-      const T* const values = a.values + block * area;
-      const std::int32_t* const block_col = a.block_col + block;
-      std::int32_t col[steps];
-      T value[steps];
-#pragma unroll
-      for (int j = 0; j < steps; ++j) {
-        // Past the end, the last value is loaded again, so that no load waits for a condition.
-        const int k = min(thread + j * group_threads, blocks * area - 1), b = k / area;
-        col[j] = __ldg(block_col + b) * C + (k - b * area) % C, value[j] = __ldcs(values + k);
-      }
-#pragma unroll
-      for (int j = 0; j < steps; ++j) {
-        const T from_x = __ldg(task.x + min(col[j], last_col));
-        value[j] = col[j] <= last_col ? value[j] * from_x : T(0);
-      }
-#pragma unroll
-      for (int j = 0; j < steps; ++j) products[thread + j * group_threads] = value[j];
-      __syncthreads();
-      const auto within = [&](std::int64_t b) {
-        return static_cast<int>(min(max(b - block, std::int64_t{0}), std::int64_t{blocks})) * C;
-      };
-      const int low = within(from), high = within(to);
-      for (int k = low + lane; k < high; k += lanes) sum += products[k / C * area + row_in * C + k % C];
-      __syncthreads();  // the products have been read
-    }
-    // All threads of a warp take part in its shuffles.
-    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    const std::int64_t row = i * R + row_in;
-    if (has && lane == 0 && row < a.rows) task.template finish<dot>(row, sum, dots);
-  }
-  if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
-}
-
-template <class T, int steps>
-class BcsrGroups : public BlocksOnDevice<T>, public HasApplyDot<T> {
- public:
-  explicit BcsrGroups(const BuildRequest<T>& request) : BlocksOnDevice<T>(request) {
-    // So many that their values mostly fit into the shared memory, and that each row has a thread.
-    const auto rows = std::max<std::int64_t>(1, this->ptr_.size() - 1);
-    const auto mean = static_cast<double>(this->values_.size()) / static_cast<double>(rows);
-    const auto fitting = static_cast<int>(0.9 * group_threads * steps / std::max(1.0, mean));
-    together_ = std::clamp(fitting, 1, group_threads / static_cast<int>(this->shape_.R));
-  }
-  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    launch<true>(T(1), x.data, T(0), y.data, result);
-  }
-
- protected:
-  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    if (this->rows() > 0) launch<false>(alpha, x.data, beta, y.data, nullptr);
-  }
-
- private:
-  template <bool dot>
-  void launch(T alpha, const T* x, T beta, T* y, T* result) const {
-    const DeviceState& state = this->context()->device_state();
-    const BlockGrid<T> a = this->row_view();
-    const unsigned blocks = piece_blocks(state, (a.block_rows + together_ - 1) / together_, dot);
-    const auto task = product_task(*this->context(), blocks, alpha, x, beta, y, result);
-    with_usual_shape(a.R, a.C, [&](auto R, auto C) {
-      device::launch(state, group_product<steps, dot, decltype(R), decltype(C), T>, blocks, group_threads, a,
-                     R, C, together_, task);
-    });
-  }
-
-  int together_ = 1;
-};
-template <class T>
-using BcsrNineSteps = BcsrGroups<T, 9>;
-template <class T>
-using BcsrFiveSteps = BcsrGroups<T, 5>;
 
 // One block of threads for each block row.
 constexpr int row_block_threads = 128;
@@ -351,11 +244,9 @@ class BcsrCusparse final : public BlocksOnDevice<T> {
   std::optional<CusparseProduct<T>> product_;
 };
 
-constexpr Kernel kernels[] = {
-    device_kernel<BcsrDevice>("native"),    device_kernel<BcsrCusparse>("cusparse"),
-    device_kernel<BcsrNineSteps>("groups"), device_kernel<BcsrFiveSteps>("groups-5"),
-    device_kernel<BcsrThreads>("thread"),   device_kernel<BcsrRowBlocks>("row-block"),
-    PROTEAN_KOKKOS_DEVICE_KERNEL(bcsr)};
+constexpr Kernel kernels[] = {device_kernel<BcsrDevice>("native"), device_kernel<BcsrCusparse>("cusparse"),
+                              device_kernel<BcsrThreads>("thread"), device_kernel<BcsrRowBlocks>("row-block"),
+                              PROTEAN_KOKKOS_DEVICE_KERNEL(bcsr)};
 
 }  // namespace
 

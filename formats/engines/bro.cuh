@@ -77,6 +77,9 @@ __global__ void __launch_bounds__(device::block_size)
   if (!ended) store(alpha, sum, beta, y + a.row(p));
 }
 
+// Steps that a thread loads together.
+constexpr int bro_row_batch = 4;
+
 template <int lanes, class T>
 __global__ void __launch_bounds__(device::block_size)
     bro_row_product(BroView<T> a, bool adding, T alpha, const T* __restrict__ x, T beta, T* y,
@@ -101,27 +104,48 @@ __global__ void __launch_bounds__(device::block_size)
   const std::int32_t longest = device::warp_max(length);
   const T* const values = a.values + a.tail_at + begin;
   T sum = 0;
-  for (std::int32_t k = 0; k < longest; k += lanes) {
-    const std::int32_t mine = k + lane;
-    std::int32_t step = 0;
-    if (mine > 0 && mine < length)
-      step = static_cast<std::int32_t>(field_at(stream + 1, 1, std::int64_t{mine - 1} * width, width));
+  for (std::int32_t k = 0; k < longest; k += lanes * bro_row_batch) {
+    std::int32_t step[bro_row_batch];
+    T v[bro_row_batch], from_x[bro_row_batch];
+#pragma unroll
+    for (int j = 0; j < bro_row_batch; ++j) {
+      // The field of an entry lies in one symbol or in two (field_at).
+      const std::int32_t mine = k + j * lanes + lane;
+      const bool coded = mine > 0 && mine < length && width > 0;
+      const std::int64_t bit = coded ? std::int64_t{mine - 1} * width : 0;
+      const int skip = static_cast<int>(bit % symbol_bits);
+      const bool both = skip + width > symbol_bits;
+      const std::uint32_t* const symbol = stream + (coded ? 1 + bit / symbol_bits : 0);
+      const std::uint64_t high = coded ? __ldg(symbol) : 0u, low = coded && both ? __ldg(symbol + 1) : 0u;
+      v[j] = mine < length ? __ldcs(values + mine) : T(0);
+      step[j] = coded ? static_cast<std::int32_t>((high << symbol_bits | low) << skip >> (64 - width)) : 0;
+    }
 #pragma unroll
     for (int d = 1; d < lanes; d *= 2) {
-      const std::int32_t other = __shfl_up_sync(0xffffffffu, step, d, lanes);
-      if (lane >= d) step += other;
+#pragma unroll
+      for (int j = 0; j < bro_row_batch; ++j) {
+        const std::int32_t other = __shfl_up_sync(0xffffffffu, step[j], d, lanes);
+        if (lane >= d) step[j] += other;
+      }
     }
-    if (mine < length) sum += __ldcs(values + mine) * __ldg(x + at + step);
-    at += __shfl_sync(0xffffffffu, step, lanes - 1, lanes);
+#pragma unroll
+    for (int j = 0; j < bro_row_batch; ++j) {
+      const std::int32_t all = __shfl_sync(0xffffffffu, step[j], lanes - 1, lanes);
+      from_x[j] = k + j * lanes + lane < length ? __ldg(x + (at + step[j])) : T(0);
+      at += all;
+    }
+#pragma unroll
+    for (int j = 0; j < bro_row_batch; ++j)
+      if (k + j * lanes + lane < length) sum += v[j] * from_x[j];
   }
   sum = device::sum_lanes<lanes>(sum);
   if (p < a.rows && lane == 0 && !ended && (length > 0 || !adding)) store(alpha, sum, beta, y + a.row(p));
 }
 
-// Threads a row: about half as many as it has entries, so that few wait for others.
+// Threads a row: so many that one round of the loop takes the mean row.
 inline int bro_row_lanes(std::int64_t rows, std::int64_t entries) {
   int lanes = 2;
-  while (lanes < 32 && entries > rows * lanes * 2) lanes *= 2;
+  while (lanes < 32 && entries > rows * lanes * bro_row_batch) lanes *= 2;
   return lanes;
 }
 

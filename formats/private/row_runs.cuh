@@ -29,7 +29,7 @@
 namespace protean::formats {
 
 constexpr int run_words = 8, run_most = 32 * run_words, run_step = 240;
-// The compiler limits the registers of a thread so that a processor can hold this many blocks, two fewer with a dot product.
+// The compiler limits the registers of a thread so that a processor can hold this many blocks.
 constexpr int run_blocks_held = 20;
 constexpr int run_threads = 64, rows_a_warp = 1024;  // rows without entries that a warp writes
 
@@ -228,7 +228,7 @@ class RowRuns {
   Buffer<unsigned> arrived_;
 };
 
-// The products of 1 to run_most entries and more: entry 32 j + lane in v[j], 0 past the end.
+// The products of up to run_most entries: entry 32 j + lane in v[j], 0 past the end.
 template <class T>
 __device__ inline void entry_products(const std::int32_t* col, const T* values, int count, const T* x,
                                       T (&v)[run_words]) {
@@ -236,15 +236,13 @@ __device__ inline void entry_products(const std::int32_t* col, const T* values, 
   std::int32_t c[run_words];
 #pragma unroll
   for (int j = 0; j < run_words; ++j) {
-    // Past the end, the last entry is loaded again, so that no load waits for a condition.
-    const int i = min(32 * j + lane, count - 1);
-    c[j] = __ldcs(col + i), v[j] = __ldcs(values + i);
+    const int i = 32 * j + lane;
+    c[j] = i < count ? __ldcs(col + i) : -1;
+    v[j] = i < count ? __ldcs(values + i) : T(0);
   }
 #pragma unroll
-  for (int j = 0; j < run_words; ++j) {
-    const T product = v[j] * __ldg(x + c[j]);
-    v[j] = 32 * j + lane < count ? product : T(0);
-  }
+  for (int j = 0; j < run_words; ++j)
+    if (c[j] >= 0) v[j] *= __ldg(x + c[j]);
 }
 
 // Computes one piece of a long row. The last piece to finish adds all of them. Returns the sum of the piece
@@ -336,7 +334,7 @@ __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T al
 }
 
 template <bool with_dot, class T>
-__global__ void __launch_bounds__(run_threads, with_dot ? run_blocks_held - 2 : run_blocks_held)
+__global__ void __launch_bounds__(run_threads, run_blocks_held)
     run_product(RunView<T> A, T alpha, const T* x, T beta, T* y, double* partials, unsigned* arrived,
                 T* result, const int* stop) {
   if (device::stopped(stop)) return;
