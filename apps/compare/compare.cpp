@@ -412,7 +412,7 @@ class Comparer {
     do {
       M.reset();
       (void)clock.lap();
-      M = make_preconditioner<double>(spec.type, A, spec.options);
+      M = make_preconditioner(spec, A);
       if (M) M->ensure(A);
       A.context()->synchronize();
       setups.push_back(clock.lap());

@@ -270,13 +270,47 @@ class ProblemReader {
   }
 
   void read_preconditioner(const Node& node) {
-    const KeySection section(node, "preconditioner", "preconditioner");
     PreconditionerSpec& spec = problem_.preconditioner;
+    const KeySection section(node, "preconditioner", "preconditioner");
+    preconditioner_place_ = node.place;
     spec.type = section.word("type");
+    if (spec.type != "composition") {
+      PreconditionerPart part = read_preconditioner_part(section);
+      spec.options = part.options;
+      return;
+    }
+    for (const Node::Entry& entry : node.entries)
+      if (entry.key != "type" && entry.key != "combine" && entry.key != "parts")
+        fail(entry.place, fmt::format("preconditioner.{} belongs to a part: preconditioner.parts[0].{}",
+                                      entry.key, entry.key));
+    for (const Composition one : compositions)
+      if (to_string(one) == section.word("combine")) spec.combine = one;
+    const Node* const parts = section.find("parts");
+    if (!parts || parts->kind != Node::Kind::list || parts->items.empty())
+      fail(parts ? parts->place : node.place,
+           "preconditioner.parts must be a list such as [{type: jacobi}, {type: ic0}] where the type is "
+           "composition");
+    for (std::size_t i = 0; i < parts->items.size(); ++i) {
+      const Node& item = parts->items[i];
+      const KeySection one(item, fmt::format("preconditioner.parts[{}]", i), "preconditioner");
+      if (const std::string type = one.word("type"); type == "composition" || type == "none")
+        fail(item.place,
+             fmt::format("preconditioner.parts[{}].type is {}; a part is one of the other types", i, type));
+      spec.parts.push_back(read_preconditioner_part(one));
+    }
+  }
+
+  // The type and its options.
+  static PreconditionerPart read_preconditioner_part(const KeySection& section) {
+    PreconditionerPart part{section.word("type"), {}};
     for (const std::string_view key :
          {"fill", "solve", "sweeps", "block_size", "omega", "degree", "eigenvalue_ratio"})
-      if (const Node* given = section.find(key)) require_option(key, given->place);
-    PreconditionerOptions& options = spec.options;
+      if (const Node* given = section.find(key)) require_option(section, key, part.id, given->place);
+    for (const std::string_view key : {"combine", "parts"})
+      if (const Node* given = section.find(key))
+        fail(given->place,
+             fmt::format("{} is for type composition; the type is {}", section.path_of(key), part.id));
+    PreconditionerOptions& options = part.options;
     options.zero_diagonal =
         section.word("zero_diagonal") == "error" ? ZeroDiagonal::error : ZeroDiagonal::one;
     options.fill = section.integer("fill");
@@ -284,55 +318,64 @@ class ProblemReader {
       if (to_string(one) == section.word("solve")) options.solve = one;
     options.sweeps = section.integer("sweeps");
     if (const Node* given = section.find("sweeps"); given && options.solve != TriangularSolve::sweeps)
-      fail(given->place,
-           fmt::format("preconditioner.sweeps is for solve: sweeps; solve is {}", to_string(options.solve)));
+      fail(given->place, fmt::format("{} is for solve: sweeps; solve is {}", section.path_of("sweeps"),
+                                     to_string(options.solve)));
     options.block_size = section.integer("block_size");
     options.omega = section.number("omega");
     if (options.omega == 0 || options.omega == 2)
-      fail(section.find("omega")->place,
-           fmt::format("preconditioner.omega is {}; it must be between 0 and 2, both excluded",
-                       options.omega));
+      fail(section.find("omega")->place, fmt::format("{} is {}; it must be between 0 and 2, both excluded",
+                                                     section.path_of("omega"), options.omega));
     options.degree = section.integer("degree");
     options.eigenvalue_ratio = section.number("eigenvalue_ratio");
     if (options.eigenvalue_ratio == 1)
-      fail(section.find("eigenvalue_ratio")->place, "preconditioner.eigenvalue_ratio is 1; it must be more");
-    preconditioner_place_ = node.place;
+      fail(section.find("eigenvalue_ratio")->place,
+           fmt::format("{} is 1; it must be more", section.path_of("eigenvalue_ratio")));
+    return part;
   }
 
   // Fails unless the type of preconditioner reads this option.
-  void require_option(std::string_view key, const Place& place) const {
+  static void require_option(const KeySection& section, std::string_view key, std::string_view type,
+                             const Place& place) {
     std::vector<std::string_view> readers;
     for (const PreconditionerEntry& entry : preconditioners())
       if (std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
         readers.push_back(entry.id);
-    if (std::find(readers.begin(), readers.end(), problem_.preconditioner.type) == readers.end())
-      fail(place, fmt::format("preconditioner.{} is for type {}; the type is {}", key,
-                              fmt::join(readers, " and "), problem_.preconditioner.type));
+    if (std::find(readers.begin(), readers.end(), type) == readers.end())
+      fail(place, fmt::format("{} is for type {}; the type is {}", section.path_of(key),
+                              fmt::join(readers, " and "), type));
   }
 
   // What no run could do, so that nothing is read first.
   void check_preconditioner() const {
-    const std::string& type = problem_.preconditioner.type;
-    for (const PreconditionerEntry& entry : preconditioners()) {
-      if (entry.id != type) continue;
-      const std::string& method = problem_.solver.method;
-      if ((method == "cg" || method == "minres") && !entry.symmetric)
+    const PreconditionerSpec& spec = problem_.preconditioner;
+    const std::string& method = problem_.solver.method;
+    const bool needs_symmetric = method == "cg" || method == "minres";
+    for (const PreconditionerEntry& entry : preconditioners())
+      if (entry.id == spec.type && needs_symmetric && !entry.symmetric)
         fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and {} "
                                                 "is not symmetric even if the matrix "
                                                 "is; use {} instead, or method gmres or bicgstab",
-                                                method, type, entry.symmetric_relative));
-    }
-    if (problem_.preconditioner.options.solve == TriangularSolve::cusparse) {
-      if (problem_.op.space == Space::host)
-        fail(preconditioner_place_,
-             "preconditioner.solve cusparse runs on a GPU only; take auto, levels or sweeps, or "
-             "operator.space: device");
-      if (problem_.op.deterministic)
-        fail(
-            preconditioner_place_,
-            "preconditioner.solve cusparse is not for operator.deterministic: another library adds its sums; "
-            "take auto, levels or sweeps");
-    }
+                                                method, spec.type, entry.symmetric_relative));
+    if (spec.type == "composition" && needs_symmetric && !is_symmetric(spec.parts, spec.combine))
+      fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and this "
+                                              "composition is not symmetric even if "
+                                              "the matrix is; take combine: symmetric or additive with "
+                                              "symmetric parts (ssor for gauss-seidel, "
+                                              "ic0 for ilu0), or method gmres or bicgstab",
+                                              method));
+    check_solve(spec.options.solve);
+    for (const PreconditionerPart& part : spec.parts) check_solve(part.options.solve);
+  }
+  void check_solve(TriangularSolve solve) const {
+    if (solve != TriangularSolve::cusparse) return;
+    if (problem_.op.space == Space::host)
+      fail(preconditioner_place_,
+           "preconditioner.solve cusparse runs on a GPU only; take auto, levels or sweeps, or "
+           "operator.space: device");
+    if (problem_.op.deterministic)
+      fail(preconditioner_place_,
+           "preconditioner.solve cusparse is not for operator.deterministic: another library adds its sums; "
+           "take auto, levels or sweeps");
   }
 
   void read_operator(const Node& node) {
@@ -446,6 +489,12 @@ class ProblemReader {
 };
 
 }  // namespace
+
+std::unique_ptr<Preconditioner<double>> make_preconditioner(const PreconditionerSpec& spec,
+                                                            const LinearOperator<double>& A) {
+  return spec.parts.empty() ? protean::make_preconditioner<double>(spec.type, A, spec.options)
+                            : make_composition<double>(A, spec.parts, spec.combine);
+}
 
 Problem parse_problem(std::string_view text, const std::string& file, std::span<const std::string> settings,
                       std::span<const OptionSetting> options) {

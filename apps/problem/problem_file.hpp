@@ -1,6 +1,7 @@
 // The problem file: what to solve and how, as plain structs. problems/README.md describes the file.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,9 +60,14 @@ struct SolverSpec {
 };
 
 struct PreconditionerSpec {
-  std::string type = "none";
+  std::string type = "none";  // of preconditioners(), or composition
   PreconditionerOptions options;
+  Composition combine = Composition::additive;  // composition
+  std::vector<PreconditionerPart> parts;        // composition
 };
+// Null for none.
+std::unique_ptr<Preconditioner<double>> make_preconditioner(const PreconditionerSpec& spec,
+                                                            const LinearOperator<double>& A);
 
 struct OperatorSpec {
   std::string format = "auto";

@@ -57,9 +57,15 @@ Words methods() {
 Words preconditioner_types() {
   Words ids;
   for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
+  ids.push_back("composition");
   return ids;
 }
 
+Words composition_words() {
+  Words words;
+  for (const Composition one : compositions) words.push_back(to_string(one));
+  return words;
+}
 Words triangular_solve_words() {
   Words words;
   for (const TriangularSolve one : triangular_solves) words.push_back(to_string(one));
@@ -154,6 +160,10 @@ std::vector<KeyDoc> make_table() {
       integer("preconditioner", "degree", preconditioner.degree, 1, 100, "chebyshev: products for each use"),
       number("preconditioner", "eigenvalue_ratio", preconditioner.eigenvalue_ratio, 1, 1e12,
              "chebyshev: largest over smallest eigenvalue of its interval; more than 1"),
+      word("preconditioner", "combine", to_string(Composition::additive), composition_words(),
+           "composition: how its parts are applied"),
+      other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,
+            "composition: the preconditioners that it is made of"),
 
       other("operator", "format", "auto, or a format of `protean formats`", "auto",
             "how the matrix is stored"),

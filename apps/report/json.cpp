@@ -150,13 +150,12 @@ Json schedule_json(const ScheduleSpec& schedule) {
 }
 
 // With the options that this type reads.
-Json preconditioner_json(const PreconditionerSpec& spec) {
-  const PreconditionerOptions& options = spec.options;
-  Json json = {{"type", spec.type},
+Json preconditioner_json(std::string_view type, const PreconditionerOptions& options) {
+  Json json = {{"type", type},
                {"zero_diagonal", options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
   const auto add = [&](std::string_view key, auto value) {
     for (const PreconditionerEntry& entry : preconditioners())
-      if (entry.id == spec.type &&
+      if (entry.id == type &&
           std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
         json[std::string(key)] = value;
   };
@@ -164,6 +163,13 @@ Json preconditioner_json(const PreconditionerSpec& spec) {
   if (options.solve == TriangularSolve::sweeps) add("sweeps", options.sweeps);
   add("block_size", options.block_size), add("omega", options.omega);
   add("degree", options.degree), add("eigenvalue_ratio", options.eigenvalue_ratio);
+  return json;
+}
+Json preconditioner_json(const PreconditionerSpec& spec) {
+  if (spec.parts.empty()) return preconditioner_json(spec.type, spec.options);
+  Json json = {{"type", spec.type}, {"combine", to_string(spec.combine)}, {"parts", Json::array()}};
+  for (const PreconditionerPart& part : spec.parts)
+    json["parts"].push_back(preconditioner_json(part.id, part.options));
   return json;
 }
 

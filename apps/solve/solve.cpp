@@ -354,7 +354,7 @@ class SolveRun {
 
   void set_up() {
     progress_.stage("setting up");
-    M_ = make_preconditioner<double>(problem_.preconditioner.type, *A_, problem_.preconditioner.options);
+    M_ = make_preconditioner(problem_.preconditioner, *A_);
     if (M_) {
       M_->ensure(*A_);
       record_.preconditioner = M_->figures(), record_.preconditioner_bytes = M_->bytes();

@@ -545,6 +545,13 @@ TEST_F(Command, ReportsThePreconditioner) {
   EXPECT_GT(ic["preconditioner"]["entries"].get<int>(), 900 + 4 * 870) << "no fill";
   EXPECT_EQ(ic["problem"]["preconditioner"]["fill"], 2);
   EXPECT_NE(factors.find("cg, preconditioner ic (shift 0, entries "), std::string::npos) << factors;
+  const auto [shown, both] = solved(
+      {"preconditioner={type: composition, combine: symmetric, parts: [{type: block-jacobi}, {type: ic0}]}"});
+  EXPECT_LT(both["iterations"].get<int>(), jacobi["iterations"].get<int>() / 2);
+  EXPECT_EQ(both["problem"]["preconditioner"]["combine"], "symmetric");
+  EXPECT_EQ(both["problem"]["preconditioner"]["parts"][1]["type"], "ic0");
+  EXPECT_EQ(both["preconditioner"]["blocks"], 225);
+  EXPECT_NE(shown.find("cg, preconditioner composition (blocks 225, shift 0"), std::string::npos) << shown;
   const Outcome refused = run({"solve", "p.yaml", "--set", "preconditioner.type=ilu0"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("use ic0 instead"), std::string::npos) << refused.err;

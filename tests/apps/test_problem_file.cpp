@@ -73,6 +73,12 @@ TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
   const Problem p = read(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
   EXPECT_EQ(p.preconditioner.options.degree, 7);
   EXPECT_EQ(p.preconditioner.options.eigenvalue_ratio, 12);
+  const PreconditionerSpec composed = read(minimal +
+                                           "preconditioner: {type: composition, combine: symmetric, parts: "
+                                           "[{type: jacobi}, {type: ssor, omega: 1.5}]}")
+                                          .preconditioner;
+  EXPECT_EQ(composed.combine, Composition::symmetric);
+  EXPECT_EQ(composed.parts, (std::vector<PreconditionerPart>{{"jacobi"}, {"ssor", {.omega = 1.5}}}));
   const Problem swept = read(minimal + "preconditioner: {type: ic0, solve: sweeps, sweeps: 7}");
   EXPECT_EQ(swept.preconditioner.options.solve, TriangularSolve::sweeps);
   EXPECT_EQ(swept.preconditioner.options.sweeps, 7);
@@ -236,6 +242,38 @@ INSTANTIATE_TEST_SUITE_P(
                 {},
                 in_line_2,
                 {"cg needs a symmetric preconditioner", "use ic0 instead", "gmres"}},
+        Refusal{"CompositionOfNothing",
+                minimal + "preconditioner: {type: composition}",
+                {},
+                in_line_2,
+                {"preconditioner.parts must be a list such as [{type: jacobi}, {type: ic0}]"}},
+        Refusal{"CompositionOfCompositions",
+                minimal + "preconditioner: {type: composition, parts: [{type: composition}]}",
+                {},
+                in_line_2,
+                {"preconditioner.parts[0].type is composition; a part is one of the other types"}},
+        Refusal{
+            "OptionOfAnotherPart",
+            minimal + "preconditioner: {type: composition, parts: [{type: jacobi}, {type: ssor, fill: 2}]}",
+            {},
+            in_line_2,
+            {"preconditioner.parts[1].fill is for type ic and ilu; the type is ssor"}},
+        Refusal{"OptionBesideTheParts",
+                minimal + "preconditioner: {type: composition, omega: 1.5, parts: [{type: ssor}]}",
+                {},
+                in_line_2,
+                {"preconditioner.omega belongs to a part: preconditioner.parts[0].omega"}},
+        Refusal{"PartsOfNoComposition",
+                minimal + "preconditioner: {type: ssor, parts: [{type: jacobi}]}",
+                {},
+                in_line_2,
+                {"preconditioner.parts is for type composition; the type is ssor"}},
+        Refusal{"UnsymmetricCompositionForCg",
+                minimal + "preconditioner: {type: composition, combine: multiplicative, parts: "
+                          "[{type: jacobi}, {type: ssor}]}",
+                {},
+                in_line_2,
+                {"cg needs a symmetric preconditioner", "combine: symmetric or additive", "gmres"}},
         Refusal{"CusparseOnAHost",
                 minimal + "preconditioner: {type: ic0, solve: cusparse}",
                 {},
