@@ -143,7 +143,8 @@ protean_status protean_matrix_set_format(protean_matrix* matrix, const char* for
  * more. b, x, values and preconditioners stay in the caller's order. A solve permutes b and x once, and its sums are
  * added in another order. protean_matrix_apply() and a preconditioner that is no diagonal (all but jacobi and spai0)
  * permute two vectors each time. The matrix is copied: its bytes in csr, 4 bytes an entry, 8 a row and four vectors in a
- * solve. The order is found on the host, for a GPU too. PROTEAN_SHAPE_MISMATCH
+ * solve. The order is found on the host, for a GPU too, but rcm by the GPU
+ * (docs/adaptive.md says for which matrices). PROTEAN_SHAPE_MISMATCH
  * for a matrix that is not square, PROTEAN_BAD_ARGUMENT for element matrices and functions of the caller,
  * PROTEAN_FORMAT_REFUSED where the format cannot hold the matrix in that order; nothing changes then. During a solve use
  * protean_solver_schedule_order(). */

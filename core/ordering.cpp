@@ -10,11 +10,20 @@
 #include <utility>
 
 #include "core/adjacency.hpp"
+#include "core/background.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/transfer.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/ordering.hpp"
+#endif
 
 namespace protean {
 namespace {
+
+// Whether GPUs find order rcm.
+constexpr bool rcm_on_device = true;
 
 void require_square(const SparsityPattern& pattern, std::string_view what) {
   if (pattern.rows != pattern.cols)
@@ -22,6 +31,14 @@ void require_square(const SparsityPattern& pattern, std::string_view what) {
         "the pattern is {} x {}; order {} puts rows and columns into the same order, so the matrix must be "
         "square; leave out the order for this one",
         pattern.rows, pattern.cols, what));
+}
+
+void require_known(std::string_view id) {
+  std::vector<std::string_view> ids;
+  for (const OrderingEntry& entry : orderings()) ids.push_back(entry.id);
+  if (std::find(ids.begin(), ids.end(), id) == ids.end())
+    throw BadArgument(fmt::format("there is no order '{}'; there are {}.{}", id, fmt::join(ids, ", "),
+                                  did_you_mean(id, ids)));
 }
 
 // The rows in the order in which Cuthill and McKee number them: level by level from a first row; within a level by the
@@ -299,16 +316,47 @@ std::span<const OrderingEntry> orderings() noexcept {
 
 std::vector<std::int32_t> make_order(std::string_view id, const Context& context,
                                      const SparsityPattern& pattern) {
-  std::vector<std::string_view> ids;
-  for (const OrderingEntry& entry : orderings()) ids.push_back(entry.id);
-  if (std::find(ids.begin(), ids.end(), id) == ids.end())
-    throw BadArgument(fmt::format("there is no order '{}'; there are {}.{}", id, fmt::join(ids, ", "),
-                                  did_you_mean(id, ids)));
+  require_known(id);
   require_square(pattern, id);
   if (id == "rcm") return reverse_cuthill_mckee(context, pattern);
   if (id == "length") return sort_by_length(context, pattern);
   if (id == "cluster") return cluster_rows(context, pattern);
   return nested_dissection(context, pattern);
+}
+
+FoundOrder find_order(std::string_view id, const ContextPtr& context, const SparsityPattern& pattern,
+                      const SparsityPattern* copy) {
+  require_known(id);
+  require_square(pattern, id);
+  if (pattern.space != context->space())
+    throw WrongSpace(fmt::format("the pattern lies in {} memory, its context in {} memory",
+                                 to_string(pattern.space), to_string(context->space())));
+  FoundOrder found;
+  if (context->space() == Space::host) {
+    found.permutation = Permutation(context, make_order(id, *context, pattern));
+    return found;
+  }
+  if (id != "rcm")
+    found.handed_over = fmt::format("order {} is found on the host only", id);
+  else if (!rcm_on_device || context->simulated())
+    found.handed_over = "this device does not find orders";
+#if defined(PROTEAN_HAVE_CUDA)
+  if (found.handed_over.empty()) {
+    const detail::DeviceScope device_scope(*context);
+    device::DeviceOrder there = device::reverse_cuthill_mckee(context, pattern);
+    found.handed_over = std::move(there.handed_over);
+    if (found.handed_over.empty()) {
+      found.permutation = Permutation(context, std::move(there.order), std::move(there.place));
+      found.on_device = true;
+      return found;
+    }
+  }
+#endif
+  const ContextPtr host = Context::host();
+  const SparsityPattern here = copy ? *copy : detail::download_pattern(host, *context, pattern);
+  detail::checkpoint();
+  found.permutation = Permutation(context, make_order(id, *host, here));
+  return found;
 }
 
 #if !defined(PROTEAN_HAVE_METIS)

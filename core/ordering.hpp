@@ -2,15 +2,17 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/permutation.hpp>
 
 namespace protean {
 
-// In all of these functions order[k] is the row at place k, and the pattern lies in host memory. The result does
-// not depend on the number of threads of the (host) context.
+// In all of these functions order[k] is the row at place k. But for find_order() the pattern lies in host memory. The
+// result does not depend on the number of threads of the (host) context.
 
 // Reverse Cuthill-McKee. For square patterns; for an unsymmetric one the pattern of A + A^T is ordered. Each
 // connected part begins at a row far from its middle (George and Liu, Computer Solution of Large Sparse Positive
@@ -65,5 +67,31 @@ std::span<const OrderingEntry> orderings() noexcept;
 // that is not square, and what the function of this order throws.
 std::vector<std::int32_t> make_order(std::string_view id, const Context& context,
                                      const SparsityPattern& pattern);
+
+struct FoundOrder {
+  Permutation permutation;
+  bool on_device = false;   // a device found it; then the permutation has no arrays in host memory yet
+  std::string handed_over;  // for a device context whose order was found on the host: why
+};
+// make_order() for a pattern in the memory of the context, also of a device. The order is the same in each space.
+//
+// A GPU finds order rcm by the searches of reverse_cuthill_mckee(), a level at a time: each row of the level claims its
+// neighbours for the lowest place that asks for them, counts those that it got, and puts them to their places by degree
+// and number. Every 16 levels the host reads how far the search is. Four kernels a level, so the time is about that of
+//   4 (levels of all searches) launches + 3 (searches) passes over the pattern.
+// Workspace on the device: 16 bytes a row, and 8 more where a row has more than 32 entries; the permutation takes 8 a row.
+//
+// Other orders are found by the host from a copy of the pattern (4 bytes an entry and 4 or 8 a row of host memory). So is
+// rcm where the GPU is a bad place for it:
+//   the pattern is not symmetric, or a row is not ascending, or has more than 4096 entries;
+//   more than 64 connected parts of two rows and more (rows without neighbours are no such parts);
+//   a search with more than 4096 levels, or all together with more than 16384;
+//   a search that has less than 1/64 of the rows that are left after 512 levels.
+// `copy`, unless null, is the pattern in host memory, for a caller that has it already.
+//
+// The context's work is queued on its stream and may still run when this returns. In background work it ends by Cancelled
+// within 16 levels. Throws what make_order() throws, WrongSpace, DeviceError, OutOfMemory.
+FoundOrder find_order(std::string_view id, const ContextPtr& context, const SparsityPattern& pattern,
+                      const SparsityPattern* copy = nullptr);
 
 }  // namespace protean

@@ -68,25 +68,55 @@ Permutation::Permutation(ContextPtr context, std::vector<std::int32_t> order) {
   const auto state = std::make_shared<State>();
   const auto n = static_cast<std::int32_t>(order.size());
   state->context = std::move(context);
-  state->place.assign(order.size(), -1);
+  state->size = n;
+  std::vector<std::int32_t>& place = state->host.place;
+  place.assign(order.size(), -1);
   for (std::int32_t k = 0; k < n; ++k) {
     const std::int32_t row = order[k];
-    if (row < 0 || row >= n || state->place[row] >= 0)
+    if (row < 0 || row >= n || place[row] >= 0)
       throw BadArgument(
           fmt::format("an order of {} rows names row {} at place {}; each of 0 to {} must be in it once", n,
                       row, k, n - 1));
-    state->place[row] = k;
+    place[row] = k;
   }
-  state->order = std::move(order);
+  state->host.order = std::move(order);
   if (state->context->space() == Space::device) {
-    state->order_there = copied(state->context, state->order.data(), n);
-    state->place_there = copied(state->context, state->place.data(), n);
+    state->order_there = copied(state->context, state->host.order.data(), n);
+    state->place_there = copied(state->context, place.data(), n);
   }
   state_ = state;
 }
 
+Permutation::Permutation(ContextPtr context, Buffer<std::int32_t> order, Buffer<std::int32_t> place) {
+  if (context->space() != Space::device)
+    throw WrongSpace("a permutation of arrays of a device needs the context of that device");
+  if (order.size() != place.size())
+    throw ShapeMismatch(
+        fmt::format("an order has {} rows and the places of its rows are {}; both must be as many",
+                    order.size(), place.size()));
+  const auto state = std::make_shared<State>();
+  state->context = std::move(context);
+  state->size = order.size();
+  state->order_there = std::move(order), state->place_there = std::move(place);
+  state_ = state;
+}
+
+auto Permutation::State::here() const -> const Arrays& {
+  std::call_once(copied, [this] {
+    if (static_cast<std::int64_t>(host.order.size()) == size) return;
+    const auto rows = static_cast<std::size_t>(size);
+    Arrays arrays{std::vector<std::int32_t>(rows), std::vector<std::int32_t>(rows)};
+    detail::copy_bytes(*context, arrays.order.data(), Space::host, order_there.data(), Space::device,
+                       rows * 4);
+    detail::copy_bytes(*context, arrays.place.data(), Space::host, place_there.data(), Space::device,
+                       rows * 4);
+    host = std::move(arrays);
+  });
+  return host;
+}
+
 Permutation Permutation::inverse() const {
-  return state_ ? Permutation(state_->context, state_->place) : Permutation();
+  return state_ ? Permutation(state_->context, state_->here().place) : Permutation();
 }
 
 Permutation Permutation::after(const Permutation& first) const {
@@ -94,8 +124,9 @@ Permutation Permutation::after(const Permutation& first) const {
     throw ShapeMismatch(
         fmt::format("a permutation of {} rows cannot follow one of {}", size(), first.size()));
   if (!state_) return {};
-  std::vector<std::int32_t> order(state_->order.size());
-  for (std::size_t k = 0; k < order.size(); ++k) order[k] = first.state_->order[state_->order[k]];
+  const std::span<const std::int32_t> mine = this->order(), before = first.order();
+  std::vector<std::int32_t> order(mine.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = before[mine[k]];
   return {state_->context, std::move(order)};
 }
 
@@ -104,7 +135,7 @@ void Permutation::apply(VectorView<const T> from, VectorView<T> to) const {
   if (size() == 0 && from.size == 0 && to.size == 0) return;
   require_vector(*state_->context, from, size()), require_vector(*state_->context, to, size());
   const bool there = state_->context->space() == Space::device;
-  gather(*state_->context, from.data, there ? state_->order_there.data() : state_->order.data(), size(),
+  gather(*state_->context, from.data, there ? state_->order_there.data() : state_->host.order.data(), size(),
          to.data);
 }
 
@@ -113,7 +144,7 @@ void Permutation::apply_inverse(VectorView<const T> from, VectorView<T> to) cons
   if (size() == 0 && from.size == 0 && to.size == 0) return;
   require_vector(*state_->context, from, size()), require_vector(*state_->context, to, size());
   const bool there = state_->context->space() == Space::device;
-  gather(*state_->context, from.data, there ? state_->place_there.data() : state_->place.data(), size(),
+  gather(*state_->context, from.data, there ? state_->place_there.data() : state_->host.place.data(), size(),
          to.data);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -11,22 +12,27 @@
 namespace protean {
 
 // P, where (P x)_k = x_order[k]: place k has the row that the caller calls order[k]. A cheap handle: copies share the
-// arrays, 8 bytes a row in host memory and, for a device, 8 bytes a row in its memory.
+// arrays, 8 bytes a row in host memory and, for a device, 8 bytes a row in its memory. One that was made of arrays of a
+// device has none in host memory until order() or place() is called.
 class Permutation {
  public:
   Permutation() = default;  // of no rows, without a context
   // `order` is in host memory. The vectors that it permutes lie in the space of `context`. Throws BadArgument unless
   // each of 0 .. size - 1 is in `order` once.
   Permutation(ContextPtr context, std::vector<std::int32_t> order);
+  // Both arrays are in the memory of the device of `context`; place[order[k]] = k. Nothing is checked but the sizes.
+  // Throws ShapeMismatch, and WrongSpace for a context of the host.
+  Permutation(ContextPtr context, Buffer<std::int32_t> order, Buffer<std::int32_t> place);
 
-  std::int64_t size() const noexcept { return state_ ? static_cast<std::int64_t>(state_->order.size()) : 0; }
+  std::int64_t size() const noexcept { return state_ ? state_->size : 0; }
   const ContextPtr& context() const noexcept { return state_->context; }
-  // In host memory: order()[k] is the row at place k, place()[i] is the place of row i.
-  std::span<const std::int32_t> order() const noexcept {
-    return state_ ? state_->order : std::span<const std::int32_t>();
+  // In host memory: order()[k] is the row at place k, place()[i] is the place of row i. The first call of either waits for
+  // a copy where the arrays lie on a device only; it throws DeviceError, OutOfMemory.
+  std::span<const std::int32_t> order() const {
+    return state_ ? state_->here().order : std::span<const std::int32_t>();
   }
-  std::span<const std::int32_t> place() const noexcept {
-    return state_ ? state_->place : std::span<const std::int32_t>();
+  std::span<const std::int32_t> place() const {
+    return state_ ? state_->here().place : std::span<const std::int32_t>();
   }
 
   // Whether it is a copy of this handle.
@@ -49,10 +55,16 @@ class Permutation {
   void apply_inverse(VectorView<const T> from, VectorView<T> to) const;
 
  private:
+  struct Arrays {
+    std::vector<std::int32_t> order, place;
+  };
   struct State {
     ContextPtr context;
-    std::vector<std::int32_t> order, place;
+    std::int64_t size = 0;
     Buffer<std::int32_t> order_there, place_there;  // in the memory of a device
+    mutable Arrays host;  // empty until here(), unless the permutation was made of them
+    mutable std::once_flag copied;
+    const Arrays& here() const;
   };
   std::shared_ptr<const State> state_;
 };

@@ -173,16 +173,17 @@ OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr, c
   check_arrays(csr);
   const bool on_host = context->space() == Space::host;
   const ContextPtr host = on_host ? context : Context::host();
-  const SparsityPattern pattern =
-      on_host ? csr.pattern : detail::download_pattern(host, *context, csr.pattern);
+  SparsityPattern pattern;  // in host memory
   if (order == "auto") {
+    pattern = on_host ? csr.pattern : detail::download_pattern(host, *context, csr.pattern);
     ChoiceOptions options = choice;
     options.space = context->space(), options.deterministic = context->deterministic();
     const OrderChoice chosen = choose_order(pattern, options, sizeof(T));
     result.reason = chosen.reason, order = chosen.id;
     if (order == "none") return result;
   }
-  result.ordered.emplace(host, csr, Permutation(context, make_order(order, *host, pattern)));
+  result.ordered.emplace(
+      host, csr, find_order(order, context, csr.pattern, pattern.col ? &pattern : nullptr).permutation);
   result.order = order;
   return result;
 }

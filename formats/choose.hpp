@@ -61,8 +61,8 @@ struct OrderedMatrix {
   std::optional<PermutedMatrix<T>> ordered;  // empty with "none"
 };
 // Puts rows and columns of a square matrix into the order with this name: one of order_words(), where "auto" is
-// choose_order(). The matrix lies in the space of the context, as the result does; the order is found on the host, for
-// which the pattern of a matrix on a device is copied. Space and deterministic mode of `choice` are those of the context. Throws what
+// choose_order(). The matrix lies in the space of the context, as the result does; find_order()
+// says where the order is found. Space and deterministic mode of `choice` are those of the context. Throws what
 // require_order() and make_order() throw, and ShapeMismatch, WrongSpace, ArraysChanged, OutOfMemory.
 template <class T>
 OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr, const ContextPtr& context,

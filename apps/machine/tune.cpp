@@ -220,8 +220,8 @@ class Tuner {
                           converts[std::min<std::size_t>(1, converts.size() - 1)]};
   }
 
-  // What the order of a matrix in a random numbering costs, beside its product in csr. On a device it is found on the host,
-  // from a copy of the pattern, and the device permutes the matrix. Empty where the memory does not suffice.
+  // What the order of a matrix in a random numbering costs, beside its product in csr. On a device it is found there, or on
+  // the host where find_order() hands it over, and the device permutes the matrix. Empty where the memory does not suffice.
   std::optional<MeasuredFormat> measure_order(const CsrMatrix<double>& csr, const ContextPtr& context) const {
     try {
       const PermutedMatrix<double> shuffled(host_, csr, Permutation(context, random_order(csr.rows())));

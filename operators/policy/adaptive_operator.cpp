@@ -27,7 +27,8 @@ constexpr std::string_view rows_are_kept =
     "its products";
 // Of products shorter than this only one in eight is measured, so that reading the clock costs little.
 constexpr float quick_product = 20e-6f;
-// Bytes an entry, beside the result, with which a device sorts the entries of a matrix into another order.
+// Bytes an entry, beside the result, with which a device sorts the entries of a matrix into another order; and bytes a
+// row with which it found the order before.
 constexpr std::size_t sorting_bytes = 24;
 // The name of the caller's order.
 constexpr std::string_view no_order = "none";
@@ -315,8 +316,10 @@ void AdaptiveOperator<T>::order_rows(Build& build, const CsrMatrix<T>& source, s
         "the matrix is {} x {}; rows and columns are put into the same order ({}), so it must be square",
         this->rows(), this->cols(), build.order));
   const std::size_t bytes = permuted_bytes(source),
-                    needed =
-                        bytes + (on_host ? 0 : static_cast<std::size_t>(source.nonzeros()) * sorting_bytes);
+                    needed = bytes +
+                             (on_host ? 0
+                                      : static_cast<std::size_t>(std::max(source.nonzeros(), source.rows())) *
+                                            sorting_bytes);
   if (needed > budget)
     throw OutOfMemory(
         fmt::format("the matrix in order {} takes {} bytes beside the source and the running matrix; {} "
@@ -326,16 +329,18 @@ void AdaptiveOperator<T>::order_rows(Build& build, const CsrMatrix<T>& source, s
   const double begin = now();
   const ContextPtr host = on_host ? context : Context::host();
   if (build.permutation.size() == 0) {
-    // Orders are found on the host.
-    const SparsityPattern pattern =
-        on_host ? source.pattern : detail::download_pattern(host, *context, source.pattern);
-    detail::checkpoint();
-    std::vector<std::int32_t> order = options_.find_order ? options_.find_order(build.order, *host, pattern)
-                                                          : make_order(build.order, *host, pattern);
-    if (static_cast<std::int64_t>(order.size()) != this->rows())
-      throw BadArgument(
-          fmt::format("order {} has {} rows; the matrix has {}", build.order, order.size(), this->rows()));
-    build.permutation = Permutation(context, std::move(order));
+    if (options_.find_order) {
+      const SparsityPattern pattern =
+          on_host ? source.pattern : detail::download_pattern(host, *context, source.pattern);
+      detail::checkpoint();
+      std::vector<std::int32_t> order = options_.find_order(build.order, *host, pattern);
+      if (static_cast<std::int64_t>(order.size()) != this->rows())
+        throw BadArgument(
+            fmt::format("order {} has {} rows; the matrix has {}", build.order, order.size(), this->rows()));
+      build.permutation = Permutation(context, std::move(order));
+    } else {
+      build.permutation = find_order(build.order, context, source.pattern).permutation;
+    }
     detail::checkpoint();
   }
   build.permuted = std::make_shared<PermutedMatrix<T>>(host, source, build.permutation);

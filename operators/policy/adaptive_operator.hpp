@@ -110,7 +110,8 @@ struct AdaptiveOptions {
   // Finds the order with a name (FormatSpec::order other than "none") for the pattern of the source, in the caller's
   // order: result[k] is the row at place k. Context and pattern are of the host, also for an operator on a device. It is
   // also called from the building thread, and should compute in parallel
-  // regions of the context, which end it when the build is cancelled. Empty: make_order().
+  // regions of the context, which end it when the build is cancelled. Empty: find_order() of core/ordering.hpp, which may
+  // find the order on the device.
   std::function<std::vector<std::int32_t>(std::string_view id, const Context& context,
                                           const SparsityPattern& pattern)>
       find_order = {};
@@ -141,9 +142,10 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 // is kept as long as the operator: new values, other right-hand sides and a change back to it cost no search. In
 // deterministic mode a change of order beside the solve is refused, since sums have other rounding errors in another
 // order and the iteration of the change depends on the time. An order that is not in use takes 8 bytes a row. On a
-// device an order is found on the host: its pattern is copied there (4 bytes an entry and 4 a row), the threads of the
-// host find the order, and the device permutes the matrix. While the solve waits, the host's search is the larger part
-// of the time by far (AdaptiveOptions::background_workers threads beside the solve, else all).
+// device find_order() says where an order is found. A GPU finds rcm itself for most matrices. Else the pattern is copied
+// to the host (4 bytes an entry and 4 a row), and the threads of the host find the order, which is the larger part of the
+// time by far while the solve waits (AdaptiveOptions::background_workers threads beside the solve, else all). The device
+// permutes the matrix.
 //
 // Products may be computed by several threads at once. All other members that are not const belong to one
 // thread and must not run at the same time as a product. SolveObserver::on_iteration(), between two
@@ -152,7 +154,8 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 //
 // Additional memory: three vectors during a build, four during an adoption. In another order than the caller's two
 // vectors, the source in that order, and 4 bytes an entry (8 from 2^31 entries on) and 8 bytes a row to permute new
-// values; two more vectors during a build and an adoption. On a device 24 more bytes an entry while it is permuted.
+// values; two more vectors during a build and an adoption. On a device 24 more bytes an entry, or a row
+// where the rows are more, while it is ordered.
 template <class T>
 class AdaptiveOperator final : public LinearOperator<T>,
                                public HasDiagonal<T>,
