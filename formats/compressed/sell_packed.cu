@@ -122,11 +122,12 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                           static_cast<std::size_t>(pattern.rows + 1) * sizeof(std::int32_t));
   const auto percent = static_cast<double>(params.integer("percent"));
   if (admission.ok && pattern.nonzeros >= large_matrix && static_cast<double>(bytes) > percent / 100 * csr)
-    return Admission::refuse(fmt::format("{:.0f} % of the bytes of csr would be needed; above {:.0f} % csr "
-                                         "or sell-c-sigma is faster on a GPU (parameter "
-                                         "percent allows more)",
-                                         100 * static_cast<double>(bytes) / csr, percent),
-                             bytes, admission.stored_values);
+    return Admission::refuse(
+        fmt::format(fmt::runtime("{:.0f} % of the bytes of csr would be needed; above {:.0f} % csr "
+                                 "or sell-c-sigma is faster on a GPU (parameter "
+                                 "percent allows more)"),
+                    100 * static_cast<double>(bytes) / csr, percent),
+        bytes, admission.stored_values);
   keep_plan(admission, std::move(arrays));
   return admission;
 }

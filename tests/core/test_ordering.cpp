@@ -408,8 +408,9 @@ class OrderOnADevice : public testing::Test {
     const Permutation& p = found.permutation;
     ASSERT_EQ(p.size(), static_cast<std::int64_t>(order.size()));
     EXPECT_EQ(std::vector<std::int32_t>(p.order().begin(), p.order().end()), order);
+    const Permutation inverse = p.inverse();
     EXPECT_EQ(std::vector<std::int32_t>(p.place().begin(), p.place().end()),
-              std::vector<std::int32_t>(p.inverse().order().begin(), p.inverse().order().end()));
+              std::vector<std::int32_t>(inverse.order().begin(), inverse.order().end()));
     for (std::size_t k = 0; k < order.size(); ++k) ASSERT_EQ(p.place()[order[k]], k);
     // In the memory of the device, too.
     std::vector<double> rows(order.size());
