@@ -269,27 +269,6 @@ __device__ inline void add_tile_coordinates(const std::uint8_t* entry, const T* 
   }
 }
 
-// sum += value(e) x[column(e)] for e = from, from + 2, ... below `to`, in this order. Some loads are made together.
-template <class T, class Value, class Column>
-__device__ inline void add_every_second(int from, int to, const T* x, T& sum, Value value, Column column) {
-  constexpr int together = 4;
-  for (int e = from; e < to; e += 2 * together) {
-    T v[together], from_x[together];
-    int c[together];
-#pragma unroll
-    for (int j = 0; j < together; ++j) {
-      const int at = e + 2 * j;
-      v[j] = at < to ? value(at) : T(0);
-      c[j] = at < to ? column(at) : -1;
-    }
-#pragma unroll
-    for (int j = 0; j < together; ++j) from_x[j] = c[j] >= 0 ? __ldg(x + c[j]) : T(0);
-#pragma unroll
-    for (int j = 0; j < together; ++j)
-      if (c[j] >= 0) sum += v[j] * from_x[j];
-  }
-}
-
 template <class T>
 __global__ void __launch_bounds__(tile_threads_a_block)
     tile_unit_product(TileView<T> a, const TileUnit* unit, std::int64_t units, T* partial,
@@ -300,8 +279,8 @@ __global__ void __launch_bounds__(tile_threads_a_block)
   const std::int64_t u = std::int64_t{blockIdx.x} * tile_warps + threadIdx.x / 32;
   if (u >= units) return;  // the whole warp
   T* const acc = of_warp[threadIdx.x / 32];
-  const TileUnit now = unit[u], after = unit[u + 1];
-  const std::int64_t end = after.first, i = now.tile_row;
+  const TileUnit now = unit[u];
+  const std::int64_t end = unit[u + 1].first, i = now.tile_row;
   const int h = a.height(i);
   const T* const row_values = a.values + a.value_ptr[i];
   const std::uint8_t* const row_index = a.index + a.index_ptr[i];
@@ -309,28 +288,16 @@ __global__ void __launch_bounds__(tile_threads_a_block)
   if (half == 0) acc[r] = T(0);
   __syncwarp();
   T sum = 0;
-  Tile tile{}, next{};
-  if (now.first < end) {
-    next = a.tiles[now.first];
-    // All that the unit reads of values and index is on its way while the first tiles are multiplied.
-    const bool row_goes_on = after.tile_row == i;
-    const std::int64_t value_end = row_goes_on ? a.tiles[end].value : a.value_ptr[i + 1] - a.value_ptr[i],
-                       index_end = row_goes_on ? a.tiles[end].index : a.index_ptr[i + 1] - a.index_ptr[i];
-    prefetch_lines(row_values + next.value, row_values + value_end, lane, 32);
-    prefetch_lines(row_index + next.index, row_index + index_end, lane, 32);
-  }
   for (std::int64_t t = now.first; t < end; ++t) {
-    tile = next;
-    next = a.tiles[min(t + 1, end - 1)];
+    const Tile tile = a.tiles[t];
     const T* const values = row_values + tile.value;
     const std::uint8_t* const bytes = row_index + tile.index;
     const T* const x = task.x + std::int64_t{tile.col} * tile_edge;
     switch (tile.kind) {  // the same in all lanes
       case TileKind::csr: {
         const int row_end = r + 1 < tile_edge ? __ldg(bytes + r + 1) : tile.entries();
-        add_every_second(
-            __ldg(bytes + r) + half, row_end, x, sum, [&](int e) { return __ldcs(values + e); },
-            [&](int e) { return column_of(bytes + tile_edge, e); });
+        for (int e = __ldg(bytes + r) + half; e < row_end; e += 2)
+          sum += __ldcs(values + e) * __ldg(x + column_of(bytes + tile_edge, e));
         break;
       }
       case TileKind::coo:
@@ -339,9 +306,8 @@ __global__ void __launch_bounds__(tile_threads_a_block)
       case TileKind::ell:
       case TileKind::hyb:
         if (__ldg(bytes + r / 8) >> (r % 8) & 1)
-          add_every_second(
-              half, tile.slots, x, sum, [&](int k) { return __ldcs(values + k * tile_edge + r); },
-              [&](int k) { return column_of(bytes + 2, k * tile_edge + r); });
+          for (int k = half; k < tile.slots; k += 2)
+            sum += __ldcs(values + k * tile_edge + r) * __ldg(x + column_of(bytes + 2, k * tile_edge + r));
         __syncwarp();
         if (tile.kind == TileKind::hyb)
           add_tile_coordinates(bytes + 2 + tile_edge / 2 * tile.slots, values + tile_edge * tile.slots,
@@ -366,9 +332,8 @@ __global__ void __launch_bounds__(tile_threads_a_block)
       }
       default:
         if (r < h)
-          add_every_second(
-              half, tile.slots, x, sum, [&](int k) { return __ldcs(values + k * h + r); },
-              [&](int k) { return static_cast<int>(__ldg(bytes + k)); });
+          for (int k = half; k < tile.slots; k += 2)
+            sum += __ldcs(values + k * h + r) * __ldg(x + __ldg(bytes + k));
     }
     __syncwarp();
   }
