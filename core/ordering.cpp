@@ -120,8 +120,8 @@ class CuthillMcKee {
     Levels levels{0, begin, 0};
     queue_[begin] = start, parent_[start] = begin, size_ = begin + 1;
     for (std::int32_t first = begin;;) {
-      detail::
-          checkpoint();  // narrow levels have no parallel region, where background work ends that was cancelled
+      // Narrow levels have no parallel region, where background work ends that was cancelled.
+      detail::checkpoint();
       const std::int32_t end = size_;
       if (end - first < least_shared || threads_ == 1)
         expand<sorted>(first, end, levels);
