@@ -1,10 +1,9 @@
 // Reverse Cuthill-McKee: the searches of core/ordering.cpp, a level at a time.
 #include "core/device/ordering.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "core/background.hpp"
@@ -326,7 +325,8 @@ class Searches {
     if (survey.difference != 0) return "the pattern is not symmetric";
     if (survey.unsorted != 0) return "the columns of a row are not ascending";
     if (survey.longest > longest_row)
-      return fmt::format(fmt::runtime("a row has {} entries, more than {}"), survey.longest, longest_row);
+      return "a row has " + std::to_string(survey.longest) + " entries, more than " +
+             std::to_string(longest_row);
     const auto alone = static_cast<std::int32_t>(survey.alone);
     if (alone > 0) exclusive_scan(*context_, alone_.data(), alone_.size());
     const Scratch<unsigned long long> keys(*context_, survey.longest > 32 ? graph_.rows : 0);
@@ -334,8 +334,8 @@ class Searches {
     std::int32_t placed = 0;
     while (placed < graph_.rows - alone) {
       if (parts.count == most_parts)
-        return fmt::format(fmt::runtime("the graph has more than {} connected parts of two rows and more"),
-                           most_parts);
+        return "the graph has more than " + std::to_string(most_parts) +
+               " connected parts of two rows and more";
       forget_least();
       start(first_row_kernel, graph_.rows, parent_.data(), graph_.rows, least_.data());
       const auto first = static_cast<std::int32_t>(read<unsigned long long>(least_.data()));
@@ -376,7 +376,7 @@ class Searches {
     for (int level = 0; level < most_levels; level += levels_at_once) {
       detail::checkpoint();
       if (levels_ >= most_levels_in_all)
-        return fmt::format(fmt::runtime("the searches have more than {} levels"), most_levels_in_all);
+        return "the searches have more than " + std::to_string(most_levels_in_all) + " levels";
       for (int l = level; l < level + levels_at_once; ++l) expand(l, keys);
       levels_ += levels_at_once;
       std::int32_t bounds[levels_at_once + 2];
@@ -388,10 +388,10 @@ class Searches {
         }
       const std::int64_t found = bounds[levels_at_once + 1] - begin;
       if (level + levels_at_once == first_levels && found < left / least_fraction)
-        return fmt::format(fmt::runtime("the first {} levels of a search have {} of {} rows"), first_levels,
-                           found, left);
+        return "the first " + std::to_string(first_levels) + " levels of a search have " +
+               std::to_string(found) + " of " + std::to_string(left) + " rows";
     }
-    return fmt::format(fmt::runtime("a search has more than {} levels"), most_levels);
+    return "a search has more than " + std::to_string(most_levels) + " levels";
   }
 
   // The number of rows of the level is known on the device only, so the kernels fill the device.

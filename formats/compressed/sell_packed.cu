@@ -30,9 +30,10 @@
 //
 // x_j is read only where there is an entry, so an infinite or NaN x_j reaches exactly the rows with an entry
 // in column j.
-#include <fmt/format.h>
-
 #include "formats/compressed/sell_packed.hpp"
+
+#include <cmath>
+#include <string>
 
 #include "formats/compressed/sell_packed_encode.cuh"
 #include "formats/compressed/sell_packed_kernel.cuh"
@@ -122,12 +123,11 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                           static_cast<std::size_t>(pattern.rows + 1) * sizeof(std::int32_t));
   const auto percent = static_cast<double>(params.integer("percent"));
   if (admission.ok && pattern.nonzeros >= large_matrix && static_cast<double>(bytes) > percent / 100 * csr)
-    return Admission::refuse(
-        fmt::format(fmt::runtime("{:.0f} % of the bytes of csr would be needed; above {:.0f} % csr "
-                                 "or sell-c-sigma is faster on a GPU (parameter "
-                                 "percent allows more)"),
-                    100 * static_cast<double>(bytes) / csr, percent),
-        bytes, admission.stored_values);
+    return Admission::refuse(std::to_string(std::llround(100 * static_cast<double>(bytes) / csr)) +
+                                 " % of the bytes of csr would be needed; above " +
+                                 std::to_string(std::llround(percent)) +
+                                 " % csr or sell-c-sigma is faster on a GPU (parameter percent allows more)",
+                             bytes, admission.stored_values);
   keep_plan(admission, std::move(arrays));
   return admission;
 }
