@@ -13,7 +13,7 @@
 namespace protean {
 namespace {
 
-// The rows in the order in which Cuthill and McKee number them: part after part; level by level from a first row; within a
+// The rows in the order in which Cuthill and McKee number them: part after part; level by level from a start; within a
 // level by the place of the first neighbour in the level before (the parent), then by degree, then by number. Places count
 // from the beginning of the part.
 class CuthillMcKee {
@@ -55,7 +55,7 @@ class CuthillMcKee {
   static constexpr std::int32_t least_shared = 512;
   // Rows for which it pays to find out which parts they belong to, and those that a thread takes at once.
   static constexpr std::int32_t least_rest = 8192, rows_at_once = 2048;
-  static constexpr int most_searches = 5;
+  static constexpr std::int32_t waiting_rows = 8;
 
   using Number = std::uint8_t;  // of a search
 
@@ -87,17 +87,11 @@ class CuthillMcKee {
   // Puts the part of this row into the queue and returns its number of rows. share: by all threads.
   std::int32_t place_part(std::int32_t first, std::int32_t* queue, Worker& worker, bool share) {
     Levels levels = search<false>(first, 1, queue, worker, share);
-    // Search again from the last level as long as the number of levels grows, a few times at most. The result of the
-    // last search is used, so each one is already the order.
-    bool deeper = levels.depth > 0;
-    for (Number number = 2; deeper && number <= most_searches; ++number) {
-      std::uint64_t least = key(queue[levels.last]);
-      for (std::int32_t k = levels.last + 1; k < levels.size; ++k) least = std::min(least, key(queue[k]));
-      const auto far = static_cast<std::int32_t>(least & 0xffffffffu);
-      const Levels next = search<true>(far, number, queue, worker, share);
-      deeper = next.depth > levels.depth;
-      levels = next;
-    }
+    if (levels.depth == 0) return levels.size;
+    std::uint64_t least = key(queue[levels.last]);
+    for (std::int32_t k = levels.last + 1; k < levels.size; ++k) least = std::min(least, key(queue[k]));
+    const auto far = static_cast<std::int32_t>(least & 0xffffffffu);
+    levels = search<true>(far, 2, queue, worker, share);
     worker.bandwidth = std::max(worker.bandwidth, levels.bandwidth);
     return levels.size;
   }
@@ -132,23 +126,33 @@ class CuthillMcKee {
               Worker& worker) {
     Number* const found_by = found_by_.data();
     std::int32_t* next = queue + levels.size;
+    // Children wait before they are sorted, until their degrees are in the caches.
+    struct Siblings {
+      std::int32_t *begin, *end;
+    } waiting[waiting_rows] = {};
+    const auto sort = [&](Siblings& one) {
+      sort_by_degree(one.begin, one.end - one.begin, worker.keys,
+                     [](std::int32_t& i) -> std::int32_t& { return i; });
+    };
     for (std::int32_t k = first; k < end; ++k) {
       prefetch(queue, k, end);
       std::int32_t* const before = next;
-      // Without a branch, which would often be mispredicted.
-      graph_.neighbours(queue[k], [&next, found_by, number](std::int32_t j) {
-        *next = j;
-        next += found_by[j] != number;
-        found_by[j] = number;
+      graph_.neighbours(queue[k], [this, &next, found_by, number](std::int32_t j) {
+        if (found_by[j] == number) return;
+        found_by[j] = number, *next++ = j;
+        graph_.prefetch_pointer(j);
       });
       if constexpr (sorted) {
-        sort_by_degree(before, next - before, worker.keys,
-                       [](std::int32_t& i) -> std::int32_t& { return i; });
+        Siblings& slot = waiting[k % waiting_rows];
+        sort(slot);
+        slot = {before, next};
         // Of all neighbours of a row, the one placed last is the farthest. A row that places none is nearer
         // to its neighbours than the rows that placed them.
         if (next > before) levels.bandwidth = std::max<std::int64_t>(levels.bandwidth, next - queue - 1 - k);
       }
     }
+    if constexpr (sorted)
+      for (Siblings& one : waiting) sort(one);
     levels.size = static_cast<std::int32_t>(next - queue);
   }
 

@@ -22,11 +22,9 @@ constexpr std::int32_t no_parent = -1;  // of the first row of a part
 // Limits, beyond which the host finds the order.
 constexpr std::int64_t longest_row = 4096;          // the children of a row are compared pair by pair
 constexpr int most_levels = most_levels_on_device;  // of one search
-constexpr int most_levels_in_all = 16384;
-constexpr int first_levels = 512;   // after so many levels of a search
-constexpr int least_fraction = 64;  // it must have found one row in so many
+constexpr int first_levels = 512;                   // after so many levels of a search
+constexpr int least_fraction = 64;                  // it must have found one row in so many
 
-constexpr int most_searches = 5;                         // of a part, as CuthillMcKee::order() of the host
 constexpr int levels_at_once = 12;                       // queued before the host reads how far a search is
 constexpr int most_levels_at_once = 8 * levels_at_once;  // the same where a search is known to go farther
 constexpr int scan_threads = 1024;
@@ -204,11 +202,8 @@ struct Parts {
   std::int32_t count;
   const std::int32_t* of_row;  // null where there is one part only
   std::int32_t* first;         // row
-  std::int32_t* start;         // of the next search, or of the last one where no search is left to be made
-  std::int32_t* depth;         // number of the last level of the last search
-  std::int32_t* before;        // the same of the search before, or `settled`
-  unsigned long long* far;     // the least (degree, row) of the last level, the row in the lower 32 bits
-  static constexpr std::int32_t settled = std::numeric_limits<std::int32_t>::max();
+  std::int32_t* depth;         // number of the last level of a search from there
+  unsigned long long* far;     // the least (degree, row) of that level, the row in the lower 32 bits
 
   __device__ std::int32_t of(std::int32_t row) const { return of_row ? of_row[row] : 0; }
 };
@@ -222,31 +217,28 @@ __global__ void parts_kernel(Graph<Pointer> graph, const std::int32_t* number, s
     const auto row = static_cast<std::int32_t>(i);
     if (graph.alone(row)) continue;
     const std::int32_t first = label[i], part = number[first];
-    if (first == row) parts.first[part] = parts.start[part] = row, parts.before[part] = 0;
+    if (first == row) parts.first[part] = row, parts.depth[part] = 0, parts.far[part] = ~0ULL;
     label[i] = part;
   }
 }
 
-// A search that asks only how many levels each part has and what the last one is. The rows of a level lie in any order in
-// the queue. Level l is at queue[bounds[l] .. bounds[l] + sizes[l] - 1]; mark[i] is the last search that found row i.
-//
-// Level 0: the starts of all parts that need another search.
-__global__ void begin_kernel(Parts parts, int search, std::int32_t* queue, std::int32_t* bounds,
-                             std::int32_t* sizes, std::int32_t* mark) {
+// The first search: how many levels each part has from its first row, and which rows are in the last one. The rows of a level
+// lie in any order in the queue. Level l is at queue[bounds[l] .. bounds[l] + sizes[l] - 1]; known[i] is 1 for a row that is
+// found, else 0.
+__global__ void begin_kernel(Parts parts, std::int32_t* queue, std::int32_t* bounds, std::int32_t* sizes,
+                             std::int32_t* known) {
   wait_for_stream();
-  if (first_thread() == 0) bounds[0] = 0;
+  if (first_thread() == 0) bounds[0] = 0, sizes[0] = parts.count;
   for (std::int64_t p = first_thread(); p < parts.count; p += all_threads()) {
-    if (parts.before[p] == Parts::settled) continue;
-    const std::int32_t row = parts.start[p];
-    queue[atomicAdd(sizes, 1)] = row, mark[row] = search;
-    parts.depth[p] = 0, parts.far[p] = ~0ULL;
+    const std::int32_t row = parts.first[p];
+    queue[p] = row, known[row] = 1;
   }
 }
-// One warp a row of the level: appends its neighbours that this search has not found.
+// One warp a row of the level: appends its neighbours that are not found yet.
 template <class Pointer>
 __global__ void __launch_bounds__(block_size)
-    spread_kernel(Graph<Pointer> graph, Parts parts, int search, int level, std::int32_t* queue,
-                  std::int32_t* bounds, std::int32_t* sizes, std::int32_t* mark) {
+    spread_kernel(Graph<Pointer> graph, Parts parts, int level, std::int32_t* queue, std::int32_t* bounds,
+                  std::int32_t* sizes, std::int32_t* known) {
   wait_for_stream();
   // Rows that a warp has found and not appended yet, so that not every row costs an addition to the same number.
   __shared__ std::int32_t found[block_size / 32][64];
@@ -269,7 +261,7 @@ __global__ void __launch_bounds__(block_size)
       bool is_new = false;
       if (base + lane < to) {
         j = graph.col[base + lane];
-        is_new = __ldcg(mark + j) != search && atomicExch(mark + j, search) != search;
+        is_new = __ldcg(known + j) == 0 && atomicExch(known + j, 1) == 0;
       }
       const unsigned others = __ballot_sync(0xffffffffu, is_new);
       if (others == 0) continue;
@@ -293,7 +285,7 @@ __global__ void __launch_bounds__(block_size)
   __syncwarp();
   if (held > 0) append(held);
 }
-// The rows at queue[0 .. size - 1]: those in the last level of their part offer themselves as its next start.
+// The rows at queue[first .. size - 1]: those in the last level of their part offer themselves as its start.
 template <class Pointer>
 __global__ void far_kernel(Graph<Pointer> graph, Parts parts, const std::int32_t* queue,
                            const std::int32_t* bounds, std::int32_t first, std::int32_t size) {
@@ -306,21 +298,7 @@ __global__ void far_kernel(Graph<Pointer> graph, Parts parts, const std::int32_t
     if (key < __ldcg(parts.far + part)) atomicMin(parts.far + part, key);
   }
 }
-// After a search: a part needs another one where this search went deeper than the one before. *open counts these.
-__global__ void settle_kernel(Parts parts, std::int32_t* open) {
-  wait_for_stream();
-  for (std::int64_t p = first_thread(); p < parts.count; p += all_threads()) {
-    const std::int32_t before = parts.before[p], depth = parts.depth[p];
-    if (before == Parts::settled) continue;
-    const bool deeper = depth > before;
-    parts.before[p] = deeper ? depth : Parts::settled;
-    if (!deeper) continue;
-    parts.start[p] = static_cast<std::int32_t>(parts.far[p] & 0xffffffffULL);
-    atomicAdd(open, 1);
-  }
-}
-
-// The search that finds the order: the parts side by side. Level l of all parts is at queue[bounds[l] .. bounds[l + 1] - 1],
+// The second search, which finds the order: the parts side by side. Level l of all parts is at queue[bounds[l] .. bounds[l + 1] - 1],
 // part after part. A child comes behind the children of lower places, so the parts keep their order in each level.
 __global__ void forget_kernel(std::int32_t rows, std::int32_t* parent) {
   wait_for_stream();
@@ -330,7 +308,7 @@ __global__ void start_kernel(Parts parts, std::int32_t* queue, std::int32_t* par
   wait_for_stream();
   if (first_thread() == 0) bounds[0] = 0, bounds[1] = parts.count;
   for (std::int64_t p = first_thread(); p < parts.count; p += all_threads()) {
-    const std::int32_t row = parts.start[p];
+    const auto row = static_cast<std::int32_t>(parts.far[p] & 0xffffffffULL);
     queue[p] = row, parent[row] = no_parent;
   }
 }
@@ -544,12 +522,11 @@ class Searches {
     searched_ = graph_.rows - static_cast<std::int32_t>(survey.alone);
 
     const std::int32_t count = searched_ > 0 ? find_parts() : 0;
-    // One array for all that is known of the parts, see Parts; the keys of 64 bits are first.
-    const Scratch<unsigned long long> of_parts(*context_, 3 * std::int64_t{count} + 1);
+    // One array for all that is known of the parts, see Parts; the keys of 64 bits are first. One number more: the places where
+    // the parts begin are stored in the place of the depths at last.
+    const Scratch<unsigned long long> of_parts(*context_, 2 * std::int64_t{count} + 1);
     std::int32_t* const numbers = reinterpret_cast<std::int32_t*>(of_parts.data() + count);
-    parts_ = {count, count > 1 ? label_.data() : nullptr, numbers, numbers + count,
-              // one more: the places where the parts begin are stored there at last
-              numbers + 3 * std::int64_t{count}, numbers + 2 * std::int64_t{count}, of_parts.data()};
+    parts_ = {count, count > 1 ? label_.data() : nullptr, numbers, numbers + count, of_parts.data()};
     if (count > 0) {
       start(parts_kernel<Pointer>, graph_.rows, graph_, children_.data(), label_.data(), parts_);
       result.handed_over = search_all(survey.longest > 32);
@@ -585,32 +562,24 @@ class Searches {
   // Puts the rows that have neighbours into the queue, as start_kernel() says. Returns why the host must find the order,
   // or nothing.
   std::string search_all(bool long_rows) {
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(parent_.data(), 0, parent_.bytes(), state_.stream));
-    const Scratch<std::int32_t> open(*context_, 1);
     const Scratch<unsigned long long> keys(*context_, long_rows ? graph_.rows : 0);
-    std::int32_t left = parts_.count;
-    for (int search = 1; search < most_searches && left > 0; ++search) {
-      PROTEAN_CUDA_CHECK(cudaMemsetAsync(sizes_.data(), 0, sizes_.bytes(), state_.stream));
-      start(begin_kernel, parts_.count, parts_, search, queue_.data(), bounds_.data(), sizes_.data(),
-            parent_.data());
-      Levels levels{left};
-      std::string why = go_down(
-          levels, [&](int level) { spread(search, level); },
-          [&](int level, std::int32_t* sizes, int count) {
-            copy_out(*context_, sizes, sizes_.data() + level + 1, count * sizeof(*sizes));
-          });
-      if (!why.empty()) return why;
-      // Where there is one part, only its last level need be looked at.
-      const std::int32_t first = parts_.count > 1 ? 0 : levels.found - levels.last;
-      start(far_kernel<Pointer>, levels.found - first, graph_, parts_, queue_.data(), bounds_.data(), first,
-            levels.found);
-      PROTEAN_CUDA_CHECK(cudaMemsetAsync(open.data(), 0, open.bytes(), state_.stream));
-      start(settle_kernel, parts_.count, parts_, open.data());
-      left = read<std::int32_t>(open.data());
-    }
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(parent_.data(), 0, parent_.bytes(), state_.stream));
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(sizes_.data(), 0, sizes_.bytes(), state_.stream));
+    start(begin_kernel, parts_.count, parts_, queue_.data(), bounds_.data(), sizes_.data(), parent_.data());
+    Levels levels{parts_.count};
+    std::string why = go_down(
+        levels, [&](int level) { spread(level); },
+        [&](int level, std::int32_t* sizes, int count) {
+          copy_out(*context_, sizes, sizes_.data() + level + 1, count * sizeof(*sizes));
+        });
+    if (!why.empty()) return why;
+    // Where there is one part, only its last level need be looked at.
+    const std::int32_t first = parts_.count > 1 ? 0 : levels.found - levels.last;
+    start(far_kernel<Pointer>, levels.found - first, graph_, parts_, queue_.data(), bounds_.data(), first,
+          levels.found);
     start(forget_kernel, graph_.rows, graph_.rows, parent_.data());
     start(start_kernel, parts_.count, parts_, queue_.data(), parent_.data(), bounds_.data());
-    Levels levels{parts_.count};
+    levels = {parts_.count};
     return go_down(
         levels, [&](int level) { expand(level, keys.data()); },
         [&](int level, std::int32_t* sizes, int count) {
@@ -631,21 +600,18 @@ class Searches {
   std::string go_down(Levels& levels, Expand expand_level, Read read_sizes) {
     levels.last = levels.found;
     for (int level = 0, count = 0; level < most_levels; level += count) {
-      if (levels_ >= most_levels_in_all)
-        return "the searches have more than " + std::to_string(most_levels_in_all) + " levels";
-      // A search is seldom less deep than those before it.
+      // The second search is no less deep than the first one.
       count = deepest_ >= level ? std::min(deepest_ + 1 - level, most_levels_at_once) : levels_at_once;
       count = std::min(count, (level < first_levels ? first_levels : most_levels) - level);
       for (int l = level; l < level + count; ++l) {
         if (l % levels_at_once == 0) detail::checkpoint();
         expand_level(l);
       }
-      levels_ += count;
       std::int32_t sizes[most_levels_at_once];
       read_sizes(level, sizes, count);
       for (int l = 0; l < count; ++l) {
         if (sizes[l] == 0) {
-          deepest_ = std::max(deepest_, level + l);
+          deepest_ = level + l;
           return {};
         }
         levels.found += sizes[l], levels.last = sizes[l];
@@ -658,8 +624,8 @@ class Searches {
   }
 
   // The number of rows of a level is not known here, so the kernels fill the device.
-  void spread(int search, int level) {
-    launch(state_, spread_kernel<Pointer>, blocks_, block_size, graph_, parts_, search, level, queue_.data(),
+  void spread(int level) {
+    launch(state_, spread_kernel<Pointer>, blocks_, block_size, graph_, parts_, level, queue_.data(),
            bounds_.data(), sizes_.data(), parent_.data());
   }
   void expand(int level, unsigned long long* keys) {
@@ -716,8 +682,7 @@ class Searches {
   const int blocks_;
   Parts parts_{};
   std::int32_t searched_ = 0;  // rows that have neighbours
-  int deepest_ = -1;           // level of all searches
-  int levels_ = 0;             // of all searches
+  int deepest_ = -1;           // level of the searches so far
 };
 
 }  // namespace

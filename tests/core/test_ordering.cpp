@@ -742,7 +742,7 @@ TEST_F(OrderOnADevice, OfManyPartsTakesTheMemoryThatIsDocumented) {
     detail::allocation_hook = nullptr;
     std::int64_t parts = 0;  // of two rows and more, at most
     for (std::int64_t i = 0; i < a.rows(); ++i) parts += graph.matrix.pattern.row_length(i) > 1 ? 1 : 0;
-    EXPECT_LE(bytes, (16 + 8 + 8) * a.rows() + 24 * parts / 2 + 100000);
+    EXPECT_LE(bytes, (16 + 8 + 8) * a.rows() + 16 * parts / 2 + 100000);
   }
 }
 
