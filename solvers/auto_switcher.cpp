@@ -301,14 +301,12 @@ std::string AutoSwitcher<T>::why_no_order() const {
     if (entry.id == options_.order && !entry.unavailable.empty())
       return fmt::format("order {} is not in this build: {}", options_.order, entry.unavailable);
   if (!A_.permuted()) return "several solves compute with this operator";
-  // On a device an order is found by the host, and no number of products of the device says how long that takes.
+  // On a device no assumed number of products says how long that takes: it depends on the levels.
   if (on_device() && !model_.knows_order(options_.order))
     return fmt::format(
-        "the host finds it, and the machine table does not say how long that takes beside a product of this "
-        "GPU "
-        "(order-{} on the device); `protean tune --spaces device` measures it, and matrix.order chooses one "
-        "before "
-        "the solve",
+        "the machine table does not say how long it takes to find it beside a product of this GPU (order-{} "
+        "on the "
+        "device); `protean tune --spaces device` measures it, and matrix.order chooses one before the solve",
         options_.order);
   // A build beside the solve is cancelled where it costs more than was assumed. A solve that waits has no such way out.
   if (!options_.policy.overlapped && !model_.knows_order(options_.order))

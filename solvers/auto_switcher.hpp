@@ -34,7 +34,7 @@ struct AutoSwitchOptions {
   double survey_seconds = 0.3e-3;  // assumed time of a survey
   // The order of the rows that is considered beside the present one: a name of FormatSpec::order; empty: none. Not in
   // deterministic mode, for element matrices, nor where x has at most cached_x bytes. On a device only where the machine
-  // table has its price there (order-ID), since the host finds it.
+  // table has its price there (order-ID), and not where its search would have so many levels that the host would find it.
   std::string order = "rcm";
   std::size_t cached_x = cached_bytes_of_x;
   // What that order would gain, from a pattern in host memory. Called once, in another thread if builds are overlapped or

@@ -40,7 +40,7 @@ struct MachineTable {
 };
 
 // Measured on one host with two threads and one H200 (docs/results: spmv-host.json, tune-host.yaml,
-// coded-gpu-formulas.json, engines-gpu.json, tune-gpu.yaml). The table is operators/policy/builtin_machine.tsv, which benchmarks/make_machine_table.py
+// coded-gpu-formulas.json, engines-gpu.json, tune-gpu.yaml; the prices of orders on a GPU: tune-gpu-orders.yaml). The table is operators/policy/builtin_machine.tsv, which benchmarks/make_machine_table.py
 // writes and the build embeds; the first call reads it.
 const MachineTable& builtin_machine();
 

@@ -569,6 +569,38 @@ TEST(ReverseCuthillMcKee, PlacesEachPartAsIfItWereAlone) {
   }
 }
 
+// The forecast of levels: right for equal balls, and seldom too low.
+TEST(ForecastOrder, ForetellsTheLevelsOfASearch) {
+  Edges several;
+  add_path(several, 0, 3000);
+  add_grid(several, 3000, 60, 60);
+  const std::pair<CsrMatrix<double>, std::pair<double, double>> graphs[] = {
+      {path(20000), {0.95, 1.1}},
+      {shuffled(generate(test_context(), "poisson-2d", {{"n", 150}}), 5), {0.7, 2.5}},
+      {shuffled(generate(test_context(), "poisson-3d", {{"n", 40}}), 5), {0.7, 3}},
+      {shuffled(generate(test_context(), "banded", {{"n", 20000}, {"lower", 10}, {"upper", 10}}), 5),
+       {0.9, 1.6}},
+      {shuffled(graph_of(6600, several), 5), {0.7, 6}},
+      {generate(test_context(), "random-spd", {{"n", 20000}}), {0.7, 4}},
+      {pairs(3000), {1, 3}},
+      {repeated(generate(test_context(), "poisson-2d", {{"n", 10}}), 100), {0.7, 3}},
+  };
+  for (const auto& [a, factors] : graphs) {
+    const auto order = reverse_cuthill_mckee(*test_context(), a.pattern);
+    std::vector<int> level(order.size(), -1);
+    int deepest = 0;
+    for (auto k = order.rbegin(); k != order.rend(); ++k) {  // a part begins with its start
+      if (level[*k] < 0) level[*k] = 0;
+      for (const std::int32_t j : a.pattern.row(*k))
+        if (level[j] < 0) level[j] = level[*k] + 1;
+      deepest = std::max(deepest, level[*k]);
+    }
+    const double levels = forecast_order(a.pattern, 8).levels;
+    EXPECT_GE(levels, factors.first * (deepest + 1)) << a.rows() << " rows";
+    EXPECT_LE(levels, factors.second * (deepest + 1)) << a.rows() << " rows";
+  }
+}
+
 // Without the entries (i, j), i > j, of even i the parts are the same.
 TEST(ReverseCuthillMcKee, DoesNotDependOnTheThreadsWhereAnUnsymmetricPatternHasManyParts) {
   for (const Graph& graph : graphs_of_parts()) {
@@ -785,6 +817,12 @@ TEST_F(OrderOnADevice, IsHandedOverToTheHostBeyondTheLimits) {
       find_order("length", device_, upload(device_, battery_matrix(battery().front().name)).pattern);
   EXPECT_FALSE(length.on_device);
   EXPECT_NE(length.handed_over.find("length"), std::string::npos);
+}
+
+TEST_F(OrderOnADevice, IsRefusedBeyondTheLimitsWhereTheHostShallNotFindIt) {
+  const auto a = upload(device_, path(5000)), b = upload(device_, path(3000));
+  EXPECT_THROW((void)find_order("rcm", device_, a.pattern, nullptr, false), NotAvailable);
+  EXPECT_TRUE(find_order("rcm", device_, b.pattern, nullptr, false).on_device);
 }
 
 TEST_F(OrderOnADevice, LeavesNoMemoryWhereAnAllocationFails) {

@@ -728,13 +728,15 @@ struct OnADevice {
   AdaptiveOperator<double> A{
       there, make_matrix(fake_format("csr"), there, device), {.clock = [this] { return clock(); }}};
   std::atomic<int> forecasts{0};
-  double levels = 0;  // of the forecast
+  double levels = 0;     // of the forecast
+  bool builtin = false;  // the built-in table
+  double goal = 1e-300;
   std::vector<CandidateRecord> candidates;
 
   // The row of an order in the machine table, in this space; 0: none.
   std::string run(Space space, double price) {
     AutoSwitchOptions options;
-    options.cached_x = 0, options.goal = 1e-300, options.max_iterations = 1'000'000;
+    options.cached_x = 0, options.goal = goal, options.max_iterations = 1'000'000;
     options.policy.overlapped = false;
     options.forecast_order = [this](const SparsityPattern& pattern, std::size_t) {
       ++forecasts;
@@ -755,7 +757,7 @@ struct OnADevice {
         table.matrices.back().formats.push_back({"order-rcm", csr.bytes(), 1e-3, price * 1e-3});
     }
     AutoSwitcher<double> switcher(
-        A, CostModel(table, Space::device),
+        A, CostModel(builtin ? builtin_machine() : table, Space::device),
         [this] {
           SwitchTarget target;
           target.spec.entry = &fake_format("csr"), target.bytes = csr.bytes();
@@ -821,6 +823,20 @@ TEST(AutoSwitcher, OnADeviceTheLevelsOfAnOrderAreItsPrice) {
   EXPECT_GE(price(1900, why), 1900 * level_seconds_on_device);
   EXPECT_EQ(price(most_levels_on_device, why), -1);
   EXPECT_NE(why.find("suits a GPU badly"), std::string::npos) << why;
+}
+
+// The built-in table has prices of small matrices in hundreds of products, and a solve of three hundred iterations does not
+// pay them. The gain is forecast, as with a table of `protean tune`.
+TEST(AutoSwitcher, OnADeviceTheBuiltInTableHasAPrice) {
+  OnADevice live;
+  live.builtin = true, live.levels = 50, live.goal = 0.74;
+  EXPECT_EQ(live.run(Space::device, 0), "");
+  EXPECT_EQ(live.forecasts, 1);
+  EXPECT_EQ(live.A.order_id(), "none");
+  double price = 0;
+  for (const CandidateRecord& one : live.candidates)
+    if (one.order == "rcm") price = one.predicted_convert;
+  EXPECT_GT(price, 100 * 2e-3);
 }
 
 // The survey beside a solve on a device ends with the solve.
