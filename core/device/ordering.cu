@@ -579,6 +579,10 @@ class Searches {
           levels.found);
     start(forget_kernel, graph_.rows, graph_.rows, parent_.data());
     start(start_kernel, parts_.count, parts_, queue_.data(), parent_.data(), bounds_.data());
+    // The levels are seldom wider than those of the first search. Any number of blocks is right.
+    const std::int64_t wanted =
+        (2 * std::int64_t{32} * std::max(levels.widest, parts_.count) + block_size - 1) / block_size;
+    blocks_ = static_cast<int>(std::clamp<std::int64_t>(wanted, state_.processors, blocks_));
     levels = {parts_.count};
     return go_down(
         levels, [&](int level) { expand(level, keys.data()); },
@@ -590,8 +594,9 @@ class Searches {
   }
 
   struct Levels {
-    std::int32_t found = 0;  // rows in the queue; at first those of level 0
-    std::int32_t last = 0;   // of these in the last level
+    std::int32_t found = 0;   // rows in the queue; at first those of level 0
+    std::int32_t last = 0;    // of these in the last level
+    std::int32_t widest = 0;  // in one level
   };
 
   // Goes down the levels until one is empty. expand(l) queues what finds level l + 1; read(l, sizes, count) fetches the
@@ -615,6 +620,7 @@ class Searches {
           return {};
         }
         levels.found += sizes[l], levels.last = sizes[l];
+        levels.widest = std::max(levels.widest, sizes[l]);
       }
       if (level + count == first_levels && levels.found < searched_ / least_fraction)
         return "the first " + std::to_string(first_levels) + " levels of a search have " +
@@ -623,7 +629,7 @@ class Searches {
     return "a search has more than " + std::to_string(most_levels) + " levels";
   }
 
-  // The number of rows of a level is not known here, so the kernels fill the device.
+  // The number of rows of a level is not known here.
   void spread(int level) {
     launch(state_, spread_kernel<Pointer>, blocks_, block_size, graph_, parts_, level, queue_.data(),
            bounds_.data(), sizes_.data(), parent_.data());
@@ -679,7 +685,7 @@ class Searches {
   const DeviceState& state_;
   const Graph<Pointer> graph_;
   const Scratch<std::int32_t> parent_, queue_, children_, label_, bounds_, sizes_;
-  const int blocks_;
+  int blocks_;  // of the kernels of a level: at first as many as fill the device
   Parts parts_{};
   std::int32_t searched_ = 0;  // rows that have neighbours
   int deepest_ = -1;           // level of the searches so far
