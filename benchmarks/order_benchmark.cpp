@@ -102,7 +102,24 @@ struct Bench {
                              {"format", result.format},
                              {"order", result.order}};
     for (const SwitchRecord& one : result.switches)
-      record["switches"].push_back({{"iteration", one.iteration}, {"to", one.to}, {"order", one.to_order}});
+      record["switches"].push_back({{"iteration", one.iteration},
+                                    {"to", one.to},
+                                    {"order", one.to_order},
+                                    {"convert_seconds", one.convert_seconds},
+                                    {"order_seconds", one.order_seconds},
+                                    {"reason", one.reason}});
+    for (const FailedSwitch& one : result.failed_switches)
+      record["failed"].push_back({{"iteration", one.iteration}, {"to", one.to}, {"why", one.why}});
+    for (const CandidateRecord& one : result.candidates)
+      if (one.ran)
+        record["ran"].push_back({{"format", one.format},
+                                 {"predicted_product", one.predicted_product},
+                                 {"measured_product", one.measured_product},
+                                 {"predicted_convert", one.predicted_convert},
+                                 {"measured_convert", one.measured_convert}});
+    if (!result.decisions.empty())
+      record["last_decision"] = {{"iteration", result.decisions.back().iteration},
+                                 {"reason", result.decisions.back().reason}};
     return record;
   }
 

@@ -21,6 +21,7 @@ constexpr double beside_spare_processor = 0.1;
 
 // Products that are timed on a device: as many as take so long, which is long beside a synchronisation.
 constexpr int least_products_timed = 2, most_products_timed = 8;
+constexpr double timed_at_most = 2 + most_products_timed;
 constexpr double timed_seconds = 0.2e-3;
 // On a device: to make the memory for copies, and bytes a second of a copy to the host.
 constexpr double copy_begins = 3e-3, copy_bandwidth = 4e9;
@@ -444,22 +445,27 @@ double AutoSwitcher<T>::time_products() {
   return all > one ? (all - one) / (products - 1) : all / products;
 }
 
-// On a device the solve waits while a product is measured. In the first format that is worth its time where the account has
-// it, or where a candidate would pay by the machine table, in units of the product that is not known yet.
+// On a device the solve waits while products are timed. Whether that is little beside what it has lasted.
 template <class T>
-bool AutoSwitcher<T>::measuring_pays() {
-  if (!on_device() || current_ != first_ || candidates_[current_].measured) return true;
-  const double products = 2 + most_products_timed;
+bool AutoSwitcher<T>::measuring_is_little() const {
+  if (!on_device()) return true;
   // An iteration takes longer than a product.
   const double pace = stay_seconds_ / static_cast<double>(std::max<std::int64_t>(last_iteration_, 1));
-  if (products * pace <= (options_.policy.worst_factor - 1) / 2 * stay_seconds_) return true;
+  return timed_at_most * pace <= (options_.policy.worst_factor - 1) / 2 * stay_seconds_;
+}
+
+// In the first format a product is worth its measurement where the account has the time, or where a candidate would pay for it
+// by the machine table, in units of the product that is not known yet.
+template <class T>
+bool AutoSwitcher<T>::measuring_pays() {
+  if (current_ != first_ || candidates_[current_].measured || measuring_is_little()) return true;
   estimate();
   const Forecast remaining = forecast_.remaining(options_.goal, options_.max_iterations);
   const double likely = remaining.known ? remaining.likely : static_cast<double>(last_iteration_);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (i == current_ || !candidates_[i].admitted || !estimates_[i].cost.known) continue;
     if (!estimates_[i].relative) return true;
-    double cost = estimates_[i].cost.convert_seconds + products;
+    double cost = estimates_[i].cost.convert_seconds + timed_at_most;
     if (candidates_[i].order != candidates_[current_].order) cost += order_estimate_.convert_seconds;
     if (likely * (1 - estimates_[i].cost.product_seconds) > cost) return true;
   }
@@ -824,7 +830,7 @@ void AutoSwitcher<T>::finish() {
     build_running_ = false;
     records_[building_].why = "the solve ended before it was adopted";
   }
-  if (surveyed_) measure();
+  if (surveyed_ && measuring_is_little()) measure();
 }
 
 template <class T>

@@ -103,6 +103,7 @@ class AutoSwitcher final : public SolveObserver {
   void account(double now);
   bool pays_beside(double price) const;
   bool survey_ready();
+  bool measuring_is_little() const;
   bool measuring_pays();
   void measure();
   double time_products();
