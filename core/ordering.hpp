@@ -17,8 +17,8 @@ namespace protean {
 // Reverse Cuthill-McKee. For square patterns; for an unsymmetric one the pattern of A + A^T is ordered. Each
 // connected part begins at a row far from its middle: of the rows that are farthest from its first row the one of lowest degree.
 // That is the first step of George and Liu (Computer Solution of Large Sparse Positive Definite Systems, 1981, section
-// 4.3); on 140 real and generated matrices their further ones changed the lines of x that a product reads by -7 to 9 %, by
-// -0.4 % in the mean, and took half as long again. Neighbours are sorted by increasing degree, equal ones by number, so the
+// 4.3). Their further ones, up to five searches in all, changed the lines of x that a product reads by -8 to 8 %, by -0.4 % in
+// the mean, on 70 matrices of 1000 rows and more, each in its own numbering and in a random one. Neighbours are sorted by increasing degree, equal ones by number, so the
 // result is unique. The threads share the rows of each level of a search; levels of few rows are searched by one
 // thread. Where the first part leaves many rows, each thread searches small parts of its own. Time O(nonzeros log longest).
 // Workspace 21 bytes a row; for an unsymmetric pattern another 8 bytes a row and 4 an entry. known_symmetric: the caller
@@ -100,8 +100,9 @@ struct FoundOrder {
 // within 96 levels. Throws what make_order() throws, WrongSpace, DeviceError, OutOfMemory.
 FoundOrder find_order(std::string_view id, const ContextPtr& context, const SparsityPattern& pattern,
                       const SparsityPattern* copy = nullptr, bool hand_over = true);
-// Levels of one search that a GPU goes down at most, and about how long it takes for a level of all searches together: times
-// of small levels on H100 and H200 (docs/results/order-gpu.md), where a kernel takes 3.5 microseconds.
+// Levels of one search that a GPU goes down at most. About how long it takes for a level of both searches: five kernels of 3.5
+// microseconds. That is an estimate, from the price of poisson-2d-1000 in docs/results/tune-gpu-orders.yaml: 83 ms for about
+// three searches of 2000 levels by four kernels each.
 inline constexpr int most_levels_on_device = 4096;
 inline constexpr double level_seconds_on_device = 18e-6;
 

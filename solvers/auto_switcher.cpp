@@ -23,7 +23,7 @@ constexpr double beside_spare_processor = 0.1;
 constexpr int least_products_timed = 2, most_products_timed = 8;
 constexpr double timed_at_most = 2 + most_products_timed;
 constexpr double timed_seconds = 0.2e-3;
-// On a device: to make the memory for copies, and bytes a second of a copy to the host.
+// Assumed, on a device: seconds to make the memory for copies, and bytes a second of a copy to the host.
 constexpr double copy_begins = 3e-3, copy_bandwidth = 4e9;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
