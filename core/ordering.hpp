@@ -18,8 +18,8 @@ namespace protean {
 // connected part begins at a row far from its middle: of the rows that are farthest from its first row the one of lowest degree.
 // That is the first step of George and Liu (Computer Solution of Large Sparse Positive Definite Systems, 1981, section
 // 4.3). Their further ones, up to five searches in all, changed the lines of x that a product reads by -8 to 8 %, by -0.4 % in
-// the mean, on 70 matrices of 1000 rows and more, each in its own numbering and in a random one. Neighbours are sorted by increasing degree, equal ones by number, so the
-// result is unique. The threads share the rows of each level of a search; levels of few rows are searched by one
+// the mean, on 70 matrices of 1000 rows and more, each in its own numbering and in a random one. Neighbours are sorted by
+// increasing degree, equal ones by number, so the result is unique. The threads share the rows of each level of a search; levels of few rows are searched by one
 // thread. Where the first part leaves many rows, each thread searches small parts of its own. Time O(nonzeros log longest).
 // Workspace 21 bytes a row; for an unsymmetric pattern another 8 bytes a row and 4 an entry. known_symmetric: the caller
 // knows that the pattern is symmetric, which saves one pass over it.
