@@ -13,9 +13,11 @@
 #include <limits>
 #include <vector>
 
+#include "formats/engines/multi_rows.hpp"
 #include "formats/engines/row_tables.hpp"
 #include "formats/host_support.hpp"
 #include "formats/private/csr.hpp"
+#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 
@@ -165,6 +167,18 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
       return f(RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>>{
           row_ptr, csr_.pattern.col, csr_.values, alpha, x.data, beta, y.data,
           this->context()->deterministic(), prefetch_, alike_, list_});
+    });
+  }
+
+  // HasMultiProduct::do_multi_apply() for a format without a list. A row that is cut belongs to the share in which it ends.
+  void multi_apply_rows(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
+    const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
+    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      const MultiCsr<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> csr{row_ptr, csr_.pattern.col,
+                                                                                           csr_.values, prefetch_};
+      parallel(static_cast<int>(shares_.size()), [&](int part, int) {
+        multi_product(csr, task, shares_[part].row_begin, shares_[part].row_end);
+      });
     });
   }
 

@@ -52,11 +52,14 @@ std::vector<RowShare> divide_work(const SparsityPattern& pattern, int parts, con
 }
 
 template <class T>
-class Csr final : public CsrInShares<T> {
+class Csr final : public CsrInShares<T>, public HasMultiProduct<T> {
  public:
   explicit Csr(const BuildRequest<T>& request) : CsrInShares<T>(request) {
     this->set_shares(divide_work(request.csr.pattern, this->parts(), request.params.word("balance"),
                                  request.context->deterministic()));
+  }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    this->multi_apply_rows(alpha, X, beta, Y);
   }
 };
 
