@@ -49,7 +49,8 @@ void check_like(const MultiVectorView<T>& shape, std::initializer_list<MultiVect
 
 // Rows of a chunk: at most 256 chunks, of 1024 rows or more.
 struct Chunks {
-  explicit Chunks(Size n) : rows(std::max<Size>(1024, (n + 255) / 256)), count(std::max<Size>(1, (n + rows - 1) / rows)), n(n) {}
+  explicit Chunks(Size all)
+      : rows(std::max<Size>(1024, (all + 255) / 256)), count(std::max<Size>(1, (all + rows - 1) / rows)), n(all) {}
   Range operator[](Size i) const { return {std::min(n, i * rows), std::min(n, (i + 1) * rows)}; }
   Size rows, count, n;
 };
@@ -213,6 +214,25 @@ void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorVi
 }
 
 template <class T>
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
+                    const T* running) {
+  check_like<T>(Y, {X, Y});
+  if (d.size > 0 && d.size != Y.rows)
+    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, Y.rows));
+  if (Y.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_multiply<T>(context, d, X, Y, running), d.data, X.data, Y.data, running);
+  const Size w = Y.columns;
+  parallel(useful_parts(context, Y.rows * w), [&](int part, int parts) {
+    const Range range = even_range(Y.rows, part, parts, 64);
+    for (Size i = range.begin; i < range.end; ++i) {
+      const T di = d.size > 0 ? d.data[i] : T(1);
+      for (Size j = 0; j < w; ++j)
+        if (running[j] != T(0)) Y.data[i * w + j] = di * X.data[i * w + j];
+    }
+  });
+}
+
+template <class T>
 void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
                        VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next) {
   check_like<T>(R, {Q, R});
@@ -272,6 +292,8 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
   template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                        \
                                   std::span<const ColumnPair>, T*);                                                    \
   template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, T*);        \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>, MultiVectorView<T>,    \
+                                  const T*);                                                                           \
   template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>, VectorView<const T>, \
                                      MultiVectorView<T>, const T*, T*, T*);                                            \
   template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,               \

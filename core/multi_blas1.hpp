@@ -48,6 +48,10 @@ void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVec
 template <class T>
 void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
                T* result);
+// y_j := d .* x_j; an empty d stands for ones.
+template <class T>
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
+                    const T* running);
 // CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 where pq[j] is not positive; rr[j] := r_j . r_j and, unless next is
 // null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
 template <class T>

@@ -6,6 +6,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "operators/order.hpp"
 
 namespace protean {
 namespace {
@@ -36,6 +37,7 @@ template <class T>
 std::string column_by_column(const LinearOperator<T>& A) {
   if (const auto* multi = dynamic_cast<const HasMultiProduct<T>*>(&A))
     return std::string(multi->no_multi_product());
+  if (dynamic_cast<const HasOrder<T>*>(&A)) return "its rows are in another order than the vectors";
   return fmt::format("{} has no product with several vectors", A.name());
 }
 

@@ -219,6 +219,16 @@ struct CgResidualBody : RunningBody<T> {
 
 template <class T>
 __global__ void __launch_bounds__(multi_threads)
+    multi_multiply_kernel(std::int64_t n, int w, const T* d, const T* x, T* y, const T* running, const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w, r = static_cast<int>(threadIdx.x) / w;
+  if (r >= rows || running[lane] == T(0)) return;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
+    y[i * w + lane] = d ? d[i] * x[i * w + lane] : x[i * w + lane];
+}
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
     cg_direction_kernel(std::int64_t n, int w, const T* rz, const T* pq, const T* next, const T* d, const T* z, T* x, T* p,
                         const T* running, const int* stop) {
   if (stopped(stop)) return;
@@ -269,6 +279,15 @@ void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorVi
 }
 
 template <class T>
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
+                    const T* running) {
+  check_width(Y.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, multi_multiply_kernel<T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)), multi_threads, Y.rows,
+         static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data, running, state.stop);
+}
+
+template <class T>
 void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q, VectorView<const T> d,
                        MultiVectorView<T> R, const T* running, T* rr, T* next) {
   check_width(R.columns);
@@ -297,6 +316,8 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
   template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                        \
                                   std::span<const ColumnPair>, T*);                                                    \
   template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, T*);        \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>, MultiVectorView<T>,    \
+                                  const T*);                                                                           \
   template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>, VectorView<const T>, \
                                      MultiVectorView<T>, const T*, T*, T*);                                            \
   template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,               \

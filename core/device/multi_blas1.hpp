@@ -14,6 +14,9 @@ template <class T>
 void multi_residual(const Context&, MultiVectorView<const T> B, MultiVectorView<T> R,
                     std::span<const ColumnPair> pairs, T* result);
 template <class T>
+void multi_multiply(const Context&, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
+                    const T* running);
+template <class T>
 void multi_dot(const Context&, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running, T* result);
 template <class T>
 void multi_cg_residual(const Context&, const T* rz, const T* pq, MultiVectorView<const T> Q, VectorView<const T> d,

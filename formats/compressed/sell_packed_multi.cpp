@@ -28,7 +28,7 @@ struct PackedPlace {
 // Adds the slots of one slice to the sums of its rows, for W vectors from `first` on.
 template <class How, int W, class T>
 HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPlace<T>& at, Lanes<T, W>* sums) {
-  constexpr int height = height;
+
   for (;;) {
     const ChunkHeader header = read_header(at.code);
     at.code += header_words;
@@ -49,13 +49,13 @@ HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPl
 
 template <class How, class T>
 void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
-  constexpr int height = height;
+
   PackedPlace<T> at{part.code, part.values, part.entries};
-  for (std::int64_t window = part.begin; window < part.end; window += window) {
+  for (std::int64_t top = part.begin; top < part.end; top += window) {
     const unsigned char* order = nullptr;
     if (*at.code++) order = reinterpret_cast<const unsigned char*>(at.code), at.code += order_words;
-    const std::int64_t end = std::min<std::int64_t>(window + window, part.end);
-    for (std::int64_t row = window; row < end; row += height) {
+    const std::int64_t end = std::min<std::int64_t>(top + window, part.end);
+    for (std::int64_t row = top; row < end; row += height) {
       PackedPlace<T> next = at;
       for_chunks(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
         Lanes<T, W> sums[height];
@@ -63,7 +63,7 @@ void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
         next = at;
         packed_slice<How>(t, first, next, sums);
         for (std::int64_t l = 0; l < height && row + l < end; ++l)
-          finish_row<How>(t, order ? window + order[row - window + l] : row + l, first, sums[l]);
+          finish_row<How>(t, order ? top + order[row - top + l] : row + l, first, sums[l]);
       });
       at = next;
     }
