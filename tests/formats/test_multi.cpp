@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
