@@ -67,7 +67,7 @@ class MultiRun {
       : system_(system), workspace_(workspace), cg_(workspace.cg), observer_(observer) {
     const std::int64_t k = system.B.columns;
     columns_.resize(static_cast<std::size_t>(k));
-    residuals_.resize(columns_.size());
+    residuals_.resize(columns_.size()), relative_.resize(columns_.size());
     for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].rule = rules.empty() ? rule : rules[c];
   }
 
@@ -194,8 +194,8 @@ class MultiRun {
       for (Column* c : started) {
         SolveReport& r = c->report;
         r.initial_residual = r.recurrence_residual = r.true_residual;
-        residuals_[static_cast<std::size_t>(number_of(*c))] = r.true_residual;
         c->control.emplace(c->rule, r.rhs_norm, r.initial_residual);
+        remember(*c, r.true_residual);
         if (!std::isfinite(r.rhs_norm) || !std::isfinite(r.initial_residual))
           finish(*c, StopReason::not_finite,
                  fmt::format("||b|| = {}, ||b - A x0|| = {}", r.rhs_norm, r.initial_residual));
@@ -335,7 +335,7 @@ class MultiRun {
   void judge(Column& c, bool go_on) {
     for (const double residual : c.history) {
       c.report.recurrence_residual = residual;
-      residuals_[static_cast<std::size_t>(number_of(c))] = residual;
+      remember(c, residual);
     }
     if (c.reason == StopReason::running) c.reason = c.verdict.event, c.detail = c.verdict.detail;
     if (!go_on && c.reason == StopReason::running) c.reason = StopReason::interrupted;
@@ -451,9 +451,14 @@ class MultiRun {
     std::int64_t iteration = 0;
     for (Column& c : columns_) {
       iteration = std::max(iteration, c.report.iterations);
-      if (c.lane >= 0 && !c.history.empty()) residuals_[static_cast<std::size_t>(number_of(c))] = c.history.back();
+      if (c.lane >= 0 && !c.history.empty()) remember(c, c.history.back());
     }
-    return observer_->on_iteration({iteration, running(), residuals_, seconds()});
+    return observer_->on_iteration({iteration, running(), residuals_, relative_, seconds()});
+  }
+  // For the observer.
+  void remember(const Column& c, double residual) {
+    const auto number = static_cast<std::size_t>(number_of(c));
+    residuals_[number] = residual, relative_[number] = c.control->relative(residual);
   }
 
   const MultiSystem<T>& system_;
@@ -464,7 +469,7 @@ class MultiRun {
   Revision revision_ = system_.A.revision();
   MultiSolveReport report_;
   std::vector<Column> columns_;
-  std::vector<double> residuals_;
+  std::vector<double> residuals_, relative_;
   MultiVectorView<T> truth_;  // b - A x of some columns; truth_index_: the lane of each there
   std::vector<std::int32_t> truth_index_;
   MultiDeviceSteps<T>* steps_ = nullptr;

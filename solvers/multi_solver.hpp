@@ -18,8 +18,9 @@ namespace protean {
 struct MultiIterationInfo {
   std::int64_t iteration = 0;  // 0: the initial guesses
   std::int64_t running = 0;    // columns that have not ended
-  // For each column the 2-norm of its recurrence residual; that of a column that has ended stays.
-  std::span<const double> residuals;
+  // For each column the 2-norm of its recurrence residual, and that divided by the baseline of its rule; those of a column that
+  // has ended stay.
+  std::span<const double> residuals, relative_residuals;
   double seconds = 0;  // since the solve began
 };
 
@@ -59,8 +60,8 @@ std::span<const std::string_view> multi_methods() noexcept;
 // over the vectors, which is not a block Krylov method: no column learns from another. So iterations and solutions are
 // those of k single solves within rounding.
 //
-// A column that has ended is returned at once and is not computed any more: the vectors of the others are packed together
-// when at least a quarter of the work is saved, or one to two columns are left.
+// A column that has ended is returned at once and is not computed any more. Up to three of them may hold a place among the vectors,
+// where their numbers are left as they are; then the others are packed together.
 //
 // Memory: 4 vectors for each column, 5 with a preconditioner that is no diagonal, and 2 vectors where products or M^-1 go
 // column by column. The solver keeps it between solves, and uses it again for the same size and context and no more columns.

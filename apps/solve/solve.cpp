@@ -417,9 +417,15 @@ class SolveRun {
      public:
       Watch(Progress& progress, const StoppingRule& rule) : progress_(progress), rule_(rule) {}
       bool on_iteration(const MultiIterationInfo& info) override {
-        // The largest residual of all columns.
-        const auto largest = std::max_element(info.residuals.begin(), info.residuals.end());
-        progress_.iteration({.iteration = info.iteration, .residual = *largest, .seconds = info.seconds}, rule_);
+        // The column that is farthest from its end.
+        const auto& relative = info.relative_residuals;
+        const auto worst = std::max_element(relative.begin(), relative.end()) - relative.begin();
+        const auto at = static_cast<std::size_t>(worst);
+        progress_.iteration({.iteration = info.iteration,
+                             .residual = info.residuals[at],
+                             .relative_residual = relative[at],
+                             .seconds = info.seconds},
+                            rule_);
         return !InterruptGuard::asked();
       }
 
