@@ -170,10 +170,10 @@ protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alph
 /* Y := alpha A X + beta Y for `count` vectors, one after another: entry i of vector j at X[i + j * ldx], ldx >= cols, and at
  * Y[i + j * ldy], ldy >= rows. The matrix is read once for all of them in formats that can (csr, sell-c-sigma, sell-packed,
  * bcsr, ...; element matrices but variant gather); else it is read for each. X and Y do not overlap. count may be 0. */
-protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha, const double* X,
-                                          int64_t ldx, double beta, double* Y, int64_t ldy);
-protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha, const float* X,
-                                              int64_t ldx, float beta, float* Y, int64_t ldy);
+protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha,
+                                          const double* X, int64_t ldx, double beta, double* Y, int64_t ldy);
+protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha,
+                                              const float* X, int64_t ldx, float beta, float* Y, int64_t ldy);
 int protean_matrix_is_f32(const protean_matrix* matrix); /* 1 for single precision */
 int64_t protean_matrix_rows(const protean_matrix* matrix);
 int64_t protean_matrix_cols(const protean_matrix* matrix);
@@ -272,10 +272,10 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
  * results below then tell of the column that needed the most iterations, or of the first that has not converged, and
  * protean_solver_column() of each. PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space
  * or device_steps, which are for one right-hand side. */
-protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count, const double* B,
-                                   int64_t ldb, double* X, int64_t ldx);
-protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count, const float* B,
-                                       int64_t ldb, float* X, int64_t ldx);
+protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                   const double* B, int64_t ldb, double* X, int64_t ldx);
+protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                       const float* B, int64_t ldb, float* X, int64_t ldx);
 /* One column of the last protean_solve_multi(). The texts are valid until the next solve. */
 typedef struct protean_column {
   int converged;

@@ -108,7 +108,8 @@ SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const
 struct MultiSolveResult {
   MultiSolveReport report;
   std::string format, kernel;
-  std::string format_reason;   // of format "auto", where it was not taken because of the several vectors; else empty
+  std::string
+      format_reason;  // of format "auto", where it was not taken because of the several vectors; else empty
   double convert_seconds = 0;  // of the format
   double setup_seconds = 0;    // of the preconditioner
   bool converged() const noexcept { return report.converged(); }

@@ -125,8 +125,8 @@ std::vector<LibraryProduct> library_products([[maybe_unused]] const ContextPtr& 
       const auto ldx = rows ? columns : static_cast<MKL_INT>(csr.cols());
       const auto ldy = rows ? columns : static_cast<MKL_INT>(csr.rows());
       list.push_back({"mkl csr", layout, [=](const double* x, double* y) {
-                        mkl_sparse_d_mm(SPARSE_OPERATION_NON_TRANSPOSE, 1.0, owner.get(), description, order, x, columns,
-                                        ldx, 0.0, y, ldy);
+                        mkl_sparse_d_mm(SPARSE_OPERATION_NON_TRANSPOSE, 1.0, owner.get(), description, order,
+                                        x, columns, ldx, 0.0, y, ldy);
                       }});
     }
   }
@@ -138,16 +138,18 @@ std::vector<LibraryProduct> library_products([[maybe_unused]] const ContextPtr& 
       const bool rows = layout == VectorLayout::interleaved;
       const cusparseOrder_t order = rows ? CUSPARSE_ORDER_ROW : CUSPARSE_ORDER_COL;
       cusparseSpMatDescr_t matrix = nullptr;
-      device::check(cusparseCreateCsr(&matrix, csr.rows(), csr.cols(), csr.nonzeros(),
-                                      const_cast<std::int32_t*>(csr.pattern.row_ptr.p32),
-                                      const_cast<std::int32_t*>(csr.pattern.col), const_cast<double*>(csr.values),
-                                      CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_64F),
-                    "cusparseCreateCsr");
-      const std::shared_ptr<cusparseSpMatDescr> owner(matrix,
-                                                      [](cusparseSpMatDescr_t m) { (void)cusparseDestroySpMat(m); });
+      device::check(
+          cusparseCreateCsr(&matrix, csr.rows(), csr.cols(), csr.nonzeros(),
+                            const_cast<std::int32_t*>(csr.pattern.row_ptr.p32),
+                            const_cast<std::int32_t*>(csr.pattern.col), const_cast<double*>(csr.values),
+                            CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_64F),
+          "cusparseCreateCsr");
+      const std::shared_ptr<cusparseSpMatDescr> owner(
+          matrix, [](cusparseSpMatDescr_t m) { (void)cusparseDestroySpMat(m); });
       const auto dense = [order, rows, k](std::int64_t n, double* data) {
         cusparseDnMatDescr_t made = nullptr;
-        device::check(cusparseCreateDnMat(&made, n, k, rows ? k : n, data, CUDA_R_64F, order), "cusparseCreateDnMat");
+        device::check(cusparseCreateDnMat(&made, n, k, rows ? k : n, data, CUDA_R_64F, order),
+                      "cusparseCreateDnMat");
         return made;
       };
       const cusparseSpMMAlg_t algorithm = rows ? CUSPARSE_SPMM_CSR_ALG2 : CUSPARSE_SPMM_CSR_ALG1;
@@ -160,33 +162,37 @@ std::vector<LibraryProduct> library_products([[maybe_unused]] const ContextPtr& 
       const auto ready = std::make_shared<Ready>();
       const ContextPtr where = context;
       const std::int64_t n = csr.rows(), m = csr.cols();
-      list.push_back({"cusparse csr", layout, [=](const double* x, double* y) {
-                        // The handle reads scalars from device memory elsewhere.
-                        const double one = 1, zero = 0;
-                        device::check(cusparseSetPointerMode(cusparse, CUSPARSE_POINTER_MODE_HOST), "pointer mode");
-                        if (!ready->made) {
-                          ready->x = dense(m, const_cast<double*>(x)), ready->y = dense(n, y);
-                          std::size_t bytes = 0;
-                          device::check(cusparseSpMM_bufferSize(cusparse, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                                                                CUSPARSE_OPERATION_NON_TRANSPOSE, &one, owner.get(), ready->x,
-                                                                &zero, ready->y, CUDA_R_64F, algorithm, &bytes),
-                                        "cusparseSpMM_bufferSize");
-                          ready->workspace = Buffer<char>(where, static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1)));
-                          ready->made = true;
-                        }
-                        device::check(cusparseSpMM(cusparse, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                                                   CUSPARSE_OPERATION_NON_TRANSPOSE, &one, owner.get(), ready->x, &zero,
-                                                   ready->y, CUDA_R_64F, algorithm, ready->workspace.data()),
-                                      "cusparseSpMM");
-                        device::check(cusparseSetPointerMode(cusparse, CUSPARSE_POINTER_MODE_DEVICE), "pointer mode");
-                      }});
+      list.push_back(
+          {"cusparse csr", layout, [=](const double* x, double* y) {
+             // The handle reads scalars from device memory elsewhere.
+             const double one = 1, zero = 0;
+             device::check(cusparseSetPointerMode(cusparse, CUSPARSE_POINTER_MODE_HOST), "pointer mode");
+             if (!ready->made) {
+               ready->x = dense(m, const_cast<double*>(x)), ready->y = dense(n, y);
+               std::size_t bytes = 0;
+               device::check(cusparseSpMM_bufferSize(
+                                 cusparse, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                                 &one, owner.get(), ready->x, &zero, ready->y, CUDA_R_64F, algorithm, &bytes),
+                             "cusparseSpMM_bufferSize");
+               ready->workspace =
+                   Buffer<char>(where, static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1)));
+               ready->made = true;
+             }
+             device::check(cusparseSpMM(cusparse, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                                        CUSPARSE_OPERATION_NON_TRANSPOSE, &one, owner.get(), ready->x, &zero,
+                                        ready->y, CUDA_R_64F, algorithm, ready->workspace.data()),
+                           "cusparseSpMM");
+             device::check(cusparseSetPointerMode(cusparse, CUSPARSE_POINTER_MODE_DEVICE), "pointer mode");
+           }});
     }
   }
 #endif
   return list;
 }
 
-const char* name_of(VectorLayout layout) { return layout == VectorLayout::columns ? "columns" : "interleaved"; }
+const char* name_of(VectorLayout layout) {
+  return layout == VectorLayout::columns ? "columns" : "interleaved";
+}
 
 class Table {
  public:
@@ -195,9 +201,9 @@ class Table {
   void add(const GpuMatrix& matrix) {
     const CsrMatrix<double> host = matrix.make(Context::host(options_.threads));
     const CsrMatrix<double> csr = context_->space() == Space::host ? host : upload(context_, host);
-    fmt::print("\n{}: {} rows, {} entries\n{:24} {:>3} {:>12} {:>12} {:>12} {:>8} {:>12} {:>12} {:>8}\n", matrix.name,
-               csr.rows(), csr.nonzeros(), "", "k", "k single", "interleaved", "columns", "gain", "k solves", "together",
-               "gain");
+    fmt::print("\n{}: {} rows, {} entries\n{:24} {:>3} {:>12} {:>12} {:>12} {:>8} {:>12} {:>12} {:>8}\n",
+               matrix.name, csr.rows(), csr.nonzeros(), "", "k", "k single", "interleaved", "columns", "gain",
+               "k solves", "together", "gain");
     for (const std::string& count : options_.counts) {
       const std::int64_t k = std::stoll(count);
       for (const std::string& id : options_.formats) {
@@ -215,7 +221,8 @@ class Table {
         fill<double>(*context_, 1.0, {x.data(), csr.cols() * k, context_->space()});
         const double seconds =
             time_of(*context_, options_.seconds, [&] { product.apply(x.data(), y.data()); });
-        fmt::print("{:24} {:3} {:12} {:12.3f} {}\n", product.name, k, "", seconds * 1e3, name_of(product.layout));
+        fmt::print("{:24} {:3} {:12} {:12.3f} {}\n", product.name, k, "", seconds * 1e3,
+                   name_of(product.layout));
         results_.push_back({{"matrix", matrix.name},
                             {"format", product.name},
                             {"k", k},
@@ -232,7 +239,8 @@ class Table {
   void run(const std::string& matrix, const AssembledMatrix<double>& A, std::int64_t k, bool square) {
     const Context& c = *context_;
     std::vector<double> numbers(static_cast<std::size_t>(A.cols() * k));
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i * 2654435761u % 1000) / 1000;
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = static_cast<double>(i * 2654435761u % 1000) / 1000;
     Vectors x(context_, A.cols(), k, VectorLayout::columns), y(context_, A.rows(), k, VectorLayout::columns);
     copy<double>(c, {numbers.data(), std::ssize(numbers)}, {x.data(), std::ssize(numbers), c.space()});
     const double single = time_of(c, options_.seconds, [&] {
@@ -242,7 +250,8 @@ class Table {
     copy<double>(c, {y.data(), std::ssize(expected), c.space()}, {expected.data(), std::ssize(expected)});
     double seconds[2] = {};
     for (const VectorLayout layout : {VectorLayout::interleaved, VectorLayout::columns}) {
-      Vectors in(context_, A.cols(), k, layout), out(context_, A.rows(), k, layout), back(context_, A.rows(), k, VectorLayout::columns);
+      Vectors in(context_, A.cols(), k, layout), out(context_, A.rows(), k, layout),
+          back(context_, A.rows(), k, VectorLayout::columns);
       std::vector<ColumnPair> all;
       for (std::int32_t j = 0; j < k; ++j) all.push_back({j, j});
       copy_columns<double>(c, x.multi, in.multi, all);
@@ -252,34 +261,43 @@ class Table {
       copy<double>(c, {back.data(), std::ssize(found), c.space()}, {found.data(), std::ssize(found)});
       double largest = 0, difference = 0;
       for (std::size_t i = 0; i < found.size(); ++i)
-        largest = std::max(largest, std::abs(expected[i])), difference = std::max(difference, std::abs(expected[i] - found[i]));
+        largest = std::max(largest, std::abs(expected[i])),
+        difference = std::max(difference, std::abs(expected[i] - found[i]));
       if (!(difference <= 1e-12 * largest)) {
-        fmt::print("{:24} {:3} WRONG product ({}): relative difference {:.1e}\n", A.name(), k, name_of(layout), difference / largest);
+        fmt::print("{:24} {:3} WRONG product ({}): relative difference {:.1e}\n", A.name(), k,
+                   name_of(layout), difference / largest);
         return;
       }
     }
     double solves = 0, together = 0;
     if (square && options_.iterations > 0) {
       SolverOptions how;
-      how.stopping.relative_tolerance = 0, how.stopping.max_iterations = options_.iterations, how.stopping.divergence = 1e300;
+      how.stopping.relative_tolerance = 0, how.stopping.max_iterations = options_.iterations,
+      how.stopping.divergence = 1e300;
       const auto one = make_solver<double>("cg", how);
       MultiSolver<double> several("cg", how);
       Vectors z(context_, A.rows(), k, VectorLayout::columns);
       const auto clear = [&] { fill<double>(c, 0.0, {z.data(), A.rows() * k, c.space()}); };
       std::int64_t steps = 0;
-      solves = time_of(c, options_.seconds, [&] {
-        clear(), steps = 0;
-        for (std::int64_t j = 0; j < k; ++j)
-          steps = std::max(steps, one->solve(A, y.multi.view().column(j), z.multi.view().column(j)).iterations);
-      }) / static_cast<double>(std::max<std::int64_t>(1, steps));
-      together = time_of(c, options_.seconds, [&] {
-        clear();
-        steps = several.solve(A, y.multi, z.multi).iterations;
-      }) / static_cast<double>(std::max<std::int64_t>(1, steps));
+      solves = time_of(c, options_.seconds,
+                       [&] {
+                         clear(), steps = 0;
+                         for (std::int64_t j = 0; j < k; ++j)
+                           steps = std::max(
+                               steps,
+                               one->solve(A, y.multi.view().column(j), z.multi.view().column(j)).iterations);
+                       }) /
+               static_cast<double>(std::max<std::int64_t>(1, steps));
+      together = time_of(c, options_.seconds,
+                         [&] {
+                           clear();
+                           steps = several.solve(A, y.multi, z.multi).iterations;
+                         }) /
+                 static_cast<double>(std::max<std::int64_t>(1, steps));
     }
-    fmt::print("{:24} {:3} {:12.3f} {:12.3f} {:12.3f} {:8.2f} {:12.3f} {:12.3f} {:8.2f}\n", A.name(), k, single * 1e3,
-               seconds[0] * 1e3, seconds[1] * 1e3, single / seconds[0], solves * 1e3, together * 1e3,
-               together > 0 ? solves / together : 0);
+    fmt::print("{:24} {:3} {:12.3f} {:12.3f} {:12.3f} {:8.2f} {:12.3f} {:12.3f} {:8.2f}\n", A.name(), k,
+               single * 1e3, seconds[0] * 1e3, seconds[1] * 1e3, single / seconds[0], solves * 1e3,
+               together * 1e3, together > 0 ? solves / together : 0);
     results_.push_back({{"matrix", matrix},
                         {"format", A.name()},
                         {"k", k},
@@ -298,13 +316,17 @@ class Table {
 
 int run(const Options& options) {
   const ContextPtr context = options.space == "device" ? Context::device() : Context::host(options.threads);
-  fmt::print("milliseconds: of k products one after another, of one product with k vectors (interleaved, by columns), and of an "
-             "iteration of k solves of cg one after another and together\n");
+  fmt::print(
+      "milliseconds: of k products one after another, of one product with k vectors (interleaved, by "
+      "columns), and of an "
+      "iteration of k solves of cg one after another and together\n");
   Table table(options, context);
   for (const GpuMatrix& matrix : gpu_matrices(options.share))
     if (wanted(options.only, matrix.name)) table.add(matrix);
   if (!options.json.empty())
-    write_json(options.json, {{"machine", machine(options.threads)}, {"space", options.space}, {"share", options.share},
+    write_json(options.json, {{"machine", machine(options.threads)},
+                              {"space", options.space},
+                              {"share", options.share},
                               {"results", table.results()}});
   return 0;
 }

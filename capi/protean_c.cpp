@@ -483,8 +483,8 @@ MultiVectorView<T> several(const protean_matrix& matrix, T* data, std::int64_t r
 }
 
 template <class T>
-protean_status apply_multi(const protean_matrix* matrix, int64_t count, T alpha, const T* X, int64_t ldx, T beta, T* Y,
-                           int64_t ldy) {
+protean_status apply_multi(const protean_matrix* matrix, int64_t count, T alpha, const T* X, int64_t ldx,
+                           T beta, T* Y, int64_t ldy) {
   return guarded([&] {
     const LinearOperator<T>& A = part_of<T>(matrix).A();
     multi_apply<T>(A, alpha, several<const T>(*matrix, X, A.cols(), count, ldx, "X"), beta,
@@ -815,8 +815,8 @@ const SolveReport* worst(const MultiSolveReport& all) {
 }
 
 template <class T>
-protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count, const T* B, int64_t ldb,
-                           T* X, int64_t ldx) {
+protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count, const T* B,
+                           int64_t ldb, T* X, int64_t ldx) {
   bool converged = false;
   const protean_status status = guarded([&] {
     need(solver, "solver");
@@ -826,10 +826,12 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
     const auto to = several<T>(*matrix, X, A.rows(), count, ldx, "X");
     if (solver->monitor || !solver->schedule.empty() || solver->settings.use_policy)
       throw BadArgument(
-          "a monitor, a schedule and policy auto are for one right-hand side; take them off, or solve the columns one after "
+          "a monitor, a schedule and policy auto are for one right-hand side; take them off, or solve the "
+          "columns one after "
           "another");
     SolverOf<T>& own = part_of<T>(*solver);
-    if (!own.multi_solver) own.multi_solver = std::make_unique<MultiSolver<T>>(solver->method, solver->settings.solver);
+    if (!own.multi_solver)
+      own.multi_solver = std::make_unique<MultiSolver<T>>(solver->method, solver->settings.solver);
     solver->report = {}, solver->columns = {};
     solver->reason.clear(), solver->advice.clear();
     solver->switches.clear(), solver->failed_switches.clear(), solver->decisions.clear();
@@ -1035,12 +1037,13 @@ protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alph
                                         float* y) {
   return apply(matrix, alpha, x, beta, y);
 }
-protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha, const double* X,
-                                          int64_t ldx, double beta, double* Y, int64_t ldy) {
+protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha,
+                                          const double* X, int64_t ldx, double beta, double* Y, int64_t ldy) {
   return apply_multi(matrix, count, alpha, X, ldx, beta, Y, ldy);
 }
-protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha, const float* X,
-                                              int64_t ldx, float beta, float* Y, int64_t ldy) {
+protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha,
+                                              const float* X, int64_t ldx, float beta, float* Y,
+                                              int64_t ldy) {
   return apply_multi(matrix, count, alpha, X, ldx, beta, Y, ldy);
 }
 int protean_matrix_is_f32(const protean_matrix* matrix) {
@@ -1143,12 +1146,12 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
   return solve(solver, matrix, b, x);
 }
 
-protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count, const double* B,
-                                   int64_t ldb, double* X, int64_t ldx) {
+protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                   const double* B, int64_t ldb, double* X, int64_t ldx) {
   return solve_multi(solver, matrix, count, B, ldb, X, ldx);
 }
-protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count, const float* B,
-                                       int64_t ldb, float* X, int64_t ldx) {
+protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                       const float* B, int64_t ldb, float* X, int64_t ldx) {
   return solve_multi(solver, matrix, count, B, ldb, X, ldx);
 }
 int64_t protean_solver_columns(const protean_solver* solver) {
@@ -1158,9 +1161,14 @@ protean_status protean_solver_column(const protean_solver* solver, int64_t index
   return guarded([&] {
     const SolveReport& one = at(need(solver, "solver")->columns.columns, index);
     // The names of reasons are constants.
-    *need(result, "result") = {one.converged() ? 1 : 0, one.iterations,          one.restarts,
-                               one.true_relative,       one.recurrence_relative, one.seconds,
-                               to_string(one.reason).data(), one.detail.c_str()};
+    *need(result, "result") = {one.converged() ? 1 : 0,
+                               one.iterations,
+                               one.restarts,
+                               one.true_relative,
+                               one.recurrence_relative,
+                               one.seconds,
+                               to_string(one.reason).data(),
+                               one.detail.c_str()};
   });
 }
 const char* protean_solver_multi_product(const protean_solver* solver) {

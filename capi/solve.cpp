@@ -136,13 +136,14 @@ SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const
 namespace {
 
 void check_for_columns(const SolveSettings& settings) {
-  const char* const what = settings.policy                   ? "a policy"
-                           : !settings.schedule.empty()      ? "a schedule"
-                           : settings.order != "none"        ? "an order of the rows"
-                           : settings.observer != nullptr    ? "an observer of one column"
-                                                             : nullptr;
+  const char* const what = settings.policy                ? "a policy"
+                           : !settings.schedule.empty()   ? "a schedule"
+                           : settings.order != "none"     ? "an order of the rows"
+                           : settings.observer != nullptr ? "an observer of one column"
+                                                          : nullptr;
   if (what)
-    throw BadArgument(std::string(what) + " is for one right-hand side; leave it out, or solve the columns one after another");
+    throw BadArgument(std::string(what) +
+                      " is for one right-hand side; leave it out, or solve the columns one after another");
 }
 
 }  // namespace
@@ -157,7 +158,8 @@ MultiSolveResult multi_solve(const CsrMatrix<T>& csr, std::type_identity_t<Multi
   MultiSolveResult result;
   Clock clock;
   auto matrix = make_matrix(settings.format, csr, context, settings.parameters, settings.kernel);
-  if (const std::string why = column_by_column<T>(*matrix); settings.format == "auto" && B.columns > 1 && !why.empty()) {
+  if (const std::string why = column_by_column<T>(*matrix);
+      settings.format == "auto" && B.columns > 1 && !why.empty()) {
     result.format_reason = "csr instead of " + std::string(matrix->name()) + ": " + why;
     matrix.reset();
     matrix = make_matrix("csr", csr, context);
@@ -176,7 +178,7 @@ MultiSolveResult multi_solve(const CsrMatrix<T>& csr, std::type_identity_t<Multi
 
 #define PROTEAN_INSTANTIATE(T)                                                                  \
   template SolveResult solve<T>(const CsrMatrix<T>&, std::type_identity_t<VectorView<const T>>, \
-                                std::type_identity_t<VectorView<T>>, const SolveSettings&);      \
+                                std::type_identity_t<VectorView<T>>, const SolveSettings&);     \
   template MultiSolveResult multi_solve<T>(                                                     \
       const CsrMatrix<T>&, std::type_identity_t<MultiVectorView<const T>>,                      \
       std::type_identity_t<MultiVectorView<T>>, const SolveSettings&, std::span<const StoppingRule>);

@@ -37,8 +37,8 @@ using detail::multi_loops;
 template <class T>
 void check_dense(const MultiVectorView<const T>& V, Size rows, Size columns) {
   if (V.rows != rows || V.columns != columns)
-    throw ShapeMismatch(fmt::format("vectors of one operation are {} x {} and {} x {}; they must agree", rows, columns,
-                                    V.rows, V.columns));
+    throw ShapeMismatch(fmt::format("vectors of one operation are {} x {} and {} x {}; they must agree", rows,
+                                    columns, V.rows, V.columns));
   if (V.layout != VectorLayout::interleaved || V.stride != V.columns)
     throw BadArgument("the vectors of this operation must be interleaved, without gaps");
 }
@@ -50,7 +50,9 @@ void check_like(const MultiVectorView<T>& shape, std::initializer_list<MultiVect
 // Rows of a chunk: at most 256 chunks, of 1024 rows or more.
 struct Chunks {
   explicit Chunks(Size all)
-      : rows(std::max<Size>(1024, (all + 255) / 256)), count(std::max<Size>(1, (all + rows - 1) / rows)), n(all) {}
+      : rows(std::max<Size>(1024, (all + 255) / 256)),
+        count(std::max<Size>(1, (all + rows - 1) / rows)),
+        n(all) {}
   Range operator[](Size i) const { return {std::min(n, i * rows), std::min(n, (i + 1) * rows)}; }
   Size rows, count, n;
 };
@@ -62,12 +64,15 @@ void sum_chunks(const Context& context, Size n, Size w, int K, Body&& body, Use&
   const Chunks chunks(n);
   const Size each = K * w;
   std::array<T, 2048> few;
-  std::vector<T> many(chunks.count * each > std::ssize(few) ? static_cast<std::size_t>(chunks.count * each) : 0);
+  std::vector<T> many(chunks.count * each > std::ssize(few) ? static_cast<std::size_t>(chunks.count * each)
+                                                            : 0);
   T* const sums = many.empty() ? few.data() : many.data();
-  parallel(static_cast<int>(std::min<Size>(useful_parts(context, n * w), chunks.count)), [&](int part, int parts) {
-    const Range mine = even_range(chunks.count, part, parts);
-    for (Size c = mine.begin; c < mine.end; ++c) body(chunks[c].begin, chunks[c].end, sums + c * each);
-  });
+  parallel(static_cast<int>(std::min<Size>(useful_parts(context, n * w), chunks.count)),
+           [&](int part, int parts) {
+             const Range mine = even_range(chunks.count, part, parts);
+             for (Size c = mine.begin; c < mine.end; ++c)
+               body(chunks[c].begin, chunks[c].end, sums + c * each);
+           });
   for (int k = 0; k < K; ++k)
     for (Size j = 0; j < w; ++j) {
       T total = 0;
@@ -108,18 +113,20 @@ void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64
   if (rows == 0 || columns == 0) return;
   const bool by_columns = view.layout == VectorLayout::columns;
   if (view.stride < (by_columns ? rows : columns))
-    throw ShapeMismatch(fmt::format("{} is {} x {} and {} with stride {}, which must be {} or more", what, rows, columns,
-                                    by_columns ? "lies by columns" : "is interleaved", view.stride,
-                                    by_columns ? rows : columns));
+    throw ShapeMismatch(fmt::format("{} is {} x {} and {} with stride {}, which must be {} or more", what,
+                                    rows, columns, by_columns ? "lies by columns" : "is interleaved",
+                                    view.stride, by_columns ? rows : columns));
   if (view.space != space)
     throw WrongSpace(fmt::format("{} lies in {} memory; the operation needs {} memory (use copy())", what,
                                  to_string(view.space), to_string(space)));
 }
 
 template <class T>
-void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b, std::string_view names) {
+void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
+                   std::string_view names) {
   const std::less<const T*> before;
-  if (a.extent() > 0 && b.extent() > 0 && before(a.data, b.data + b.extent()) && before(b.data, a.data + a.extent()))
+  if (a.extent() > 0 && b.extent() > 0 && before(a.data, b.data + b.extent()) &&
+      before(b.data, a.data + a.extent()))
     throw BadArgument(fmt::format("{} overlap; use separate memory", names));
 }
 
@@ -127,7 +134,8 @@ template <class T>
 void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVectorView<T> to,
                   std::span<const ColumnPair> pairs) {
   if (from.rows != to.rows)
-    throw ShapeMismatch(fmt::format("vectors of one operation have {} and {} entries; they must agree", from.rows, to.rows));
+    throw ShapeMismatch(
+        fmt::format("vectors of one operation have {} and {} entries; they must agree", from.rows, to.rows));
   if (pairs.empty() || to.rows == 0) return;
   PROTEAN_ON_DEVICE(copy_columns<T>(context, from, to, pairs), from.data, to.data);
   const Size fi = from.row_step(), fj = from.column_step(), ti = to.row_step(), tj = to.column_step();
@@ -174,7 +182,8 @@ void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVec
                     std::span<const ColumnPair> pairs, T* result) {
   check_like<T>(R, {});
   if (B.rows != R.rows)
-    throw ShapeMismatch(fmt::format("vectors of one operation have {} and {} entries; they must agree", B.rows, R.rows));
+    throw ShapeMismatch(
+        fmt::format("vectors of one operation have {} and {} entries; they must agree", B.rows, R.rows));
   if (pairs.empty()) return;
   PROTEAN_ON_DEVICE(multi_residual<T>(context, B, R, pairs, result), B.data, R.data, result);
   const Size w = R.columns, bi = B.row_step(), bj = B.column_step(), count = std::ssize(pairs);
@@ -199,8 +208,8 @@ void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVec
 }
 
 template <class T>
-void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
-               T* result) {
+void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+               const T* running, T* result) {
   check_dense<T>(X, Y.rows, Y.columns), check_dense<T>(Y, Y.rows, Y.columns);
   if (Y.columns == 0) return;
   PROTEAN_ON_DEVICE(multi_dot<T>(context, X, Y, running, result), X.data, Y.data, running, result);
@@ -214,8 +223,8 @@ void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorVi
 }
 
 template <class T>
-void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
-                    const T* running) {
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                    MultiVectorView<T> Y, const T* running) {
   check_like<T>(Y, {X, Y});
   if (d.size > 0 && d.size != Y.rows)
     throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, Y.rows));
@@ -239,8 +248,8 @@ void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVe
   if (d.size > 0 && d.size != R.rows)
     throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, R.rows));
   if (R.columns == 0) return;
-  PROTEAN_ON_DEVICE(multi_cg_residual<T>(context, rz, pq, Q, d, R, running, rr, next), rz, pq, Q.data, d.data, R.data,
-                    running, rr, next);
+  PROTEAN_ON_DEVICE(multi_cg_residual<T>(context, rz, pq, Q, d, R, running, rr, next), rz, pq, Q.data, d.data,
+                    R.data, running, rr, next);
   const Size w = R.columns;
   Scalars<T> a(w);
   for (Size j = 0; j < w; ++j) a[j] = Coefficient<T>(1, rz + j, pq + j, Demand::positive).value();
@@ -260,14 +269,15 @@ void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVe
 }
 
 template <class T>
-void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next, VectorView<const T> d,
-                        MultiVectorView<const T> Z, MultiVectorView<T> X, MultiVectorView<T> P, const T* running) {
+void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
+                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+                        MultiVectorView<T> P, const T* running) {
   check_like<T>(P, {Z, X, P});
   if (d.size > 0 && d.size != P.rows)
     throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, P.rows));
   if (P.columns == 0) return;
-  PROTEAN_ON_DEVICE(multi_cg_direction<T>(context, rz, pq, next, d, Z, X, P, running), rz, pq, next, d.data, Z.data,
-                    X.data, P.data, running);
+  PROTEAN_ON_DEVICE(multi_cg_direction<T>(context, rz, pq, next, d, Z, X, P, running), rz, pq, next, d.data,
+                    Z.data, X.data, P.data, running);
   const Size w = P.columns;
   Scalars<T> a(w), b(w);
   for (Size j = 0; j < w; ++j) {
@@ -283,21 +293,25 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
   });
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                                         \
-  template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space, std::string_view);      \
-  template void require_apart<T>(const MultiVectorView<const T>&, const MultiVectorView<const T>&, std::string_view);  \
-  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                          \
-                                std::span<const ColumnPair>);                                                          \
-  template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);                           \
-  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                        \
-                                  std::span<const ColumnPair>, T*);                                                    \
-  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, T*);        \
-  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>, MultiVectorView<T>,    \
-                                  const T*);                                                                           \
-  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>, VectorView<const T>, \
-                                     MultiVectorView<T>, const T*, T*, T*);                                            \
-  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,               \
-                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>, const T*);
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space,             \
+                           std::string_view);                                                              \
+  template void require_apart<T>(const MultiVectorView<const T>&, const MultiVectorView<const T>&,         \
+                                 std::string_view);                                                        \
+  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
+                                std::span<const ColumnPair>);                                              \
+  template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);               \
+  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,            \
+                                  std::span<const ColumnPair>, T*);                                        \
+  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
+                             T*);                                                                          \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
+                                  MultiVectorView<T>, const T*);                                           \
+  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \
+                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
+  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
+                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
+                                      const T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -19,7 +19,8 @@ void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64
              std::string_view what);
 // Throws BadArgument where the memory between the first and the last entry of both overlaps.
 template <class T>
-void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b, std::string_view names);
+void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
+                   std::string_view names);
 
 // to(:, to) := from(:, from); 0 where from is negative.
 struct ColumnPair {
@@ -46,12 +47,12 @@ void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVec
 
 // result[j] := x_j . y_j
 template <class T>
-void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
-               T* result);
+void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+               const T* running, T* result);
 // y_j := d .* x_j; an empty d stands for ones.
 template <class T>
-void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
-                    const T* running);
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                    MultiVectorView<T> Y, const T* running);
 // CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 where pq[j] is not positive; rr[j] := r_j . r_j and, unless next is
 // null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
 template <class T>
@@ -60,7 +61,8 @@ void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVe
 // CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j with b_j = next[j] / rz[j], or 0 where rz[j] is not positive. An
 // empty d stands for ones.
 template <class T>
-void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next, VectorView<const T> d,
-                        MultiVectorView<const T> Z, MultiVectorView<T> X, MultiVectorView<T> P, const T* running);
+void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
+                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+                        MultiVectorView<T> P, const T* running);
 
 }  // namespace protean

@@ -38,7 +38,8 @@ void dot(Size begin, Size end, Size w, const T* x, const T* y, T* sums) {
 }
 
 template <class T>
-void cg_residual(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r, T* sums) {
+void cg_residual(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r,
+                 T* sums) {
   for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
     using L = Lanes<T, W>;
     const L av = L::load(a + c), runs = run ? L::load(run + c) : L::zero();
@@ -68,8 +69,8 @@ void cg_residual(Size begin, Size end, Size w, const T* run, const T* a, const T
 }
 
 template <class T>
-void cg_direction(Size begin, Size end, Size w, const T* run, const T* a, const T* b, const T* d, const T* z, T* x,
-                  T* p) {
+void cg_direction(Size begin, Size end, Size w, const T* run, const T* a, const T* b, const T* d, const T* z,
+                  T* x, T* p) {
   for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
     using L = Lanes<T, W>;
     const L av = L::load(a + c), bv = L::load(b + c), runs = run ? L::load(run + c) : L::zero();
@@ -88,7 +89,8 @@ void cg_direction(Size begin, Size end, Size w, const T* run, const T* a, const 
 }
 
 template <class T>
-constexpr MultiLoops<T> loops = {.dot = dot<T>, .cg_residual = cg_residual<T>, .cg_direction = cg_direction<T>};
+constexpr MultiLoops<T> loops = {
+    .dot = dot<T>, .cg_residual = cg_residual<T>, .cg_direction = cg_direction<T>};
 
 const MultiLoops<float>* multi_loops_f32() { return &loops<float>; }
 const MultiLoops<double>* multi_loops_f64() { return &loops<double>; }

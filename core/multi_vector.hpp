@@ -65,7 +65,9 @@ class MultiVector {
   T* data() noexcept { return buffer_.data(); }
   const T* data() const noexcept { return buffer_.data(); }
   MultiVectorView<T> view() noexcept { return {data(), rows_, columns_, stride(), layout_, space()}; }
-  MultiVectorView<const T> view() const noexcept { return {data(), rows_, columns_, stride(), layout_, space()}; }
+  MultiVectorView<const T> view() const noexcept {
+    return {data(), rows_, columns_, stride(), layout_, space()};
+  }
   operator MultiVectorView<T>() noexcept { return view(); }
   operator MultiVectorView<const T>() const noexcept { return view(); }
 

@@ -23,20 +23,24 @@ int main() {
   }
   // One right-hand side after another, as programs have them: entry i of column j at B[i + j n].
   std::vector<double> B(static_cast<std::size_t>(n) * k, 0.0), X = B;
-  for (int j = 0; j < k; ++j) B[static_cast<std::size_t>(j) * n + static_cast<std::size_t>((n / (k + 1)) * (j + 1))] = 1;
+  for (int j = 0; j < k; ++j)
+    B[static_cast<std::size_t>(j) * n + static_cast<std::size_t>((n / (k + 1)) * (j + 1))] = 1;
 
-  const auto csr = protean::csr_view(protean::Context::host(), n, n, row_ptr.back(), row_ptr.data(), col.data(), values.data());
+  const auto csr = protean::csr_view(protean::Context::host(), n, n, row_ptr.back(), row_ptr.data(),
+                                     col.data(), values.data());
   // The last column needs two digits only.
   std::vector<protean::StoppingRule> rules(k);
   rules.back().relative_tolerance = 1e-2;
-  const protean::MultiSolveResult all =
-      protean::multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n}, {.preconditioner = "ic0", .format = "csr"}, rules);
+  const protean::MultiSolveResult all = protean::multi_solve(
+      csr, {B.data(), n, k, n}, {X.data(), n, k, n}, {.preconditioner = "ic0", .format = "csr"}, rules);
   std::printf("%d columns in %lld iterations, products %s, preconditioner %s\n", k,
-              static_cast<long long>(all.report.iterations), all.report.product.c_str(), all.report.preconditioner.c_str());
+              static_cast<long long>(all.report.iterations), all.report.product.c_str(),
+              all.report.preconditioner.c_str());
   for (int j = 0; j < k; ++j) {
     const protean::SolveReport& one = all.report.columns[static_cast<std::size_t>(j)];
-    std::printf("  column %2d: %s after %lld iterations, |b - A x| / |b| = %.1e\n", j, protean::to_string(one.reason).data(),
-                static_cast<long long>(one.iterations), one.true_relative);
+    std::printf("  column %2d: %s after %lld iterations, |b - A x| / |b| = %.1e\n", j,
+                protean::to_string(one.reason).data(), static_cast<long long>(one.iterations),
+                one.true_relative);
   }
 
   // In steps, where the matrix is used again: products with several vectors, and a solver that keeps its memory.
@@ -44,10 +48,12 @@ int main() {
   std::vector<double> Y(B.size());
   protean::multi_apply<double>(*A, {X.data(), n, k, n}, {Y.data(), n, k, n});
   double largest = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(n) * (k - 1); ++i) largest = std::max(largest, std::abs(B[i] - Y[i]));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n) * (k - 1); ++i)
+    largest = std::max(largest, std::abs(B[i] - Y[i]));
   std::printf("largest entry of b - A x of the first %d columns: %.1e\n", k - 1, largest);
   protean::MultiSolver<double> solver;
   bool good = all.converged() && largest < 1e-6;
-  for (const int columns : {4, 2}) good = solver.solve(*A, {B.data(), n, columns, n}, {X.data(), n, columns, n}).converged() && good;
+  for (const int columns : {4, 2})
+    good = solver.solve(*A, {B.data(), n, columns, n}, {X.data(), n, columns, n}).converged() && good;
   return good ? 0 : 1;
 }

@@ -67,9 +67,9 @@ void multi_apply(const LinearOperator<T>& A, std::type_identity_t<T> alpha,
   }
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                     \
-  template std::string column_by_column<T>(const LinearOperator<T>&);                              \
-  template void multi_apply<T>(const LinearOperator<T>&, std::type_identity_t<T>,                  \
+#define PROTEAN_INSTANTIATE(T)                                                                          \
+  template std::string column_by_column<T>(const LinearOperator<T>&);                                   \
+  template void multi_apply<T>(const LinearOperator<T>&, std::type_identity_t<T>,                       \
                                std::type_identity_t<MultiVectorView<const T>>, std::type_identity_t<T>, \
                                std::type_identity_t<MultiVectorView<T>>, MultiScratch<T>*);
 PROTEAN_INSTANTIATE(float)

@@ -102,19 +102,22 @@ class MultiCg {
     }
     product(s.A, p(), free(width_), lanes);
     multi_dot<T>(context, p(), free(width_), running(), pq());
-    multi_cg_residual<T>(context, rz_now, pq(), free(width_), s.d, r(), running(), rr(), general ? nullptr : rz());
+    multi_cg_residual<T>(context, rz_now, pq(), free(width_), s.d, r(), running(), rr(),
+                         general ? nullptr : rz());
     if (general) {
       precondition(s, lanes);
       multi_dot<T>(context, r(), view(z_, width_), running(), rz());
     }
-    multi_cg_direction<T>(context, rz_now, pq(), rz(), s.d, general ? view(z_, width_) : r(), x(), p(), running());
+    multi_cg_direction<T>(context, rz_now, pq(), rz(), s.d, general ? view(z_, width_) : r(), x(), p(),
+                          running());
   }
 
   // Y := A X in the given lanes; others may be computed, too.
   void product(const LinearOperator<T>& A, MultiVectorView<const T> X, MultiVectorView<T> Y,
                std::span<const ColumnPair> lanes) {
     if (X.columns == 1 || column_by_column(A).empty()) return multi_apply<T>(A, T(1), X, T(0), Y, &scratch_);
-    for (const ColumnPair lane : lanes) multi_apply<T>(A, T(1), X.part(lane.to, 1), T(0), Y.part(lane.to, 1), &scratch_);
+    for (const ColumnPair lane : lanes)
+      multi_apply<T>(A, T(1), X.part(lane.to, 1), T(0), Y.part(lane.to, 1), &scratch_);
   }
 
   // Keeps the lanes keep[i].from as lanes keep[i].to of `width` lanes. The scalars must be set again.
@@ -169,15 +172,14 @@ class MultiDeviceSteps {
   struct Done {
     std::vector<std::vector<double>> residual_squared;
     std::vector<LaneScalars<T>> last;
-    void reset(std::size_t lanes) {
-      residual_squared.assign(lanes, {}), last.assign(lanes, {});
-    }
+    void reset(std::size_t lanes) { residual_squared.assign(lanes, {}), last.assign(lanes, {}); }
   };
   virtual ~MultiDeviceSteps() = default;
   // Nothing is in flight. One for each lane, running or not.
   virtual void start(const std::vector<Limits>& limits) = 0;
   // The next steps, of which some more may be in flight when it returns.
-  virtual void next(const MultiSystem<T>& system, MultiCg<T>& cg, std::span<const ColumnPair> lanes, Done& done) = 0;
+  virtual void next(const MultiSystem<T>& system, MultiCg<T>& cg, std::span<const ColumnPair> lanes,
+                    Done& done) = 0;
   // Waits for all that is in flight, and returns it in the same way.
   virtual void settle(Done& done) = 0;
 };

@@ -19,15 +19,15 @@ constexpr int batch = 8;
 struct LaneJudgement {
   double goal, too_large;
   long long left;
-  int steps;  // done in this batch
+  int steps;       // done in this batch
   double last[3];  // p . A p, r . r, r . z at the last step
   double residual_squared[batch];
 };
 
 // The tests of Judge (core/device/judge.cuh) with the two guards of cg, for each lane.
 template <class T>
-__global__ void judge_lanes(LaneJudgement* judgement, int lanes, int step, const T* pq, const T* rr, const T* rz, T* running,
-                            const int* stop) {
+__global__ void judge_lanes(LaneJudgement* judgement, int lanes, int step, const T* pq, const T* rr,
+                            const T* rz, T* running, const int* stop) {
   if (device::stopped(stop)) return;
   const int lane = static_cast<int>(threadIdx.x);
   if (lane >= lanes) return;
@@ -39,7 +39,8 @@ __global__ void judge_lanes(LaneJudgement* judgement, int lanes, int step, const
   mine.last[0] = curvature, mine.last[1] = squared, mine.last[2] = product;
   mine.residual_squared[step] = squared, mine.steps = step + 1, --mine.left;
   const bool end = !isfinite(squared) || squared < 0 || residual <= mine.goal || residual > mine.too_large ||
-                   mine.left <= 0 || !isfinite(curvature) || !(curvature > 0) || !isfinite(product) || !(product > 0);
+                   mine.left <= 0 || !isfinite(curvature) || !(curvature > 0) || !isfinite(product) ||
+                   !(product > 0);
   if (end) running[lane] = T(0);
 }
 
@@ -56,10 +57,12 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
     void* pinned = nullptr;
     PROTEAN_CUDA_CHECK(cudaMallocHost(&pinned, 2 * bytes));
     copies_.data = static_cast<LaneJudgement*>(pinned);
-    for (Slot& slot : slots_) PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
+    for (Slot& slot : slots_)
+      PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
   }
   ~QueuedSteps() override {
-    for (; in_flight_ > 0; --in_flight_) (void)cudaEventSynchronize(slots_[(first_ + in_flight_ - 1) % 2].done);
+    for (; in_flight_ > 0; --in_flight_)
+      (void)cudaEventSynchronize(slots_[(first_ + in_flight_ - 1) % 2].done);
   }
 
   void start(const std::vector<Limits>& limits) override {
@@ -69,13 +72,15 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
     LaneJudgement* const header = copies_.data;
     std::memset(header, 0, lanes_ * sizeof(LaneJudgement));
     for (std::size_t l = 0; l < lanes_; ++l)
-      header[l].goal = limits[l].goal, header[l].too_large = limits[l].too_large, header[l].left = limits[l].left;
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_.data(), header, lanes_ * sizeof(LaneJudgement), cudaMemcpyHostToDevice,
-                                       stream()));
+      header[l].goal = limits[l].goal, header[l].too_large = limits[l].too_large,
+      header[l].left = limits[l].left;
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_.data(), header, lanes_ * sizeof(LaneJudgement),
+                                       cudaMemcpyHostToDevice, stream()));
     // The first copy back goes to the other slot only after this one has been read by the device: the stream is in order.
   }
 
-  void next(const MultiSystem<T>& system, MultiCg<T>& cg, std::span<const ColumnPair> lanes, Done& done) override {
+  void next(const MultiSystem<T>& system, MultiCg<T>& cg, std::span<const ColumnPair> lanes,
+            Done& done) override {
     done.reset(lanes_);
     while (in_flight_ < 2) queue(system, cg, lanes);
     take(done);
@@ -112,12 +117,12 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
     const DeviceState& state = context_->device_state();
     for (int step = 0; step < batch; ++step) {
       cg.step(system, lanes);
-      device::launch(state, judge_lanes<T>, 1, 256, judgement_.data(), static_cast<int>(lanes_), step, cg.pq(), cg.rr(),
-                     cg.rz(), cg.running(), state.stop);
+      device::launch(state, judge_lanes<T>, 1, 256, judgement_.data(), static_cast<int>(lanes_), step,
+                     cg.pq(), cg.rr(), cg.rz(), cg.running(), state.stop);
     }
     const int slot = (first_ + in_flight_) % 2;
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(copies_.data + slot * most_, judgement_.data(), lanes_ * sizeof(LaneJudgement),
-                                       cudaMemcpyDeviceToHost, stream()));
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(copies_.data + slot * most_, judgement_.data(),
+                                       lanes_ * sizeof(LaneJudgement), cudaMemcpyDeviceToHost, stream()));
     PROTEAN_CUDA_CHECK(cudaEventRecord(slots_[slot].done, stream()));
     ++in_flight_;
   }
@@ -130,7 +135,8 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
       const LaneJudgement& lane = copy[l];
       for (int s = 0; s < lane.steps; ++s) done.residual_squared[l].push_back(lane.residual_squared[s]);
       if (lane.steps > 0)
-        done.last[l] = {static_cast<T>(lane.last[0]), static_cast<T>(lane.last[1]), static_cast<T>(lane.last[2])};
+        done.last[l] = {static_cast<T>(lane.last[0]), static_cast<T>(lane.last[1]),
+                        static_cast<T>(lane.last[2])};
     }
     first_ ^= 1, --in_flight_;
   }
@@ -150,7 +156,9 @@ template <class T>
 std::unique_ptr<MultiDeviceSteps<T>> make_multi_device_steps(const ContextPtr& context, std::int64_t most) {
   return std::make_unique<QueuedSteps<T>>(context, most);
 }
-template std::unique_ptr<MultiDeviceSteps<float>> make_multi_device_steps<float>(const ContextPtr&, std::int64_t);
-template std::unique_ptr<MultiDeviceSteps<double>> make_multi_device_steps<double>(const ContextPtr&, std::int64_t);
+template std::unique_ptr<MultiDeviceSteps<float>> make_multi_device_steps<float>(const ContextPtr&,
+                                                                                 std::int64_t);
+template std::unique_ptr<MultiDeviceSteps<double>> make_multi_device_steps<double>(const ContextPtr&,
+                                                                                   std::int64_t);
 
 }  // namespace protean::detail

@@ -136,11 +136,13 @@ class MultiRun {
   // Numbers of all lanes, in the space of the solve.
   void write(T* where, const std::vector<T>& numbers) {
     const auto size = static_cast<std::int64_t>(numbers.size());
-    copy<T>(context(), VectorView<const T>{numbers.data(), size, Space::host}, {where, size, context().space()});
+    copy<T>(context(), VectorView<const T>{numbers.data(), size, Space::host},
+            {where, size, context().space()});
   }
   std::vector<T> read(const T* where, std::int64_t size) {
     std::vector<T> numbers(static_cast<std::size_t>(size));
-    copy<T>(context(), VectorView<const T>{where, size, context().space()}, {numbers.data(), size, Space::host});
+    copy<T>(context(), VectorView<const T>{where, size, context().space()},
+            {numbers.data(), size, Space::host});
     return numbers;
   }
   // 1 for these lanes, else 0.
@@ -161,7 +163,8 @@ class MultiRun {
   }
   void take_out(const MultiVectorView<const T>& V, std::int32_t lane, VectorView<T> to) {
     const ColumnPair pair{lane, 0};
-    copy_columns<T>(context(), V, MultiVectorView<T>{to.data, to.size, 1, to.size, VectorLayout::columns, to.space},
+    copy_columns<T>(context(), V,
+                    MultiVectorView<T>{to.data, to.size, 1, to.size, VectorLayout::columns, to.space},
                     {&pair, 1});
   }
 
@@ -261,11 +264,12 @@ class MultiRun {
   // That of cg.cpp.
   Verdict verdict_of(const Column& c) const {
     const LaneScalars<T>& now = c.scalars;
-    const Guard<T> guards[2] = {{&now.pq, Test::positive, StopReason::indefinite_operator, "p . A p"},
-                                {&now.rz, Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"}};
-    return c.control->read(
-        Signals<T>{.residual_squared = &now.rr,
-                   .guards = c.first ? std::span<const Guard<T>>(guards + 1, 1) : std::span<const Guard<T>>(guards)});
+    const Guard<T> guards[2] = {
+        {&now.pq, Test::positive, StopReason::indefinite_operator, "p . A p"},
+        {&now.rz, Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"}};
+    return c.control->read(Signals<T>{
+        .residual_squared = &now.rr,
+        .guards = c.first ? std::span<const Guard<T>>(guards + 1, 1) : std::span<const Guard<T>>(guards)});
   }
 
   // The next step of all columns that run; on a GPU the next steps.
@@ -323,7 +327,8 @@ class MultiRun {
     }
     std::vector<Column*> looked_at, again;
     for (Column& c : columns_)
-      if (c.lane >= 0 && (new_values || c.reason != StopReason::running || c.verdict.reached)) looked_at.push_back(&c);
+      if (c.lane >= 0 && (new_values || c.reason != StopReason::running || c.verdict.reached))
+        looked_at.push_back(&c);
     compute_truth(looked_at);
     if (new_values) revision_ = system_.A.revision();
     for (Column* c : looked_at)
@@ -371,10 +376,11 @@ class MultiRun {
     c.fruitless = truth < 0.9 * c.smallest_restart ? 0 : c.fruitless + 1;
     c.smallest_restart = std::min(c.smallest_restart, truth);
     if (c.fruitless >= 2)
-      return end_of(c, StopReason::stagnation,
-                    fmt::format("the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no "
-                                "longer help",
-                                c.verdict.residual, truth));
+      return end_of(
+          c, StopReason::stagnation,
+          fmt::format("the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no "
+                      "longer help",
+                      c.verdict.residual, truth));
     ++c.report.restarts;
     c.control->restart(truth, c.report.iterations);
     return true;
@@ -390,8 +396,8 @@ class MultiRun {
       take_out(truth_, truth_index_[static_cast<std::size_t>(number_of(c))], vectors.scratch());
       take_out(cg_.x(), c.lane, x);
       const System<T> system{system_.A, vectors.scratch(), x.view(), system_.M, system_.d};
-      Diagnosis found = diagnose<T>(vectors, system, workspace_.number, c.verdict, first, c.report.initial_residual,
-                                    reason, std::move(detail));
+      Diagnosis found = diagnose<T>(vectors, system, workspace_.number, c.verdict, first,
+                                    c.report.initial_residual, reason, std::move(detail));
       reason = found.reason, detail = std::move(found.detail);
     }
     return end(c, reason, std::move(detail));
@@ -491,25 +497,28 @@ template <class T>
 MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& options) : options_(options) {
   (void)make_solver<T>(method, options);  // refuses names and numbers
   if (std::find(std::begin(detail::methods), std::end(detail::methods), method) == std::end(detail::methods))
-    throw BadArgument(fmt::format(
-        "method {} has no form for several right-hand sides; there is cg, for symmetric positive definite matrices. Solve "
-        "the columns one after another with a Solver, which keeps its memory between solves",
-        method));
+    throw BadArgument(
+        fmt::format("method {} has no form for several right-hand sides; there is cg, for symmetric positive "
+                    "definite matrices. Solve "
+                    "the columns one after another with a Solver, which keeps its memory between solves",
+                    method));
   if (options.null_space != "none")
-    throw BadArgument(fmt::format(
-        "null_space is {}; solves with several right-hand sides have none: solve the columns one after another",
-        options.null_space));
+    throw BadArgument(
+        fmt::format("null_space is {}; solves with several right-hand sides have none: solve the columns one "
+                    "after another",
+                    options.null_space));
   if (options.device_steps != "auto")
-    throw BadArgument(fmt::format("device_steps is {}; with several right-hand sides steps are queued: take auto",
-                                  options.device_steps));
+    throw BadArgument(
+        fmt::format("device_steps is {}; with several right-hand sides steps are queued: take auto",
+                    options.device_steps));
 }
 template <class T>
 MultiSolver<T>::~MultiSolver() = default;
 
 template <class T>
-MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorView<const T> B, MultiVectorView<T> X,
-                                       const Preconditioner<T>* M, MultiSolveObserver* observer,
-                                       std::span<const StoppingRule> rules) {
+MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorView<const T> B,
+                                       MultiVectorView<T> X, const Preconditioner<T>* M,
+                                       MultiSolveObserver* observer, std::span<const StoppingRule> rules) {
   const std::int64_t n = A.rows(), k = B.columns;
   const ContextPtr& context = A.context();
   const Space space = context->space();
@@ -521,16 +530,18 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   detail::require_device_memory(*context, X.data, "X");
   require_apart<T>(B, X, "B and X of a solve");
   if (!rules.empty() && std::ssize(rules) != k)
-    throw ShapeMismatch(fmt::format("{} stopping rules for {} columns; give one for each, or none", rules.size(), k));
+    throw ShapeMismatch(
+        fmt::format("{} stopping rules for {} columns; give one for each, or none", rules.size(), k));
   for (const StoppingRule& rule : rules) {
     SolverOptions one = options_;
     one.stopping = rule;
     (void)make_solver<T>(name(), one);
   }
   if (context->vector_kernels() != VectorKernels::native)
-    throw BadArgument(fmt::format("the vector operations of the context are those of {}, which has none for several "
-                                  "vectors; take native",
-                                  to_string(context->vector_kernels())));
+    throw BadArgument(
+        fmt::format("the vector operations of the context are those of {}, which has none for several "
+                    "vectors; take native",
+                    to_string(context->vector_kernels())));
   constexpr std::int64_t most_on_gpu = 256;
   if (space == Space::device && !context->simulated() && k > most_on_gpu)
     throw BadArgument(fmt::format("{} right-hand sides; a GPU takes up to {} at a time", k, most_on_gpu));
@@ -545,8 +556,9 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
     d = M->inverse_diagonal();
     if (d.size > 0) require<T>(d, n, space, "the preconditioner's diagonal");
     if (!M->symmetric())
-      throw BadArgument(fmt::format(
-          "{} needs a symmetric preconditioner, and {} is not symmetric even if the matrix is", name(), M->name()));
+      throw BadArgument(
+          fmt::format("{} needs a symmetric preconditioner, and {} is not symmetric even if the matrix is",
+                      name(), M->name()));
   }
   const detail::DeviceScope scope(*context);
   A.check_arrays();

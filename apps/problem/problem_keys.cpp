@@ -119,7 +119,8 @@ std::vector<KeyDoc> make_table() {
       number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
       integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
       integer("rhs", "columns", 1, 1, 256,
-              "so many right-hand sides at once, of random numbers with the seeds that follow; a file has its own number"),
+              "so many right-hand sides at once, of random numbers with the seeds that follow; a file has "
+              "its own number"),
       file("rhs.solution", "file", "x: a vector, or several, in a file"),
       number("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
       integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),

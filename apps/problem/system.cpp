@@ -27,14 +27,15 @@ double random_value(std::uint64_t seed, std::int64_t index) {
 }
 
 // So many vectors, one after another: of a file, which says how many, or `columns`.
-VectorColumns make_vectors(const ContextPtr& context, const VectorSpec& spec, std::int64_t size, std::int64_t columns,
-                           std::string_view key) {
+VectorColumns make_vectors(const ContextPtr& context, const VectorSpec& spec, std::int64_t size,
+                           std::int64_t columns, std::string_view key) {
   if (spec.file) {
     VectorColumns vectors = read_vectors(context, spec.file.path);
     const std::int64_t found = vectors.columns == 0 ? 0 : vectors.entries.size() / vectors.columns;
     if (found != size || vectors.columns == 0)
-      fail(spec.file.place, fmt::format("{}: '{}' has {} entries{}; the matrix has {} rows", key, spec.file.path, found,
-                                        vectors.columns > 1 ? " in each column" : "", size));
+      fail(spec.file.place,
+           fmt::format("{}: '{}' has {} entries{}; the matrix has {} rows", key, spec.file.path, found,
+                       vectors.columns > 1 ? " in each column" : "", size));
     return vectors;
   }
   VectorColumns vectors{Vector<double>(context, size * columns), columns};
@@ -59,13 +60,16 @@ void make_right_sides(const ContextPtr& host, const Problem& problem, std::int64
   VectorColumns b = make_vectors(host, problem.rhs.vector, rows, problem.rhs.columns, rhs_key(problem));
   if (b.columns > 1 && !several)
     fail(problem.rhs.vector.file ? problem.rhs.vector.file.place : problem.rhs.place,
-         fmt::format("there are {} right-hand sides; this command takes one: protean solve takes several", b.columns));
-  if (problem.matrix.scale != 1 && !problem.rhs.from_solution) scale<double>(*host, problem.matrix.scale, b.entries);
+         fmt::format("there are {} right-hand sides; this command takes one: protean solve takes several",
+                     b.columns));
+  if (problem.matrix.scale != 1 && !problem.rhs.from_solution)
+    scale<double>(*host, problem.matrix.scale, b.entries);
   system.columns = b.columns, system.b = std::move(b.entries);
   VectorColumns x0 = make_vectors(host, problem.initial_guess, rows, 1, "initial_guess.file");
   if (x0.columns != 1 && x0.columns != b.columns)
-    fail(problem.initial_guess.file.place, fmt::format("initial_guess.file has {} columns; there are {} right-hand sides",
-                                                       x0.columns, b.columns));
+    fail(problem.initial_guess.file.place,
+         fmt::format("initial_guess.file has {} columns; there are {} right-hand sides", x0.columns,
+                     b.columns));
   if (x0.columns == b.columns) {
     system.x0 = std::move(x0.entries);
     return;
@@ -168,7 +172,8 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   return scaled(context, csr, spec.scale, spec.scale_place);
 }
 
-LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context, bool several) {
+LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context,
+                         bool several) {
   LinearSystem system;
   if (problem.matrix.fem && !problem.matrix.fem->assembled && context)
     return make_element_system(host, problem, context, several);
@@ -179,7 +184,8 @@ LinearSystem make_system(const ContextPtr& host, const Problem& problem, const C
          fmt::format("{} has {} rows and {} columns; a system A x = b needs a square one",
                      matrix_name(problem.matrix), csr.rows(), csr.cols()));
   make_right_sides(host, problem, csr.rows(), several, system);
-  if (problem.rhs.from_solution) multiply_solutions(*make_matrix(find_format("csr"), csr, host), host, system);
+  if (problem.rhs.from_solution)
+    multiply_solutions(*make_matrix(find_format("csr"), csr, host), host, system);
   return system;
 }
 

@@ -132,7 +132,8 @@ void add_columns(Json& json, const SolveRecord& r) {
                      {"rhs", number(one.rhs_norm)}}},
                    {"seconds", one.seconds}};
     if (!one.detail.empty()) column["detail"] = one.detail;
-    if (j < r.column_errors.size()) column["error"] = {{"norm", "2-norm"}, {"relative", number(r.column_errors[j])}};
+    if (j < r.column_errors.size())
+      column["error"] = {{"norm", "2-norm"}, {"relative", number(r.column_errors[j])}};
     json["columns"].push_back(std::move(column));
   }
   json["multi"] = {{"iterations", all.iterations}, {"passes", all.products}, {"product", all.product}};
@@ -280,15 +281,17 @@ std::string summary(const SolveRecord& r) {
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
   if (!r.advice.empty()) row("advice", r.advice);
   if (const auto& columns = r.columns.columns; !columns.empty()) {
-    const auto good = std::count_if(columns.begin(), columns.end(), [](const SolveReport& one) { return one.converged(); });
+    const auto good =
+        std::count_if(columns.begin(), columns.end(), [](const SolveReport& one) { return one.converged(); });
     std::int64_t least = columns.front().iterations;
     for (const SolveReport& one : columns) least = std::min(least, one.iterations);
-    row("columns", fmt::format("{} right-hand sides, {} converged, {} to {} iterations; products {}", columns.size(), good,
-                               least, r.columns.iterations, r.columns.product));
+    row("columns", fmt::format("{} right-hand sides, {} converged, {} to {} iterations; products {}",
+                               columns.size(), good, least, r.columns.iterations, r.columns.product));
     if (!r.columns.preconditioner.empty() && r.columns.preconditioner != "diagonal")
       row("", "preconditioner " + r.columns.preconditioner);
-    row("", good == std::ssize(columns) ? "what follows is of the column with the most iterations"
-                                        : "status and residual are of the first column that has not converged");
+    row("", good == std::ssize(columns)
+                ? "what follows is of the column with the most iterations"
+                : "status and residual are of the first column that has not converged");
   }
   row("iterations", result.restarts > 0 ? fmt::format("{}, restarts {}", result.iterations, result.restarts)
                                         : std::to_string(result.iterations));

@@ -24,8 +24,8 @@
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
-#include "operators/ordered_operator.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/ordered_operator.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/multi_solver.hpp"
 
@@ -298,7 +298,8 @@ class SolveRun {
     };
     const auto known = multi_methods();
     if (std::find(known.begin(), known.end(), problem_.solver.method) == known.end())
-      refuse(fmt::format("method {} takes one; take cg, or solve them one after another", problem_.solver.method));
+      refuse(fmt::format("method {} takes one; take cg, or solve them one after another",
+                         problem_.solver.method));
     if (problem_.schedule.automatic || !problem_.schedule.points.empty())
       refuse("a schedule is for one; leave it out");
     if (problem_.matrix.order != "none") refuse("an order of the rows is for one; take matrix.order: none");
@@ -370,7 +371,8 @@ class SolveRun {
       record_.format_reason = fmt::format("csr, which takes several right-hand sides in one pass: {}", why);
     }
     context_->synchronize();
-    record_.format = matrix->entry().id, record_.kernel = matrix->kernel(), record_.parameters = matrix->params();
+    record_.format = matrix->entry().id, record_.kernel = matrix->kernel(),
+    record_.parameters = matrix->params();
     record_.kernel_note = kernel_note(matrix->entry(), context_->space(), matrix->kernel());
     record_.matrix_bytes = matrix->bytes();
     if (const auto* composed = dynamic_cast<const HasParts*>(matrix.get()))
@@ -442,10 +444,10 @@ class SolveRun {
     const auto& columns = record_.columns.columns;
     const auto failed =
         std::find_if(columns.begin(), columns.end(), [](const SolveReport& one) { return !one.converged(); });
-    record_.result = failed != columns.end() ? *failed
-                                             : *std::max_element(columns.begin(), columns.end(), [](auto& a, auto& b) {
-                                                 return a.iterations < b.iterations;
-                                               });
+    record_.result = failed != columns.end()
+                         ? *failed
+                         : *std::max_element(columns.begin(), columns.end(),
+                                             [](auto& a, auto& b) { return a.iterations < b.iterations; });
     record_.result.seconds = record_.columns.seconds;
     record_.seconds.solve = clock_.lap();
   }
@@ -504,7 +506,7 @@ class SolveRun {
     if (output.solution)
       write_solution(output.solution.path,
                      fmt::format("x of A x = b, {}, true relative residual {:.3e}",
-                               result.converged() ? "converged" : "not converged", result.true_relative));
+                                 result.converged() ? "converged" : "not converged", result.true_relative));
     if (history_) history_->finish();
     record_.seconds.write = clock_.lap();
     record_.peak_bytes = peak_memory();
@@ -515,8 +517,10 @@ class SolveRun {
 
   void write_solution(const std::string& path, const std::string& comment) const {
     if (system_.columns == 1) return write_vector(path, system_.x0, comment);
-    write_vectors(path, {system_.x0.data(), record_.rows, system_.columns, record_.rows, VectorLayout::columns, Space::host},
-                  comment);
+    write_vectors(
+        path,
+        {system_.x0.data(), record_.rows, system_.columns, record_.rows, VectorLayout::columns, Space::host},
+        comment);
   }
 
   void print_summary() {

@@ -42,7 +42,8 @@ struct Place {
 // Blocks for n rows of `width` threads each; they go round.
 std::int64_t blocks_of_rows(const DeviceState& state, std::int64_t n, int width) {
   const std::int64_t rows = multi_threads / width;
-  return std::clamp<std::int64_t>((n + rows - 1) / rows, 1, std::int64_t{state.processors} * (resident_threads / multi_threads));
+  return std::clamp<std::int64_t>((n + rows - 1) / rows, 1,
+                                  std::int64_t{state.processors} * (resident_threads / multi_threads));
 }
 
 template <class T>
@@ -104,7 +105,8 @@ template <int N, class T, class Body>
 __global__ void __launch_bounds__(multi_threads)
     multi_reduce(std::int64_t n, int w, Body body, MultiSums<N, T> out, const int* stop) {
   if (stopped(stop)) return;
-  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w, r = static_cast<int>(threadIdx.x) / w;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
   const bool runs = r < rows && body.active(lane);
   T sums[N] = {};
   if (runs) {
@@ -141,7 +143,8 @@ __global__ void __launch_bounds__(multi_threads)
 }
 
 template <int N, class T, class Body>
-void reduce_vectors(const Context& context, std::int64_t n, std::int64_t w, const Body& body, T* first, T* second = nullptr) {
+void reduce_vectors(const Context& context, std::int64_t n, std::int64_t w, const Body& body, T* first,
+                    T* second = nullptr) {
   const DeviceState& state = context.device_state();
   // The workspace holds so many sums.
   const std::int64_t most = std::int64_t{DeviceState::max_blocks} * DeviceState::max_sums / (N * w);
@@ -149,7 +152,8 @@ void reduce_vectors(const Context& context, std::int64_t n, std::int64_t w, cons
   MultiSums<N, T> out{state.partials, state.arrived, {}};
   out.result[0] = first;
   if constexpr (N > 1) out.result[1] = second;
-  launch(state, multi_reduce<N, T, Body>, blocks, multi_threads, n, static_cast<int>(w), body, out, state.stop);
+  launch(state, multi_reduce<N, T, Body>, blocks, multi_threads, n, static_cast<int>(w), body, out,
+         state.stop);
 }
 
 void check_width(std::int64_t w) {
@@ -219,9 +223,11 @@ struct CgResidualBody : RunningBody<T> {
 
 template <class T>
 __global__ void __launch_bounds__(multi_threads)
-    multi_multiply_kernel(std::int64_t n, int w, const T* d, const T* x, T* y, const T* running, const int* stop) {
+    multi_multiply_kernel(std::int64_t n, int w, const T* d, const T* x, T* y, const T* running,
+                          const int* stop) {
   if (stopped(stop)) return;
-  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w, r = static_cast<int>(threadIdx.x) / w;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
   if (r >= rows || running[lane] == T(0)) return;
   for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
     y[i * w + lane] = d ? d[i] * x[i * w + lane] : x[i * w + lane];
@@ -229,10 +235,11 @@ __global__ void __launch_bounds__(multi_threads)
 
 template <class T>
 __global__ void __launch_bounds__(multi_threads)
-    cg_direction_kernel(std::int64_t n, int w, const T* rz, const T* pq, const T* next, const T* d, const T* z, T* x, T* p,
-                        const T* running, const int* stop) {
+    cg_direction_kernel(std::int64_t n, int w, const T* rz, const T* pq, const T* next, const T* d,
+                        const T* z, T* x, T* p, const T* running, const int* stop) {
   if (stopped(stop)) return;
-  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w, r = static_cast<int>(threadIdx.x) / w;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
   if (r >= rows || running[lane] == T(0)) return;
   const T a = positive_ratio(rz, pq, lane), b = positive_ratio(next, rz, lane);
   for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows) {
@@ -258,41 +265,43 @@ void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVe
 template <class T>
 void multi_scale(const Context& context, T a, MultiVectorView<T> v) {
   const DeviceState& state = context.device_state();
-  launch(state, multi_scale_kernel<T>, blocks_for(state, v.rows * v.columns, multi_threads), multi_threads, v.rows,
-         static_cast<int>(v.columns), a, Place<T>(v), v.layout == VectorLayout::columns, state.stop);
+  launch(state, multi_scale_kernel<T>, blocks_for(state, v.rows * v.columns, multi_threads), multi_threads,
+         v.rows, static_cast<int>(v.columns), a, Place<T>(v), v.layout == VectorLayout::columns, state.stop);
 }
 
 template <class T>
 void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVectorView<T> R,
                     std::span<const ColumnPair> all, T* result) {
   for_pairs(all, [&](const Pairs& pairs) {
-    reduce_vectors<1>(context, R.rows, pairs.count, ResidualBody<T>{Place<const T>(B), R.data, R.columns, pairs}, result);
+    reduce_vectors<1>(context, R.rows, pairs.count,
+                      ResidualBody<T>{Place<const T>(B), R.data, R.columns, pairs}, result);
   });
 }
 
 template <class T>
-void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
-               T* result) {
+void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+               const T* running, T* result) {
   check_width(X.columns);
   reduce_vectors<1>(context, X.rows, X.columns,
                     DotBody<T>{{running, static_cast<int>(X.columns)}, X.data, Y.data}, result);
 }
 
 template <class T>
-void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
-                    const T* running) {
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                    MultiVectorView<T> Y, const T* running) {
   check_width(Y.columns);
   const DeviceState& state = context.device_state();
-  launch(state, multi_multiply_kernel<T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)), multi_threads, Y.rows,
-         static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data, running, state.stop);
+  launch(state, multi_multiply_kernel<T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)),
+         multi_threads, Y.rows, static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data,
+         running, state.stop);
 }
 
 template <class T>
-void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q, VectorView<const T> d,
-                       MultiVectorView<T> R, const T* running, T* rr, T* next) {
+void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
+                       VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next) {
   check_width(R.columns);
-  const CgResidualBody<T> body{
-      {running, static_cast<int>(R.columns)}, rz, pq, Q.data, d.size > 0 ? d.data : nullptr, R.data, T(0)};
+  const CgResidualBody<T> body{{running, static_cast<int>(R.columns)}, rz,     pq,  Q.data,
+                               d.size > 0 ? d.data : nullptr,          R.data, T(0)};
   if (next)
     reduce_vectors<2>(context, R.rows, R.columns, body, rr, next);
   else
@@ -300,28 +309,31 @@ void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVe
 }
 
 template <class T>
-void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next, VectorView<const T> d,
-                        MultiVectorView<const T> Z, MultiVectorView<T> X, MultiVectorView<T> P, const T* running) {
+void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
+                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+                        MultiVectorView<T> P, const T* running) {
   check_width(P.columns);
   const DeviceState& state = context.device_state();
-  launch(state, cg_direction_kernel<T>, blocks_of_rows(state, P.rows, static_cast<int>(P.columns)), multi_threads, P.rows,
-         static_cast<int>(P.columns), rz, pq, next, d.size > 0 ? d.data : nullptr, Z.data, X.data, P.data, running,
-         state.stop);
+  launch(state, cg_direction_kernel<T>, blocks_of_rows(state, P.rows, static_cast<int>(P.columns)),
+         multi_threads, P.rows, static_cast<int>(P.columns), rz, pq, next, d.size > 0 ? d.data : nullptr,
+         Z.data, X.data, P.data, running, state.stop);
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                                         \
-  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                          \
-                                std::span<const ColumnPair>);                                                          \
-  template void multi_scale<T>(const Context&, T, MultiVectorView<T>);                                                 \
-  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                        \
-                                  std::span<const ColumnPair>, T*);                                                    \
-  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, T*);        \
-  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>, MultiVectorView<T>,    \
-                                  const T*);                                                                           \
-  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>, VectorView<const T>, \
-                                     MultiVectorView<T>, const T*, T*, T*);                                            \
-  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,               \
-                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>, const T*);
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
+                                std::span<const ColumnPair>);                                              \
+  template void multi_scale<T>(const Context&, T, MultiVectorView<T>);                                     \
+  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,            \
+                                  std::span<const ColumnPair>, T*);                                        \
+  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
+                             T*);                                                                          \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
+                                  MultiVectorView<T>, const T*);                                           \
+  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \
+                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
+  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
+                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
+                                      const T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -17,12 +17,14 @@ template <class T>
 void multi_multiply(const Context&, VectorView<const T> d, MultiVectorView<const T> X, MultiVectorView<T> Y,
                     const T* running);
 template <class T>
-void multi_dot(const Context&, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running, T* result);
+void multi_dot(const Context&, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
+               T* result);
 template <class T>
-void multi_cg_residual(const Context&, const T* rz, const T* pq, MultiVectorView<const T> Q, VectorView<const T> d,
-                       MultiVectorView<T> R, const T* running, T* rr, T* next);
+void multi_cg_residual(const Context&, const T* rz, const T* pq, MultiVectorView<const T> Q,
+                       VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next);
 template <class T>
 void multi_cg_direction(const Context&, const T* rz, const T* pq, const T* next, VectorView<const T> d,
-                        MultiVectorView<const T> Z, MultiVectorView<T> X, MultiVectorView<T> P, const T* running);
+                        MultiVectorView<const T> Z, MultiVectorView<T> X, MultiVectorView<T> P,
+                        const T* running);
 
 }  // namespace protean::device

@@ -320,7 +320,8 @@ Vector<double> read_vector_market(const ContextPtr& context, const std::string& 
   return read_vectors_from(context, file_input(path), options, false).entries;
 }
 
-VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path, const ReadOptions& options) {
+VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path,
+                                  const ReadOptions& options) {
   return read_vectors_from(context, file_input(path), options, true);
 }
 

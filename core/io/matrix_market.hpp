@@ -47,7 +47,8 @@ struct VectorColumns {
   Vector<double> entries;
   std::int64_t columns = 1;
 };
-VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path, const ReadOptions& options = {});
+VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path,
+                                  const ReadOptions& options = {});
 
 // Writes an AtomicFile: it is complete or not there. Values have the fewest digits from which the same bits
 // are read again. The file is compressed when its name ends in .gz or .xz.

@@ -150,7 +150,8 @@ void write_vectors_market(const std::string& path, MultiVectorView<const double>
 
 void write_vector_market(const std::string& path, VectorView<const double> vector,
                          const std::string& comment) {
-  write_vectors_market(path, {vector.data, vector.size, 1, vector.size, VectorLayout::columns, vector.space}, comment);
+  write_vectors_market(path, {vector.data, vector.size, 1, vector.size, VectorLayout::columns, vector.space},
+                       comment);
 }
 
 }  // namespace protean

@@ -30,8 +30,8 @@ bool is_npy(const std::string& path) {
 }
 
 void write_npy(const std::string& path, MultiVectorView<const double> vectors, bool two_dimensions) {
-  const std::string shape =
-      two_dimensions ? fmt::format("({}, {})", vectors.rows, vectors.columns) : fmt::format("({},)", vectors.rows);
+  const std::string shape = two_dimensions ? fmt::format("({}, {})", vectors.rows, vectors.columns)
+                                           : fmt::format("({},)", vectors.rows);
   std::string header = fmt::format("{{'descr': '<f8', 'fortran_order': {}, 'shape': {}, }}",
                                    two_dimensions ? "True" : "False", shape);
   // 10 bytes come before it; it ends in a newline, and the data begin at a multiple of 64.
@@ -95,7 +95,8 @@ void convert(const std::vector<char>& bytes, double* to) {
   }
 }
 
-VectorColumns read_npy(const ContextPtr& context, const std::string& path, const ReadOptions& options, bool several) {
+VectorColumns read_npy(const ContextPtr& context, const std::string& path, const ReadOptions& options,
+                       bool several) {
   const auto refuse = [&](const std::string& message) { throw BadFile(path, 0, 0, message); };
   io_detail::InputFile file(path);
   const auto size = static_cast<std::size_t>(file.size());
@@ -150,7 +151,8 @@ VectorColumns read_npy(const ContextPtr& context, const std::string& path, const
     // Row after row: the entries of a vector are brought together.
     const std::vector<double> rows(to, to + n);
     for (std::int64_t i = 0; i < lengths[0]; ++i)
-      for (std::int64_t j = 0; j < lengths[1]; ++j) to[i + j * lengths[0]] = rows[static_cast<std::size_t>(i * lengths[1] + j)];
+      for (std::int64_t j = 0; j < lengths[1]; ++j)
+        to[i + j * lengths[0]] = rows[static_cast<std::size_t>(i * lengths[1] + j)];
   }
   return vectors;
 }
@@ -165,7 +167,8 @@ bool is_vector_file_name(const std::string& path) noexcept {
   return false;
 }
 
-void write_vectors(const std::string& path, MultiVectorView<const double> vectors, const std::string& comment) {
+void write_vectors(const std::string& path, MultiVectorView<const double> vectors,
+                   const std::string& comment) {
   if (!path.ends_with(".npy")) return write_vectors_market(path, vectors, comment);
   if (vectors.space != Space::host)
     throw WrongSpace("'" + path + "': a vector is written from host memory; copy it there first");
@@ -180,7 +183,8 @@ void write_vector(const std::string& path, VectorView<const double> vector, cons
 }
 
 Vector<double> read_vector(const ContextPtr& context, const std::string& path, const ReadOptions& options) {
-  return is_npy(path) ? read_npy(context, path, options, false).entries : read_vector_market(context, path, options);
+  return is_npy(path) ? read_npy(context, path, options, false).entries
+                      : read_vector_market(context, path, options);
 }
 
 VectorColumns read_vectors(const ContextPtr& context, const std::string& path, const ReadOptions& options) {

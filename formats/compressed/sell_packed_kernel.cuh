@@ -20,7 +20,7 @@ void multiply_packed(const Context& context, const PackedArrays<T>& a, Launch ho
 
 // Y := alpha A X + beta Y. In sell_packed_multi.cu.
 template <class T>
-void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha, const MultiVectorView<const T>& X,
-                            T beta, const MultiVectorView<T>& Y);
+void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y);
 
 }  // namespace protean::formats::packed_device

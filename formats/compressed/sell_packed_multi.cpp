@@ -27,8 +27,8 @@ struct PackedPlace {
 
 // Adds the slots of one slice to the sums of its rows, for W vectors from `first` on.
 template <class How, int W, class T>
-HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPlace<T>& at, Lanes<T, W>* sums) {
-
+HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPlace<T>& at,
+                             Lanes<T, W>* sums) {
   for (;;) {
     const ChunkHeader header = read_header(at.code);
     at.code += header_words;
@@ -40,7 +40,8 @@ HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPl
           unsigned mask = d.mask & header.live;
           if constexpr (How::ordered) mask = *at.entries++;
           for (int l = 0; l < height; ++l)
-            if (mask >> l & 1) add_entry<How>(t, at.values[l], d.col[static_cast<std::size_t>(l)] + j, first, sums[l]);
+            if (mask >> l & 1)
+              add_entry<How>(t, at.values[l], d.col[static_cast<std::size_t>(l)] + j, first, sums[l]);
         }
       }
     if (header.last) return;
@@ -49,7 +50,6 @@ HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPl
 
 template <class How, class T>
 void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
-
   PackedPlace<T> at{part.code, part.values, part.entries};
   for (std::int64_t top = part.begin; top < part.end; top += window) {
     const unsigned char* order = nullptr;

@@ -19,22 +19,26 @@ __device__ inline void for_products(const PackedArrays<T>& a, std::int64_t p, in
   }
 #pragma unroll 2
   for (int k = 0; k < head.near; ++k, values += height)
-    if (const int offset = c.near[near_place(head.near, k, lane)]; offset != 255) f(__ldg(c.base + k) + offset, __ldg(values));
+    if (const int offset = c.near[near_place(head.near, k, lane)]; offset != 255)
+      f(__ldg(c.base + k) + offset, __ldg(values));
   for (int k = 0; k < head.far; ++k, values += height)
-    if (const int offset = c.far[k * height + lane]; offset != 65535) f(__ldg(c.base + head.near + k) + offset, __ldg(values));
+    if (const int offset = c.far[k * height + lane]; offset != 65535)
+      f(__ldg(c.base + head.near + k) + offset, __ldg(values));
   for (int k = 0; k < head.wide; ++k, values += height)
     if (const std::int32_t col = c.wide[k * height + lane]; col >= 0) f(col, __ldg(values));
 }
 
 template <class T>
-void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha, const MultiVectorView<const T>& X,
-                            T beta, const MultiVectorView<T>& Y) {
+void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
   multi_rows_on_device(context, a, 1, alpha, X, beta, Y);
 }
 
 template void multi_packed_on_device<double>(const Context&, const PackedArrays<double>&, double,
-                                             const MultiVectorView<const double>&, double, const MultiVectorView<double>&);
+                                             const MultiVectorView<const double>&, double,
+                                             const MultiVectorView<double>&);
 template void multi_packed_on_device<float>(const Context&, const PackedArrays<float>&, float,
-                                            const MultiVectorView<const float>&, float, const MultiVectorView<float>&);
+                                            const MultiVectorView<const float>&, float,
+                                            const MultiVectorView<float>&);
 
 }  // namespace protean::formats::packed_device

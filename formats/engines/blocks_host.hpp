@@ -70,7 +70,9 @@ Admission admit_blocks_on_host(const Context& context, const SparsityPattern& pa
 
 // The matrix of every format of this engine. The formats differ in the spec that admit() made of their parameters.
 template <class T>
-class BlockMatrix : public RowViewMatrix<T, BlockMatrix<T>>, public HasApplyDot<T>, public HasMultiProduct<T> {
+class BlockMatrix : public RowViewMatrix<T, BlockMatrix<T>>,
+                    public HasApplyDot<T>,
+                    public HasMultiProduct<T> {
  public:
   explicit BlockMatrix(const BuildRequest<T>& request);
 

@@ -24,7 +24,8 @@ struct How {
 };
 
 template <class How, int W, class T>
-HWY_INLINE void add_entry(const MultiTask<T>& t, T value, std::int64_t col, std::int64_t first, Lanes<T, W>& sum) {
+HWY_INLINE void add_entry(const MultiTask<T>& t, T value, std::int64_t col, std::int64_t first,
+                          Lanes<T, W>& sum) {
   using L = Lanes<T, W>;
   const T* const x = t.x + col * t.x_row + (How::side_by_side ? first : first * t.x_column);
   const L xs = How::side_by_side ? L::load(x) : L::load(x, t.x_column);
@@ -36,7 +37,8 @@ HWY_INLINE void add_entry(const MultiTask<T>& t, T value, std::int64_t col, std:
 
 // y := alpha sum + beta y for W vectors from `first` on.
 template <class How, int W, class T>
-HWY_INLINE void finish_row(const MultiTask<T>& t, std::int64_t row, std::int64_t first, const Lanes<T, W>& sum) {
+HWY_INLINE void finish_row(const MultiTask<T>& t, std::int64_t row, std::int64_t first,
+                           const Lanes<T, W>& sum) {
   using L = Lanes<T, W>;
   T* const y = t.y + row * t.y_row + (How::side_by_side ? first : first * t.y_column);
   L result = L::all(t.alpha) * sum;

@@ -82,18 +82,20 @@ void block_rows(How, const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t 
   }
 }
 
-#define PROTEAN_MULTI_KERNELS(T, suffix)                                                                             \
-  void csr_p32_##suffix(const MultiCsr<T, std::int32_t>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
-    with_how(t, [&](auto how) { csr_rows(how, a, t, b, e); });                                                       \
-  }                                                                                                                  \
-  void csr_p64_##suffix(const MultiCsr<T, std::int64_t>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
-    with_how(t, [&](auto how) { csr_rows(how, a, t, b, e); });                                                       \
-  }                                                                                                                  \
-  void slices_##suffix(const SliceView<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) {               \
-    with_how(t, [&](auto how) { slice_rows(how, a, t, b, e); });                                                     \
-  }                                                                                                                  \
-  void blocks_##suffix(const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) {               \
-    with_how(t, [&](auto how) { block_rows(how, a, t, b, e); });                                                     \
+#define PROTEAN_MULTI_KERNELS(T, suffix)                                                               \
+  void csr_p32_##suffix(const MultiCsr<T, std::int32_t>& a, const MultiTask<T>& t, std::int64_t b,     \
+                        std::int64_t e) {                                                              \
+    with_how(t, [&](auto how) { csr_rows(how, a, t, b, e); });                                         \
+  }                                                                                                    \
+  void csr_p64_##suffix(const MultiCsr<T, std::int64_t>& a, const MultiTask<T>& t, std::int64_t b,     \
+                        std::int64_t e) {                                                              \
+    with_how(t, [&](auto how) { csr_rows(how, a, t, b, e); });                                         \
+  }                                                                                                    \
+  void slices_##suffix(const SliceView<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
+    with_how(t, [&](auto how) { slice_rows(how, a, t, b, e); });                                       \
+  }                                                                                                    \
+  void blocks_##suffix(const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
+    with_how(t, [&](auto how) { block_rows(how, a, t, b, e); });                                       \
   }
 PROTEAN_MULTI_KERNELS(double, f64)
 PROTEAN_MULTI_KERNELS(float, f32)
@@ -116,22 +118,24 @@ HWY_EXPORT(slices_f32);
 HWY_EXPORT(blocks_f32);
 }  // namespace
 
-#define PROTEAN_MULTI_PRODUCTS(T, suffix)                                                                             \
-  template <>                                                                                                         \
-  void multi_product(const MultiCsr<T, std::int32_t>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) {     \
-    HWY_DYNAMIC_DISPATCH(csr_p32_##suffix)(a, t, b, e);                                                               \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void multi_product(const MultiCsr<T, std::int64_t>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) {     \
-    HWY_DYNAMIC_DISPATCH(csr_p64_##suffix)(a, t, b, e);                                                               \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void multi_product(const SliceView<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) {                  \
-    HWY_DYNAMIC_DISPATCH(slices_##suffix)(a, t, b, e);                                                                \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void multi_product(const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) {                  \
-    HWY_DYNAMIC_DISPATCH(blocks_##suffix)(a, t, b, e);                                                                \
+#define PROTEAN_MULTI_PRODUCTS(T, suffix)                                                            \
+  template <>                                                                                        \
+  void multi_product(const MultiCsr<T, std::int32_t>& a, const MultiTask<T>& t, std::int64_t b,      \
+                     std::int64_t e) {                                                               \
+    HWY_DYNAMIC_DISPATCH(csr_p32_##suffix)(a, t, b, e);                                              \
+  }                                                                                                  \
+  template <>                                                                                        \
+  void multi_product(const MultiCsr<T, std::int64_t>& a, const MultiTask<T>& t, std::int64_t b,      \
+                     std::int64_t e) {                                                               \
+    HWY_DYNAMIC_DISPATCH(csr_p64_##suffix)(a, t, b, e);                                              \
+  }                                                                                                  \
+  template <>                                                                                        \
+  void multi_product(const SliceView<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
+    HWY_DYNAMIC_DISPATCH(slices_##suffix)(a, t, b, e);                                               \
+  }                                                                                                  \
+  template <>                                                                                        \
+  void multi_product(const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
+    HWY_DYNAMIC_DISPATCH(blocks_##suffix)(a, t, b, e);                                               \
   }
 PROTEAN_MULTI_PRODUCTS(double, f64)
 PROTEAN_MULTI_PRODUCTS(float, f32)

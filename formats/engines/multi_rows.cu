@@ -13,26 +13,28 @@ void multi_csr_on_device(const Context& context, const CsrArrays<T, P>& csr, std
 }
 
 template <class T>
-void multi_slices_on_device(const Context& context, const SliceView<T>& slices, T alpha, const MultiVectorView<const T>& X,
-                            T beta, const MultiVectorView<T>& Y) {
+void multi_slices_on_device(const Context& context, const SliceView<T>& slices, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
   multi_rows_on_device(context, slices, 1, alpha, X, beta, Y);
 }
 
 template <class T>
-void multi_blocks_on_device(const Context& context, const BlockGrid<T>& blocks, T alpha, const MultiVectorView<const T>& X,
-                            T beta, const MultiVectorView<T>& Y) {
+void multi_blocks_on_device(const Context& context, const BlockGrid<T>& blocks, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
   multi_rows_on_device(context, blocks, 1, alpha, X, beta, Y);
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                                            \
-  template void multi_csr_on_device<T, std::int32_t>(const Context&, const CsrArrays<T, std::int32_t>&, std::int64_t, T,  \
-                                                     const MultiVectorView<const T>&, T, const MultiVectorView<T>&);      \
-  template void multi_csr_on_device<T, std::int64_t>(const Context&, const CsrArrays<T, std::int64_t>&, std::int64_t, T,  \
-                                                     const MultiVectorView<const T>&, T, const MultiVectorView<T>&);      \
-  template void multi_slices_on_device<T>(const Context&, const SliceView<T>&, T, const MultiVectorView<const T>&, T,     \
-                                          const MultiVectorView<T>&);                                                     \
-  template void multi_blocks_on_device<T>(const Context&, const BlockGrid<T>&, T, const MultiVectorView<const T>&, T,     \
-                                          const MultiVectorView<T>&);
+#define PROTEAN_INSTANTIATE(T)                                                                            \
+  template void multi_csr_on_device<T, std::int32_t>(const Context&, const CsrArrays<T, std::int32_t>&,   \
+                                                     std::int64_t, T, const MultiVectorView<const T>&, T, \
+                                                     const MultiVectorView<T>&);                          \
+  template void multi_csr_on_device<T, std::int64_t>(const Context&, const CsrArrays<T, std::int64_t>&,   \
+                                                     std::int64_t, T, const MultiVectorView<const T>&, T, \
+                                                     const MultiVectorView<T>&);                          \
+  template void multi_slices_on_device<T>(const Context&, const SliceView<T>&, T,                         \
+                                          const MultiVectorView<const T>&, T, const MultiVectorView<T>&); \
+  template void multi_blocks_on_device<T>(const Context&, const BlockGrid<T>&, T,                         \
+                                          const MultiVectorView<const T>&, T, const MultiVectorView<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -69,7 +69,8 @@ __global__ void __launch_bounds__(device::block_size)
   const T* const x = task.x + j * task.x_column;
   const std::int64_t positions = view.positions();
   // All threads of a block do the same number of rounds, since the lanes of a warp exchange sums.
-  for (std::int64_t first = std::int64_t{blockIdx.x} * rows; first < positions; first += std::int64_t{gridDim.x} * rows) {
+  for (std::int64_t first = std::int64_t{blockIdx.x} * rows; first < positions;
+       first += std::int64_t{gridDim.x} * rows) {
     const std::int64_t p = first + r;
     const std::int64_t row = r < rows && p < positions ? view.row(p) : -1;
     T sum = 0;
@@ -78,14 +79,15 @@ __global__ void __launch_bounds__(device::block_size)
                    [&](std::int32_t col, T value) { sum += value * __ldg(x + col * task.x_row); });
     for (int step = threads / 2; step >= task.columns && split > 1; step /= 2)
       sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (row >= 0 && part == 0) store(task.alpha, sum, task.beta, task.y + row * task.y_row + j * task.y_column);
+    if (row >= 0 && part == 0)
+      store(task.alpha, sum, task.beta, task.y + row * task.y_row + j * task.y_column);
   }
 }
 
 // split: a power of two. It is used where columns * split is one too, and at most a warp.
 template <class T, class View>
-void multi_rows_on_device(const Context& context, const View& view, int split, T alpha, const MultiVectorView<const T>& X,
-                          T beta, const MultiVectorView<T>& Y) {
+void multi_rows_on_device(const Context& context, const View& view, int split, T alpha,
+                          const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
   const DeviceState& state = context.device_state();
   const std::int64_t positions = view.positions();
   if (positions == 0) return;
@@ -98,9 +100,10 @@ void multi_rows_on_device(const Context& context, const View& view, int split, T
     while (share > 1 && share * columns > 32) share /= 2;
     const int rows = device::block_size / (columns * share);
     const std::int64_t pieces = (positions + rows - 1) / rows;
-    device::launch(state, multi_rows_kernel<T, View>, product_blocks(state, pieces, false), device::block_size, view, share,
-                   MultiDeviceTask<T>{alpha, beta, x.data, y.data, x.row_step(), x.column_step(), y.row_step(),
-                                      y.column_step(), columns, state.stop});
+    device::launch(state, multi_rows_kernel<T, View>, product_blocks(state, pieces, false),
+                   device::block_size, view, share,
+                   MultiDeviceTask<T>{alpha, beta, x.data, y.data, x.row_step(), x.column_step(),
+                                      y.row_step(), y.column_step(), columns, state.stop});
   }
 }
 
@@ -109,10 +112,10 @@ template <class T, class P>
 void multi_csr_on_device(const Context& context, const CsrArrays<T, P>& csr, std::int64_t nonzeros, T alpha,
                          const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y);
 template <class T>
-void multi_slices_on_device(const Context& context, const SliceView<T>& slices, T alpha, const MultiVectorView<const T>& X,
-                            T beta, const MultiVectorView<T>& Y);
+void multi_slices_on_device(const Context& context, const SliceView<T>& slices, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y);
 template <class T>
-void multi_blocks_on_device(const Context& context, const BlockGrid<T>& blocks, T alpha, const MultiVectorView<const T>& X,
-                            T beta, const MultiVectorView<T>& Y);
+void multi_blocks_on_device(const Context& context, const BlockGrid<T>& blocks, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y);
 
 }  // namespace protean::formats

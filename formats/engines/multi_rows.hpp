@@ -16,7 +16,8 @@ namespace protean::formats {
 
 template <class T>
 struct MultiTask {
-  MultiTask(const Context& context, T alpha_, const MultiVectorView<const T>& X, T beta_, const MultiVectorView<T>& Y)
+  MultiTask(const Context& context, T alpha_, const MultiVectorView<const T>& X, T beta_,
+            const MultiVectorView<T>& Y)
       : alpha(alpha_),
         beta(beta_),
         x(X.data),
@@ -46,8 +47,10 @@ struct MultiCsr {
 template <class T, class P>
 void multi_product(const MultiCsr<T, P>& csr, const MultiTask<T>& task, std::int64_t begin, std::int64_t end);
 template <class T>
-void multi_product(const SliceView<T>& slices, const MultiTask<T>& task, std::int64_t begin, std::int64_t end);
+void multi_product(const SliceView<T>& slices, const MultiTask<T>& task, std::int64_t begin,
+                   std::int64_t end);
 template <class T>
-void multi_product(const BlockGrid<T>& blocks, const MultiTask<T>& task, std::int64_t begin, std::int64_t end);
+void multi_product(const BlockGrid<T>& blocks, const MultiTask<T>& task, std::int64_t begin,
+                   std::int64_t end);
 
 }  // namespace protean::formats

@@ -174,8 +174,8 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
   void multi_apply_rows(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
     const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      const MultiCsr<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> csr{row_ptr, csr_.pattern.col,
-                                                                                           csr_.values, prefetch_};
+      const MultiCsr<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> csr{
+          row_ptr, csr_.pattern.col, csr_.values, prefetch_};
       parallel(static_cast<int>(shares_.size()), [&](int part, int) {
         multi_product(csr, task, shares_[part].row_begin, shares_[part].row_end);
       });

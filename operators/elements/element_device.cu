@@ -51,8 +51,8 @@ __global__ void add_constrained(ElementView<T> a, T alpha, const T* x, T* y, con
 }
 
 template <class T>
-__global__ void add_constrained_multi(ElementView<T> a, int columns, MultiSteps step, T alpha, const T* x, T* y,
-                                      const int* stop) {
+__global__ void add_constrained_multi(ElementView<T> a, int columns, MultiSteps step, T alpha, const T* x,
+                                      T* y, const int* stop) {
   if (device::stopped(stop)) return;
   const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (t >= a.constrained_rows * columns) return;
@@ -239,8 +239,8 @@ class DeviceElements final : public ElementOperator<T> {
         multiply(multi_kernel_of<Target::add>(this->symmetric()), colour[c], colour[c + 1]);
     }
     if (constrained_.empty()) return;
-    add_constrained_multi<<<blocks_of_rows(constrained_.size() * columns), device::block_size, 0, state.stream>>>(
-        view(), columns, step, alpha, X.data, Y.data, state.stop);
+    add_constrained_multi<<<blocks_of_rows(constrained_.size() * columns), device::block_size, 0,
+                            state.stream>>>(view(), columns, step, alpha, X.data, Y.data, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 

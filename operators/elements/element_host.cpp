@@ -156,8 +156,9 @@ class HostElements final : public ElementOperator<T> {
         Y.column_step(),
         X.columns};
     for (const std::vector<std::int64_t>& borders : cuts_)
-      parallel(static_cast<int>(borders.size()) - 1,
-               [&](int part, int) { multiply_elements(work, Range{borders[part], borders[part + 1]}); });
+      parallel(static_cast<int>(borders.size()) - 1, [&](int part, int) {
+        multiply_elements(work, Range{borders[part], borders[part + 1]});
+      });
     for (const std::int32_t r : plan.constrained)
       for (std::int64_t j = 0; j < X.columns; ++j) Y(r, j) += alpha * X(r, j);
   }

@@ -178,14 +178,14 @@ HWY_INLINE void multiply_several(std::int64_t m, const T* k, const T* x, T* y) {
 
 // A batch times vectors first .. first + W - 1.
 template <int W, class T>
-HWY_INLINE void several(const ElementMultiWork<T>& w, const ElementBatch& batch, std::int64_t first, T* x, T* own) {
+HWY_INLINE void several(const ElementMultiWork<T>& w, const ElementBatch& batch, std::int64_t first, T* x,
+                        T* own) {
   const std::int64_t size = std::int64_t{batch.m} * Line<T>::lanes;
   const std::int32_t* const map = w.map + batch.map;
   const T* const from = w.x + first * w.x_column;
   T* const to = w.y + first * w.y_column;
   for (std::int64_t n = 0; n < size; ++n)
-    for (int j = 0; j < W; ++j)
-      x[j * size + n] = map[n] < 0 ? T(0) : from[map[n] * w.x_row + j * w.x_column];
+    for (int j = 0; j < W; ++j) x[j * size + n] = map[n] < 0 ? T(0) : from[map[n] * w.x_row + j * w.x_column];
   if (w.symmetric)
     multiply_several<W, true>(batch.m, w.values + batch.values, x, own);
   else

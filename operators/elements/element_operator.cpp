@@ -60,7 +60,8 @@ std::string_view ElementOperator<T>::name() const noexcept {
 template <class T>
 std::string_view ElementOperator<T>::no_multi_product() const noexcept {
   if (scatter_ != ElementScatter::gather) return {};
-  return "lma-gather keeps the results of all elements for one vector; scatter coloured or atomic takes several at once";
+  return "lma-gather keeps the results of all elements for one vector; scatter coloured or atomic takes "
+         "several at once";
 }
 
 template <class T>

@@ -264,8 +264,8 @@ struct MultiSteps {
 // come from the second-level cache.
 template <bool symmetric, Target target, class T>
 __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
-    element_multi_product(ElementView<T> a, std::int64_t begin, int columns, MultiSteps step, T alpha, const T* x, T* y,
-                          const int* stop) {
+    element_multi_product(ElementView<T> a, std::int64_t begin, int columns, MultiSteps step, T alpha,
+                          const T* x, T* y, const int* stop) {
   static_assert(target != Target::store);
   if (device::stopped(stop)) return;
   extern __shared__ double shared[];

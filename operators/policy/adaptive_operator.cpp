@@ -271,7 +271,8 @@ std::string_view AdaptiveOperator<T>::no_multi_product() const noexcept {
 }
 
 template <class T>
-void AdaptiveOperator<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
+void AdaptiveOperator<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta,
+                                         MultiVectorView<T> Y) const {
   multi_apply<T>(running(), alpha, X, beta, Y);
 }
 

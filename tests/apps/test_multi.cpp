@@ -13,7 +13,8 @@ class MultiCommand : public CommandTest {
  protected:
   void problem(const std::string& rhs, const std::string& more = {}) {
     write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 14}}\nrhs: " + rhs +
-                        "\nsolver: {method: cg}\npreconditioner: {type: jacobi}\noperator: {format: csr}\n" + more);
+                        "\nsolver: {method: cg}\npreconditioner: {type: jacobi}\noperator: {format: csr}\n" +
+                        more);
   }
   Json report() const { return Json::parse(slurp(work_ / "r.json")); }
   void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {

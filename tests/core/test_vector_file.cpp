@@ -144,9 +144,11 @@ TEST_F(VectorFile, SeveralVectorsInEitherKindOfFile) {
   EXPECT_EQ(std::vector<double>(rows.entries.data(), rows.entries.data() + 6), entries);
   write("sparse.mtx", "%%MatrixMarket matrix coordinate real general\n3 2 2\n2 1 5\n3 2 7\n");
   const VectorColumns sparse = read_vectors(test_context(), path("sparse.mtx"));
-  EXPECT_EQ(std::vector<double>(sparse.entries.data(), sparse.entries.data() + 6), (std::vector<double>{0, 5, 0, 0, 0, 7}));
+  EXPECT_EQ(std::vector<double>(sparse.entries.data(), sparse.entries.data() + 6),
+            (std::vector<double>{0, 5, 0, 0, 0, 7}));
   for (const char* one : {"row.mtx", "column.mtx"}) {
-    write(one, std::string("%%MatrixMarket matrix array real general\n") + (one[0] == 'r' ? "1 3" : "3 1") + "\n1\n2\n3\n");
+    write(one, std::string("%%MatrixMarket matrix array real general\n") + (one[0] == 'r' ? "1 3" : "3 1") +
+                   "\n1\n2\n3\n");
     const VectorColumns single = read_vectors(test_context(), path(one));
     EXPECT_EQ(single.columns, 1) << one;
     EXPECT_EQ(single.entries.size(), 3) << one;

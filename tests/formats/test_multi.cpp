@@ -18,9 +18,9 @@ namespace protean::test {
 namespace {
 
 // The formats with a product of several vectors. One that loses it fails OnePass.
-const std::set<std::string_view> on_host = {"csr",     "sell-packed", "ell",  "sell-c-sigma", "sell-variable",
-                                            "hll",     "bin-csr",     "bcsr", "sliced-ellr-t", "bcsr-choi",
-                                            "bcoo",    "bsellpack",   "bin-bcsr", "bcsr-verschoor"};
+const std::set<std::string_view> on_host = {
+    "csr",  "sell-packed",   "ell",       "sell-c-sigma", "sell-variable", "hll",      "bin-csr",
+    "bcsr", "sliced-ellr-t", "bcsr-choi", "bcoo",         "bsellpack",     "bin-bcsr", "bcsr-verschoor"};
 const std::set<std::string_view> on_device = {"csr", "sell-c-sigma", "sell-packed", "bcsr"};
 
 bool one_pass(const FormatEntry& format, Space space) {
@@ -61,8 +61,10 @@ class Multi : public testing::TestWithParam<Case> {
   std::unique_ptr<AssembledMatrix<T>> make(const CsrMatrix<T>& csr, const ContextPtr& context) const {
     FormatParams params;
     for (const ParamDoc& doc : GetParam().format->params)
-      if (doc.name == "max_fill") params.set("max_fill", "1000000");
-      else if (doc.name == "percent") params.set("percent", "100000");
+      if (doc.name == "max_fill")
+        params.set("max_fill", "1000000");
+      else if (doc.name == "percent")
+        params.set("percent", "100000");
     try {
       return make_matrix(*GetParam().format, placed(context, csr), context, params);
     } catch (const FormatRefused&) { return nullptr; }
@@ -95,10 +97,11 @@ class Multi : public testing::TestWithParam<Case> {
   }
 
   template <class T>
-  void check_one(const AssembledMatrix<T>& A, const CsrMatrix<T>& csr, std::int64_t k, const MultiShape& shape) {
+  void check_one(const AssembledMatrix<T>& A, const CsrMatrix<T>& csr, std::int64_t k,
+                 const MultiShape& shape) {
     const auto x = sample_columns<T>(csr.cols(), k, 1), y0 = sample_columns<T>(csr.rows(), k, 2);
-    const Columns<T> poison(static_cast<std::size_t>(k),
-                            std::vector<T>(static_cast<std::size_t>(csr.rows()), std::numeric_limits<T>::quiet_NaN()));
+    const Columns<T> poison(static_cast<std::size_t>(k), std::vector<T>(static_cast<std::size_t>(csr.rows()),
+                                                                        std::numeric_limits<T>::quiet_NaN()));
     PlacedColumns<T> px(context_, x, csr.cols(), shape);
     for (const auto& [alpha, beta] : {std::pair{T(1), T(0)}, {T(-0.75), T(2.5)}, {T(0), T(1)}}) {
       PlacedColumns<T> y(context_, beta == T(0) ? poison : y0, csr.rows(), shape);
@@ -145,14 +148,16 @@ TEST_P(Multi, AColumnKeepsItsBitsInAnyCompany) {
     const auto x = sample_columns<double>(csr.cols(), 17, 5);
     const MultiShape shape{VectorLayout::interleaved, 0};
     const auto product = [&](const Columns<double>& of) {
-      PlacedColumns<double> px(context_, of, csr.cols(), shape), y(context_, sample_columns<double>(csr.rows(), std::ssize(of), 6), csr.rows(), shape);
+      PlacedColumns<double> px(context_, of, csr.cols(), shape),
+          y(context_, sample_columns<double>(csr.rows(), std::ssize(of), 6), csr.rows(), shape);
       multi_apply<double>(*A, px.read(), y.view());
       return y.fetch();
     };
     const Columns<double> all = product(x);
     for (const std::size_t k : {2u, 3u, 5u, 11u})
       for (std::size_t first = 0; first + k <= 17; first += k) {
-        Columns<double> some(x.begin() + static_cast<std::ptrdiff_t>(first), x.begin() + static_cast<std::ptrdiff_t>(first + k));
+        Columns<double> some(x.begin() + static_cast<std::ptrdiff_t>(first),
+                             x.begin() + static_cast<std::ptrdiff_t>(first + k));
         // The neighbours of the middle one are poison.
         const std::size_t middle = k / 2;
         for (std::size_t j = 0; j < k; ++j)
@@ -171,9 +176,11 @@ TEST_P(Multi, DeterministicBitsAreThoseOfOneVector) {
       SCOPED_TRACE(one.name);
       const auto A = make(one.matrix, context);
       if (!A) continue;
-      const auto x = sample_columns<double>(one.matrix.cols(), 7, 3), y0 = sample_columns<double>(one.matrix.rows(), 7, 4);
+      const auto x = sample_columns<double>(one.matrix.cols(), 7, 3),
+                 y0 = sample_columns<double>(one.matrix.rows(), 7, 4);
       for (const MultiShape& shape : multi_shapes()) {
-        PlacedColumns<double> px(context, x, one.matrix.cols(), shape), y(context, y0, one.matrix.rows(), shape);
+        PlacedColumns<double> px(context, x, one.matrix.cols(), shape),
+            y(context, y0, one.matrix.rows(), shape);
         multi_apply<double>(*A, 1.0 / 3, px.read(), 0.7, y.view());
         const Columns<double> found = y.fetch();
         for (std::size_t j = 0; j < x.size(); ++j) {
@@ -194,7 +201,8 @@ TEST_P(Multi, NewValuesAreUsed) {
   const auto A = make(csr, context_);
   ASSERT_TRUE(A);
   const CsrMatrix<double> changed = deep_copy(test_context(), csr);
-  for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(changed.values)[k] = csr.values[k] * 3 + 1;
+  for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
+    const_cast<double*>(changed.values)[k] = csr.values[k] * 3 + 1;
   A->update_values(placed(context_, changed));
   const MultiShape shape{VectorLayout::interleaved, 0};
   const auto x = sample_columns<double>(csr.cols(), 5, 1);
@@ -209,7 +217,8 @@ TEST_P(Multi, WhatDoesNotFitIsRefused) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 5}});
   const auto A = make(csr, context_);
   ASSERT_TRUE(A);
-  MultiVector<double> X(context_, 25, 4), Y(context_, 25, 4), wide(context_, 25, 4, VectorLayout::interleaved);
+  MultiVector<double> X(context_, 25, 4), Y(context_, 25, 4),
+      wide(context_, 25, 4, VectorLayout::interleaved);
   const auto apply = [&](MultiVectorView<const double> x, MultiVectorView<double> y) {
     multi_apply<double>(*A, x, y);
   };
@@ -245,10 +254,12 @@ TEST(MultiCsr, UnsortedRows) {
   const auto A = make_matrix(find_format("csr"), csr, test_context());
   const auto x = sample_columns<double>(4, 5, 1);
   for (const MultiShape& shape : multi_shapes()) {
-    PlacedColumns<double> px(test_context(), x, 4, shape), y(test_context(), sample_columns<double>(3, 5, 2), 3, shape);
+    PlacedColumns<double> px(test_context(), x, 4, shape),
+        y(test_context(), sample_columns<double>(3, 5, 2), 3, shape);
     multi_apply<double>(*A, px.read(), y.view());
     const Columns<double> found = y.fetch();
-    for (std::size_t j = 0; j < x.size(); ++j) EXPECT_TRUE(product_is_right(csr, 1.0, x[j], 0.0, x[j], found[j]));
+    for (std::size_t j = 0; j < x.size(); ++j)
+      EXPECT_TRUE(product_is_right(csr, 1.0, x[j], 0.0, x[j], found[j]));
   }
 }
 

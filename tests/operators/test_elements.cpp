@@ -14,8 +14,8 @@
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/elements.hpp"
-#include "support/oracle.hpp"
 #include "support/multi.hpp"
+#include "support/oracle.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
@@ -110,11 +110,13 @@ class Elements : public testing::TestWithParam<Variant> {
       for (auto& column : y0) std::fill(column.begin(), column.end(), std::numeric_limits<T>::quiet_NaN());
     EXPECT_EQ(column_by_column<T>(A).empty(), A.scatter() != ElementScatter::gather);
     for (const MultiShape& shape : {multi_shapes()[1], multi_shapes()[3]}) {
-      PlacedColumns<T> X(A.context(), chosen(x), A.rows(), shape), Y(A.context(), chosen(y0), A.rows(), shape);
+      PlacedColumns<T> X(A.context(), chosen(x), A.rows(), shape),
+          Y(A.context(), chosen(y0), A.rows(), shape);
       multi_apply<T>(A, alpha, X.read(), beta, Y.view());
       const Columns<T> y = Y.fetch();
       for (std::size_t j = 0; j < y.size(); ++j)
-        EXPECT_TRUE(elements_are_right(reference, alpha, x[j], beta, y0[j], expanded(A, y[j], y0[j], beta, x[j])))
+        EXPECT_TRUE(
+            elements_are_right(reference, alpha, x[j], beta, y0[j], expanded(A, y[j], y0[j], beta, x[j])))
             << "vector " << j << ", " << shape.name();
       EXPECT_TRUE(Y.gaps_are_untouched());
     }

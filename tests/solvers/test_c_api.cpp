@@ -546,7 +546,8 @@ TEST_F(CApi, SeveralRightHandSides) {
     std::copy(column.begin(), column.end(), B.begin() + j * ld);
   }
   std::fill_n(B.begin() + 2 * ld, n, 0.0);
-  ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK) << protean_last_error();
+  ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK)
+      << protean_last_error();
   EXPECT_STREQ(protean_solver_multi_product(solver), "in one pass");
   ASSERT_EQ(protean_solver_columns(solver), k);
   ASSERT_EQ(protean_matrix_apply_multi(A, k, 1.0, X.data(), ld, 0.0, Y.data(), ld), PROTEAN_OK);
@@ -566,12 +567,14 @@ TEST_F(CApi, SeveralRightHandSides) {
     double error = 0, size = 0, rest = 0, right = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       const std::size_t at = static_cast<std::size_t>(i + j * ld);
-      error = std::max(error, std::abs(X[at] - alone[static_cast<std::size_t>(i)])), size = std::max(size, std::abs(X[at]));
+      error = std::max(error, std::abs(X[at] - alone[static_cast<std::size_t>(i)])),
+      size = std::max(size, std::abs(X[at]));
       rest += (B[at] - Y[at]) * (B[at] - Y[at]), right += B[at] * B[at];
     }
     EXPECT_LE(error, 1e-6 * size);
     EXPECT_LE(std::sqrt(rest), 1.01e-8 * std::sqrt(right));
-    for (std::int64_t i = n; i < ld; ++i) EXPECT_EQ(Y[static_cast<std::size_t>(i + j * ld)], 7.0) << "a gap was written";
+    for (std::int64_t i = n; i < ld; ++i)
+      EXPECT_EQ(Y[static_cast<std::size_t>(i + j * ld)], 7.0) << "a gap was written";
     ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK);
   }
   EXPECT_GT(most, 10);

@@ -43,9 +43,10 @@ struct MultiSolved {
 };
 
 template <class T>
-MultiSolved<T> solve_all(MultiSolver<T>& solver, const ContextPtr& context, const LinearOperator<T>& A, const Columns<T>& b,
-                         const Columns<T>& x0, const MultiShape& shape = by_columns, const Preconditioner<T>* M = nullptr,
-                         std::span<const StoppingRule> rules = {}, MultiSolveObserver* observer = nullptr) {
+MultiSolved<T> solve_all(MultiSolver<T>& solver, const ContextPtr& context, const LinearOperator<T>& A,
+                         const Columns<T>& b, const Columns<T>& x0, const MultiShape& shape = by_columns,
+                         const Preconditioner<T>* M = nullptr, std::span<const StoppingRule> rules = {},
+                         MultiSolveObserver* observer = nullptr) {
   PlacedColumns<T> B(context, b, A.rows(), shape), X(context, x0, A.rows(), shape);
   MultiSolved<T> solved;
   solved.report = solver.solve(A, B.read(), X.view(), M, observer, rules);
@@ -140,10 +141,11 @@ void agrees(const ContextPtr& context, double tolerance) {
         SCOPED_TRACE(std::string(format) + ", " + preconditioner + ", " + std::to_string(k) + " columns");
         const auto b = sample_columns<T>(csr.rows(), k, 3);
         MultiSolver<T> solver("cg", options);
-        const auto solved =
-            solve_all<T>(solver, context, *A, b, zeros<T>(csr.rows(), k), k % 2 ? by_columns : interleaved, M.get());
+        const auto solved = solve_all<T>(solver, context, *A, b, zeros<T>(csr.rows(), k),
+                                         k % 2 ? by_columns : interleaved, M.get());
         EXPECT_TRUE(solved.report.converged());
-        EXPECT_EQ(solved.report.product.find("in one pass") == 0, std::string(format) != "csr5") << solved.report.product;
+        EXPECT_EQ(solved.report.product.find("in one pass") == 0, std::string(format) != "csr5")
+            << solved.report.product;
         expect_like_single_solves<T>(csr, context, *A, solved, b, zeros<T>(csr.rows(), k), M.get(), options);
         if (testing::Test::HasFailure()) return;
       }
@@ -159,7 +161,8 @@ class Counted final : public LinearOperator<double>, public HasMultiProduct<doub
   explicit Counted(std::unique_ptr<AssembledMatrix<double>> A)
       : LinearOperator<double>(A->context(), A->shape()), A_(std::move(A)) {}
   std::string_view name() const noexcept override { return "counted"; }
-  void do_multi_apply(double alpha, MultiVectorView<const double> X, double beta, MultiVectorView<double> Y) const override {
+  void do_multi_apply(double alpha, MultiVectorView<const double> X, double beta,
+                      MultiVectorView<double> Y) const override {
     ++passes, most = std::max(most, X.columns);
     widths.push_back(X.columns);
     multi_apply<double>(*A_, alpha, X, beta, Y);
@@ -185,10 +188,12 @@ TEST_P(MultiSolve, OnePassServesAllColumnsAndEndedColumnsAreLeftOut) {
   std::vector<StoppingRule> rules(k);
   for (std::size_t j = 0; j < k; ++j) rules[j].relative_tolerance = j < 12 ? 1e-2 : j < 15 ? 1e-6 : 1e-12;
   MultiSolver<double> solver;
-  const auto solved = solve_all<double>(solver, context_, A, b, zeros<double>(csr.rows(), k), by_columns, nullptr, rules);
+  const auto solved =
+      solve_all<double>(solver, context_, A, b, zeros<double>(csr.rows(), k), by_columns, nullptr, rules);
   std::int64_t sum = 0;
   for (const SolveReport& column : solved.report.columns) sum += column.iterations;
-  EXPECT_GT(sum, 4 * solved.report.iterations) << "the columns must need far more steps together than the longest";
+  EXPECT_GT(sum, 4 * solved.report.iterations)
+      << "the columns must need far more steps together than the longest";
   // One pass a step, one for the first residuals, and one or two for each time that columns ended. A GPU runs a few steps
   // ahead each time.
   const std::int64_t ahead = GetParam() == Space::device ? 16 * 18 : 0;
@@ -198,7 +203,8 @@ TEST_P(MultiSolve, OnePassServesAllColumnsAndEndedColumnsAreLeftOut) {
   EXPECT_EQ(A.widths.front(), 16);
   EXPECT_LE(A.widths.back(), 4);
   EXPECT_GT(A.passes - std::ssize(A.widths), 10) << "the last column runs alone";
-  expect_like_single_solves<double>(csr, context_, A, solved, b, zeros<double>(csr.rows(), k), nullptr, {}, rules);
+  expect_like_single_solves<double>(csr, context_, A, solved, b, zeros<double>(csr.rows(), k), nullptr, {},
+                                    rules);
 }
 
 // One column is zero, one is solved already, one meets a negative eigenvalue, one is not finite; the others converge.
@@ -217,7 +223,8 @@ TEST_P(MultiSolve, EachColumnEndsInItsOwnWay) {
     for (auto& column : b) column[n - 1] = 0;
     b[1].assign(n, 0.0);
     x0[1].assign(n, 5.0);
-    for (std::size_t i = 0; i < n; ++i) x0[2][i] = static_cast<double>(i % 5), b[2][i] = x0[2][i] * (1 + static_cast<double>(i % 7));
+    for (std::size_t i = 0; i < n; ++i)
+      x0[2][i] = static_cast<double>(i % 5), b[2][i] = x0[2][i] * (1 + static_cast<double>(i % 7));
     x0[2][n - 1] = 0, b[2][n - 1] = 0;
     b[3].assign(n, 0.0), b[3][n - 1] = 1;
     b[4][5] = std::numeric_limits<double>::quiet_NaN();
@@ -232,7 +239,8 @@ TEST_P(MultiSolve, EachColumnEndsInItsOwnWay) {
     EXPECT_EQ(columns[2].reason, StopReason::relative_tolerance);
     EXPECT_EQ(columns[2].iterations, 0);
     EXPECT_EQ(solved.x[2], x0[2]);
-    EXPECT_EQ(columns[3].reason, jacobi ? StopReason::indefinite_preconditioner : StopReason::indefinite_operator);
+    EXPECT_EQ(columns[3].reason,
+              jacobi ? StopReason::indefinite_preconditioner : StopReason::indefinite_operator);
     EXPECT_EQ(columns[4].reason, StopReason::not_finite);
     EXPECT_EQ(columns[6].reason, StopReason::relative_tolerance);
     expect_like_single_solves<double>(csr, context_, *A, solved, b, x0, M.get(), {});
@@ -244,7 +252,8 @@ TEST_P(MultiSolve, CausesAreFound) {
   auto csr = system_of<double>("poisson-2d", 8);
   const auto scaled = [&](double factor) {
     const auto copy = deep_copy(test_context(), csr);
-    for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(copy.values)[k] = csr.values[k] * factor;
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
+      const_cast<double*>(copy.values)[k] = csr.values[k] * factor;
     return copy;
   };
   for (const double factor : {-1.0, 1e-170}) {
@@ -255,8 +264,10 @@ TEST_P(MultiSolve, CausesAreFound) {
       for (double& entry : column) entry *= std::abs(factor);
     MultiSolver<double> solver;
     const auto solved = solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 3));
-    expect_like_single_solves<double>(matrix, context_, *A, solved, b, zeros<double>(csr.rows(), 3), nullptr, {});
-    EXPECT_EQ(solved.report.columns[0].reason, factor < 0 ? StopReason::negative_definite : StopReason::underflow);
+    expect_like_single_solves<double>(matrix, context_, *A, solved, b, zeros<double>(csr.rows(), 3), nullptr,
+                                      {});
+    EXPECT_EQ(solved.report.columns[0].reason,
+              factor < 0 ? StopReason::negative_definite : StopReason::underflow);
   }
 }
 
@@ -270,10 +281,12 @@ TEST_P(MultiSolve, StagnationIsNamed) {
   MultiSolver<float> solver("cg", options);
   const auto solved = solve_all<float>(solver, context_, *A, b, zeros<float>(csr.rows(), 5), interleaved);
   for (std::size_t j = 0; j < b.size(); ++j) {
-    const OneSolved<float> one = solve_one<float>(context_, *A, b[j], zeros<float>(csr.rows(), 1)[0], nullptr, options);
+    const OneSolved<float> one =
+        solve_one<float>(context_, *A, b[j], zeros<float>(csr.rows(), 1)[0], nullptr, options);
     EXPECT_EQ(to_string(solved.report.columns[j].reason), to_string(one.report.reason));
     EXPECT_FALSE(solved.report.columns[j].converged());
-    EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]), 1e-5 * one.report.rhs_norm);
+    EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]),
+                1e-5 * one.report.rhs_norm);
   }
 }
 
@@ -282,11 +295,14 @@ TEST_P(MultiSolve, LimitsAreThoseOfTheColumn) {
   const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
   const auto b = sample_columns<double>(csr.rows(), 5, 1);
   std::vector<StoppingRule> rules(5);
-  rules[0].max_iterations = 0, rules[1].max_iterations = 7, rules[2].relative_tolerance = 0, rules[2].absolute_tolerance = 1e-3;
+  rules[0].max_iterations = 0, rules[1].max_iterations = 7, rules[2].relative_tolerance = 0,
+  rules[2].absolute_tolerance = 1e-3;
   rules[3].baseline = Baseline::initial_residual, rules[4].max_iterations = 8;
   MultiSolver<double> solver;
-  const auto solved = solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 5), by_columns, nullptr, rules);
-  expect_like_single_solves<double>(csr, context_, *A, solved, b, zeros<double>(csr.rows(), 5), nullptr, {}, rules);
+  const auto solved =
+      solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 5), by_columns, nullptr, rules);
+  expect_like_single_solves<double>(csr, context_, *A, solved, b, zeros<double>(csr.rows(), 5), nullptr, {},
+                                    rules);
   EXPECT_EQ(solved.report.columns[0].iterations, 0);
   EXPECT_EQ(solved.report.columns[1].iterations, 7);
   EXPECT_EQ(solved.report.columns[1].reason, StopReason::max_iterations);
@@ -299,9 +315,7 @@ TEST_P(MultiSolve, TheObserverSeesAllColumnsAndEndsThem) {
     bool on_iteration(const MultiIterationInfo& info) override {
       EXPECT_EQ(std::ssize(info.residuals), 4);
       EXPECT_GE(info.iteration, last);
-      if (calls++ == 0) {
-        EXPECT_EQ(info.iteration, 0);
-      }
+      if (calls++ == 0) { EXPECT_EQ(info.iteration, 0); }
       last = info.iteration, running = info.running;
       latest.assign(info.residuals.begin(), info.residuals.end());
       for (std::size_t j = 0; j < 4; ++j) EXPECT_EQ(info.relative_residuals[j] > 0, j != 2);
@@ -315,8 +329,8 @@ TEST_P(MultiSolve, TheObserverSeesAllColumnsAndEndsThem) {
   auto b = sample_columns<double>(csr.rows(), 4, 1);
   b[2].assign(b[2].size(), 0.0);
   MultiSolver<double> solver;
-  const auto solved =
-      solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 4), by_columns, nullptr, {}, &watcher);
+  const auto solved = solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 4), by_columns,
+                                        nullptr, {}, &watcher);
   EXPECT_EQ(watcher.running, 3);
   EXPECT_EQ(watcher.latest[2], 0);
   for (const std::size_t j : {0u, 1u, 3u}) {
@@ -370,7 +384,8 @@ TEST_P(MultiSolve, NoColumnsAndNoRows) {
   const auto empty = csr_from_triplets<double>(test_context(), 0, 0, std::vector<Triplet<double>>());
   const auto E = make_matrix(find_format("csr"), placed(context_, empty), context_);
   const auto nothing = solve_all<double>(solver, context_, *E, Columns<double>(3), Columns<double>(3));
-  for (const SolveReport& column : nothing.report.columns) EXPECT_EQ(column.reason, StopReason::zero_right_hand_side);
+  for (const SolveReport& column : nothing.report.columns)
+    EXPECT_EQ(column.reason, StopReason::zero_right_hand_side);
 }
 
 TEST_P(MultiSolve, WhatDoesNotFitIsRefused) {
@@ -430,8 +445,8 @@ TEST(MultiSolvers, NewValuesInASolve) {
   const auto b = sample_columns<double>(csr.rows(), 3, 1);
   Changer changer(*A, doubled);
   MultiSolver<double> solver;
-  const auto solved =
-      solve_all<double>(solver, test_context(), *A, b, zeros<double>(csr.rows(), 3), by_columns, nullptr, {}, &changer);
+  const auto solved = solve_all<double>(solver, test_context(), *A, b, zeros<double>(csr.rows(), 3),
+                                        by_columns, nullptr, {}, &changer);
   for (std::size_t j = 0; j < b.size(); ++j) {
     EXPECT_EQ(solved.report.columns[j].restarts, 1);
     EXPECT_LE(residual_of(doubled, b[j], solved.x[j]), 1.01e-8 * solved.report.columns[j].rhs_norm);
@@ -449,11 +464,13 @@ TEST(MultiSolvers, OnAFakeDevice) {
     auto b = sample_columns<double>(csr.rows(), 6, 1);
     b[3].assign(b[3].size(), 0.0);
     MultiSolver<double> solver;
-    const auto solved = solve_all<double>(solver, device, *A, b, zeros<double>(csr.rows(), 6), interleaved, M.get());
+    const auto solved =
+        solve_all<double>(solver, device, *A, b, zeros<double>(csr.rows(), 6), interleaved, M.get());
     EXPECT_TRUE(solved.report.converged());
     EXPECT_EQ(solved.report.steps, "simulated");
     for (std::size_t j = 0; j < b.size(); ++j)
-      EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]), 1e-12 * (1 + solved.report.columns[j].rhs_norm));
+      EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]),
+                  1e-12 * (1 + solved.report.columns[j].rhs_norm));
   }
 }
 

@@ -579,10 +579,12 @@ TEST(MultiSolve, ColumnsAreThoseOfOneCallEach) {
       for (std::int64_t j = 0; j < k; ++j) {
         std::vector<double> x(static_cast<std::size_t>(n), 0.0);
         const SolveResult one = solve(csr, {B.data() + j * n, n}, {x.data(), n}, settings);
-        EXPECT_LE(std::abs(one.report.iterations - all.report.columns[static_cast<std::size_t>(j)].iterations), 1);
+        EXPECT_LE(
+            std::abs(one.report.iterations - all.report.columns[static_cast<std::size_t>(j)].iterations), 1);
         double difference = 0, size = 0;
         for (std::int64_t i = 0; i < n; ++i)
-          difference = std::max(difference, std::abs(x[static_cast<std::size_t>(i)] - X[static_cast<std::size_t>(i + j * n)])),
+          difference = std::max(
+              difference, std::abs(x[static_cast<std::size_t>(i)] - X[static_cast<std::size_t>(i + j * n)])),
           size = std::max(size, std::abs(x[static_cast<std::size_t>(i)]));
         EXPECT_LE(difference, 1e-6 * size);
       }
@@ -593,7 +595,9 @@ TEST(MultiSolve, SettingsForOneRightHandSideAreRefused) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 5}});
   std::vector<double> B(50, 1.0), X(50, 0.0);
   const auto refused = [&](const SolveSettings& settings) {
-    return message_of<BadArgument>([&] { (void)multi_solve(csr, {B.data(), 25, 2, 25}, {X.data(), 25, 2, 25}, settings); });
+    return message_of<BadArgument>([&] {
+      (void)multi_solve(csr, {B.data(), 25, 2, 25}, {X.data(), 25, 2, 25}, settings);
+    });
   };
   EXPECT_TRUE(has(refused({.policy = true}), "policy"));
   EXPECT_TRUE(has(refused({.order = "rcm"}), "order"));

@@ -27,7 +27,8 @@ struct MultiShape {
   VectorLayout layout;
   std::int64_t gap;
   std::string name() const {
-    return std::string(layout == VectorLayout::columns ? "columns" : "interleaved") + (gap > 0 ? " with gaps" : "");
+    return std::string(layout == VectorLayout::columns ? "columns" : "interleaved") +
+           (gap > 0 ? " with gaps" : "");
   }
 };
 inline const std::vector<MultiShape>& multi_shapes() {
@@ -42,14 +43,17 @@ inline const std::vector<MultiShape>& multi_shapes() {
 template <class T>
 class PlacedColumns {
  public:
-  PlacedColumns(const ContextPtr& context, const Columns<T>& columns, std::int64_t rows, const MultiShape& shape)
+  PlacedColumns(const ContextPtr& context, const Columns<T>& columns, std::int64_t rows,
+                const MultiShape& shape)
       : rows_(rows),
         count_(std::ssize(columns)),
         shape_(shape),
         all_(static_cast<std::size_t>(size()), marked()),
         placed_(context, filled(columns)) {}
 
-  MultiVectorView<T> view() noexcept { return {placed_.data(), rows_, count_, stride(), shape_.layout, placed_.view().space}; }
+  MultiVectorView<T> view() noexcept {
+    return {placed_.data(), rows_, count_, stride(), shape_.layout, placed_.view().space};
+  }
   MultiVectorView<const T> read() noexcept { return view(); }
 
   Columns<T> fetch() const {
@@ -57,7 +61,8 @@ class PlacedColumns {
     Columns<T> columns(static_cast<std::size_t>(count_), std::vector<T>(static_cast<std::size_t>(rows_)));
     for (std::int64_t j = 0; j < count_; ++j)
       for (std::int64_t i = 0; i < rows_; ++i)
-        columns[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)] = all[static_cast<std::size_t>(place(i, j))];
+        columns[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)] =
+            all[static_cast<std::size_t>(place(i, j))];
     return columns;
   }
   // Whether the gaps are as they were.
@@ -74,7 +79,9 @@ class PlacedColumns {
 
  private:
   static T marked() { return std::numeric_limits<T>::quiet_NaN(); }
-  std::int64_t stride() const { return (shape_.layout == VectorLayout::columns ? rows_ : count_) + shape_.gap; }
+  std::int64_t stride() const {
+    return (shape_.layout == VectorLayout::columns ? rows_ : count_) + shape_.gap;
+  }
   std::int64_t size() const { return stride() * (shape_.layout == VectorLayout::columns ? count_ : rows_); }
   std::int64_t place(std::int64_t i, std::int64_t j) const {
     return shape_.layout == VectorLayout::columns ? i + j * stride() : i * stride() + j;
@@ -82,7 +89,8 @@ class PlacedColumns {
   const std::vector<T>& filled(const Columns<T>& columns) {
     for (std::int64_t j = 0; j < count_; ++j)
       for (std::int64_t i = 0; i < rows_; ++i)
-        all_[static_cast<std::size_t>(place(i, j))] = columns[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)];
+        all_[static_cast<std::size_t>(place(i, j))] =
+            columns[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)];
     return all_;
   }
 
