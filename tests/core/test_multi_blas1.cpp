@@ -38,7 +38,8 @@ std::vector<T> all_but(std::int64_t w, std::int64_t dead) {
 
 template <class T>
 testing::AssertionResult near(T found, long double expected, long double magnitude, std::int64_t n) {
-  const long double bound = 2 * static_cast<long double>(n + 4) * std::numeric_limits<T>::epsilon() * magnitude;
+  const long double bound =
+      2 * static_cast<long double>(n + 4) * std::numeric_limits<T>::epsilon() * magnitude;
   if (std::fabs(static_cast<long double>(found) - expected) <= bound) return testing::AssertionSuccess();
   return testing::AssertionFailure() << found << " instead of " << static_cast<double>(expected);
 }
@@ -49,7 +50,8 @@ void check_cg(const ContextPtr& context) {
   for (const std::int64_t n : sizes)
     for (const std::int64_t w : widths)
       for (const bool diagonal : {false, true}) {
-        SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(w) + " vectors" + (diagonal ? ", diagonal" : ""));
+        SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(w) + " vectors" +
+                     (diagonal ? ", diagonal" : ""));
         const std::int64_t dead = 1;
         auto q = sample_columns<T>(n, w, 1), r = sample_columns<T>(n, w, 2), x = sample_columns<T>(n, w, 3),
              p = sample_columns<T>(n, w, 4);
@@ -58,21 +60,24 @@ void check_cg(const ContextPtr& context) {
         const auto d = sample_vector<T>(n, 5);
         std::vector<T> rz, pq, next;
         for (std::int64_t j = 0; j < w; ++j) {
-          rz.push_back(static_cast<T>(1 + j)), pq.push_back(static_cast<T>(j == 2 ? -1 : 4)), next.push_back(T(2));
+          rz.push_back(static_cast<T>(1 + j)), pq.push_back(static_cast<T>(j == 2 ? -1 : 4)),
+              next.push_back(T(2));
         }
         if (w > 3) rz[3] = 0;
-        PlacedColumns<T> Q(context, q, n, interleaved), R(context, r, n, interleaved), X(context, x, n, interleaved),
-            P(context, p, n, interleaved);
-        Placed<T> pd(context, d), prz(context, rz), ppq(context, pq), pnext(context, next), running(context, all_but<T>(w, dead));
+        PlacedColumns<T> Q(context, q, n, interleaved), R(context, r, n, interleaved),
+            X(context, x, n, interleaved), P(context, p, n, interleaved);
+        Placed<T> pd(context, d), prz(context, rz), ppq(context, pq), pnext(context, next),
+            running(context, all_but<T>(w, dead));
         const std::vector<T> seven(static_cast<std::size_t>(w), T(7));
         Placed<T> rr(context, seven), rdr(context, seven), dots(context, seven);
         const VectorView<const T> dv = diagonal ? pd.read() : VectorView<const T>{};
 
         multi_dot<T>(*context, P.read(), Q.read(), running.data(), dots.data());
-        multi_cg_residual<T>(*context, prz.data(), ppq.data(), Q.read(), dv, R.view(), running.data(), rr.data(), rdr.data());
+        multi_cg_residual<T>(*context, prz.data(), ppq.data(), Q.read(), dv, R.view(), running.data(),
+                             rr.data(), rdr.data());
         const auto found_r = R.fetch();
-        multi_cg_direction<T>(*context, prz.data(), ppq.data(), pnext.data(), dv, R.read(), X.view(), P.view(),
-                              running.data());
+        multi_cg_direction<T>(*context, prz.data(), ppq.data(), pnext.data(), dv, R.read(), X.view(),
+                              P.view(), running.data());
         const auto found_x = X.fetch(), found_p = P.fetch();
         const auto found_dot = dots.fetch(), found_rr = rr.fetch(), found_rdr = rdr.fetch();
         for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j) {
@@ -87,12 +92,15 @@ void check_cg(const ContextPtr& context) {
           const T eps = std::numeric_limits<T>::epsilon();
           for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
             const T di = diagonal ? d[i] : T(1), z = di * found_r[j][i];
-            dot += static_cast<long double>(p[j][i]) * q[j][i], dot_size += std::fabs(static_cast<long double>(p[j][i]) * q[j][i]);
-            EXPECT_NEAR(found_r[j][i], r[j][i] - a * q[j][i], 4 * eps * (std::abs(r[j][i]) + std::abs(a * q[j][i])));
+            dot += static_cast<long double>(p[j][i]) * q[j][i],
+                dot_size += std::fabs(static_cast<long double>(p[j][i]) * q[j][i]);
+            EXPECT_NEAR(found_r[j][i], r[j][i] - a * q[j][i],
+                        4 * eps * (std::abs(r[j][i]) + std::abs(a * q[j][i])));
             square += static_cast<long double>(found_r[j][i]) * found_r[j][i];
             weighted += static_cast<long double>(di) * found_r[j][i] * found_r[j][i];
             weighted_size += std::fabs(static_cast<long double>(di) * found_r[j][i] * found_r[j][i]);
-            EXPECT_NEAR(found_x[j][i], x[j][i] + a * p[j][i], 4 * eps * (std::abs(x[j][i]) + std::abs(a * p[j][i])));
+            EXPECT_NEAR(found_x[j][i], x[j][i] + a * p[j][i],
+                        4 * eps * (std::abs(x[j][i]) + std::abs(a * p[j][i])));
             EXPECT_NEAR(found_p[j][i], z + b * p[j][i], 4 * eps * (std::abs(z) + std::abs(b * p[j][i])));
           }
           EXPECT_TRUE(near<T>(found_dot[j], dot, dot_size, n));
@@ -127,12 +135,14 @@ TEST_P(MultiBlas1, ColumnsAreCopiedBetweenLayouts) {
 TEST_P(MultiBlas1, ManyPairsAreCopied) {
   const std::int64_t n = 30, k = 150;
   const auto source = sample_columns<double>(n, k, 1);
-  PlacedColumns<double> in(context_, source, n, {VectorLayout::columns, 0}), out(context_, sample_columns<double>(n, k, 2), n, interleaved);
+  PlacedColumns<double> in(context_, source, n, {VectorLayout::columns, 0}),
+      out(context_, sample_columns<double>(n, k, 2), n, interleaved);
   std::vector<ColumnPair> pairs;
   for (std::int32_t j = 0; j < k; ++j) pairs.push_back({static_cast<std::int32_t>(k - 1 - j), j});
   copy_columns<double>(*context_, in.read(), out.view(), pairs);
   const auto found = out.fetch();
-  for (std::size_t j = 0; j < static_cast<std::size_t>(k); ++j) EXPECT_EQ(found[j], source[static_cast<std::size_t>(k) - 1 - j]);
+  for (std::size_t j = 0; j < static_cast<std::size_t>(k); ++j)
+    EXPECT_EQ(found[j], source[static_cast<std::size_t>(k) - 1 - j]);
 }
 
 TEST_P(MultiBlas1, ResidualsOfSomeColumns) {
@@ -166,7 +176,8 @@ TEST_P(MultiBlas1, ScaledAndMultiplied) {
   const auto v = sample_columns<double>(n, w, 1), y = sample_columns<double>(n, w, 3);
   const auto d = sample_vector<double>(n, 2);
   for (const MultiShape& shape : multi_shapes()) {
-    PlacedColumns<double> V(context_, v, n, shape), poison(context_, Columns<double>(w, std::vector<double>(n, nan)), n, shape);
+    PlacedColumns<double> V(context_, v, n, shape),
+        poison(context_, Columns<double>(w, std::vector<double>(n, nan)), n, shape);
     multi_scale<double>(*context_, 0.5, V.view());
     multi_scale<double>(*context_, 0.0, poison.view());
     const auto scaled = V.fetch(), zero = poison.fetch();
@@ -181,15 +192,17 @@ TEST_P(MultiBlas1, ScaledAndMultiplied) {
   multi_multiply<double>(*context_, pd.read(), X.read(), Y.view(), running.data());
   const auto found = Y.fetch();
   for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j)
-    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) ASSERT_EQ(found[j][i], j == 1 ? y[j][i] : d[i] * v[j][i]);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
+      ASSERT_EQ(found[j][i], j == 1 ? y[j][i] : d[i] * v[j][i]);
 }
 
 TEST_P(MultiBlas1, WhatDoesNotFitIsRefused) {
-  MultiVector<double> a(context_, 10, 3, VectorLayout::interleaved), b(context_, 9, 3, VectorLayout::interleaved),
-      c(context_, 10, 3);
+  MultiVector<double> a(context_, 10, 3, VectorLayout::interleaved),
+      b(context_, 9, 3, VectorLayout::interleaved), c(context_, 10, 3);
   Vector<double> number(context_, 3);
   EXPECT_THROW(multi_dot<double>(*context_, a, b.view(), number.data(), number.data()), ShapeMismatch);
-  EXPECT_THROW(multi_dot<double>(*context_, c, c.view(), number.data(), number.data()), BadArgument) << "layout";
+  EXPECT_THROW(multi_dot<double>(*context_, c, c.view(), number.data(), number.data()), BadArgument)
+      << "layout";
   const ColumnPair pair{0, 0};
   EXPECT_THROW(copy_columns<double>(*context_, a, b.view(), {&pair, 1}), ShapeMismatch);
 }
@@ -204,7 +217,8 @@ TEST(MultiSums, HaveTheSameBitsForAnyNumberOfThreads) {
   for (const int threads : {1, 2, 5}) {
     const ContextPtr context = Context::host(threads);
     PlacedColumns<double> X(context, x, n, interleaved), Y(context, y, n, interleaved);
-    Placed<double> running(context, all_but<double>(w, w)), sums(context, std::vector<double>(static_cast<std::size_t>(w)));
+    Placed<double> running(context, all_but<double>(w, w)),
+        sums(context, std::vector<double>(static_cast<std::size_t>(w)));
     multi_dot<double>(*context, X.read(), Y.read(), running.data(), sums.data());
     if (first.empty()) first = sums.fetch();
     EXPECT_EQ(sums.fetch(), first) << threads;

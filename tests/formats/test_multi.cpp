@@ -196,6 +196,35 @@ TEST_P(Multi, DeterministicBitsAreThoseOfOneVector) {
   }
 }
 
+// A NaN in x reaches the rows that use it, and no others: neither rows without entries nor padding. Blocks store fill, which
+// multiplies it.
+TEST_P(Multi, NotANumberStaysInTheRowsThatUseIt) {
+  if (!one_pass(*GetParam().format, GetParam().space) || GetParam().format->engine == "blocks") return;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const char* name : {"empty_rows_50", "random_257", "power_law_500"}) {
+    SCOPED_TRACE(name);
+    const CsrMatrix<double>& csr = battery_matrix(name);
+    const auto A = make(csr, context_);
+    if (!A) continue;
+    auto x = sample_columns<double>(csr.cols(), 3, 1);
+    x[1][0] = nan;
+    for (const MultiShape& shape : multi_shapes()) {
+      PlacedColumns<double> px(context_, x, csr.cols(), shape),
+          y(context_, sample_columns<double>(csr.rows(), 3, 2), csr.rows(), shape);
+      multi_apply<double>(*A, px.read(), y.view());
+      const Columns<double> found = y.fetch();
+      for (std::int64_t r = 0; r < csr.rows(); ++r) {
+        bool uses = false;
+        for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
+          uses = uses || csr.pattern.col[k] == 0;
+        for (std::size_t j = 0; j < 3; ++j)
+          EXPECT_EQ(std::isnan(found[j][static_cast<std::size_t>(r)]), uses && j == 1)
+              << "row " << r << ", vector " << j;
+      }
+    }
+  }
+}
+
 TEST_P(Multi, NewValuesAreUsed) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 12}});
   const auto A = make(csr, context_);
