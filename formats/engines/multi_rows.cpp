@@ -6,8 +6,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "formats/engines/blocks.hpp"
 #include "formats/engines/multi_rows-inl.hpp"
 #include "formats/engines/multi_rows.hpp"
+#include "formats/engines/slice_view.hpp"
 #include "formats/private/row_dot-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,7 +1,24 @@
 // The kernels of multi_rows.cuh for csr, slices and blocks.
 #include "formats/engines/multi_rows.cuh"
 
+#include "formats/engines/blocks.hpp"
+#include "formats/engines/slice_view.hpp"
+
 namespace protean::formats {
+
+template <class T, class F>
+__device__ inline void for_products(const BlockGrid<T>& a, std::int64_t p, int, int, F&& f) {
+  const std::int64_t place = p / a.R, i = a.number(place);
+  const int r = static_cast<int>(p - place * a.R);
+  const BlockRow b = a.block_row_at(place);
+  const auto block = [&](const BlockRow& of, std::int64_t k, std::int64_t number) {
+    for (int c = 0; c < a.C; ++c)
+      if (const std::int64_t col = number * a.C + c; col < a.cols)
+        f(static_cast<std::int32_t>(col), __ldg(a.values + a.place(of, k, r, c)));
+  };
+  for (std::int64_t k = 0; k < b.count; ++k) block(b, k, __ldg(a.block_col + b.first + k * b.slot_step));
+  if (a.diagonal_apart) block(a.apart(i), 0, i);
+}
 
 template <class T, class P>
 void multi_csr_on_device(const Context& context, const CsrArrays<T, P>& csr, std::int64_t nonzeros, T alpha,

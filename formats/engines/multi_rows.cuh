@@ -6,11 +6,14 @@
 #include "core/device/kernel_tools.cuh"
 #include "core/multi_vector.hpp"
 #include "formats/device_support.cuh"
-#include "formats/engines/blocks.hpp"
-#include "formats/engines/slice_view.hpp"
 #include "formats/private/csr_arrays.cuh"
 
 namespace protean::formats {
+
+template <class T>
+struct BlockGrid;  // blocks.hpp
+template <class T>
+struct SliceView;  // slice_view.hpp
 
 template <class T>
 struct MultiDeviceTask {
@@ -43,20 +46,6 @@ __device__ inline void for_products(const MultiCsrRows<T, P>& a, std::int64_t p,
 #pragma unroll 4
   for (P k = __ldg(a.row_ptr + p) + static_cast<P>(part); k < end; k += static_cast<P>(split))
     f(__ldg(a.col + k), __ldg(a.values + k));
-}
-
-template <class T, class F>
-__device__ inline void for_products(const BlockGrid<T>& a, std::int64_t p, int, int, F&& f) {
-  const std::int64_t place = p / a.R, i = a.number(place);
-  const int r = static_cast<int>(p - place * a.R);
-  const BlockRow b = a.block_row_at(place);
-  const auto block = [&](const BlockRow& of, std::int64_t k, std::int64_t number) {
-    for (int c = 0; c < a.C; ++c)
-      if (const std::int64_t col = number * a.C + c; col < a.cols)
-        f(static_cast<std::int32_t>(col), __ldg(a.values + a.place(of, k, r, c)));
-  };
-  for (std::int64_t k = 0; k < b.count; ++k) block(b, k, __ldg(a.block_col + b.first + k * b.slot_step));
-  if (a.diagonal_apart) block(a.apart(i), 0, i);
 }
 
 template <class T, class View>

@@ -8,11 +8,15 @@
 // the other vectors nor on the number of threads. In deterministic mode (HostOptions) they are those of its product alone.
 // A row belongs to one thread. Private to formats/.
 #pragma once
+#include "core/context.hpp"
 #include "core/multi_vector.hpp"
-#include "formats/engines/blocks.hpp"
-#include "formats/engines/slice_view.hpp"
 
 namespace protean::formats {
+
+template <class T>
+struct BlockGrid;  // blocks.hpp
+template <class T>
+struct SliceView;  // slice_view.hpp
 
 template <class T>
 struct MultiTask {

@@ -13,11 +13,9 @@
 #include <limits>
 #include <vector>
 
-#include "formats/engines/multi_rows.hpp"
 #include "formats/engines/row_tables.hpp"
 #include "formats/host_support.hpp"
 #include "formats/private/csr.hpp"
-#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 
@@ -136,6 +134,12 @@ bool rows_alike(const SparsityPattern& pattern);
 // Entries of the longest row of a pattern in the context's space. In device memory the host waits for it.
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern);
 
+// The first one of the longest rows, of a pattern in the context's space; row 0 without entries where there are no rows.
+struct LongestRow {
+  std::int64_t row = 0, entries = 0;
+};
+LongestRow find_longest_row(const Context& context, const SparsityPattern& pattern);
+
 // The caller's CSR arrays, and products over shares, which the derived class sets in its constructor.
 template <class T>
 class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
@@ -167,18 +171,6 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
       return f(RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>>{
           row_ptr, csr_.pattern.col, csr_.values, alpha, x.data, beta, y.data,
           this->context()->deterministic(), prefetch_, alike_, list_});
-    });
-  }
-
-  // HasMultiProduct::do_multi_apply() for a format without a list. A row that is cut belongs to the share in which it ends.
-  void multi_apply_rows(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
-    const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
-    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      const MultiCsr<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> csr{
-          row_ptr, csr_.pattern.col, csr_.values, prefetch_};
-      parallel(static_cast<int>(shares_.size()), [&](int part, int) {
-        multi_product(csr, task, shares_[part].row_begin, shares_[part].row_end);
-      });
     });
   }
 
