@@ -19,8 +19,8 @@ import shutil
 import subprocess
 import sys
 
-OPTIONS = ("fill", "solve", "sweeps", "block_size", "omega", "degree", "eigenvalue_ratio")
-DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "omega": 1, "degree": 4, "eigenvalue_ratio": 30}
+OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio")
+DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "blocks": "equal", "omega": 1, "degree": 4, "eigenvalue_ratio": 30}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
 # name: matrix, method, the same but small
@@ -36,7 +36,7 @@ SYSTEMS = {
                                     "{generate: {kind: convection-diffusion-3d, n: 16}}"),
     "orsirr_1": ("{file: %s}" % (MATRICES / "orsirr_1.mtx.xz"), "bicgstab", None),
 }
-SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: spai0}"]
+SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}", "{type: spai0}"]
 SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
          "solve: sweeps, sweeps: 4", "solve: sweeps, sweeps: 8"]
 
