@@ -82,9 +82,12 @@ void check_cg(const ContextPtr& context) {
         const auto found_dot = dots.fetch(), found_rr = rr.fetch(), found_rdr = rdr.fetch();
         for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j) {
           if (static_cast<std::int64_t>(j) == dead) {
-            EXPECT_EQ(found_x[j], x[j]), EXPECT_EQ(found_p[j], p[j]);
+            EXPECT_EQ(found_x[j], x[j]);
+            EXPECT_EQ(found_p[j], p[j]);
             for (std::size_t i = 1; i < r[j].size(); ++i) EXPECT_EQ(found_r[j][i], r[j][i]);
-            EXPECT_EQ(found_dot[j], T(7)), EXPECT_EQ(found_rr[j], T(7)), EXPECT_EQ(found_rdr[j], T(7));
+            EXPECT_EQ(found_dot[j], T(7));
+            EXPECT_EQ(found_rr[j], T(7));
+            EXPECT_EQ(found_rdr[j], T(7));
             continue;
           }
           const T a = pq[j] > 0 ? rz[j] / pq[j] : T(0), b = rz[j] > 0 ? next[j] / rz[j] : T(0);
@@ -155,8 +158,10 @@ TEST_P(MultiBlas1, ResidualsOfSomeColumns) {
       multi_residual<double>(*context_, B.read(), R.view(), pairs, result.data());
       const auto found = R.fetch();
       const auto sums = result.fetch();
-      EXPECT_EQ(found[0], r[0]), EXPECT_EQ(found[2], r[2]);
-      EXPECT_EQ(sums[0], -1), EXPECT_EQ(sums[2], -1);
+      EXPECT_EQ(found[0], r[0]);
+      EXPECT_EQ(found[2], r[2]);
+      EXPECT_EQ(sums[0], -1);
+      EXPECT_EQ(sums[2], -1);
       for (const ColumnPair pair : pairs) {
         const auto from = static_cast<std::size_t>(pair.from), to = static_cast<std::size_t>(pair.to);
         long double sum = 0;
@@ -182,9 +187,12 @@ TEST_P(MultiBlas1, ScaledAndMultiplied) {
     multi_scale<double>(*context_, 0.0, poison.view());
     const auto scaled = V.fetch(), zero = poison.fetch();
     for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j)
-      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
-        ASSERT_EQ(scaled[j][i], 0.5 * v[j][i]), ASSERT_EQ(zero[j][i], 0.0);
-    EXPECT_TRUE(V.gaps_are_untouched()), EXPECT_TRUE(poison.gaps_are_untouched());
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+        ASSERT_EQ(scaled[j][i], 0.5 * v[j][i]);
+        ASSERT_EQ(zero[j][i], 0.0);
+      }
+    EXPECT_TRUE(V.gaps_are_untouched());
+    EXPECT_TRUE(poison.gaps_are_untouched());
   }
   PlacedColumns<double> X(context_, v, n, interleaved), Y(context_, y, n, interleaved);
   const Placed<double> pd(context_, d);
