@@ -167,6 +167,13 @@ protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, 
                                     double* y);
 protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alpha, const float* x, float beta,
                                         float* y);
+/* Y := alpha A X + beta Y for `count` vectors, one after another: entry i of vector j at X[i + j * ldx], ldx >= cols, and at
+ * Y[i + j * ldy], ldy >= rows. The matrix is read once for all of them in formats that can (csr, sell-c-sigma, sell-packed,
+ * bcsr, ...; element matrices but variant gather); else it is read for each. X and Y do not overlap. count may be 0. */
+protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha,
+                                          const double* X, int64_t ldx, double beta, double* Y, int64_t ldy);
+protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha,
+                                              const float* X, int64_t ldx, float beta, float* Y, int64_t ldy);
 int protean_matrix_is_f32(const protean_matrix* matrix); /* 1 for single precision */
 int64_t protean_matrix_rows(const protean_matrix* matrix);
 int64_t protean_matrix_cols(const protean_matrix* matrix);
@@ -260,6 +267,31 @@ protean_status protean_solve(protean_solver* solver, const protean_matrix* matri
                              double* x);
 protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* matrix, const float* b,
                                  float* x);
+
+/* Solves A X = B for `count` right-hand sides at the same time, which lie one after another as in protean_matrix_apply_multi().
+ * Method cg. Each column has its own iterations, tolerance and result, within rounding those of a solve of its own; columns that
+ * have ended are computed no more. X holds initial guesses on entry. PROTEAN_OK: all columns have converged. The functions for
+ * results below then tell of the column that needed the most iterations, or of the first that has not converged, and
+ * protean_solver_column() of each. PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space
+ * or device_steps, which are for one right-hand side. */
+protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                   const double* B, int64_t ldb, double* X, int64_t ldx);
+protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                       const float* B, int64_t ldb, float* X, int64_t ldx);
+/* One column of the last protean_solve_multi(). The texts are valid until the next solve. */
+typedef struct protean_column {
+  int converged;
+  int64_t iterations, restarts;
+  double true_residual, recurrence_residual; /* 2-norms, relative to the norm of b */
+  double seconds;                            /* when it ended, since the solve began */
+  const char* reason;                        /* as protean_solver_reason() */
+  const char* detail;
+} protean_column;
+int64_t protean_solver_columns(const protean_solver* solver); /* 0 after protean_solve() */
+protean_status protean_solver_column(const protean_solver* solver, int64_t index, protean_column* result);
+/* "in one pass" where the products of the last protean_solve_multi() read the matrix once for all columns, else "column by
+ * column: " and why. */
+const char* protean_solver_multi_product(const protean_solver* solver);
 
 /* Results of the last solve; 0 and "" before the first. Residuals are 2-norms, relative to the norm of b. */
 int64_t protean_solver_iterations(const protean_solver* solver);

@@ -4,6 +4,7 @@
 #error "Protean needs C++20: compile with -std=c++20 (CMake does so for what links Protean::protean)"
 #endif
 
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -20,6 +21,8 @@
 #include <protean/core/io/vector_file.hpp>
 #include <protean/core/locality.hpp>
 #include <protean/core/memory.hpp>
+#include <protean/core/multi_blas1.hpp>
+#include <protean/core/multi_vector.hpp>
 #include <protean/core/ordering.hpp>
 #include <protean/core/permutation.hpp>
 #include <protean/core/statistics.hpp>
@@ -33,6 +36,7 @@
 #include <protean/operators/callback_operator.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/multi_product.hpp>
 #include <protean/operators/ordered_operator.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/operators/policy/cost_model.hpp>
@@ -43,6 +47,7 @@
 #include <protean/preconditioners/preconditioner.hpp>
 #include <protean/solvers/auto_switcher.hpp>
 #include <protean/solvers/format_schedule.hpp>
+#include <protean/solvers/multi_solver.hpp>
 #include <protean/solvers/solver.hpp>
 
 namespace protean {
@@ -99,5 +104,31 @@ struct SolveResult {
 template <class T>
 SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
                   std::type_identity_t<VectorView<T>> x, const SolveSettings& settings = {});
+
+struct MultiSolveResult {
+  MultiSolveReport report;
+  std::string format, kernel;
+  std::string
+      format_reason;  // of format "auto", where it was not taken because of the several vectors; else empty
+  double convert_seconds = 0;  // of the format
+  double setup_seconds = 0;    // of the preconditioner
+  bool converged() const noexcept { return report.converged(); }
+};
+
+// Solves A X = B for all columns of B at the same time (MultiSolver: method cg). The matrix is read once for all of them in
+// each iteration, in formats that have a product with several vectors (HasMultiProduct); report.product says so. csr, B and X lie
+// in the space of the context, B and X in any layouts. X holds initial guesses on entry and the solutions on return. rules: a
+// stopping rule for each column, or empty for settings.solver.stopping. format "auto" is csr where the one that solve() would take
+// has no product with several vectors.
+//
+//   std::vector<double> B(n * k), X(n * k);   // one right-hand side after another, as Fortran has them
+//   MultiSolveResult done = multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n});
+//
+// Throws as solve() and MultiSolver, and BadArgument for settings that are not for several right-hand sides: policy, schedule,
+// order, observer (MultiSolver::solve() has one).
+template <class T>
+MultiSolveResult multi_solve(const CsrMatrix<T>& csr, std::type_identity_t<MultiVectorView<const T>> B,
+                             std::type_identity_t<MultiVectorView<T>> X, const SolveSettings& settings = {},
+                             std::span<const StoppingRule> rules = {});
 
 }  // namespace protean

@@ -21,12 +21,14 @@
 #include "formats/survey.hpp"
 #include "operators/callback_operator.hpp"
 #include "operators/elements/element_operator.hpp"
+#include "operators/multi_product.hpp"
 #include "operators/ordered_operator.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/format_schedule.hpp"
+#include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
 
 using namespace protean;
@@ -92,6 +94,7 @@ struct MatrixOf {
 template <class T>
 struct SolverOf {
   std::unique_ptr<Solver<T>> solver;
+  std::unique_ptr<MultiSolver<T>> multi_solver;  // of protean_solve_multi()
   std::unique_ptr<Preconditioner<T>> preconditioner;
   std::uint64_t preconditioner_of = 0;  // serial of the operator it was made for
   // The preconditioner of the caller; empty: the one by name.
@@ -138,6 +141,7 @@ struct protean_solver {
   std::vector<SchedulePoint> schedule;
   // Of the last solve.
   SolveReport report;
+  MultiSolveReport columns;  // of several right-hand sides; else empty
   std::string reason, advice;
   std::vector<SwitchRecord> switches;
   std::vector<FailedSwitch> failed_switches;
@@ -469,6 +473,26 @@ protean_status apply(const protean_matrix* matrix, T alpha, const T* x, T beta, 
   });
 }
 
+// The caller's vectors, one after another.
+template <class T>
+MultiVectorView<T> several(const protean_matrix& matrix, T* data, std::int64_t rows, std::int64_t count,
+                           std::int64_t stride, const char* what) {
+  if (count < 0) throw BadArgument("count is " + std::to_string(count) + "; it must be 0 or more");
+  if (count > 0 && rows > 0) need(data, what);
+  return {data, rows, count, stride, VectorLayout::columns, matrix.context->space()};
+}
+
+template <class T>
+protean_status apply_multi(const protean_matrix* matrix, int64_t count, T alpha, const T* X, int64_t ldx,
+                           T beta, T* Y, int64_t ldy) {
+  return guarded([&] {
+    const LinearOperator<T>& A = part_of<T>(matrix).A();
+    multi_apply<T>(A, alpha, several<const T>(*matrix, X, A.cols(), count, ldx, "X"), beta,
+                   several<T>(*matrix, Y, A.rows(), count, ldy, "Y"));
+    matrix->context->synchronize();
+  });
+}
+
 std::int64_t whole(const char* option, double value) {
   if (!(value >= 0 && value < 9e15) || value != std::floor(value))
     throw BadArgument(std::string(option) + " is " + std::to_string(value) +
@@ -623,6 +647,7 @@ void add_point(protean_solver& solver, const char* trigger, double at, const cha
 void accept(protean_solver& solver, const Settings& settings) {
   auto next = make_solver<double>(solver.method, settings.solver);  // throws for what is out of range
   solver.f64.solver = std::move(next), solver.f32.solver.reset();
+  solver.f64.multi_solver.reset(), solver.f32.multi_solver.reset();
   // With other options the next solve makes it anew.
   if (settings.preconditioner != solver.settings.preconditioner)
     solver.f64.preconditioner_of = solver.f32.preconditioner_of = 0;
@@ -760,7 +785,7 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
     MatrixOf<T>& part = const_cast<MatrixOf<T>&>(part_of<T>(matrix));
     const VectorView<const T> from = input(*matrix, b, "b");
     const VectorView<T> to = output(*matrix, x, "x");
-    solver->report = {};
+    solver->report = {}, solver->columns = {};
     solver->reason.clear(), solver->advice.clear();
     solver->switches.clear(), solver->failed_switches.clear(), solver->decisions.clear();
     // Also when the solve throws: the format may have changed before.
@@ -780,6 +805,52 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
     solver->reason = to_string(solver->report.reason);
     converged = solver->report.converged();
     if (!converged) solver->advice = advice(solver->report.reason);
+  });
+  if (status != PROTEAN_OK || converged) return status;
+  return failed(PROTEAN_NOT_CONVERGED, (solver->reason + ". " + solver->advice).c_str());
+}
+
+// What is told of the last solve where it had several columns: the first that has not converged, else the longest.
+const SolveReport* worst(const MultiSolveReport& all) {
+  const SolveReport* found = nullptr;
+  for (const SolveReport& one : all.columns) {
+    if (!one.converged()) return &one;
+    if (!found || one.iterations > found->iterations) found = &one;
+  }
+  return found;
+}
+
+template <class T>
+protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count, const T* B,
+                           int64_t ldb, T* X, int64_t ldx) {
+  bool converged = false;
+  const protean_status status = guarded([&] {
+    need(solver, "solver");
+    const MatrixOf<T>& part = part_of<T>(matrix);
+    const LinearOperator<T>& A = part.A();
+    const auto from = several<const T>(*matrix, B, A.rows(), count, ldb, "B");
+    const auto to = several<T>(*matrix, X, A.rows(), count, ldx, "X");
+    if (solver->monitor || !solver->schedule.empty() || solver->settings.use_policy)
+      throw BadArgument(
+          "a monitor, a schedule and policy auto are for one right-hand side; take them off, or solve the "
+          "columns one after "
+          "another");
+    SolverOf<T>& own = part_of<T>(*solver);
+    if (!own.multi_solver)
+      own.multi_solver = std::make_unique<MultiSolver<T>>(solver->method, solver->settings.solver);
+    solver->report = {}, solver->columns = {};
+    solver->reason.clear(), solver->advice.clear();
+    solver->switches.clear(), solver->failed_switches.clear(), solver->decisions.clear();
+    const Preconditioner<T>* const M = preconditioner_for<T>(*solver, A);
+    solver->columns = own.multi_solver->solve(A, from, to, M);
+    matrix->context->synchronize();
+    converged = solver->columns.converged();
+    if (const SolveReport* const one = worst(solver->columns)) {
+      solver->report = *one;
+      solver->report.seconds = solver->columns.seconds;
+      solver->reason = to_string(one->reason);
+      if (!converged) solver->advice = advice(one->reason);
+    }
   });
   if (status != PROTEAN_OK || converged) return status;
   return failed(PROTEAN_NOT_CONVERGED, (solver->reason + ". " + solver->advice).c_str());
@@ -972,6 +1043,15 @@ protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alph
                                         float* y) {
   return apply(matrix, alpha, x, beta, y);
 }
+protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha,
+                                          const double* X, int64_t ldx, double beta, double* Y, int64_t ldy) {
+  return apply_multi(matrix, count, alpha, X, ldx, beta, Y, ldy);
+}
+protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha,
+                                              const float* X, int64_t ldx, float beta, float* Y,
+                                              int64_t ldy) {
+  return apply_multi(matrix, count, alpha, X, ldx, beta, Y, ldy);
+}
 int protean_matrix_is_f32(const protean_matrix* matrix) {
   return matrix && std::holds_alternative<MatrixOf<float>>(matrix->of) ? 1 : 0;
 }
@@ -1070,6 +1150,35 @@ protean_status protean_solve(protean_solver* solver, const protean_matrix* matri
 protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* matrix, const float* b,
                                  float* x) {
   return solve(solver, matrix, b, x);
+}
+
+protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                   const double* B, int64_t ldb, double* X, int64_t ldx) {
+  return solve_multi(solver, matrix, count, B, ldb, X, ldx);
+}
+protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,
+                                       const float* B, int64_t ldb, float* X, int64_t ldx) {
+  return solve_multi(solver, matrix, count, B, ldb, X, ldx);
+}
+int64_t protean_solver_columns(const protean_solver* solver) {
+  return solver ? static_cast<int64_t>(solver->columns.columns.size()) : 0;
+}
+protean_status protean_solver_column(const protean_solver* solver, int64_t index, protean_column* result) {
+  return guarded([&] {
+    const SolveReport& one = at(need(solver, "solver")->columns.columns, index);
+    // The names of reasons are constants.
+    *need(result, "result") = {one.converged() ? 1 : 0,
+                               one.iterations,
+                               one.restarts,
+                               one.true_relative,
+                               one.recurrence_relative,
+                               one.seconds,
+                               to_string(one.reason).data(),
+                               one.detail.c_str()};
+  });
+}
+const char* protean_solver_multi_product(const protean_solver* solver) {
+  return solver ? solver->columns.product.c_str() : "";
 }
 
 int64_t protean_solver_iterations(const protean_solver* solver) {

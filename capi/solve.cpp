@@ -123,9 +123,55 @@ SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const
   return result;
 }
 
+namespace {
+
+void check_for_columns(const SolveSettings& settings) {
+  const char* const what = settings.policy                ? "a policy"
+                           : !settings.schedule.empty()   ? "a schedule"
+                           : settings.order != "none"     ? "an order of the rows"
+                           : settings.observer != nullptr ? "an observer of one column"
+                                                          : nullptr;
+  if (what)
+    throw BadArgument(std::string(what) +
+                      " is for one right-hand side; leave it out, or solve the columns one after another");
+}
+
+}  // namespace
+
+template <class T>
+MultiSolveResult multi_solve(const CsrMatrix<T>& csr, std::type_identity_t<MultiVectorView<const T>> B,
+                             std::type_identity_t<MultiVectorView<T>> X, const SolveSettings& settings,
+                             std::span<const StoppingRule> rules) {
+  const ContextPtr context = context_of(settings, csr.pattern.space);
+  check_for_columns(settings);
+  MultiSolver<T> solver(settings.method, settings.solver);  // refuses names before any work
+  MultiSolveResult result;
+  Clock clock;
+  auto matrix = make_matrix(settings.format, csr, context, settings.parameters, settings.kernel);
+  if (const std::string why = column_by_column<T>(*matrix);
+      settings.format == "auto" && B.columns > 1 && !why.empty()) {
+    result.format_reason = "csr instead of " + std::string(matrix->name()) + ": " + why;
+    matrix.reset();
+    matrix = make_matrix("csr", csr, context);
+  }
+  context->synchronize();
+  result.convert_seconds = clock.lap();
+  result.format = matrix->name(), result.kernel = matrix->kernel();
+  const auto M = make_preconditioner<T>(settings.preconditioner, *matrix, settings.preconditioning);
+  if (M) M->ensure(*matrix);
+  context->synchronize();
+  result.setup_seconds = clock.lap();
+  result.report = solver.solve(*matrix, B, X, M.get(), nullptr, rules);
+  context->synchronize();
+  return result;
+}
+
 #define PROTEAN_INSTANTIATE(T)                                                                  \
   template SolveResult solve<T>(const CsrMatrix<T>&, std::type_identity_t<VectorView<const T>>, \
-                                std::type_identity_t<VectorView<T>>, const SolveSettings&);
+                                std::type_identity_t<VectorView<T>>, const SolveSettings&);     \
+  template MultiSolveResult multi_solve<T>(                                                     \
+      const CsrMatrix<T>&, std::type_identity_t<MultiVectorView<const T>>,                      \
+      std::type_identity_t<MultiVectorView<T>>, const SolveSettings&, std::span<const StoppingRule>);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -31,6 +31,14 @@ module protean
     type(c_ptr) :: to, reason, why, order
   end type
 
+  ! The result of protean_solver_column.
+  type, bind(c) :: protean_column
+    integer(c_int) :: converged
+    integer(c_int64_t) :: iterations, restarts
+    real(c_double) :: true_residual, recurrence_residual, seconds
+    type(c_ptr) :: reason, detail
+  end type
+
   ! Functions of the program, which are given to Protean as c_funloc(name); c_null_funptr for none. They return 0,
   ! or another number to end the call. user: the pointer that was given with the function, such as c_loc(data).
   abstract interface
@@ -246,6 +254,24 @@ module protean
       real(c_float), intent(inout) :: y(*)
       integer(c_int) :: status
     end function
+    function protean_matrix_apply_multi(matrix, count, alpha, x, ldx, beta, y, ldy) bind(c) result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: matrix
+      integer(c_int64_t), value :: count, ldx, ldy
+      real(c_double), value :: alpha, beta
+      real(c_double), intent(in) :: x(ldx, *)
+      real(c_double), intent(inout) :: y(ldy, *)
+      integer(c_int) :: status
+    end function
+    function protean_matrix_apply_multi_f32(matrix, count, alpha, x, ldx, beta, y, ldy) bind(c) result(status)
+      import :: c_int, c_int64_t, c_float, c_ptr
+      type(c_ptr), value :: matrix
+      integer(c_int64_t), value :: count, ldx, ldy
+      real(c_float), value :: alpha, beta
+      real(c_float), intent(in) :: x(ldx, *)
+      real(c_float), intent(inout) :: y(ldy, *)
+      integer(c_int) :: status
+    end function
     function protean_matrix_is_f32(matrix) bind(c) result(single)
       import :: c_int, c_ptr
       type(c_ptr), value :: matrix
@@ -427,6 +453,41 @@ module protean
       real(c_float), intent(in) :: b(*)
       real(c_float), intent(inout) :: x(*)
       integer(c_int) :: status
+    end function
+    ! count right-hand sides: columns of b and x, of leading dimensions ldb and ldx.
+    function protean_solve_multi(solver, matrix, count, b, ldb, x, ldx) bind(c) result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: solver, matrix
+      integer(c_int64_t), value :: count, ldb, ldx
+      real(c_double), intent(in) :: b(ldb, *)
+      real(c_double), intent(inout) :: x(ldx, *)
+      integer(c_int) :: status
+    end function
+    ! count right-hand sides: columns of b and x, of leading dimensions ldb and ldx.
+    function protean_solve_multi_f32(solver, matrix, count, b, ldb, x, ldx) bind(c) result(status)
+      import :: c_int, c_int64_t, c_float, c_ptr
+      type(c_ptr), value :: solver, matrix
+      integer(c_int64_t), value :: count, ldb, ldx
+      real(c_float), intent(in) :: b(ldb, *)
+      real(c_float), intent(inout) :: x(ldx, *)
+      integer(c_int) :: status
+    end function
+    function protean_solver_columns(solver) bind(c) result(columns)
+      import :: c_int64_t, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t) :: columns
+    end function
+    function protean_solver_column(solver, index, column) bind(c) result(status)
+      import :: c_int, c_int64_t, c_ptr, protean_column
+      type(c_ptr), value :: solver
+      integer(c_int64_t), value :: index
+      type(protean_column), intent(out) :: column
+      integer(c_int) :: status
+    end function
+    function protean_solver_multi_product(solver) bind(c) result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
     end function
     function protean_solver_iterations(solver) bind(c) result(iterations)
       import :: c_int64_t, c_ptr

@@ -243,6 +243,14 @@ class ProblemReader {
     problem_.rhs.vector = key == "solution"
                               ? read_vector(*section.find(key), "rhs.solution", {"ones", 1.0}, true)
                               : vector_of(section, key);
+    problem_.rhs.columns = section.integer("columns");
+    problem_.rhs.place = node.place;
+    if (const Node* const columns = section.find("columns");
+        columns && problem_.rhs.columns > 1 && !problem_.rhs.vector.seed)
+      fail(columns->place,
+           "rhs.columns: several right-hand sides are made of random numbers (rhs: {random: 7, columns: 8}, "
+           "or of a random "
+           "solution), or read from a file of several columns, which says itself how many it has");
   }
 
   void read_solver(const Node& node) {

@@ -115,10 +115,13 @@ std::vector<KeyDoc> make_table() {
 
       other("rhs", "solution", "ones, or a map", "ones",
             "x is this vector and b = A x; the error is reported then"),
-      file("rhs", "file", "b: a vector in a file, .mtx, .mtx.gz, .mtx.xz or .npy"),
+      file("rhs", "file", "b: a vector, or several, in a file, .mtx, .mtx.gz, .mtx.xz or .npy"),
       number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
       integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
-      file("rhs.solution", "file", "x: a vector in a file"),
+      integer("rhs", "columns", 1, 1, 256,
+              "so many right-hand sides at once, of random numbers with the seeds that follow; a file has "
+              "its own number"),
+      file("rhs.solution", "file", "x: a vector, or several, in a file"),
       number("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
       integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
       file("initial_guess", "file", "a vector in a file, such as one that --checkpoint has kept"),

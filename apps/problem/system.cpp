@@ -26,33 +26,71 @@ double random_value(std::uint64_t seed, std::int64_t index) {
   return static_cast<double>(z >> 11) * 0x1p-52 - 1;
 }
 
-Vector<double> make_vector(const ContextPtr& context, const VectorSpec& spec, std::int64_t size,
-                           std::string_view key) {
+// So many vectors, one after another: of a file, which says how many, or `columns`.
+VectorColumns make_vectors(const ContextPtr& context, const VectorSpec& spec, std::int64_t size,
+                           std::int64_t columns, std::string_view key) {
   if (spec.file) {
-    Vector<double> vector = read_vector(context, spec.file.path);
-    if (vector.size() != size)
-      fail(spec.file.place, fmt::format("{}: '{}' has {} entries; the matrix has {} rows", key,
-                                        spec.file.path, vector.size(), size));
-    return vector;
+    VectorColumns vectors = read_vectors(context, spec.file.path);
+    const std::int64_t found = vectors.columns == 0 ? 0 : vectors.entries.size() / vectors.columns;
+    if (found != size || vectors.columns == 0)
+      fail(spec.file.place,
+           fmt::format("{}: '{}' has {} entries{}; the matrix has {} rows", key, spec.file.path, found,
+                       vectors.columns > 1 ? " in each column" : "", size));
+    return vectors;
   }
-  Vector<double> vector(context, size);
+  VectorColumns vectors{Vector<double>(context, size * columns), columns};
   parallel(*context, [&](int part, int parts) {
     const Range range = even_range(size, part, parts);
-    for (std::int64_t i = range.begin; i < range.end; ++i)
-      vector[i] = spec.seed ? random_value(static_cast<std::uint64_t>(*spec.seed), i) : spec.value;
+    for (std::int64_t j = 0; j < columns; ++j)
+      for (std::int64_t i = range.begin; i < range.end; ++i)
+        vectors.entries[i + j * size] =
+            spec.seed ? random_value(static_cast<std::uint64_t>(*spec.seed + j), i) : spec.value;
   });
-  return vector;
+  return vectors;
 }
 
 std::string_view rhs_key(const Problem& problem) {
   return problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file";
 }
 
-// The right-hand side of the scaled system, or the solution from which it is made.
-Vector<double> make_rhs(const ContextPtr& host, const Problem& problem, std::int64_t rows) {
-  Vector<double> b = make_vector(host, problem.rhs.vector, rows, rhs_key(problem));
-  if (problem.matrix.scale != 1 && !problem.rhs.from_solution) scale<double>(*host, problem.matrix.scale, b);
-  return b;
+// The right-hand sides of the scaled system, or the solutions from which they are made, and the initial guesses: one for each, or
+// one for all.
+void make_right_sides(const ContextPtr& host, const Problem& problem, std::int64_t rows, bool several,
+                      LinearSystem& system) {
+  VectorColumns b = make_vectors(host, problem.rhs.vector, rows, problem.rhs.columns, rhs_key(problem));
+  if (b.columns > 1 && !several)
+    fail(problem.rhs.vector.file ? problem.rhs.vector.file.place : problem.rhs.place,
+         fmt::format("there are {} right-hand sides; this command takes one: protean solve takes several",
+                     b.columns));
+  if (problem.matrix.scale != 1 && !problem.rhs.from_solution)
+    scale<double>(*host, problem.matrix.scale, b.entries);
+  system.columns = b.columns, system.b = std::move(b.entries);
+  VectorColumns x0 = make_vectors(host, problem.initial_guess, rows, 1, "initial_guess.file");
+  if (x0.columns != 1 && x0.columns != b.columns)
+    fail(problem.initial_guess.file.place,
+         fmt::format("initial_guess.file has {} columns; there are {} right-hand sides", x0.columns,
+                     b.columns));
+  if (x0.columns == b.columns) {
+    system.x0 = std::move(x0.entries);
+    return;
+  }
+  system.x0 = Vector<double>(host, rows * b.columns);
+  for (std::int64_t j = 0; j < b.columns; ++j)
+    copy<double>(*host, x0.entries, {system.x0.data() + j * rows, rows, Space::host});
+}
+
+// b_j := A x_j for the vectors x_j in system.b, which become the exact solutions.
+void multiply_solutions(const LinearOperator<double>& A, const ContextPtr& host, LinearSystem& system) {
+  const std::int64_t rows = A.rows();
+  const Context& context = *A.context();
+  system.exact = std::move(system.b);
+  system.b = Vector<double>(host, rows * system.columns);
+  Vector<double> x(A.context(), rows), y(A.context(), rows);
+  for (std::int64_t j = 0; j < system.columns; ++j) {
+    copy<double>(context, VectorView<const double>{system.exact.data() + j * rows, rows, Space::host}, x);
+    A.apply(x, y);
+    copy<double>(context, y, {system.b.data() + j * rows, rows, Space::host});
+  }
 }
 
 std::string matrix_name(const MatrixSpec& spec) {
@@ -60,7 +98,8 @@ std::string matrix_name(const MatrixSpec& spec) {
 }
 
 // The system for a solve on element matrices.
-LinearSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
+LinearSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context,
+                                 bool several) {
   LinearSystem system;
   fem::System source = fem::make_system(*host, *problem.matrix.fem);
   for (double& value : source.matrices) value *= problem.matrix.scale;
@@ -68,16 +107,8 @@ LinearSystem make_element_system(const ContextPtr& host, const Problem& problem,
   const std::int64_t rows = system.elements->rows();
   if (rows == 0)
     fail(problem.matrix.place, "all nodes of the mesh are on its boundary; there is nothing to solve");
-  system.x0 = make_vector(host, problem.initial_guess, rows, "initial_guess.file");
-  system.b = make_rhs(host, problem, rows);
-  if (problem.rhs.from_solution) {
-    system.exact = std::move(system.b);
-    system.b = Vector<double>(host, rows);
-    Vector<double> x(context, rows), y(context, rows);
-    copy<double>(*context, system.exact, x);
-    system.elements->apply(x, y);
-    copy<double>(*context, y, system.b);
-  }
+  make_right_sides(host, problem, rows, several, system);
+  if (problem.rhs.from_solution) multiply_solutions(*system.elements, host, system);
   return system;
 }
 
@@ -141,29 +172,26 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   return scaled(context, csr, spec.scale, spec.scale_place);
 }
 
-LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context) {
+LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context,
+                         bool several) {
   LinearSystem system;
   if (problem.matrix.fem && !problem.matrix.fem->assembled && context)
-    return make_element_system(host, problem, context);
+    return make_element_system(host, problem, context, several);
   system.csr = make_matrix_data(host, problem.matrix);
   const CsrMatrix<double>& csr = system.csr;
   if (csr.rows() != csr.cols())
     fail(problem.matrix.place,
          fmt::format("{} has {} rows and {} columns; a system A x = b needs a square one",
                      matrix_name(problem.matrix), csr.rows(), csr.cols()));
-  system.x0 = make_vector(host, problem.initial_guess, csr.rows(), "initial_guess.file");
-  system.b = make_rhs(host, problem, csr.rows());
-  if (problem.rhs.from_solution) {
-    system.exact = std::move(system.b);
-    system.b = Vector<double>(host, csr.rows());
-    make_matrix(find_format("csr"), csr, host)->apply(system.exact, system.b);
-  }
+  make_right_sides(host, problem, csr.rows(), several, system);
+  if (problem.rhs.from_solution)
+    multiply_solutions(*make_matrix(find_format("csr"), csr, host), host, system);
   return system;
 }
 
-double relative_error(const Vector<double>& x, const Vector<double>& exact) {
+double relative_error(VectorView<const double> x, VectorView<const double> exact) {
   double difference = 0, norm = 0;
-  for (std::int64_t i = 0; i < x.size(); ++i) {
+  for (std::int64_t i = 0; i < x.size; ++i) {
     difference += (x[i] - exact[i]) * (x[i] - exact[i]);
     norm += exact[i] * exact[i];
   }

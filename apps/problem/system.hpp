@@ -27,6 +27,8 @@ struct LinearSystem {
   CsrMatrix<double> csr;
   std::unique_ptr<ElementOperator<double>>
       elements;  // instead of csr with storage: element; in the memory of the solve
+  // Right-hand sides. b, x0 and exact hold `columns` vectors, one after another.
+  std::int64_t columns = 1;
   Vector<double> b, x0;
   Vector<double> exact;  // empty unless the right-hand side was made from a solution
 };
@@ -34,13 +36,14 @@ struct LinearSystem {
 // Matrix and right-hand side are multiplied by matrix.scale, so x is the solution of the system as it was
 // given. Everything is made in host memory, except element matrices, which are made in `context`. b = A x is
 // always computed with format csr, so that all formats get the same b, bit for bit (with element matrices it
-// is computed by them). Throws BadFile also for a matrix that is not square.
-LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr);
+// is computed by them). Throws BadFile also for a matrix that is not square, and for several right-hand sides unless `several`.
+LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr,
+                         bool several = false);
 
 // Returns the vector in the memory of `target`. `device` makes the copy.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);
 
 // ||x - exact|| / ||exact|| in the 2-norm; ||x - exact|| where exact is 0.
-double relative_error(const Vector<double>& x, const Vector<double>& exact);
+double relative_error(VectorView<const double> x, VectorView<const double> exact);
 
 }  // namespace protean::apps

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "apps/report/json.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
@@ -110,6 +112,34 @@ Json candidate_json(const CandidateRecord& c) {
   return json;
 }
 
+// Of several right-hand sides: one entry for each.
+void add_columns(Json& json, const SolveRecord& r) {
+  const MultiSolveReport& all = r.columns;
+  if (all.columns.empty()) return;
+  json["columns"] = Json::array();
+  for (std::size_t j = 0; j < all.columns.size(); ++j) {
+    const SolveReport& one = all.columns[j];
+    Json column = {{"status", one.converged() ? "converged" : "not-converged"},
+                   {"reason", to_string(one.reason)},
+                   {"iterations", one.iterations},
+                   {"restarts", one.restarts},
+                   {"residual",
+                    {{"true_relative", number(one.true_relative)},
+                     {"recurrence_relative", number(one.recurrence_relative)},
+                     {"true", number(one.true_residual)},
+                     {"recurrence", number(one.recurrence_residual)},
+                     {"initial", number(one.initial_residual)},
+                     {"rhs", number(one.rhs_norm)}}},
+                   {"seconds", one.seconds}};
+    if (!one.detail.empty()) column["detail"] = one.detail;
+    if (j < r.column_errors.size())
+      column["error"] = {{"norm", "2-norm"}, {"relative", number(r.column_errors[j])}};
+    json["columns"].push_back(std::move(column));
+  }
+  json["multi"] = {{"iterations", all.iterations}, {"passes", all.products}, {"product", all.product}};
+  if (!all.preconditioner.empty()) json["multi"]["preconditioner"] = all.preconditioner;
+}
+
 // How the solve ended.
 void add_result(Json& json, const SolveRecord& r) {
   const SolveReport& result = r.result;
@@ -130,6 +160,7 @@ void add_result(Json& json, const SolveRecord& r) {
                       {"initial", number(result.initial_residual)},
                       {"rhs", number(result.rhs_norm)}};
   if (r.error) json["error"] = {{"norm", "2-norm"}, {"relative", number(*r.error)}};
+  add_columns(json, r);
 }
 
 // What it cost, and with which operator.
@@ -249,6 +280,19 @@ std::string summary(const SolveRecord& r) {
   row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
   if (!r.advice.empty()) row("advice", r.advice);
+  if (const auto& columns = r.columns.columns; !columns.empty()) {
+    const auto good =
+        std::count_if(columns.begin(), columns.end(), [](const SolveReport& one) { return one.converged(); });
+    std::int64_t least = columns.front().iterations;
+    for (const SolveReport& one : columns) least = std::min(least, one.iterations);
+    row("columns", fmt::format("{} right-hand sides, {} converged, {} to {} iterations; products {}",
+                               columns.size(), good, least, r.columns.iterations, r.columns.product));
+    if (!r.columns.preconditioner.empty() && r.columns.preconditioner != "diagonal")
+      row("", "preconditioner " + r.columns.preconditioner);
+    row("", good == std::ssize(columns)
+                ? "what follows is of the column with the most iterations"
+                : "status and residual are of the first column that has not converged");
+  }
   row("iterations", result.restarts > 0 ? fmt::format("{}, restarts {}", result.iterations, result.restarts)
                                         : std::to_string(result.iterations));
   row("residual",

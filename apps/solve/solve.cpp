@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -23,8 +24,10 @@
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
+#include "operators/multi_product.hpp"
 #include "operators/ordered_operator.hpp"
 #include "solvers/auto_switcher.hpp"
+#include "solvers/multi_solver.hpp"
 
 namespace protean::apps {
 namespace {
@@ -276,7 +279,8 @@ class SolveRun {
 
   void make_data() {
     progress_.stage(problem_.matrix.file ? "reading the matrix" : "making the matrix");
-    system_ = make_system(host_, problem_, context_);
+    system_ = make_system(host_, problem_, context_, true);
+    if (system_.columns > 1) require_for_columns();
     record_.rows = system_.csr.rows(), record_.nonzeros = system_.csr.nonzeros();
     if (system_.elements) {
       record_.rows = system_.elements->rows(), record_.nonzeros = system_.elements->entries();
@@ -284,6 +288,23 @@ class SolveRun {
     }
     source_ = system_.csr;
     record_.seconds.read = clock_.lap();
+  }
+
+  // What is for one right-hand side is refused where there are several.
+  void require_for_columns() const {
+    const Place& place = problem_.rhs.vector.file ? problem_.rhs.vector.file.place : problem_.rhs.place;
+    const auto refuse = [&](const std::string& what) {
+      fail(place, fmt::format("there are {} right-hand sides, and {}", system_.columns, what));
+    };
+    const auto known = multi_methods();
+    if (std::find(known.begin(), known.end(), problem_.solver.method) == known.end())
+      refuse(fmt::format("method {} takes one; take cg, or solve them one after another",
+                         problem_.solver.method));
+    if (problem_.schedule.automatic || !problem_.schedule.points.empty())
+      refuse("a schedule is for one; leave it out");
+    if (problem_.matrix.order != "none") refuse("an order of the rows is for one; take matrix.order: none");
+    if (problem_.output.history) refuse("output.history is for one; the report has an entry for each");
+    if (arguments_.checkpoint > 0) refuse("--checkpoint is for one");
   }
 
   // The matrix of the solve in another order. b, x and the matrix of the system stay in the order of the user.
@@ -343,9 +364,16 @@ class SolveRun {
   std::unique_ptr<AssembledMatrix<double>> convert() {
     const FormatEntry& entry = pick_format(csr(), problem_, record_.format_reason);
     auto matrix = make_matrix(entry, source_, context_, problem_.op.parameters, problem_.op.kernel);
+    if (const std::string why = column_by_column<double>(*matrix);
+        system_.columns > 1 && problem_.op.format == "auto" && problem_.op.kernel.empty() && !why.empty()) {
+      matrix.reset();
+      matrix = make_matrix(find_format("csr"), source_, context_);
+      record_.format_reason = fmt::format("csr, which takes several right-hand sides in one pass: {}", why);
+    }
     context_->synchronize();
-    record_.format = entry.id, record_.kernel = matrix->kernel(), record_.parameters = matrix->params();
-    record_.kernel_note = kernel_note(entry, context_->space(), matrix->kernel());
+    record_.format = matrix->entry().id, record_.kernel = matrix->kernel(),
+    record_.parameters = matrix->params();
+    record_.kernel_note = kernel_note(matrix->entry(), context_->space(), matrix->kernel());
     record_.matrix_bytes = matrix->bytes();
     if (const auto* composed = dynamic_cast<const HasParts*>(matrix.get()))
       record_.parts = composed->part_shares();
@@ -360,7 +388,10 @@ class SolveRun {
       record_.preconditioner = M_->figures(), record_.preconditioner_bytes = M_->bytes();
     }
     context_->synchronize();
-    solver_ = make_solver<double>(problem_.solver.method, problem_.solver.options);
+    if (system_.columns > 1)
+      multi_solver_ = std::make_unique<MultiSolver<double>>(problem_.solver.method, problem_.solver.options);
+    else
+      solver_ = make_solver<double>(problem_.solver.method, problem_.solver.options);
     record_.seconds.setup = clock_.lap();
   }
 
@@ -382,7 +413,47 @@ class SolveRun {
     return &*schedule_;
   }
 
+  // Several right-hand sides at once.
+  void run_multi_solver() {
+    class Watch final : public MultiSolveObserver {
+     public:
+      Watch(Progress& progress, const StoppingRule& rule) : progress_(progress), rule_(rule) {}
+      bool on_iteration(const MultiIterationInfo& info) override {
+        // The column that is farthest from its end.
+        const auto& relative = info.relative_residuals;
+        const auto worst = std::max_element(relative.begin(), relative.end()) - relative.begin();
+        const auto at = static_cast<std::size_t>(worst);
+        progress_.iteration({.iteration = info.iteration,
+                             .residual = info.residuals[at],
+                             .relative_residual = relative[at],
+                             .seconds = info.seconds},
+                            rule_);
+        return !InterruptGuard::asked();
+      }
+
+     private:
+      Progress& progress_;
+      const StoppingRule& rule_;
+    } watch(progress_, problem_.solver.options.stopping);
+    guard_.emplace();
+    const std::int64_t rows = record_.rows, k = system_.columns;
+    const Space space = context_->space();
+    record_.columns = multi_solver_->solve(
+        *A_, MultiVectorView<const double>{system_.b.data(), rows, k, rows, VectorLayout::columns, space},
+        {system_.x0.data(), rows, k, rows, VectorLayout::columns, space}, M_.get(), &watch);
+    const auto& columns = record_.columns.columns;
+    const auto failed =
+        std::find_if(columns.begin(), columns.end(), [](const SolveReport& one) { return !one.converged(); });
+    record_.result = failed != columns.end()
+                         ? *failed
+                         : *std::max_element(columns.begin(), columns.end(),
+                                             [](auto& a, auto& b) { return a.iterations < b.iterations; });
+    record_.result.seconds = record_.columns.seconds;
+    record_.seconds.solve = clock_.lap();
+  }
+
   void run_solver() {
+    if (multi_solver_) return run_multi_solver();
     SolveObserver* const watching = watch();
     guard_.emplace();
     record_.result = solver_->solve(*A_, system_.b, system_.x0, M_.get(), watching);
@@ -408,7 +479,14 @@ class SolveRun {
     const auto* const in_order = dynamic_cast<const OrderedOperator<double>*>(A_.get());
     record_.products = (in_order ? in_order->inner() : *A_).products();
     record_.advice = advise(*host_, system_.csr, record_);
-    if (problem_.rhs.from_solution) record_.error = relative_error(system_.x0, system_.exact);
+    if (problem_.rhs.from_solution)
+      for (std::int64_t j = 0; j < system_.columns; ++j) {
+        const auto column = [&](const Vector<double>& of) {
+          return VectorView<const double>{of.data() + j * record_.rows, record_.rows, Space::host};
+        };
+        record_.column_errors.push_back(relative_error(column(system_.x0), column(system_.exact)));
+        record_.error = std::max(record_.error.value_or(0), record_.column_errors.back());
+      }
     (void)clock_.lap();
   }
 
@@ -426,15 +504,23 @@ class SolveRun {
     const OutputSpec& output = problem_.output;
     const SolveReport& result = record_.result;
     if (output.solution)
-      write_vector(output.solution.path, system_.x0,
-                   fmt::format("x of A x = b, {}, true relative residual {:.3e}",
-                               result.converged() ? "converged" : "not converged", result.true_relative));
+      write_solution(output.solution.path,
+                     fmt::format("x of A x = b, {}, true relative residual {:.3e}",
+                                 result.converged() ? "converged" : "not converged", result.true_relative));
     if (history_) history_->finish();
     record_.seconds.write = clock_.lap();
     record_.peak_bytes = peak_memory();
     record_.peak_buffer_bytes = peak_allocated_bytes();
     record_.seconds.total = clock_.total();
     if (output.report) write_file(output.report.path, report_json(record_));
+  }
+
+  void write_solution(const std::string& path, const std::string& comment) const {
+    if (system_.columns == 1) return write_vector(path, system_.x0, comment);
+    write_vectors(
+        path,
+        {system_.x0.data(), record_.rows, system_.columns, record_.rows, VectorLayout::columns, Space::host},
+        comment);
   }
 
   void print_summary() {
@@ -467,6 +553,7 @@ class SolveRun {
   AdaptiveOperator<double>* adaptive_ = nullptr;  // A_, where there is a schedule
   std::unique_ptr<Preconditioner<double>> M_;
   std::unique_ptr<Solver<double>> solver_;
+  std::unique_ptr<MultiSolver<double>> multi_solver_;  // instead, for several right-hand sides
   std::optional<HistoryFile> history_;
   std::optional<Observer> observer_;
   std::optional<PolicyRun> policy_;

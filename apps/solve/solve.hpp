@@ -10,6 +10,7 @@
 #include "core/csr.hpp"
 #include "formats/choose.hpp"
 #include "formats/compose.hpp"
+#include "solvers/multi_solver.hpp"
 
 namespace protean::apps {
 
@@ -48,7 +49,10 @@ struct SolveRecord {
   std::int64_t products = 0;
   std::vector<PreconditionerFigure> preconditioner;  // of its setup
   std::size_t preconditioner_bytes = 0;
-  SolveReport result;
+  SolveReport
+      result;  // of several right-hand sides: of the first that has not converged, else of the longest
+  MultiSolveReport columns;           // of several right-hand sides; empty for one
+  std::vector<double> column_errors;  // with a known solution
   // With matrix.order: the order of the solve, and with auto why. Empty: none was asked for.
   std::string order, order_reason;
   // With a schedule: the changes of format that were made, those that failed, and the result of each point.

@@ -267,32 +267,36 @@ CsrMatrix<double> read_from(const ContextPtr& context, const Input& input, const
              : read_coordinate<ValueItem>(context, input, *source, header, options);
 }
 
-Vector<double> read_vector_from(const ContextPtr& context, const Input& input, const ReadOptions& options) {
+VectorColumns read_vectors_from(const ContextPtr& context, const Input& input, const ReadOptions& options,
+                                bool several) {
   const auto source = input.lines();
   const Header header = read_header(*source, options.allow_not_finite);
-  const std::int64_t size = header.cols == 1 ? header.rows : header.cols;
-  if (header.cols != 1 && header.rows != 1)
+  // A file of one row is one vector.
+  const bool row = header.rows == 1 && (header.cols != 1);
+  const std::int64_t size = row ? header.cols : header.rows, columns = row ? 1 : header.cols;
+  if (columns != 1 && !several)
     fail(input, {header.size_line, 0},
          fmt::format("{} x {}: a vector has one column (or one row)", header.rows, header.cols));
-  check_memory(input, header, static_cast<double>(size), 8, 0, options);
-  if (!header.coordinate && header.symmetry != Header::Symmetry::skew) {
+  check_memory(input, header, static_cast<double>(size) * static_cast<double>(columns), 8, 0, options);
+  VectorColumns vectors{Vector<double>(context, size * columns), columns};
+  if (!header.coordinate && header.symmetry == Header::Symmetry::general) {
     check_memory(input, header, static_cast<double>(header.entries), 16, 0, options);
     const auto parsed = parse_values(context, input, *source, header);
-    Vector<double> vector(context, size);
     std::int64_t at = 0;
     for (const ValuePiece& piece : parsed.pieces) {
-      std::copy_n(piece.items.data(), piece.items.size(), vector.data() + at);
+      std::copy_n(piece.items.data(), piece.items.size(), vectors.entries.data() + at);
       at += piece.items.size();
     }
-    return vector;
+    return vectors;
   }
   const CsrMatrix<double> matrix = read_from(context, input, options);
-  Vector<double> vector(context, size);
-  std::fill_n(vector.data(), size, 0.0);
+  std::fill_n(vectors.entries.data(), size * columns, 0.0);
   for (std::int64_t r = 0; r < matrix.rows(); ++r)
-    for (std::int64_t k = matrix.pattern.row_ptr[r]; k < matrix.pattern.row_ptr[r + 1]; ++k)
-      vector[header.cols == 1 ? r : matrix.pattern.col[k]] = matrix.values[k];
-  return vector;
+    for (std::int64_t k = matrix.pattern.row_ptr[r]; k < matrix.pattern.row_ptr[r + 1]; ++k) {
+      const std::int64_t col = matrix.pattern.col[k];
+      vectors.entries[row ? col : r + col * size] = matrix.values[k];
+    }
+  return vectors;
 }
 
 Input file_input(const std::string& path) {
@@ -313,7 +317,12 @@ CsrMatrix<double> read_matrix_market_text(const ContextPtr& context, const std::
 
 Vector<double> read_vector_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options) {
-  return read_vector_from(context, file_input(path), options);
+  return read_vectors_from(context, file_input(path), options, false).entries;
+}
+
+VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path,
+                                  const ReadOptions& options) {
+  return read_vectors_from(context, file_input(path), options, true);
 }
 
 CsrMatrix<double> read_matrix(const ContextPtr& context, const std::string& path,

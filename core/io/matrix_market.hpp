@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/multi_vector.hpp>
 #include <protean/core/row_stretch.hpp>
 #include <protean/core/vector.hpp>
 
@@ -41,6 +42,13 @@ CsrMatrix<double> read_matrix_market_text(const ContextPtr& context, const std::
 // a coordinate file does not have are 0.
 Vector<double> read_vector_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options = {});
+// The same for a file of several columns: all vectors, one after another. A file of one row is one vector.
+struct VectorColumns {
+  Vector<double> entries;
+  std::int64_t columns = 1;
+};
+VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path,
+                                  const ReadOptions& options = {});
 
 // Writes an AtomicFile: it is complete or not there. Values have the fewest digits from which the same bits
 // are read again. The file is compressed when its name ends in .gz or .xz.
@@ -51,6 +59,9 @@ void write_matrix_market(const Context& context, const std::string& path, const 
                          const std::string& comment = {}, Symmetry symmetry = Symmetry::general);
 void write_vector_market(const std::string& path, VectorView<const double> vector,
                          const std::string& comment = {});
+// An array of several columns.
+void write_vectors_market(const std::string& path, MultiVectorView<const double> vectors,
+                          const std::string& comment = {});
 
 // Writes the same file from blocks of rows ("stretches"), none of which is kept in memory. Call commit()
 // after the last stretch; without it no file remains.

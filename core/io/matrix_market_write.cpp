@@ -131,20 +131,27 @@ void MatrixMarketWriter::commit() {
   state_->sink->commit();
 }
 
-void write_vector_market(const std::string& path, VectorView<const double> vector,
-                         const std::string& comment) {
-  if (vector.space != Space::host)
+void write_vectors_market(const std::string& path, MultiVectorView<const double> vectors,
+                          const std::string& comment) {
+  if (vectors.space != Space::host)
     throw WrongSpace("'" + path + "': a vector is written from host memory; copy it there first");
   const auto sink = io_detail::open_sink(path);
   fmt::memory_buffer text;
-  fmt::format_to(std::back_inserter(text), "%%MatrixMarket matrix array real general\n{}{} 1\n",
-                 comment_lines(comment), vector.size);
-  for (std::int64_t i = 0; i < vector.size; ++i) {
-    fmt::format_to(std::back_inserter(text), "{}\n", vector[i]);
-    if (text.size() > (std::size_t{1} << 20)) sink->write({text.data(), text.size()}), text.clear();
-  }
+  fmt::format_to(std::back_inserter(text), "%%MatrixMarket matrix array real general\n{}{} {}\n",
+                 comment_lines(comment), vectors.rows, vectors.columns);
+  for (std::int64_t j = 0; j < vectors.columns; ++j)
+    for (std::int64_t i = 0; i < vectors.rows; ++i) {
+      fmt::format_to(std::back_inserter(text), "{}\n", vectors(i, j));
+      if (text.size() > (std::size_t{1} << 20)) sink->write({text.data(), text.size()}), text.clear();
+    }
   sink->write({text.data(), text.size()});
   sink->commit();
+}
+
+void write_vector_market(const std::string& path, VectorView<const double> vector,
+                         const std::string& comment) {
+  write_vectors_market(path, {vector.data, vector.size, 1, vector.size, VectorLayout::columns, vector.space},
+                       comment);
 }
 
 }  // namespace protean

@@ -29,9 +29,11 @@ bool is_npy(const std::string& path) {
          std::string_view(first.data(), first.size()) == magic;
 }
 
-void write_npy(const std::string& path, VectorView<const double> vector) {
-  std::string header =
-      fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}", vector.size);
+void write_npy(const std::string& path, MultiVectorView<const double> vectors, bool two_dimensions) {
+  const std::string shape = two_dimensions ? fmt::format("({}, {})", vectors.rows, vectors.columns)
+                                           : fmt::format("({},)", vectors.rows);
+  std::string header = fmt::format("{{'descr': '<f8', 'fortran_order': {}, 'shape': {}, }}",
+                                   two_dimensions ? "True" : "False", shape);
   // 10 bytes come before it; it ends in a newline, and the data begin at a multiple of 64.
   const std::size_t before = magic.size() + 4;
   header.resize((before + header.size() + 1 + block_bytes - 1) / block_bytes * block_bytes - before - 1, ' ');
@@ -43,7 +45,15 @@ void write_npy(const std::string& path, VectorView<const double> vector) {
                                    static_cast<char>(header.size() >> 8)};
   file.write(length.data(), length.size());
   file.write(header);
-  file.write(vector.data, static_cast<std::size_t>(vector.size) * sizeof(double));
+  std::vector<double> column(vectors.has_vectors() ? 0 : static_cast<std::size_t>(vectors.rows));
+  for (std::int64_t j = 0; j < vectors.columns; ++j) {
+    const double* from = vectors.column(j).data;
+    if (!column.empty()) {
+      for (std::int64_t i = 0; i < vectors.rows; ++i) column[static_cast<std::size_t>(i)] = vectors(i, j);
+      from = column.data();
+    }
+    file.write(from, static_cast<std::size_t>(vectors.rows) * sizeof(double));
+  }
   file.commit();
 }
 
@@ -85,7 +95,8 @@ void convert(const std::vector<char>& bytes, double* to) {
   }
 }
 
-Vector<double> read_npy(const ContextPtr& context, const std::string& path, const ReadOptions& options) {
+VectorColumns read_npy(const ContextPtr& context, const std::string& path, const ReadOptions& options,
+                       bool several) {
   const auto refuse = [&](const std::string& message) { throw BadFile(path, 0, 0, message); };
   io_detail::InputFile file(path);
   const auto size = static_cast<std::size_t>(file.size());
@@ -110,7 +121,8 @@ Vector<double> read_npy(const ContextPtr& context, const std::string& path, cons
   const std::vector<std::int64_t> lengths = lengths_of(value_of(header, "'shape'"));
   std::int64_t n = 1, others = 0;
   for (const std::int64_t one : lengths) n *= one == 1 ? 1 : (++others, one);
-  if (lengths.empty() || lengths.size() > 2 || others > 1)
+  const bool columns = several && lengths.size() == 2 && others == 2;
+  if (lengths.empty() || lengths.size() > 2 || (others > 1 && !columns))
     refuse("is no vector: its shape must be one row or one column, such as (100,) or (100, 1)");
   const std::size_t bytes = type == "'<f8'" || type == "'<i8'"   ? 8
                             : type == "'<f4'" || type == "'<i4'" ? 4
@@ -126,8 +138,8 @@ Vector<double> read_npy(const ContextPtr& context, const std::string& path, cons
                        size - begin - length, n, bytes));
   std::vector<char> raw(size - begin - length);
   read(raw.data(), raw.size(), "its numbers");
-  Vector<double> vector(context, n);
-  double* const to = vector.data();
+  VectorColumns vectors{Vector<double>(context, n), columns ? lengths[1] : 1};
+  double* const to = vectors.entries.data();
   if (type == "'<f8'") convert<double>(raw, to);
   if (type == "'<f4'") convert<float>(raw, to);
   if (type == "'<i8'") convert<std::int64_t>(raw, to);
@@ -135,7 +147,14 @@ Vector<double> read_npy(const ContextPtr& context, const std::string& path, cons
   for (std::int64_t i = 0; i < n && !options.allow_not_finite; ++i)
     if (!std::isfinite(to[i]))
       refuse(fmt::format("entry {} (counted from 0) is {}; only finite numbers are allowed", i, to[i]));
-  return vector;
+  if (columns && value_of(header, "'fortran_order'") != "True") {
+    // Row after row: the entries of a vector are brought together.
+    const std::vector<double> rows(to, to + n);
+    for (std::int64_t i = 0; i < lengths[0]; ++i)
+      for (std::int64_t j = 0; j < lengths[1]; ++j)
+        to[i + j * lengths[0]] = rows[static_cast<std::size_t>(i * lengths[1] + j)];
+  }
+  return vectors;
 }
 
 }  // namespace
@@ -148,15 +167,28 @@ bool is_vector_file_name(const std::string& path) noexcept {
   return false;
 }
 
+void write_vectors(const std::string& path, MultiVectorView<const double> vectors,
+                   const std::string& comment) {
+  if (!path.ends_with(".npy")) return write_vectors_market(path, vectors, comment);
+  if (vectors.space != Space::host)
+    throw WrongSpace("'" + path + "': a vector is written from host memory; copy it there first");
+  write_npy(path, vectors, true);
+}
+
 void write_vector(const std::string& path, VectorView<const double> vector, const std::string& comment) {
   if (!path.ends_with(".npy")) return write_vector_market(path, vector, comment);
   if (vector.space != Space::host)
     throw WrongSpace("'" + path + "': a vector is written from host memory; copy it there first");
-  write_npy(path, vector);
+  write_npy(path, {vector.data, vector.size, 1, vector.size, VectorLayout::columns, vector.space}, false);
 }
 
 Vector<double> read_vector(const ContextPtr& context, const std::string& path, const ReadOptions& options) {
-  return is_npy(path) ? read_npy(context, path, options) : read_vector_market(context, path, options);
+  return is_npy(path) ? read_npy(context, path, options, false).entries
+                      : read_vector_market(context, path, options);
+}
+
+VectorColumns read_vectors(const ContextPtr& context, const std::string& path, const ReadOptions& options) {
+  return is_npy(path) ? read_npy(context, path, options, true) : read_vectors_market(context, path, options);
 }
 
 }  // namespace protean

@@ -59,7 +59,9 @@
 #include "core/error.hpp"
 #include "formats/compressed/sell_packed.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
+#include "formats/compressed/sell_packed_multi.hpp"
 #include "formats/host_support.hpp"
+#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 namespace {
@@ -116,7 +118,10 @@ Plan make_plan(const SparsityPattern& pattern, packed::Order order, const std::v
 }
 
 template <class T>
-class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLayout {
+class SellPacked final : public AssembledMatrix<T>,
+                         public HasApplyDot<T>,
+                         public HasMultiProduct<T>,
+                         public HasLayout {
  public:
   explicit SellPacked(const BuildRequest<T>& request)
       : AssembledMatrix<T>(request), borders_(part_borders(*request.context, request.csr.pattern)) {
@@ -171,6 +176,11 @@ class SellPacked final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
       sums[part] = packed::product(this->part(part), T(1), x.data, T(0), y.data, true);
     });
     *result = sums.total();
+  }
+
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
+    parallel(parts(), [&](int part, int) { packed::multi_product(this->part(part), task); });
   }
 
  protected:

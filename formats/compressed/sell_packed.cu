@@ -38,6 +38,7 @@
 #include "formats/compressed/sell_packed_encode.cuh"
 #include "formats/compressed/sell_packed_kernel.cuh"
 #include "formats/engines/row_view.cuh"
+#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 namespace {
@@ -45,7 +46,9 @@ namespace {
 using namespace packed_device;
 
 template <class T>
-class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>, public HasApplyDot<T> {
+class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>,
+                           public HasApplyDot<T>,
+                           public HasMultiProduct<T> {
  public:
   explicit PackedDevice(const BuildRequest<T>& request) : RowViewOnDevice<T, PackedDevice<T>>(request) {
     const PlanArrays& made = plan_of<PlanArrays>(request.admission);
@@ -79,6 +82,9 @@ class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>, public Ha
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     multiply_packed(*this->context(), row_view(), launch_, T(1), x.data, T(0), y.data, result);
+  }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    if (this->rows() > 0) multi_packed_on_device(*this->context(), row_view(), alpha, X, beta, Y);
   }
 
  protected:

@@ -1,5 +1,6 @@
 // Products with sell-packed on the device. Private to this folder, CUDA only.
 #pragma once
+#include "core/multi_vector.hpp"
 #include "formats/compressed/sell_packed_layout.cuh"
 
 namespace protean::formats::packed_device {
@@ -16,5 +17,10 @@ struct Launch {
 template <class T>
 void multiply_packed(const Context& context, const PackedArrays<T>& a, Launch how, T alpha, const T* x,
                      T beta, T* y, T* result);
+
+// Y := alpha A X + beta Y. In sell_packed_multi.cu.
+template <class T>
+void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y);
 
 }  // namespace protean::formats::packed_device

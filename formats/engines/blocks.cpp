@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "formats/engines/blocks_host.hpp"
+#include "formats/engines/multi_rows.hpp"
 
 namespace protean::formats {
 namespace {
@@ -418,6 +419,14 @@ void BlockMatrix<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView
     run(alpha, x.data, beta, y.data, false);
   else
     RowViewMatrix<T, BlockMatrix<T>>::do_apply(alpha, x, beta, y);
+}
+
+template <class T>
+void BlockMatrix<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
+  const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
+  const BlockGrid<T> grid = row_view();
+  parallel(static_cast<int>(borders_.size()) - 1,
+           [&](int part, int) { multi_product(grid, task, borders_[part], borders_[part + 1]); });
 }
 
 template <class T>

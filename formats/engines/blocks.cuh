@@ -5,7 +5,9 @@
 
 #include "core/bisect.hpp"
 #include "formats/engines/blocks.hpp"
+#include "formats/engines/multi_rows.cuh"
 #include "formats/engines/row_view.cuh"
+#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 
@@ -257,7 +259,7 @@ __global__ void fill_apart(BlockGrid<T> a, DevicePattern pattern, const T* from,
 
 // The arrays, and everything that does not depend on the kernel.
 template <class T>
-class BlocksOnDevice : public RowViewOnDevice<T, BlocksOnDevice<T>> {
+class BlocksOnDevice : public RowViewOnDevice<T, BlocksOnDevice<T>>, public HasMultiProduct<T> {
  public:
   explicit BlocksOnDevice(const BuildRequest<T>& request, bool by_columns = false)
       : RowViewOnDevice<T, BlocksOnDevice<T>>(request),
@@ -299,6 +301,9 @@ class BlocksOnDevice : public RowViewOnDevice<T, BlocksOnDevice<T>> {
     return a;
   }
   T* mutable_values() noexcept { return values_.data(); }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    multi_blocks_on_device(*this->context(), row_view(), alpha, X, beta, Y);
+  }
 
  protected:
   // Writes padding and bits as well, so the constructor uses it.

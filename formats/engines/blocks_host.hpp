@@ -5,6 +5,7 @@
 
 #include "formats/engines/blocks.hpp"
 #include "formats/engines/row_view.hpp"
+#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 
@@ -69,7 +70,9 @@ Admission admit_blocks_on_host(const Context& context, const SparsityPattern& pa
 
 // The matrix of every format of this engine. The formats differ in the spec that admit() made of their parameters.
 template <class T>
-class BlockMatrix : public RowViewMatrix<T, BlockMatrix<T>>, public HasApplyDot<T> {
+class BlockMatrix : public RowViewMatrix<T, BlockMatrix<T>>,
+                    public HasApplyDot<T>,
+                    public HasMultiProduct<T> {
  public:
   explicit BlockMatrix(const BuildRequest<T>& request);
 
@@ -81,6 +84,7 @@ class BlockMatrix : public RowViewMatrix<T, BlockMatrix<T>>, public HasApplyDot<
   BlockGrid<T> row_view() const noexcept;
   T* mutable_values() noexcept { return values_.data(); }
   void multiply(T alpha, const T* x, T beta, T* y) const { run(alpha, x, beta, y, false); }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
 
  protected:
   // Writes the padding as well, so the constructor uses it.

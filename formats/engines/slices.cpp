@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/engines/multi_rows.hpp"
 #include "formats/engines/row_order.hpp"
 
 namespace protean::formats {
@@ -236,6 +237,14 @@ void SliceMatrix<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* res
   SlotProduct<T> job = product(T(1), x.data, T(0), y.data);
   job.with_dot = true;
   *result = run_slot_product(job, borders_);
+}
+
+template <class T>
+void SliceMatrix<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
+  const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
+  const SliceView<T> view = row_view();
+  parallel(static_cast<int>(borders_.size()) - 1,
+           [&](int part, int) { multi_product(view, task, borders_[part], borders_[part + 1]); });
 }
 
 template <class T>

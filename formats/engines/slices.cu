@@ -1,5 +1,6 @@
 // Slices on the device: what they hold, the conversion and the products.
 #include "core/bisect.hpp"
+#include "formats/engines/multi_rows.cuh"
 #include "formats/engines/slices.cuh"
 
 #include "formats/engines/row_order.cuh"
@@ -562,6 +563,11 @@ void SliceDevice<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView
 template <class T>
 void SliceDevice<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
   launch<true>(T(1), x.data, T(0), y.data, result);
+}
+
+template <class T>
+void SliceDevice<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
+  multi_slices_on_device(*this->context(), this->row_view(), alpha, X, beta, Y);
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include "formats/engines/row_view.cuh"
 #include "formats/engines/slice_view.hpp"
 #include "formats/private/array_views.hpp"
+#include "operators/multi_product.hpp"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
@@ -87,11 +88,13 @@ class SliceStorage : public RowViewOnDevice<T, SliceStorage<T>> {
 template <class T>
 class SliceDevice final : public SliceStorage<T>,
                           public HasApplyDot<T>,
+                          public HasMultiProduct<T>,
                           public HasRowArrays<T>,
                           public HasArrayView<SlotView<T>> {
  public:
   explicit SliceDevice(const BuildRequest<T>& request);
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
   // Of rules without lengths, whose slices have 2^n rows or are one.
   RowArrays<T> row_arrays() const noexcept override;
   SlotView<T> array_view() const noexcept override;

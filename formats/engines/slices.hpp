@@ -7,6 +7,7 @@
 #include "formats/engines/slice_view.hpp"
 #include "formats/engines/slot_product.hpp"
 #include "formats/private/array_views.hpp"
+#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 
@@ -23,6 +24,7 @@ SlicePlanOnHost plan_slices_on_host(const Context& context, const SparsityPatter
 template <class T>
 class SliceMatrix final : public RowViewMatrix<T, SliceMatrix<T>>,
                           public HasApplyDot<T>,
+                          public HasMultiProduct<T>,
                           public HasArrayView<SlotView<T>> {
  public:
   explicit SliceMatrix(const BuildRequest<T>& request);
@@ -33,6 +35,7 @@ class SliceMatrix final : public RowViewMatrix<T, SliceMatrix<T>>,
   std::vector<LayoutArray> layout() const override;
   void diagonal(VectorView<T> d) const override;
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
 
   SliceView<T> row_view() const noexcept;
   T* mutable_values() noexcept { return values_.data(); }

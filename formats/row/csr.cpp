@@ -27,13 +27,18 @@
 //   doi:10.1137/1.9780898718003; merge: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
 //   multiplication, SC 2016, doi:10.1109/SC.2016.57.
 //
+// Products with several vectors read each row once. A row then belongs to one thread, whatever `balance` is, so a single very
+// long row is not divided.
+//
 // Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp) on the same arrays, which do not use
 // `balance`.
 
 #include <algorithm>
 
+#include "formats/engines/multi_rows.hpp"
 #include "formats/engines/rows.hpp"
 #include "formats/private/library_kernels.hpp"
+#include "operators/multi_product.hpp"
 
 namespace protean::formats {
 namespace {
@@ -52,12 +57,31 @@ std::vector<RowShare> divide_work(const SparsityPattern& pattern, int parts, con
 }
 
 template <class T>
-class Csr final : public CsrInShares<T> {
+class Csr final : public CsrInShares<T>, public HasMultiProduct<T> {
  public:
-  explicit Csr(const BuildRequest<T>& request) : CsrInShares<T>(request) {
-    this->set_shares(divide_work(request.csr.pattern, this->parts(), request.params.word("balance"),
-                                 request.context->deterministic()));
+  explicit Csr(const BuildRequest<T>& request)
+      : CsrInShares<T>(request),
+        shares_(divide_work(request.csr.pattern, this->parts(), request.params.word("balance"),
+                            request.context->deterministic())),
+        prefetch_(worth_prefetching(request.csr.pattern, sizeof(T))) {
+    this->set_shares(shares_);
   }
+  // A row that is cut belongs to the share in which it ends.
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
+    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      const MultiCsr<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> csr{
+          row_ptr, csr_.pattern.col, csr_.values, prefetch_};
+      parallel(static_cast<int>(shares_.size()), [&](int part, int) {
+        multi_product(csr, task, shares_[part].row_begin, shares_[part].row_end);
+      });
+    });
+  }
+
+ private:
+  using CsrInShares<T>::csr_;
+  std::vector<RowShare> shares_;
+  bool prefetch_;
 };
 
 Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,

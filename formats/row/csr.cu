@@ -18,11 +18,13 @@
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
 #include "formats/engines/entry_tiles.cuh"
+#include "formats/engines/multi_rows.cuh"
 #include "formats/engines/rows.cuh"
 #include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
+#include "operators/multi_product.hpp"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
@@ -258,7 +260,10 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
 }
 
 template <class T>
-class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public HasRowArrays<T> {
+class CsrDevice final : public CsrOnDevice<T>,
+                        public HasApplyDot<T>,
+                        public HasMultiProduct<T>,
+                        public HasRowArrays<T> {
   using Division = CsrPlan::Division;
 
  public:
@@ -270,6 +275,13 @@ class CsrDevice final : public CsrOnDevice<T>, public HasApplyDot<T>, public Has
   }
 
   std::size_t bytes() const noexcept override { return csr_.bytes() + tiles_.bytes() + runs_.bytes(); }
+
+  // By rows, whatever `balance` is.
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    this->with_arrays([&](const auto& arrays) {
+      multi_csr_on_device(*this->context(), arrays, this->nonzeros(), alpha, X, beta, Y);
+    });
+  }
 
   RowArrays<T> row_arrays() const noexcept override {
     RowArrays<T> rows;

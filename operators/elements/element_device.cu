@@ -9,6 +9,7 @@
 #include "core/device/primitives.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/multi_blas1.hpp"
 #include "operators/elements/element_product.cuh"
 
 namespace protean::detail {
@@ -47,6 +48,16 @@ __global__ void add_constrained(ElementView<T> a, T alpha, const T* x, T* y, con
   if (device::stopped(stop)) return;
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k < a.constrained_rows) y[a.constrained[k]] += alpha * x[a.constrained[k]];
+}
+
+template <class T>
+__global__ void add_constrained_multi(ElementView<T> a, int columns, MultiSteps step, T alpha, const T* x,
+                                      T* y, const int* stop) {
+  if (device::stopped(stop)) return;
+  const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (t >= a.constrained_rows * columns) return;
+  const std::int64_t r = a.constrained[t / columns], j = t % columns;
+  y[r * step.y_row + j * step.y_column] += alpha * x[r * step.x_row + j * step.x_column];
 }
 
 template <class T>
@@ -208,6 +219,31 @@ class DeviceElements final : public ElementOperator<T> {
     add_bounds_on_device<T>(this->context(), this->symmetric(), view(), batches(), factor, bounds.data);
   }
 
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    if (this->rows() == 0) return;
+    const DeviceState& state = this->context()->device_state();
+    const MultiSteps step{X.row_step(), X.column_step(), Y.row_step(), Y.column_step()};
+    const int columns = narrow<int>(X.columns, "columns");
+    multi_scale<T>(*this->context(), beta, Y);
+    const auto multiply = [&](auto kernel, std::int64_t begin, std::int64_t end) {
+      if (begin == end) return;
+      kernel<<<static_cast<unsigned>(end - begin), warps_ * warp, shared_bytes_, state.stream>>>(
+          view(), begin, columns, step, alpha, X.data, Y.data, state.stop);
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    };
+    if (this->scatter() == ElementScatter::atomic) {
+      multiply(multi_kernel_of<Target::atomic>(this->symmetric()), 0, batches());
+    } else {
+      const auto& colour = this->plan().colour_ptr;
+      for (std::size_t c = 0; c + 1 < colour.size(); ++c)
+        multiply(multi_kernel_of<Target::add>(this->symmetric()), colour[c], colour[c + 1]);
+    }
+    if (constrained_.empty()) return;
+    add_constrained_multi<<<blocks_of_rows(constrained_.size() * columns), device::block_size, 0,
+                            state.stream>>>(view(), columns, step, alpha, X.data, Y.data, state.stop);
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
+
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     const DeviceState& state = this->context()->device_state();
     switch (this->scatter()) {
@@ -267,6 +303,11 @@ class DeviceElements final : public ElementOperator<T> {
                      : element_product<false, target, with_dot, T>;
   }
 
+  template <Target target>
+  static auto multi_kernel_of(bool symmetric) {
+    return symmetric ? element_multi_product<true, target, T> : element_multi_product<false, target, T>;
+  }
+
   // The largest element determines the shared memory of the kernels.
   void prepare_kernels(std::int64_t largest) {
     const int ordinal = this->context()->device_state().ordinal;
@@ -288,6 +329,8 @@ class DeviceElements final : public ElementOperator<T> {
       allow(kernel_of<Target::atomic, true>(symmetric));
       allow(kernel_of<Target::add, false>(symmetric));
       allow(kernel_of<Target::store, false>(symmetric));
+      allow(multi_kernel_of<Target::atomic>(symmetric));
+      allow(multi_kernel_of<Target::add>(symmetric));
     }
     warps_ = warps_for<T>(largest, of_processor / (shared_bytes_ + 1024));
   }

@@ -7,6 +7,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "core/multi_blas1.hpp"
 #include "core/parallel.hpp"
 #include "operators/elements/element_assemble.hpp"
 #include "operators/elements/element_kernel.hpp"
@@ -135,6 +136,31 @@ class HostElements final : public ElementOperator<T> {
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     *result = product(T(1), x.data, T(0), y.data);
+  }
+
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    const ElementPlan& plan = this->plan();
+    multi_scale<T>(*this->context(), beta, Y);
+    const ElementMultiWork<T> work{
+        plan.batches.data(),
+        values_.data(),
+        plan.map.data(),
+        plan.symmetric,
+        this->scatter() == ElementScatter::atomic ? ElementTarget::add_shared : ElementTarget::add,
+        alpha,
+        X.data,
+        Y.data,
+        X.row_step(),
+        X.column_step(),
+        Y.row_step(),
+        Y.column_step(),
+        X.columns};
+    for (const std::vector<std::int64_t>& borders : cuts_)
+      parallel(static_cast<int>(borders.size()) - 1, [&](int part, int) {
+        multiply_elements(work, Range{borders[part], borders[part + 1]});
+      });
+    for (const std::int32_t r : plan.constrained)
+      for (std::int64_t j = 0; j < X.columns; ++j) Y(r, j) += alpha * X(r, j);
   }
 
  protected:

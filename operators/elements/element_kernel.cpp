@@ -147,6 +147,79 @@ T multiply_batches(const ElementWork<T>& w, const Range& range) {
   return dot.sum();
 }
 
+// W vectors: those of an element at x + w m L.
+template <int W, bool symmetric, class T>
+HWY_INLINE void multiply_several(std::int64_t m, const T* k, const T* x, T* y) {
+  constexpr int L = Line<T>::lanes;
+  const std::int64_t size = m * L;
+  for (std::int64_t i = 0; i < m; ++i) {
+    Line<T> sum[W];
+    for (int w = 0; w < W; ++w) sum[w] = Line<T>::zero();
+    for (std::int64_t j = 0; j < (symmetric ? i : m); ++j, k += L) {
+      hwy::Prefetch(k + prefetch_lines * L);
+      const Line<T> value = Line<T>::load(k);
+      for (int w = 0; w < W; ++w) {
+        sum[w].add(value, Line<T>::load(x + w * size + j * L));
+        if constexpr (symmetric) {
+          Line<T> mirror = Line<T>::load(y + w * size + j * L);
+          mirror.add(value, Line<T>::load(x + w * size + i * L));
+          mirror.store(y + w * size + j * L);
+        }
+      }
+    }
+    if constexpr (symmetric) {
+      const Line<T> value = Line<T>::load(k);
+      k += L;
+      for (int w = 0; w < W; ++w) sum[w].add(value, Line<T>::load(x + w * size + i * L));
+    }
+    for (int w = 0; w < W; ++w) sum[w].store(y + w * size + i * L);
+  }
+}
+
+// A batch times vectors first .. first + W - 1.
+template <int W, class T>
+HWY_INLINE void several(const ElementMultiWork<T>& w, const ElementBatch& batch, std::int64_t first, T* x,
+                        T* own) {
+  const std::int64_t size = std::int64_t{batch.m} * Line<T>::lanes;
+  const std::int32_t* const map = w.map + batch.map;
+  const T* const from = w.x + first * w.x_column;
+  T* const to = w.y + first * w.y_column;
+  for (std::int64_t n = 0; n < size; ++n)
+    for (int j = 0; j < W; ++j) x[j * size + n] = map[n] < 0 ? T(0) : from[map[n] * w.x_row + j * w.x_column];
+  if (w.symmetric)
+    multiply_several<W, true>(batch.m, w.values + batch.values, x, own);
+  else
+    multiply_several<W, false>(batch.m, w.values + batch.values, x, own);
+  const bool shared = batch.shared && w.target == ElementTarget::add_shared;
+  for (std::int64_t n = 0; n < size; ++n)
+    if (map[n] >= 0)
+      for (int j = 0; j < W; ++j) {
+        T& y = to[map[n] * w.y_row + j * w.y_column];
+        const T more = w.alpha * own[j * size + n];
+        if (shared)
+          std::atomic_ref<T>(y).fetch_add(more, std::memory_order_relaxed);
+        else
+          y += more;
+      }
+}
+
+template <class T>
+void multiply_batches(const ElementMultiWork<T>& w, const Range& range) {
+  constexpr int L = Line<T>::lanes, most = 4;
+  // Room for one vector of the largest elements, or for four of those with a quarter of the rows.
+  alignas(64) T x[largest_element * L];
+  alignas(64) T own[largest_element * L];
+  for (std::int64_t b = range.begin; b < range.end; ++b) {
+    const ElementBatch& batch = w.batches[b];
+    std::int64_t j = 0;
+    if (batch.m * most <= largest_element)
+      for (; j + most <= w.columns; j += most) several<most>(w, batch, j, x, own);
+    for (; j < w.columns; ++j) several<1>(w, batch, j, x, own);
+  }
+}
+
+void multiply_multi_f64(const ElementMultiWork<double>& w, const Range& range) { multiply_batches(w, range); }
+void multiply_multi_f32(const ElementMultiWork<float>& w, const Range& range) { multiply_batches(w, range); }
 double multiply_f64(const ElementWork<double>& w, const Range& range) { return multiply_batches(w, range); }
 float multiply_f32(const ElementWork<float>& w, const Range& range) { return multiply_batches(w, range); }
 
@@ -159,6 +232,8 @@ namespace protean::detail {
 namespace {
 HWY_EXPORT(multiply_f64);
 HWY_EXPORT(multiply_f32);
+HWY_EXPORT(multiply_multi_f64);
+HWY_EXPORT(multiply_multi_f32);
 }  // namespace
 
 template <>
@@ -168,6 +243,14 @@ double multiply_elements<double>(const ElementWork<double>& work, Range batches)
 template <>
 float multiply_elements<float>(const ElementWork<float>& work, Range batches) {
   return HWY_DYNAMIC_DISPATCH(multiply_f32)(work, batches);
+}
+template <>
+void multiply_elements<double>(const ElementMultiWork<double>& work, Range batches) {
+  HWY_DYNAMIC_DISPATCH(multiply_multi_f64)(work, batches);
+}
+template <>
+void multiply_elements<float>(const ElementMultiWork<float>& work, Range batches) {
+  HWY_DYNAMIC_DISPATCH(multiply_multi_f32)(work, batches);
 }
 
 }  // namespace protean::detail

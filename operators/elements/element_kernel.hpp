@@ -27,6 +27,25 @@ struct ElementWork {
   T* y;
 };
 
+// The same for several vectors: entry r of vector j at x[r x_row + j x_column]. Not for ElementTarget::store.
+template <class T>
+struct ElementMultiWork {
+  const ElementBatch* batches;
+  const T* values;
+  const std::int32_t* map;
+  bool symmetric;
+  ElementTarget target;
+  T alpha;
+  const T* x;
+  T* y;
+  std::int64_t x_row, x_column, y_row, y_column, columns;
+};
+
+// Y += alpha times the products of the batches. Each line of entries is read once for four vectors, from the cache for the
+// next four.
+template <class T>
+void multiply_elements(const ElementMultiWork<T>& work, Range batches);
+
 // Returns the sum of x_e . K_e x_e over the elements of the batches.
 template <class T>
 T multiply_elements(const ElementWork<T>& work, Range batches);

@@ -58,6 +58,13 @@ std::string_view ElementOperator<T>::name() const noexcept {
 }
 
 template <class T>
+std::string_view ElementOperator<T>::no_multi_product() const noexcept {
+  if (scatter_ != ElementScatter::gather) return {};
+  return "lma-gather keeps the results of all elements for one vector; scatter coloured or atomic takes "
+         "several at once";
+}
+
+template <class T>
 std::vector<typename ElementOperator<T>::Coloured> ElementOperator<T>::colours() const {
   std::vector<Coloured> result;
   if (scatter_ != ElementScatter::coloured) return result;

@@ -25,6 +25,7 @@
 
 #include <protean/core/csr.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/multi_product.hpp>
 
 namespace protean {
 
@@ -90,7 +91,10 @@ struct ElementOptions {
 // y := alpha A x + beta y with element matrices. A is square. Any solver can use it, and Jacobi uses
 // diagonal(). Values of x at constrained unknowns affect their own rows only, even if they are not finite.
 template <class T>
-class ElementOperator : public LinearOperator<T>, public HasDiagonal<T>, public HasApplyDot<T> {
+class ElementOperator : public LinearOperator<T>,
+                        public HasDiagonal<T>,
+                        public HasApplyDot<T>,
+                        public HasMultiProduct<T> {
  public:
   // The assembled matrix, sorted, in the context's space. Entry (r, c) is the sum of the entries of its
   // elements in the order of the groups and of the elements in a group: the same bits in every run, for any
@@ -109,6 +113,9 @@ class ElementOperator : public LinearOperator<T>, public HasDiagonal<T>, public 
   // bounds the rounding error of y_r = sum k x_j for |x_j| <= 1, for any order of additions, assembled or not
   // (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002, section 3.1).
   virtual void add_rounding_bounds(T factor, VectorView<T> bounds) const = 0;
+
+  // With gather products go column by column, because the results of all elements are kept for one vector.
+  std::string_view no_multi_product() const noexcept final;
 
   // Bytes of all arrays, including workspace.
   virtual std::size_t bytes() const noexcept = 0;

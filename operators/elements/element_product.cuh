@@ -255,4 +255,51 @@ __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
   }
 }
 
+// Where several vectors lie: entry r of vector j at r row + j column.
+struct MultiSteps {
+  std::int64_t x_row, x_column, y_row, y_column;
+};
+
+// Y += alpha A X for `columns` vectors, which each block computes one after another: from the second on the entries of its batch
+// come from the second-level cache.
+template <bool symmetric, Target target, class T>
+__global__ void __launch_bounds__(resident_warps<T>* warp, 1)
+    element_multi_product(ElementView<T> a, std::int64_t begin, int columns, MultiSteps step, T alpha,
+                          const T* x, T* y, const int* stop) {
+  static_assert(target != Target::store);
+  if (device::stopped(stop)) return;
+  extern __shared__ double shared[];
+  const int lane = static_cast<int>(threadIdx.x) % warp, first = static_cast<int>(threadIdx.x) / warp;
+  const int warps = static_cast<int>(blockDim.x) / warp;
+  T* const own = reinterpret_cast<T*>(shared) + lane;
+  const ElementBatch batch = a.batches[begin + blockIdx.x];
+  const std::int32_t* map = a.map + batch.map + lane;
+  const T* values = a.values + batch.values + lane;
+  const int m = batch.m;
+  T* const sums = own + m * warp;
+  for (int j = 0; j < columns; ++j, x += step.x_column, y += step.y_column) {
+    const auto give = [&](int i, T value) {
+      const std::int32_t r = __ldg(map + i * warp);
+      if (r < 0) return;
+      if (target == Target::atomic)
+        atomicAdd(y + r * step.y_row, alpha * value);
+      else
+        y[r * step.y_row] += alpha * value;
+    };
+    for (int i = first; i < m; i += warps) {
+      const std::int32_t r = __ldg(map + i * warp);
+      own[i * warp] = r >= 0 ? __ldg(x + r * step.x_row) : T(0);
+      if (symmetric) sums[i * warp] = T(0);
+    }
+    __syncthreads();
+    if constexpr (symmetric) {
+      multiply_half(m, values, own, sums);
+      for (int i = first; i < m; i += warps) give(i, sums[i * warp]);
+    } else {
+      multiply_whole(m, values, own, give);
+    }
+    __syncthreads();
+  }
+}
+
 }  // namespace protean::detail

@@ -264,6 +264,19 @@ void AdaptiveOperator<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T
 }
 
 template <class T>
+std::string_view AdaptiveOperator<T>::no_multi_product() const noexcept {
+  if (callers_order_) return "its rows are in another order than the vectors";
+  const auto* const multi = dynamic_cast<const HasMultiProduct<T>*>(&running());
+  return multi ? multi->no_multi_product() : "its present format has no product with several vectors";
+}
+
+template <class T>
+void AdaptiveOperator<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta,
+                                         MultiVectorView<T> Y) const {
+  multi_apply<T>(running(), alpha, X, beta, Y);
+}
+
+template <class T>
 const LinearOperator<T>& AdaptiveOperator<T>::in_order() const noexcept {
   return *in_order_;
 }

@@ -21,6 +21,7 @@
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/multi_product.hpp>
 #include <protean/operators/order.hpp>
 #include <protean/operators/row_arrays.hpp>
 
@@ -162,6 +163,7 @@ template <class T>
 class AdaptiveOperator final : public LinearOperator<T>,
                                public HasDiagonal<T>,
                                public HasApplyDot<T>,
+                               public HasMultiProduct<T>,
                                public HasRowArrays<T>,
                                public HasOrder<T> {
  public:
@@ -256,6 +258,9 @@ class AdaptiveOperator final : public LinearOperator<T>,
   // the diagonal in another format may be slow.
   void diagonal(VectorView<T> diagonal) const override;
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
+  // Those of the running format, in the caller's order.
+  std::string_view no_multi_product() const noexcept override;
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
   // Whether row_arrays() gives a solve on a device the rows of the running matrix, so that it can compute
   // with them in its own kernel (SolverOptions::device_steps). Off by default. While a solve does so, changes
   // of format and order are refused, since they would not affect it. In another order than the caller's the rows are

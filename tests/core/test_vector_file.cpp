@@ -123,5 +123,37 @@ TEST_F(VectorFile, TheLowerTriangleOfASymmetricMatrix) {
   EXPECT_NE(bytes_of("g.mtx").find("real general\n3 3 6\n"), std::string::npos);
 }
 
+// Several vectors: what is written is read back, and both orders of a .npy file give the same vectors.
+TEST_F(VectorFile, SeveralVectorsInEitherKindOfFile) {
+  const std::vector<double> entries = {1, 2, 3, 4.5, -0.1, 1e300};  // two vectors of three
+  const MultiVectorView<const double> by_columns{entries.data(), 3, 2, 3};
+  const std::vector<double> by_rows = {1, 4.5, 2, -0.1, 3, 1e300};
+  const MultiVectorView<const double> interleaved{by_rows.data(), 3, 2, 2, VectorLayout::interleaved};
+  for (const char* name : {"B.npy", "B.mtx", "B.mtx.gz"})
+    for (const auto& view : {by_columns, interleaved}) {
+      SCOPED_TRACE(name);
+      write_vectors(path(name), view);
+      const VectorColumns back = read_vectors(test_context(), path(name));
+      EXPECT_EQ(back.columns, 2);
+      ASSERT_EQ(back.entries.size(), 6);
+      EXPECT_EQ(std::vector<double>(back.entries.data(), back.entries.data() + 6), entries);
+      EXPECT_THROW((void)read_vector(test_context(), path(name)), BadFile) << "one vector is asked for";
+    }
+  write("rows.npy", npy("<f8", "(3, 2)", by_rows));
+  const VectorColumns rows = read_vectors(test_context(), path("rows.npy"));
+  EXPECT_EQ(std::vector<double>(rows.entries.data(), rows.entries.data() + 6), entries);
+  write("sparse.mtx", "%%MatrixMarket matrix coordinate real general\n3 2 2\n2 1 5\n3 2 7\n");
+  const VectorColumns sparse = read_vectors(test_context(), path("sparse.mtx"));
+  EXPECT_EQ(std::vector<double>(sparse.entries.data(), sparse.entries.data() + 6),
+            (std::vector<double>{0, 5, 0, 0, 0, 7}));
+  for (const char* one : {"row.mtx", "column.mtx"}) {
+    write(one, std::string("%%MatrixMarket matrix array real general\n") + (one[0] == 'r' ? "1 3" : "3 1") +
+                   "\n1\n2\n3\n");
+    const VectorColumns single = read_vectors(test_context(), path(one));
+    EXPECT_EQ(single.columns, 1) << one;
+    EXPECT_EQ(single.entries.size(), 3) << one;
+  }
+}
+
 }  // namespace
 }  // namespace protean::test

@@ -33,5 +33,5 @@ for name, source in (("build", pathlib.Path(__file__).parent / "consumer"), ("ex
     run(cmake, "--build", work / name)
 run(work / "build" / "consumer")
 # Each example says by its exit status whether its answer is right.
-for program in ("assembled", "one_call", "elements", "callback", "c_api"):
+for program in ("assembled", "one_call", "several_right_sides", "elements", "callback", "c_api"):
     run(work / "examples" / program)

@@ -14,6 +14,7 @@
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/elements.hpp"
+#include "support/multi.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 
@@ -70,6 +71,7 @@ class Elements : public testing::TestWithParam<Variant> {
         there_y(A.context(), reduced ? only(y0, rows) : y0);
     A.apply(alpha, there_x.read(), beta, there_y.view());
     EXPECT_TRUE(elements_are_right(reference, alpha, x, beta, y0, expanded(A, there_y.fetch(), y0, beta, x)));
+    check_columns(A, reference, alpha, beta);
     if (beta != T(0) || alpha != T(1)) return;
     const auto y = there_y.fetch();
     // The dot product in the same pass.
@@ -90,6 +92,33 @@ class Elements : public testing::TestWithParam<Variant> {
       Placed<T> third(A.context(), y);
       A.apply(T(1), there_x.read(), T(0), third.view());
       EXPECT_EQ(y, third.fetch()) << "the bits differ between runs";
+    }
+  }
+  // The same for several vectors: a group of four and one that is left over.
+  template <class T>
+  void check_columns(const ElementOperator<T>& A, const ElementReference<T>& reference, T alpha, T beta) {
+    const auto n = static_cast<std::int64_t>(reference.rows.size());
+    const auto rows = A.free_unknowns();
+    const auto chosen = [&](const Columns<T>& all) {
+      Columns<T> some;
+      for (const auto& column : all) some.push_back(rows.empty() ? column : only(column, rows));
+      return some;
+    };
+    const auto x = sample_columns<T>(n, 5, 1);
+    auto y0 = sample_columns<T>(n, 5, 2);
+    if (beta == T(0))
+      for (auto& column : y0) std::fill(column.begin(), column.end(), std::numeric_limits<T>::quiet_NaN());
+    EXPECT_EQ(column_by_column<T>(A).empty(), A.scatter() != ElementScatter::gather);
+    for (const MultiShape& shape : {multi_shapes()[1], multi_shapes()[3]}) {
+      PlacedColumns<T> X(A.context(), chosen(x), A.rows(), shape),
+          Y(A.context(), chosen(y0), A.rows(), shape);
+      multi_apply<T>(A, alpha, X.read(), beta, Y.view());
+      const Columns<T> y = Y.fetch();
+      for (std::size_t j = 0; j < y.size(); ++j)
+        EXPECT_TRUE(
+            elements_are_right(reference, alpha, x[j], beta, y0[j], expanded(A, y[j], y0[j], beta, x[j])))
+            << "vector " << j << ", " << shape.name();
+      EXPECT_TRUE(Y.gaps_are_untouched());
     }
   }
   // Eliminated rows are compared as rows of the identity.

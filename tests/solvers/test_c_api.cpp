@@ -542,6 +542,75 @@ TEST_F(CApi, ElementMatricesAreAssembledDuringASolve) {
   protean_matrix_free(springs);
 }
 
+// Several right-hand sides: products and solves with leading dimensions, and the result of each column.
+TEST_F(CApi, SeveralRightHandSides) {
+  constexpr std::int64_t k = 4, gap = 5;
+  const std::int64_t ld = n + gap;
+  std::vector<double> B(static_cast<std::size_t>(ld * k), 7.0), X(B.size(), 0.0), Y(B.size(), 7.0);
+  for (std::int64_t j = 0; j < k; ++j) {
+    const auto column = sample_vector<double>(n, 10 + static_cast<unsigned>(j));
+    std::copy(column.begin(), column.end(), B.begin() + j * ld);
+  }
+  std::fill_n(B.begin() + 2 * ld, n, 0.0);
+  ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK)
+      << protean_last_error();
+  EXPECT_STREQ(protean_solver_multi_product(solver), "in one pass");
+  ASSERT_EQ(protean_solver_columns(solver), k);
+  ASSERT_EQ(protean_matrix_apply_multi(A, k, 1.0, X.data(), ld, 0.0, Y.data(), ld), PROTEAN_OK);
+  std::int64_t most = 0;
+  for (std::int64_t j = 0; j < k; ++j) {
+    SCOPED_TRACE(j);
+    protean_column one{};
+    ASSERT_EQ(protean_solver_column(solver, j, &one), PROTEAN_OK);
+    EXPECT_EQ(one.converged, 1);
+    EXPECT_STREQ(one.reason, j == 2 ? "zero-right-hand-side" : "relative-tolerance");
+    most = std::max(most, one.iterations);
+    // The same column alone.
+    std::vector<double> alone(static_cast<std::size_t>(n), 0.0);
+    ASSERT_EQ(protean_solve(solver, A, B.data() + j * ld, alone.data()), PROTEAN_OK);
+    EXPECT_LE(std::abs(protean_solver_iterations(solver) - one.iterations), 1);
+    EXPECT_EQ(protean_solver_columns(solver), 0) << "of one right-hand side";
+    double error = 0, size = 0, rest = 0, right = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::size_t at = static_cast<std::size_t>(i + j * ld);
+      error = std::max(error, std::abs(X[at] - alone[static_cast<std::size_t>(i)])),
+      size = std::max(size, std::abs(X[at]));
+      rest += (B[at] - Y[at]) * (B[at] - Y[at]), right += B[at] * B[at];
+    }
+    EXPECT_LE(error, 1e-6 * size);
+    EXPECT_LE(std::sqrt(rest), 1.01e-8 * std::sqrt(right));
+    for (std::int64_t i = n; i < ld; ++i)
+      EXPECT_EQ(Y[static_cast<std::size_t>(i + j * ld)], 7.0) << "a gap was written";
+    // The next column is compared with a solve of all from the same guess.
+    std::fill(X.begin(), X.end(), 0.0);
+    ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK);
+  }
+  EXPECT_GT(most, 10);
+
+  // The first column that has not converged is told of.
+  ASSERT_EQ(protean_solver_set(solver, "max_iterations", 3), PROTEAN_OK);
+  std::fill(X.begin(), X.end(), 0.0);
+  EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_NOT_CONVERGED);
+  EXPECT_STREQ(protean_solver_reason(solver), "max-iterations");
+  EXPECT_EQ(protean_solver_iterations(solver), 3);
+  EXPECT_FALSE(std::string(protean_solver_advice(solver)).empty());
+
+  protean_column one{};
+  EXPECT_EQ(protean_solver_column(solver, k, &one), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solve_multi(solver, A, -1, B.data(), ld, X.data(), ld), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solve_multi(solver, A, k, nullptr, ld, X.data(), ld), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), n - 1, X.data(), ld), PROTEAN_SHAPE_MISMATCH);
+  EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, B.data(), ld), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_matrix_apply_multi(A, k, 1.0, X.data(), ld, 0.0, X.data(), ld), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solve_multi(solver, A, 0, nullptr, n, nullptr, n), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set_text(solver, "policy", "auto"), PROTEAN_OK);
+  EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("one right-hand side"));
+  create("gmres", "none");
+  EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("gmres"));
+}
+
 TEST_F(CApi, SinglePrecision) {
   protean_matrix* single = nullptr;
   ASSERT_EQ(protean_matrix_csr_f32(context, n, n, nonzeros, row_ptr.data(), col.data(), values32.data(), 0,

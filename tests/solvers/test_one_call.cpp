@@ -558,5 +558,53 @@ TEST(OneCallOrder, SystemsOfNoAndOneRow) {
   }
 }
 
+// multi_solve(): each column is that of solve(), in the format asked for, or in one that takes several vectors at once.
+TEST(MultiSolve, ColumnsAreThoseOfOneCallEach) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 50}});
+  const std::int64_t n = csr.rows(), k = 5;
+  std::vector<double> B, X(static_cast<std::size_t>(n * k), 0.0);
+  for (unsigned j = 0; j < k; ++j) {
+    const auto column = sample_vector<double>(n, j + 1);
+    B.insert(B.end(), column.begin(), column.end());
+  }
+  for (const char* format : {"auto", "csr", "sell-packed", "csr5"})
+    for (const char* preconditioner : {"jacobi", "ic0"}) {
+      SCOPED_TRACE(std::string(format) + ", " + preconditioner);
+      const SolveSettings settings{.preconditioner = preconditioner, .format = format};
+      std::fill(X.begin(), X.end(), 0.0);
+      const MultiSolveResult all = multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n}, settings);
+      EXPECT_TRUE(all.converged());
+      EXPECT_EQ(all.report.product == "in one pass", all.format != "csr5") << all.report.product;
+      EXPECT_EQ(all.report.preconditioner == "diagonal", std::string(preconditioner) == "jacobi");
+      for (std::int64_t j = 0; j < k; ++j) {
+        std::vector<double> x(static_cast<std::size_t>(n), 0.0);
+        const SolveResult one = solve(csr, {B.data() + j * n, n}, {x.data(), n}, settings);
+        EXPECT_LE(
+            std::abs(one.report.iterations - all.report.columns[static_cast<std::size_t>(j)].iterations), 1);
+        double difference = 0, size = 0;
+        for (std::int64_t i = 0; i < n; ++i)
+          difference = std::max(
+              difference, std::abs(x[static_cast<std::size_t>(i)] - X[static_cast<std::size_t>(i + j * n)])),
+          size = std::max(size, std::abs(x[static_cast<std::size_t>(i)]));
+        EXPECT_LE(difference, 1e-6 * size);
+      }
+    }
+}
+
+TEST(MultiSolve, SettingsForOneRightHandSideAreRefused) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 5}});
+  std::vector<double> B(50, 1.0), X(50, 0.0);
+  const auto refused = [&](const SolveSettings& settings) {
+    return message_of<BadArgument>([&] {
+      (void)multi_solve(csr, {B.data(), 25, 2, 25}, {X.data(), 25, 2, 25}, settings);
+    });
+  };
+  EXPECT_TRUE(has(refused({.policy = true}), "policy"));
+  EXPECT_TRUE(has(refused({.order = "rcm"}), "order"));
+  EXPECT_TRUE(has(refused({.method = "minres"}), "minres"));
+  EXPECT_TRUE(has(refused({.preconditioner = "ilu0"}), "symmetric"));
+  EXPECT_EQ(X, std::vector<double>(50, 0.0));
+}
+
 }  // namespace
 }  // namespace protean::test

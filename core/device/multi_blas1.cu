@@ -1,0 +1,341 @@
+// Operations on several vectors: neighbouring threads take neighbouring vectors of one row, so that interleaved vectors are
+// read in whole cache lines and a thread keeps the scalars of its vector.
+#include "core/device/multi_blas1.hpp"
+
+#include <algorithm>
+
+#include "core/device/kernel_tools.cuh"
+#include "core/error.hpp"
+
+namespace protean::device {
+namespace {
+
+// Threads of a block, and so the most vectors of a call.
+constexpr int multi_threads = 256;
+
+// Pairs as an argument of kernels.
+constexpr int most_pairs = 64;
+struct Pairs {
+  int count = 0;
+  ColumnPair at[most_pairs];
+  explicit Pairs(std::span<const ColumnPair> from) : count(static_cast<int>(from.size())) {
+    std::copy(from.begin(), from.end(), at);
+  }
+};
+
+// Calls use(pairs) for at most most_pairs of them at a time.
+template <class Use>
+void for_pairs(std::span<const ColumnPair> pairs, Use use) {
+  for (std::size_t first = 0; first < pairs.size(); first += most_pairs)
+    use(Pairs(pairs.subspan(first, std::min<std::size_t>(most_pairs, pairs.size() - first))));
+}
+
+// Where vectors lie.
+template <class T>
+struct Place {
+  T* data;
+  std::int64_t row, column;
+  explicit Place(const MultiVectorView<T>& v) : data(v.data), row(v.row_step()), column(v.column_step()) {}
+  __device__ T& at(std::int64_t i, std::int64_t j) const { return data[i * row + j * column]; }
+};
+
+// Blocks for n rows of `width` threads each; they go round.
+std::int64_t blocks_of_rows(const DeviceState& state, std::int64_t n, int width) {
+  const std::int64_t rows = multi_threads / width;
+  return std::clamp<std::int64_t>((n + rows - 1) / rows, 1,
+                                  std::int64_t{state.processors} * (resident_threads / multi_threads));
+}
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    copy_columns_kernel(std::int64_t n, Place<const T> from, Place<T> to, Pairs pairs, const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / pairs.count, r = static_cast<int>(threadIdx.x) / pairs.count;
+  if (r >= rows) return;
+  const ColumnPair mine = pairs.at[threadIdx.x % pairs.count];
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
+    to.at(i, mine.to) = mine.from < 0 ? T(0) : from.at(i, mine.from);
+}
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    multi_scale_kernel(std::int64_t n, int w, T a, Place<T> v, bool by_columns, const int* stop) {
+  if (stopped(stop)) return;
+  const std::int64_t all = n * w, stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; t < all; t += stride) {
+    T& entry = by_columns ? v.at(t % n, t / n) : v.at(t / w, t % w);
+    entry = a == T(0) ? T(0) : a * entry;
+  }
+}
+
+// The sums of the threads of a block that have the same lane (threadIdx.x % w), in the thread of row 0. `rows` threads have
+// each lane; the others take part and add nothing.
+template <int N, class T>
+__device__ inline void sum_lane(int w, int rows, T (&sums)[N]) {
+  __shared__ T all[N][multi_threads];
+  const int r = static_cast<int>(threadIdx.x) / w;
+  __syncthreads();  // threads may still read `all` in the call before
+#pragma unroll
+  for (int s = 0; s < N; ++s) all[s][threadIdx.x] = sums[s];
+  int step = 1;
+  while (2 * step < rows) step *= 2;
+  for (; step > 0; step /= 2) {
+    __syncthreads();
+    if (r < step && r + step < rows) {
+#pragma unroll
+      for (int s = 0; s < N; ++s) all[s][threadIdx.x] += all[s][threadIdx.x + step * w];
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int s = 0; s < N; ++s) sums[s] = all[s][threadIdx.x];
+}
+
+// Where the N sums of each vector go: result[s][index of the lane].
+template <int N, class T>
+struct MultiSums {
+  double* parts;
+  unsigned* arrived;
+  T* result[N];
+};
+
+// Body: begin(lane) once in each thread, then add(i, lane, sums). active(lane): whether the vector runs; index(lane): where its
+// results belong.
+template <int N, class T, class Body>
+__global__ void __launch_bounds__(multi_threads)
+    multi_reduce(std::int64_t n, int w, Body body, MultiSums<N, T> out, const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
+  const bool runs = r < rows && body.active(lane);
+  T sums[N] = {};
+  if (runs) {
+    body.begin(lane);
+    for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
+      body.add(i, lane, sums);
+  }
+  sum_lane<N>(w, rows, sums);
+  T* const parts = reinterpret_cast<T*>(out.parts);
+  const int blocks = static_cast<int>(gridDim.x);
+  if (r == 0) {
+#pragma unroll
+    for (int s = 0; s < N; ++s) parts[(s * blocks + static_cast<int>(blockIdx.x)) * w + lane] = sums[s];
+  }
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = arrive(out.arrived) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return;
+#pragma unroll
+  for (int s = 0; s < N; ++s) {
+    sums[s] = 0;
+    if (r < rows)
+      for (int b = r; b < blocks; b += rows) sums[s] += __ldcg(parts + (s * blocks + b) * w + lane);
+  }
+  sum_lane<N>(w, rows, sums);
+  if (r == 0 && runs) {
+#pragma unroll
+    for (int s = 0; s < N; ++s)
+      if (out.result[s]) out.result[s][body.index(lane)] = sums[s];
+  }
+  if (threadIdx.x == 0) *out.arrived = 0;
+}
+
+template <int N, class T, class Body>
+void reduce_vectors(const Context& context, std::int64_t n, std::int64_t w, const Body& body, T* first,
+                    T* second = nullptr) {
+  const DeviceState& state = context.device_state();
+  // The workspace holds so many sums.
+  const std::int64_t most = std::int64_t{DeviceState::max_blocks} * DeviceState::max_sums / (N * w);
+  const std::int64_t blocks = std::min(blocks_of_rows(state, n, static_cast<int>(w)), most);
+  MultiSums<N, T> out{state.partials, state.arrived, {}};
+  out.result[0] = first;
+  if constexpr (N > 1) out.result[1] = second;
+  launch(state, multi_reduce<N, T, Body>, blocks, multi_threads, n, static_cast<int>(w), body, out,
+         state.stop);
+}
+
+void check_width(std::int64_t w) {
+  if (w > multi_threads)
+    throw BadArgument(std::to_string(w) + " vectors in one operation; a GPU takes up to " +
+                      std::to_string(multi_threads) + ", so give them in parts");
+}
+
+template <class T>
+struct ResidualBody {
+  Place<const T> b;
+  T* r;
+  std::int64_t w;
+  Pairs pairs;
+  __device__ bool active(int) const { return true; }
+  __device__ int index(int lane) const { return pairs.at[lane].to; }
+  __device__ void begin(int) {}
+  __device__ void add(std::int64_t i, int lane, T (&sums)[1]) const {
+    T& where = r[i * w + pairs.at[lane].to];
+    const T ri = b.at(i, pairs.at[lane].from) - where;
+    where = ri;
+    sums[0] += ri * ri;
+  }
+};
+
+template <class T>
+struct RunningBody {
+  const T* running;
+  int w;
+  __device__ bool active(int lane) const { return running[lane] != T(0); }
+  __device__ int index(int lane) const { return lane; }
+};
+
+template <class T>
+struct DotBody : RunningBody<T> {
+  const T *x, *y;
+  __device__ void begin(int) {}
+  __device__ void add(std::int64_t i, int lane, T (&sums)[1]) const {
+    const std::int64_t at = i * this->w + lane;
+    sums[0] += x[at] * y[at];
+  }
+};
+
+// top / bottom where the bottom is positive, else 0.
+template <class T>
+__device__ inline T positive_ratio(const T* top, const T* bottom, int lane) {
+  return bottom[lane] > T(0) ? top[lane] / bottom[lane] : T(0);
+}
+
+template <class T>
+struct CgResidualBody : RunningBody<T> {
+  const T *rz, *pq, *q, *d;
+  T *r, a;
+  __device__ void begin(int lane) { a = positive_ratio(rz, pq, lane); }
+  __device__ T update(std::int64_t i, int lane) const {
+    const std::int64_t at = i * this->w + lane;
+    const T ri = r[at] - a * q[at];
+    r[at] = ri;
+    return ri * ri;
+  }
+  __device__ void add(std::int64_t i, int lane, T (&sums)[1]) const { sums[0] += update(i, lane); }
+  __device__ void add(std::int64_t i, int lane, T (&sums)[2]) const {
+    const T rr = update(i, lane);
+    sums[0] += rr, sums[1] += d ? d[i] * rr : rr;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    multi_multiply_kernel(std::int64_t n, int w, const T* d, const T* x, T* y, const T* running,
+                          const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
+  if (r >= rows || running[lane] == T(0)) return;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
+    y[i * w + lane] = d ? d[i] * x[i * w + lane] : x[i * w + lane];
+}
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    cg_direction_kernel(std::int64_t n, int w, const T* rz, const T* pq, const T* next, const T* d,
+                        const T* z, T* x, T* p, const T* running, const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
+  if (r >= rows || running[lane] == T(0)) return;
+  const T a = positive_ratio(rz, pq, lane), b = positive_ratio(next, rz, lane);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows) {
+    const std::int64_t at = i * w + lane;
+    const T pi = p[at], zi = d ? d[i] * z[at] : z[at];
+    x[at] += a * pi;
+    p[at] = zi + b * pi;
+  }
+}
+
+}  // namespace
+
+template <class T>
+void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVectorView<T> to,
+                  std::span<const ColumnPair> all) {
+  const DeviceState& state = context.device_state();
+  for_pairs(all, [&](const Pairs& pairs) {
+    launch(state, copy_columns_kernel<T>, blocks_of_rows(state, to.rows, pairs.count), multi_threads, to.rows,
+           Place<const T>(from), Place<T>(to), pairs, state.stop);
+  });
+}
+
+template <class T>
+void multi_scale(const Context& context, T a, MultiVectorView<T> v) {
+  const DeviceState& state = context.device_state();
+  launch(state, multi_scale_kernel<T>, blocks_for(state, v.rows * v.columns, multi_threads), multi_threads,
+         v.rows, static_cast<int>(v.columns), a, Place<T>(v), v.layout == VectorLayout::columns, state.stop);
+}
+
+template <class T>
+void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVectorView<T> R,
+                    std::span<const ColumnPair> all, T* result) {
+  for_pairs(all, [&](const Pairs& pairs) {
+    reduce_vectors<1>(context, R.rows, pairs.count,
+                      ResidualBody<T>{Place<const T>(B), R.data, R.columns, pairs}, result);
+  });
+}
+
+template <class T>
+void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+               const T* running, T* result) {
+  check_width(X.columns);
+  reduce_vectors<1>(context, X.rows, X.columns,
+                    DotBody<T>{{running, static_cast<int>(X.columns)}, X.data, Y.data}, result);
+}
+
+template <class T>
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                    MultiVectorView<T> Y, const T* running) {
+  check_width(Y.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, multi_multiply_kernel<T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)),
+         multi_threads, Y.rows, static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data,
+         running, state.stop);
+}
+
+template <class T>
+void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
+                       VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next) {
+  check_width(R.columns);
+  const CgResidualBody<T> body{{running, static_cast<int>(R.columns)}, rz,     pq,  Q.data,
+                               d.size > 0 ? d.data : nullptr,          R.data, T(0)};
+  if (next)
+    reduce_vectors<2>(context, R.rows, R.columns, body, rr, next);
+  else
+    reduce_vectors<1>(context, R.rows, R.columns, body, rr);
+}
+
+template <class T>
+void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
+                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+                        MultiVectorView<T> P, const T* running) {
+  check_width(P.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, cg_direction_kernel<T>, blocks_of_rows(state, P.rows, static_cast<int>(P.columns)),
+         multi_threads, P.rows, static_cast<int>(P.columns), rz, pq, next, d.size > 0 ? d.data : nullptr,
+         Z.data, X.data, P.data, running, state.stop);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
+                                std::span<const ColumnPair>);                                              \
+  template void multi_scale<T>(const Context&, T, MultiVectorView<T>);                                     \
+  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,            \
+                                  std::span<const ColumnPair>, T*);                                        \
+  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
+                             T*);                                                                          \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
+                                  MultiVectorView<T>, const T*);                                           \
+  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \
+                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
+  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
+                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
+                                      const T*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::device

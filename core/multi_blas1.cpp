@@ -1,0 +1,319 @@
+// Checks arguments and splits the rows into fixed chunks; the loops are in multi_blas1_simd.cpp.
+#include "core/multi_blas1.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "core/blas1.hpp"
+#include "core/device_checks.hpp"
+#include "core/error.hpp"
+#include "core/multi_loops.hpp"
+#include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/multi_blas1.hpp"
+#endif
+
+namespace protean {
+namespace {
+
+using Size = std::int64_t;
+using detail::multi_loops;
+
+// Leaves the function where the operation is one of a GPU. A macro, since builds without CUDA have no such functions.
+#if defined(PROTEAN_HAVE_CUDA)
+#define PROTEAN_ON_DEVICE(call, ...)                            \
+  const detail::DeviceWork device_work(context, {__VA_ARGS__}); \
+  const detail::DeviceScope device_scope(context);              \
+  if (context.space() == Space::device && !context.simulated()) return device::call
+#else
+#define PROTEAN_ON_DEVICE(call, ...) const detail::DeviceWork device_work(context, {__VA_ARGS__})
+#endif
+
+template <class T>
+void check_dense(const MultiVectorView<const T>& V, Size rows, Size columns) {
+  if (V.rows != rows || V.columns != columns)
+    throw ShapeMismatch(fmt::format("vectors of one operation are {} x {} and {} x {}; they must agree", rows,
+                                    columns, V.rows, V.columns));
+  if (V.layout != VectorLayout::interleaved || V.stride != V.columns)
+    throw BadArgument("the vectors of this operation must be interleaved, without gaps");
+}
+template <class T>
+void check_like(const MultiVectorView<T>& shape, std::initializer_list<MultiVectorView<const T>> others) {
+  for (const MultiVectorView<const T>& V : others) check_dense<T>(V, shape.rows, shape.columns);
+}
+
+// Rows of a chunk: at most 256 chunks, of 1024 rows or more.
+struct Chunks {
+  explicit Chunks(Size all)
+      : rows(std::max<Size>(1024, (all + 255) / 256)),
+        count(std::max<Size>(1, (all + rows - 1) / rows)),
+        n(all) {}
+  Range operator[](Size i) const { return {std::min(n, i * rows), std::min(n, (i + 1) * rows)}; }
+  Size rows, count, n;
+};
+
+// body(begin, end, sums) leaves K sums for each of w vectors; they are added in the order of the chunks, and
+// use(k, j, total) gets each.
+template <class T, class Body, class Use>
+void sum_chunks(const Context& context, Size n, Size w, int K, Body&& body, Use&& use) {
+  const Chunks chunks(n);
+  const Size each = K * w;
+  std::array<T, 2048> few;
+  std::vector<T> many(chunks.count * each > std::ssize(few) ? static_cast<std::size_t>(chunks.count * each)
+                                                            : 0);
+  T* const sums = many.empty() ? few.data() : many.data();
+  parallel(static_cast<int>(std::min<Size>(useful_parts(context, n * w), chunks.count)),
+           [&](int part, int parts) {
+             const Range mine = even_range(chunks.count, part, parts);
+             for (Size c = mine.begin; c < mine.end; ++c)
+               body(chunks[c].begin, chunks[c].end, sums + c * each);
+           });
+  for (int k = 0; k < K; ++k)
+    for (Size j = 0; j < w; ++j) {
+      T total = 0;
+      for (Size c = 0; c < chunks.count; ++c) total += sums[c * each + k * w + j];
+      use(k, j, total);
+    }
+}
+
+// Up to so many scalars lie on the stack.
+constexpr Size on_stack = 64;
+
+template <class T>
+class Scalars {
+ public:
+  explicit Scalars(Size count) : many_(count > on_stack ? static_cast<std::size_t>(count) : 0) {}
+  T* data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+  T& operator[](Size j) noexcept { return data()[j]; }
+
+ private:
+  std::array<T, on_stack> few_;
+  std::vector<T> many_;
+};
+
+// `running`, or null where all run.
+template <class T>
+const T* run_of(const T* running, Size w) {
+  return std::all_of(running, running + w, [](T r) { return r != T(0); }) ? nullptr : running;
+}
+
+}  // namespace
+
+template <class T>
+void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns, Space space,
+             std::string_view what) {
+  if (view.rows != rows || view.columns != columns || columns < 0)
+    throw ShapeMismatch(
+        fmt::format("{} is {} x {}; {} x {} is needed", what, view.rows, view.columns, rows, columns));
+  if (rows == 0 || columns == 0) return;
+  const bool by_columns = view.layout == VectorLayout::columns;
+  if (view.stride < (by_columns ? rows : columns))
+    throw ShapeMismatch(fmt::format("{} is {} x {} and {} with stride {}, which must be {} or more", what,
+                                    rows, columns, by_columns ? "lies by columns" : "is interleaved",
+                                    view.stride, by_columns ? rows : columns));
+  if (view.space != space)
+    throw WrongSpace(fmt::format("{} lies in {} memory; the operation needs {} memory (use copy())", what,
+                                 to_string(view.space), to_string(space)));
+}
+
+template <class T>
+void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
+                   std::string_view names) {
+  const std::less<const T*> before;
+  if (a.extent() > 0 && b.extent() > 0 && before(a.data, b.data + b.extent()) &&
+      before(b.data, a.data + a.extent()))
+    throw BadArgument(fmt::format("{} overlap; use separate memory", names));
+}
+
+template <class T>
+void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVectorView<T> to,
+                  std::span<const ColumnPair> pairs) {
+  if (from.rows != to.rows)
+    throw ShapeMismatch(
+        fmt::format("vectors of one operation have {} and {} entries; they must agree", from.rows, to.rows));
+  if (pairs.empty() || to.rows == 0) return;
+  PROTEAN_ON_DEVICE(copy_columns<T>(context, from, to, pairs), from.data, to.data);
+  const Size fi = from.row_step(), fj = from.column_step(), ti = to.row_step(), tj = to.column_step();
+  parallel(useful_parts(context, to.rows * std::ssize(pairs)), [&](int part, int parts) {
+    const Range range = even_range(to.rows, part, parts, 64);
+    // Rows in strips, so that the lines of interleaved vectors are in the cache when the next vector needs them.
+    constexpr Size strip = 512;
+    for (Size begin = range.begin; begin < range.end; begin += strip) {
+      const Size end = std::min(begin + strip, range.end);
+      for (const ColumnPair pair : pairs) {
+        T* const out = to.data + pair.to * tj;
+        if (pair.from < 0) {
+          for (Size i = begin; i < end; ++i) out[i * ti] = T(0);
+        } else {
+          const T* const in = from.data + pair.from * fj;
+          for (Size i = begin; i < end; ++i) out[i * ti] = in[i * fi];
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void multi_scale(const Context& context, std::type_identity_t<T> a, MultiVectorView<T> V) {
+  if (V.extent() == 0 || a == T(1)) return;
+  PROTEAN_ON_DEVICE(multi_scale<T>(context, a, V), V.data);
+  // Lines: what lies side by side.
+  const bool by_columns = V.layout == VectorLayout::columns;
+  const Size lines = by_columns ? V.columns : V.rows, length = by_columns ? V.rows : V.columns;
+  parallel(useful_parts(context, V.rows * V.columns), [&](int part, int parts) {
+    const Range range = even_range(lines * length, part, parts);
+    Size line = length > 0 ? range.begin / length : 0, at = range.begin - line * length;
+    for (Size left = range.size(); left > 0; ++line, at = 0) {
+      const Size count = std::min(left, length - at);
+      T* const v = V.data + line * V.stride + at;
+      for (Size i = 0; i < count; ++i) v[i] = a == T(0) ? T(0) : a * v[i];
+      left -= count;
+    }
+  });
+}
+
+template <class T>
+void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVectorView<T> R,
+                    std::span<const ColumnPair> pairs, T* result) {
+  check_like<T>(R, {});
+  if (B.rows != R.rows)
+    throw ShapeMismatch(
+        fmt::format("vectors of one operation have {} and {} entries; they must agree", B.rows, R.rows));
+  if (pairs.empty()) return;
+  PROTEAN_ON_DEVICE(multi_residual<T>(context, B, R, pairs, result), B.data, R.data, result);
+  const Size w = R.columns, bi = B.row_step(), bj = B.column_step(), count = std::ssize(pairs);
+  sum_chunks<T>(
+      context, R.rows, count, 1,
+      [&](Size begin, Size end, T* sums) {
+        std::fill_n(sums, count, T(0));
+        constexpr Size strip = 512;
+        for (Size first = begin; first < end; first += strip)
+          for (Size k = 0; k < count; ++k) {
+            T* const r = R.data + pairs[static_cast<std::size_t>(k)].to;
+            const T* const b = B.data + pairs[static_cast<std::size_t>(k)].from * bj;
+            T sum = 0;
+            for (Size i = first; i < std::min(first + strip, end); ++i) {
+              const T ri = b[i * bi] - r[i * w];
+              r[i * w] = ri, sum += ri * ri;
+            }
+            sums[k] += sum;
+          }
+      },
+      [&](int, Size k, T total) { result[pairs[static_cast<std::size_t>(k)].to] = total; });
+}
+
+template <class T>
+void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+               const T* running, T* result) {
+  check_dense<T>(X, Y.rows, Y.columns), check_dense<T>(Y, Y.rows, Y.columns);
+  if (Y.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_dot<T>(context, X, Y, running, result), X.data, Y.data, running, result);
+  const auto& loops = multi_loops<T>();
+  sum_chunks<T>(
+      context, X.rows, X.columns, 1,
+      [&](Size begin, Size end, T* sums) { loops.dot(begin, end, X.columns, X.data, Y.data, sums); },
+      [&](int, Size j, T total) {
+        if (running[j] != T(0)) result[j] = total;
+      });
+}
+
+template <class T>
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                    MultiVectorView<T> Y, const T* running) {
+  check_like<T>(Y, {X, Y});
+  if (d.size > 0 && d.size != Y.rows)
+    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, Y.rows));
+  if (Y.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_multiply<T>(context, d, X, Y, running), d.data, X.data, Y.data, running);
+  const Size w = Y.columns;
+  parallel(useful_parts(context, Y.rows * w), [&](int part, int parts) {
+    const Range range = even_range(Y.rows, part, parts, 64);
+    for (Size i = range.begin; i < range.end; ++i) {
+      const T di = d.size > 0 ? d.data[i] : T(1);
+      for (Size j = 0; j < w; ++j)
+        if (running[j] != T(0)) Y.data[i * w + j] = di * X.data[i * w + j];
+    }
+  });
+}
+
+template <class T>
+void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
+                       VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next) {
+  check_like<T>(R, {Q, R});
+  if (d.size > 0 && d.size != R.rows)
+    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, R.rows));
+  if (R.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_cg_residual<T>(context, rz, pq, Q, d, R, running, rr, next), rz, pq, Q.data, d.data,
+                    R.data, running, rr, next);
+  const Size w = R.columns;
+  Scalars<T> a(w);
+  for (Size j = 0; j < w; ++j) a[j] = Coefficient<T>(1, rz + j, pq + j, Demand::positive).value();
+  const T* const run = run_of(running, w);
+  const auto& loops = multi_loops<T>();
+  const T* const diagonal = d.size > 0 ? d.data : nullptr;
+  sum_chunks<T>(
+      context, R.rows, w, diagonal && next ? 2 : 1,
+      [&](Size begin, Size end, T* sums) {
+        loops.cg_residual(begin, end, w, run, a.data(), Q.data, next ? diagonal : nullptr, R.data, sums);
+      },
+      [&](int k, Size j, T total) {
+        if (running[j] == T(0)) return;
+        if (k == 0) rr[j] = total;
+        if (next && (k == 1 || !diagonal)) next[j] = total;
+      });
+}
+
+template <class T>
+void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
+                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+                        MultiVectorView<T> P, const T* running) {
+  check_like<T>(P, {Z, X, P});
+  if (d.size > 0 && d.size != P.rows)
+    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, P.rows));
+  if (P.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_cg_direction<T>(context, rz, pq, next, d, Z, X, P, running), rz, pq, next, d.data,
+                    Z.data, X.data, P.data, running);
+  const Size w = P.columns;
+  Scalars<T> a(w), b(w);
+  for (Size j = 0; j < w; ++j) {
+    a[j] = Coefficient<T>(1, rz + j, pq + j, Demand::positive).value();
+    b[j] = Coefficient<T>(1, next + j, rz + j, Demand::positive).value();
+  }
+  const auto& loops = multi_loops<T>();
+  const T* const diagonal = d.size > 0 ? d.data : nullptr;
+  const T* const run = run_of(running, w);
+  parallel(useful_parts(context, P.rows * w), [&](int part, int parts) {
+    const Range range = even_range(P.rows, part, parts, 64);
+    loops.cg_direction(range.begin, range.end, w, run, a.data(), b.data(), diagonal, Z.data, X.data, P.data);
+  });
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                             \
+  template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space,             \
+                           std::string_view);                                                              \
+  template void require_apart<T>(const MultiVectorView<const T>&, const MultiVectorView<const T>&,         \
+                                 std::string_view);                                                        \
+  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
+                                std::span<const ColumnPair>);                                              \
+  template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);               \
+  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,            \
+                                  std::span<const ColumnPair>, T*);                                        \
+  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
+                             T*);                                                                          \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
+                                  MultiVectorView<T>, const T*);                                           \
+  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \
+                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
+  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
+                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
+                                      const T*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

@@ -1,0 +1,68 @@
+// Vector operations on several vectors at once, each with its own scalars. As in blas1.hpp, scalars live where the vectors
+// live: a reduction leaves one result for each vector there, and an update reads them there. Sums are added over parts of
+// the rows whose borders depend on the number of rows only, in a fixed order: the same bits for any number of threads.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <protean/core/context.hpp>
+#include <protean/core/multi_vector.hpp>
+
+namespace protean {
+
+// Throws ShapeMismatch, WrongSpace or BadArgument, with the name `what`, unless the view has this shape and space, and a
+// stride that keeps its vectors apart.
+template <class T>
+void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns, Space space,
+             std::string_view what);
+// Throws BadArgument where the memory between the first and the last entry of both overlaps.
+template <class T>
+void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
+                   std::string_view names);
+
+// to(:, to) := from(:, from); 0 where from is negative.
+struct ColumnPair {
+  std::int32_t from, to;
+};
+// For all pairs, of vectors of the same length in the context's space, in any layouts. The two do not overlap.
+template <class T>
+void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVectorView<T> to,
+                  std::span<const ColumnPair> pairs);
+
+// V := a V, of any layout. With a == 0 V is not read.
+template <class T>
+void multi_scale(const Context& context, std::type_identity_t<T> a, MultiVectorView<T> V);
+
+// What follows is for layout interleaved without gaps (stride == columns): the vectors of a solver. All have the same shape.
+
+// R(:, p.to) := B(:, p.from) - R(:, p.to), result[p.to] := its square, for all pairs; B in any layout. Other columns of R and
+// other results stay.
+template <class T>
+void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVectorView<T> R,
+                    std::span<const ColumnPair> pairs, T* result);
+
+// In what follows `running` has one number for each vector: where it is 0, the vector and its results stay as they are.
+
+// result[j] := x_j . y_j
+template <class T>
+void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+               const T* running, T* result);
+// y_j := d .* x_j; an empty d stands for ones.
+template <class T>
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                    MultiVectorView<T> Y, const T* running);
+// CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 where pq[j] is not positive; rr[j] := r_j . r_j and, unless next is
+// null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
+template <class T>
+void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
+                       VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next);
+// CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j with b_j = next[j] / rz[j], or 0 where rz[j] is not positive. An
+// empty d stands for ones.
+template <class T>
+void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
+                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+                        MultiVectorView<T> P, const T* running);
+
+}  // namespace protean

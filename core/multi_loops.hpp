@@ -1,0 +1,27 @@
+// The loops of multi_blas1.hpp over rows [begin, end) of interleaved vectors without gaps, serial, in SIMD: w vectors, so
+// entry (i, j) at i w + j. Private to core/.
+#pragma once
+#include <cstdint>
+
+namespace protean::detail {
+
+// One table for each instruction set. Sums are written, not added to.
+template <class T>
+struct MultiLoops {
+  using Size = std::int64_t;
+  // sums[j] = x_j . y_j
+  void (*dot)(Size begin, Size end, Size w, const T* x, const T* y, T* sums);
+  // In the next two, vectors j with run[j] = 0 stay as they are, bit for bit; run may be null (all run).
+  // r_j := r_j - a[j] q_j; sums[j] = r_j . r_j, sums[w + j] = r_j . (d .* r_j). d may be null: the second sums are not
+  // written then.
+  void (*cg_residual)(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r,
+                      T* sums);
+  // x_j := x_j + a[j] p_j, p_j := d .* z_j + b[j] p_j; d may be null (ones).
+  void (*cg_direction)(Size begin, Size end, Size w, const T* run, const T* a, const T* b, const T* d,
+                       const T* z, T* x, T* p);
+};
+
+template <class T>
+const MultiLoops<T>& multi_loops() noexcept;
+
+}  // namespace protean::detail

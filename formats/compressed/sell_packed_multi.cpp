@@ -1,0 +1,100 @@
+// Products of sell-packed with several vectors, compiled for each instruction set by Highway. See multi_rows.hpp.
+#include "formats/simd.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "formats/compressed/sell_packed_multi.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "formats/compressed/sell_packed_layout.hpp"
+#include "formats/compressed/sell_packed_multi.hpp"
+#include "formats/engines/multi_rows-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace protean::formats::packed {
+namespace HWY_NAMESPACE {
+namespace {
+
+using namespace formats::HWY_NAMESPACE;
+
+// Where a reader of sell-packed is.
+template <class T>
+struct PackedPlace {
+  const std::uint32_t* code;
+  const T* values;
+  const unsigned char* entries;
+};
+
+// Adds the slots of one slice to the sums of its rows, for W vectors from `first` on.
+template <class How, int W, class T>
+HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPlace<T>& at,
+                             Lanes<T, W>* sums) {
+  for (;;) {
+    const ChunkHeader header = read_header(at.code);
+    at.code += header_words;
+    for (int kind = 0; kind < kinds; ++kind)
+      for (int g = 0; g < header.groups[static_cast<std::size_t>(kind)]; ++g) {
+        Decoded d = read_group(static_cast<Kind>(kind), at.code);
+        at.code += group_words[static_cast<std::size_t>(kind)];
+        for (int j = 0; j < d.run; ++j, at.values += height) {
+          unsigned mask = d.mask & header.live;
+          if constexpr (How::ordered) mask = *at.entries++;
+          for (int l = 0; l < height; ++l)
+            if (mask >> l & 1)
+              add_entry<How>(t, at.values[l], d.col[static_cast<std::size_t>(l)] + j, first, sums[l]);
+        }
+      }
+    if (header.last) return;
+  }
+}
+
+template <class How, class T>
+void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
+  PackedPlace<T> at{part.code, part.values, part.entries};
+  for (std::int64_t top = part.begin; top < part.end; top += window) {
+    const unsigned char* order = nullptr;
+    if (*at.code++) order = reinterpret_cast<const unsigned char*>(at.code), at.code += order_words;
+    const std::int64_t end = std::min<std::int64_t>(top + window, part.end);
+    for (std::int64_t row = top; row < end; row += height) {
+      PackedPlace<T> next = at;
+      for_chunks(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
+        Lanes<T, W> sums[height];
+        for (Lanes<T, W>& sum : sums) sum = Lanes<T, W>::zero();
+        next = at;
+        packed_slice<How>(t, first, next, sums);
+        for (std::int64_t l = 0; l < height && row + l < end; ++l)
+          finish_row<How>(t, order ? top + order[row - top + l] : row + l, first, sums[l]);
+      });
+      at = next;
+    }
+  }
+}
+
+void multi_f64(const Part<double>& part, const MultiTask<double>& t) {
+  with_how(t, [&](auto how) { packed_rows(how, part, t); });
+}
+void multi_f32(const Part<float>& part, const MultiTask<float>& t) {
+  with_how(t, [&](auto how) { packed_rows(how, part, t); });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace protean::formats::packed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace protean::formats::packed {
+namespace {
+HWY_EXPORT(multi_f64);
+HWY_EXPORT(multi_f32);
+}  // namespace
+
+void multi_product(const Part<double>& part, const MultiTask<double>& task) {
+  HWY_DYNAMIC_DISPATCH(multi_f64)(part, task);
+}
+void multi_product(const Part<float>& part, const MultiTask<float>& task) {
+  HWY_DYNAMIC_DISPATCH(multi_f32)(part, task);
+}
+
+}  // namespace protean::formats::packed
+#endif

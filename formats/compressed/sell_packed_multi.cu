@@ -1,0 +1,44 @@
+// Products of sell-packed with several vectors on the device: the kernel is that of engines/multi_rows.cuh.
+#include "formats/compressed/sell_packed_kernel.cuh"
+#include "formats/engines/multi_rows.cuh"
+
+namespace protean::formats::packed_device {
+
+// Kind by kind, so that a thread needs few registers; the order of a row's sum is that of its slots.
+template <class T, class F>
+__device__ inline void for_products(const PackedArrays<T>& a, std::int64_t p, int, int, F&& f) {
+  const SliceHead head = read_head(a.heads, p >> shift);
+  const SliceCode c = slice_code(head, a.code);
+  const int lane = static_cast<int>(p % height);
+  const T* values = a.values + std::int64_t{head.first_slot} * height + lane;
+  const std::int32_t start = a.group_start(a.row(p));
+#pragma unroll 2
+  for (int k = 0; k < head.diagonal; ++k, values += height) {
+    const int2 slot = __ldg(c.diagonal + k);
+    if (static_cast<unsigned>(slot.y) >> lane & 1) f(start + slot.x, __ldg(values));
+  }
+#pragma unroll 2
+  for (int k = 0; k < head.near; ++k, values += height)
+    if (const int offset = c.near[near_place(head.near, k, lane)]; offset != 255)
+      f(__ldg(c.base + k) + offset, __ldg(values));
+  for (int k = 0; k < head.far; ++k, values += height)
+    if (const int offset = c.far[k * height + lane]; offset != 65535)
+      f(__ldg(c.base + head.near + k) + offset, __ldg(values));
+  for (int k = 0; k < head.wide; ++k, values += height)
+    if (const std::int32_t col = c.wide[k * height + lane]; col >= 0) f(col, __ldg(values));
+}
+
+template <class T>
+void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha,
+                            const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
+  multi_rows_on_device(context, a, 1, alpha, X, beta, Y);
+}
+
+template void multi_packed_on_device<double>(const Context&, const PackedArrays<double>&, double,
+                                             const MultiVectorView<const double>&, double,
+                                             const MultiVectorView<double>&);
+template void multi_packed_on_device<float>(const Context&, const PackedArrays<float>&, float,
+                                            const MultiVectorView<const float>&, float,
+                                            const MultiVectorView<float>&);
+
+}  // namespace protean::formats::packed_device

@@ -1,0 +1,12 @@
+// Products of sell-packed with several vectors. Private to this folder.
+#pragma once
+#include "formats/compressed/sell_packed_layout.hpp"
+#include "formats/engines/multi_rows.hpp"
+
+namespace protean::formats::packed {
+
+// The rows of a part. A padded lane adds nothing.
+void multi_product(const Part<double>& part, const MultiTask<double>& task);
+void multi_product(const Part<float>& part, const MultiTask<float>& task);
+
+}  // namespace protean::formats::packed

@@ -1,0 +1,585 @@
+// The driver of solves with several right-hand sides. For each column it does what solver.cpp does for one.
+#include "solvers/multi_solver.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "core/device_checks.hpp"
+#include "core/error.hpp"
+#include "solvers/diagnosis.hpp"
+#include "solvers/iteration_control.hpp"
+#include "solvers/method.hpp"
+#include "solvers/multi_cg.hpp"
+
+namespace protean {
+namespace detail {
+
+template <class T>
+struct MultiWorkspace {
+  MultiWorkspace(const ContextPtr& context, std::int64_t n, std::int64_t most, bool with_z)
+      : cg(context, n, most, with_z), number(context, 1), general(with_z) {}
+  ~MultiWorkspace() {
+    const DeviceScope scope(*cg.context());
+    device_steps.reset();
+  }
+  MultiCg<T> cg;
+  Vector<T> number;  // norms are left there
+  Vector<T> column;  // made when a norm is out of the range of squares
+  bool general;
+  std::unique_ptr<MultiDeviceSteps<T>> device_steps;
+};
+
+namespace {
+
+// What diagnose() needs of a method: three vectors, the first of which is b - A x.
+template <class T>
+class ThreeVectors final : public Method<T> {
+ public:
+  ThreeVectors(const ContextPtr& context, std::int64_t n) {
+    for (Vector<T>& v : v_) v = Vector<T>(context, n);
+  }
+  VectorView<T> scratch() noexcept override { return v_[0]; }
+  std::array<VectorView<T>, 2> spare() noexcept override { return {v_[1].view(), v_[2].view()}; }
+  void begin(const System<T>&, VectorView<const T>) override {}
+  void step(const System<T>&) override {}
+  std::vector<VectorView<T>> kept_vectors(bool) override { return {}; }
+  std::int64_t period() const noexcept override { return 1; }
+  std::int64_t phase() const noexcept override { return 0; }
+  void set_phase(std::int64_t) noexcept override {}
+  Signals<T> signals() const noexcept override { return {nullptr, {}}; }
+
+ private:
+  Vector<T> v_[3];
+};
+
+template <class T>
+class MultiRun {
+ public:
+  MultiRun(const MultiSystem<T>& system, MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
+           std::span<const StoppingRule> rules, const StoppingRule& rule)
+      : system_(system), workspace_(workspace), cg_(workspace.cg), observer_(observer) {
+    const std::int64_t k = system.B.columns;
+    columns_.resize(static_cast<std::size_t>(k));
+    residuals_.resize(columns_.size()), relative_.resize(columns_.size());
+    for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].rule = rules.empty() ? rule : rules[c];
+  }
+
+  MultiSolveReport operator()() {
+    report_.product = in_words(system_.A);
+    if (system_.M) report_.preconditioner = system_.d.size > 0 ? "diagonal" : in_words(*system_.M);
+    const bool on_gpu = context().space() == Space::device && !context().simulated();
+    report_.steps = on_gpu ? "queued" : context().simulated() ? "simulated" : "host";
+#if defined(PROTEAN_HAVE_CUDA)
+    if (on_gpu) {
+      if (!workspace_.device_steps)
+        workspace_.device_steps = make_multi_device_steps<T>(cg_.context(), cg_.most());
+      steps_ = workspace_.device_steps.get();
+    }
+#endif
+    if (!columns_.empty()) {
+      begin();
+      while (running() > 0) {
+        advance();
+        look();
+      }
+    }
+    for (Column& c : columns_) report_.iterations = std::max(report_.iterations, c.report.iterations);
+    for (Column& c : columns_) report_.columns.push_back(std::move(c.report));
+    report_.seconds = seconds();
+    return std::move(report_);
+  }
+
+ private:
+  struct Column {
+    StoppingRule rule;
+    SolveReport report;
+    std::optional<IterationControl> control;
+    std::int32_t lane = -1;  // -1: it has ended
+    Verdict verdict;
+    LaneScalars<T> scalars;
+    std::vector<double> history;  // residuals of the steps since the last look
+    StopReason reason = StopReason::running;
+    std::string detail;
+    bool first = true;  // no step since begin()
+    std::int64_t steps_since_begin = 0;
+    double smallest_restart = std::numeric_limits<double>::infinity();
+    int fruitless = 0;
+  };
+
+  const Context& context() const noexcept { return system_.context(); }
+  static std::string in_words(const LinearOperator<T>& A) {
+    const std::string why = column_by_column(A);
+    return why.empty() ? "in one pass" : "column by column: " + why;
+  }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  std::int64_t running() const {
+    return std::count_if(columns_.begin(), columns_.end(), [](const Column& c) { return c.lane >= 0; });
+  }
+  std::int32_t number_of(const Column& c) const { return static_cast<std::int32_t>(&c - columns_.data()); }
+  // Pairs (lane, lane) of the columns that run.
+  std::vector<ColumnPair> lanes() const {
+    std::vector<ColumnPair> pairs;
+    for (const Column& c : columns_)
+      if (c.lane >= 0) pairs.push_back({c.lane, c.lane});
+    return pairs;
+  }
+
+  // Numbers of all lanes, in the space of the solve.
+  void write(T* where, const std::vector<T>& numbers) {
+    const auto size = static_cast<std::int64_t>(numbers.size());
+    copy<T>(context(), VectorView<const T>{numbers.data(), size, Space::host},
+            {where, size, context().space()});
+  }
+  std::vector<T> read(const T* where, std::int64_t size) {
+    std::vector<T> numbers(static_cast<std::size_t>(size));
+    copy<T>(context(), VectorView<const T>{where, size, context().space()},
+            {numbers.data(), size, Space::host});
+    return numbers;
+  }
+  // 1 for these lanes, else 0.
+  void mark(T* where, std::span<const ColumnPair> pairs) {
+    std::vector<T> flags(static_cast<std::size_t>(cg_.width()), T(0));
+    for (const ColumnPair pair : pairs) flags[static_cast<std::size_t>(pair.to)] = T(1);
+    write(where, flags);
+  }
+
+  // The norm of a lane of V from its square, or anew where the square is out of range.
+  double norm_of(T square, const MultiVectorView<T>& V, std::int32_t lane) {
+    constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+    if (std::isfinite(square) && square > smallest_safe) return std::sqrt(static_cast<double>(square));
+    Vector<T>& v = workspace_.column;
+    if (v.size() != V.rows) v = Vector<T>(cg_.context(), V.rows);
+    take_out(V, lane, v);
+    return norm<T>(context(), v, workspace_.number);
+  }
+  void take_out(const MultiVectorView<const T>& V, std::int32_t lane, VectorView<T> to) {
+    const ColumnPair pair{lane, 0};
+    copy_columns<T>(context(), V,
+                    MultiVectorView<T>{to.data, to.size, 1, to.size, VectorLayout::columns, to.space},
+                    {&pair, 1});
+  }
+
+  void begin() {
+    cg_.reset(multi_width(system_.B.columns));
+    std::vector<ColumnPair> all;
+    for (Column& c : columns_) c.lane = number_of(c), all.push_back({c.lane, c.lane});
+    // ||b||
+    const MultiVectorView<T> b = cg_.free(cg_.width());
+    copy_columns<T>(context(), system_.B, b, all);
+    mark(cg_.chosen(), all);
+    multi_dot<T>(context(), b, b, cg_.chosen(), cg_.pq());
+    const std::vector<T> squares = read(cg_.pq(), cg_.width());
+    std::vector<Column*> started;
+    for (Column& c : columns_) {
+      c.report.rhs_norm = norm_of(squares[static_cast<std::size_t>(c.lane)], b, c.lane);
+      if (c.report.rhs_norm == 0) {
+        const ColumnPair zero{-1, number_of(c)};
+        copy_columns<T>(context(), b, system_.X, {&zero, 1});
+        c.lane = -1;
+        finish(c, StopReason::zero_right_hand_side, {});
+      } else {
+        started.push_back(&c);
+      }
+    }
+    std::vector<Column*> continued;
+    if (!started.empty()) {
+      copy_columns<T>(context(), system_.X, cg_.x(), lanes());
+      compute_truth(started);
+      for (Column* c : started) {
+        SolveReport& r = c->report;
+        r.initial_residual = r.recurrence_residual = r.true_residual;
+        c->control.emplace(c->rule, r.rhs_norm, r.initial_residual);
+        remember(*c, r.true_residual);
+        if (!std::isfinite(r.rhs_norm) || !std::isfinite(r.initial_residual))
+          finish(*c, StopReason::not_finite,
+                 fmt::format("||b|| = {}, ||b - A x0|| = {}", r.rhs_norm, r.initial_residual));
+        else if (const StopReason good = c->control->satisfied(r.true_residual); converged(good))
+          finish(*c, good, {});
+        else
+          continued.push_back(c);
+      }
+      begin_again(continued);
+      pack();
+    }
+    look();
+  }
+
+  // at_ := b - A x in some lanes, and its norms. Other lanes of the free vectors are lost.
+  void compute_truth(const std::vector<Column*>& of) {
+    const std::int64_t width = cg_.width(), narrow = multi_width(std::ssize(of));
+    std::vector<ColumnPair> own, from_b;
+    truth_index_.assign(columns_.size(), -1);
+    const bool packed = 2 * narrow <= width;
+    std::int32_t next = 0;
+    for (Column* c : of) {
+      const std::int32_t index = packed ? next++ : c->lane;
+      truth_index_[static_cast<std::size_t>(number_of(*c))] = index;
+      own.push_back({c->lane, index}), from_b.push_back({number_of(*c), index});
+    }
+    MultiVectorView<const T> x = cg_.x();
+    truth_ = cg_.free(width);
+    if (packed) {
+      const MultiVectorView<T> copies = cg_.free(narrow);
+      fill<T>(context(), T(0), VectorView<T>{copies.data, copies.rows * narrow, copies.space});
+      copy_columns<T>(context(), cg_.x(), copies, own);
+      x = copies, truth_ = cg_.free(narrow, true);
+    }
+    std::vector<ColumnPair> at;
+    for (const ColumnPair pair : own) at.push_back({pair.to, pair.to});
+    cg_.product(system_.A, x, truth_, at);
+    ++report_.products;
+    multi_residual<T>(context(), system_.B, truth_, from_b, cg_.pq());
+    const std::vector<T> squares = read(cg_.pq(), truth_.columns);
+    for (const ColumnPair pair : from_b)
+      columns_[static_cast<std::size_t>(pair.from)].report.true_residual =
+          norm_of(squares[static_cast<std::size_t>(pair.to)], truth_, pair.to);
+  }
+
+  // These columns begin from b - A x, as compute_truth() left it.
+  void begin_again(const std::vector<Column*>& of) {
+    if (of.empty()) return;
+    std::vector<ColumnPair> pairs;
+    for (Column* c : of) pairs.push_back({truth_index_[static_cast<std::size_t>(number_of(*c))], c->lane});
+    mark(cg_.chosen(), pairs);
+    cg_.begin(system_, truth_, pairs);
+    const std::vector<T> rr = read(cg_.rr(), cg_.width()), rz = read(cg_.rz(), cg_.width());
+    for (Column* c : of) {
+      const auto lane = static_cast<std::size_t>(c->lane);
+      c->first = true, c->steps_since_begin = 0;
+      c->scalars = {T(0), rr[lane], rz[lane]};
+      c->history.assign(1, std::sqrt(static_cast<double>(rr[lane])));
+      c->verdict = verdict_of(*c);
+    }
+  }
+
+  // That of cg.cpp.
+  Verdict verdict_of(const Column& c) const {
+    const LaneScalars<T>& now = c.scalars;
+    const Guard<T> guards[2] = {
+        {&now.pq, Test::positive, StopReason::indefinite_operator, "p . A p"},
+        {&now.rz, Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"}};
+    return c.control->read(Signals<T>{
+        .residual_squared = &now.rr,
+        .guards = c.first ? std::span<const Guard<T>>(guards + 1, 1) : std::span<const Guard<T>>(guards)});
+  }
+
+  // The next step of all columns that run; on a GPU the next steps.
+  void advance() {
+    const std::vector<ColumnPair> of = lanes();
+    if (steps_) {
+      steps_->next(system_, cg_, of, done_);
+      return take(done_);
+    }
+    cg_.step(system_, of);
+    ++report_.products;
+    const std::vector<T> pq = read(cg_.pq(), cg_.width()), rr = read(cg_.rr(), cg_.width()),
+                         rz = read(cg_.rz(), cg_.width());
+    for (Column& c : columns_)
+      if (c.lane >= 0) {
+        const auto lane = static_cast<std::size_t>(c.lane);
+        stepped(c, {pq[lane], rr[lane], rz[lane]}, {static_cast<double>(rr[lane])});
+      }
+  }
+  void take(const typename MultiDeviceSteps<T>::Done& done) {
+    std::size_t most = 0;
+    for (Column& c : columns_)
+      if (c.lane >= 0) {
+        const auto lane = static_cast<std::size_t>(c.lane);
+        most = std::max(most, done.residual_squared[lane].size());
+        stepped(c, done.last[lane], done.residual_squared[lane]);
+      }
+    report_.products += static_cast<std::int64_t>(most);
+  }
+  void stepped(Column& c, const LaneScalars<T>& scalars, const std::vector<double>& squares) {
+    if (squares.empty()) return;
+    c.report.iterations += std::ssize(squares), c.steps_since_begin += std::ssize(squares);
+    c.first = false, c.scalars = scalars;
+    for (const double square : squares) c.history.push_back(std::sqrt(square));
+    c.verdict = verdict_of(c);
+  }
+
+  // Between two steps: the observer, the verdicts, and what follows from them.
+  void look() {
+    const bool go_on = observe();
+    const bool new_values = system_.A.revision() != revision_;
+    bool any = false;
+    for (Column& c : columns_) {
+      if (c.lane < 0) continue;
+      judge(c, go_on);
+      any = any || new_values || c.reason != StopReason::running || c.verdict.reached;
+    }
+    if (!any) return;
+    if (steps_) {
+      // What is in flight has changed the columns, so it counts.
+      steps_->settle(done_);
+      take(done_);
+      for (Column& c : columns_)
+        if (c.lane >= 0) judge(c, go_on);
+    }
+    std::vector<Column*> looked_at, again;
+    for (Column& c : columns_)
+      if (c.lane >= 0 && (new_values || c.reason != StopReason::running || c.verdict.reached))
+        looked_at.push_back(&c);
+    compute_truth(looked_at);
+    if (new_values) revision_ = system_.A.revision();
+    for (Column* c : looked_at)
+      if (act(*c, new_values)) again.push_back(c);
+    begin_again(again);
+    pack();
+  }
+
+  void judge(Column& c, bool go_on) {
+    for (const double residual : c.history) {
+      c.report.recurrence_residual = residual;
+      remember(c, residual);
+    }
+    if (c.reason == StopReason::running) c.reason = c.verdict.event, c.detail = c.verdict.detail;
+    if (!go_on && c.reason == StopReason::running) c.reason = StopReason::interrupted;
+    std::int64_t iteration = c.report.iterations - std::ssize(c.history);
+    for (const double residual : c.history) {
+      ++iteration;
+      if (c.reason != StopReason::running) break;
+      c.reason = c.control->limit(IterationInfo{.iteration = iteration,
+                                                .residual = residual,
+                                                .relative_residual = c.control->relative(residual),
+                                                .seconds = seconds(),
+                                                .restarts = c.report.restarts},
+                                  c.detail);
+    }
+    c.history.clear();
+  }
+
+  // What follows from b - A x. True: the column begins again from it.
+  bool act(Column& c, bool new_values) {
+    const double truth = c.report.true_residual;
+    if (const StopReason good = c.control->satisfied(truth); converged(good)) return end(c, good, {});
+    if (c.reason != StopReason::running) return end_of(c, c.reason, std::move(c.detail));
+    if (new_values) {
+      ++c.report.restarts;
+      c.control->restart(truth, c.report.iterations);
+      return true;
+    }
+    if (truth <= 2 * c.verdict.residual) {
+      c.control->aim_lower(c.verdict.residual, truth);
+      return false;
+    }
+    // Of two restarts at least one must reduce the true residual by a tenth or more.
+    c.fruitless = truth < 0.9 * c.smallest_restart ? 0 : c.fruitless + 1;
+    c.smallest_restart = std::min(c.smallest_restart, truth);
+    if (c.fruitless >= 2)
+      return end_of(
+          c, StopReason::stagnation,
+          fmt::format("the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no "
+                      "longer help",
+                      c.verdict.residual, truth));
+    ++c.report.restarts;
+    c.control->restart(truth, c.report.iterations);
+    return true;
+  }
+
+  bool end_of(Column& c, StopReason reason, std::string detail) {
+    const bool first = c.report.iterations <= 1 && c.report.restarts == 0;
+    const bool looks = reason == StopReason::divergence || reason == StopReason::indefinite_operator ||
+                       reason == StopReason::indefinite_preconditioner || reason == StopReason::stagnation;
+    if (looks) {
+      ThreeVectors<T> vectors(cg_.context(), cg_.rows());
+      Vector<T> x(cg_.context(), cg_.rows());
+      take_out(truth_, truth_index_[static_cast<std::size_t>(number_of(c))], vectors.scratch());
+      take_out(cg_.x(), c.lane, x);
+      const System<T> system{system_.A, vectors.scratch(), x.view(), system_.M, system_.d};
+      Diagnosis found = diagnose<T>(vectors, system, workspace_.number, c.verdict, first,
+                                    c.report.initial_residual, reason, std::move(detail));
+      reason = found.reason, detail = std::move(found.detail);
+    }
+    return end(c, reason, std::move(detail));
+  }
+
+  // Returns the column to the caller.
+  bool end(Column& c, StopReason reason, std::string detail) {
+    const ColumnPair pair{c.lane, number_of(c)};
+    copy_columns<T>(context(), cg_.x(), system_.X, {&pair, 1});
+    c.lane = -1;
+    finish(c, reason, std::move(detail));
+    return false;
+  }
+  // Its X is as the caller gets it.
+  void finish(Column& c, StopReason reason, std::string detail) {
+    c.lane = -1;
+    SolveReport& r = c.report;
+    r.reason = reason, r.detail = std::move(detail);
+    if (c.control) {
+      r.recurrence_relative = c.control->relative(r.recurrence_residual);
+      r.true_relative = c.control->relative(r.true_residual);
+    }
+    r.steps = report_.steps, r.seconds = seconds();
+  }
+
+  // The columns that run, in as few lanes as hold them; which lanes run, and their scalars. Then the limits of a GPU.
+  void pack() {
+    const std::int64_t left = running();
+    if (left == 0) return;
+    if (const std::int64_t width = multi_width(left); width < cg_.width()) {
+      std::vector<ColumnPair> keep;
+      std::int32_t next = 0;
+      for (Column& c : columns_)
+        if (c.lane >= 0) keep.push_back({c.lane, next}), c.lane = next++;
+      cg_.pack(width, keep);
+    }
+    // On a GPU a lane may have stopped some steps before the others, where these have gone on in the other pair.
+    std::vector<T> rr(static_cast<std::size_t>(cg_.width())), rz = rr;
+    for (const Column& c : columns_)
+      if (c.lane >= 0) {
+        const auto lane = static_cast<std::size_t>(c.lane);
+        rr[lane] = c.scalars.rr, rz[lane] = c.scalars.rz;
+      }
+    write(cg_.rr(), rr), write(cg_.rz(), rz);
+    mark(cg_.running(), lanes());
+    if (!steps_) return;
+    std::vector<typename MultiDeviceSteps<T>::Limits> limits(static_cast<std::size_t>(cg_.width()));
+    for (const Column& c : columns_)
+      if (c.lane >= 0)
+        limits[static_cast<std::size_t>(c.lane)] = {c.control->goal(), c.control->too_large(),
+                                                    c.rule.max_iterations - c.report.iterations};
+    steps_->start(limits);
+  }
+
+  bool observe() {
+    if (!observer_) return true;
+    std::int64_t iteration = 0;
+    for (Column& c : columns_) {
+      iteration = std::max(iteration, c.report.iterations);
+      if (c.lane >= 0 && !c.history.empty()) remember(c, c.history.back());
+    }
+    return observer_->on_iteration({iteration, running(), residuals_, relative_, seconds()});
+  }
+  // For the observer.
+  void remember(const Column& c, double residual) {
+    const auto number = static_cast<std::size_t>(number_of(c));
+    residuals_[number] = residual, relative_[number] = c.control->relative(residual);
+  }
+
+  const MultiSystem<T>& system_;
+  MultiWorkspace<T>& workspace_;
+  MultiCg<T>& cg_;
+  MultiSolveObserver* observer_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Revision revision_ = system_.A.revision();
+  MultiSolveReport report_;
+  std::vector<Column> columns_;
+  std::vector<double> residuals_, relative_;
+  MultiVectorView<T> truth_;  // b - A x of some columns; truth_index_: the lane of each there
+  std::vector<std::int32_t> truth_index_;
+  MultiDeviceSteps<T>* steps_ = nullptr;
+  typename MultiDeviceSteps<T>::Done done_;
+};
+
+constexpr std::string_view methods[] = {"cg"};
+
+}  // namespace
+}  // namespace detail
+
+bool MultiSolveReport::converged() const noexcept {
+  return std::all_of(columns.begin(), columns.end(), [](const SolveReport& c) { return c.converged(); });
+}
+
+std::span<const std::string_view> multi_methods() noexcept { return detail::methods; }
+
+template <class T>
+MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& options) : options_(options) {
+  (void)make_solver<T>(method, options);  // refuses names and numbers
+  if (std::find(std::begin(detail::methods), std::end(detail::methods), method) == std::end(detail::methods))
+    throw BadArgument(
+        fmt::format("method {} has no form for several right-hand sides; there is cg, for symmetric positive "
+                    "definite matrices. Solve "
+                    "the columns one after another with a Solver, which keeps its memory between solves",
+                    method));
+  if (options.null_space != "none")
+    throw BadArgument(
+        fmt::format("null_space is {}; solves with several right-hand sides have none: solve the columns one "
+                    "after another",
+                    options.null_space));
+  if (options.device_steps != "auto")
+    throw BadArgument(
+        fmt::format("device_steps is {}; with several right-hand sides steps are queued: take auto",
+                    options.device_steps));
+}
+template <class T>
+MultiSolver<T>::~MultiSolver() = default;
+
+template <class T>
+MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorView<const T> B,
+                                       MultiVectorView<T> X, const Preconditioner<T>* M,
+                                       MultiSolveObserver* observer, std::span<const StoppingRule> rules) {
+  const std::int64_t n = A.rows(), k = B.columns;
+  const ContextPtr& context = A.context();
+  const Space space = context->space();
+  if (A.cols() != n)
+    throw ShapeMismatch(fmt::format("the operator is {} x {}; {} needs a square one", n, A.cols(), name()));
+  require<T>(B, n, k, space, "B");
+  require<T>(X, n, k, space, "X");
+  detail::require_device_memory(*context, B.data, "B");
+  detail::require_device_memory(*context, X.data, "X");
+  require_apart<T>(B, X, "B and X of a solve");
+  if (!rules.empty() && std::ssize(rules) != k)
+    throw ShapeMismatch(
+        fmt::format("{} stopping rules for {} columns; give one for each, or none", rules.size(), k));
+  for (const StoppingRule& rule : rules) {
+    SolverOptions one = options_;
+    one.stopping = rule;
+    (void)make_solver<T>(name(), one);
+  }
+  if (context->vector_kernels() != VectorKernels::native)
+    throw BadArgument(
+        fmt::format("the vector operations of the context are those of {}, which has none for several "
+                    "vectors; take native",
+                    to_string(context->vector_kernels())));
+  constexpr std::int64_t most_on_gpu = 256;
+  if (space == Space::device && !context->simulated() && k > most_on_gpu)
+    throw BadArgument(fmt::format("{} right-hand sides; a GPU takes up to {} at a time", k, most_on_gpu));
+  VectorView<const T> d;
+  if (M) {
+    if (M->rows() != n || M->cols() != n)
+      throw ShapeMismatch(
+          fmt::format("the preconditioner is {} x {}; the operator is {} x {}", M->rows(), M->cols(), n, n));
+    if (M->context()->space() != space)
+      throw WrongSpace(fmt::format("the preconditioner works on {} memory, the operator on {} memory",
+                                   to_string(M->context()->space()), to_string(space)));
+    d = M->inverse_diagonal();
+    if (d.size > 0) require<T>(d, n, space, "the preconditioner's diagonal");
+    if (!M->symmetric())
+      throw BadArgument(
+          fmt::format("{} needs a symmetric preconditioner, and {} is not symmetric even if the matrix is",
+                      name(), M->name()));
+  }
+  const detail::DeviceScope scope(*context);
+  A.check_arrays();
+  if (busy_.exchange(true))
+    throw BadArgument("this solver is solving already; give each thread its own solver");
+  struct Release {
+    std::atomic<bool>& flag;
+    ~Release() { flag.store(false); }
+  } release{busy_};
+  const detail::MultiSystem<T> system{A, B, X, M, d};
+  const std::int64_t most = std::max<std::int64_t>(1, detail::multi_width(k));
+  const bool general = system.general_preconditioner();
+  if (!workspace_ || workspace_->cg.context() != context || workspace_->cg.rows() != n ||
+      workspace_->cg.most() < most || workspace_->general != general) {
+    workspace_.reset();  // before the new one, so that memory holds one of them at most
+    workspace_ = std::make_unique<detail::MultiWorkspace<T>>(context, n, most, general);
+  }
+  return detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping)();
+}
+
+template class MultiSolver<float>;
+template class MultiSolver<double>;
+
+}  // namespace protean

@@ -1,0 +1,98 @@
+// Several right-hand sides in problem files: made, read, solved, reported, written, and what is refused with them.
+#include <string>
+
+#include "command.hpp"
+#include "nlohmann/json.hpp"
+
+namespace protean::test {
+namespace {
+
+using Json = nlohmann::json;
+
+class MultiCommand : public CommandTest {
+ protected:
+  void problem(const std::string& rhs, const std::string& more = {}) {
+    write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 14}}\nrhs: " + rhs +
+                        "\nsolver: {method: cg}\npreconditioner: {type: jacobi}\noperator: {format: csr}\n" +
+                        more);
+  }
+  Json report() const { return Json::parse(slurp(work_ / "r.json")); }
+  void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  }
+};
+
+TEST_F(MultiCommand, EachColumnHasAnEntryInTheReport) {
+  problem("{random: 3, columns: 5}", "output: {report: r.json, solution: X.mtx}\n");
+  const Outcome outcome = run({"solve", "p.yaml"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("5 right-hand sides, 5 converged"), std::string::npos) << outcome.out;
+  const Json json = report();
+  ASSERT_EQ(json["columns"].size(), 5u);
+  EXPECT_EQ(json["multi"]["product"], "in one pass");
+  EXPECT_EQ(json["multi"]["preconditioner"], "diagonal");
+  std::int64_t most = 0;
+  for (std::size_t j = 0; j < 5; ++j) {
+    const Json& column = json["columns"][j];
+    EXPECT_EQ(column["reason"], "relative-tolerance");
+    EXPECT_LE(column["residual"]["true_relative"].get<double>(), 1e-8);
+    most = std::max(most, column["iterations"].get<std::int64_t>());
+    // The same right-hand side alone: the seeds follow each other.
+    problem("{random: " + std::to_string(3 + j) + "}", "output: {report: one.json}\n");
+    ASSERT_EQ(run({"solve", "p.yaml", "--quiet"}).code, 0);
+    const Json one = Json::parse(slurp(work_ / "one.json"));
+    EXPECT_FALSE(one.contains("columns"));
+    EXPECT_NEAR(column["residual"]["rhs"].get<double>(), one["residual"]["rhs"].get<double>(), 1e-12);
+    EXPECT_LE(std::abs(column["iterations"].get<std::int64_t>() - one["iterations"].get<std::int64_t>()), 1);
+  }
+  EXPECT_EQ(json["multi"]["iterations"], most);
+  EXPECT_EQ(json["iterations"], most) << "the report itself is of the longest column";
+  // One pass a step, one for the residuals at the beginning, and at most one for each column that ends.
+  EXPECT_LE(json["multi"]["passes"].get<std::int64_t>(), most + 1 + 5 * 2);
+  EXPECT_NE(slurp(work_ / "X.mtx").find("196 5\n"), std::string::npos);
+}
+
+TEST_F(MultiCommand, FilesOfSeveralColumnsAreReadAndWritten) {
+  problem("{solution: {random: 1}, columns: 3}", "output: {report: r.json, solution: X.npy}\n");
+  ASSERT_EQ(run({"solve", "p.yaml", "--quiet"}).code, 0);
+  EXPECT_LE(report()["error"]["relative"].get<double>(), 1e-6);
+  for (const Json& column : report()["columns"]) EXPECT_LE(column["error"]["relative"].get<double>(), 1e-6);
+  // What was written is the solution of another problem, and its initial guess.
+  problem("{solution: {file: X.npy}}", "initial_guess: {file: X.npy}\noutput: {report: r.json}\n");
+  ASSERT_EQ(run({"solve", "p.yaml", "--quiet"}).code, 0);
+  ASSERT_EQ(report()["columns"].size(), 3u);
+  for (const Json& column : report()["columns"]) EXPECT_EQ(column["iterations"], 0);
+  std::string text = "%%MatrixMarket matrix array real general\n196 2\n";
+  for (int i = 0; i < 2 * 196; ++i) text += i == 5 ? "1\n" : "0\n";
+  write("B.mtx", text);
+  problem("{file: B.mtx}", "output: {report: r.json}\n");
+  ASSERT_EQ(run({"solve", "p.yaml", "--quiet"}).code, 0);
+  EXPECT_EQ(report()["columns"][0]["reason"], "relative-tolerance");
+  EXPECT_EQ(report()["columns"][1]["reason"], "zero-right-hand-side");
+}
+
+TEST_F(MultiCommand, AColumnThatDoesNotConvergeIsNamed) {
+  problem("{random: 3, columns: 4}", "output: {report: r.json}\n");
+  const Outcome outcome = run({"solve", "p.yaml", "--set", "solver.max_iterations=5"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.out.find("max-iterations"), std::string::npos);
+  EXPECT_EQ(report()["status"], "not-converged");
+  EXPECT_EQ(report()["columns"].size(), 4u);
+}
+
+TEST_F(MultiCommand, WhatIsForOneRightHandSideIsRefused) {
+  problem("{random: 3, columns: 2}");
+  expect_refused({"solve", "p.yaml", "--set", "solver.method=gmres"}, "gmres");
+  expect_refused({"solve", "p.yaml", "--set", "schedule.policy=auto"}, "schedule");
+  expect_refused({"solve", "p.yaml", "--set", "matrix.order=rcm"}, "order");
+  expect_refused({"solve", "p.yaml", "--set", "output.history=h.csv"}, "output.history");
+  expect_refused({"compare", "p.yaml"}, "2 right-hand sides");
+  expect_refused({"solve", "p.yaml", "--set", "rhs.columns=0"}, "rhs.columns");
+  problem("{value: 1, columns: 2}");
+  expect_refused({"solve", "p.yaml"}, "random");
+}
+
+}  // namespace
+}  // namespace protean::test

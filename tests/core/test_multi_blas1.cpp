@@ -1,0 +1,237 @@
+// Operations on several vectors: each against sums in long double, vectors that do not run keep their bits, and the same bits for
+// any number of threads.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/multi_blas1.hpp"
+#include "gtest/gtest.h"
+#include "support/multi.hpp"
+
+namespace protean::test {
+namespace {
+
+constexpr MultiShape interleaved{VectorLayout::interleaved, 0};
+
+class MultiBlas1 : public testing::TestWithParam<Space> {
+ protected:
+  void SetUp() override {
+    context_ = test_context(GetParam());
+    if (!context_) GTEST_SKIP() << no_device;
+  }
+  ContextPtr context_;
+};
+
+// Sizes around the chunks of sums (1024 rows), and widths around those of registers.
+const std::vector<std::int64_t> sizes = {0, 1, 2, 77, 1023, 1024, 1025, 5000};
+const std::vector<std::int64_t> widths = {1, 2, 3, 4, 8, 12, 17};
+
+// Vector `dead` does not run.
+template <class T>
+std::vector<T> all_but(std::int64_t w, std::int64_t dead) {
+  std::vector<T> running(static_cast<std::size_t>(w), T(1));
+  if (dead < w) running[static_cast<std::size_t>(dead)] = 0;
+  return running;
+}
+
+template <class T>
+testing::AssertionResult near(T found, long double expected, long double magnitude, std::int64_t n) {
+  const long double bound =
+      2 * static_cast<long double>(n + 4) * std::numeric_limits<T>::epsilon() * magnitude;
+  if (std::fabs(static_cast<long double>(found) - expected) <= bound) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << found << " instead of " << static_cast<double>(expected);
+}
+
+template <class T>
+void check_cg(const ContextPtr& context) {
+  const T inf = std::numeric_limits<T>::infinity();
+  for (const std::int64_t n : sizes)
+    for (const std::int64_t w : widths)
+      for (const bool diagonal : {false, true}) {
+        SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(w) + " vectors" +
+                     (diagonal ? ", diagonal" : ""));
+        const std::int64_t dead = 1;
+        auto q = sample_columns<T>(n, w, 1), r = sample_columns<T>(n, w, 2), x = sample_columns<T>(n, w, 3),
+             p = sample_columns<T>(n, w, 4);
+        // A vector that has ended may hold anything.
+        if (dead < w && n > 0) q[1][0] = inf, p[1][0] = inf, r[1][0] = std::numeric_limits<T>::quiet_NaN();
+        const auto d = sample_vector<T>(n, 5);
+        std::vector<T> rz, pq, next;
+        for (std::int64_t j = 0; j < w; ++j) {
+          rz.push_back(static_cast<T>(1 + j)), pq.push_back(static_cast<T>(j == 2 ? -1 : 4)),
+              next.push_back(T(2));
+        }
+        if (w > 3) rz[3] = 0;
+        PlacedColumns<T> Q(context, q, n, interleaved), R(context, r, n, interleaved),
+            X(context, x, n, interleaved), P(context, p, n, interleaved);
+        Placed<T> pd(context, d), prz(context, rz), ppq(context, pq), pnext(context, next),
+            running(context, all_but<T>(w, dead));
+        const std::vector<T> seven(static_cast<std::size_t>(w), T(7));
+        Placed<T> rr(context, seven), rdr(context, seven), dots(context, seven);
+        const VectorView<const T> dv = diagonal ? pd.read() : VectorView<const T>{};
+
+        multi_dot<T>(*context, P.read(), Q.read(), running.data(), dots.data());
+        multi_cg_residual<T>(*context, prz.data(), ppq.data(), Q.read(), dv, R.view(), running.data(),
+                             rr.data(), rdr.data());
+        const auto found_r = R.fetch();
+        multi_cg_direction<T>(*context, prz.data(), ppq.data(), pnext.data(), dv, R.read(), X.view(),
+                              P.view(), running.data());
+        const auto found_x = X.fetch(), found_p = P.fetch();
+        const auto found_dot = dots.fetch(), found_rr = rr.fetch(), found_rdr = rdr.fetch();
+        for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j) {
+          if (static_cast<std::int64_t>(j) == dead) {
+            EXPECT_EQ(found_x[j], x[j]);
+            EXPECT_EQ(found_p[j], p[j]);
+            for (std::size_t i = 1; i < r[j].size(); ++i) EXPECT_EQ(found_r[j][i], r[j][i]);
+            EXPECT_EQ(found_dot[j], T(7));
+            EXPECT_EQ(found_rr[j], T(7));
+            EXPECT_EQ(found_rdr[j], T(7));
+            continue;
+          }
+          const T a = pq[j] > 0 ? rz[j] / pq[j] : T(0), b = rz[j] > 0 ? next[j] / rz[j] : T(0);
+          long double dot = 0, dot_size = 0, square = 0, weighted = 0, weighted_size = 0;
+          const T eps = std::numeric_limits<T>::epsilon();
+          for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+            const T di = diagonal ? d[i] : T(1), z = di * found_r[j][i];
+            dot += static_cast<long double>(p[j][i]) * q[j][i],
+                dot_size += std::fabs(static_cast<long double>(p[j][i]) * q[j][i]);
+            EXPECT_NEAR(found_r[j][i], r[j][i] - a * q[j][i],
+                        4 * eps * (std::abs(r[j][i]) + std::abs(a * q[j][i])));
+            square += static_cast<long double>(found_r[j][i]) * found_r[j][i];
+            weighted += static_cast<long double>(di) * found_r[j][i] * found_r[j][i];
+            weighted_size += std::fabs(static_cast<long double>(di) * found_r[j][i] * found_r[j][i]);
+            EXPECT_NEAR(found_x[j][i], x[j][i] + a * p[j][i],
+                        4 * eps * (std::abs(x[j][i]) + std::abs(a * p[j][i])));
+            EXPECT_NEAR(found_p[j][i], z + b * p[j][i], 4 * eps * (std::abs(z) + std::abs(b * p[j][i])));
+          }
+          EXPECT_TRUE(near<T>(found_dot[j], dot, dot_size, n));
+          EXPECT_TRUE(near<T>(found_rr[j], square, square, n));
+          EXPECT_TRUE(near<T>(found_rdr[j], weighted, weighted_size, n));
+        }
+        if (testing::Test::HasFailure()) return;
+      }
+}
+TEST_P(MultiBlas1, StepsOfCgInDouble) { check_cg<double>(context_); }
+TEST_P(MultiBlas1, StepsOfCgInFloat) { check_cg<float>(context_); }
+
+TEST_P(MultiBlas1, ColumnsAreCopiedBetweenLayouts) {
+  for (const std::int64_t n : {0, 1, 513, 2000})
+    for (const MultiShape& from : multi_shapes())
+      for (const MultiShape& to : multi_shapes()) {
+        SCOPED_TRACE(from.name() + " to " + to.name());
+        const auto source = sample_columns<double>(n, 5, 1);
+        const auto before = sample_columns<double>(n, 4, 9);
+        PlacedColumns<double> in(context_, source, n, from), out(context_, before, n, to);
+        const std::vector<ColumnPair> pairs = {{4, 0}, {1, 3}, {-1, 2}};
+        copy_columns<double>(*context_, in.read(), out.view(), pairs);
+        const auto found = out.fetch();
+        EXPECT_EQ(found[0], source[4]);
+        EXPECT_EQ(found[1], before[1]) << "was not asked for";
+        EXPECT_EQ(found[2], std::vector<double>(static_cast<std::size_t>(n), 0.0));
+        EXPECT_EQ(found[3], source[1]);
+        EXPECT_TRUE(out.gaps_are_untouched());
+      }
+}
+
+TEST_P(MultiBlas1, ManyPairsAreCopied) {
+  const std::int64_t n = 30, k = 150;
+  const auto source = sample_columns<double>(n, k, 1);
+  PlacedColumns<double> in(context_, source, n, {VectorLayout::columns, 0}),
+      out(context_, sample_columns<double>(n, k, 2), n, interleaved);
+  std::vector<ColumnPair> pairs;
+  for (std::int32_t j = 0; j < k; ++j) pairs.push_back({static_cast<std::int32_t>(k - 1 - j), j});
+  copy_columns<double>(*context_, in.read(), out.view(), pairs);
+  const auto found = out.fetch();
+  for (std::size_t j = 0; j < static_cast<std::size_t>(k); ++j)
+    EXPECT_EQ(found[j], source[static_cast<std::size_t>(k) - 1 - j]);
+}
+
+TEST_P(MultiBlas1, ResidualsOfSomeColumns) {
+  for (const std::int64_t n : sizes) {
+    const auto b = sample_columns<double>(n, 6, 1), r = sample_columns<double>(n, 4, 2);
+    for (const MultiShape& shape : multi_shapes()) {
+      PlacedColumns<double> B(context_, b, n, shape), R(context_, r, n, interleaved);
+      Placed<double> result(context_, std::vector<double>(4, -1.0));
+      const std::vector<ColumnPair> pairs = {{5, 1}, {0, 3}};
+      multi_residual<double>(*context_, B.read(), R.view(), pairs, result.data());
+      const auto found = R.fetch();
+      const auto sums = result.fetch();
+      EXPECT_EQ(found[0], r[0]);
+      EXPECT_EQ(found[2], r[2]);
+      EXPECT_EQ(sums[0], -1);
+      EXPECT_EQ(sums[2], -1);
+      for (const ColumnPair pair : pairs) {
+        const auto from = static_cast<std::size_t>(pair.from), to = static_cast<std::size_t>(pair.to);
+        long double sum = 0;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+          EXPECT_EQ(found[to][i], b[from][i] - r[to][i]);
+          sum += static_cast<long double>(found[to][i]) * found[to][i];
+        }
+        EXPECT_TRUE(near<double>(sums[to], sum, sum, n));
+      }
+    }
+  }
+}
+
+TEST_P(MultiBlas1, ScaledAndMultiplied) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::int64_t n = 1500, w = 5;
+  const auto v = sample_columns<double>(n, w, 1), y = sample_columns<double>(n, w, 3);
+  const auto d = sample_vector<double>(n, 2);
+  for (const MultiShape& shape : multi_shapes()) {
+    PlacedColumns<double> V(context_, v, n, shape),
+        poison(context_, Columns<double>(w, std::vector<double>(n, nan)), n, shape);
+    multi_scale<double>(*context_, 0.5, V.view());
+    multi_scale<double>(*context_, 0.0, poison.view());
+    const auto scaled = V.fetch(), zero = poison.fetch();
+    for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j)
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+        ASSERT_EQ(scaled[j][i], 0.5 * v[j][i]);
+        ASSERT_EQ(zero[j][i], 0.0);
+      }
+    EXPECT_TRUE(V.gaps_are_untouched());
+    EXPECT_TRUE(poison.gaps_are_untouched());
+  }
+  PlacedColumns<double> X(context_, v, n, interleaved), Y(context_, y, n, interleaved);
+  const Placed<double> pd(context_, d);
+  Placed<double> running(context_, all_but<double>(w, 1));
+  multi_multiply<double>(*context_, pd.read(), X.read(), Y.view(), running.data());
+  const auto found = Y.fetch();
+  for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
+      ASSERT_EQ(found[j][i], j == 1 ? y[j][i] : d[i] * v[j][i]);
+}
+
+TEST_P(MultiBlas1, WhatDoesNotFitIsRefused) {
+  MultiVector<double> a(context_, 10, 3, VectorLayout::interleaved),
+      b(context_, 9, 3, VectorLayout::interleaved), c(context_, 10, 3);
+  Vector<double> number(context_, 3);
+  EXPECT_THROW(multi_dot<double>(*context_, a, b.view(), number.data(), number.data()), ShapeMismatch);
+  EXPECT_THROW(multi_dot<double>(*context_, c, c.view(), number.data(), number.data()), BadArgument)
+      << "layout";
+  const ColumnPair pair{0, 0};
+  EXPECT_THROW(copy_columns<double>(*context_, a, b.view(), {&pair, 1}), ShapeMismatch);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MultiBlas1, testing::Values(Space::host, Space::device),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
+TEST(MultiSums, HaveTheSameBitsForAnyNumberOfThreads) {
+  const std::int64_t n = 20000, w = 6;
+  const auto x = sample_columns<double>(n, w, 1), y = sample_columns<double>(n, w, 2);
+  std::vector<double> first;
+  for (const int threads : {1, 2, 5}) {
+    const ContextPtr context = Context::host(threads);
+    PlacedColumns<double> X(context, x, n, interleaved), Y(context, y, n, interleaved);
+    Placed<double> running(context, all_but<double>(w, w)),
+        sums(context, std::vector<double>(static_cast<std::size_t>(w)));
+    multi_dot<double>(*context, X.read(), Y.read(), running.data(), sums.data());
+    if (first.empty()) first = sums.fetch();
+    EXPECT_EQ(sums.fetch(), first) << threads;
+  }
+}
+
+}  // namespace
+}  // namespace protean::test

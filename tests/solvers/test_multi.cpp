@@ -1,0 +1,498 @@
+// Solves with several right-hand sides: each column must be what a solve of its own gives, in as few passes over the operator
+// as the longest of these solves needs.
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "gtest/gtest.h"
+#include "operators/multi_product.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/multi_solver.hpp"
+#include "solvers/systems.hpp"
+#include "support/fake_device.hpp"
+#include "support/multi.hpp"
+
+namespace protean::test {
+namespace {
+
+constexpr MultiShape by_columns{VectorLayout::columns, 0}, interleaved{VectorLayout::interleaved, 0};
+
+template <class T>
+CsrMatrix<T> system_of(const std::string& name, std::int64_t n) {
+  const CsrMatrix<double> csr = generate(test_context(), name, {{"n", static_cast<double>(n)}});
+  if constexpr (sizeof(T) == 8)
+    return csr;
+  else
+    return convert_values<float>(test_context(), csr);
+}
+
+template <class T>
+Columns<T> zeros(std::int64_t rows, std::int64_t count) {
+  return Columns<T>(static_cast<std::size_t>(count), std::vector<T>(static_cast<std::size_t>(rows), T(0)));
+}
+
+template <class T>
+struct MultiSolved {
+  MultiSolveReport report;
+  Columns<T> x;
+};
+
+template <class T>
+MultiSolved<T> solve_all(MultiSolver<T>& solver, const ContextPtr& context, const LinearOperator<T>& A,
+                         const Columns<T>& b, const Columns<T>& x0, const MultiShape& shape = by_columns,
+                         const Preconditioner<T>* M = nullptr, std::span<const StoppingRule> rules = {},
+                         MultiSolveObserver* observer = nullptr) {
+  PlacedColumns<T> B(context, b, A.rows(), shape), X(context, x0, A.rows(), shape);
+  MultiSolved<T> solved;
+  solved.report = solver.solve(A, B.read(), X.view(), M, observer, rules);
+  solved.x = X.fetch();
+  EXPECT_TRUE(X.gaps_are_untouched());
+  EXPECT_EQ(solved.report.columns.size(), b.size());
+  return solved;
+}
+
+template <class T>
+struct OneSolved {
+  SolveReport report;
+  std::vector<T> x;
+};
+template <class T>
+OneSolved<T> solve_one(const ContextPtr& context, const LinearOperator<T>& A, const std::vector<T>& b,
+                       const std::vector<T>& x0, const Preconditioner<T>* M, const SolverOptions& options) {
+  const Placed<T> pb(context, b);
+  Placed<T> px(context, x0);
+  OneSolved<T> solved;
+  solved.report = make_solver<T>("cg", options)->solve(A, pb.read(), px.view(), M);
+  solved.x = px.fetch();
+  return solved;
+}
+
+// ||b - A x||, in long double.
+template <class T>
+double residual_of(const CsrMatrix<T>& A, const std::vector<T>& b, const std::vector<T>& x) {
+  long double sum = 0;
+  for (std::int64_t r = 0; r < A.rows(); ++r) {
+    long double residual = b[static_cast<std::size_t>(r)];
+    for (std::int64_t k = A.pattern.row_ptr[r]; k < A.pattern.row_ptr[r + 1]; ++k)
+      residual -= static_cast<long double>(A.values[k]) * x[static_cast<std::size_t>(A.pattern.col[k])];
+    sum += residual * residual;
+  }
+  return static_cast<double>(std::sqrt(sum));
+}
+
+// Each column against a solve of its own. `rounding`: how far the residuals of both may lie apart, in units of ||b||.
+template <class T>
+void expect_like_single_solves(const CsrMatrix<T>& csr, const ContextPtr& context, const LinearOperator<T>& A,
+                               const MultiSolved<T>& solved, const Columns<T>& b, const Columns<T>& x0,
+                               const Preconditioner<T>* M, const SolverOptions& options,
+                               std::span<const StoppingRule> rules = {}) {
+  for (std::size_t j = 0; j < b.size(); ++j) {
+    SCOPED_TRACE("column " + std::to_string(j));
+    SolverOptions own = options;
+    if (!rules.empty()) own.stopping = rules[j];
+    const OneSolved<T> one = solve_one<T>(context, A, b[j], x0[j], M, own);
+    const SolveReport& found = solved.report.columns[j];
+    EXPECT_EQ(to_string(found.reason), to_string(one.report.reason)) << found.detail;
+    EXPECT_LE(std::abs(found.iterations - one.report.iterations), 1);
+    EXPECT_EQ(found.restarts, one.report.restarts);
+    if (!std::isfinite(one.report.true_residual)) continue;
+    EXPECT_NEAR(found.rhs_norm, one.report.rhs_norm, 1e-5 * one.report.rhs_norm);
+    // The report describes the x that was returned: a column that changed after its end would not pass.
+    const double eps = std::numeric_limits<T>::epsilon();
+    EXPECT_NEAR(found.true_residual, residual_of(csr, b[j], solved.x[j]), 200 * eps * found.rhs_norm + 1e-30);
+    if (found.iterations != one.report.iterations) continue;
+    // The same number of steps of the same recurrences: the same x within rounding.
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < one.x.size(); ++i) {
+      difference = std::max(difference, std::abs(static_cast<double>(solved.x[j][i]) - one.x[i]));
+      size = std::max(size, std::abs(static_cast<double>(one.x[i])));
+    }
+    EXPECT_LE(difference, 1e4 * eps * size);
+  }
+}
+
+class MultiSolve : public testing::TestWithParam<Space> {
+ protected:
+  void SetUp() override {
+    context_ = test_context(GetParam());
+    if (!context_) GTEST_SKIP() << no_device;
+  }
+  ContextPtr context_;
+};
+
+template <class T>
+void agrees(const ContextPtr& context, double tolerance) {
+  SolverOptions options;
+  options.stopping.relative_tolerance = tolerance;
+  const CsrMatrix<T> csr = system_of<T>("poisson-2d", 24);
+  for (const char* format : {"csr", "sell-c-sigma", "sell-packed", "bcsr", "csr5"}) {
+    FormatParams params;
+    if (std::string(format) == "bcsr") params.set("max_fill", "100");
+    const auto A = make_matrix(find_format(format), placed(context, csr), context, params);
+    for (const char* preconditioner : {"none", "jacobi", "ssor"}) {
+      const auto M = make_preconditioner<T>(preconditioner, *A);
+      if (M) M->ensure(*A);
+      for (const std::int64_t k : {1, 3, 8, 17}) {
+        SCOPED_TRACE(std::string(format) + ", " + preconditioner + ", " + std::to_string(k) + " columns");
+        const auto b = sample_columns<T>(csr.rows(), k, 3);
+        MultiSolver<T> solver("cg", options);
+        const auto solved = solve_all<T>(solver, context, *A, b, zeros<T>(csr.rows(), k),
+                                         k % 2 ? by_columns : interleaved, M.get());
+        EXPECT_TRUE(solved.report.converged());
+        EXPECT_EQ(solved.report.product.find("in one pass") == 0, std::string(format) != "csr5")
+            << solved.report.product;
+        expect_like_single_solves<T>(csr, context, *A, solved, b, zeros<T>(csr.rows(), k), M.get(), options);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+TEST_P(MultiSolve, ColumnsAreThoseOfSingleSolvesInDouble) { agrees<double>(context_, 1e-9); }
+TEST_P(MultiSolve, ColumnsAreThoseOfSingleSolvesInFloat) { agrees<float>(context_, 1e-4); }
+
+// A matrix that counts the passes over its entries.
+class Counted final : public LinearOperator<double>, public HasMultiProduct<double> {
+ public:
+  explicit Counted(std::unique_ptr<AssembledMatrix<double>> A)
+      : LinearOperator<double>(A->context(), A->shape()), A_(std::move(A)) {}
+  std::string_view name() const noexcept override { return "counted"; }
+  void do_multi_apply(double alpha, MultiVectorView<const double> X, double beta,
+                      MultiVectorView<double> Y) const override {
+    ++passes, most = std::max(most, X.columns);
+    widths.push_back(X.columns);
+    multi_apply<double>(*A_, alpha, X, beta, Y);
+  }
+  mutable std::int64_t passes = 0, most = 0;
+  mutable std::vector<std::int64_t> widths;
+
+ protected:
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    ++passes;
+    A_->apply(alpha, x, beta, y);
+  }
+
+ private:
+  std::unique_ptr<AssembledMatrix<double>> A_;
+};
+
+TEST_P(MultiSolve, OnePassServesAllColumnsAndEndedColumnsAreLeftOut) {
+  const auto csr = system_of<double>("poisson-2d", 30);
+  Counted A(make_matrix(find_format("csr"), placed(context_, csr), context_));
+  constexpr std::int64_t k = 16;
+  const auto b = sample_columns<double>(csr.rows(), k, 7);
+  std::vector<StoppingRule> rules(k);
+  for (std::size_t j = 0; j < k; ++j) rules[j].relative_tolerance = j < 12 ? 1e-2 : j < 15 ? 1e-6 : 1e-12;
+  MultiSolver<double> solver;
+  const auto solved =
+      solve_all<double>(solver, context_, A, b, zeros<double>(csr.rows(), k), by_columns, nullptr, rules);
+  std::int64_t sum = 0;
+  for (const SolveReport& column : solved.report.columns) sum += column.iterations;
+  EXPECT_GT(sum, 4 * solved.report.iterations)
+      << "the columns must need far more steps together than the longest";
+  // One pass a step, one for the first residuals, and one or two for each time that columns ended. A GPU runs a few steps
+  // ahead each time.
+  const std::int64_t ahead = GetParam() == Space::device ? 16 * 18 : 0;
+  EXPECT_LE(A.passes, solved.report.iterations + 2 * k + 2 + ahead);
+  EXPECT_EQ(A.most, 16);
+  // 16 columns, then 4 for the three and one that are left, then the last one alone by the product of one vector.
+  EXPECT_EQ(A.widths.front(), 16);
+  EXPECT_LE(A.widths.back(), 4);
+  EXPECT_GT(A.passes - std::ssize(A.widths), 10) << "the last column runs alone";
+  expect_like_single_solves<double>(csr, context_, A, solved, b, zeros<double>(csr.rows(), k), nullptr, {},
+                                    rules);
+}
+
+// One column is zero, one is solved already, one meets a negative eigenvalue, one is not finite; the others converge.
+TEST_P(MultiSolve, EachColumnEndsInItsOwnWay) {
+  constexpr std::int64_t n = 60;
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < n; ++i) entries.push_back({i, i, i == n - 1 ? -2.0 : 1.0 + i % 7});
+  const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  for (const bool jacobi : {false, true}) {
+    SCOPED_TRACE(jacobi);
+    const auto M = make_preconditioner<double>(jacobi ? "jacobi" : "none", *A);
+    if (M) M->ensure(*A);
+    auto b = sample_columns<double>(n, 7, 1);
+    auto x0 = zeros<double>(n, 7);
+    for (auto& column : b) column[n - 1] = 0;
+    b[1].assign(n, 0.0);
+    x0[1].assign(n, 5.0);
+    for (std::size_t i = 0; i < n; ++i)
+      x0[2][i] = static_cast<double>(i % 5), b[2][i] = x0[2][i] * (1 + static_cast<double>(i % 7));
+    x0[2][n - 1] = 0, b[2][n - 1] = 0;
+    b[3].assign(n, 0.0), b[3][n - 1] = 1;
+    b[4][5] = std::numeric_limits<double>::quiet_NaN();
+    b[5][7] = 1e200;
+    MultiSolver<double> solver;
+    const auto solved = solve_all<double>(solver, context_, *A, b, x0, by_columns, M.get());
+    const auto& columns = solved.report.columns;
+    EXPECT_FALSE(solved.report.converged());
+    EXPECT_EQ(columns[0].reason, StopReason::relative_tolerance);
+    EXPECT_EQ(columns[1].reason, StopReason::zero_right_hand_side);
+    EXPECT_EQ(solved.x[1], std::vector<double>(n, 0.0));
+    EXPECT_EQ(columns[2].reason, StopReason::relative_tolerance);
+    EXPECT_EQ(columns[2].iterations, 0);
+    EXPECT_EQ(solved.x[2], x0[2]);
+    EXPECT_EQ(columns[3].reason,
+              jacobi ? StopReason::indefinite_preconditioner : StopReason::indefinite_operator);
+    EXPECT_EQ(columns[4].reason, StopReason::not_finite);
+    EXPECT_EQ(columns[6].reason, StopReason::relative_tolerance);
+    expect_like_single_solves<double>(csr, context_, *A, solved, b, x0, M.get(), {});
+  }
+}
+
+// Causes that only a second look finds are those of single solves.
+TEST_P(MultiSolve, CausesAreFound) {
+  auto csr = system_of<double>("poisson-2d", 8);
+  const auto scaled = [&](double factor) {
+    const auto copy = deep_copy(test_context(), csr);
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
+      const_cast<double*>(copy.values)[k] = csr.values[k] * factor;
+    return copy;
+  };
+  for (const double factor : {-1.0, 1e-170}) {
+    const auto matrix = scaled(factor);
+    const auto A = make_matrix(find_format("csr"), placed(context_, matrix), context_);
+    auto b = sample_columns<double>(csr.rows(), 3, 1);
+    for (auto& column : b)
+      for (double& entry : column) entry *= std::abs(factor);
+    MultiSolver<double> solver;
+    const auto solved = solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 3));
+    expect_like_single_solves<double>(matrix, context_, *A, solved, b, zeros<double>(csr.rows(), 3), nullptr,
+                                      {});
+    EXPECT_EQ(solved.report.columns[0].reason,
+              factor < 0 ? StopReason::negative_definite : StopReason::underflow);
+  }
+}
+
+// The tolerance is out of reach of single precision: restarts, then stagnation.
+TEST_P(MultiSolve, StagnationIsNamed) {
+  const auto csr = system_of<float>("poisson-2d", 24);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  SolverOptions options;
+  options.stopping.relative_tolerance = 1e-12;
+  const auto b = sample_columns<float>(csr.rows(), 5, 1);
+  MultiSolver<float> solver("cg", options);
+  const auto solved = solve_all<float>(solver, context_, *A, b, zeros<float>(csr.rows(), 5), interleaved);
+  for (std::size_t j = 0; j < b.size(); ++j) {
+    const OneSolved<float> one =
+        solve_one<float>(context_, *A, b[j], zeros<float>(csr.rows(), 1)[0], nullptr, options);
+    EXPECT_EQ(to_string(solved.report.columns[j].reason), to_string(one.report.reason));
+    EXPECT_FALSE(solved.report.columns[j].converged());
+    EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]),
+                1e-5 * one.report.rhs_norm);
+  }
+}
+
+TEST_P(MultiSolve, LimitsAreThoseOfTheColumn) {
+  const auto csr = system_of<double>("poisson-2d", 24);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  const auto b = sample_columns<double>(csr.rows(), 5, 1);
+  std::vector<StoppingRule> rules(5);
+  rules[0].max_iterations = 0, rules[1].max_iterations = 7, rules[2].relative_tolerance = 0,
+  rules[2].absolute_tolerance = 1e-3;
+  rules[3].baseline = Baseline::initial_residual, rules[4].max_iterations = 8;
+  MultiSolver<double> solver;
+  const auto solved =
+      solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 5), by_columns, nullptr, rules);
+  expect_like_single_solves<double>(csr, context_, *A, solved, b, zeros<double>(csr.rows(), 5), nullptr, {},
+                                    rules);
+  EXPECT_EQ(solved.report.columns[0].iterations, 0);
+  EXPECT_EQ(solved.report.columns[1].iterations, 7);
+  EXPECT_EQ(solved.report.columns[1].reason, StopReason::max_iterations);
+  EXPECT_EQ(solved.report.columns[2].reason, StopReason::absolute_tolerance);
+  EXPECT_EQ(solved.report.columns[4].iterations, 8);
+}
+
+TEST_P(MultiSolve, TheObserverSeesAllColumnsAndEndsThem) {
+  struct Watcher final : MultiSolveObserver {
+    bool on_iteration(const MultiIterationInfo& info) override {
+      EXPECT_EQ(std::ssize(info.residuals), 4);
+      EXPECT_GE(info.iteration, last);
+      if (calls++ == 0) { EXPECT_EQ(info.iteration, 0); }
+      last = info.iteration, running = info.running;
+      latest.assign(info.residuals.begin(), info.residuals.end());
+      for (std::size_t j = 0; j < 4; ++j) EXPECT_EQ(info.relative_residuals[j] > 0, j != 2);
+      return info.iteration < 10;
+    }
+    std::int64_t calls = 0, last = 0, running = 0;
+    std::vector<double> latest;
+  } watcher;
+  const auto csr = system_of<double>("poisson-2d", 30);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  auto b = sample_columns<double>(csr.rows(), 4, 1);
+  b[2].assign(b[2].size(), 0.0);
+  MultiSolver<double> solver;
+  const auto solved = solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 4), by_columns,
+                                        nullptr, {}, &watcher);
+  EXPECT_EQ(watcher.running, 3);
+  EXPECT_EQ(watcher.latest[2], 0);
+  for (const std::size_t j : {0u, 1u, 3u}) {
+    const SolveReport& column = solved.report.columns[j];
+    EXPECT_EQ(column.reason, StopReason::interrupted);
+    // A GPU may be two batches ahead.
+    EXPECT_GE(column.iterations, 10);
+    EXPECT_LE(column.iterations, GetParam() == Space::host ? 10 : 40);
+    EXPECT_NEAR(column.true_residual, residual_of(csr, b[j], solved.x[j]), 1e-12 * column.rhs_norm);
+    EXPECT_LT(column.true_residual, column.initial_residual);
+  }
+}
+
+// One solver for blocks of changing width, layout, size, preconditioner and matrix: the bits of a new solver.
+TEST_P(MultiSolve, ReuseInAnyOrderHasTheBitsOfANewSolver) {
+  const auto small = system_of<double>("poisson-2d", 9), large = system_of<double>("poisson-2d", 15);
+  std::vector<std::unique_ptr<AssembledMatrix<double>>> matrices;
+  matrices.push_back(make_matrix(find_format("csr"), placed(context_, small), context_));
+  matrices.push_back(make_matrix(find_format("sell-c-sigma"), placed(context_, large), context_));
+  matrices.push_back(make_matrix(find_format("csr5"), placed(context_, large), context_));
+  MultiSolver<double> solver;
+  std::mt19937 random(11);
+  for (int round = 0; round < 40; ++round) {
+    const auto& A = *matrices[random() % matrices.size()];
+    const std::int64_t k = std::array<std::int64_t, 6>{0, 1, 2, 3, 8, 17}[random() % 6];
+    const char* id = std::array{"none", "jacobi", "ssor"}[random() % 3];
+    const auto M = make_preconditioner<double>(id, A);
+    if (M) M->ensure(A);
+    const MultiShape shape = multi_shapes()[random() % multi_shapes().size()];
+    auto b = sample_columns<double>(A.rows(), k, static_cast<unsigned>(round));
+    auto x0 = sample_columns<double>(A.rows(), k, static_cast<unsigned>(round) + 1000);
+    if (k > 2) b[1].assign(b[1].size(), 0.0);
+    SCOPED_TRACE(std::string(A.name()) + ", " + id + ", " + std::to_string(k) + " columns " + shape.name());
+    MultiSolver<double> fresh;
+    const auto kept = solve_all<double>(solver, context_, A, b, x0, shape, M.get());
+    const auto made = solve_all<double>(fresh, context_, A, b, x0, shape, M.get());
+    EXPECT_TRUE(kept.report.converged());
+    EXPECT_EQ(kept.x, made.x);
+    for (std::size_t j = 0; j < b.size(); ++j)
+      EXPECT_EQ(kept.report.columns[j].iterations, made.report.columns[j].iterations);
+  }
+}
+
+TEST_P(MultiSolve, NoColumnsAndNoRows) {
+  const auto csr = system_of<double>("poisson-2d", 4);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  MultiSolver<double> solver;
+  const auto none = solve_all<double>(solver, context_, *A, {}, {});
+  EXPECT_TRUE(none.report.converged());
+  EXPECT_EQ(none.report.products, 0);
+  const auto empty = csr_from_triplets<double>(test_context(), 0, 0, std::vector<Triplet<double>>());
+  const auto E = make_matrix(find_format("csr"), placed(context_, empty), context_);
+  const auto nothing = solve_all<double>(solver, context_, *E, Columns<double>(3), Columns<double>(3));
+  for (const SolveReport& column : nothing.report.columns)
+    EXPECT_EQ(column.reason, StopReason::zero_right_hand_side);
+}
+
+TEST_P(MultiSolve, WhatDoesNotFitIsRefused) {
+  const auto csr = system_of<double>("poisson-2d", 6);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  MultiVector<double> B(context_, 36, 4), X(context_, 36, 4);
+  fill<double>(*context_, 1.0, {B.data(), 144, B.space()});
+  fill<double>(*context_, 0.0, {X.data(), 144, X.space()});
+  MultiSolver<double> solver;
+  EXPECT_THROW((void)solver.solve(*A, B, B.view()), BadArgument);
+  EXPECT_THROW((void)solver.solve(*A, B, X.view().part(0, 3)), ShapeMismatch);
+  EXPECT_THROW((void)solver.solve(*A, B, X, nullptr, nullptr, std::vector<StoppingRule>(3)), ShapeMismatch);
+  std::vector<StoppingRule> wrong(4);
+  wrong[2].divergence = 0;
+  EXPECT_THROW((void)solver.solve(*A, B, X, nullptr, nullptr, wrong), BadArgument);
+  const auto M = make_preconditioner<double>("gauss-seidel", *A);
+  M->ensure(*A);
+  EXPECT_THROW((void)solver.solve(*A, B, X, M.get()), BadArgument);
+  const auto wide = make_matrix(find_format("csr"), placed(context_, battery_matrix("row_1x100")), context_);
+  EXPECT_THROW((void)solver.solve(*wide, B, X), ShapeMismatch);
+  EXPECT_TRUE(solver.solve(*A, B, X).converged()) << "usable afterwards";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MultiSolve, testing::Values(Space::host, Space::device),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
+TEST(MultiSolvers, AMethodWithoutAFormForColumnsSaysWhatToDo) {
+  try {
+    MultiSolver<double> solver("gmres");
+    FAIL();
+  } catch (const BadArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("gmres"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("one after another"), std::string::npos);
+  }
+  EXPECT_THROW(MultiSolver<double>("cgg"), BadArgument);
+  SolverOptions singular, resident;
+  singular.null_space = "constant", resident.device_steps = "resident";
+  EXPECT_THROW(MultiSolver<double>("cg", singular), BadArgument);
+  EXPECT_THROW(MultiSolver<double>("cg", resident), BadArgument);
+}
+
+// New values in the middle of a solve: all columns begin again from the residual of the new matrix.
+TEST(MultiSolvers, NewValuesInASolve) {
+  struct Changer final : MultiSolveObserver {
+    explicit Changer(AssembledMatrix<double>& of, const CsrMatrix<double>& values) : A(of), with(values) {}
+    bool on_iteration(const MultiIterationInfo& info) override {
+      if (info.iteration == 5) A.update_values(with);
+      return true;
+    }
+    AssembledMatrix<double>& A;
+    const CsrMatrix<double>& with;
+  };
+  const auto csr = system_of<double>("poisson-2d", 20);
+  const auto doubled = deep_copy(test_context(), csr);
+  for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(doubled.values)[k] *= 2;
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  const auto b = sample_columns<double>(csr.rows(), 3, 1);
+  Changer changer(*A, doubled);
+  MultiSolver<double> solver;
+  const auto solved = solve_all<double>(solver, test_context(), *A, b, zeros<double>(csr.rows(), 3),
+                                        by_columns, nullptr, {}, &changer);
+  for (std::size_t j = 0; j < b.size(); ++j) {
+    EXPECT_EQ(solved.report.columns[j].restarts, 1);
+    EXPECT_LE(residual_of(doubled, b[j], solved.x[j]), 1.01e-8 * solved.report.columns[j].rhs_norm);
+  }
+}
+
+// Vectors and scalars of a device are touched by the device only.
+TEST(MultiSolvers, OnAFakeDevice) {
+  const ContextPtr device = fake_device_context();
+  const auto csr = system_of<double>("poisson-2d", 12);
+  const auto A = make_matrix(fake_format("csr"), placed(device, csr), device);
+  for (const char* id : {"none", "jacobi"}) {
+    const auto M = make_preconditioner<double>(id, *A);
+    if (M) M->ensure(*A);
+    auto b = sample_columns<double>(csr.rows(), 6, 1);
+    b[3].assign(b[3].size(), 0.0);
+    MultiSolver<double> solver;
+    const auto solved =
+        solve_all<double>(solver, device, *A, b, zeros<double>(csr.rows(), 6), interleaved, M.get());
+    EXPECT_TRUE(solved.report.converged());
+    EXPECT_EQ(solved.report.steps, "simulated");
+    for (std::size_t j = 0; j < b.size(); ++j)
+      EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]),
+                  1e-12 * (1 + solved.report.columns[j].rhs_norm));
+  }
+}
+
+TEST(MultiSolvers, TwoThreadsMustNotShareOne) {
+  struct Nested final : MultiSolveObserver {
+    bool on_iteration(const MultiIterationInfo&) override {
+      EXPECT_THROW((void)solver->solve(*A, B->view(), X->view()), BadArgument);
+      return false;
+    }
+    MultiSolver<double>* solver = nullptr;
+    const LinearOperator<double>* A = nullptr;
+    MultiVector<double>*B = nullptr, *X = nullptr;
+  } nested;
+  const auto csr = system_of<double>("poisson-2d", 5);
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  MultiVector<double> B(test_context(), 25, 2), X(test_context(), 25, 2);
+  fill<double>(*test_context(), 1.0, {B.data(), 50});
+  fill<double>(*test_context(), 0.0, {X.data(), 50});
+  MultiSolver<double> solver;
+  nested.solver = &solver, nested.A = A.get(), nested.B = &B, nested.X = &X;
+  EXPECT_EQ(solver.solve(*A, B, X, nullptr, &nested).columns[0].reason, StopReason::interrupted);
+}
+
+}  // namespace
+}  // namespace protean::test
