@@ -8,11 +8,14 @@
 // I - S^-1 A is a contraction in the norm of A. That holds for l1-jacobi and gauss-seidel. Several cycles keep both.
 //
 // hypre has state of the process (its error flag, random numbers of the coarsening), so one thread at a time calls it.
+#include <HYPRE.h>
+#include <HYPRE_IJ_mv.h>
 #include <_hypre_parcsr_ls.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -40,7 +43,7 @@ std::mutex& hypre_mutex() {
 
 #if defined(HYPRE_SEQUENTIAL)
 bool mpi_has_ended() { return false; }
-void require_mpi() {}
+double require_mpi() { return 0; }
 #else
 bool mpi_has_ended() {
   int ended = 0;
@@ -54,35 +57,57 @@ void end_mpi() {
   if (getpid() == mpi_started_by && !mpi_has_ended()) MPI_Finalize();
 }
 
-// MPI may be called by this thread when this returns.
-void require_mpi() {
+// Open MPI starts a daemon for a process without an mpirun, which could only help it to start others, and ends the process
+// where it cannot. This variable says that none is needed; MPI_Init() changes the environment itself.
+class WithoutDaemon {
+ public:
+  WithoutDaemon() : mine_(std::getenv(variable) == nullptr) {
+    if (mine_) setenv(variable, "1", 0);
+  }
+  ~WithoutDaemon() {
+    if (mine_) unsetenv(variable);
+  }
+  WithoutDaemon(const WithoutDaemon&) = delete;
+  WithoutDaemon& operator=(const WithoutDaemon&) = delete;
+
+ private:
+  static constexpr const char* variable = "OMPI_MCA_ess_singleton_isolated";
+  bool mine_;
+};
+
+// MPI may be called by this thread when this returns. The seconds that it took to initialise MPI, 0 if that was done before.
+double require_mpi() {
   if (mpi_has_ended())
     throw NotAvailable(
         "amg computes with MPI, and MPI_Finalize() has been called; solve before it, or use another "
         "preconditioner");
   int running = 0, level = MPI_THREAD_SINGLE, main_thread = 0;
   MPI_Initialized(&running);
+  double seconds = 0;
   if (!running) {
+    const auto begin = std::chrono::steady_clock::now();
+    const WithoutDaemon scope;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
       throw NotAvailable("amg computes with MPI, and MPI_Init_thread() failed; use another preconditioner");
     mpi_started_by = getpid();
     std::atexit(end_mpi);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   MPI_Query_thread(&level);
-  if (level >= MPI_THREAD_SERIALIZED) return;
+  if (level >= MPI_THREAD_SERIALIZED) return seconds;
   MPI_Is_thread_main(&main_thread);
   if (!main_thread)
     throw NotAvailable(
         "amg computes with MPI, which was initialised for calls of the main thread alone; initialise it with "
         "MPI_THREAD_SERIALIZED or more, or solve in the main thread");
+  return seconds;
 }
 #endif
 
 // hypre belongs to this thread as long as one of these lives.
 class Hypre {
  public:
-  Hypre() : lock_(hypre_mutex()) {
-    require_mpi();
+  Hypre() : lock_(hypre_mutex()), mpi_seconds_(require_mpi()) {
     HYPRE_Init();
     HYPRE_ClearAllErrors();
   }
@@ -90,12 +115,17 @@ class Hypre {
   Hypre(const Hypre&) = delete;
   Hypre& operator=(const Hypre&) = delete;
 
+  // What MPI took to start; 0 unless this has started it.
+  double mpi_seconds() const noexcept { return mpi_seconds_; }
+
   // Throws where hypre has raised its error flag since.
   void check(std::string_view work) const {
     const HYPRE_Int flag = HYPRE_GetError();
     if (flag == 0) return;
-    char text[1024] = "";
-    HYPRE_DescribeError(flag, text);
+    char words[1024] = "";
+    HYPRE_DescribeError(flag, words);
+    std::string text = words;
+    while (text.ends_with(' ') || text.ends_with('\n')) text.pop_back();
     if (flag & HYPRE_ERROR_MEMORY)
       throw OutOfMemory(fmt::format("amg: hypre found no memory for {}", work), 0);
     throw BadMatrix(fmt::format("amg: {} failed with error {} of hypre: {}; {}", work, flag, text, advice));
@@ -106,6 +136,7 @@ class Hypre {
 
  private:
   std::lock_guard<std::mutex> lock_;
+  double mpi_seconds_;
 };
 
 // HYPRE_BoomerAMGSetCoarsenType() and the others have numbers.
@@ -130,6 +161,7 @@ class Levels {
   Levels(const CsrMatrix<T>& csr, const Vector<T>& diagonal, const PreconditionerOptions& options)
       : rows_(csr.rows()) {
     const Hypre hypre;
+    mpi_seconds_ = hypre.mpi_seconds();
     try {
       set_matrix(csr, diagonal);
       set_vectors();
@@ -161,9 +193,11 @@ class Levels {
 
   std::size_t bytes() const noexcept { return bytes_; }
   std::vector<PreconditionerFigure> figures() const {
-    return {{"levels", levels_},
-            {"operator_complexity", operator_complexity_},
-            {"grid_complexity", grid_complexity_}};
+    std::vector<PreconditionerFigure> found = {{"levels", levels_},
+                                               {"operator_complexity", operator_complexity_},
+                                               {"grid_complexity", grid_complexity_}};
+    if (mpi_seconds_ > 0) found.push_back({"mpi_milliseconds", 1e3 * mpi_seconds_});
+    return found;
   }
 
  private:
@@ -318,7 +352,7 @@ class Levels {
   HYPRE_ParVector r_ = nullptr, z_ = nullptr;
   double *r_values_ = nullptr, *z_values_ = nullptr;
   std::size_t bytes_ = 0;
-  double levels_ = 0, operator_complexity_ = 0, grid_complexity_ = 0;
+  double levels_ = 0, operator_complexity_ = 0, grid_complexity_ = 0, mpi_seconds_ = 0;
 };
 
 template <class T>

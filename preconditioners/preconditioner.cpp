@@ -62,7 +62,7 @@ constexpr PreconditionerEntry entries[] = {
      true,
      {},
      no_hypre,
-     "hypre computes on the host; take operator.space host, or ic0 or chebyshev on the device",
+     "hypre computes on the host; solve there, or take ic0 or chebyshev",
      "another library adds its sums; take ic0 or ssor",
      hypre},
 };

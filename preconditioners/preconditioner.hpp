@@ -175,12 +175,14 @@ struct PreconditionerEntry {
 //   MPI       One process: MPI_COMM_SELF. Where hypre has an MPI, the first setup initialises it unless the program has, and then
 //             finalises it at exit. A program that uses MPI itself must call MPI_Init_thread() before the first setup, with
 //             MPI_THREAD_SERIALIZED or more; with less only its main thread may use amg. After MPI_Finalize() amg is refused.
+//             An MPI that cannot start mostly ends the process.
 //   Memory    Each setup, also one for new values, makes all levels anew, beside the old ones. hypre does not survive a failed
 //             allocation of its own. At most 2^31 - 1 rows and as many entries, where hypre counts in 32 bits.
 //   Errors    BadMatrix for entries that are not finite and where hypre fails or gives such numbers; ShapeMismatch where `unknowns`
 //             does not divide the rows; NotAvailable in a build without hypre, on a device, in deterministic mode, and
 //             where MPI does not allow the call.
-//   figures() levels, operator_complexity (entries of all levels / entries of A), grid_complexity (the same of rows).
+//   figures() levels, operator_complexity (entries of all levels / entries of A), grid_complexity (the same of rows), and
+//             mpi_milliseconds, which the setup took to start MPI, where it did.
 //
 // jacobi and chebyshev need the diagonal of A (HasDiagonal), all others its entries (csr_of(), operators/rows.hpp).
 // Setup colours rows and finds the pattern and the order of triangular solves only where the pattern of A is new; with

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -69,6 +70,11 @@ int main(int argc, char** argv) {
     Problem one;
     expect(!initialised(), "nothing is initialised before the first setup");
     expect(one.solves() && initialised() && !finalised(), "the setup initialises MPI");
+    expect(one.M->figures().back().name == "mpi_milliseconds" && one.M->figures().back().value > 0,
+           "and says how long it took");
+    Problem other;
+    expect(other.solves() && other.M->figures().back().name == "grid_complexity", "once");
+    expect(std::getenv("OMPI_MCA_ess_singleton_isolated") == nullptr, "the environment is as it was");
   } else if (what == "program") {  // a program's own MPI stays its own
     int level = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
