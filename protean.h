@@ -191,8 +191,8 @@ protean_status protean_solver_create(const char* method, const char* preconditio
  *                    stagnation_window
  *   method           restart (gmres, fgmres), directions (fcg), s (idr)
  *   preconditioner   fill (ic, ilu), sweeps (ic0, ic, ilu0, ilu with triangular_solve "sweeps"), block_size
- *                    (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev), strong_threshold, max_levels,
- *                    cycles and unknowns (amg); the next solve checks their range
+ *                    (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev), strong_threshold,
+ *                    aggressive_levels, max_levels, cycles and unknowns (amg); the next solve checks their range
  *   policy           worst_factor, forecast_factor, pessimism, payback, convert_margin, hysteresis, most_switches,
  *                    trial_products: PolicyOptions in protean/operators/policy/switch_policy.hpp
  * PROTEAN_BAD_ARGUMENT for another name (the message lists all) or a value out of range; nothing changes then. */

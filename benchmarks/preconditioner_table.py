@@ -20,9 +20,9 @@ import subprocess
 import sys
 
 OPTIONS = ("fill", "solve", "sweeps", "block_size", "omega", "degree", "eigenvalue_ratio", "smoother", "coarsening",
-           "strong_threshold", "max_levels", "cycles", "unknowns")
+           "strong_threshold", "aggressive_levels", "max_levels", "cycles", "unknowns")
 DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "omega": 1, "degree": 4, "eigenvalue_ratio": 30, "smoother": "l1-jacobi",
-            "coarsening": "hmis", "strong_threshold": 0.25, "max_levels": 25, "cycles": 1, "unknowns": 1}
+            "coarsening": "hmis", "strong_threshold": 0.25, "aggressive_levels": 0, "max_levels": 25, "cycles": 1, "unknowns": 1}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
 # name: matrix, method, the same but small
@@ -43,7 +43,8 @@ SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, swee
          "solve: sweeps, sweeps: 4", "solve: sweeps, sweeps: 8"]
 
 
-MULTIGRID = ["{type: amg}", "{type: amg, smoother: gauss-seidel}", "{type: amg, strong_threshold: 0.5}"]
+MULTIGRID = ["{type: amg}", "{type: amg, smoother: gauss-seidel}", "{type: amg, aggressive_levels: 1}",
+             "{type: amg, smoother: gauss-seidel, aggressive_levels: 1}"]
 
 
 def has_hypre(protean):

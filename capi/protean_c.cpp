@@ -528,6 +528,7 @@ constexpr NumberOption number_options[] = {
     PROTEAN_WHOLE("degree", preconditioner.degree),
     PROTEAN_REAL("eigenvalue_ratio", preconditioner.eigenvalue_ratio),
     PROTEAN_REAL("strong_threshold", preconditioner.strong_threshold),
+    PROTEAN_WHOLE("aggressive_levels", preconditioner.aggressive_levels),
     PROTEAN_WHOLE("max_levels", preconditioner.max_levels),
     PROTEAN_WHOLE("cycles", preconditioner.cycles),
     PROTEAN_WHOLE("unknowns", preconditioner.unknowns),

@@ -1,7 +1,7 @@
 // Algebraic multigrid by BoomerAMG of hypre. Henson and Yang, "BoomerAMG: a parallel algebraic multigrid solver and
 // preconditioner", Appl. Numer. Math. 41 (2002) 155. Coarsening PMIS and HMIS: De Sterck, Yang and Heys, SIAM J. Matrix Anal.
 // Appl. 27 (2006) 1019. Interpolation extended+i: De Sterck, Falgout, Nolting and Yang, Numer. Linear Algebra Appl. 15 (2008)
-// 115. Smoother l1-jacobi: Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864.
+// 115. Aggressive coarsening and multipass interpolation: Stueben, J. Comput. Appl. Math. 128 (2001) 281. Smoother l1-jacobi: Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864.
 //
 // One V-cycle: z := z + S^-1 (r - A z), the same on the next coarser level for P^T (r - A z), z := z + P (its result),
 // z := z + S^-T (r - A z), from z = 0. With symmetric A it is a symmetric map of r, positive definite where A is and
@@ -275,6 +275,8 @@ class Levels {
     HYPRE_BoomerAMGSetStrongThreshold(solver_, options.strong_threshold);
     HYPRE_BoomerAMGSetCoarsenType(solver_, number_of(options.coarsening));
     HYPRE_BoomerAMGSetInterpType(solver_, 6), HYPRE_BoomerAMGSetPMaxElmts(solver_, 4);
+    HYPRE_BoomerAMGSetAggNumLevels(solver_, static_cast<HYPRE_Int>(options.aggressive_levels));
+    HYPRE_BoomerAMGSetAggInterpType(solver_, 4);
     HYPRE_BoomerAMGSetMaxLevels(solver_, static_cast<HYPRE_Int>(options.max_levels));
     HYPRE_BoomerAMGSetNumFunctions(solver_, static_cast<HYPRE_Int>(options.unknowns));
     HYPRE_BoomerAMGSetNumSweeps(solver_, 1), HYPRE_BoomerAMGSetRelaxOrder(solver_, 0);

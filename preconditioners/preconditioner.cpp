@@ -31,7 +31,7 @@ namespace {
 constexpr std::string_view triangular[] = {"solve", "sweeps"}, fill_level[] = {"fill", "solve", "sweeps"},
                            block_size[] = {"block_size"}, omega[] = {"omega"},
                            polynomial[] = {"degree", "eigenvalue_ratio"},
-                           multigrid[] = {"smoother",   "coarsening", "strong_threshold",
+                           multigrid[] = {"smoother",   "coarsening", "strong_threshold", "aggressive_levels",
                                           "max_levels", "cycles",     "unknowns"};
 
 #if defined(PROTEAN_HAVE_HYPRE)
@@ -80,6 +80,8 @@ void check(const PreconditionerOptions& options) {
          options.eigenvalue_ratio > 1 && options.eigenvalue_ratio <= 1e12, "more than 1, at most 1e12");
   within("strong_threshold", options.strong_threshold,
          options.strong_threshold > 0 && options.strong_threshold < 1, "between 0 and 1, both excluded");
+  within("aggressive_levels", options.aggressive_levels,
+         options.aggressive_levels >= 0 && options.aggressive_levels <= 100, "0 to 100");
   within("max_levels", options.max_levels, options.max_levels >= 1 && options.max_levels <= 100, "1 to 100");
   within("cycles", options.cycles, options.cycles >= 1 && options.cycles <= 100, "1 to 100");
   within("unknowns", options.unknowns, options.unknowns >= 1 && options.unknowns <= 64, "1 to 64");

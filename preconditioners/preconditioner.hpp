@@ -97,11 +97,12 @@ struct PreconditionerOptions {
   double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
   Smoother smoother = Smoother::l1_jacobi;   // amg
   Coarsening coarsening = Coarsening::hmis;  // amg
-  double strong_threshold =
-      0.25;  // amg: row i depends on j where -a_ij > this max_k(-a_ik); 0 to 1, both excluded
-  std::int64_t max_levels = 25;  // amg: levels at most, with the finest, 1 to 100
-  std::int64_t cycles = 1;       // amg: V-cycles for each M^-1 r, 1 to 100
-  std::int64_t unknowns = 1;     // amg: unknowns of each node, whose rows follow each other, 1 to 64
+  // amg: row i depends on j where -a_ij > strong_threshold max_k(-a_ik); between 0 and 1, both excluded
+  double strong_threshold = 0.25;
+  std::int64_t aggressive_levels = 0;  // amg: finest levels of which it keeps far fewer points, 0 to 100
+  std::int64_t max_levels = 25;        // amg: levels at most, with the finest, 1 to 100
+  std::int64_t cycles = 1;             // amg: V-cycles for each M^-1 r, 1 to 100
+  std::int64_t unknowns = 1;           // amg: unknowns of each node, whose rows follow each other, 1 to 64
   bool operator==(const PreconditionerOptions&) const = default;
 };
 
@@ -165,10 +166,10 @@ struct PreconditionerEntry {
 //
 // amg is BoomerAMG of hypre (Henson and Yang, Appl. Numer. Math. 41 (2002) 155), in a build that was configured with hypre.
 //   Computes  on the host, in double precision also for float: entries, r and z are converted. Interpolation extended+i with at
-//             most 4 entries a row; one sweep of `smoother` before and one after the coarser level; Gaussian elimination on at
-//             most 9 rows. Where A is symmetric, M is; where A is positive definite, M is, with smoother l1-jacobi. `unknowns` is for
-//             systems such as elasticity: the rows of unknown k are k, k + unknowns, k + 2 unknowns ..., and only rows of one
-//             unknown depend on each other in the coarsening.
+//             most 4 entries a row (multipass on aggressive levels); one sweep of `smoother` before and one after the coarser
+//             level; Gaussian elimination on at most 9 rows. Where A is symmetric, M is; where A is positive definite, M is, with
+//             smoothers l1-jacobi and gauss-seidel. `unknowns` is for systems such as elasticity: the rows of unknown k are k,
+//             k + unknowns, k + 2 unknowns ..., and only rows of one unknown depend on each other in the coarsening.
 //   Threads   hypre's own, one where it was built without OpenMP; those of the context are not used. Each setup and each
 //             M^-1 r holds a lock of the process, since hypre's state belongs to the process: solves of several threads wait for
 //             each other there. hypre's error flag is cleared.

@@ -305,7 +305,7 @@ class ProblemReader {
     PreconditionerPart part{section.word("type"), {}};
     for (const std::string_view key :
          {"fill", "solve", "sweeps", "block_size", "omega", "degree", "eigenvalue_ratio", "smoother",
-          "coarsening", "strong_threshold", "max_levels", "cycles", "unknowns"})
+          "coarsening", "strong_threshold", "aggressive_levels", "max_levels", "cycles", "unknowns"})
       if (const Node* given = section.find(key)) require_option(section, key, part.id, given->place);
     for (const std::string_view key : {"combine", "parts"})
       if (const Node* given = section.find(key))
@@ -340,6 +340,7 @@ class ProblemReader {
       fail(section.find("strong_threshold")->place,
            fmt::format("{} is {}; it must be between 0 and 1, both excluded",
                        section.path_of("strong_threshold"), options.strong_threshold));
+    options.aggressive_levels = section.integer("aggressive_levels");
     options.max_levels = section.integer("max_levels");
     options.cycles = section.integer("cycles");
     options.unknowns = section.integer("unknowns");

@@ -178,6 +178,8 @@ std::vector<KeyDoc> make_table() {
       number(
           "preconditioner", "strong_threshold", preconditioner.strong_threshold, 0, 1,
           "amg: row i depends on j where -a_ij > this times the largest -a_ik of the row; 0 and 1 excluded"),
+      integer("preconditioner", "aggressive_levels", preconditioner.aggressive_levels, 0, 100,
+              "amg: finest levels of which far fewer points are kept: less memory, more iterations"),
       integer("preconditioner", "max_levels", preconditioner.max_levels, 1, 100, "amg: levels at most"),
       integer("preconditioner", "cycles", preconditioner.cycles, 1, 100, "amg: V-cycles for each use"),
       integer("preconditioner", "unknowns", preconditioner.unknowns, 1, 64,

@@ -94,7 +94,7 @@ TEST(ProblemFile, MultigridIsOfALibrary) {
   const std::string text =
       minimal +
       "preconditioner: {type: amg, smoother: gauss-seidel, coarsening: pmis, strong_threshold: 0.5, "
-      "max_levels: 7, cycles: 2, unknowns: 3}\n";
+      "aggressive_levels: 1, max_levels: 7, cycles: 2, unknowns: 3}\n";
   const auto refusal = [&](const std::string& more) -> std::string {
     try {
       (void)read(text + more);
@@ -117,6 +117,7 @@ TEST(ProblemFile, MultigridIsOfALibrary) {
   EXPECT_EQ(options, (PreconditionerOptions{.smoother = Smoother::gauss_seidel,
                                             .coarsening = Coarsening::pmis,
                                             .strong_threshold = 0.5,
+                                            .aggressive_levels = 1,
                                             .max_levels = 7,
                                             .cycles = 2,
                                             .unknowns = 3}));

@@ -104,20 +104,27 @@ Dense anisotropic_2d(std::int64_t m, long double epsilon) {
 TEST_F(Amg, SymmetricPositiveDefinite) {
   for (const Dense& A : {poisson_2d(12), anisotropic_2d(12, 0.01L), symmetric_part(scattered(100, 3))}) {
     const auto matrix = assembled(sparse(A));
+    std::vector<PreconditionerOptions> kinds;
     for (const Smoother smoother : smoothers)
-      for (const Coarsening coarsening : coarsenings)
-        for (const std::int64_t levels : {1, 2, 25})
-          for (const std::int64_t cycles : {1, 2}) {
-            SCOPED_TRACE(std::string(to_string(smoother)) + " " + std::string(to_string(coarsening)) + " " +
-                         std::to_string(levels) + " levels " + std::to_string(cycles) + " cycles");
-            const auto M = ready<double>(
-                "amg", *matrix,
+      for (const std::int64_t levels : {1, 2, 25})
+        for (const std::int64_t cycles : {1, 2}) {
+          for (const Coarsening coarsening : coarsenings)
+            kinds.push_back(
                 {.smoother = smoother, .coarsening = coarsening, .max_levels = levels, .cycles = cycles});
-            EXPECT_LE(figure(*M, "levels"), levels);
-            const Dense inverted = dense_inverse(*M);
-            EXPECT_LE(largest_asymmetry(inverted), 1e-14L);
-            EXPECT_TRUE(positive_definite(inverted));
-          }
+          kinds.push_back(
+              {.smoother = smoother, .aggressive_levels = 1, .max_levels = levels, .cycles = cycles});
+        }
+    for (const PreconditionerOptions& options : kinds) {
+      SCOPED_TRACE(
+          std::string(to_string(options.smoother)) + " " + std::string(to_string(options.coarsening)) + " " +
+          std::to_string(options.aggressive_levels) + " aggressive, " + std::to_string(options.max_levels) +
+          " levels, " + std::to_string(options.cycles) + " cycles");
+      const auto M = ready<double>("amg", *matrix, options);
+      EXPECT_LE(figure(*M, "levels"), options.max_levels);
+      const Dense inverted = dense_inverse(*M);
+      EXPECT_LE(largest_asymmetry(inverted), 1e-14L);
+      EXPECT_TRUE(positive_definite(inverted));
+    }
   }
 }
 
@@ -342,6 +349,9 @@ TEST_F(Amg, Figures) {
   EXPECT_LT(figure(*M, "operator_complexity"), 4);
   EXPECT_GT(figure(*M, "grid_complexity"), 1);
   EXPECT_LT(figure(*M, "grid_complexity"), 2);
+  const auto aggressive = ready<double>("amg", *A, {.aggressive_levels = 1});
+  EXPECT_LT(figure(*aggressive, "operator_complexity"), 0.7 * figure(*M, "operator_complexity"));
+  EXPECT_LT(aggressive->bytes(), M->bytes());
   // At least the entries of all levels.
   EXPECT_GT(static_cast<double>(M->bytes()),
             figure(*M, "operator_complexity") * 12 * static_cast<double>(16 * 16 * (7 * 16 - 6)));

@@ -460,6 +460,7 @@ TEST(Preconditioners, OptionsOutOfRange) {
   EXPECT_SAYS(refused({.eigenvalue_ratio = 1}), "eigenvalue_ratio is 1");
   EXPECT_SAYS(refused({.strong_threshold = 0}), "strong_threshold is 0; it must be between 0 and 1");
   EXPECT_SAYS(refused({.strong_threshold = std::nan("")}), "strong_threshold is nan");
+  EXPECT_SAYS(refused({.aggressive_levels = -1}), "aggressive_levels is -1; it must be 0 to 100");
   EXPECT_SAYS(refused({.max_levels = 0}), "max_levels is 0; it must be 1 to 100");
   EXPECT_SAYS(refused({.cycles = 101}), "cycles is 101; it must be 1 to 100");
   EXPECT_SAYS(refused({.unknowns = 65}), "unknowns is 65; it must be 1 to 64");

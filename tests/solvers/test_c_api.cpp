@@ -208,6 +208,7 @@ TEST_F(CApi, WordsAreOptions) {
 // Algebraic multigrid is in a build with hypre only; its options are known in any.
 TEST_F(CApi, MultigridIsOfALibrary) {
   EXPECT_EQ(protean_solver_set(solver, "strong_threshold", 0.5), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set(solver, "aggressive_levels", 1), PROTEAN_OK);
   EXPECT_EQ(protean_solver_set(solver, "max_levels", 3), PROTEAN_OK);
   EXPECT_EQ(protean_solver_set(solver, "cycles", 2), PROTEAN_OK);
   EXPECT_EQ(protean_solver_set(solver, "unknowns", 1), PROTEAN_OK);
