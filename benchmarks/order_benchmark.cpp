@@ -1,6 +1,8 @@
 // What an order of the rows saves in whole solves, everything counted. Each system is solved in its natural numbering and in
 // a random one: with csr as it is (csr), with csr and a policy that may change format and order (policy), and in csr after
-// reverse Cuthill-McKee (rcm).
+// reverse Cuthill-McKee (rcm). Beside them what a user has today: conjugate gradients of another library (peer: Eigen on the host,
+// cuSPARSE and cuBLAS in a CUDA graph on a device), also after reverse Cuthill-McKee of the Boost Graph Library on the host
+// (boost). These take as many iterations as csr; the permuted matrix is made on the host, and copied to the device.
 //
 // The matrices are the graph Laplacians of patterns (off-diagonal entries -1, the diagonal 1 + 1e-8 times the number of these): symmetric,
 // positive definite, and hard enough on meshes for many iterations of conjugate gradients with Jacobi.
@@ -15,18 +17,24 @@
 #include "benchmarks/clock.hpp"
 #include "benchmarks/gpu_matrices.hpp"
 #include "benchmarks/options.hpp"
+#include "benchmarks/peers/ordering.hpp"
+#include "benchmarks/peers/peers.hpp"
 #include "benchmarks/report.hpp"
 #include "core/blas1.hpp"
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/rows.hpp"
 #include "protean.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "benchmarks/peers/cuda_cg.hpp"
+#endif
 
 namespace protean::bench {
 namespace {
 
 constexpr const char* usage =
     R"(usage: order_benchmark [--space host|device] [--threads N] [--matrices FOLDER] [--entries N] [--only NAME,...]
-                       [--iterations N] [--tolerance X] [--seconds S] [--variants csr,policy,rcm] [--machine FILE] [--json FILE]
+                       [--iterations N] [--tolerance X] [--seconds S] [--variants csr,policy,rcm,peer,boost] [--machine FILE] [--json FILE]
   --threads     of the host (2)
   --matrices    a folder of matrices; each is repeated along the diagonal to about --entries entries (20000000).
                 Without it: matrices from formulas
@@ -37,7 +45,7 @@ constexpr const char* usage =
 )";
 
 struct Options {
-  std::vector<std::string> only, variants = {"csr", "policy", "rcm"};
+  std::vector<std::string> only, variants = {"csr", "policy", "rcm", "peer", "boost"};
   std::string space = "host", matrices, json, machine;
   int threads = 2;
   double entries = 2e7, iterations = 2000, tolerance = 1e-10, seconds = 1e6;
@@ -98,6 +106,53 @@ struct Bench {
     return record;
   }
 
+  // The other library's method on a matrix of the host: as many iterations as csr took. Empty where it is not in this build.
+  nlohmann::json peer(const CsrMatrix<double>& csr, const std::vector<double>& rhs, std::int64_t iterations,
+                      bool by_boost) {
+    if (by_boost && !have_boost_rcm()) return {};
+    nlohmann::json record = {{"variant", by_boost ? "boost" : "peer"}, {"iterations", iterations}};
+    CsrMatrix<double> matrix = csr;
+    double order_seconds = 0;
+    if (by_boost) {
+      const auto begin = Clock::now();
+      std::vector<std::int32_t> order = boost_rcm(csr.pattern);
+      record["rcm_seconds"] = seconds_since(begin);
+      matrix = PermutedMatrix<double>(host, csr, Permutation(host, std::move(order))).matrix();
+      order_seconds = seconds_since(begin);
+    }
+    double solve_seconds = 0;
+    if (context->space() == Space::device) {
+#if defined(PROTEAN_HAVE_CUDA)
+      const auto begin = Clock::now();
+      const CsrMatrix<double> there = upload(context, matrix);
+      context->synchronize();
+      if (by_boost) order_seconds += seconds_since(begin);
+      std::vector<double> diagonal(static_cast<std::size_t>(matrix.rows()));
+      extract_diagonal(*host, matrix, diagonal.data());
+      for (double& one : diagonal) one = 1 / one;
+      Vector<double> inverse(context, matrix.rows());
+      copy<double>(*context, {diagonal.data(), matrix.rows()}, inverse.view());
+      context->synchronize();
+      solve_seconds = cuda_cg(*context, there, inverse.view().data, 20, 5).graph_us * 1e-6 *
+                      static_cast<double>(iterations);
+      record["library"] = "cuSPARSE";
+#endif
+    } else {
+      const std::vector<CgSolve> solves = eigen_cg(matrix, options.threads);
+      if (solves.empty()) return {};
+      std::vector<double> x(rhs.size());
+      const auto begin = Clock::now();
+      solves.front().solve(rhs.data(), x.data(), static_cast<int>(iterations));
+      solve_seconds = seconds_since(begin);
+      record["library"] = "Eigen";
+    }
+    record["order_seconds"] = order_seconds, record["solve_seconds"] = solve_seconds;
+    record["seconds"] = order_seconds + solve_seconds;
+    record["format"] = "csr", record["order"] = by_boost ? "rcm" : "none",
+    record["reason"] = "a fixed number";
+    return record;
+  }
+
   double product_seconds(const CsrMatrix<double>& csr) {
     const auto A = make_matrix(find_format("csr"), csr, context);
     Vector<double> x(context, csr.rows()), y(context, csr.rows());
@@ -137,16 +192,22 @@ struct Bench {
                                {"rows", csr.rows()},
                                {"entries", csr.nonzeros()},
                                {"product_seconds", product_seconds(csr)}};
+      std::int64_t iterations = static_cast<std::int64_t>(options.iterations);
       for (const std::string& variant : options.variants) {
-        const nlohmann::json record = solved(csr, b, variant);
-        fmt::print("  {:8} {:7} {:8.3f} s, {:5} iterations ({}), ends in {} in order {}{}\n",
-                   shuffled ? "random" : "natural", variant, record["seconds"].get<double>(),
-                   record["iterations"].get<std::int64_t>(), record["reason"].get<std::string>(),
-                   record["format"].get<std::string>(), record["order"].get<std::string>(),
-                   variant == "rcm" ? fmt::format("; the order took {:.1f} products",
-                                                  record["order_seconds"].get<double>() /
-                                                      system["product_seconds"].get<double>())
-                                    : "");
+        const bool other = variant == "peer" || variant == "boost";
+        const nlohmann::json record =
+            other ? peer(here, rhs, iterations, variant == "boost") : solved(csr, b, variant);
+        if (record.empty()) continue;  // the library is not in this build, which the beginning says
+        if (variant == "csr") iterations = record["iterations"].get<std::int64_t>();
+        fmt::print(
+            "  {:8} {:7} {:8.3f} s, {:5} iterations ({}), ends in {} in order {}{}\n",
+            shuffled ? "random" : "natural", variant, record["seconds"].get<double>(),
+            record["iterations"].get<std::int64_t>(), record["reason"].get<std::string>(),
+            record["format"].get<std::string>(), record["order"].get<std::string>(),
+            variant == "rcm" || variant == "boost"
+                ? fmt::format("; the order took {:.1f} products",
+                              record["order_seconds"].get<double>() / system["product_seconds"].get<double>())
+                : "");
         std::fflush(stdout);
         system["solves"].push_back(record);
       }
@@ -164,6 +225,7 @@ int run(const Options& options) {
   const auto begin = Clock::now();
   const ContextPtr host = Context::host(options.threads);
   const ContextPtr context = options.space == "device" ? Context::device() : host;
+  if (!have_boost_rcm()) fmt::print("The Boost Graph Library is not in this build\n");
   Bench bench{options, host, context, apps::choose_machine(options.machine).table};
   const std::vector<GpuMatrix> list =
       options.matrices.empty()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A Markdown table of what order_benchmark wrote: order_table.py FILE.json...
 
-Ratios are the time of csr as it is over the time of the other way, everything counted: above 1 that way is faster."""
+Ratios are the time of csr as it is over the time of the other way, everything counted: above 1 that way is faster. The other
+library and Boost's order before it are charged the order, the permuted matrix, its copy to a GPU, and as many iterations as csr took."""
 import json
 import math
 import pathlib
@@ -16,16 +17,24 @@ def main(names):
             by = {solve["variant"]: solve for solve in system["solves"]}
             if "csr" in by:
                 rows.append((system, by))
-    print("| system | numbering | rows | product, us | iterations | csr, s | policy: csr / it | ends in | rcm before: csr / it | RCM, products |")
-    print("|---|---|--:|--:|--:|--:|--:|---|--:|--:|")
+    def ratio(by, variant):
+        return format(by["csr"]["seconds"] / by[variant]["seconds"], ".2f") if variant in by else ""
+
+    def products(system, by, variant):
+        return format(by[variant]["order_seconds"] / system["product_seconds"], ".0f") if variant in by else ""
+
+    peers = {by["peer"]["library"] for _, by in rows if "peer" in by}
+    peer = " and ".join(sorted(peers)) or "no other library"
+    print(f"| system | numbering | rows | product, us | iterations | csr, s | policy: csr / it | ends in | rcm before: csr / it | RCM, products | "
+          f"{peer}: csr / it | {peer} after Boost's RCM: csr / it | Boost's RCM, products |")
+    print("|---|---|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|")
     for system, by in rows:
-        csr, policy, rcm = by["csr"], by.get("policy"), by.get("rcm")
+        csr, policy = by["csr"], by.get("policy")
         ends = "" if policy is None else policy["format"] + ("" if policy["order"] == "none" else f" in {policy['order']}")
         print(f"| {system['matrix']} | {system['numbering']} | {system['rows']:,} | {system['product_seconds'] * 1e6:.0f} | "
               f"{csr['iterations']:,} | {csr['seconds']:.3f} | "
-              f"{'' if policy is None else format(csr['seconds'] / policy['seconds'], '.2f')} | {ends} | "
-              f"{'' if rcm is None else format(csr['seconds'] / rcm['seconds'], '.2f')} | "
-              f"{'' if rcm is None else format(rcm['order_seconds'] / system['product_seconds'], '.0f')} |")
+              f"{ratio(by, 'policy')} | {ends} | {ratio(by, 'rcm')} | {products(system, by, 'rcm')} | "
+              f"{ratio(by, 'peer')} | {ratio(by, 'boost')} | {products(system, by, 'boost')} |")
 
     def summary(title, chosen, variant):
         ratios = [by["csr"]["seconds"] / by[variant]["seconds"] for system, by in rows if variant in by and chosen(system, by)]
@@ -33,7 +42,7 @@ def main(names):
             lines.append(f"| {title} | {variant} | {len(ratios)} | {math.exp(statistics.fmean(map(math.log, ratios))):.2f} | {min(ratios):.2f} | "
                          f"{sum(r < 1 / 1.05 for r in ratios)} |")
 
-    for variant in ("policy", "rcm"):
+    for variant in ("policy", "rcm", "peer", "boost"):
         for numbering in ("random", "natural"):
             summary(f"{numbering}, 500 iterations and more", lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] >= 500, variant)
             summary(f"{numbering}, fewer", lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] < 500, variant)

@@ -264,22 +264,77 @@ cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, f
 
 }  // namespace
 
+// result[k] := V_k . w for the first N vectors of V.
+template <int N, class T>
+void few_dots(const Context& context, const VectorBlock<const T>& V, VectorView<const T> w, T* result) {
+  const T *const vs = V.data, *const ws = w.data;
+  const std::int64_t stride = V.stride;
+  reduce<N>(
+      context, w.size, Coefficient<T>{}, Coefficient<T>{},
+      [=] __device__(std::int64_t i) {
+        struct Products {
+          T of[N];
+          __device__ void operator()(T, T, T (&sums)[N]) const {
+#pragma unroll
+            for (int k = 0; k < N; ++k) sums[k] += of[k];
+          }
+        } products;
+        const T wi = ws[i];
+#pragma unroll
+        for (int k = 0; k < N; ++k) products.of[k] = vs[k * stride + i] * wi;
+        return products;
+      },
+      result);
+}
+
+// cuBLAS does not know the flag of an ended solve (DeviceState::stop): a step that must not be computed would change the vectors
+// and scalars that the method keeps. So the steps of a solve have kernels of their own.
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
   if (V.count == 0) return;
   if (w.size == 0) return device::fill<T>(context, T(0), {result, V.count, Space::device});
   const DeviceState& state = context.device_state();
-  const HostScalars scalars(state.cublas);
-  PROTEAN_CUDA_CHECK(gemv(state.cublas, CUBLAS_OP_T, narrow<int>(V.size, "vector length"),
-                          narrow<int>(V.count, "columns"), T(1), V.data, narrow<int>(V.stride, "stride"),
-                          w.data, T(0), result));
+  if (!state.stop) {
+    const HostScalars scalars(state.cublas);
+    PROTEAN_CUDA_CHECK(gemv(state.cublas, CUBLAS_OP_T, narrow<int>(V.size, "vector length"),
+                            narrow<int>(V.count, "columns"), T(1), V.data, narrow<int>(V.stride, "stride"),
+                            w.data, T(0), result));
+    return;
+  }
+  const auto rest = [&V](std::int64_t k) {
+    return VectorBlock<const T>{V.data + k * V.stride, V.size, V.stride, V.count - k, V.space};
+  };
+  std::int64_t k = 0;
+  for (; k + 8 <= V.count; k += 8) few_dots<8>(context, rest(k), w, result + k);
+  if (k + 4 <= V.count) few_dots<4>(context, rest(k), w, result + k), k += 4;
+  if (k + 2 <= V.count) few_dots<2>(context, rest(k), w, result + k), k += 2;
+  if (k < V.count) few_dots<1>(context, rest(k), w, result + k);
+}
+
+// w := w + factor * sum_j h[j] V_j in one pass.
+template <class T>
+void add_block(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w) {
+  // h may be among the sums that the kernel before has left open.
+  close_sums<T>(context);
+  const T* const vs = V.data;
+  T* const ws = w.data;
+  const std::int64_t stride = V.stride, count = V.count;
+  each<T>(context, w.size, {}, {}, [=] __device__(std::int64_t i) {
+    const T old = ws[i];
+    T sum = 0;
+#pragma unroll 4
+    for (std::int64_t j = 0; j < count; ++j) sum += h[j] * vs[j * stride + i];
+    return [=](T, T) { ws[i] = old + factor * sum; };
+  });
 }
 
 template <class T>
 void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
                 T* result) {
-  if (V.count > 0 && w.size > 0) {
-    const DeviceState& state = context.device_state();
+  const DeviceState& state = context.device_state();
+  if (V.count > 0 && w.size > 0 && state.stop) {
+    add_block(context, factor, V, h, w);
+  } else if (V.count > 0 && w.size > 0) {
     const HostScalars scalars(state.cublas);
     PROTEAN_CUDA_CHECK(gemv(state.cublas, CUBLAS_OP_N, narrow<int>(V.size, "vector length"),
                             narrow<int>(V.count, "columns"), factor, V.data, narrow<int>(V.stride, "stride"),

@@ -148,6 +148,17 @@ TEST_P(OrderOnADevice, AtEachIterationContinuesTheRecurrence) {
     }
 }
 
+// A device that has begun more steps than the observer wants to see drops what they would have changed.
+TEST_P(OrderOnADevice, AStopWithoutAChangeChangesNothing) {
+  for (std::int64_t at = 0; at <= 20; ++at) {
+    if (context_->simulated() && at % 8 != 5) continue;
+    SCOPED_TRACE(at);
+    Between between([](const IterationInfo&) {});
+    between.stop = at;
+    expect_course_of_plain(solve(*adaptive(), &between));
+  }
+}
+
 // From order to order, with and without another format, built while the solve waits and beside it, and back.
 TEST_P(OrderOnADevice, OneAfterTheOther) {
   std::atomic<int> searches{0};
