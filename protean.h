@@ -205,6 +205,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
  *   triangular_solve   "auto", "levels", "cusparse" or "sweeps": how ic0, ic, ilu0 and ilu solve with their factors.
  *                      cusparse needs a GPU; sweeps is an approximation
+ *   diagonal_blocks    "equal" or "found": blocks of block_size rows of block-jacobi, or of at most as many where neighbouring
+ *                      rows with the same columns stay together
  *   smoother           "l1-jacobi", "gauss-seidel" or "chebyshev", of amg
  *   coarsening         "hmis", "pmis" or "falgout", of amg
  *   policy             "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve

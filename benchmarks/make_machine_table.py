@@ -3,6 +3,8 @@
 
     cd docs/results; make_machine_table.py spmv-host.json coded-gpu-formulas.json FILE... > ../../operators/policy/builtin_machine.tsv
 
+Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files that have
+the same name; today orders:tune-gpu-orders.yaml.
 FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or element_benchmark's
 JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml tune-gpu.yaml element-degrees-host.json
 element-degrees-gpu.json. Host figures are medians of
@@ -84,6 +86,12 @@ def main():
           "#   matrix, name, space, rows, nonzeros, row_changes (-1: unknown)\n"
           "#   format, name, bytes, seconds of a product, seconds of the conversion from csr\n"
           f"machine\t{described}")
+    orders = {}
+    for path in [p.removeprefix("orders:") for p in more if p.startswith("orders:")]:
+        for matrix, space, _, _, formats, _ in tuned(path):
+            orders[matrix, space] = [f for f in formats if f[0].startswith("order-")]
+    more = [p for p in more if not p.startswith("orders:")]
+
     def rows_of(path):
         if path.endswith(".yaml"):
             return tuned(path)
@@ -91,7 +99,8 @@ def main():
 
     for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *(m for file in more for m in rows_of(file))]:
         print(f"matrix\t{matrix}\t{space}\t{int(rows)}\t{int(nonzeros)}\t{row_changes:.3g}")
-        for name, size, product, convert in formats:
+        known = {name for name, *_ in formats}
+        for name, size, product, convert in [*formats, *(f for f in orders.pop((matrix, space), []) if f[0] not in known)]:
             print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
 
 

@@ -598,6 +598,12 @@ constexpr TextOption text_options[] = {
        }
        require_name("coarsening", value, words);
      }},
+    {"diagonal_blocks",
+     [](Settings& s, std::string_view value) {
+       s.preconditioner.blocks = second_of("diagonal_blocks", value, "equal", "found")
+                                     ? DiagonalBlocks::found
+                                     : DiagonalBlocks::equal;
+     }},
     {"policy",
      [](Settings& s, std::string_view value) { s.use_policy = second_of("policy", value, "none", "auto"); }},
 };

@@ -50,16 +50,6 @@ void require_sorted(const SolveSettings& settings, const Context& context, const
         "without policy and schedule");
 }
 
-// The formats that the policy considers.
-template <class T>
-FormatSurvey survey_of(const AdaptiveOperator<T>& A, const CostModel& model) {
-  const Context& context = *A.context();
-  const SparsityPattern pattern = context.space() == Space::host
-                                      ? SparsityPattern()
-                                      : download(Context::host(), context, A.source()).pattern;
-  return [&A, model, pattern] { return survey_formats(A, model, pattern); };
-}
-
 // B: the operator in the order of P.
 template <class T>
 SolveReport solve_with(const SolveSettings& settings, const std::shared_ptr<LinearOperator<T>>& B,
@@ -113,9 +103,9 @@ SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const
     const MachineTable& machine = settings.machine ? *settings.machine : builtin_machine();
     const auto A = std::make_shared<AdaptiveOperator<T>>(source, std::move(matrix));
     const CostModel model(machine, context->space());
-    AutoSwitcher<T> switcher(*A, model, survey_of(*A, model),
-                             switch_options(*context, settings.solver.stopping, settings.policy_options),
-                             settings.observer);
+    AutoSwitcher<T> switcher(
+        *A, model, [&] { return survey_formats(*A, model); },
+        switch_options(*context, settings.solver.stopping, settings.policy_options), settings.observer);
     result.report = solve_with<T>(settings, A, P, b, x, &switcher, *solver, result);
     switcher.finish();
     keep(*A, result);

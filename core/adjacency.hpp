@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/csr.hpp"
@@ -12,6 +13,9 @@
 #include "core/parallel.hpp"
 
 namespace protean::detail {
+
+// Throws ShapeMismatch; `what`: the order.
+void require_square(const SparsityPattern& pattern, std::string_view what);
 
 // The neighbours of a row: its columns, and where the pattern is not symmetric also those of the transpose. A
 // neighbour may occur twice, and a row may be its own. The neighbours of the transpose come in no fixed order.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -30,18 +31,47 @@ class Marks {
 
 std::int64_t lines_of(std::int64_t cols) { return (cols + line_entries - 1) / line_entries; }
 
-// Rows around `start`, nearest first, at most lines_rows of them; what they read. Returns {rows, columns outside}.
-std::pair<std::int64_t, std::int64_t> ball(const SparsityPattern& pattern, std::int32_t start, Marks& known,
-                                           std::vector<std::int32_t>& rows) {
+// What lies around a row.
+struct Ball {
+  std::int64_t rows = 0;                // nearest first, at most lines_rows of them
+  std::int64_t outside = 0;             // columns that they read and that are none of them
+  bool whole = false;                   // its connected part ends within it
+  double radius = 0, inner_radius = 0;  // levels that hold its rows, and the first inner_rows of them
+};
+constexpr std::int64_t inner_rows = lines_rows / 8;
+
+Ball ball(const SparsityPattern& pattern, std::int32_t start, Marks& known, std::vector<std::int32_t>& rows) {
   known.clear(), rows.clear();
   rows.push_back(start), (void)known.add(start);
-  std::int64_t done = 0;
+  Ball found;
+  std::int64_t done = 0, level_begin = 0, level_end = 1, level = 0;
+  const auto radius = [&] {  // a part of a level counts as that
+    return static_cast<double>(level) +
+           static_cast<double>(done - level_begin) /
+               static_cast<double>(std::max<std::int64_t>(level_end - level_begin, 1));
+  };
   for (; done < static_cast<std::int64_t>(rows.size()) && done < lines_rows; ++done) {
+    if (done == level_end) level_begin = done, level_end = static_cast<std::int64_t>(rows.size()), ++level;
+    if (done == inner_rows) found.inner_radius = radius();
     const std::int32_t row = rows[done];  // push_back() moves the array
     for (const std::int32_t col : pattern.row(row))
       if (known.add(col)) rows.push_back(col);
   }
-  return {done, static_cast<std::int64_t>(rows.size()) - done};
+  found.rows = done, found.outside = static_cast<std::int64_t>(rows.size()) - done;
+  found.whole = found.outside == 0, found.radius = radius();
+  return found;
+}
+
+// Levels of a search from one end of the part to the other, if the part has `rows` rows: a ball of r levels has c r^d rows,
+// where c and d are those of this ball.
+double levels_of(const Ball& ball, std::int64_t rows) {
+  if (ball.whole || ball.rows <= inner_rows) return 2 * ball.radius + 1;
+  const double growth = std::max(ball.radius / std::max(ball.inner_radius, 1.0), 1.01);
+  const double dimension = std::max(
+      1.0, std::log(static_cast<double>(ball.rows) / static_cast<double>(inner_rows)) / std::log(growth));
+  return 2 * ball.radius *
+             std::pow(static_cast<double>(rows) / static_cast<double>(ball.rows), 1 / dimension) +
+         1;
 }
 
 }  // namespace
@@ -99,9 +129,10 @@ OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_b
     for (std::int64_t i = begin; i < end; ++i)
       for (const std::int32_t col : pattern.row(i)) now_lines += lines.add(col / line_entries);
     now_rows += end - begin;
-    const auto [inside, outside] = ball(pattern, static_cast<std::int32_t>(begin), known, rows);
-    reached += static_cast<double>(inside) / line_entries + static_cast<double>(outside);
-    ball_rows += inside;
+    const Ball around = ball(pattern, static_cast<std::int32_t>(begin), known, rows);
+    reached += static_cast<double>(around.rows) / line_entries + static_cast<double>(around.outside);
+    ball_rows += around.rows;
+    forecast.levels = std::max(forecast.levels, levels_of(around, n));
   }
   forecast.lines_now = static_cast<double>(now_lines) / static_cast<double>(now_rows);
   forecast.lines_reached = std::min(forecast.lines_now, reached / static_cast<double>(ball_rows));

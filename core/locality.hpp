@@ -34,6 +34,9 @@ struct OrderForecast {
   // The predicted time of a product of csr in that order, as a part of the present one: ratio(csr_bytes).
   double product_ratio = 1;
   double csr_bytes = 0, line_bytes = 0;  // a row in csr; a line of x, with its weight
+  // About how many levels a breadth-first search of the deepest part has, from one end to the other. It follows from how
+  // fast the balls grow, as if the part had all rows, so many equal parts have fewer.
+  double levels = 0;
 
   // The same for a matrix of so many bytes a row. Its bytes are read in every order, its lines of x depend on the order:
   // the fewer bytes a format needs, the more an order gains.

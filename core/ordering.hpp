@@ -17,9 +17,10 @@ namespace protean {
 // Reverse Cuthill-McKee. For square patterns; for an unsymmetric one the pattern of A + A^T is ordered. Each
 // connected part begins at a row far from its middle (George and Liu, Computer Solution of Large Sparse Positive
 // Definite Systems, 1981, section 4.3). Neighbours are sorted by increasing degree, equal ones by number, so the
-// result is unique. The threads share the rows of each level of the search; levels of few rows are searched by one
-// thread. Time O(nonzeros log longest). Workspace 16 bytes a row; for an unsymmetric pattern another 8 bytes a row and
-// 4 an entry. known_symmetric: the caller knows that the pattern is symmetric, which saves one pass over it.
+// result is unique. The threads share the rows of each level of a search; levels of few rows are searched by one
+// thread. Where the first part leaves many rows, each thread searches small parts of its own. Time O(nonzeros log longest).
+// Workspace 21 bytes a row; for an unsymmetric pattern another 8 bytes a row and 4 an entry. known_symmetric: the caller
+// knows that the pattern is symmetric, which saves one pass over it.
 // *bandwidth, unless null, becomes bandwidth_of() the pattern in that order, at no cost. Throws ShapeMismatch.
 std::vector<std::int32_t> reverse_cuthill_mckee(const Context& context, const SparsityPattern& pattern,
                                                 bool known_symmetric = false,
@@ -75,23 +76,32 @@ struct FoundOrder {
 };
 // make_order() for a pattern in the memory of the context, also of a device. The order is the same in each space.
 //
-// A GPU finds order rcm by the searches of reverse_cuthill_mckee(), a level at a time: each row of the level claims its
-// neighbours for the lowest place that asks for them, counts those that it got, and puts them to their places by degree
-// and number. Every 16 levels the host reads how far the search is. Four kernels a level, so the time is about that of
-//   4 (levels of all searches) launches + 3 (searches) passes over the pattern.
-// Workspace on the device: 16 bytes a row, and 8 more where a row has more than 32 entries; the permutation takes 8 a row.
+// A GPU finds order rcm by the searches of reverse_cuthill_mckee(), a level of all connected parts at a time. First it
+// joins rows into parts. Then searches that number nothing find the first row of each part, by one kernel a level. A last
+// one numbers the rows: each row of the level claims its neighbours for the lowest place that asks for them, counts those
+// that it got, and puts them to their places by degree and number, by four kernels a level. The children of a part's rows
+// lie together in each level, so a stable sort by the parts ends it. Every 12 to 96 levels the host reads how far a search
+// is. The time is about that of
+//   7 (levels of the deepest part) launches + 8 passes over the pattern.
+// Parts cost nothing but 24 bytes each while there are two rows in them; rows without neighbours are none.
+// Workspace on the device: 16 bytes a row, 24 a part, and 8 more a row where there are several parts or where a row has more
+// than 32 entries; the permutation takes 8 a row.
 //
 // Other orders are found by the host from a copy of the pattern (4 bytes an entry and 4 or 8 a row of host memory). So is
 // rcm where the GPU is a bad place for it:
 //   the pattern is not symmetric, or a row is not ascending, or has more than 4096 entries;
-//   more than 64 connected parts of two rows and more (rows without neighbours are no such parts);
 //   a search with more than 4096 levels, or all together with more than 16384;
-//   a search that has less than 1/64 of the rows that are left after 512 levels.
-// `copy`, unless null, is the pattern in host memory, for a caller that has it already.
+//   a search that has found less than 1/64 of the rows after 512 levels.
+// `copy`, unless null, is the pattern in host memory, for a caller that has it already. hand_over false: where a GPU
+// finds that order, but not for this pattern, NotAvailable is thrown.
 //
 // The context's work is queued on its stream and may still run when this returns. In background work it ends by Cancelled
-// within 16 levels. Throws what make_order() throws, WrongSpace, DeviceError, OutOfMemory.
+// within 96 levels. Throws what make_order() throws, WrongSpace, DeviceError, OutOfMemory.
 FoundOrder find_order(std::string_view id, const ContextPtr& context, const SparsityPattern& pattern,
-                      const SparsityPattern* copy = nullptr);
+                      const SparsityPattern* copy = nullptr, bool hand_over = true);
+// Levels of one search that a GPU goes down at most, and about how long it takes for a level of all searches together: times
+// of small levels on H100 and H200 (docs/results/order-gpu.md), where a kernel takes 3.5 microseconds.
+inline constexpr int most_levels_on_device = 4096;
+inline constexpr double level_seconds_on_device = 25e-6;
 
 }  // namespace protean

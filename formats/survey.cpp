@@ -7,9 +7,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 
+#include "core/background.hpp"
 #include "core/buffer.hpp"
+#include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/engines/rows.hpp"
 
 namespace protean {
 namespace {
@@ -24,23 +28,6 @@ constexpr int sampled_blocks = 4;
 struct Owner {
   Buffer<std::int32_t> row_ptr, col;
 };
-
-struct LongestRow {
-  std::int64_t row = 0, entries = 0;
-};
-
-LongestRow longest_row(const SparsityPattern& pattern) {
-  LongestRow longest;
-  pattern.row_ptr.visit([&](const auto* ptr) {
-    // A first loop finds only the length, since it can run in SIMD.
-    using Length = std::remove_cvref_t<decltype(ptr[0])>;
-    Length most = 0;
-    for (std::int64_t i = 0; i < pattern.rows; ++i) most = std::max<Length>(most, ptr[i + 1] - ptr[i]);
-    longest.entries = static_cast<std::int64_t>(most);
-    while (longest.row + 1 < pattern.rows && ptr[longest.row + 1] - ptr[longest.row] < most) ++longest.row;
-  });
-  return longest;
-}
 
 using Block = std::pair<std::int64_t, std::int64_t>;  // first row, end
 
@@ -69,10 +56,9 @@ std::vector<Block> choose_blocks(const SparsityPattern& pattern, std::int64_t en
   return chosen;
 }
 
-std::int64_t longest_of(const SparsityPattern& pattern, const std::vector<Block>& blocks) {
+std::int64_t longest_of(const SparsityPattern& pattern) {
   std::int64_t longest = 0;
-  for (const auto& [begin, end] : blocks)
-    for (std::int64_t i = begin; i < end; ++i) longest = std::max(longest, pattern.row_length(i));
+  for (std::int64_t i = 0; i < pattern.rows; ++i) longest = std::max(longest, pattern.row_length(i));
   return longest;
 }
 
@@ -145,16 +131,69 @@ double csr_bytes(const SparsityPattern& p, std::size_t value_bytes) {
   return static_cast<double>(p.bytes()) + static_cast<double>(p.nonzeros) * static_cast<double>(value_bytes);
 }
 
-// The rows of these blocks, or the whole pattern if their columns need more than 32 bits.
-PatternSample take(const ContextPtr& context, const SparsityPattern& pattern,
-                   const std::vector<Block>& blocks) {
-  auto together = move_together(context, blocks, [&](std::int64_t i) { return pattern.row(i); });
-  if (!together) return {pattern, 1};
-  PatternSample sample;
-  sample.pattern = std::move(*together);
-  sample.share = static_cast<double>(sample.pattern.nonzeros) / static_cast<double>(pattern.nonzeros);
-  return sample;
-}
+// A pattern in the memory of a context, from which rows are taken. Of one in device memory only these rows are copied.
+class Source {
+ public:
+  Source(const Context& context, const SparsityPattern& pattern) : context_(context), pattern_(pattern) {}
+
+  const SparsityPattern& pattern() const noexcept { return pattern_; }  // its sizes, in any space
+
+  // The rows of these blocks, or the whole pattern if there are none or their columns need more than 32 bits.
+  PatternSample take(const ContextPtr& host, const std::vector<Block>& blocks) const {
+    std::optional<SparsityPattern> together;
+    if (!blocks.empty())
+      together = pattern_.space == Space::host ? here(host, blocks) : fetched(host, blocks);
+    if (!together) return {whole(host), 1};
+    PatternSample sample;
+    sample.pattern = std::move(*together);
+    sample.share = static_cast<double>(sample.pattern.nonzeros) / static_cast<double>(pattern_.nonzeros);
+    return sample;
+  }
+
+  formats::LongestRow longest_row() const { return formats::find_longest_row(context_, pattern_); }
+
+ private:
+  SparsityPattern whole(const ContextPtr& host) const {
+    return pattern_.space == Space::host ? pattern_ : detail::download_pattern(host, context_, pattern_);
+  }
+  std::optional<SparsityPattern> here(const ContextPtr& host, const std::vector<Block>& blocks) const {
+    return move_together(host, blocks, [&](std::int64_t i) { return pattern_.row(i); });
+  }
+  // Copies of small pieces use no pinned memory, which would take milliseconds to make and hold up the solve.
+  std::optional<SparsityPattern> fetched(const ContextPtr& host, const std::vector<Block>& blocks) const {
+    struct Piece {
+      std::vector<std::int64_t> ptr;
+      std::vector<std::int32_t> col;
+    };
+    std::vector<Piece> pieces;
+    for (const auto& [begin, end] : blocks) {
+      detail::checkpoint();
+      Piece piece;
+      pattern_.row_ptr.visit([&, first = begin, rows = end - begin](const auto* ptr) {
+        std::vector<std::remove_cvref_t<decltype(ptr[0])>> copied(static_cast<std::size_t>(rows) + 1);
+        copy(copied.data(), ptr + first, copied.size() * sizeof(copied[0]));
+        piece.ptr.assign(copied.begin(), copied.end());
+      });
+      piece.col.resize(static_cast<std::size_t>(piece.ptr.back() - piece.ptr.front()));
+      copy(piece.col.data(), pattern_.col + piece.ptr.front(), piece.col.size() * sizeof(std::int32_t));
+      pieces.push_back(std::move(piece));
+    }
+    return move_together(host, blocks, [&](std::int64_t i) {
+      std::size_t b = 0;
+      while (i >= blocks[b].second) ++b;
+      const Piece& piece = pieces[b];
+      const auto row = static_cast<std::size_t>(i - blocks[b].first);
+      return std::span<const std::int32_t>(piece.col.data() + (piece.ptr[row] - piece.ptr.front()),
+                                           static_cast<std::size_t>(piece.ptr[row + 1] - piece.ptr[row]));
+    });
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    detail::copy_bytes(context_, to, Space::host, from, Space::device, bytes);
+  }
+
+  const Context& context_;
+  const SparsityPattern& pattern_;
+};
 
 // The samples of one matrix that are given to admit().
 struct Samples {
@@ -229,6 +268,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
   const Survey survey(one, samples, value_bytes);
   std::vector<SwitchTarget> surveyed;
   for (const FormatEntry* entry : catalogue()) {
+    detail::checkpoint();  // a solve that has ended does not wait for its survey
     // The machine table has no times of presets; they are chosen by name.
     if (!entry->traits.exact_values || entry->preset || entry->traits.chosen_by_name) continue;
     if (model && entry->id != "csr" && !model->may_be_fastest(entry->id)) continue;
@@ -273,22 +313,22 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
 
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,
                           int blocks) {
-  if (pattern.space != Space::host)
-    throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
-  const std::vector<Block> chosen = choose_blocks(pattern, entries, blocks);
-  if (chosen.empty()) return {pattern, 1};
-  return take(context, pattern, chosen);
+  if (pattern.space != context->space())
+    throw WrongSpace(fmt::format("a pattern in {} memory cannot be sampled with a context in {} memory",
+                                 to_string(pattern.space), to_string(context->space())));
+  const ContextPtr host = context->space() == Space::host ? context : Context::host(1);
+  return Source(*context, pattern).take(host, choose_blocks(pattern, entries, blocks));
 }
 
-std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
-                                         std::size_t value_bytes, bool symmetric, const CostModel* model) {
-  if (pattern.space != Space::host)
-    throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
+namespace {
+
+std::vector<SwitchTarget> survey(const Source& source, Space space, bool deterministic,
+                                 std::size_t value_bytes, bool symmetric, const CostModel* model) {
+  const SparsityPattern& pattern = source.pattern();
   // One thread: for such small samples, waking others would cost more than it saves.
   const ContextPtr one = Context::host(1);
   std::vector<Block> blocks = choose_blocks(pattern, sampled_entries, sampled_blocks);
-  const LongestRow longest = longest_row(pattern);
-  Samples samples{blocks.empty() ? PatternSample{pattern, 1} : take(one, pattern, blocks)};
+  Samples samples{source.take(one, blocks)};
   samples.bytes = csr_bytes(pattern, value_bytes);
   if (symmetric) {
     const auto rows = static_cast<std::size_t>(pattern.rows),
@@ -296,19 +336,29 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
     samples.half_bytes = (nonzeros - std::min(rows, nonzeros)) / 2 * (value_bytes + 4) +
                          (rows + 1) * pattern.row_ptr.width() + rows * value_bytes;
   }
+  const formats::LongestRow longest = source.longest_row();
   samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest.entries);
   if (!blocks.empty()) {
     const Block& first = blocks.front();
-    samples.one_block = take(one, pattern, {{first.first, std::min(first.first + grain, first.second)}});
-    const std::int64_t sampled = longest_of(pattern, blocks);
+    samples.one_block = source.take(one, {{first.first, std::min(first.first + grain, first.second)}});
+    const std::int64_t sampled = longest_of(samples.rows.pattern);
     if (!samples.whole_rows_refused && longest.entries > sampled) {
       samples.longer_by =
           static_cast<double>(longest.entries) / static_cast<double>(std::max<std::int64_t>(sampled, 1));
       add_block(blocks, longest.row, pattern.rows);
-      samples.with_longest = take(one, pattern, blocks);
+      samples.with_longest = source.take(one, blocks);
     }
   }
   return ask_all(one, samples, space, deterministic, value_bytes, model);
+}
+
+}  // namespace
+
+std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
+                                         std::size_t value_bytes, bool symmetric, const CostModel* model) {
+  if (pattern.space != Space::host)
+    throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
+  return survey(Source(*Context::host(1), pattern), space, deterministic, value_bytes, symmetric, model);
 }
 
 template <class T>
@@ -342,7 +392,8 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements, con
   Samples samples{std::move(sample)};
   const SparsityPattern& pattern = samples.rows.pattern;
   samples.bytes = csr_bytes(pattern, sizeof(T)) * (samples.rows.share > 0 ? 1 / samples.rows.share : 1);
-  samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest_row(pattern).entries);
+  samples.whole_rows_refused =
+      refusal_of_whole_rows(pattern, formats::find_longest_row(*one, pattern).entries);
   return ask_all(one, samples, elements.context()->space(), false, sizeof(T), model);
 }
 template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&, const CostModel*);
@@ -353,9 +404,11 @@ std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const Cos
                                          const SparsityPattern& on_host) {
   if (A.elements()) return survey_formats(*A.elements(), &model);
   const Context& context = *A.context();
-  const bool here = context.space() == Space::host;
-  return survey_formats(here ? A.ordered_source().pattern : on_host, context.space(), context.deterministic(),
-                        sizeof(T), false, &model);
+  const bool given = context.space() == Space::device && on_host.nonzeros > 0;
+  const SparsityPattern pattern = given ? on_host : A.ordered_source().pattern;
+  const ContextPtr host = Context::host(1);
+  return survey(Source(given ? *host : context, pattern), context.space(), context.deterministic(), sizeof(T),
+                false, &model);
 }
 template std::vector<SwitchTarget> survey_formats<float>(const AdaptiveOperator<float>&, const CostModel&,
                                                          const SparsityPattern&);

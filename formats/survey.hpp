@@ -21,8 +21,8 @@ struct PatternSample {
 };
 
 // At most about `entries` entries in `blocks` blocks (more if 96 rows have more), whose first rows are
-// multiples of 192. The whole pattern if it is not much larger than that. Only for patterns in host memory.
-// Time O(entries).
+// multiples of 192. The whole pattern if it is not much larger than that. The sample lies in host memory; of a pattern in the
+// memory of a device context only its rows are copied. Time O(entries).
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
                           std::int64_t entries = 3072, int blocks = 4);
 
@@ -46,7 +46,9 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements,
                                          const CostModel* model = nullptr);
 
 // What the policy asks in a solve (FormatSurvey): the formats of the matrix of A in the order that its rows have at the time
-// of the call, or of its element matrices. `on_host`: the pattern in host memory; needed for a matrix in device memory only.
+// of the call, or of its element matrices. Of a matrix in device memory the rows of the sample are copied, and the longest row
+// is found there: some milliseconds in all, on the stream of the calling thread (BackgroundWork). `on_host`: the pattern in
+// host memory, for a caller that has it. In background work it ends by Cancelled between two formats.
 template <class T>
 std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,
                                          const SparsityPattern& on_host = {});

@@ -1,9 +1,14 @@
-// Block Jacobi: M has the square blocks of block_size rows on the diagonal of A, the last one may be smaller. Saad,
-// Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 12.2.1. The inverses of the blocks are stored,
-// computed in double precision: of a symmetric positive definite block by Cholesky factors, else by Gauss-Jordan
-// elimination with row pivoting. The inverse of a symmetric block is symmetric bit for bit.
+// Block Jacobi: M has square blocks on the diagonal of A. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM
+// 2003, section 12.2.1. The inverses of the blocks are stored, computed in double precision: of a symmetric positive definite
+// block by Cholesky factors, else by Gauss-Jordan elimination with row pivoting. The inverse of a symmetric block is symmetric
+// bit for bit.
 //
-// Host: block after block, row by row; n block_size values.
+// Blocks `equal` have block_size rows, the last one may be smaller. Blocks `found`: neighbouring rows with the same columns
+// belong together, as the unknowns of a node of finite elements do (Saad, SIAM J. Sci. Comput. 24 (2003) 1107, section 2,
+// doi:10.1137/S1064827501393393). A group of more than block_size rows is cut; neighbouring groups join one block while they
+// have at most block_size rows together (Anzt et al., ICPP 2017, section II.A, doi:10.1109/ICPP.2017.18).
+//
+// Host: block after block, row by row; n block_size values, whatever the sizes of the blocks.
 // Device: by diagonals, since products of vectors are all that it needs then: value i of diagonal o is entry (i, i + o) of
 // the inverse, 0 outside of the block; z := sum over o of c_o .* r(i + o). (2 block_size - 1) n values and as many
 // operations on vectors. Blocks are read and inverted on the host.
@@ -13,6 +18,7 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -116,31 +122,67 @@ class DenseBlock {
   std::vector<double> a_, inverse_;
 };
 
+// The first rows of blocks of `size` rows, and the number of rows.
+std::vector<std::int64_t> equal_blocks(std::int64_t rows, std::int64_t size) {
+  std::vector<std::int64_t> starts;
+  for (std::int64_t first = 0; first < rows; first += size) starts.push_back(first);
+  starts.push_back(rows);
+  return starts;
+}
+
+// The first rows of blocks of at most `most` rows, and the number of rows. Columns ascend in each row of the host.
+std::vector<std::int64_t> found_blocks(const Context& host, const SparsityPattern& pattern,
+                                       std::int64_t most) {
+  const std::int64_t n = pattern.rows;
+  const auto columns = [&pattern](std::int64_t row) {
+    return std::span(pattern.col + pattern.row_ptr[row], pattern.col + pattern.row_ptr[row + 1]);
+  };
+  std::vector<std::uint8_t> as_before(static_cast<std::size_t>(n));
+  parallel(useful_parts(host, pattern.nonzeros), [&](int part, int parts) {
+    const Range mine = even_range(n, part, parts);
+    for (std::int64_t row = std::max<std::int64_t>(mine.begin, 1); row < mine.end; ++row)
+      as_before[row] = std::ranges::equal(columns(row), columns(row - 1));
+  });
+  std::vector<std::int64_t> starts = {0};
+  for (std::int64_t first = 0, end = 0; first < n; first = end) {
+    for (end = first + 1; end < n && as_before[end] && end - first < most;) ++end;
+    if (end - starts.back() > most) starts.push_back(first);
+  }
+  if (n > 0) starts.push_back(n);
+  return starts;
+}
+
 template <class T>
 class BlockJacobi final : public BySolving<T> {
  public:
   BlockJacobi(const LinearOperator<T>& A, const PreconditionerOptions& options)
-      : BySolving<T>(A), size_(options.block_size), blocks_((A.rows() + size_ - 1) / size_) {}
+      : BySolving<T>(A), size_(options.block_size), how_(options.blocks) {}
 
   std::string_view name() const noexcept override { return "block-jacobi"; }
   std::vector<PreconditionerFigure> figures() const override {
     if (this->setups() == 0) return {};
-    return {{"blocks", static_cast<double>(blocks_)}};
+    return {{"blocks", static_cast<double>(starts_.size() - 1)}};
   }
 
  protected:
-  void setup(const LinearOperator<T>& A, bool) override {
+  void setup(const LinearOperator<T>& A, bool pattern_changed) override {
     const ContextPtr& context = A.context();
     const bool on_device = context->space() == Space::device;
     const ContextPtr host = on_device ? Context::host() : context;
-    Vector<T> inverses = invert_blocks(host, rows_on_host(A, host, name()), on_device);
+    const CsrMatrix<T> csr = rows_on_host(A, host, name());
+    std::vector<std::int64_t> starts = starts_;
+    if (pattern_changed || starts.empty())
+      starts = how_ == DiagonalBlocks::found ? found_blocks(*host, csr.pattern, size_)
+                                             : equal_blocks(csr.rows(), size_);
+    Vector<T> inverses = invert_blocks(host, csr, starts, on_device);
     if (!on_device) {
       std::swap(inverses_, inverses);
-      return;
+    } else {
+      if (inverses_.size() != inverses.size() || inverses_.context() != context)
+        inverses_ = Vector<T>(context, inverses.size());
+      copy<T>(*context, inverses, inverses_);
     }
-    if (inverses_.size() != inverses.size() || inverses_.context() != context)
-      inverses_ = Vector<T>(context, inverses.size());
-    copy<T>(*context, inverses, inverses_);
+    std::swap(starts_, starts);
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
@@ -148,9 +190,9 @@ class BlockJacobi final : public BySolving<T> {
     const Context& context = *this->context();
     const T* const inverses = inverses_.data();
     parallel(useful_parts(context, r.size * size_), [&](int part, int parts) {
-      const Range mine = even_range(blocks_, part, parts);
+      const Range mine = even_range(static_cast<std::int64_t>(starts_.size()) - 1, part, parts);
       for (std::int64_t b = mine.begin; b < mine.end; ++b) {
-        const std::int64_t first = b * size_, m = std::min(size_, r.size - first);
+        const std::int64_t first = starts_[b], m = starts_[b + 1] - first;
         const T* const block = inverses + first * size_;
         for (std::int64_t i = 0; i < m; ++i) {
           T sum = 0;
@@ -171,16 +213,17 @@ class BlockJacobi final : public BySolving<T> {
     return by_diagonals ? (j - i + size_ - 1) * n + first + i : (first + i) * size_ + j;
   }
 
-  Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr, bool by_diagonals) const {
-    const std::int64_t n = csr.rows();
+  Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr,
+                          const std::vector<std::int64_t>& starts, bool by_diagonals) const {
+    const std::int64_t n = csr.rows(), blocks = static_cast<std::int64_t>(starts.size()) - 1;
     Vector<T> inverses(host, n * (by_diagonals ? 2 * size_ - 1 : size_));
     fill<T>(*host, T(0), inverses);
-    std::atomic<std::int64_t> bad{blocks_};
+    std::atomic<std::int64_t> bad{blocks};
     parallel(useful_parts(*host, n * size_), [&](int part, int parts) {
-      const Range mine = even_range(blocks_, part, parts);
+      const Range mine = even_range(blocks, part, parts);
       DenseBlock block(size_);
       for (std::int64_t b = mine.begin; b < mine.end; ++b) {
-        const std::int64_t first = b * size_, m = std::min(size_, n - first);
+        const std::int64_t first = starts[b], m = starts[b + 1] - first;
         block.reset(m);
         for (std::int64_t i = 0; i < m; ++i)
           for (std::int64_t p = csr.pattern.row_ptr[first + i]; p < csr.pattern.row_ptr[first + i + 1]; ++p)
@@ -195,12 +238,13 @@ class BlockJacobi final : public BySolving<T> {
             inverses[place(by_diagonals, n, first, i, j)] = static_cast<T>(block.inverse(i, j));
       }
     });
-    if (const std::int64_t b = bad.load(); b < blocks_)
-      throw BadMatrix(
-          fmt::format("block-jacobi inverts blocks of {} rows, but the block of rows {} to {} (from 0) is "
-                      "singular or not finite; use "
-                      "another block_size, or jacobi with zero_diagonal: one",
-                      size_, b * size_, std::min(n, (b + 1) * size_) - 1));
+    if (const std::int64_t b = bad.load(); b < blocks)
+      throw BadMatrix(fmt::format(
+          "block-jacobi inverts blocks of {} rows, but the block of rows {} to {} (from 0) is "
+          "singular or not finite; use "
+          "another block_size, or jacobi with zero_diagonal: one",
+          how_ == DiagonalBlocks::found ? fmt::format("at most {}", size_) : std::to_string(size_), starts[b],
+          starts[b + 1] - 1));
     return inverses;
   }
 
@@ -219,7 +263,9 @@ class BlockJacobi final : public BySolving<T> {
     }
   }
 
-  std::int64_t size_, blocks_;
+  const std::int64_t size_;  // the most rows of a block
+  const DiagonalBlocks how_;
+  std::vector<std::int64_t> starts_;  // the first row of each block, and the number of rows
   Vector<T> inverses_;
 };
 

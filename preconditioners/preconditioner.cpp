@@ -29,7 +29,7 @@ void Preconditioner<T>::ensure(const LinearOperator<T>& A) {
 namespace {
 
 constexpr std::string_view triangular[] = {"solve", "sweeps"}, fill_level[] = {"fill", "solve", "sweeps"},
-                           block_size[] = {"block_size"}, omega[] = {"omega"},
+                           block_size[] = {"block_size", "blocks"}, omega[] = {"omega"},
                            polynomial[] = {"degree", "eigenvalue_ratio"},
                            multigrid[] = {"smoother",   "coarsening", "strong_threshold", "aggressive_levels",
                                           "max_levels", "cycles",     "unknowns"};
@@ -90,6 +90,10 @@ void check(const PreconditionerOptions& options) {
 }  // namespace
 
 std::span<const PreconditionerEntry> preconditioners() noexcept { return entries; }
+
+std::string_view to_string(DiagonalBlocks blocks) noexcept {
+  return blocks == DiagonalBlocks::found ? "found" : "equal";
+}
 
 std::string_view to_string(TriangularSolve solve) noexcept {
   switch (solve) {

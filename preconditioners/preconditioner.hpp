@@ -60,6 +60,14 @@ enum class ZeroDiagonal : unsigned char {
   one     // use 1 in its place
 };
 
+// Which rows block-jacobi takes together.
+enum class DiagonalBlocks : unsigned char {
+  equal,  // block_size rows
+  found   // at most block_size rows; neighbouring rows with the same columns together
+};
+inline constexpr DiagonalBlocks diagonal_blocks[] = {DiagonalBlocks::equal, DiagonalBlocks::found};
+std::string_view to_string(DiagonalBlocks blocks) noexcept;  // "equal", "found"
+
 // How ic, ic0, ilu and ilu0 solve with their triangular factors. levels and cusparse are exact up to rounding, sweeps is not.
 enum class TriangularSolve : unsigned char {
   automatic,  // levels; on a GPU the faster of levels and cusparse: see below
@@ -91,9 +99,10 @@ struct PreconditionerOptions {
   std::int64_t fill = 1;  // ic, ilu: the largest level of fill that is kept, 0 or more
   TriangularSolve solve = TriangularSolve::automatic;  // ic0, ic, ilu0, ilu
   std::int64_t sweeps = 4;  // ic0, ic, ilu0, ilu with solve sweeps: Jacobi sweeps for each triangle, 1 to 100
-  std::int64_t block_size = 4;   // block-jacobi: rows of a block, 1 to 64
-  double omega = 1;              // ssor: the relaxation, between 0 and 2, both excluded
-  std::int64_t degree = 4;       // chebyshev: products of A for each M^-1 r, 1 to 100
+  std::int64_t block_size = 4;  // block-jacobi: rows of a block, with blocks found the most of them, 1 to 64
+  DiagonalBlocks blocks = DiagonalBlocks::equal;  // block-jacobi
+  double omega = 1;                               // ssor: the relaxation, between 0 and 2, both excluded
+  std::int64_t degree = 4;                        // chebyshev: products of A for each M^-1 r, 1 to 100
   double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
   Smoother smoother = Smoother::l1_jacobi;   // amg
   Coarsening coarsening = Coarsening::hmis;  // amg
@@ -125,7 +134,7 @@ struct PreconditionerEntry {
 //   id            M^-1 r                                              space in host or device memory
 //   none          r                                                   0
 //   jacobi        D^-1 r                                              2 n values
-//   block-jacobi  each block of block_size rows: its inverse by r     (block_size + 1) n values, on a device 2 block_size n
+//   block-jacobi  each block of rows: its inverse by r                (block_size + 1) n values, on a device 2 block_size n
 //   spai0         m .* r, m_i = a_ii / sum_j a_ij^2: minimises        2 n values
 //                 ||I - diag(m) A|| in the Frobenius norm
 //   gauss-seidel  (D + L)^-1 r, rows coloured                         the entries, 5 n values

@@ -19,7 +19,11 @@ namespace {
 // The part by which a build on another processor slows the iterations: both share caches and memory.
 constexpr double beside_spare_processor = 0.1;
 
-constexpr int products_timed = 8;       // on a device
+// Products that are timed on a device: as many as take so long, which is long beside a synchronisation.
+constexpr int least_products_timed = 2, most_products_timed = 8;
+constexpr double timed_seconds = 0.2e-3;
+// On a device: to make the memory for copies, and bytes a second of a copy to the host.
+constexpr double copy_begins = 3e-3, copy_bandwidth = 4e9;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
 // Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
@@ -79,8 +83,8 @@ AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, Fo
 template <class T>
 AutoSwitcher<T>::~AutoSwitcher() {
   A_.show_rows(false);
-  if (surveying_.valid()) surveying_.wait();
   leaving_ = true;
+  if (surveying_.valid()) surveying_.wait();
   if (forecasting_order_.valid()) forecasting_order_.wait();
 }
 
@@ -194,14 +198,19 @@ bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const {
   // The forecast of an order takes about a product, in this thread unless there is another one for builds.
   const bool forecast_here = !forecasts_beside() && why_no_order().empty();
   const double price = options_.survey_seconds + (forecast_here ? A_.seconds_per_product() : 0);
-  // On a device the survey runs beside the solve; the solve should last longer.
-  if (on_device())
-    return stay_seconds_ >= 4 * price ||
-           (remaining.known && remaining.low * first_pace_.seconds() >= 2 * price);
+  if (on_device()) return pays_beside(price);
   if (price <= (options_.policy.worst_factor - 1) * stay_seconds_) return true;
   // A change is taken to save 15 % of the remaining time, which must pay for the survey.
   return remaining.known && 0.15 * remaining.low * first_pace_.seconds() >= price &&
          price <= (options_.policy.forecast_factor - 1) / 2 * stay_seconds_;
+}
+
+// Work that runs beside a solve on a device: the solve should last longer.
+template <class T>
+bool AutoSwitcher<T>::pays_beside(double price) const {
+  const Forecast remaining = forecast_.remaining(options_.goal, options_.max_iterations);
+  return stay_seconds_ >= 4 * price ||
+         (remaining.known && remaining.low * first_pace_.seconds() >= 2 * price);
 }
 
 template <class T>
@@ -210,10 +219,15 @@ bool AutoSwitcher<T>::survey_ready() {
   if (!survey_started_) {
     if (!survey_pays(last_iteration_)) return false;
     survey_started_ = true;
-    begin_order_forecast();
+    if (!on_device()) begin_order_forecast();
     // On the host in this thread at once, on a device in another thread beside the solve.
     const bool beside = on_device();
-    surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, survey_);
+    surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, beside] {
+      if (!beside) return survey_();
+      // On a stream of its own, so that it waits for no iterations, and ended with the solve.
+      const BackgroundWork background(A_.context(), leaving_);
+      return survey_();
+    });
     const double begin = A_.now();
     if (!beside) surveying_.wait();
     survey_took_ = A_.now() - begin;
@@ -314,10 +328,18 @@ void AutoSwitcher<T>::leave_order(const std::string& why) {
   decisions_.push_back(std::move(entry));
 }
 
+// On a device it copies the whole pattern, so it comes after the survey, and later in the solve.
 template <class T>
 void AutoSwitcher<T>::begin_order_forecast() {
-  if (options_.order.empty()) return;
-  if (const std::string why = why_no_order(); !why.empty()) return leave_order(why);
+  if (order_asked_ || options_.order.empty()) return;
+  if (const std::string why = why_no_order(); !why.empty()) {
+    order_asked_ = true;
+    return leave_order(why);
+  }
+  if (on_device() &&
+      !pays_beside(copy_begins + static_cast<double>(A_.ordered_source().pattern.bytes()) / copy_bandwidth))
+    return;
+  order_asked_ = true;
   permuted_ = *A_.permuted();
   const auto forecast = options_.forecast_order ? options_.forecast_order : protean::forecast_order;
   const auto work = [this, forecast, pattern = A_.ordered_source().pattern] {
@@ -326,7 +348,8 @@ void AutoSwitcher<T>::begin_order_forecast() {
     const BackgroundWork background(A_.context(), leaving_);
     return forecast(detail::download_pattern(Context::host(), *A_.context(), pattern), sizeof(T));
   };
-  if (on_device()) A_.context()->synchronize();  // the pattern is read on another stream
+  // Another stream may read the pattern without waiting for this one: iterations of this solve, which were queued after it
+  // was made, have been reported.
   try {
     forecasting_order_ = std::async(forecasts_beside() ? std::launch::async : std::launch::deferred, work);
   } catch (const std::system_error& error) {
@@ -353,6 +376,10 @@ void AutoSwitcher<T>::take_order_forecast() {
         fmt::format("{}, so a product of csr would save {:.1f} % of its time; at least {:.0f} % are "
                     "wanted",
                     lines_text(order_forecast_), 100 * saved, 100 * least));
+  // Also where the host would find it because of the forecast's error.
+  if (on_device() && 2 * order_forecast_.levels > most_levels_on_device)
+    return leave_order(fmt::format("a search has about {:.0f} levels, which suits a GPU badly (at most {})",
+                                   order_forecast_.levels, most_levels_on_device));
   const std::size_t formats = targets_.size();
   for (std::size_t i = 0; i < formats; ++i) {
     if (!candidates_[i].admitted) continue;
@@ -410,9 +437,35 @@ double AutoSwitcher<T>::time_products() {
   };
   (void)time(1);
   // The difference of two runs does not contain the time of the synchronisation.
-  const double one = time(1), all = time(products_timed), end = A_.now();
+  const double one = time(1);
+  const int products =
+      static_cast<int>(std::clamp(std::ceil(timed_seconds / one), static_cast<double>(least_products_timed),
+                                  static_cast<double>(most_products_timed)));
+  const double all = time(products), end = A_.now();
   paused_ += end - arrived;
-  return all > one ? (all - one) / (products_timed - 1) : all / products_timed;
+  return all > one ? (all - one) / (products - 1) : all / products;
+}
+
+// On a device the solve waits while a product is measured. In the first format that is worth its time where the account has
+// it, or where a candidate would pay by the machine table, in units of the product that is not known yet.
+template <class T>
+bool AutoSwitcher<T>::measuring_pays() {
+  if (!on_device() || current_ != first_ || candidates_[current_].measured) return true;
+  const double products = 2 + most_products_timed;
+  // An iteration takes longer than a product.
+  const double pace = stay_seconds_ / static_cast<double>(std::max<std::int64_t>(last_iteration_, 1));
+  if (products * pace <= (options_.policy.worst_factor - 1) / 2 * stay_seconds_) return true;
+  estimate();
+  const Forecast remaining = forecast_.remaining(options_.goal, options_.max_iterations);
+  const double likely = remaining.known ? remaining.likely : static_cast<double>(last_iteration_);
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (i == current_ || !candidates_[i].admitted || !estimates_[i].cost.known) continue;
+    if (!estimates_[i].relative) return true;
+    double cost = estimates_[i].cost.convert_seconds + products;
+    if (candidates_[i].order != candidates_[current_].order) cost += order_estimate_.convert_seconds;
+    if (likely * (1 - estimates_[i].cost.product_seconds) > cost) return true;
+  }
+  return false;
 }
 
 // Measures the product of the current format after trial_products iterations without a build beside them.
@@ -535,6 +588,10 @@ void AutoSwitcher<T>::predict() {
   };
   if (current.order == candidates_[first_].order) {
     order_seconds_ = order_scale_ * order_estimate_.convert_seconds * product(current_);
+    // The table knows nothing of levels, and where they are many and small they are the price.
+    if (on_device())
+      order_seconds_ =
+          std::max(order_seconds_, order_scale_ * order_forecast_.levels * level_seconds_on_device);
     // The price is that of all threads of the host. Beside a solve on a device one of them finds the order.
     if (on_device() && options_.policy.overlapped) order_seconds_ *= available_threads();
     if (!permute_measured_)
@@ -597,8 +654,15 @@ void AutoSwitcher<T>::look(const IterationInfo& info) {
       return;
     }
   } else {
+    if (on_device()) begin_order_forecast();
     take_order_forecast();
     survey_new_order();
+    if (!measuring_pays()) {
+      SwitchDecision stay;
+      stay.candidate = current_, stay.remaining = forecast_.remaining(options_.goal, options_.max_iterations);
+      stay.reason = "by the machine table no change pays for the products that would be timed before it";
+      return record(stay, info);
+    }
     measure();
     predict();
   }
@@ -695,6 +759,7 @@ template <class T>
 FormatSpec AutoSwitcher<T>::spec_of(std::size_t candidate) const {
   FormatSpec spec = targets_[candidate].spec;
   if (spec.order == A_.order_id()) spec.order.clear();
+  spec.hand_over_order = false;  // the price is that of the GPU
   return spec;
 }
 
@@ -753,8 +818,8 @@ template <class T>
 void AutoSwitcher<T>::finish() {
   if (finished_) return;
   finished_ = true;
-  if (surveying_.valid()) surveying_.wait();
   leaving_ = true;
+  if (surveying_.valid()) surveying_.wait();
   if (forecasting_order_.valid()) forecasting_order_.wait();
   if (build_running_) {
     A_.cancel(last_iteration_, "the solve ended first");

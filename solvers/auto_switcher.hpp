@@ -23,7 +23,7 @@ namespace protean {
 // Returns the formats that the matrix can have, in the order of its rows at the time of the call (the orders of their
 // specs are not read). Called once, when the solve has lasted long enough for a change, and again after a change of order.
 // For a host matrix it runs in the thread of the solve, and its time counts as spent. For a device matrix it runs in
-// another thread. survey_formats() of an AdaptiveOperator does this.
+// another thread as background work, which is cancelled when the solve ends. survey_formats() of an AdaptiveOperator does this.
 using FormatSurvey = std::function<std::vector<SwitchTarget>()>;
 
 struct AutoSwitchOptions {
@@ -101,7 +101,9 @@ class AutoSwitcher final : public SolveObserver {
 
  private:
   void account(double now);
+  bool pays_beside(double price) const;
   bool survey_ready();
+  bool measuring_pays();
   void measure();
   double time_products();
   double elapsed() const;
@@ -141,6 +143,7 @@ class AutoSwitcher final : public SolveObserver {
   ResidualForecast forecast_;
   std::future<std::vector<SwitchTarget>> surveying_;
   bool survey_started_ = false, surveyed_ = false, new_order_surveyed_ = false, finished_ = false;
+  bool order_asked_ = false;          // whether it could pay, once
   double survey_took_ = 0;            // seconds, on the host
   std::atomic<bool> leaving_{false};  // ends the forecast of an order in another thread
   std::future<OrderForecast> forecasting_order_;

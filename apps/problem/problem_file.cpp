@@ -303,9 +303,9 @@ class ProblemReader {
   // The type and its options.
   static PreconditionerPart read_preconditioner_part(const KeySection& section) {
     PreconditionerPart part{section.word("type"), {}};
-    for (const std::string_view key :
-         {"fill", "solve", "sweeps", "block_size", "omega", "degree", "eigenvalue_ratio", "smoother",
-          "coarsening", "strong_threshold", "aggressive_levels", "max_levels", "cycles", "unknowns"})
+    for (const std::string_view key : {"fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree",
+                                       "eigenvalue_ratio", "smoother", "coarsening", "strong_threshold",
+                                       "aggressive_levels", "max_levels", "cycles", "unknowns"})
       if (const Node* given = section.find(key)) require_option(section, key, part.id, given->place);
     for (const std::string_view key : {"combine", "parts"})
       if (const Node* given = section.find(key))
@@ -322,6 +322,8 @@ class ProblemReader {
       fail(given->place, fmt::format("{} is for solve: sweeps; solve is {}", section.path_of("sweeps"),
                                      to_string(options.solve)));
     options.block_size = section.integer("block_size");
+    for (const DiagonalBlocks one : diagonal_blocks)
+      if (to_string(one) == section.word("blocks")) options.blocks = one;
     options.omega = section.number("omega");
     if (options.omega == 0 || options.omega == 2)
       fail(section.find("omega")->place, fmt::format("{} is {}; it must be between 0 and 2, both excluded",

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/allocation_hook.hpp"
+#include "core/background.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/state.hpp"
 #include "core/parallel.hpp"
@@ -82,6 +83,7 @@ void copy_out(const Context& context, void* to, const void* from, std::size_t by
   const std::size_t number = (bytes + piece_bytes - 1) / piece_bytes;
   for (std::size_t k = 0; k + 1 < piece_count && k < number; ++k) send(k);
   for (std::size_t k = 0; k < number; ++k) {
+    detail::checkpoint();  // pieces on their way touch pinned memory only
     if (k + piece_count - 1 < number) send(k + piece_count - 1);  // the piece was emptied in the step before
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(pieces[k % piece_count].done));
     host_copy(static_cast<char*>(to) + k * piece_bytes, pieces[k % piece_count].data, count(k));

@@ -10,23 +10,25 @@
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device/primitives.hpp"
+#include "core/ordering.hpp"
 
 namespace protean::device {
 namespace {
 
 // parent[i] is the place of the row that found row i, or one of these.
 constexpr std::int32_t not_found = std::numeric_limits<std::int32_t>::max();
-constexpr std::int32_t no_parent = -1;  // of the first row of a search, and of rows without neighbours
+constexpr std::int32_t no_parent = -1;  // of the first row of a part
 
 // Limits, beyond which the host finds the order.
-constexpr std::int64_t longest_row = 4096;  // the children of a row are compared pair by pair
-constexpr int most_parts = 64;              // connected parts of two rows and more
-constexpr int most_levels = 4096;           // of one search
+constexpr std::int64_t longest_row = 4096;          // the children of a row are compared pair by pair
+constexpr int most_levels = most_levels_on_device;  // of one search
 constexpr int most_levels_in_all = 16384;
 constexpr int first_levels = 512;   // after so many levels of a search
 constexpr int least_fraction = 64;  // it must have found one row in so many
 
-constexpr int levels_at_once = 16;  // queued before the host reads how far the search is
+constexpr int most_searches = 5;                         // of a part, as CuthillMcKee::order() of the host
+constexpr int levels_at_once = 12;                       // queued before the host reads how far a search is
+constexpr int most_levels_at_once = 8 * levels_at_once;  // the same where a search is known to go farther
 constexpr int scan_threads = 1024;
 
 template <class Pointer>
@@ -34,6 +36,13 @@ struct Graph {
   const Pointer* row_ptr;
   const std::int32_t* col;
   std::int32_t rows;
+
+  __device__ Pointer degree(std::int32_t i) const { return row_ptr[i + 1] - row_ptr[i]; }
+  // Whether row i has no neighbour. Its columns are ascending.
+  __device__ bool alone(std::int32_t i) const {
+    const Pointer from = row_ptr[i], entries = row_ptr[i + 1] - from;
+    return entries == 0 || (entries == 1 && col[from] == i);
+  }
 };
 
 struct Survey {
@@ -53,10 +62,9 @@ __device__ inline unsigned long long mixed(unsigned long long h) {
   return h ^ (h >> 33);
 }
 
-// One warp a row. alone[i] := 1 where row i has no neighbour, else 0; alone[rows] := 0.
+// One warp a row.
 template <class Pointer>
-__global__ void survey_kernel(Graph<Pointer> graph, std::int32_t* alone, std::int32_t* parent,
-                              Survey* survey) {
+__global__ void survey_kernel(Graph<Pointer> graph, Survey* survey) {
   wait_for_stream();
   const int lane = threadIdx.x % 32;
   unsigned long long difference = 0, longest = 0, unsorted = 0, lonely = 0;
@@ -74,13 +82,10 @@ __global__ void survey_kernel(Graph<Pointer> graph, std::int32_t* alone, std::in
     }
     others = warp_sum(others);
     if (lane > 0) continue;
-    alone[i] = others == 0 ? 1 : 0;
-    parent[i] = others == 0 ? no_parent : not_found;
     if (others == 0) ++lonely;
     const auto length = static_cast<unsigned long long>(to - from);
     if (length > longest) longest = length;
   }
-  if (first_thread() == 0) alone[graph.rows] = 0;
   difference = sum_lanes(difference), unsorted = sum_lanes(unsorted);
   if (lane > 0) return;
   if (difference > 0) atomicAdd(&survey->difference, difference);
@@ -89,47 +94,245 @@ __global__ void survey_kernel(Graph<Pointer> graph, std::int32_t* alone, std::in
   if (longest > 0) atomicMax(&survey->longest, longest);
 }
 
-// *least := the first row that is not found yet, or what it is.
-__global__ void first_row_kernel(const std::int32_t* parent, std::int32_t rows, unsigned long long* least) {
-  wait_for_stream();
-  for (std::int64_t i = first_thread(); i < rows; i += all_threads())
-    if (parent[i] == not_found) {
-      atomicMin(least, static_cast<unsigned long long>(i));
-      return;  // those that follow are higher
-    }
-}
-
-// The level at queue[first .. end-1]: *least := the least (degree, row), the row in the lower 32 bits.
-template <class Pointer>
-__global__ void lowest_degree_kernel(Graph<Pointer> graph, const std::int32_t* queue, std::int32_t first,
-                                     std::int32_t end, unsigned long long* least) {
-  wait_for_stream();
-  unsigned long long mine = ~0ULL;
-  for (std::int64_t k = first + first_thread(); k < end; k += all_threads()) {
-    const std::int32_t i = queue[k];
-    const auto degree = static_cast<unsigned long long>(graph.row_ptr[i + 1] - graph.row_ptr[i]);
-    const unsigned long long key = degree << 32 | static_cast<unsigned>(i);
-    if (key < mine) mine = key;
+// The connected parts. label[i] is a row of the part of row i that is not above i, so labels are trees whose roots have
+// themselves as label. Trees are joined by their roots, the higher one below the lower one. At the end the label of each
+// row is the first row of its part, whichever thread came first. After Sutton, Ben-Nun and Barak, "Optimizing parallel
+// graph connectivity computation via subgraph sampling", IPDPS 2018: few entries join almost all rows of a large part, and
+// only the other rows look at all of their entries.
+__device__ inline std::int32_t root_of(std::int32_t* label, std::int32_t i) {
+  for (;;) {
+    const std::int32_t up = __ldcg(label + i);
+    if (up == i) return i;
+    const std::int32_t next = __ldcg(label + up);
+    // Row i is no root and never becomes one again, so nobody joins it while this makes its way shorter.
+    if (next != up) __stcg(label + i, next);
+    i = next;
   }
-  if (mine != ~0ULL) atomicMin(least, mine);
+}
+__device__ inline void join(std::int32_t* label, std::int32_t i, std::int32_t j) {
+  std::int32_t high = root_of(label, i), low = root_of(label, j);
+  while (high != low) {
+    if (high < low) {
+      const std::int32_t other = high;
+      high = low, low = other;
+    }
+    const std::int32_t seen = atomicCAS(label + high, high, low);
+    if (seen == high) return;
+    high = root_of(label, seen);  // another thread has joined it
+  }
 }
 
-// The rows of a search are unknown again.
-__global__ void forget_kernel(const std::int32_t* queue, std::int32_t begin, std::int32_t end,
-                              std::int32_t* parent) {
+// Each row below its first neighbour, where that is lower.
+template <class Pointer>
+__global__ void first_labels_kernel(Graph<Pointer> graph, std::int32_t* label) {
   wait_for_stream();
-  for (std::int64_t k = begin + first_thread(); k < end; k += all_threads()) parent[queue[k]] = not_found;
+  for (std::int64_t i = first_thread(); i < graph.rows; i += all_threads()) {
+    const Pointer from = graph.row_ptr[i];
+    const auto row = static_cast<std::int32_t>(i);
+    label[i] = from < graph.row_ptr[i + 1] && graph.col[from] < row ? graph.col[from] : row;
+  }
+}
+// Each row with its last neighbour.
+template <class Pointer>
+__global__ void join_last_kernel(Graph<Pointer> graph, std::int32_t* label) {
+  wait_for_stream();
+  for (std::int64_t i = first_thread(); i < graph.rows; i += all_threads()) {
+    const Pointer to = graph.row_ptr[i + 1];
+    if (to > graph.row_ptr[i]) join(label, static_cast<std::int32_t>(i), graph.col[to - 1]);
+  }
+}
+__global__ void compress_kernel(std::int32_t rows, std::int32_t* label) {
+  wait_for_stream();
+  for (std::int64_t i = first_thread(); i < rows; i += all_threads()) {
+    const auto row = static_cast<std::int32_t>(i);
+    const std::int32_t root = root_of(label, row);
+    if (root != row) __stcg(label + i, root);
+  }
+}
+// One warp. *frequent := the label that most of 32 rows have.
+__global__ void frequent_label_kernel(const std::int32_t* label, std::int32_t rows, std::int32_t* frequent) {
+  wait_for_stream();
+  __shared__ std::int32_t sample[32];
+  __shared__ unsigned long long most;
+  const int lane = threadIdx.x;
+  sample[lane] = label[(2 * static_cast<std::int64_t>(lane) + 1) * rows / 64];
+  if (lane == 0) most = 0;
+  __syncthreads();
+  unsigned long long count = 0;
+  for (int other = 0; other < 32; ++other)
+    if (sample[other] == sample[lane]) ++count;
+  atomicMax(&most, count << 32 | static_cast<unsigned>(sample[lane]));
+  __syncthreads();
+  if (lane == 0) *frequent = static_cast<std::int32_t>(most & 0xffffffffULL);
+}
+// One warp a row whose label is another: with all of its neighbours. Rows of the frequent label are left out: the
+// pattern is symmetric, so a neighbour with another label joins them.
+template <class Pointer>
+__global__ void join_others_kernel(Graph<Pointer> graph, const std::int32_t* frequent, std::int32_t* label) {
+  wait_for_stream();
+  const std::int32_t most = *frequent;
+  for (std::int64_t i = first_thread() / 32; i < graph.rows; i += all_threads() / 32) {
+    const std::int32_t mine = __ldcg(label + i);
+    if (mine == most) continue;
+    const Pointer to = graph.row_ptr[i + 1];
+    for (Pointer e = graph.row_ptr[i] + threadIdx.x % 32; e < to; e += 32) {
+      const std::int32_t j = graph.col[e];
+      if (__ldcg(label + j) != mine) join(label, static_cast<std::int32_t>(i), j);
+    }
+  }
 }
 
-// Level 0 of a search: the row in the lower 32 bits of *start, at place `begin`. Level l is at
-// queue[bounds[l] .. bounds[l + 1] - 1].
-__global__ void start_kernel(const unsigned long long* start, std::int32_t begin, std::int32_t* queue,
-                             std::int32_t* parent, std::int32_t* bounds) {
+// flags[i] := 1 for the first row of a part of two rows and more, else 0.
+template <class Pointer>
+__global__ void first_rows_kernel(Graph<Pointer> graph, const std::int32_t* label, std::int32_t* flags) {
   wait_for_stream();
-  if (first_thread() > 0) return;
-  const auto row = static_cast<std::int32_t>(*start & 0xffffffffULL);
-  queue[begin] = row, parent[row] = no_parent;
-  bounds[0] = begin, bounds[1] = begin + 1;
+  for (std::int64_t i = first_thread(); i < graph.rows; i += all_threads()) {
+    const auto row = static_cast<std::int32_t>(i);
+    flags[i] = label[i] == row && !graph.alone(row) ? 1 : 0;
+  }
+}
+// flags[i] := 1 for a row without neighbours, else 0.
+template <class Pointer>
+__global__ void alone_kernel(Graph<Pointer> graph, std::int32_t* flags) {
+  wait_for_stream();
+  for (std::int64_t i = first_thread(); i < graph.rows; i += all_threads())
+    flags[i] = graph.alone(static_cast<std::int32_t>(i)) ? 1 : 0;
+}
+
+// What is known of each connected part of two rows and more. The parts are numbered by their first rows.
+struct Parts {
+  std::int32_t count;
+  const std::int32_t* of_row;  // null where there is one part only
+  std::int32_t* first;         // row
+  std::int32_t* start;         // of the next search, or of the last one where no search is left to be made
+  std::int32_t* depth;         // number of the last level of the last search
+  std::int32_t* before;        // the same of the search before, or `settled`
+  unsigned long long* far;     // the least (degree, row) of the last level, the row in the lower 32 bits
+  static constexpr std::int32_t settled = std::numeric_limits<std::int32_t>::max();
+
+  __device__ std::int32_t of(std::int32_t row) const { return of_row ? of_row[row] : 0; }
+};
+
+// number[i]: parts that begin before row i. label[i], the first row of the part of row i, becomes the number of the part.
+template <class Pointer>
+__global__ void parts_kernel(Graph<Pointer> graph, const std::int32_t* number, std::int32_t* label,
+                             Parts parts) {
+  wait_for_stream();
+  for (std::int64_t i = first_thread(); i < graph.rows; i += all_threads()) {
+    const auto row = static_cast<std::int32_t>(i);
+    if (graph.alone(row)) continue;
+    const std::int32_t first = label[i], part = number[first];
+    if (first == row) parts.first[part] = parts.start[part] = row, parts.before[part] = 0;
+    label[i] = part;
+  }
+}
+
+// A search that asks only how many levels each part has and what the last one is. The rows of a level lie in any order in
+// the queue. Level l is at queue[bounds[l] .. bounds[l] + sizes[l] - 1]; mark[i] is the last search that found row i.
+//
+// Level 0: the starts of all parts that need another search.
+__global__ void begin_kernel(Parts parts, int search, std::int32_t* queue, std::int32_t* bounds,
+                             std::int32_t* sizes, std::int32_t* mark) {
+  wait_for_stream();
+  if (first_thread() == 0) bounds[0] = 0;
+  for (std::int64_t p = first_thread(); p < parts.count; p += all_threads()) {
+    if (parts.before[p] == Parts::settled) continue;
+    const std::int32_t row = parts.start[p];
+    queue[atomicAdd(sizes, 1)] = row, mark[row] = search;
+    parts.depth[p] = 0, parts.far[p] = ~0ULL;
+  }
+}
+// One warp a row of the level: appends its neighbours that this search has not found.
+template <class Pointer>
+__global__ void __launch_bounds__(block_size)
+    spread_kernel(Graph<Pointer> graph, Parts parts, int search, int level, std::int32_t* queue,
+                  std::int32_t* bounds, std::int32_t* sizes, std::int32_t* mark) {
+  wait_for_stream();
+  // Rows that a warp has found and not appended yet, so that not every row costs an addition to the same number.
+  __shared__ std::int32_t found[block_size / 32][64];
+  std::int32_t* const mine = found[threadIdx.x / 32];
+  const int lane = threadIdx.x % 32;
+  const std::int32_t begin = bounds[level], end = begin + sizes[level];
+  if (first_thread() == 0) bounds[level + 1] = end;
+  int held = 0;
+  const auto append = [&](int count) {  // the first `count` of them, at most 32
+    int at = 0;
+    if (lane == 0) at = atomicAdd(sizes + level + 1, count);
+    at = __shfl_sync(0xffffffffu, at, 0);
+    if (lane < count) queue[end + at + lane] = mine[lane];
+  };
+  for (std::int64_t k = begin + first_thread() / 32; k < end; k += all_threads() / 32) {
+    const std::int32_t row = queue[k];
+    const Pointer to = graph.row_ptr[row + 1];
+    for (Pointer base = graph.row_ptr[row]; base < to; base += 32) {
+      std::int32_t j = 0;
+      bool is_new = false;
+      if (base + lane < to) {
+        j = graph.col[base + lane];
+        is_new = __ldcg(mark + j) != search && atomicExch(mark + j, search) != search;
+      }
+      const unsigned others = __ballot_sync(0xffffffffu, is_new);
+      if (others == 0) continue;
+      if (is_new) {
+        mine[held + __popc(others & ((1u << lane) - 1))] = j;
+        // All rows of the level that belong to the part store the same number.
+        std::int32_t* const depth = parts.depth + parts.of(j);
+        if (__ldcg(depth) != level + 1) __stcg(depth, level + 1);
+      }
+      held += __popc(others);
+      __syncwarp();
+      if (held < 32) continue;
+      append(32);
+      held -= 32;
+      const std::int32_t kept = mine[32 + lane];
+      __syncwarp();
+      if (lane < held) mine[lane] = kept;
+      __syncwarp();
+    }
+  }
+  __syncwarp();
+  if (held > 0) append(held);
+}
+// The rows at queue[0 .. size - 1]: those in the last level of their part offer themselves as its next start.
+template <class Pointer>
+__global__ void far_kernel(Graph<Pointer> graph, Parts parts, const std::int32_t* queue,
+                           const std::int32_t* bounds, std::int32_t first, std::int32_t size) {
+  wait_for_stream();
+  for (std::int64_t k = first + first_thread(); k < size; k += all_threads()) {
+    const std::int32_t row = queue[k], part = parts.of(row);
+    if (k < bounds[parts.depth[part]]) continue;
+    const unsigned long long key =
+        static_cast<unsigned long long>(graph.degree(row)) << 32 | static_cast<unsigned>(row);
+    if (key < __ldcg(parts.far + part)) atomicMin(parts.far + part, key);
+  }
+}
+// After a search: a part needs another one where this search went deeper than the one before. *open counts these.
+__global__ void settle_kernel(Parts parts, std::int32_t* open) {
+  wait_for_stream();
+  for (std::int64_t p = first_thread(); p < parts.count; p += all_threads()) {
+    const std::int32_t before = parts.before[p], depth = parts.depth[p];
+    if (before == Parts::settled) continue;
+    const bool deeper = depth > before;
+    parts.before[p] = deeper ? depth : Parts::settled;
+    if (!deeper) continue;
+    parts.start[p] = static_cast<std::int32_t>(parts.far[p] & 0xffffffffULL);
+    atomicAdd(open, 1);
+  }
+}
+
+// The search that finds the order: the parts side by side. Level l of all parts is at queue[bounds[l] .. bounds[l + 1] - 1],
+// part after part. A child comes behind the children of lower places, so the parts keep their order in each level.
+__global__ void forget_kernel(std::int32_t rows, std::int32_t* parent) {
+  wait_for_stream();
+  for (std::int64_t i = first_thread(); i < rows; i += all_threads()) parent[i] = not_found;
+}
+__global__ void start_kernel(Parts parts, std::int32_t* queue, std::int32_t* parent, std::int32_t* bounds) {
+  wait_for_stream();
+  if (first_thread() == 0) bounds[0] = 0, bounds[1] = parts.count;
+  for (std::int64_t p = first_thread(); p < parts.count; p += all_threads()) {
+    const std::int32_t row = parts.start[p];
+    queue[p] = row, parent[row] = no_parent;
+  }
 }
 
 // One warp a row of the level. A row that was not known before the level becomes the child of the lowest place that
@@ -259,32 +462,55 @@ __global__ void place_kernel(Graph<Pointer> graph, const std::int32_t* bounds, i
   }
 }
 
-// The connected parts of two rows and more, in the order in which they are placed.
-struct Parts {
-  std::int32_t start[most_parts];   // the first row
-  std::int32_t placed[most_parts];  // rows of this part and those before
-  int count;
-};
-
-// Rows without neighbours are parts as well: they are placed between those that begin at lower and at higher rows.
-__global__ void lonely_kernel(const std::int32_t* alone_before, std::int32_t rows, Parts parts,
-                              std::int32_t* queue) {
+// keys[k] := the part of the row at place k.
+__global__ void keys_kernel(Parts parts, const std::int32_t* queue, std::int32_t size, std::uint32_t* keys) {
   wait_for_stream();
-  for (std::int64_t i = first_thread(); i < rows; i += all_threads()) {
-    const std::int32_t before = alone_before[i];
-    if (alone_before[i + 1] == before) continue;
-    std::int32_t placed = 0;
-    for (int part = 0; part < parts.count && parts.start[part] < i; ++part) placed = parts.placed[part];
-    queue[before + placed] = static_cast<std::int32_t>(i);
+  for (std::int64_t k = first_thread(); k < size; k += all_threads())
+    keys[k] = static_cast<std::uint32_t>(parts.of_row[queue[k]]);
+}
+// keys[k], ascending, is the part at place k. begin[p] := the first place of part p; begin[parts.count] := size.
+__global__ void begins_kernel(Parts parts, const std::uint32_t* keys, std::int32_t size,
+                              std::int32_t* begin) {
+  wait_for_stream();
+  for (std::int64_t k = first_thread(); k < size; k += all_threads()) {
+    if (k == 0 || keys[k - 1] != keys[k]) begin[keys[k]] = static_cast<std::int32_t>(k);
+    if (k == 0) begin[parts.count] = size;
   }
 }
-
 // The order is the queue backwards.
 __global__ void reverse_kernel(const std::int32_t* queue, std::int32_t rows, std::int32_t* order,
                                std::int32_t* place) {
   wait_for_stream();
   for (std::int64_t k = first_thread(); k < rows; k += all_threads()) {
     const std::int32_t row = queue[k], at = static_cast<std::int32_t>(rows - 1 - k);
+    order[at] = row, place[row] = at;
+  }
+}
+// The same where rows have no neighbours: they lie between the parts that begin at lower and those that begin at higher
+// rows. alone_before[i]: how many of them are before row i.
+template <class Pointer>
+__global__ void reverse_between_kernel(Graph<Pointer> graph, Parts parts, const std::int32_t* queue,
+                                       const std::int32_t* begin, const std::int32_t* alone_before,
+                                       std::int32_t* order, std::int32_t* place) {
+  wait_for_stream();
+  const std::int32_t rows = graph.rows, searched = begin[parts.count];
+  for (std::int64_t k = first_thread(); k < rows; k += all_threads()) {
+    if (k < searched) {
+      const std::int32_t row = queue[k];
+      const auto at = static_cast<std::int32_t>(rows - 1 - k - alone_before[parts.first[parts.of(row)]]);
+      order[at] = row, place[row] = at;
+    }
+    const auto row = static_cast<std::int32_t>(k);
+    if (!graph.alone(row)) continue;
+    std::int32_t low = 0, high = parts.count;  // the parts that begin before this row
+    while (low < high) {
+      const std::int32_t middle = low + (high - low) / 2;
+      if (parts.first[middle] < row)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    const std::int32_t at = rows - 1 - begin[low] - alone_before[row];
     order[at] = row, place[row] = at;
   }
 }
@@ -298,117 +524,179 @@ class Searches {
         graph_{row_ptr, pattern.col, static_cast<std::int32_t>(pattern.rows)},
         parent_(*context, pattern.rows),
         queue_(*context, pattern.rows),
-        children_(*context, pattern.rows),
-        alone_(*context, pattern.rows + 1),
+        children_(*context, pattern.rows + 1),
+        label_(*context, pattern.rows),
         bounds_(*context, most_levels + 2),
-        least_(*context, 1) {}
+        sizes_(*context, most_levels + 2),
+        blocks_(state_.processors * (resident_threads / block_size)) {}
 
   DeviceOrder order() {
     DeviceOrder result;
-    result.handed_over = find();
+    const Survey survey = look();
+    if (survey.difference != 0)
+      result.handed_over = "the pattern is not symmetric";
+    else if (survey.unsorted != 0)
+      result.handed_over = "the columns of a row are not ascending";
+    else if (survey.longest > longest_row)
+      result.handed_over = "a row has " + std::to_string(survey.longest) + " entries, more than " +
+                           std::to_string(longest_row);
     if (!result.handed_over.empty()) return result;
-    result.order = Buffer<std::int32_t>(context_, graph_.rows);
-    result.place = Buffer<std::int32_t>(context_, graph_.rows);
-    start(reverse_kernel, graph_.rows, queue_.data(), graph_.rows, result.order.data(), result.place.data());
+    searched_ = graph_.rows - static_cast<std::int32_t>(survey.alone);
+
+    const std::int32_t count = searched_ > 0 ? find_parts() : 0;
+    // One array for all that is known of the parts, see Parts; the keys of 64 bits are first.
+    const Scratch<unsigned long long> of_parts(*context_, 3 * std::int64_t{count} + 1);
+    std::int32_t* const numbers = reinterpret_cast<std::int32_t*>(of_parts.data() + count);
+    parts_ = {count, count > 1 ? label_.data() : nullptr, numbers, numbers + count,
+              // one more: the places where the parts begin are stored there at last
+              numbers + 3 * std::int64_t{count}, numbers + 2 * std::int64_t{count}, of_parts.data()};
+    if (count > 0) {
+      start(parts_kernel<Pointer>, graph_.rows, graph_, children_.data(), label_.data(), parts_);
+      result.handed_over = search_all(survey.longest > 32);
+      if (!result.handed_over.empty()) return result;
+    }
+    place(result, survey.alone > 0);
     return result;
   }
 
  private:
-  struct Levels {
-    int depth = 0;                   // number of the last one
-    std::int32_t last = 0, end = 0;  // where it is in the queue
-  };
-
-  // Why the host must find the order, or empty.
-  std::string find() {
-    const Survey survey = look();
-    if (survey.difference != 0) return "the pattern is not symmetric";
-    if (survey.unsorted != 0) return "the columns of a row are not ascending";
-    if (survey.longest > longest_row)
-      return "a row has " + std::to_string(survey.longest) + " entries, more than " +
-             std::to_string(longest_row);
-    const auto alone = static_cast<std::int32_t>(survey.alone);
-    if (alone > 0) exclusive_scan(*context_, alone_.data(), alone_.size());
-    const Scratch<unsigned long long> keys(*context_, survey.longest > 32 ? graph_.rows : 0);
-    Parts parts{};
-    std::int32_t placed = 0;
-    while (placed < graph_.rows - alone) {
-      if (parts.count == most_parts)
-        return "the graph has more than " + std::to_string(most_parts) +
-               " connected parts of two rows and more";
-      forget_least();
-      start(first_row_kernel, graph_.rows, parent_.data(), graph_.rows, least_.data());
-      const auto first = static_cast<std::int32_t>(read<unsigned long long>(least_.data()));
-      const std::int32_t begin = placed + (alone > 0 ? read<std::int32_t>(alone_.data() + first) : 0);
-      const std::int32_t left = graph_.rows - alone - placed;
-      Levels levels;
-      if (std::string why = search(begin, left, keys.data(), levels); !why.empty()) return why;
-      bool deeper = true;  // as CuthillMcKee::order() of the host
-      for (int pass = 2; deeper && pass < 6 && levels.depth > 0; ++pass) {
-        forget_least();
-        start(lowest_degree_kernel<Pointer>, levels.end - levels.last, graph_, queue_.data(), levels.last,
-              levels.end, least_.data());
-        start(forget_kernel, levels.end - begin, queue_.data(), begin, levels.end, parent_.data());
-        Levels next;
-        if (std::string why = search(begin, left, keys.data(), next); !why.empty()) return why;
-        deeper = next.depth > levels.depth;
-        levels = next;
-      }
-      placed += levels.end - begin;
-      parts.start[parts.count] = first, parts.placed[parts.count] = placed;
-      ++parts.count;
-    }
-    if (alone > 0) start(lonely_kernel, graph_.rows, alone_.data(), graph_.rows, parts, queue_.data());
-    return {};
-  }
-
   Survey look() {
     const Scratch<Survey> survey(*context_, 1);
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(survey.data(), 0, survey.bytes(), state_.stream));
-    start(survey_kernel<Pointer>, std::int64_t{32} * graph_.rows, graph_, alone_.data(), parent_.data(),
-          survey.data());
+    start(survey_kernel<Pointer>, std::int64_t{32} * graph_.rows, graph_, survey.data());
     return read<Survey>(survey.data());
   }
 
-  // Searches from the row in *least_ into the queue from `begin` on; `left` rows could be found.
-  std::string search(std::int32_t begin, std::int32_t left, unsigned long long* keys, Levels& levels) {
-    launch(state_, start_kernel, 1, 32, least_.data(), begin, queue_.data(), parent_.data(), bounds_.data());
-    for (int level = 0; level < most_levels; level += levels_at_once) {
-      detail::checkpoint();
+  // Stores the first row of its part in the label of each row, and in children_ how many parts of two rows and more
+  // begin before each row. Returns their number.
+  std::int32_t find_parts() {
+    const std::int32_t rows = graph_.rows;
+    start(first_labels_kernel<Pointer>, rows, graph_, label_.data());
+    start(join_last_kernel<Pointer>, rows, graph_, label_.data());
+    start(compress_kernel, rows, rows, label_.data());
+    launch(state_, frequent_label_kernel, 1, 32, label_.data(), rows, bounds_.data());
+    start(join_others_kernel<Pointer>, std::int64_t{32} * rows, graph_, bounds_.data(), label_.data());
+    start(compress_kernel, rows, rows, label_.data());
+    start(first_rows_kernel<Pointer>, rows, graph_, label_.data(), children_.data());
+    exclusive_scan(*context_, children_.data(), children_.size());
+    return read<std::int32_t>(children_.data() + rows);
+  }
+
+  // Puts the rows that have neighbours into the queue, as start_kernel() says. Returns why the host must find the order,
+  // or nothing.
+  std::string search_all(bool long_rows) {
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(parent_.data(), 0, parent_.bytes(), state_.stream));
+    const Scratch<std::int32_t> open(*context_, 1);
+    const Scratch<unsigned long long> keys(*context_, long_rows ? graph_.rows : 0);
+    std::int32_t left = parts_.count;
+    for (int search = 1; search < most_searches && left > 0; ++search) {
+      PROTEAN_CUDA_CHECK(cudaMemsetAsync(sizes_.data(), 0, sizes_.bytes(), state_.stream));
+      start(begin_kernel, parts_.count, parts_, search, queue_.data(), bounds_.data(), sizes_.data(),
+            parent_.data());
+      Levels levels{left};
+      std::string why = go_down(
+          levels, [&](int level) { spread(search, level); },
+          [&](int level, std::int32_t* sizes, int count) {
+            copy_out(*context_, sizes, sizes_.data() + level + 1, count * sizeof(*sizes));
+          });
+      if (!why.empty()) return why;
+      // Where there is one part, only its last level need be looked at.
+      const std::int32_t first = parts_.count > 1 ? 0 : levels.found - levels.last;
+      start(far_kernel<Pointer>, levels.found - first, graph_, parts_, queue_.data(), bounds_.data(), first,
+            levels.found);
+      PROTEAN_CUDA_CHECK(cudaMemsetAsync(open.data(), 0, open.bytes(), state_.stream));
+      start(settle_kernel, parts_.count, parts_, open.data());
+      left = read<std::int32_t>(open.data());
+    }
+    start(forget_kernel, graph_.rows, graph_.rows, parent_.data());
+    start(start_kernel, parts_.count, parts_, queue_.data(), parent_.data(), bounds_.data());
+    Levels levels{parts_.count};
+    return go_down(
+        levels, [&](int level) { expand(level, keys.data()); },
+        [&](int level, std::int32_t* sizes, int count) {
+          std::int32_t bounds[most_levels_at_once + 1];
+          copy_out(*context_, bounds, bounds_.data() + level + 1, (count + 1) * sizeof(*bounds));
+          for (int l = 0; l < count; ++l) sizes[l] = bounds[l + 1] - bounds[l];
+        });
+  }
+
+  struct Levels {
+    std::int32_t found = 0;  // rows in the queue; at first those of level 0
+    std::int32_t last = 0;   // of these in the last level
+  };
+
+  // Goes down the levels until one is empty. expand(l) queues what finds level l + 1; read(l, sizes, count) fetches the
+  // number of rows of the levels l + 1 .. l + count. A level's number of rows is known on the device only until then.
+  template <class Expand, class Read>
+  std::string go_down(Levels& levels, Expand expand_level, Read read_sizes) {
+    levels.last = levels.found;
+    for (int level = 0, count = 0; level < most_levels; level += count) {
       if (levels_ >= most_levels_in_all)
         return "the searches have more than " + std::to_string(most_levels_in_all) + " levels";
-      for (int l = level; l < level + levels_at_once; ++l) expand(l, keys);
-      levels_ += levels_at_once;
-      std::int32_t bounds[levels_at_once + 2];
-      copy_out(*context_, bounds, bounds_.data() + level, sizeof(bounds));
-      for (int l = 1; l <= levels_at_once; ++l)
-        if (bounds[l] == bounds[l + 1]) {
-          levels = {level + l - 1, bounds[l - 1], bounds[l]};
+      // A search is seldom less deep than those before it.
+      count = deepest_ >= level ? std::min(deepest_ + 1 - level, most_levels_at_once) : levels_at_once;
+      count = std::min(count, (level < first_levels ? first_levels : most_levels) - level);
+      for (int l = level; l < level + count; ++l) {
+        if (l % levels_at_once == 0) detail::checkpoint();
+        expand_level(l);
+      }
+      levels_ += count;
+      std::int32_t sizes[most_levels_at_once];
+      read_sizes(level, sizes, count);
+      for (int l = 0; l < count; ++l) {
+        if (sizes[l] == 0) {
+          deepest_ = std::max(deepest_, level + l);
           return {};
         }
-      const std::int64_t found = bounds[levels_at_once + 1] - begin;
-      if (level + levels_at_once == first_levels && found < left / least_fraction)
+        levels.found += sizes[l], levels.last = sizes[l];
+      }
+      if (level + count == first_levels && levels.found < searched_ / least_fraction)
         return "the first " + std::to_string(first_levels) + " levels of a search have " +
-               std::to_string(found) + " of " + std::to_string(left) + " rows";
+               std::to_string(levels.found) + " of " + std::to_string(searched_) + " rows";
     }
     return "a search has more than " + std::to_string(most_levels) + " levels";
   }
 
-  // The number of rows of the level is known on the device only, so the kernels fill the device.
+  // The number of rows of a level is not known here, so the kernels fill the device.
+  void spread(int search, int level) {
+    launch(state_, spread_kernel<Pointer>, blocks_, block_size, graph_, parts_, search, level, queue_.data(),
+           bounds_.data(), sizes_.data(), parent_.data());
+  }
   void expand(int level, unsigned long long* keys) {
-    const int blocks = state_.processors * (resident_threads / block_size);
-    launch(state_, claim_kernel<Pointer>, blocks, block_size, graph_, queue_.data(), bounds_.data(), level,
+    launch(state_, claim_kernel<Pointer>, blocks_, block_size, graph_, queue_.data(), bounds_.data(), level,
            parent_.data());
-    launch(state_, count_kernel<Pointer>, blocks, block_size, graph_, queue_.data(), bounds_.data(), level,
+    launch(state_, count_kernel<Pointer>, blocks_, block_size, graph_, queue_.data(), bounds_.data(), level,
            parent_.data(), children_.data());
     launch(state_, places_kernel, 1, scan_threads, bounds_.data(), level, children_.data());
-    launch(state_, place_kernel<Pointer>, blocks, block_size, graph_, bounds_.data(), level, parent_.data(),
+    launch(state_, place_kernel<Pointer>, blocks_, block_size, graph_, bounds_.data(), level, parent_.data(),
            children_.data(), keys, queue_.data());
   }
 
-  void forget_least() {
-    PROTEAN_CUDA_CHECK(cudaMemsetAsync(least_.data(), 0xff, least_.bytes(), state_.stream));
+  // The order of the rows in the queue and of those without neighbours.
+  void place(DeviceOrder& result, bool alone) {
+    std::int32_t* const begin = parts_.depth;  // not needed any more
+    if (parts_.count > 1) {
+      auto* const keys = reinterpret_cast<std::uint32_t*>(parent_.data());  // parents are not needed any more
+      start(keys_kernel, searched_, parts_, queue_.data(), searched_, keys);
+      int bits = 1;
+      while (parts_.count > std::int64_t{1} << bits) ++bits;
+      sort_pairs(*context_, keys, queue_.data(), searched_, bits);  // stable
+      start(begins_kernel, searched_, parts_, keys, searched_, begin);
+    } else if (alone) {
+      const std::int32_t begins[] = {0, searched_};
+      copy_in(*context_, begin, begins + 1 - parts_.count, (parts_.count + 1) * sizeof(*begins));
+    }
+    result.order = Buffer<std::int32_t>(context_, graph_.rows);
+    result.place = Buffer<std::int32_t>(context_, graph_.rows);
+    if (!alone)
+      return start(reverse_kernel, graph_.rows, queue_.data(), graph_.rows, result.order.data(),
+                   result.place.data());
+    start(alone_kernel<Pointer>, graph_.rows, graph_, children_.data());
+    exclusive_scan(*context_, children_.data(), children_.size());
+    start(reverse_between_kernel<Pointer>, graph_.rows, graph_, parts_, queue_.data(), begin,
+          children_.data(), result.order.data(), result.place.data());
   }
+
   template <class Item>
   Item read(const Item* from) const {
     Item item;
@@ -424,9 +712,12 @@ class Searches {
   ContextPtr context_;
   const DeviceState& state_;
   const Graph<Pointer> graph_;
-  const Scratch<std::int32_t> parent_, queue_, children_, alone_, bounds_;
-  const Scratch<unsigned long long> least_;
-  int levels_ = 0;  // of all searches
+  const Scratch<std::int32_t> parent_, queue_, children_, label_, bounds_, sizes_;
+  const int blocks_;
+  Parts parts_{};
+  std::int32_t searched_ = 0;  // rows that have neighbours
+  int deepest_ = -1;           // level of all searches
+  int levels_ = 0;             // of all searches
 };
 
 }  // namespace

@@ -166,13 +166,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <algorithm>
 
+#include "core/simulated_device.hpp"
 #include "formats/engines/slot_product.hpp"
 #include "operators/policy/cost_model.hpp"
 
 namespace protean::formats {
 
 #if defined(PROTEAN_HAVE_CUDA)
-std::int64_t longest_row_on_device(const Context& context, const SparsityPattern& pattern);  // rows.cu
+// rows.cu
+std::int64_t longest_row_on_device(const Context& context, const SparsityPattern& pattern);
+std::int64_t row_of_length_on_device(const Context& context, const SparsityPattern& pattern,
+                                     std::int64_t length);
 #endif
 
 #define PROTEAN_ROWS_PRODUCT(name, T, P)                                                       \
@@ -340,6 +344,28 @@ std::int64_t longest_row(const Context& context, const SparsityPattern& pattern)
   if (pattern.space == Space::device) return longest_row_on_device(context, pattern);
 #endif
   return row_lengths(context, pattern).longest;
+}
+
+LongestRow find_longest_row(const Context& context, const SparsityPattern& pattern) {
+  LongestRow longest;
+  if (pattern.rows == 0) return longest;
+#if defined(PROTEAN_HAVE_CUDA)
+  if (pattern.space == Space::device && !context.simulated()) {
+    longest.entries = longest_row_on_device(context, pattern);
+    longest.row = row_of_length_on_device(context, pattern, longest.entries);
+    return longest;
+  }
+#endif
+  const detail::DeviceWork work(context);  // of a simulated device
+  pattern.row_ptr.visit([&](const auto* ptr) {
+    // A first loop finds only the length, since it can run in SIMD.
+    using Length = std::remove_cvref_t<decltype(ptr[0])>;
+    Length most = 0;
+    for (std::int64_t i = 0; i < pattern.rows; ++i) most = std::max<Length>(most, ptr[i + 1] - ptr[i]);
+    longest.entries = static_cast<std::int64_t>(most);
+    while (longest.row + 1 < pattern.rows && ptr[longest.row + 1] - ptr[longest.row] < most) ++longest.row;
+  });
+  return longest;
 }
 
 }  // namespace protean::formats

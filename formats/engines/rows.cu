@@ -111,6 +111,17 @@ void sort_rows(const Context& context, const SparsityPattern& pattern, int bin_m
   device::sort_pairs(context, keys.data(), list, pattern.rows, bits);
 }
 
+// *found := the first row of this length, or what it is.
+__global__ void __launch_bounds__(device::block_size)
+    find_length(DevicePattern a, std::int64_t length, unsigned long long* found) {
+  for (std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; r < a.rows;
+       r += std::int64_t{gridDim.x} * blockDim.x)
+    if (a.length(r) == length) {
+      atomicMin(found, static_cast<unsigned long long>(r));
+      return;  // those that follow are higher
+    }
+}
+
 }  // namespace
 
 LengthClasses length_classes(const Context& context, const SparsityPattern& pattern, std::int64_t cut) {
@@ -177,6 +188,19 @@ std::shared_ptr<DeviceRowBlocks> device_row_blocks(const Context& context, const
 
 std::int64_t longest_row_on_device(const Context& context, const SparsityPattern& pattern) {
   return device_row_lengths(context, pattern).longest;
+}
+
+std::int64_t row_of_length_on_device(const Context& context, const SparsityPattern& pattern,
+                                     std::int64_t length) {
+  const device::Scratch<unsigned long long> found(context, 1);
+  const cudaStream_t queue = device::stream(context);
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0xff, found.bytes(), queue));
+  find_length<<<blocks_of(pattern.rows), device::block_size, 0, queue>>>(device_pattern(pattern), length,
+                                                                         found.data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  unsigned long long row = 0;
+  device::copy_out(context, &row, found.data(), sizeof(row));
+  return static_cast<std::int64_t>(row);
 }
 
 }  // namespace protean::formats

@@ -339,7 +339,8 @@ void AdaptiveOperator<T>::order_rows(Build& build, const CsrMatrix<T>& source, s
             fmt::format("order {} has {} rows; the matrix has {}", build.order, order.size(), this->rows()));
       build.permutation = Permutation(context, std::move(order));
     } else {
-      build.permutation = find_order(build.order, context, source.pattern).permutation;
+      build.permutation =
+          find_order(build.order, context, source.pattern, nullptr, build.spec.hand_over_order).permutation;
     }
     detail::checkpoint();
   }

@@ -40,6 +40,8 @@ struct FormatSpec {
   // The order of rows and columns: "none" is the caller's, others are those of orderings(). Empty: the order that the
   // operator has. An order without a format (entry is null) keeps the format, its parameters and its kernel.
   std::string order = {};
+  // False: where a GPU would hand the search of the order over to the host, the change fails (find_order()).
+  bool hand_over_order = true;
 
   // "sell-c-sigma", "csr/mkl" if a kernel other than native is named, "element", "csr in order rcm", "order rcm".
   std::string name() const;

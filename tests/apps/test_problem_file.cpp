@@ -69,6 +69,9 @@ TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
   EXPECT_EQ(
       read(minimal + "preconditioner: {type: block-jacobi, block_size: 6}").preconditioner.options.block_size,
       6);
+  EXPECT_EQ(
+      read(minimal + "preconditioner: {type: block-jacobi, blocks: found}").preconditioner.options.blocks,
+      DiagonalBlocks::found);
   EXPECT_EQ(read(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega, 1.5);
   const Problem p = read(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
   EXPECT_EQ(p.preconditioner.options.degree, 7);

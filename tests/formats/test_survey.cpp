@@ -10,6 +10,9 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "formats/engines/rows.hpp"
+#include "support/fake_device.hpp"
+#include "support/space.hpp"
 
 namespace protean::test {
 namespace {
@@ -68,6 +71,35 @@ TEST_P(Survey, BytesAreNearThoseOfTheWholeMatrix) {
     }
   }
   EXPECT_GE(admitted, 5);
+}
+
+// Of a pattern in device memory the same rows are taken, and little else is copied.
+TEST_P(Survey, TheSampleOfADeviceIsThatOfTheHost) {
+  for (const ContextPtr& device : {fake_device_context(), test_context(Space::device)}) {
+    if (!device) continue;
+    const CsrMatrix<double> there = upload(device, csr_);
+    const auto same = [](const SparsityPattern& a, const SparsityPattern& b) {
+      ASSERT_EQ(a.rows, b.rows);
+      ASSERT_EQ(a.cols, b.cols);
+      for (std::int64_t i = 0; i < a.rows; ++i)
+        ASSERT_TRUE(std::ranges::equal(a.row(i), b.row(i))) << "row " << i;
+    };
+    for (const int blocks : {1, 4}) {
+      const PatternSample here = sample_rows(context_, csr_.pattern, 3072, blocks),
+                          copied = sample_rows(device, there.pattern, 3072, blocks);
+      EXPECT_EQ(copied.pattern.space, Space::host);
+      EXPECT_EQ(copied.share, here.share);
+      same(copied.pattern, here.pattern);
+    }
+    const PatternSample whole = sample_rows(device, there.pattern, csr_.nonzeros(), 4);
+    EXPECT_EQ(whole.share, 1);
+    same(whole.pattern, csr_.pattern);
+    const auto longest = formats::find_longest_row(*device, there.pattern),
+               expected = formats::find_longest_row(*context_, csr_.pattern);
+    EXPECT_EQ(longest.row, expected.row);
+    EXPECT_EQ(longest.entries, expected.entries);
+    EXPECT_EQ(csr_.pattern.row_length(longest.row), longest.entries);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Survey,

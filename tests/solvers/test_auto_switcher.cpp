@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "core/ordering.hpp"
@@ -727,6 +728,8 @@ struct OnADevice {
   AdaptiveOperator<double> A{
       there, make_matrix(fake_format("csr"), there, device), {.clock = [this] { return clock(); }}};
   std::atomic<int> forecasts{0};
+  double levels = 0;  // of the forecast
+  std::vector<CandidateRecord> candidates;
 
   // The row of an order in the machine table, in this space; 0: none.
   std::string run(Space space, double price) {
@@ -741,6 +744,7 @@ struct OnADevice {
       forecast.lines_now = 5, forecast.lines_reached = 0.5;
       forecast.csr_bytes = static_cast<double>(csr.bytes()) / static_cast<double>(csr.rows());
       forecast.line_bytes = 25.6, forecast.product_ratio = forecast.ratio(forecast.csr_bytes);
+      forecast.levels = levels;
       return forecast;
     };
     MachineTable table{"a machine", {}};
@@ -767,6 +771,7 @@ struct OnADevice {
       if (k > 300 && forecasts == 0) break;
     }
     switcher.finish();
+    candidates = switcher.candidates();
     return why_order_stays(switcher);
   }
 };
@@ -795,6 +800,104 @@ TEST(AutoSwitcher, OnADeviceAnOrderThatCostsTooMuchStays) {
   EXPECT_EQ(live.run(Space::device, 1e6), "");
   EXPECT_EQ(live.forecasts, 1);
   EXPECT_EQ(live.A.order_id(), "none");
+}
+
+// A GPU goes down each level, however small it is.
+TEST(AutoSwitcher, OnADeviceTheLevelsOfAnOrderAreItsPrice) {
+  const auto price = [](double levels, std::string& why) {
+    OnADevice live;
+    live.levels = levels;
+    why = live.run(Space::device, 5);
+    double found = -1;
+    for (const CandidateRecord& one : live.candidates)
+      if (one.order == "rcm") found = one.predicted_convert;
+    return found;
+  };
+  std::string why;
+  const double few = price(10, why);
+  EXPECT_EQ(why, "");
+  ASSERT_GT(few, 0);
+  EXPECT_LT(few, 0.03) << "five products of 2 ms, and the conversion";
+  EXPECT_GE(price(1900, why), 1900 * level_seconds_on_device);
+  EXPECT_EQ(price(most_levels_on_device, why), -1);
+  EXPECT_NE(why.find("suits a GPU badly"), std::string::npos) << why;
+}
+
+// The survey beside a solve on a device ends with the solve.
+TEST(AutoSwitcher, OnADeviceTheSurveyIsCancelledWithTheSolve) {
+  OnADevice live;
+  std::atomic<bool> begun{false}, cancelled{false};
+  AutoSwitchOptions options;
+  options.order.clear(), options.goal = 1e-300;
+  AutoSwitcher<double> switcher(
+      live.A, CostModel({"a machine", {}}, Space::device),
+      [&]() -> std::vector<SwitchTarget> {
+        begun = true;
+        try {
+          for (int k = 0; k < 20000; ++k) {
+            detail::checkpoint();
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+        } catch (const Cancelled&) { cancelled = true; }
+        return {};
+      },
+      options);
+  for (std::int64_t k = 0; k < 100; ++k) {
+    microseconds += 3000;
+    EXPECT_TRUE(switcher.on_iteration({.iteration = k, .residual = 1, .relative_residual = 1}));
+  }
+  while (!begun) std::this_thread::yield();
+  switcher.finish();
+  EXPECT_TRUE(cancelled);
+}
+
+// On a device products are timed while the solve waits: only where a change could pay for them.
+TEST(AutoSwitcher, OnADeviceNoProductIsTimedWhereNoChangePays) {
+  for (const double other : {2e-3, 0.5e-3}) {  // a product in ell; it is 1 ms in csr
+    OnADevice live;
+    MachineTable table{"a machine", {}};
+    table.matrices.push_back(
+        {"test",
+         Space::device,
+         live.csr.rows(),
+         live.csr.nonzeros(),
+         {{"csr", live.csr.bytes(), 1e-3, 1e-4}, {"ell", live.csr.bytes(), other, 2e-3}}});
+    AutoSwitchOptions options;
+    options.order.clear(), options.goal = 1e-300, options.max_iterations = 1'000'000;
+    options.policy.overlapped = false;
+    AutoSwitcher<double> switcher(
+        live.A, CostModel(table, Space::device),
+        [&live] {
+          std::vector<SwitchTarget> targets(2);
+          targets[0].spec.entry = &fake_format("csr"), targets[1].spec.entry = &fake_format("ell");
+          for (SwitchTarget& target : targets) target.bytes = live.csr.bytes();
+          return targets;
+        },
+        options);
+    const std::int64_t before = live.A.products();
+    std::int64_t first = 0;  // iteration in which a product was timed
+    for (std::int64_t k = 0; k < 2000 && first == 0; ++k) {
+      microseconds += 3000;
+      const double residual = std::pow(0.99, static_cast<double>(k));
+      EXPECT_TRUE(
+          switcher.on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+      if (k > 60) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // for the survey
+      for (const CandidateRecord& one : switcher.candidates())
+        if (one.measured_product > 0 && first == 0) first = k;
+    }
+    switcher.finish();
+    EXPECT_EQ(live.A.products(), before) << "they do not count as products of the solve";
+    if (other < 1e-3) {
+      EXPECT_GT(first, 0);
+      EXPECT_LT(first, 200);
+    } else {
+      EXPECT_GE(first, 400) << "ten products are then a fortieth of the solve";
+      bool said = false;
+      for (const DecisionRecord& one : switcher.decisions())
+        said = said || one.reason.find("no change pays for the products") != std::string::npos;
+      EXPECT_TRUE(said);
+    }
+  }
 }
 
 TEST(AutoSwitcher, GoesBackFromAnOrderThatDisappoints) {

@@ -190,6 +190,12 @@ TEST_F(CApi, WordsAreOptions) {
   EXPECT_EQ(protean_solver_set_text(solver, "device_steps", "graph"), PROTEAN_OK);
   protean_matrix_free(swap);
 
+  create("cg", "block-jacobi");
+  EXPECT_EQ(protean_solver_set_text(solver, "diagonal_blocks", "found"), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(protean_solver_set_text(solver, "diagonal_blocks", "given"), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("equal or found")) << protean_last_error();
+
   // Sweeps approximate the solves with the factors.
   create("cg", "ic0");
   ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
