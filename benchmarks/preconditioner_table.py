@@ -21,8 +21,9 @@ import sys
 
 OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio", "smoother", "coarsening",
            "strong_threshold", "aggressive_levels", "max_levels", "cycles", "unknowns")
-DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "blocks": "equal", "omega": 1, "degree": 4, "eigenvalue_ratio": 30, "smoother": "l1-jacobi",
-            "coarsening": "hmis", "strong_threshold": 0.25, "aggressive_levels": 0, "max_levels": 25, "cycles": 1, "unknowns": 1}
+DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "blocks": "equal", "omega": 1, "degree": 4, "eigenvalue_ratio": 30,
+            "smoother": "l1-jacobi", "coarsening": "hmis", "strong_threshold": 0.25, "aggressive_levels": 0,
+            "max_levels": 25, "cycles": 1, "unknowns": 1}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
 # name: matrix, method, the same but small
@@ -41,8 +42,6 @@ SYSTEMS = {
 SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}", "{type: spai0}"]
 SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
          "solve: sweeps, sweeps: 4", "solve: sweeps, sweeps: 8"]
-
-
 MULTIGRID = ["{type: amg}", "{type: amg, smoother: gauss-seidel}", "{type: amg, aggressive_levels: 1}",
              "{type: amg, smoother: gauss-seidel, aggressive_levels: 1}"]
 
