@@ -9,7 +9,7 @@ help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
 	@echo "make install       build and install command, library, man pages and completion; PREFIX=FOLDER (/usr/local), DESTDIR=FOLDER"
 	@echo "make test          build, and run the tests of what is installed"
-	@echo "make test-all      install Kokkos, MKL, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
+	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
@@ -49,7 +49,7 @@ install: dependencies
 
 test: build
 	@tests/run.sh $(BUILD)
-	@echo "The tests of Kokkos, MKL, MFEM, deal.II, PETSc, SciPy and the page in a browser: make test-all installs what they need"
+	@echo "The tests of Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and the page in a browser: make test-all installs what they need"
 
 # Skipped tests are failures here, but for those that need a GPU.
 test-all:

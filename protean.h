@@ -188,16 +188,18 @@ const char* protean_matrix_order_reason(const protean_matrix* matrix);
 
 /* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". preconditioner:
  * protean_name("preconditioner", i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel", "ssor",
- * "ic0", "ic", "ilu0", "ilu" or "chebyshev"; NULL is "none". A solve sets it up if the matrix or its values are
- * new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not symmetric. */
+ * "ic0", "ic", "ilu0", "ilu", "chebyshev" or "amg"; NULL is "none". A solve sets it up if the matrix or its values are
+ * new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not symmetric. amg is algebraic multigrid by hypre:
+ * PROTEAN_NOT_AVAILABLE in a build without hypre, on a GPU and in deterministic mode. Its first solve initialises MPI unless
+ * the program has done so; a program that uses MPI itself must initialise it before. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
 /* Sets an option:
  *   when to stop     relative_tolerance, absolute_tolerance, max_iterations, max_seconds, divergence,
  *                    stagnation_window
  *   method           restart (gmres, fgmres), directions (fcg), s (idr)
  *   preconditioner   fill (ic, ilu), sweeps (ic0, ic, ilu0, ilu with triangular_solve "sweeps"), block_size
- *                    (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev); the next solve checks their
- *                    range
+ *                    (block-jacobi), omega (ssor), degree and eigenvalue_ratio (chebyshev), strong_threshold,
+ *                    aggressive_levels, max_levels, cycles and unknowns (amg); the next solve checks their range
  *   policy           worst_factor, forecast_factor, pessimism, payback, convert_margin, hysteresis, most_switches,
  *                    trial_products: PolicyOptions in protean/operators/policy/switch_policy.hpp
  * PROTEAN_BAD_ARGUMENT for another name (the message lists all) or a value out of range; nothing changes then. */
@@ -212,6 +214,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  *                      cusparse needs a GPU; sweeps is an approximation
  *   diagonal_blocks    "equal" or "found": blocks of block_size rows of block-jacobi, or of at most as many where neighbouring
  *                      rows with the same columns stay together
+ *   smoother           "l1-jacobi", "gauss-seidel" or "chebyshev", of amg
+ *   coarsening         "hmis", "pmis" or "falgout", of amg
  *   policy             "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve
  *                      when that pays */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);

@@ -6,7 +6,7 @@
 
 The second form runs the solves first: the systems below, or those that --systems names, with each preconditioner, --runs times
 each, and keeps problem files and reports in --folder. A solve that takes longer than --seconds ends, and the table says so.
---list names the systems. --quick takes small ones.
+--list names the systems. --quick takes small ones. amg is among them on the host, in a build with hypre.
 
 One row for each matrix, method and preconditioner, in the order in which the matrices are first named. Of several reports of
 the same solve the fastest counts. "times faster": setup and solve beside those of jacobi with the same matrix and method;
@@ -19,8 +19,11 @@ import shutil
 import subprocess
 import sys
 
-OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio")
-DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "blocks": "equal", "omega": 1, "degree": 4, "eigenvalue_ratio": 30}
+OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio", "smoother", "coarsening",
+           "strong_threshold", "aggressive_levels", "max_levels", "cycles", "unknowns")
+DEFAULTS = {"fill": 1, "solve": "auto", "block_size": 4, "blocks": "equal", "omega": 1, "degree": 4, "eigenvalue_ratio": 30,
+            "smoother": "l1-jacobi", "coarsening": "hmis", "strong_threshold": 0.25, "aggressive_levels": 0,
+            "max_levels": 25, "cycles": 1, "unknowns": 1}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
 # name: matrix, method, the same but small
@@ -39,13 +42,22 @@ SYSTEMS = {
 SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}", "{type: spai0}"]
 SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
          "solve: sweeps, sweeps: 4", "solve: sweeps, sweeps: 8"]
+MULTIGRID = ["{type: amg}", "{type: amg, smoother: gauss-seidel}", "{type: amg, aggressive_levels: 1}",
+             "{type: amg, smoother: gauss-seidel, aggressive_levels: 1}"]
 
 
-def preconditioners_for(method, space):
+def has_hypre(protean):
+    version = subprocess.run([protean, "--version"], text=True, capture_output=True).stdout
+    return any(line.split()[:2] == ["hypre", "yes"] for line in version.splitlines())
+
+
+def preconditioners_for(method, space, system, multigrid):
     ways = [way for way in SWEPT if space == "device" or "cusparse" not in way and "auto" not in way]
     kinds, coloured = (("ic0", "ic"), "ssor") if method == "cg" else (("ilu0", "ilu"), "gauss-seidel")
     own = ["{type: chebyshev}"] if method == "cg" else []
     some = [way for way in ways if way in ("solve: levels", "solve: cusparse", "solve: sweeps, sweeps: 4")]
+    if multigrid and space == "host":
+        own = own + MULTIGRID + (["{type: amg, unknowns: 3}"] if system.startswith("elasticity") else [])
     return (SHARED + own + ["{type: %s}" % coloured] + ["{type: %s, %s}" % (kinds[0], way) for way in ways]
             + ["{type: %s, %s}" % (kinds[1], way) for way in some])
 
@@ -55,10 +67,11 @@ def run_all(arguments):
     folder = pathlib.Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
     reports = []
+    multigrid = has_hypre(arguments.protean)
     for name in arguments.systems or [name for name in SYSTEMS if not (arguments.quick and name == "G2_circuit")]:
         matrix, method, small = SYSTEMS[name]
         matrix = small or matrix if arguments.quick else matrix
-        for number, spec in enumerate(preconditioners_for(method, arguments.space)):
+        for number, spec in enumerate(preconditioners_for(method, arguments.space, name, multigrid)):
             problem = folder / f"{name}-{number}.yaml"
             problem.write_text(
                 f"title: {name}\nmatrix: {matrix}\nrhs: {{solution: ones}}\n"

@@ -551,6 +551,11 @@ constexpr NumberOption number_options[] = {
     PROTEAN_REAL("omega", preconditioner.omega),
     PROTEAN_WHOLE("degree", preconditioner.degree),
     PROTEAN_REAL("eigenvalue_ratio", preconditioner.eigenvalue_ratio),
+    PROTEAN_REAL("strong_threshold", preconditioner.strong_threshold),
+    PROTEAN_WHOLE("aggressive_levels", preconditioner.aggressive_levels),
+    PROTEAN_WHOLE("max_levels", preconditioner.max_levels),
+    PROTEAN_WHOLE("cycles", preconditioner.cycles),
+    PROTEAN_WHOLE("unknowns", preconditioner.unknowns),
     PROTEAN_REAL("worst_factor", policy.worst_factor),
     PROTEAN_REAL("forecast_factor", policy.forecast_factor),
     PROTEAN_REAL("pessimism", policy.pessimism),
@@ -598,6 +603,24 @@ constexpr TextOption text_options[] = {
          if (words.back() == value) s.preconditioner.solve = one;
        }
        require_name("triangular_solve", value, words);
+     }},
+    {"smoother",
+     [](Settings& s, std::string_view value) {
+       std::vector<std::string_view> words;
+       for (const Smoother one : smoothers) {
+         words.push_back(to_string(one));
+         if (words.back() == value) s.preconditioner.smoother = one;
+       }
+       require_name("smoother", value, words);
+     }},
+    {"coarsening",
+     [](Settings& s, std::string_view value) {
+       std::vector<std::string_view> words;
+       for (const Coarsening one : coarsenings) {
+         words.push_back(to_string(one));
+         if (words.back() == value) s.preconditioner.coarsening = one;
+       }
+       require_name("coarsening", value, words);
      }},
     {"diagonal_blocks",
      [](Settings& s, std::string_view value) {
@@ -1080,6 +1103,10 @@ protean_status protean_solver_create(const char* method, const char* preconditio
     made->method = need(method, "method");
     made->preconditioner_id = preconditioner ? preconditioner : "none";
     require_name("preconditioner", made->preconditioner_id, ids_of(preconditioners()));
+    for (const PreconditionerEntry& entry : preconditioners())
+      if (entry.id == made->preconditioner_id && !entry.unavailable.empty())
+        throw NotAvailable("preconditioner " + made->preconditioner_id + ": " +
+                           std::string(entry.unavailable));
     made->f64.solver = make_solver<double>(made->method, made->settings.solver);
     *solver = made.release();
   });

@@ -26,5 +26,8 @@ MadePreconditioner<T> make_incomplete(const LinearOperator<T>& A, const Precondi
                                       bool symmetric, std::int64_t fill);
 template <class T>
 MadePreconditioner<T> make_chebyshev(const LinearOperator<T>& A, const PreconditionerOptions& options);
+// Only in a build with hypre.
+template <class T>
+MadePreconditioner<T> make_amg(const LinearOperator<T>& A, const PreconditionerOptions& options);
 
 }  // namespace protean::detail

@@ -30,7 +30,18 @@ namespace {
 
 constexpr std::string_view triangular[] = {"solve", "sweeps"}, fill_level[] = {"fill", "solve", "sweeps"},
                            block_size[] = {"block_size", "blocks"}, omega[] = {"omega"},
-                           polynomial[] = {"degree", "eigenvalue_ratio"};
+                           polynomial[] = {"degree", "eigenvalue_ratio"},
+                           multigrid[] = {"smoother",   "coarsening", "strong_threshold", "aggressive_levels",
+                                          "max_levels", "cycles",     "unknowns"};
+
+#if defined(PROTEAN_HAVE_HYPRE)
+constexpr std::string_view no_hypre = {}, hypre = PROTEAN_HYPRE_NOTE;
+#else
+constexpr std::string_view no_hypre =
+    "this build has no hypre, which is used only where it is named, since it brings an MPI; install "
+    "libhypre-dev and configure again with -DPROTEAN_HYPRE=ON, or name another hypre by -DHYPRE_ROOT=FOLDER";
+constexpr std::string_view hypre = {};
+#endif
 
 constexpr PreconditionerEntry entries[] = {
     {"none", "No preconditioner"},
@@ -45,6 +56,15 @@ constexpr PreconditionerEntry entries[] = {
     {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", fill_level, false, "ic"},
     {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
      polynomial},
+    {"amg",
+     "Algebraic multigrid, V-cycles of BoomerAMG of hypre; Henson and Yang 2002",
+     multigrid,
+     true,
+     {},
+     no_hypre,
+     "hypre computes on the host; solve there, or take ic0 or chebyshev",
+     "another library adds its sums; take ic0 or ssor",
+     hypre},
 };
 
 void check(const PreconditionerOptions& options) {
@@ -58,6 +78,13 @@ void check(const PreconditionerOptions& options) {
   within("degree", options.degree, options.degree >= 1 && options.degree <= 100, "1 to 100");
   within("eigenvalue_ratio", options.eigenvalue_ratio,
          options.eigenvalue_ratio > 1 && options.eigenvalue_ratio <= 1e12, "more than 1, at most 1e12");
+  within("strong_threshold", options.strong_threshold,
+         options.strong_threshold > 0 && options.strong_threshold < 1, "between 0 and 1, both excluded");
+  within("aggressive_levels", options.aggressive_levels,
+         options.aggressive_levels >= 0 && options.aggressive_levels <= 100, "0 to 100");
+  within("max_levels", options.max_levels, options.max_levels >= 1 && options.max_levels <= 100, "1 to 100");
+  within("cycles", options.cycles, options.cycles >= 1 && options.cycles <= 100, "1 to 100");
+  within("unknowns", options.unknowns, options.unknowns >= 1 && options.unknowns <= 64, "1 to 64");
 }
 
 }  // namespace
@@ -81,6 +108,28 @@ std::string_view to_string(TriangularSolve solve) noexcept {
   }
 }
 
+std::string_view to_string(Coarsening coarsening) noexcept {
+  switch (coarsening) {
+    case Coarsening::pmis:
+      return "pmis";
+    case Coarsening::falgout:
+      return "falgout";
+    default:
+      return "hmis";
+  }
+}
+
+std::string_view to_string(Smoother smoother) noexcept {
+  switch (smoother) {
+    case Smoother::gauss_seidel:
+      return "gauss-seidel";
+    case Smoother::chebyshev:
+      return "chebyshev";
+    default:
+      return "l1-jacobi";
+  }
+}
+
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
                                                        const PreconditionerOptions& options) {
@@ -93,6 +142,13 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
                                   fmt::join(ids, ", "), did_you_mean(id, ids)));
   check(options);
   if (id == "none") return nullptr;
+  if (!entry->unavailable.empty())
+    throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry->unavailable));
+  if (A.context()->space() == Space::device && !entry->not_on_device.empty())
+    throw NotAvailable(fmt::format("preconditioner {} is not for a device: {}", id, entry->not_on_device));
+  if (A.context()->deterministic() && !entry->not_deterministic.empty())
+    throw NotAvailable(
+        fmt::format("preconditioner {} is not for deterministic mode: {}", id, entry->not_deterministic));
   if (A.rows() != A.cols())
     throw ShapeMismatch(
         fmt::format("the operator is {} x {}; a preconditioner needs a square one", A.rows(), A.cols()));
@@ -116,6 +172,9 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
   if (id == "ilu0") return detail::make_incomplete<T>(A, options, false, 0);
   if (id == "ilu") return detail::make_incomplete<T>(A, options, false, options.fill);
   if (id == "chebyshev") return detail::make_chebyshev<T>(A, options);
+#if defined(PROTEAN_HAVE_HYPRE)
+  if (id == "amg") return detail::make_amg<T>(A, options);
+#endif
   return detail::make_jacobi<T>(A, options);
 }
 

@@ -79,6 +79,20 @@ inline constexpr TriangularSolve triangular_solves[] = {TriangularSolve::automat
                                                         TriangularSolve::cusparse, TriangularSolve::sweeps};
 std::string_view to_string(TriangularSolve solve) noexcept;  // "auto", "levels", "cusparse", "sweeps"
 
+// How amg chooses the points of the next coarser level. hmis is the cheapest in most cases, falgout keeps more points.
+enum class Coarsening : unsigned char { hmis, pmis, falgout };
+inline constexpr Coarsening coarsenings[] = {Coarsening::hmis, Coarsening::pmis, Coarsening::falgout};
+std::string_view to_string(Coarsening coarsening) noexcept;  // "hmis", "pmis", "falgout"
+
+// What amg does on each level before and after the coarser one. Together the two are symmetric where A is.
+enum class Smoother : unsigned char {
+  l1_jacobi,  // Jacobi with the sums of |a_ij| of the rows for a diagonal: it converges for each positive definite A
+  gauss_seidel,  // forward before, backward after
+  chebyshev      // a polynomial of degree 2 in D^-1/2 A D^-1/2; for symmetric positive definite A
+};
+inline constexpr Smoother smoothers[] = {Smoother::l1_jacobi, Smoother::gauss_seidel, Smoother::chebyshev};
+std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-seidel", "chebyshev"
+
 // Each preconditioner reads those that its PreconditionerEntry lists, and all but none and block-jacobi read zero_diagonal.
 struct PreconditionerOptions {
   ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
@@ -90,6 +104,14 @@ struct PreconditionerOptions {
   double omega = 1;                               // ssor: the relaxation, between 0 and 2, both excluded
   std::int64_t degree = 4;                        // chebyshev: products of A for each M^-1 r, 1 to 100
   double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
+  Smoother smoother = Smoother::l1_jacobi;   // amg
+  Coarsening coarsening = Coarsening::hmis;  // amg
+  // amg: row i depends on j where -a_ij > strong_threshold max_k(-a_ik); between 0 and 1, both excluded
+  double strong_threshold = 0.25;
+  std::int64_t aggressive_levels = 0;  // amg: finest levels of which it keeps far fewer points, 0 to 100
+  std::int64_t max_levels = 25;        // amg: levels at most, with the finest, 1 to 100
+  std::int64_t cycles = 1;             // amg: V-cycles for each M^-1 r, 1 to 100
+  std::int64_t unknowns = 1;           // amg: unknowns of each node, whose rows follow each other, 1 to 64
   bool operator==(const PreconditionerOptions&) const = default;
 };
 
@@ -100,6 +122,12 @@ struct PreconditionerEntry {
   // False: M is not symmetric even if A is, so cg refuses it; symmetric_relative is the most alike one that is.
   bool symmetric = true;
   std::string_view symmetric_relative = {};
+  // Why it is not in this build, and what to do; empty where it is.
+  std::string_view unavailable = {};
+  // Why a context of a device, or one in deterministic mode, is refused; empty where it is not.
+  std::string_view not_on_device = {}, not_deterministic = {};
+  // The library that computes it, and its version; empty for ours.
+  std::string_view library = {};
 };
 // In the table, A = L + D + U is split into its parts below, on and above the diagonal.
 //
@@ -117,6 +145,8 @@ struct PreconditionerEntry {
 //   ilu0, ilu     (L U)^-1 r, the same for any A                      the entries (with fill), 5 n values
 //   chebyshev     p(D^-1 A) D^-1 r, p the Chebyshev polynomial        4 n values
 //                 of given degree for eigenvalues of D^-1 A between lambda / eigenvalue_ratio and lambda
+//   amg           algebraic multigrid by hypre: `cycles` V-cycles     bytes() says it: mostly 2 to 4 times the entries
+//                 for A z = r from z = 0
 //
 // Coloured: rows of one colour are not coupled, L holds the entries of earlier colours. Colours are given greedily in
 // the order of the rows. ic, ic0: where a pivot is not positive, ilu, ilu0: where it is zero to rounding, A + alpha D is
@@ -143,16 +173,37 @@ struct PreconditionerEntry {
 // All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one by one), none waits for
 // the host, and new values of the same pattern go to the same addresses, so recorded steps stay valid.
 //
+// amg is BoomerAMG of hypre (Henson and Yang, Appl. Numer. Math. 41 (2002) 155), in a build that was configured with hypre.
+//   Computes  on the host, in double precision also for float: entries, r and z are converted. Interpolation extended+i with at
+//             most 4 entries a row (multipass on aggressive levels); one sweep of `smoother` before and one after the coarser
+//             level; Gaussian elimination on at most 9 rows. Where A is symmetric, M is; where A is positive definite, M is, with
+//             smoothers l1-jacobi and gauss-seidel. `unknowns` is for systems such as elasticity: the rows of unknown k are k,
+//             k + unknowns, k + 2 unknowns ..., and only rows of one unknown depend on each other in the coarsening.
+//   Threads   hypre's own, one where it was built without OpenMP; those of the context are not used. Each setup and each
+//             M^-1 r holds a lock of the process, since hypre's state belongs to the process: solves of several threads wait for
+//             each other there. hypre's error flag is cleared.
+//   MPI       One process: MPI_COMM_SELF. Where hypre has an MPI, the first setup initialises it unless the program has, and then
+//             finalises it at exit. A program that uses MPI itself must call MPI_Init_thread() before the first setup, with
+//             MPI_THREAD_SERIALIZED or more; with less only its main thread may use amg. After MPI_Finalize() amg is refused.
+//             An MPI that cannot start mostly ends the process.
+//   Memory    Each setup, also one for new values, makes all levels anew, beside the old ones. hypre does not survive a failed
+//             allocation of its own. At most 2^31 - 1 rows and as many entries, where hypre counts in 32 bits.
+//   Errors    BadMatrix for entries that are not finite and where hypre fails or gives such numbers; ShapeMismatch where `unknowns`
+//             does not divide the rows; NotAvailable in a build without hypre, on a device, in deterministic mode, and
+//             where MPI does not allow the call.
+//   figures() levels, operator_complexity (entries of all levels / entries of A), grid_complexity (the same of rows), and
+//             mpi_milliseconds, which the setup took to start MPI, where it did.
+//
 // jacobi and chebyshev need the diagonal of A (HasDiagonal), all others its entries (csr_of(), operators/rows.hpp).
 // Setup colours rows and finds the pattern and the order of triangular solves only where the pattern of A is new; with
-// new values it only computes. M^-1 r has the same bits for any number of threads; with chebyshev, if products of A and
-// dot products have.
+// new values it only computes (but amg, see above). M^-1 r has the same bits for any number of threads; with chebyshev, if
+// products of A and dot products have.
 std::span<const PreconditionerEntry> preconditioners() noexcept;
 
 // A preconditioner for operators of the shape and context of A; ensure() must be called before it is used.
 // nullptr for "none". chebyshev computes with the operator of the last ensure(), which must live as long as it is
 // used. Throws BadArgument for an unknown name and for options out of range, ShapeMismatch for a rectangular A,
-// NotAvailable for solve cusparse on a host or in deterministic mode.
+// NotAvailable for solve cusparse on a host or in deterministic mode, and for one that its entry says is not available.
 //
 // ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for a zero
 // diagonal entry or a singular block (with the first such rows), for a matrix that is not symmetric or has a negative

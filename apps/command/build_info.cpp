@@ -14,6 +14,7 @@
 #include "core/context.hpp"
 #include "core/parallel.hpp"
 #include "formats/catalogue.hpp"
+#include "preconditioners/preconditioner.hpp"
 
 namespace protean::apps {
 namespace {
@@ -45,6 +46,15 @@ std::string kernel_in_build(std::string_view name) {
   const bool vectors = name == to_string(VectorKernels::kokkos) && unavailable(VectorKernels::kokkos).empty();
   return fmt::format("yes ({}formats {}){}{}", vectors ? "vector operations, " : "", fmt::join(ids, ", "),
                      note.empty() ? "" : ": ", note);
+}
+
+// The same for a preconditioner that a library computes.
+std::string preconditioner_in_build(std::string_view id) {
+  for (const PreconditionerEntry& entry : preconditioners())
+    if (entry.id == id)
+      return entry.unavailable.empty() ? fmt::format("yes (preconditioner {}): {}", id, entry.library)
+                                       : fmt::format("no ({})", entry.unavailable);
+  return "no";
 }
 
 std::string value_in(const char* file, std::string_view key) {
@@ -79,6 +89,7 @@ BuildInfo build_info() {
 #endif
   info.kokkos = kernel_in_build("kokkos");
   info.mkl = kernel_in_build("mkl");
+  info.hypre = preconditioner_in_build("amg");
 #if defined(PROTEAN_HAVE_CUDA)
   info.cuda = fmt::format("yes, {} GPUs here", Context::device_count());
 #else
@@ -114,10 +125,11 @@ std::string version_text() {
       "  OpenMP    {}\n"
       "  Kokkos    {}\n"
       "  MKL       {}\n"
+      "  hypre     {}\n"
       "  CUDA      {}\n"
       "  formats   {}",
       info.version, info.compiler, info.build_type, fmt::join(info.simd_targets, ", "), info.simd_chosen,
-      info.openmp, info.kokkos, info.mkl, info.cuda, catalogue().size());
+      info.openmp, info.kokkos, info.mkl, info.hypre, info.cuda, catalogue().size());
 }
 
 }  // namespace protean::apps

@@ -8,9 +8,9 @@ namespace protean::apps {
 
 struct BuildInfo {
   std::string version, compiler, build_type;
-  std::vector<std::string> simd_targets;  // compiled in, best first
-  std::string simd_chosen;                // used on this machine
-  std::string openmp, kokkos, mkl, cuda;  // a version, "yes", or "no" with the reason
+  std::vector<std::string> simd_targets;         // compiled in, best first
+  std::string simd_chosen;                       // used on this machine
+  std::string openmp, kokkos, mkl, hypre, cuda;  // a version, "yes", or "no" with the reason
 };
 BuildInfo build_info();
 

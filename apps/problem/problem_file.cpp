@@ -311,8 +311,9 @@ class ProblemReader {
   // The type and its options.
   static PreconditionerPart read_preconditioner_part(const KeySection& section) {
     PreconditionerPart part{section.word("type"), {}};
-    for (const std::string_view key :
-         {"fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio"})
+    for (const std::string_view key : {"fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree",
+                                       "eigenvalue_ratio", "smoother", "coarsening", "strong_threshold",
+                                       "aggressive_levels", "max_levels", "cycles", "unknowns"})
       if (const Node* given = section.find(key)) require_option(section, key, part.id, given->place);
     for (const std::string_view key : {"combine", "parts"})
       if (const Node* given = section.find(key))
@@ -340,6 +341,19 @@ class ProblemReader {
     if (options.eigenvalue_ratio == 1)
       fail(section.find("eigenvalue_ratio")->place,
            fmt::format("{} is 1; it must be more", section.path_of("eigenvalue_ratio")));
+    for (const Smoother one : smoothers)
+      if (to_string(one) == section.word("smoother")) options.smoother = one;
+    for (const Coarsening one : coarsenings)
+      if (to_string(one) == section.word("coarsening")) options.coarsening = one;
+    options.strong_threshold = section.number("strong_threshold");
+    if (options.strong_threshold == 0 || options.strong_threshold == 1)
+      fail(section.find("strong_threshold")->place,
+           fmt::format("{} is {}; it must be between 0 and 1, both excluded",
+                       section.path_of("strong_threshold"), options.strong_threshold));
+    options.aggressive_levels = section.integer("aggressive_levels");
+    options.max_levels = section.integer("max_levels");
+    options.cycles = section.integer("cycles");
+    options.unknowns = section.integer("unknowns");
     return part;
   }
 
@@ -374,7 +388,23 @@ class ProblemReader {
                                               "ic0 for ilu0), or method gmres or bicgstab",
                                               method));
     check_solve(spec.options.solve);
-    for (const PreconditionerPart& part : spec.parts) check_solve(part.options.solve);
+    check_available(spec.type);
+    for (const PreconditionerPart& part : spec.parts)
+      check_solve(part.options.solve), check_available(part.id);
+  }
+  void check_available(std::string_view type) const {
+    for (const PreconditionerEntry& entry : preconditioners()) {
+      if (entry.id != type) continue;
+      if (!entry.unavailable.empty())
+        fail(preconditioner_place_, fmt::format("preconditioner.type {}: {}", type, entry.unavailable));
+      if (problem_.op.space == Space::device && !entry.not_on_device.empty())
+        fail(preconditioner_place_, fmt::format("preconditioner.type {} is not for operator.space device: {}",
+                                                type, entry.not_on_device));
+      if (problem_.op.deterministic && !entry.not_deterministic.empty())
+        fail(preconditioner_place_,
+             fmt::format("preconditioner.type {} is not for operator.deterministic: {}", type,
+                         entry.not_deterministic));
+    }
   }
   void check_solve(TriangularSolve solve) const {
     if (solve != TriangularSolve::cusparse) return;

@@ -72,6 +72,17 @@ Words triangular_solve_words() {
   return words;
 }
 
+Words smoother_words() {
+  Words words;
+  for (const Smoother one : smoothers) words.push_back(to_string(one));
+  return words;
+}
+Words coarsening_words() {
+  Words words;
+  for (const Coarsening one : coarsenings) words.push_back(to_string(one));
+  return words;
+}
+
 std::vector<KeyDoc> make_table() {
   const SolverOptions solver;
   const StoppingRule& rule = solver.stopping;
@@ -165,6 +176,19 @@ std::vector<KeyDoc> make_table() {
       integer("preconditioner", "degree", preconditioner.degree, 1, 100, "chebyshev: products for each use"),
       number("preconditioner", "eigenvalue_ratio", preconditioner.eigenvalue_ratio, 1, 1e12,
              "chebyshev: largest over smallest eigenvalue of its interval; more than 1"),
+      word("preconditioner", "smoother", to_string(preconditioner.smoother), smoother_words(),
+           "amg: what is done on each level before and after the coarser one"),
+      word("preconditioner", "coarsening", to_string(preconditioner.coarsening), coarsening_words(),
+           "amg: how the points of the coarser levels are chosen"),
+      number(
+          "preconditioner", "strong_threshold", preconditioner.strong_threshold, 0, 1,
+          "amg: row i depends on j where -a_ij > this times the largest -a_ik of the row; 0 and 1 excluded"),
+      integer("preconditioner", "aggressive_levels", preconditioner.aggressive_levels, 0, 100,
+              "amg: finest levels of which far fewer points are kept: less memory, more iterations"),
+      integer("preconditioner", "max_levels", preconditioner.max_levels, 1, 100, "amg: levels at most"),
+      integer("preconditioner", "cycles", preconditioner.cycles, 1, 100, "amg: V-cycles for each use"),
+      integer("preconditioner", "unknowns", preconditioner.unknowns, 1, 64,
+              "amg: unknowns of a node, such as 3 displacements, whose rows follow each other"),
       word("preconditioner", "combine", to_string(Composition::additive), composition_words(),
            "composition: how its parts are applied"),
       other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,

@@ -163,6 +163,10 @@ Json preconditioner_json(std::string_view type, const PreconditionerOptions& opt
   if (options.solve == TriangularSolve::sweeps) add("sweeps", options.sweeps);
   add("block_size", options.block_size), add("omega", options.omega);
   add("degree", options.degree), add("eigenvalue_ratio", options.eigenvalue_ratio);
+  add("smoother", to_string(options.smoother)), add("coarsening", to_string(options.coarsening));
+  add("strong_threshold", options.strong_threshold), add("max_levels", options.max_levels);
+  add("aggressive_levels", options.aggressive_levels);
+  add("cycles", options.cycles), add("unknowns", options.unknowns);
   return json;
 }
 Json preconditioner_json(const PreconditionerSpec& spec) {

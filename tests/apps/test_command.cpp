@@ -452,7 +452,7 @@ TEST_F(Command, HelpVersionAndUsage) {
   }
   const Outcome version = run({"--version"});
   EXPECT_EQ(version.code, 0);
-  for (const char* word : {"protean ", "compiler", "SIMD", "OpenMP", "Kokkos", "MKL", "CUDA"})
+  for (const char* word : {"protean ", "compiler", "SIMD", "OpenMP", "Kokkos", "MKL", "hypre", "CUDA"})
     EXPECT_NE(version.out.find(word), std::string::npos) << word;
   const Outcome typo = run({"slove", "p.yaml"});
   EXPECT_EQ(typo.code, 2);

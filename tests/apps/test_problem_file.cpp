@@ -92,6 +92,52 @@ TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
             "ilu0");
 }
 
+// Without hypre the file is refused before anything is read; with it, on a device and in deterministic mode.
+TEST(ProblemFile, MultigridIsOfALibrary) {
+  const std::string text =
+      minimal +
+      "preconditioner: {type: amg, smoother: gauss-seidel, coarsening: pmis, strong_threshold: 0.5, "
+      "aggressive_levels: 1, max_levels: 7, cycles: 2, unknowns: 3}\n";
+  const auto refusal = [&](const std::string& more) -> std::string {
+    try {
+      (void)read(text + more);
+    } catch (const BadFile& error) { return error.what(); }
+    return "not refused";
+  };
+  const auto has = [](const std::string& message, const char* part) {
+    return message.find(part) != std::string::npos;
+  };
+  const PreconditionerEntry& entry = preconditioners().back();
+  ASSERT_EQ(entry.id, "amg");
+  if (!entry.unavailable.empty()) {
+    const std::string message = refusal("");
+    EXPECT_EQ(message.rfind("folder/p.yaml:2:", 0), 0u) << message;
+    EXPECT_TRUE(has(message, "preconditioner.type amg: this build has no hypre")) << message;
+    EXPECT_TRUE(has(message, "PROTEAN_HYPRE=ON")) << message;
+    return;
+  }
+  const PreconditionerOptions options = read(text).preconditioner.options;
+  EXPECT_EQ(options, (PreconditionerOptions{.smoother = Smoother::gauss_seidel,
+                                            .coarsening = Coarsening::pmis,
+                                            .strong_threshold = 0.5,
+                                            .aggressive_levels = 1,
+                                            .max_levels = 7,
+                                            .cycles = 2,
+                                            .unknowns = 3}));
+  EXPECT_TRUE(has(refusal("operator: {space: device}"),
+                  "amg is not for operator.space device: hypre computes on the host"));
+  EXPECT_TRUE(has(refusal("operator: {deterministic: true}"),
+                  "amg is not for operator.deterministic: another library"));
+  try {
+    (void)read(minimal +
+               "preconditioner: {type: composition, parts: [{type: jacobi}, {type: amg}]}\noperator: {space: "
+               "device}");
+    FAIL() << "not refused";
+  } catch (const BadFile& error) {
+    EXPECT_TRUE(has(error.what(), "amg is not for operator.space device")) << error.what();
+  }
+}
+
 TEST(ProblemFile, GeneratorsHaveTheirOwnKeys) {
   const Problem p = read("matrix: {generate: {kind: poisson-3d, n: 12, points: 27}}");
   EXPECT_EQ(p.matrix.kind, "poisson-3d");
@@ -240,6 +286,21 @@ INSTANTIATE_TEST_SUITE_P(
                 {},
                 in_line_2,
                 {"eigenvalue_ratio is 1"}},
+        Refusal{"ThresholdOfOne",
+                minimal + "preconditioner: {type: amg, strong_threshold: 1}",
+                {},
+                in_line_2,
+                {"preconditioner.strong_threshold is 1; it must be between 0 and 1"}},
+        Refusal{"UnknownSmoother",
+                minimal + "preconditioner: {type: amg, smoother: jacobi}",
+                {},
+                in_line_2,
+                {"l1-jacobi, gauss-seidel, chebyshev"}},
+        Refusal{"CoarseningOfAnotherPreconditioner",
+                minimal + "preconditioner: {type: ic0, coarsening: hmis}",
+                {},
+                in_line_2,
+                {"preconditioner.coarsening is for type amg; the type is ic0"}},
         Refusal{"UnsymmetricForCg",
                 minimal + "preconditioner: {type: ilu0}",
                 {},

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -54,6 +55,24 @@ inline double figure(const Preconditioner<double>& M, std::string_view name) {
     if (one.name == name) return one.value;
   ADD_FAILURE() << "no figure " << name;
   return 0;
+}
+
+inline std::vector<double> applied(const Preconditioner<double>& M, const std::vector<double>& r) {
+  std::vector<double> z(r.size(), std::numeric_limits<double>::quiet_NaN());
+  M.apply(view(r), view(z));
+  return z;
+}
+// M^-1, column after column.
+inline Dense dense_inverse(const Preconditioner<double>& M) {
+  Dense result(M.rows());
+  std::vector<double> e(static_cast<std::size_t>(M.rows()));
+  for (std::int64_t j = 0; j < result.n; ++j) {
+    e[j] = 1;
+    const std::vector<double> column = applied(M, e);
+    e[j] = 0;
+    for (std::int64_t i = 0; i < result.n; ++i) result(i, j) = column[i];
+  }
+  return result;
 }
 
 // Gauss-Jordan elimination with row pivoting.

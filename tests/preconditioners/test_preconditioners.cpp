@@ -24,23 +24,6 @@
 namespace protean::test {
 namespace {
 
-std::vector<double> applied(const Preconditioner<double>& M, const std::vector<double>& r) {
-  std::vector<double> z(r.size(), std::numeric_limits<double>::quiet_NaN());
-  M.apply(view(r), view(z));
-  return z;
-}
-// Column after column.
-Dense dense_inverse(const Preconditioner<double>& M) {
-  Dense result(M.rows());
-  std::vector<double> e(static_cast<std::size_t>(M.rows()));
-  for (std::int64_t j = 0; j < result.n; ++j) {
-    e[j] = 1;
-    const std::vector<double> column = applied(M, e);
-    e[j] = 0;
-    for (std::int64_t i = 0; i < result.n; ++i) result(i, j) = column[i];
-  }
-  return result;
-}
 TEST(Incomplete, FactorsAreThoseOfTheDenseAlgorithm) {
   for (const Dense& A : {poisson_2d(7), convection_2d(6, 3), scattered(40, 1), scattered(40, 2)})
     for (const int fill : {0, 1, 2, 5}) {
@@ -286,7 +269,7 @@ TEST(Chebyshev, NeedsAPositiveDefiniteMatrixAndADiagonal) {
 std::vector<std::string> all_ids() {
   std::vector<std::string> ids;
   for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id != "none") ids.emplace_back(entry.id);
+    if (entry.id != "none" && entry.unavailable.empty()) ids.emplace_back(entry.id);
   return ids;
 }
 class Every : public testing::TestWithParam<std::string> {};
@@ -413,6 +396,14 @@ TEST_P(Every, OnADevice) {
   const std::vector<double> expected = applied(*ready<double>(GetParam(), *assembled(csr)), r);
   const ContextPtr context = fake_device_context();
   const auto on_device = make_matrix(fake_format("csr"), upload(context, csr), context);
+  for (const PreconditionerEntry& entry : preconditioners())
+    if (entry.id == GetParam() && !entry.not_on_device.empty()) {
+      const std::string text =
+          message<NotAvailable>([&] { (void)make_preconditioner<double>(GetParam(), *on_device); });
+      EXPECT_SAYS(text, "preconditioner " + GetParam() + " is not for a device");
+      EXPECT_SAYS(text, "take ");
+      return;
+    }
   const auto M = ready<double>(GetParam(), *on_device);
   const Placed<double> x(context, r);
   Placed<double> z(context, std::vector<double>(r.size(), std::numeric_limits<double>::quiet_NaN()));
@@ -467,6 +458,12 @@ TEST(Preconditioners, OptionsOutOfRange) {
   EXPECT_SAYS(refused({.omega = std::nan("")}), "omega is nan");
   EXPECT_SAYS(refused({.degree = 0}), "degree is 0");
   EXPECT_SAYS(refused({.eigenvalue_ratio = 1}), "eigenvalue_ratio is 1");
+  EXPECT_SAYS(refused({.strong_threshold = 0}), "strong_threshold is 0; it must be between 0 and 1");
+  EXPECT_SAYS(refused({.strong_threshold = std::nan("")}), "strong_threshold is nan");
+  EXPECT_SAYS(refused({.aggressive_levels = -1}), "aggressive_levels is -1; it must be 0 to 100");
+  EXPECT_SAYS(refused({.max_levels = 0}), "max_levels is 0; it must be 1 to 100");
+  EXPECT_SAYS(refused({.cycles = 101}), "cycles is 101; it must be 1 to 100");
+  EXPECT_SAYS(refused({.unknowns = 65}), "unknowns is 65; it must be 1 to 64");
 }
 
 TEST(Preconditioners, RectangularAndEmpty) {

@@ -211,6 +211,41 @@ TEST_F(CApi, WordsAreOptions) {
   EXPECT_TRUE(error_has("Did you mean 'levels'?")) << protean_last_error();
 }
 
+// Algebraic multigrid is in a build with hypre only; its options are known in any.
+TEST_F(CApi, MultigridIsOfALibrary) {
+  EXPECT_EQ(protean_solver_set(solver, "strong_threshold", 0.5), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set(solver, "aggressive_levels", 1), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set(solver, "max_levels", 3), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set(solver, "cycles", 2), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set(solver, "unknowns", 1), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set_text(solver, "smoother", "gauss-seidel"), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set_text(solver, "coarsening", "pmis"), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set_text(solver, "smoother", "jacobi"), PROTEAN_BAD_ARGUMENT);
+  for (const char* word : {"l1-jacobi", "gauss-seidel", "chebyshev"})
+    EXPECT_TRUE(error_has(word)) << protean_last_error();
+  EXPECT_EQ(protean_solver_set_text(solver, "coarsening", "hmiss"), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("Did you mean 'hmis'?")) << protean_last_error();
+  const PreconditionerEntry& entry = preconditioners().back();
+  ASSERT_EQ(entry.id, "amg");
+  protean_solver* other = nullptr;
+  if (!entry.unavailable.empty()) {
+    EXPECT_EQ(protean_solver_create("cg", "amg", &other), PROTEAN_NOT_AVAILABLE);
+    EXPECT_TRUE(error_has("PROTEAN_HYPRE=ON")) << protean_last_error();
+    EXPECT_EQ(other, nullptr);
+    return;
+  }
+  create("cg", "none");
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  const std::int64_t plain = protean_solver_iterations(solver);
+  create("cg", "amg");
+  ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LT(protean_solver_iterations(solver), plain);
+  EXPECT_LE(residual(), 1.01e-8);
+  ASSERT_EQ(protean_solver_set(solver, "cycles", 0), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("cycles is 0; it must be 1 to 100")) << protean_last_error();
+}
+
 TEST_F(CApi, AContextMayBeDeterministic) {
   protean_context* same = nullptr;
   ASSERT_EQ(protean_context_make("host", 2, "deterministic,vector_kernels=native", &same), PROTEAN_OK)
@@ -752,7 +787,7 @@ TEST_F(CApiOrder, SolvesToTheSameSolution) {
   for (const auto& [method, symmetric] :
        {std::pair{"cg", true}, {"minres", true}, {"gmres", false}, {"bicgstab", false}})
     for (const PreconditionerEntry& entry : preconditioners()) {
-      if (symmetric && !entry.symmetric) continue;
+      if ((symmetric && !entry.symmetric) || !entry.unavailable.empty()) continue;
       SCOPED_TRACE(std::string(method) + " " + std::string(entry.id));
       create(method, std::string(entry.id).c_str());
       ASSERT_EQ(protean_solver_set(solver, "relative_tolerance", 1e-11), PROTEAN_OK);
