@@ -155,6 +155,7 @@ TEST_F(CApi, EveryNumberIsAnOption) {
   for (const std::string& name : names("option"))
     EXPECT_EQ(protean_solver_set(solver, name.c_str(), 2), PROTEAN_OK) << name << protean_last_error();
   EXPECT_EQ(protean_solver_set(solver, "omega", 1), PROTEAN_OK);
+  EXPECT_EQ(protean_solver_set(solver, "strong_threshold", 0.5), PROTEAN_OK);
   EXPECT_EQ(solve(), PROTEAN_OK) << "relative tolerance 2: the initial guess";
   EXPECT_EQ(protean_solver_iterations(solver), 0);
 }

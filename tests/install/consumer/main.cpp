@@ -1,6 +1,8 @@
 // A minimal finite-element code: its own CSR arrays are used without a copy and solved twice.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include <protean/protean.hpp>
@@ -25,5 +27,15 @@ int main() {
   const protean::SolveReport report = cg->solve(*A, {b.data(), n}, {x.data(), n}, M.get());
   std::printf("%lld iterations, true residual %.2e\n", static_cast<long long>(report.iterations),
               report.true_relative);
-  return report.converged() && report.true_relative <= 1e-8 ? 0 : 1;
+  if (!report.converged() || report.true_relative > 1e-8) return 1;
+  // Libraries behind preconditioners are linked, too.
+  for (const protean::PreconditionerEntry& entry : protean::preconditioners()) {
+    if (entry.library.empty()) continue;
+    const auto other = protean::make_preconditioner(entry.id, *A);
+    other->ensure(*A);
+    std::fill(x.begin(), x.end(), 0.0);
+    if (!cg->solve(*A, {b.data(), n}, {x.data(), n}, other.get()).converged()) return 1;
+    std::printf("%s of %s\n", std::string(entry.id).c_str(), std::string(entry.library).c_str());
+  }
+  return 0;
 }
