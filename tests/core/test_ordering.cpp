@@ -808,7 +808,7 @@ TEST_F(OrderOnADevice, IsTheSameInEveryRun) {
 TEST_F(OrderOnADevice, IsHandedOverToTheHostBeyondTheLimits) {
   expect_handed_over(star(4098, 7), "a row has 4097 entries, more than 4096");
   expect_handed_over(path(5000), "a search has more than 4096 levels");
-  expect_handed_over(path(40000), "the first 512 levels of a search have");
+  expect_handed_over(path(400000), "the first 512 levels of a search have");
   expect_handed_over(graph_of(3, {{0, 1, 1}, {1, 2, 1}, {2, 1, 1}}), "not symmetric");
   const std::vector<std::int32_t> row_ptr{0, 2, 4}, col{1, 0, 0, 1};
   const std::vector<double> values(4, 1.0);
