@@ -74,7 +74,7 @@ class Idr final : public Method<T> {
     for (std::int64_t i = 0; i < s_; ++i) set_scalar<T>(context, L() + i * s_ + i, T(1));
     set_scalar<T>(context, at(Omega), T(1));
     dot<T>(context, r_, r_, at(RR));
-    block_dot<T>(context, block(p_), r_, f());
+    dots(context, block(p_), r_, f());
     guard_count_ = 0;
   }
 
@@ -106,7 +106,15 @@ class Idr final : public Method<T> {
   T* f() noexcept { return L() + s_ * s_; }
   T* c() noexcept { return f() + s_; }
   VectorBlock<T> block(Vector<T>& v) const noexcept { return {v.data(), r_.size(), stride_, s_, v.space()}; }
-  static VectorBlock<T> from(const VectorBlock<T>& V, std::int64_t j) noexcept {
+
+  // block_dot() in pieces that heed the end of a solve on a device.
+  static void dots(const Context& context, const VectorBlock<const T>& V, VectorView<const T> w, T* result) {
+    constexpr std::int64_t piece = 8;
+    for (std::int64_t j = 0; j < V.count; j += piece)
+      block_dot<T>(context, from(V, j).first(std::min(piece, V.count - j)), w, result + j);
+  }
+  template <class Value>
+  static VectorBlock<Value> from(const VectorBlock<Value>& V, std::int64_t j) noexcept {
     return {V.data + j * V.stride, V.size, V.stride, V.count - j, V.space};
   }
 
@@ -133,7 +141,7 @@ class Idr final : public Method<T> {
       axpy<T>(context, a, G.column(i), g);
       axpy<T>(context, a, U.column(i), u);
     }
-    block_dot<T>(context, from(P, k), g, pivot);
+    dots(context, from(P, k), g, pivot);
     // beta = f_k / L_kk
     axpy_dot<T>(context, {-1, f() + k, pivot, Demand::nonzero}, g, r_, at(RR));
     if (rest > 1)
@@ -153,7 +161,7 @@ class Idr final : public Method<T> {
     choose_omega(context);
     set_scalar<T>(context, at(OldRR), {1, at(RR)});
     axpy_dot<T>(context, {-1, at(Omega)}, t_, r_, at(RR));
-    block_dot<T>(context, block(p_), r_, f());
+    dots(context, block(p_), r_, f());
     axpy<T>(context, {1, at(Omega)}, v, s.x);
   }
 

@@ -288,13 +288,15 @@ void few_dots(const Context& context, const VectorBlock<const T>& V, VectorView<
 }
 
 // cuBLAS does not know the flag of an ended solve (DeviceState::stop): a step that must not be computed would change the vectors
-// and scalars that the method keeps. So the steps of a solve have kernels of their own.
+// and scalars that the method keeps. So the steps of a solve have kernels of their own; but more than `most_own_dots` dot
+// products at once are faster by cuBLAS. Only GMRES and FCG ask for so many, and compute them again before they use them.
+constexpr std::int64_t most_own_dots = 8;
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
   if (V.count == 0) return;
   if (w.size == 0) return device::fill<T>(context, T(0), {result, V.count, Space::device});
   const DeviceState& state = context.device_state();
-  if (!state.stop) {
+  if (!state.stop || V.count > most_own_dots) {
     const HostScalars scalars(state.cublas);
     PROTEAN_CUDA_CHECK(gemv(state.cublas, CUBLAS_OP_T, narrow<int>(V.size, "vector length"),
                             narrow<int>(V.count, "columns"), T(1), V.data, narrow<int>(V.stride, "stride"),
@@ -305,7 +307,7 @@ void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const 
     return VectorBlock<const T>{V.data + k * V.stride, V.size, V.stride, V.count - k, V.space};
   };
   std::int64_t k = 0;
-  for (; k + 8 <= V.count; k += 8) few_dots<8>(context, rest(k), w, result + k);
+  if (k + 8 <= V.count) few_dots<8>(context, rest(k), w, result + k), k += 8;
   if (k + 4 <= V.count) few_dots<4>(context, rest(k), w, result + k), k += 4;
   if (k + 2 <= V.count) few_dots<2>(context, rest(k), w, result + k), k += 2;
   if (k < V.count) few_dots<1>(context, rest(k), w, result + k);
