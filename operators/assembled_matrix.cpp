@@ -290,14 +290,17 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   const FormatParams complete = params_for(entry, kernel, *context, csr.pattern, asked);
   const Admission admission = admission_of(entry, kernel, *context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
-  const std::size_t most = most_bytes > 0                   ? most_bytes
-                           : admission.bytes < small_matrix ? unlimited_memory
-                                                            : available_bytes(*context);
-  if (admission.bytes > most)
+  // The arrays that it shares with its source are allocated already.
+  const std::size_t shared = entry.traits.uses_source ? std::min(admission.bytes, csr.bytes()) : 0;
+  const std::size_t needed = admission.bytes - shared;
+  const std::size_t most = most_bytes > 0          ? most_bytes
+                           : needed < small_matrix ? unlimited_memory
+                                                   : available_bytes(*context);
+  if (needed > most)
     throw OutOfMemory(
-        fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(admission.bytes),
+        fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(needed),
                     human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
-        admission.bytes);
+        needed);
   const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission, asked};
   if constexpr (sizeof(T) == 8)
     return kernel.make_f64(request);

@@ -240,8 +240,8 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Spa
 Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                 const FormatParams& params, std::size_t value_bytes);
 
-// Builds a matrix after checking the parameters, the kernel, admit(), and that its bytes are at most
-// most_bytes (0: the free memory, for matrices of 1 MiB or more). Throws BadArgument, NotAvailable,
+// Builds a matrix after checking the parameters, the kernel, admit(), and that its bytes, less those of arrays
+// that it shares with csr, are at most most_bytes (0: the free memory, for matrices of 1 MiB or more). Throws BadArgument, NotAvailable,
 // FormatRefused, OutOfMemory. Never falls back to another format. Rows must be sorted. On the host BadMatrix
 // is thrown otherwise, except for formats with the trait unsorted_rows outside of deterministic mode. On a
 // device this is not checked. In a deterministic context FormatRefused is also thrown for a kernel without a

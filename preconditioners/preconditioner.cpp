@@ -46,7 +46,7 @@ constexpr std::string_view hypre = {};
 constexpr PreconditionerEntry entries[] = {
     {"none", "No preconditioner"},
     {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2"},
-    {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2.1", block_size},
+    {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2", block_size},
     {"spai0", "Diagonal approximate inverse of least Frobenius norm; Broker and Grote 2002"},
     {"gauss-seidel", "Solve with the lower triangle, coloured; Saad 2003, section 12.4", {}, false, "ssor"},
     {"ssor", "Symmetric successive over-relaxation, coloured; Saad 2003, section 10.2", omega},

@@ -52,8 +52,8 @@ struct VectorSpec {
 struct RhsSpec {
   bool from_solution = true;  // true: the vector is x and b = A x; false: the vector is b
   VectorSpec vector{.file = {}, .seed = {}, .value = 1};
-  std::int64_t columns =
-      1;  // with a seed: right-hand sides, of the seeds from there on. A file has its own number
+  // With a seed: the number of right-hand sides, of the seeds from there on. A file has its own number.
+  std::int64_t columns = 1;
   Place place;
 };
 

@@ -43,14 +43,14 @@ struct SolveRecord {
   std::string kernel_note;                    // what a user of this kernel should know
   VectorKernels vector_kernels = VectorKernels::native;
   FormatParams parameters;
-  std::vector<PartShare>
-      parts;  // of the format that the solve begins with; empty for one that is not composed of others
+  // Of the format that the solve begins with. Empty: it is not composed of others.
+  std::vector<PartShare> parts;
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
   std::int64_t products = 0;
   std::vector<PreconditionerFigure> preconditioner;  // of its setup
   std::size_t preconditioner_bytes = 0;
-  SolveReport
-      result;  // of several right-hand sides: of the first that has not converged, else of the longest
+  // Of several right-hand sides: of the first that has not converged, else of the one with the most iterations.
+  SolveReport result;
   MultiSolveReport columns;           // of several right-hand sides; empty for one
   std::vector<double> column_errors;  // with a known solution
   // With matrix.order: the order of the solve, and with auto why. Empty: none was asked for.

@@ -413,10 +413,7 @@ void AdaptiveOperator<T>::build(Build& build) const {
   }
   if (build.order != no_order) order_rows(build, source, bytes_in_use, budget(bytes_in_use));
   const CsrMatrix<T>& from = build.permuted ? build.permuted->matrix() : source;
-  std::size_t most = budget(bytes_in_use);
-  // Format csr can share the arrays of the source.
-  if (spec.entry->traits.uses_source) most += std::min(source.bytes(), ~most);
-  auto matrix = make_matrix(*spec.entry, from, context, spec.params, spec.kernel, most);
+  auto matrix = make_matrix(*spec.entry, from, context, spec.params, spec.kernel, budget(bytes_in_use));
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
   detail::ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);
   if (build.on_elements) check.allow_rounding_of(*elements_);

@@ -1,4 +1,5 @@
 // What make_matrix() refuses before a format sees the matrix.
+#include <algorithm>
 #include <string>
 
 #include "core/generate/generate.hpp"
@@ -21,6 +22,25 @@ TEST(MakeMatrix, TakesAFormatThatNeedsExactlyTheBytesThereAre) {
       ADD_FAILURE() << id << " was made with a byte less";
     } catch (const OutOfMemory& error) { EXPECT_EQ(error.bytes(), bytes) << id; }
   }
+}
+
+TEST(MakeMatrix, ArraysOfTheSourceNeedNoFurtherMemory) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 20}});
+  int shared = 0;
+  for (const FormatEntry* format : catalogue()) {
+    if (!format->traits.uses_source || kernels_in(*format, Space::host).empty()) continue;
+    const Admission admission = admit(*format, *test_context(), csr.pattern, {}, sizeof(double));
+    ASSERT_TRUE(admission.ok) << format->id << ": " << admission.reason;
+    ASSERT_GE(admission.bytes, csr.bytes()) << format->id;
+    const std::size_t own = admission.bytes - csr.bytes();
+    EXPECT_NO_THROW((void)make_matrix(*format, csr, test_context(), {}, {}, std::max<std::size_t>(own, 1)))
+        << format->id;
+    if (own > 1) {
+      EXPECT_THROW((void)make_matrix(*format, csr, test_context(), {}, {}, own - 1), OutOfMemory) << format->id;
+    }
+    ++shared;
+  }
+  EXPECT_GT(shared, 3);
 }
 
 TEST(MakeMatrix, ARectangleIsRefusedToAFormatOfSquareMatrices) {
