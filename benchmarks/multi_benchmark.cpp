@@ -32,17 +32,18 @@ namespace {
 
 constexpr const char* usage =
     R"(usage: multi_benchmark [--space host|device] [--threads N] [--share S] [--only MATRIX,...] [--formats ID,...]
-                       [--counts 1,2,4,8,16] [--iterations K] [--seconds S] [--json FILE]
+                       [--counts 1,2,4,8,16] [--method cg|bicgstab] [--iterations K] [--seconds S] [--json FILE]
   --share       the matrices of gpu_spmv_benchmark with so many times the rows; 0.1 if not given
   --only        these matrices only (names as in the table)
   --formats     csr,sell-c-sigma,sell-packed,bcsr if not given
   --counts      numbers of vectors
+  --method      of the solves, cg if not given
   --iterations  of a solve, 30 if not given; 0: no solves
   --seconds     time for each figure, 0.3 if not given
 )";
 
 struct Options {
-  std::string space = "host", json;
+  std::string space = "host", method = "cg", json;
   int threads = 2, iterations = 30;
   double share = 0.1, seconds = 0.3;
   std::vector<std::string> only, formats = {"csr", "sell-c-sigma", "sell-packed", "bcsr"},
@@ -58,6 +59,7 @@ std::optional<Options> parse(int argc, char** argv) {
                                   {"--only", &o.only},
                                   {"--formats", &o.formats},
                                   {"--counts", &o.counts},
+                                  {"--method", &o.method},
                                   {"--iterations", &o.iterations},
                                   {"--seconds", &o.seconds},
                                   {"--json", &o.json}});
@@ -274,8 +276,8 @@ class Table {
       SolverOptions how;
       how.stopping.relative_tolerance = 0, how.stopping.max_iterations = options_.iterations,
       how.stopping.divergence = 1e300;
-      const auto one = make_solver<double>("cg", how);
-      MultiSolver<double> several("cg", how);
+      const auto one = make_solver<double>(options_.method, how);
+      MultiSolver<double> several(options_.method, how);
       Vectors z(context_, A.rows(), k, VectorLayout::columns);
       const auto clear = [&] { fill<double>(c, 0.0, {z.data(), A.rows() * k, c.space()}); };
       std::int64_t steps = 0;
@@ -319,7 +321,8 @@ int run(const Options& options) {
   fmt::print(
       "milliseconds: of k products one after another, of one product with k vectors (interleaved, by "
       "columns), and of an "
-      "iteration of k solves of cg one after another and together\n");
+      "iteration of k solves of {} one after another and together\n",
+      options.method);
   Table table(options, context);
   for (const GpuMatrix& matrix : gpu_matrices(options.share))
     if (wanted(options.only, matrix.name)) table.add(matrix);
@@ -327,6 +330,7 @@ int run(const Options& options) {
     write_json(options.json, {{"machine", machine(options.threads)},
                               {"space", options.space},
                               {"share", options.share},
+                              {"method", options.method},
                               {"results", table.results()}});
   return 0;
 }

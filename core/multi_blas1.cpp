@@ -47,6 +47,12 @@ void check_like(const MultiVectorView<T>& shape, std::initializer_list<MultiVect
   for (const MultiVectorView<const T>& V : others) check_dense<T>(V, shape.rows, shape.columns);
 }
 
+template <class T>
+void check_diagonal(const VectorView<const T>& d, const MultiVectorView<T>& like) {
+  if (d.size > 0 && d.size != like.rows)
+    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, like.rows));
+}
+
 // Rows of a chunk: at most 256 chunks, of 1024 rows or more.
 struct Chunks {
   explicit Chunks(Size all)
@@ -223,11 +229,25 @@ void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorVi
 }
 
 template <class T>
+void multi_dot_pair(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+                    const T* running, T* xy, T* xx) {
+  check_dense<T>(X, Y.rows, Y.columns), check_dense<T>(Y, Y.rows, Y.columns);
+  if (Y.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_dot_pair<T>(context, X, Y, running, xy, xx), X.data, Y.data, running, xy, xx);
+  const auto& loops = multi_loops<T>();
+  sum_chunks<T>(
+      context, X.rows, X.columns, 2,
+      [&](Size begin, Size end, T* sums) { loops.dot_pair(begin, end, X.columns, X.data, Y.data, sums); },
+      [&](int k, Size j, T total) {
+        if (running[j] != T(0)) (k == 0 ? xy : xx)[j] = total;
+      });
+}
+
+template <class T>
 void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
                     MultiVectorView<T> Y, const T* running) {
   check_like<T>(Y, {X, Y});
-  if (d.size > 0 && d.size != Y.rows)
-    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, Y.rows));
+  check_diagonal<T>(d, Y);
   if (Y.columns == 0) return;
   PROTEAN_ON_DEVICE(multi_multiply<T>(context, d, X, Y, running), d.data, X.data, Y.data, running);
   const Size w = Y.columns;
@@ -245,8 +265,7 @@ template <class T>
 void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
                        VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next) {
   check_like<T>(R, {Q, R});
-  if (d.size > 0 && d.size != R.rows)
-    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, R.rows));
+  check_diagonal<T>(d, R);
   if (R.columns == 0) return;
   PROTEAN_ON_DEVICE(multi_cg_residual<T>(context, rz, pq, Q, d, R, running, rr, next), rz, pq, Q.data, d.data,
                     R.data, running, rr, next);
@@ -273,8 +292,7 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
                         VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
                         MultiVectorView<T> P, const T* running) {
   check_like<T>(P, {Z, X, P});
-  if (d.size > 0 && d.size != P.rows)
-    throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, P.rows));
+  check_diagonal<T>(d, P);
   if (P.columns == 0) return;
   PROTEAN_ON_DEVICE(multi_cg_direction<T>(context, rz, pq, next, d, Z, X, P, running), rz, pq, next, d.data,
                     Z.data, X.data, P.data, running);
@@ -293,6 +311,98 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
   });
 }
 
+namespace {
+
+// The coefficients of BiCGStab for each vector.
+template <class T>
+T alpha_of(const T* rho, const T* r0v, Size j) {
+  return Coefficient<T>(1, rho + j, r0v + j, Demand::nonzero).value();
+}
+template <class T>
+T omega_of(const T* ts, const T* tt, Size j) {
+  return Coefficient<T>(1, ts + j, tt + j, Demand::positive).value();
+}
+
+}  // namespace
+
+template <class T>
+void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v, MultiVectorView<const T> V,
+                         VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
+                         T* ss) {
+  check_like<T>(R, {V, R});
+  check_diagonal<T>(d, R);
+  if (d.size > 0) check_like<T>(R, {Z});
+  if (R.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_bicgstab_half<T>(context, rho, r0v, V, d, R, Z, running, ss), rho, r0v, V.data,
+                    d.data, R.data, d.size > 0 ? Z.data : nullptr, running, ss);
+  const Size w = R.columns;
+  Scalars<T> a(w);
+  for (Size j = 0; j < w; ++j) a[j] = alpha_of(rho, r0v, j);
+  const T* const run = run_of(running, w);
+  const T* const diagonal = d.size > 0 ? d.data : nullptr;
+  const auto& loops = multi_loops<T>();
+  sum_chunks<T>(
+      context, R.rows, w, 1,
+      [&](Size begin, Size end, T* sums) {
+        loops.bicgstab_half(begin, end, w, run, a.data(), V.data, diagonal, R.data, Z.data, sums);
+      },
+      [&](int, Size j, T total) {
+        if (running[j] != T(0)) ss[j] = total;
+      });
+}
+
+template <class T>
+void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
+                           MultiVectorView<const T> P, MultiVectorView<const T> S,
+                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
+                           MultiVectorView<T> R, const T* running, T* rr, T* next) {
+  check_like<T>(R, {P, S, Tv, R0, X, R});
+  if (R.columns == 0) return;
+  PROTEAN_ON_DEVICE(
+      multi_bicgstab_update<T>(context, rho, r0v, ts, tt, P, S, Tv, R0, X, R, running, rr, next), rho, r0v,
+      ts, tt, P.data, S.data, Tv.data, R0.data, X.data, R.data, running, rr, next);
+  const Size w = R.columns;
+  Scalars<T> a(w), o(w);
+  for (Size j = 0; j < w; ++j) a[j] = alpha_of(rho, r0v, j), o[j] = omega_of(ts, tt, j);
+  const T* const run = run_of(running, w);
+  const auto& loops = multi_loops<T>();
+  sum_chunks<T>(
+      context, R.rows, w, 2,
+      [&](Size begin, Size end, T* sums) {
+        loops.bicgstab_update(begin, end, w, run, a.data(), o.data(), P.data, S.data, Tv.data, R0.data,
+                              X.data, R.data, sums);
+      },
+      [&](int k, Size j, T total) {
+        if (running[j] != T(0)) (k == 0 ? rr : next)[j] = total;
+      });
+}
+
+template <class T>
+void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
+                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
+                              MultiVectorView<T> P, MultiVectorView<T> Z, const T* running) {
+  check_like<T>(P, {R, V, P});
+  check_diagonal<T>(d, P);
+  if (d.size > 0) check_like<T>(P, {Z});
+  if (P.columns == 0) return;
+  PROTEAN_ON_DEVICE(multi_bicgstab_direction<T>(context, rho, r0v, ts, tt, R, V, d, P, Z, running), rho, r0v,
+                    ts, tt, R.data, V.data, d.data, P.data, d.size > 0 ? Z.data : nullptr, running);
+  const Size w = P.columns;
+  Scalars<T> b(w), o(w);
+  for (Size j = 0; j < w; ++j) {
+    b[j] = alpha_of(rho, r0v, j) * Coefficient<T>(1, tt + j, ts + j, Demand::nonzero).value();
+    o[j] = omega_of(ts, tt, j);
+  }
+  const T* const run = run_of(running, w);
+  const T* const diagonal = d.size > 0 ? d.data : nullptr;
+  const auto& loops = multi_loops<T>();
+  parallel(useful_parts(context, P.rows * w), [&](int part, int parts) {
+    const Range range = even_range(P.rows, part, parts, 64);
+    loops.bicgstab_direction(range.begin, range.end, w, run, b.data(), o.data(), R.data, V.data, diagonal,
+                             P.data, Z.data);
+  });
+}
+
 #define PROTEAN_INSTANTIATE(T)                                                                             \
   template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space,             \
                            std::string_view);                                                              \
@@ -305,6 +415,18 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
                                   std::span<const ColumnPair>, T*);                                        \
   template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
                              T*);                                                                          \
+  template void multi_dot_pair<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>,      \
+                                  const T*, T*, T*);                                                       \
+  template void multi_bicgstab_half<T>(const Context&, const T*, const T*, MultiVectorView<const T>,       \
+                                       VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,        \
+                                       const T*, T*);                                                      \
+  template void multi_bicgstab_update<T>(const Context&, const T*, const T*, const T*, const T*,           \
+                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
+                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
+                                         MultiVectorView<T>, MultiVectorView<T>, const T*, T*, T*);        \
+  template void multi_bicgstab_direction<T>(                                                               \
+      const Context&, const T*, const T*, const T*, const T*, MultiVectorView<const T>,                    \
+      MultiVectorView<const T>, VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>, const T*);    \
   template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
                                   MultiVectorView<T>, const T*);                                           \
   template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \

@@ -49,6 +49,10 @@ void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVec
 template <class T>
 void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
                const T* running, T* result);
+// xy[j] := x_j . y_j, xx[j] := x_j . x_j in one pass
+template <class T>
+void multi_dot_pair(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+                    const T* running, T* xy, T* xx);
 // y_j := d .* x_j; an empty d stands for ones.
 template <class T>
 void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
@@ -64,5 +68,23 @@ template <class T>
 void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
                         VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
                         MultiVectorView<T> P, const T* running);
+
+// BiCGStab. In the next three a_j = rho[j] / r0v[j], or 0 where r0v[j] is 0; w_j = ts[j] / tt[j], or 0 where tt[j] is not positive.
+// r_j := r_j - a_j v_j, ss[j] := r_j . r_j and, unless d is empty, z_j := d .* r_j.
+template <class T>
+void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v, MultiVectorView<const T> V,
+                         VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
+                         T* ss);
+// x_j := x_j + a_j p_j + w_j s_j, r_j := r_j - w_j t_j, rr[j] := r_j . r_j, next[j] := r0_j . r_j. S may be R; next may be rho.
+template <class T>
+void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
+                           MultiVectorView<const T> P, MultiVectorView<const T> S,
+                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
+                           MultiVectorView<T> R, const T* running, T* rr, T* next);
+// p_j := r_j + b_j (p_j - w_j v_j) with b_j = a_j tt[j] / ts[j], or 0 where ts[j] is 0, and, unless d is empty, z_j := d .* p_j.
+template <class T>
+void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
+                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
+                              MultiVectorView<T> P, MultiVectorView<T> Z, const T* running);
 
 }  // namespace protean

@@ -38,6 +38,20 @@ void dot(Size begin, Size end, Size w, const T* x, const T* y, T* sums) {
 }
 
 template <class T>
+void dot_pair(Size begin, Size end, Size w, const T* x, const T* y, T* sums) {
+  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+    using L = Lanes<T, W>;
+    L squares[2] = {L::zero(), L::zero()};
+    sum_rows<L>(begin, end, [=, &squares](Size i, L& sum) HWY_ATTR {
+      const L xi = L::load(x + i * w + c);
+      sum.add_product(xi, L::load(y + i * w + c));
+      squares[i & 1].add_product(xi, xi);
+    }).store(sums + c);
+    (squares[0] + squares[1]).store(sums + w + c);
+  });
+}
+
+template <class T>
 void cg_residual(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r,
                  T* sums) {
   for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
@@ -89,8 +103,82 @@ void cg_direction(Size begin, Size end, Size w, const T* run, const T* a, const 
 }
 
 template <class T>
-constexpr MultiLoops<T> loops = {
-    .dot = dot<T>, .cg_residual = cg_residual<T>, .cg_direction = cg_direction<T>};
+void bicgstab_half(Size begin, Size end, Size w, const T* run, const T* a, const T* v, const T* d, T* r, T* z,
+                   T* sums) {
+  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+    using L = Lanes<T, W>;
+    const L av = L::load(a + c), runs = run ? L::load(run + c) : L::zero();
+    sum_rows<L>(begin, end, [=](Size i, L& sum) HWY_ATTR {
+      const Size at = i * w + c;
+      const L old = L::load(r + at);
+      L ri = old;
+      ri.subtract_product(av, L::load(v + at));
+      if (d) {
+        L zi = L::all(d[i]) * ri;
+        if (run) zi = L::select(runs, zi, L::load(z + at));
+        zi.store(z + at);
+      }
+      if (run) ri = L::select(runs, ri, old);
+      ri.store(r + at);
+      sum.add_product(ri, ri);
+    }).store(sums + c);
+  });
+}
+
+template <class T>
+void bicgstab_update(Size begin, Size end, Size w, const T* run, const T* a, const T* o, const T* p,
+                     const T* s, const T* t, const T* r0, T* x, T* r, T* sums) {
+  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+    using L = Lanes<T, W>;
+    const L av = L::load(a + c), ov = L::load(o + c), runs = run ? L::load(run + c) : L::zero();
+    L next[2] = {L::zero(), L::zero()};
+    sum_rows<L>(begin, end, [=, &next](Size i, L& sum) HWY_ATTR {
+      const Size at = i * w + c;
+      const L old_x = L::load(x + at), old_r = L::load(r + at);
+      L xi = old_x, ri = old_r;
+      xi.add_product(av, L::load(p + at)), xi.add_product(ov, L::load(s + at));
+      ri.subtract_product(ov, L::load(t + at));
+      if (run) xi = L::select(runs, xi, old_x), ri = L::select(runs, ri, old_r);
+      xi.store(x + at), ri.store(r + at);
+      sum.add_product(ri, ri);
+      next[i & 1].add_product(L::load(r0 + at), ri);
+    }).store(sums + c);
+    (next[0] + next[1]).store(sums + w + c);
+  });
+}
+
+template <class T>
+void bicgstab_direction(Size begin, Size end, Size w, const T* run, const T* b, const T* o, const T* r,
+                        const T* v, const T* d, T* p, T* z) {
+  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+    using L = Lanes<T, W>;
+    const L bv = L::load(b + c), ov = L::load(o + c), runs = run ? L::load(run + c) : L::zero();
+    // Backwards, as cg_direction().
+    for (Size i = end; i-- > begin;) {
+      const Size at = i * w + c;
+      const L old = L::load(p + at);
+      L last = old, pi = L::load(r + at);
+      last.subtract_product(ov, L::load(v + at));
+      pi.add_product(bv, last);
+      if (d) {
+        L zi = L::all(d[i]) * pi;
+        if (run) zi = L::select(runs, zi, L::load(z + at));
+        zi.store(z + at);
+      }
+      if (run) pi = L::select(runs, pi, old);
+      pi.store(p + at);
+    }
+  });
+}
+
+template <class T>
+constexpr MultiLoops<T> loops = {.dot = dot<T>,
+                                 .dot_pair = dot_pair<T>,
+                                 .cg_residual = cg_residual<T>,
+                                 .cg_direction = cg_direction<T>,
+                                 .bicgstab_half = bicgstab_half<T>,
+                                 .bicgstab_update = bicgstab_update<T>,
+                                 .bicgstab_direction = bicgstab_direction<T>};
 
 const MultiLoops<float>* multi_loops_f32() { return &loops<float>; }
 const MultiLoops<double>* multi_loops_f64() { return &loops<double>; }

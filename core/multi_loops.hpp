@@ -11,7 +11,9 @@ struct MultiLoops {
   using Size = std::int64_t;
   // sums[j] = x_j . y_j
   void (*dot)(Size begin, Size end, Size w, const T* x, const T* y, T* sums);
-  // In the next two, vectors j with run[j] = 0 stay as they are, bit for bit; run may be null (all run).
+  // sums[j] = x_j . y_j, sums[w + j] = x_j . x_j
+  void (*dot_pair)(Size begin, Size end, Size w, const T* x, const T* y, T* sums);
+  // In the next five, vectors j with run[j] = 0 stay as they are, bit for bit; run may be null (all run).
   // r_j := r_j - a[j] q_j; sums[j] = r_j . r_j, sums[w + j] = r_j . (d .* r_j). d may be null: the second sums are not
   // written then.
   void (*cg_residual)(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r,
@@ -19,6 +21,15 @@ struct MultiLoops {
   // x_j := x_j + a[j] p_j, p_j := d .* z_j + b[j] p_j; d may be null (ones).
   void (*cg_direction)(Size begin, Size end, Size w, const T* run, const T* a, const T* b, const T* d,
                        const T* z, T* x, T* p);
+  // r_j := r_j - a[j] v_j, z_j := d .* r_j unless d is null; sums[j] = r_j . r_j
+  void (*bicgstab_half)(Size begin, Size end, Size w, const T* run, const T* a, const T* v, const T* d, T* r,
+                        T* z, T* sums);
+  // x_j := x_j + a[j] p_j + o[j] s_j, r_j := r_j - o[j] t_j; sums[j] = r_j . r_j, sums[w + j] = r0_j . r_j; s may be r
+  void (*bicgstab_update)(Size begin, Size end, Size w, const T* run, const T* a, const T* o, const T* p,
+                          const T* s, const T* t, const T* r0, T* x, T* r, T* sums);
+  // p_j := r_j + b[j] (p_j - o[j] v_j), z_j := d .* p_j unless d is null
+  void (*bicgstab_direction)(Size begin, Size end, Size w, const T* run, const T* b, const T* o, const T* r,
+                             const T* v, const T* d, T* p, T* z);
 };
 
 template <class T>

@@ -297,10 +297,9 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                            : needed < small_matrix ? unlimited_memory
                                                    : available_bytes(*context);
   if (needed > most)
-    throw OutOfMemory(
-        fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(needed),
-                    human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
-        needed);
+    throw OutOfMemory(fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(needed),
+                                  human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
+                      needed);
   const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission, asked};
   if constexpr (sizeof(T) == 8)
     return kernel.make_f64(request);

@@ -3,11 +3,12 @@
 // are. The host queues the next batch before it reads the results of the last one, so it never waits between two steps.
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "core/allocation_hook.hpp"
 #include "core/buffer.hpp"
 #include "core/device/kernel_tools.cuh"
-#include "solvers/multi_cg.hpp"
+#include "solvers/multi_method.hpp"
 
 namespace protean::detail {
 namespace {
@@ -19,28 +20,57 @@ constexpr int batch = 8;
 struct LaneJudgement {
   double goal, too_large;
   long long left;
-  int steps;       // done in this batch
-  double last[3];  // p . A p, r . r, r . z at the last step
+  int steps;                       // done in this batch
+  double last[most_lane_scalars];  // the scalars of the last step
   double residual_squared[batch];
 };
 
-// The tests of Judge (core/device/judge.cuh) with the two guards of cg, for each lane.
+// Where the scalars of all lanes lie, and the guards of the method, as an argument of kernels.
+constexpr int most_guards = 3;
 template <class T>
-__global__ void judge_lanes(LaneJudgement* judgement, int lanes, int step, const T* pq, const T* rr,
-                            const T* rz, T* running, const int* stop) {
+struct LaneTests {
+  struct Test {
+    int value, scale_a, scale_b;
+    bool positive;
+    double factor;
+  };
+  const T* scalars[most_lane_scalars];
+  Test tests[most_guards];
+  int scalar_count = 0, test_count = 0;
+
+  explicit LaneTests(MultiMethod<T>& method) {
+    const MultiMethodTraits& traits = method.traits();
+    for (; scalar_count < traits.scalars; ++scalar_count)
+      scalars[scalar_count] = method.scalars(scalar_count);
+    for (const LaneGuard& guard : traits.guards)
+      tests[test_count++] = {guard.value, guard.scale_a, guard.scale_b,
+                             guard.test == protean::detail::Test::positive,
+                             guard.epsilons * static_cast<double>(std::numeric_limits<T>::epsilon())};
+  }
+};
+
+// The tests of Judge (core/device/judge.cuh) for each lane.
+template <class T>
+__global__ void judge_lanes(LaneJudgement* judgement, int lanes, int step, LaneTests<T> of, T* running,
+                            const int* stop) {
   if (device::stopped(stop)) return;
   const int lane = static_cast<int>(threadIdx.x);
   if (lane >= lanes) return;
   LaneJudgement& mine = judgement[lane];
   if (step == 0) mine.steps = 0;
   if (running[lane] == T(0)) return;
-  const double squared = static_cast<double>(rr[lane]), residual = sqrt(squared);
-  const double curvature = static_cast<double>(pq[lane]), product = static_cast<double>(rz[lane]);
-  mine.last[0] = curvature, mine.last[1] = squared, mine.last[2] = product;
+  for (int s = 0; s < of.scalar_count; ++s) mine.last[s] = static_cast<double>(of.scalars[s][lane]);
+  const double squared = mine.last[0], residual = sqrt(squared);
   mine.residual_squared[step] = squared, mine.steps = step + 1, --mine.left;
-  const bool end = !isfinite(squared) || squared < 0 || residual <= mine.goal || residual > mine.too_large ||
-                   mine.left <= 0 || !isfinite(curvature) || !(curvature > 0) || !isfinite(product) ||
-                   !(product > 0);
+  bool end = !isfinite(squared) || squared < 0 || residual <= mine.goal || residual > mine.too_large ||
+             mine.left <= 0;
+  for (int t = 0; t < of.test_count; ++t) {
+    const auto& test = of.tests[t];
+    const double value = mine.last[test.value];
+    const double scale =
+        test.scale_a < 0 ? 0 : test.factor * sqrt(mine.last[test.scale_a]) * sqrt(mine.last[test.scale_b]);
+    end = end || !isfinite(value) || !(test.positive ? value > 0 : fabs(value) > scale);
+  }
   if (end) running[lane] = T(0);
 }
 
@@ -79,10 +109,10 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
     // The first copy back goes to the other slot only after this one has been read by the device: the stream is in order.
   }
 
-  void next(const MultiSystem<T>& system, MultiCg<T>& cg, std::span<const ColumnPair> lanes,
+  void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
             Done& done) override {
     done.reset(lanes_);
-    while (in_flight_ < 2) queue(system, cg, lanes);
+    while (in_flight_ < 2) queue(system, method, lanes);
     take(done);
   }
 
@@ -113,12 +143,12 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
 
   cudaStream_t stream() const { return context_->device_state().stream; }
 
-  void queue(const MultiSystem<T>& system, MultiCg<T>& cg, std::span<const ColumnPair> lanes) {
+  void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes) {
     const DeviceState& state = context_->device_state();
     for (int step = 0; step < batch; ++step) {
-      cg.step(system, lanes);
+      method.step(system, lanes);
       device::launch(state, judge_lanes<T>, 1, 256, judgement_.data(), static_cast<int>(lanes_), step,
-                     cg.pq(), cg.rr(), cg.rz(), cg.running(), state.stop);
+                     LaneTests<T>(method), method.running(), state.stop);
     }
     const int slot = (first_ + in_flight_) % 2;
     PROTEAN_CUDA_CHECK(cudaMemcpyAsync(copies_.data + slot * most_, judgement_.data(),
@@ -135,8 +165,8 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
       const LaneJudgement& lane = copy[l];
       for (int s = 0; s < lane.steps; ++s) done.residual_squared[l].push_back(lane.residual_squared[s]);
       if (lane.steps > 0)
-        done.last[l] = {static_cast<T>(lane.last[0]), static_cast<T>(lane.last[1]),
-                        static_cast<T>(lane.last[2])};
+        for (int s = 0; s < most_lane_scalars; ++s)
+          done.last[l][static_cast<std::size_t>(s)] = static_cast<T>(lane.last[s]);
     }
     first_ ^= 1, --in_flight_;
   }

@@ -15,24 +15,29 @@
 #include "core/error.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
-#include "solvers/method.hpp"
-#include "solvers/multi_cg.hpp"
+#include "solvers/multi_method.hpp"
 
 namespace protean {
 namespace detail {
 
 template <class T>
 struct MultiWorkspace {
-  MultiWorkspace(const ContextPtr& context, std::int64_t n, std::int64_t most, bool with_z)
-      : cg(context, n, most, with_z), number(context, 1), general(with_z) {}
+  MultiWorkspace(MakeMultiMethod<T> make, const ContextPtr& context, std::int64_t n, std::int64_t most,
+                 WorkspaceLayout::Preconditioning of)
+      : method(make(context, n, most, of)), number(context, 1), squares(context, most), preconditioning(of) {}
   ~MultiWorkspace() {
-    const DeviceScope scope(*cg.context());
+    const DeviceScope scope(*method->context());
     device_steps.reset();
   }
-  MultiCg<T> cg;
-  Vector<T> number;  // norms are left there
-  Vector<T> column;  // made when a norm is out of the range of squares
-  bool general;
+  bool fits(const MultiSystem<T>& system, std::int64_t n, std::int64_t most) const {
+    return method->context() == system.A.context() && method->rows() == n && method->most() >= most &&
+           preconditioning == system.preconditioning();
+  }
+  std::unique_ptr<MultiMethod<T>> method;
+  Vector<T> number;   // norms are left there
+  Vector<T> squares;  // of norms, one for each lane
+  Vector<T> column;   // made when a norm is out of the range of squares
+  WorkspaceLayout::Preconditioning preconditioning;
   std::unique_ptr<MultiDeviceSteps<T>> device_steps;
 };
 
@@ -64,7 +69,7 @@ class MultiRun {
  public:
   MultiRun(const MultiSystem<T>& system, MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
            std::span<const StoppingRule> rules, const StoppingRule& rule)
-      : system_(system), workspace_(workspace), cg_(workspace.cg), observer_(observer) {
+      : system_(system), workspace_(workspace), method_(*workspace.method), observer_(observer) {
     const std::int64_t k = system.B.columns;
     columns_.resize(static_cast<std::size_t>(k));
     residuals_.resize(columns_.size()), relative_.resize(columns_.size());
@@ -79,7 +84,7 @@ class MultiRun {
 #if defined(PROTEAN_HAVE_CUDA)
     if (on_gpu) {
       if (!workspace_.device_steps)
-        workspace_.device_steps = make_multi_device_steps<T>(cg_.context(), cg_.most());
+        workspace_.device_steps = make_multi_device_steps<T>(method_.context(), method_.most());
       steps_ = workspace_.device_steps.get();
     }
 #endif
@@ -103,7 +108,7 @@ class MultiRun {
     std::optional<IterationControl> control;
     std::int32_t lane = -1;  // -1: it has ended
     Verdict verdict;
-    LaneScalars<T> scalars;
+    LaneScalars<T> scalars{};
     std::vector<double> history;  // residuals of the steps since the last look
     StopReason reason = StopReason::running;
     std::string detail;
@@ -147,7 +152,7 @@ class MultiRun {
   }
   // 1 for these lanes, else 0.
   void mark(T* where, std::span<const ColumnPair> pairs) {
-    std::vector<T> flags(static_cast<std::size_t>(cg_.width()), T(0));
+    std::vector<T> flags(static_cast<std::size_t>(method_.width()), T(0));
     for (const ColumnPair pair : pairs) flags[static_cast<std::size_t>(pair.to)] = T(1);
     write(where, flags);
   }
@@ -157,7 +162,7 @@ class MultiRun {
     constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
     if (std::isfinite(square) && square > smallest_safe) return std::sqrt(static_cast<double>(square));
     Vector<T>& v = workspace_.column;
-    if (v.size() != V.rows) v = Vector<T>(cg_.context(), V.rows);
+    if (v.size() != V.rows) v = Vector<T>(method_.context(), V.rows);
     take_out(V, lane, v);
     return norm<T>(context(), v, workspace_.number);
   }
@@ -169,15 +174,15 @@ class MultiRun {
   }
 
   void begin() {
-    cg_.reset(multi_width(system_.B.columns));
+    method_.reset(multi_width(system_.B.columns));
     std::vector<ColumnPair> all;
     for (Column& c : columns_) c.lane = number_of(c), all.push_back({c.lane, c.lane});
     // ||b||
-    const MultiVectorView<T> b = cg_.free(cg_.width());
+    const MultiVectorView<T> b = method_.free(method_.width());
     copy_columns<T>(context(), system_.B, b, all);
-    mark(cg_.chosen(), all);
-    multi_dot<T>(context(), b, b, cg_.chosen(), cg_.pq());
-    const std::vector<T> squares = read(cg_.pq(), cg_.width());
+    mark(method_.chosen(), all);
+    multi_dot<T>(context(), b, b, method_.chosen(), workspace_.squares.data());
+    const std::vector<T> squares = read(workspace_.squares.data(), method_.width());
     std::vector<Column*> started;
     for (Column& c : columns_) {
       c.report.rhs_norm = norm_of(squares[static_cast<std::size_t>(c.lane)], b, c.lane);
@@ -192,7 +197,7 @@ class MultiRun {
     }
     std::vector<Column*> continued;
     if (!started.empty()) {
-      copy_columns<T>(context(), system_.X, cg_.x(), lanes());
+      copy_columns<T>(context(), system_.X, method_.x(), lanes());
       compute_truth(started);
       for (Column* c : started) {
         SolveReport& r = c->report;
@@ -215,7 +220,7 @@ class MultiRun {
 
   // at_ := b - A x in some lanes, and its norms. Other lanes of the free vectors are lost.
   void compute_truth(const std::vector<Column*>& of) {
-    const std::int64_t width = cg_.width(), narrow = multi_width(std::ssize(of));
+    const std::int64_t width = method_.width(), narrow = multi_width(std::ssize(of));
     std::vector<ColumnPair> own, from_b;
     truth_index_.assign(columns_.size(), -1);
     const bool packed = 2 * narrow <= width;
@@ -225,20 +230,20 @@ class MultiRun {
       truth_index_[static_cast<std::size_t>(number_of(*c))] = index;
       own.push_back({c->lane, index}), from_b.push_back({number_of(*c), index});
     }
-    MultiVectorView<const T> x = cg_.x();
-    truth_ = cg_.free(width);
+    MultiVectorView<const T> x = method_.x();
+    truth_ = method_.free(width);
     if (packed) {
-      const MultiVectorView<T> copies = cg_.free(narrow);
+      const MultiVectorView<T> copies = method_.free(narrow);
       fill<T>(context(), T(0), VectorView<T>{copies.data, copies.rows * narrow, copies.space});
-      copy_columns<T>(context(), cg_.x(), copies, own);
-      x = copies, truth_ = cg_.free(narrow, true);
+      copy_columns<T>(context(), method_.x(), copies, own);
+      x = copies, truth_ = method_.free(narrow, true);
     }
     std::vector<ColumnPair> at;
     for (const ColumnPair pair : own) at.push_back({pair.to, pair.to});
-    cg_.product(system_.A, x, truth_, at);
+    method_.product(system_.A, x, truth_, at);
     ++report_.products;
-    multi_residual<T>(context(), system_.B, truth_, from_b, cg_.pq());
-    const std::vector<T> squares = read(cg_.pq(), truth_.columns);
+    multi_residual<T>(context(), system_.B, truth_, from_b, workspace_.squares.data());
+    const std::vector<T> squares = read(workspace_.squares.data(), truth_.columns);
     for (const ColumnPair pair : from_b)
       columns_[static_cast<std::size_t>(pair.from)].report.true_residual =
           norm_of(squares[static_cast<std::size_t>(pair.to)], truth_, pair.to);
@@ -249,44 +254,54 @@ class MultiRun {
     if (of.empty()) return;
     std::vector<ColumnPair> pairs;
     for (Column* c : of) pairs.push_back({truth_index_[static_cast<std::size_t>(number_of(*c))], c->lane});
-    mark(cg_.chosen(), pairs);
-    cg_.begin(system_, truth_, pairs);
-    const std::vector<T> rr = read(cg_.rr(), cg_.width()), rz = read(cg_.rz(), cg_.width());
+    mark(method_.chosen(), pairs);
+    method_.begin(system_, truth_, pairs);
+    const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column* c : of) {
-      const auto lane = static_cast<std::size_t>(c->lane);
       c->first = true, c->steps_since_begin = 0;
-      c->scalars = {T(0), rr[lane], rz[lane]};
-      c->history.assign(1, std::sqrt(static_cast<double>(rr[lane])));
+      c->scalars = now[static_cast<std::size_t>(c->lane)];
+      c->history.assign(1, std::sqrt(static_cast<double>(c->scalars[0])));
       c->verdict = verdict_of(*c);
     }
   }
 
-  // That of cg.cpp.
+  // The scalars of all lanes; of lanes that have ended they are old.
+  std::vector<LaneScalars<T>> read_scalars() {
+    std::vector<LaneScalars<T>> lanes(static_cast<std::size_t>(method_.width()));
+    for (int s = 0; s < method_.traits().scalars; ++s) {
+      const std::vector<T> numbers = read(method_.scalars(s), method_.width());
+      for (std::size_t l = 0; l < lanes.size(); ++l) lanes[l][static_cast<std::size_t>(s)] = numbers[l];
+    }
+    return lanes;
+  }
+
   Verdict verdict_of(const Column& c) const {
-    const LaneScalars<T>& now = c.scalars;
-    const Guard<T> guards[2] = {
-        {&now.pq, Test::positive, StopReason::indefinite_operator, "p . A p"},
-        {&now.rz, Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"}};
-    return c.control->read(Signals<T>{
-        .residual_squared = &now.rr,
-        .guards = c.first ? std::span<const Guard<T>>(guards + 1, 1) : std::span<const Guard<T>>(guards)});
+    const auto at = [&](int place) {
+      return place < 0 ? nullptr : &c.scalars[static_cast<std::size_t>(place)];
+    };
+    std::vector<Guard<T>> guards;
+    for (const LaneGuard& guard : method_.traits().guards)
+      if (guard.at_begin || !c.first)
+        guards.push_back({at(guard.value), guard.test, guard.reason, guard.meaning,
+                          static_cast<T>(guard.epsilons) * std::numeric_limits<T>::epsilon(),
+                          at(guard.scale_a), at(guard.scale_b)});
+    return c.control->read(Signals<T>{.residual_squared = at(0), .guards = guards});
   }
 
   // The next step of all columns that run; on a GPU the next steps.
   void advance() {
     const std::vector<ColumnPair> of = lanes();
     if (steps_) {
-      steps_->next(system_, cg_, of, done_);
+      steps_->next(system_, method_, of, done_);
       return take(done_);
     }
-    cg_.step(system_, of);
-    ++report_.products;
-    const std::vector<T> pq = read(cg_.pq(), cg_.width()), rr = read(cg_.rr(), cg_.width()),
-                         rz = read(cg_.rz(), cg_.width());
+    method_.step(system_, of);
+    report_.products += method_.traits().products;
+    const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column& c : columns_)
       if (c.lane >= 0) {
-        const auto lane = static_cast<std::size_t>(c.lane);
-        stepped(c, {pq[lane], rr[lane], rz[lane]}, {static_cast<double>(rr[lane])});
+        const LaneScalars<T>& scalars = now[static_cast<std::size_t>(c.lane)];
+        stepped(c, scalars, {static_cast<double>(scalars[0])});
       }
   }
   void take(const typename MultiDeviceSteps<T>::Done& done) {
@@ -297,7 +312,7 @@ class MultiRun {
         most = std::max(most, done.residual_squared[lane].size());
         stepped(c, done.last[lane], done.residual_squared[lane]);
       }
-    report_.products += static_cast<std::int64_t>(most);
+    report_.products += method_.traits().products * static_cast<std::int64_t>(most);
   }
   void stepped(Column& c, const LaneScalars<T>& scalars, const std::vector<double>& squares) {
     if (squares.empty()) return;
@@ -362,13 +377,16 @@ class MultiRun {
   bool act(Column& c, bool new_values) {
     const double truth = c.report.true_residual;
     if (const StopReason good = c.control->satisfied(truth); converged(good)) return end(c, good, {});
-    if (c.reason != StopReason::running) return end_of(c, c.reason, std::move(c.detail));
+    const bool broke = c.reason == StopReason::breakdown && c.steps_since_begin > 1;
+    if (c.reason != StopReason::running && !broke) return end_of(c, c.reason, std::move(c.detail));
+    c.reason = StopReason::running;
+    const std::string detail = std::exchange(c.detail, {});
     if (new_values) {
       ++c.report.restarts;
       c.control->restart(truth, c.report.iterations);
       return true;
     }
-    if (truth <= 2 * c.verdict.residual) {
+    if (c.verdict.reached && truth <= 2 * c.verdict.residual) {
       c.control->aim_lower(c.verdict.residual, truth);
       return false;
     }
@@ -377,10 +395,11 @@ class MultiRun {
     c.smallest_restart = std::min(c.smallest_restart, truth);
     if (c.fruitless >= 2)
       return end_of(
-          c, StopReason::stagnation,
-          fmt::format("the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no "
-                      "longer help",
-                      c.verdict.residual, truth));
+          c, broke ? StopReason::breakdown : StopReason::stagnation,
+          fmt::format(
+              "{}{}the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no "
+              "longer help",
+              detail, detail.empty() ? "" : "; ", c.verdict.residual, truth));
     ++c.report.restarts;
     c.control->restart(truth, c.report.iterations);
     return true;
@@ -389,12 +408,13 @@ class MultiRun {
   bool end_of(Column& c, StopReason reason, std::string detail) {
     const bool first = c.report.iterations <= 1 && c.report.restarts == 0;
     const bool looks = reason == StopReason::divergence || reason == StopReason::indefinite_operator ||
-                       reason == StopReason::indefinite_preconditioner || reason == StopReason::stagnation;
+                       reason == StopReason::indefinite_preconditioner || reason == StopReason::stagnation ||
+                       reason == StopReason::breakdown;
     if (looks) {
-      ThreeVectors<T> vectors(cg_.context(), cg_.rows());
-      Vector<T> x(cg_.context(), cg_.rows());
+      ThreeVectors<T> vectors(method_.context(), method_.rows());
+      Vector<T> x(method_.context(), method_.rows());
       take_out(truth_, truth_index_[static_cast<std::size_t>(number_of(c))], vectors.scratch());
-      take_out(cg_.x(), c.lane, x);
+      take_out(method_.x(), c.lane, x);
       const System<T> system{system_.A, vectors.scratch(), x.view(), system_.M, system_.d};
       Diagnosis found = diagnose<T>(vectors, system, workspace_.number, c.verdict, first,
                                     c.report.initial_residual, reason, std::move(detail));
@@ -406,7 +426,7 @@ class MultiRun {
   // Returns the column to the caller.
   bool end(Column& c, StopReason reason, std::string detail) {
     const ColumnPair pair{c.lane, number_of(c)};
-    copy_columns<T>(context(), cg_.x(), system_.X, {&pair, 1});
+    copy_columns<T>(context(), method_.x(), system_.X, {&pair, 1});
     c.lane = -1;
     finish(c, reason, std::move(detail));
     return false;
@@ -427,24 +447,24 @@ class MultiRun {
   void pack() {
     const std::int64_t left = running();
     if (left == 0) return;
-    if (const std::int64_t width = multi_width(left); width < cg_.width()) {
+    if (const std::int64_t width = multi_width(left); width < method_.width()) {
       std::vector<ColumnPair> keep;
       std::int32_t next = 0;
       for (Column& c : columns_)
         if (c.lane >= 0) keep.push_back({c.lane, next}), c.lane = next++;
-      cg_.pack(width, keep);
+      method_.pack(width, keep);
     }
-    // On a GPU a lane may have stopped some steps before the others, where these have gone on in the other pair.
-    std::vector<T> rr(static_cast<std::size_t>(cg_.width())), rz = rr;
-    for (const Column& c : columns_)
-      if (c.lane >= 0) {
-        const auto lane = static_cast<std::size_t>(c.lane);
-        rr[lane] = c.scalars.rr, rz[lane] = c.scalars.rz;
-      }
-    write(cg_.rr(), rr), write(cg_.rz(), rz);
-    mark(cg_.running(), lanes());
+    // On a GPU a lane may have stopped some steps before the others, where these have gone on with the scalars of other steps.
+    for (int place = 0; place < method_.traits().scalars; ++place) {
+      std::vector<T> numbers(static_cast<std::size_t>(method_.width()));
+      for (const Column& c : columns_)
+        if (c.lane >= 0)
+          numbers[static_cast<std::size_t>(c.lane)] = c.scalars[static_cast<std::size_t>(place)];
+      write(method_.scalars(place), numbers);
+    }
+    mark(method_.running(), lanes());
     if (!steps_) return;
-    std::vector<typename MultiDeviceSteps<T>::Limits> limits(static_cast<std::size_t>(cg_.width()));
+    std::vector<typename MultiDeviceSteps<T>::Limits> limits(static_cast<std::size_t>(method_.width()));
     for (const Column& c : columns_)
       if (c.lane >= 0)
         limits[static_cast<std::size_t>(c.lane)] = {c.control->goal(), c.control->too_large(),
@@ -469,7 +489,7 @@ class MultiRun {
 
   const MultiSystem<T>& system_;
   MultiWorkspace<T>& workspace_;
-  MultiCg<T>& cg_;
+  MultiMethod<T>& method_;
   MultiSolveObserver* observer_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Revision revision_ = system_.A.revision();
@@ -482,7 +502,8 @@ class MultiRun {
   typename MultiDeviceSteps<T>::Done done_;
 };
 
-constexpr std::string_view methods[] = {"cg"};
+constexpr const MultiMethodEntry* entries[] = {&multi_cg, &multi_bicgstab};
+constexpr std::string_view names[] = {"cg", "bicgstab"};
 
 }  // namespace
 }  // namespace detail
@@ -491,17 +512,19 @@ bool MultiSolveReport::converged() const noexcept {
   return std::all_of(columns.begin(), columns.end(), [](const SolveReport& c) { return c.converged(); });
 }
 
-std::span<const std::string_view> multi_methods() noexcept { return detail::methods; }
+std::span<const std::string_view> multi_methods() noexcept { return detail::names; }
 
 template <class T>
 MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& options) : options_(options) {
   (void)make_solver<T>(method, options);  // refuses names and numbers
-  if (std::find(std::begin(detail::methods), std::end(detail::methods), method) == std::end(detail::methods))
-    throw BadArgument(
-        fmt::format("method {} has no form for several right-hand sides; there is cg, for symmetric positive "
-                    "definite matrices. Solve "
-                    "the columns one after another with a Solver, which keeps its memory between solves",
-                    method));
+  for (const detail::MultiMethodEntry* entry : detail::entries)
+    if (entry->traits.id == method) entry_ = entry;
+  if (!entry_)
+    throw BadArgument(fmt::format(
+        "method {} has no form for several right-hand sides; there are cg, for symmetric positive "
+        "definite matrices, and bicgstab, for any. Solve the columns one after another with a "
+        "Solver, which keeps its memory between solves",
+        method));
   if (options.null_space != "none")
     throw BadArgument(
         fmt::format("null_space is {}; solves with several right-hand sides have none: solve the columns one "
@@ -514,6 +537,11 @@ MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& option
 }
 template <class T>
 MultiSolver<T>::~MultiSolver() = default;
+
+template <class T>
+std::string_view MultiSolver<T>::name() const noexcept {
+  return entry_->traits.id;
+}
 
 template <class T>
 MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorView<const T> B,
@@ -555,7 +583,7 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
                                    to_string(M->context()->space()), to_string(space)));
     d = M->inverse_diagonal();
     if (d.size > 0) require<T>(d, n, space, "the preconditioner's diagonal");
-    if (!M->symmetric())
+    if (entry_->traits.symmetric_preconditioner && !M->symmetric())
       throw BadArgument(
           fmt::format("{} needs a symmetric preconditioner, and {} is not symmetric even if the matrix is",
                       name(), M->name()));
@@ -570,11 +598,10 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   } release{busy_};
   const detail::MultiSystem<T> system{A, B, X, M, d};
   const std::int64_t most = std::max<std::int64_t>(1, detail::multi_width(k));
-  const bool general = system.general_preconditioner();
-  if (!workspace_ || workspace_->cg.context() != context || workspace_->cg.rows() != n ||
-      workspace_->cg.most() < most || workspace_->general != general) {
+  if (!workspace_ || !workspace_->fits(system, n, most)) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
-    workspace_ = std::make_unique<detail::MultiWorkspace<T>>(context, n, most, general);
+    workspace_ = std::make_unique<detail::MultiWorkspace<T>>(entry_->template make<T>(), context, n, most,
+                                                             system.preconditioning());
   }
   return detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping)();
 }

@@ -50,9 +50,10 @@ struct MultiSolveReport {
 namespace detail {
 template <class T>
 struct MultiWorkspace;
+struct MultiMethodEntry;
 }  // namespace detail
 
-// Methods that have a form for several right-hand sides: cg.
+// Methods that have a form for several right-hand sides: cg and bicgstab.
 std::span<const std::string_view> multi_methods() noexcept;
 
 // Solves A x_j = b_j for all columns j at the same time, so that one pass over A serves all of them. Each column has the
@@ -63,8 +64,8 @@ std::span<const std::string_view> multi_methods() noexcept;
 // A column that has ended is returned at once and is not computed any more. Up to three of them may hold a place among the vectors,
 // where their numbers are left as they are; then the others are packed together.
 //
-// Memory: 4 vectors for each column, 5 with a preconditioner that is no diagonal, and 2 vectors where products or M^-1 go
-// column by column. The solver keeps it between solves, and uses it again for the same size and context and no more columns.
+// Memory for each column: cg 4 vectors, 5 with a preconditioner that is no diagonal; bicgstab 6, 8 with a preconditioner. And 2
+// vectors where products or M^-1 go column by column. The solver keeps it between solves, and uses it again for the same size and context and no more columns.
 // Two threads must not use one solver at the same time (BadArgument).
 template <class T>
 class MultiSolver {
@@ -85,10 +86,11 @@ class MultiSolver {
                          std::span<const StoppingRule> rules = {});
 
   const SolverOptions& options() const noexcept { return options_; }
-  std::string_view name() const noexcept { return "cg"; }
+  std::string_view name() const noexcept;
 
  private:
   SolverOptions options_;
+  const detail::MultiMethodEntry* entry_ = nullptr;
   std::atomic<bool> busy_{false};
   std::unique_ptr<detail::MultiWorkspace<T>> workspace_;
 };

@@ -197,6 +197,15 @@ struct DotBody : RunningBody<T> {
   }
 };
 
+template <class T>
+struct DotPairBody : DotBody<T> {
+  __device__ void add(std::int64_t i, int lane, T (&sums)[2]) const {
+    const std::int64_t at = i * this->w + lane;
+    const T xi = this->x[at];
+    sums[0] += xi * this->y[at], sums[1] += xi * xi;
+  }
+};
+
 // top / bottom where the bottom is positive, else 0.
 template <class T>
 __device__ inline T positive_ratio(const T* top, const T* bottom, int lane) {
@@ -220,6 +229,63 @@ struct CgResidualBody : RunningBody<T> {
     sums[0] += rr, sums[1] += d ? d[i] * rr : rr;
   }
 };
+
+// The scalars of BiCGStab, one for each lane, and its coefficients.
+template <class T>
+struct BiCgStabScalars {
+  const T *rho, *r0v, *ts, *tt;
+  __device__ T alpha(int lane) const { return r0v[lane] != T(0) ? rho[lane] / r0v[lane] : T(0); }
+  __device__ T omega(int lane) const { return positive_ratio(ts, tt, lane); }
+  __device__ T beta(int lane) const { return ts[lane] != T(0) ? alpha(lane) * (tt[lane] / ts[lane]) : T(0); }
+};
+
+template <class T>
+struct BiCgStabHalfBody : RunningBody<T> {
+  BiCgStabScalars<T> scalars;
+  const T *v, *d;
+  T *r, *z, a;
+  __device__ void begin(int lane) { a = scalars.alpha(lane); }
+  __device__ void add(std::int64_t i, int lane, T (&sums)[1]) const {
+    const std::int64_t at = i * this->w + lane;
+    const T ri = r[at] - a * v[at];
+    r[at] = ri;
+    if (d) z[at] = d[i] * ri;
+    sums[0] += ri * ri;
+  }
+};
+
+// The last block writes the new rho, after all threads have read the old one in begin().
+template <class T>
+struct BiCgStabUpdateBody : RunningBody<T> {
+  BiCgStabScalars<T> scalars;
+  const T *p, *s, *t, *r0;
+  T *x, *r, a, o;
+  __device__ void begin(int lane) { a = scalars.alpha(lane), o = scalars.omega(lane); }
+  __device__ void add(std::int64_t i, int lane, T (&sums)[2]) const {
+    const std::int64_t at = i * this->w + lane;
+    x[at] += a * p[at] + o * s[at];
+    const T ri = r[at] - o * t[at];
+    r[at] = ri;
+    sums[0] += ri * ri, sums[1] += r0[at] * ri;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    bicgstab_direction_kernel(std::int64_t n, int w, BiCgStabScalars<T> scalars, const T* r, const T* v,
+                              const T* d, T* p, T* z, const T* running, const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            first = static_cast<int>(threadIdx.x) / w;
+  if (first >= rows || running[lane] == T(0)) return;
+  const T b = scalars.beta(lane), o = scalars.omega(lane);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + first; i < n; i += std::int64_t{gridDim.x} * rows) {
+    const std::int64_t at = i * w + lane;
+    const T pi = r[at] + b * (p[at] - o * v[at]);
+    p[at] = pi;
+    if (d) z[at] = d[i] * pi;
+  }
+}
 
 template <class T>
 __global__ void __launch_bounds__(multi_threads)
@@ -319,6 +385,59 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
          Z.data, X.data, P.data, running, state.stop);
 }
 
+template <class T>
+void multi_dot_pair(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+                    const T* running, T* xy, T* xx) {
+  check_width(X.columns);
+  const DotPairBody<T> body{{{running, static_cast<int>(X.columns)}, X.data, Y.data}};
+  reduce_vectors<2>(context, X.rows, X.columns, body, xy, xx);
+}
+
+template <class T>
+void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v, MultiVectorView<const T> V,
+                         VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
+                         T* ss) {
+  check_width(R.columns);
+  const BiCgStabHalfBody<T> body{{running, static_cast<int>(R.columns)},
+                                 {rho, r0v, nullptr, nullptr},
+                                 V.data,
+                                 d.size > 0 ? d.data : nullptr,
+                                 R.data,
+                                 Z.data,
+                                 T(0)};
+  reduce_vectors<1>(context, R.rows, R.columns, body, ss);
+}
+
+template <class T>
+void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
+                           MultiVectorView<const T> P, MultiVectorView<const T> S,
+                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
+                           MultiVectorView<T> R, const T* running, T* rr, T* next) {
+  check_width(R.columns);
+  const BiCgStabUpdateBody<T> body{{running, static_cast<int>(R.columns)},
+                                   {rho, r0v, ts, tt},
+                                   P.data,
+                                   S.data,
+                                   Tv.data,
+                                   R0.data,
+                                   X.data,
+                                   R.data,
+                                   T(0),
+                                   T(0)};
+  reduce_vectors<2>(context, R.rows, R.columns, body, rr, next);
+}
+
+template <class T>
+void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
+                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
+                              MultiVectorView<T> P, MultiVectorView<T> Z, const T* running) {
+  check_width(P.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, bicgstab_direction_kernel<T>, blocks_of_rows(state, P.rows, static_cast<int>(P.columns)),
+         multi_threads, P.rows, static_cast<int>(P.columns), BiCgStabScalars<T>{rho, r0v, ts, tt}, R.data,
+         V.data, d.size > 0 ? d.data : nullptr, P.data, Z.data, running, state.stop);
+}
+
 #define PROTEAN_INSTANTIATE(T)                                                                             \
   template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
                                 std::span<const ColumnPair>);                                              \
@@ -327,6 +446,18 @@ void multi_cg_direction(const Context& context, const T* rz, const T* pq, const 
                                   std::span<const ColumnPair>, T*);                                        \
   template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
                              T*);                                                                          \
+  template void multi_dot_pair<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>,      \
+                                  const T*, T*, T*);                                                       \
+  template void multi_bicgstab_half<T>(const Context&, const T*, const T*, MultiVectorView<const T>,       \
+                                       VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,        \
+                                       const T*, T*);                                                      \
+  template void multi_bicgstab_update<T>(const Context&, const T*, const T*, const T*, const T*,           \
+                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
+                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
+                                         MultiVectorView<T>, MultiVectorView<T>, const T*, T*, T*);        \
+  template void multi_bicgstab_direction<T>(                                                               \
+      const Context&, const T*, const T*, const T*, const T*, MultiVectorView<const T>,                    \
+      MultiVectorView<const T>, VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>, const T*);    \
   template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
                                   MultiVectorView<T>, const T*);                                           \
   template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \

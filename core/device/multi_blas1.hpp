@@ -20,6 +20,22 @@ template <class T>
 void multi_dot(const Context&, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
                T* result);
 template <class T>
+void multi_dot_pair(const Context&, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
+                    T* xy, T* xx);
+template <class T>
+void multi_bicgstab_half(const Context&, const T* rho, const T* r0v, MultiVectorView<const T> V,
+                         VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
+                         T* ss);
+template <class T>
+void multi_bicgstab_update(const Context&, const T* rho, const T* r0v, const T* ts, const T* tt,
+                           MultiVectorView<const T> P, MultiVectorView<const T> S,
+                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
+                           MultiVectorView<T> R, const T* running, T* rr, T* next);
+template <class T>
+void multi_bicgstab_direction(const Context&, const T* rho, const T* r0v, const T* ts, const T* tt,
+                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
+                              MultiVectorView<T> P, MultiVectorView<T> Z, const T* running);
+template <class T>
 void multi_cg_residual(const Context&, const T* rz, const T* pq, MultiVectorView<const T> Q,
                        VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next);
 template <class T>

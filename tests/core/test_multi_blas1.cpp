@@ -116,6 +116,94 @@ void check_cg(const ContextPtr& context) {
 TEST_P(MultiBlas1, StepsOfCgInDouble) { check_cg<double>(context_); }
 TEST_P(MultiBlas1, StepsOfCgInFloat) { check_cg<float>(context_); }
 
+// The three updates of BiCGStab in the order of a step; next is written where rho lies, as the method does.
+template <class T>
+void check_bicgstab(const ContextPtr& context) {
+  const T inf = std::numeric_limits<T>::infinity(), eps = std::numeric_limits<T>::epsilon();
+  for (const std::int64_t n : sizes)
+    for (const std::int64_t w : widths)
+      for (const bool diagonal : {false, true}) {
+        SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(w) + " vectors" +
+                     (diagonal ? ", diagonal" : ""));
+        constexpr std::int64_t dead = 1;
+        auto v = sample_columns<T>(n, w, 1), r = sample_columns<T>(n, w, 2), x = sample_columns<T>(n, w, 3),
+             p = sample_columns<T>(n, w, 4), t = sample_columns<T>(n, w, 5);
+        const auto r0 = sample_columns<T>(n, w, 6), z = sample_columns<T>(n, w, 7);
+        if (dead < w && n > 0) v[1][0] = inf, t[1][0] = inf;
+        const auto d = sample_vector<T>(n, 8);
+        std::vector<T> rho, r0v, ts, tt;
+        for (std::int64_t j = 0; j < w; ++j) {
+          rho.push_back(static_cast<T>(1 + j)), r0v.push_back(static_cast<T>(j == 2 ? 0 : -4));
+          ts.push_back(static_cast<T>(j == 3 ? 0 : 3)), tt.push_back(static_cast<T>(j == 4 ? 0 : 8));
+        }
+        PlacedColumns<T> V(context, v, n, interleaved), R(context, r, n, interleaved),
+            X(context, x, n, interleaved), P(context, p, n, interleaved), Tv(context, t, n, interleaved),
+            R0(context, r0, n, interleaved), Z(context, z, n, interleaved);
+        Placed<T> pd(context, d), prho(context, rho), pr0v(context, r0v), pts(context, ts), ptt(context, tt),
+            running(context, all_but<T>(w, dead));
+        const std::vector<T> seven(static_cast<std::size_t>(w), T(7));
+        Placed<T> ss(context, seven), rr(context, seven), xy(context, seven), xx(context, seven);
+        const VectorView<const T> dv = diagonal ? pd.read() : VectorView<const T>{};
+
+        multi_bicgstab_half<T>(*context, prho.data(), pr0v.data(), V.read(), dv, R.view(), Z.view(),
+                               running.data(), ss.data());
+        const auto found_s = R.fetch(), found_z = Z.fetch();
+        multi_dot_pair<T>(*context, Tv.read(), R.read(), running.data(), xy.data(), xx.data());
+        multi_bicgstab_update<T>(*context, prho.data(), pr0v.data(), pts.data(), ptt.data(), P.read(),
+                                 diagonal ? Z.read() : R.read(), Tv.read(), R0.read(), X.view(), R.view(),
+                                 running.data(), rr.data(), prho.data());
+        const auto found_r = R.fetch(), found_x = X.fetch();
+        const auto next = prho.fetch();
+        multi_bicgstab_direction<T>(*context, prho.data(), pr0v.data(), pts.data(), ptt.data(), R.read(),
+                                    V.read(), dv, P.view(), Z.view(), running.data());
+        const auto found_p = P.fetch(), last_z = Z.fetch();
+        const auto found_ss = ss.fetch(), found_rr = rr.fetch(), found_xy = xy.fetch(), found_xx = xx.fetch();
+        const auto expect_close = [&](T found, T expected, T size) {
+          EXPECT_NEAR(found, expected, 8 * eps * size);
+        };
+        for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j) {
+          if (static_cast<std::int64_t>(j) == dead) {
+            EXPECT_EQ(found_r[j], r[j]);
+            EXPECT_EQ(found_x[j], x[j]);
+            EXPECT_EQ(found_p[j], p[j]);
+            EXPECT_EQ(last_z[j], z[j]);
+            for (const auto& numbers : {found_ss, found_rr, found_xy, found_xx}) EXPECT_EQ(numbers[j], T(7));
+            EXPECT_EQ(next[j], rho[j]);
+            continue;
+          }
+          const T a = r0v[j] != 0 ? rho[j] / r0v[j] : T(0), o = tt[j] > 0 ? ts[j] / tt[j] : T(0);
+          const T b = r0v[j] != 0 && ts[j] != 0 ? next[j] / r0v[j] * (tt[j] / ts[j]) : T(0);
+          long double s2 = 0, ty = 0, ty_size = 0, t2 = 0, r2 = 0, r0r = 0, r0r_size = 0;
+          for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+            const T si = found_s[j][i], zi = diagonal ? d[i] * si : si;
+            expect_close(si, r[j][i] - a * v[j][i], std::abs(r[j][i]) + std::abs(a * v[j][i]));
+            if (diagonal) expect_close(found_z[j][i], zi, std::abs(zi));
+            s2 += static_cast<long double>(si) * si, t2 += static_cast<long double>(t[j][i]) * t[j][i];
+            ty += static_cast<long double>(t[j][i]) * si;
+            ty_size += std::fabs(static_cast<long double>(t[j][i]) * si);
+            expect_close(found_x[j][i], x[j][i] + a * p[j][i] + o * zi,
+                         std::abs(x[j][i]) + std::abs(a * p[j][i]) + std::abs(o * zi));
+            const T ri = found_r[j][i];
+            expect_close(ri, si - o * t[j][i], std::abs(si) + std::abs(o * t[j][i]));
+            r2 += static_cast<long double>(ri) * ri, r0r += static_cast<long double>(r0[j][i]) * ri;
+            r0r_size += std::fabs(static_cast<long double>(r0[j][i]) * ri);
+            const T pi = found_p[j][i], last = p[j][i] - o * v[j][i];
+            const T size = std::abs(p[j][i]) + std::abs(o * v[j][i]);
+            expect_close(pi, ri + b * last, std::abs(ri) + std::abs(b) * size);
+            if (diagonal) expect_close(last_z[j][i], d[i] * pi, std::abs(d[i] * pi));
+          }
+          EXPECT_TRUE(near<T>(found_ss[j], s2, s2, n));
+          EXPECT_TRUE(near<T>(found_xy[j], ty, ty_size, n));
+          EXPECT_TRUE(near<T>(found_xx[j], t2, t2, n));
+          EXPECT_TRUE(near<T>(found_rr[j], r2, r2, n));
+          EXPECT_TRUE(near<T>(next[j], r0r, r0r_size, n));
+        }
+        if (testing::Test::HasFailure()) return;
+      }
+}
+TEST_P(MultiBlas1, StepsOfBiCgStabInDouble) { check_bicgstab<double>(context_); }
+TEST_P(MultiBlas1, StepsOfBiCgStabInFloat) { check_bicgstab<float>(context_); }
+
 TEST_P(MultiBlas1, ColumnsAreCopiedBetweenLayouts) {
   for (const std::int64_t n : {0, 1, 513, 2000})
     for (const MultiShape& from : multi_shapes())

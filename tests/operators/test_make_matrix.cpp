@@ -36,7 +36,8 @@ TEST(MakeMatrix, ArraysOfTheSourceNeedNoFurtherMemory) {
     EXPECT_NO_THROW((void)make_matrix(*format, csr, test_context(), {}, {}, std::max<std::size_t>(own, 1)))
         << format->id;
     if (own > 1) {
-      EXPECT_THROW((void)make_matrix(*format, csr, test_context(), {}, {}, own - 1), OutOfMemory) << format->id;
+      EXPECT_THROW((void)make_matrix(*format, csr, test_context(), {}, {}, own - 1), OutOfMemory)
+          << format->id;
     }
     ++shared;
   }

@@ -63,11 +63,12 @@ struct OneSolved {
 };
 template <class T>
 OneSolved<T> solve_one(const ContextPtr& context, const LinearOperator<T>& A, const std::vector<T>& b,
-                       const std::vector<T>& x0, const Preconditioner<T>* M, const SolverOptions& options) {
+                       const std::vector<T>& x0, const Preconditioner<T>* M, const SolverOptions& options,
+                       std::string_view method = "cg") {
   const Placed<T> pb(context, b);
   Placed<T> px(context, x0);
   OneSolved<T> solved;
-  solved.report = make_solver<T>("cg", options)->solve(A, pb.read(), px.view(), M);
+  solved.report = make_solver<T>(method, options)->solve(A, pb.read(), px.view(), M);
   solved.x = px.fetch();
   return solved;
 }
@@ -85,34 +86,41 @@ double residual_of(const CsrMatrix<T>& A, const std::vector<T>& b, const std::ve
   return static_cast<double>(std::sqrt(sum));
 }
 
-// Each column against a solve of its own. `rounding`: how far the residuals of both may lie apart, in units of ||b||.
+// Each column against a solve of its own. BiCGStab amplifies the rounding of sums in another order, by a factor of 10 to 100 in each
+// step: its first steps are compared, and of long solves the results.
 template <class T>
 void expect_like_single_solves(const CsrMatrix<T>& csr, const ContextPtr& context, const LinearOperator<T>& A,
                                const MultiSolved<T>& solved, const Columns<T>& b, const Columns<T>& x0,
                                const Preconditioner<T>* M, const SolverOptions& options,
-                               std::span<const StoppingRule> rules = {}) {
+                               std::span<const StoppingRule> rules = {}, std::string_view method = "cg") {
   for (std::size_t j = 0; j < b.size(); ++j) {
     SCOPED_TRACE("column " + std::to_string(j));
     SolverOptions own = options;
     if (!rules.empty()) own.stopping = rules[j];
-    const OneSolved<T> one = solve_one<T>(context, A, b[j], x0[j], M, own);
+    const OneSolved<T> one = solve_one<T>(context, A, b[j], x0[j], M, own, method);
     const SolveReport& found = solved.report.columns[j];
     EXPECT_EQ(to_string(found.reason), to_string(one.report.reason)) << found.detail;
-    EXPECT_LE(std::abs(found.iterations - one.report.iterations), 1);
-    EXPECT_EQ(found.restarts, one.report.restarts);
+    const bool exact = method == "cg" || one.report.iterations <= 5;
+    if (exact) {
+      EXPECT_LE(std::abs(found.iterations - one.report.iterations), 1);
+      EXPECT_EQ(found.restarts, one.report.restarts);
+    } else {
+      EXPECT_LE(found.iterations, 2 * one.report.iterations + 5);
+      EXPECT_GE(found.iterations, one.report.iterations / 2 - 5);
+    }
     if (!std::isfinite(one.report.true_residual)) continue;
     EXPECT_NEAR(found.rhs_norm, one.report.rhs_norm, 1e-5 * one.report.rhs_norm);
     // The report describes the x that was returned: a column that changed after its end would not pass.
     const double eps = std::numeric_limits<T>::epsilon();
     EXPECT_NEAR(found.true_residual, residual_of(csr, b[j], solved.x[j]), 200 * eps * found.rhs_norm + 1e-30);
-    if (found.iterations != one.report.iterations) continue;
+    if (found.iterations != one.report.iterations || !exact) continue;
     // The same number of steps of the same recurrences: the same x within rounding.
     double difference = 0, size = 0;
     for (std::size_t i = 0; i < one.x.size(); ++i) {
       difference = std::max(difference, std::abs(static_cast<double>(solved.x[j][i]) - one.x[i]));
       size = std::max(size, std::abs(static_cast<double>(one.x[i])));
     }
-    EXPECT_LE(difference, 1e4 * eps * size);
+    EXPECT_LE(difference, std::min(method == "cg" ? 1e4 * eps : 1e7 * eps, 1e-3) * size);
   }
 }
 
@@ -126,10 +134,12 @@ class MultiSolve : public testing::TestWithParam<Space> {
 };
 
 template <class T>
-void agrees(const ContextPtr& context, double tolerance) {
+void agrees(const ContextPtr& context, double tolerance, const std::string& method = "cg",
+            std::int64_t iterations = 10000) {
   SolverOptions options;
-  options.stopping.relative_tolerance = tolerance;
-  const CsrMatrix<T> csr = system_of<T>("poisson-2d", 24);
+  options.stopping.relative_tolerance = tolerance, options.stopping.max_iterations = iterations;
+  const CsrMatrix<T> csr =
+      method == "cg" ? system_of<T>("poisson-2d", 24) : system_of<T>("convection-diffusion-3d", 8);
   for (const char* format : {"csr", "sell-c-sigma", "sell-packed", "bcsr", "csr5"}) {
     FormatParams params;
     if (std::string(format) == "bcsr") params.set("max_fill", "100");
@@ -140,13 +150,14 @@ void agrees(const ContextPtr& context, double tolerance) {
       for (const std::int64_t k : {1, 3, 8, 17}) {
         SCOPED_TRACE(std::string(format) + ", " + preconditioner + ", " + std::to_string(k) + " columns");
         const auto b = sample_columns<T>(csr.rows(), k, 3);
-        MultiSolver<T> solver("cg", options);
+        MultiSolver<T> solver(method, options);
         const auto solved = solve_all<T>(solver, context, *A, b, zeros<T>(csr.rows(), k),
                                          k % 2 ? by_columns : interleaved, M.get());
-        EXPECT_TRUE(solved.report.converged());
+        EXPECT_EQ(solved.report.converged(), iterations > 5);
         EXPECT_EQ(solved.report.product.find("in one pass") == 0, std::string(format) != "csr5")
             << solved.report.product;
-        expect_like_single_solves<T>(csr, context, *A, solved, b, zeros<T>(csr.rows(), k), M.get(), options);
+        expect_like_single_solves<T>(csr, context, *A, solved, b, zeros<T>(csr.rows(), k), M.get(), options,
+                                     {}, method);
         if (testing::Test::HasFailure()) return;
       }
     }
@@ -154,6 +165,60 @@ void agrees(const ContextPtr& context, double tolerance) {
 }
 TEST_P(MultiSolve, ColumnsAreThoseOfSingleSolvesInDouble) { agrees<double>(context_, 1e-9); }
 TEST_P(MultiSolve, ColumnsAreThoseOfSingleSolvesInFloat) { agrees<float>(context_, 1e-4); }
+TEST_P(MultiSolve, ColumnsOfBiCgStabAreThoseOfSingleSolves) { agrees<double>(context_, 1e-9, "bicgstab"); }
+TEST_P(MultiSolve, ColumnsOfBiCgStabAreThoseOfSingleSolvesInFloat) {
+  agrees<float>(context_, 1e-4, "bicgstab");
+}
+TEST_P(MultiSolve, StepsOfBiCgStabAreThoseOfSingleSolves) { agrees<double>(context_, 1e-14, "bicgstab", 5); }
+
+// Column 0 breaks down in its first step, since r0 . A r0 = 0 for a skew-symmetric block; others converge, one is not finite, one
+// is zero. A column that has ended does no harm to the others.
+TEST_P(MultiSolve, ColumnsOfBiCgStabEndInTheirOwnWay) {
+  constexpr std::int64_t n = 40;
+  std::vector<Triplet<double>> entries = {{0, 1, 1.0}, {1, 0, -1.0}};
+  for (std::int32_t i = 2; i < n; ++i) {
+    entries.push_back({i, i, 4.0 + i % 3});
+    if (i + 1 < n) entries.push_back({i, i + 1, -1.0});
+    if (i > 2) entries.push_back({i, i - 1, -2.0});
+  }
+  const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  auto b = sample_columns<double>(n, 6, 1);
+  for (auto& column : b) column[0] = column[1] = 0;
+  b[0].assign(n, 0.0), b[0][0] = 1;
+  b[3][7] = std::numeric_limits<double>::infinity();
+  b[4].assign(n, 0.0);
+  MultiSolver<double> solver("bicgstab");
+  const auto x0 = zeros<double>(n, 6);
+  const auto solved = solve_all<double>(solver, context_, *A, b, x0);
+  const auto& columns = solved.report.columns;
+  EXPECT_EQ(columns[0].reason, StopReason::breakdown) << columns[0].detail;
+  EXPECT_EQ(columns[1].reason, StopReason::relative_tolerance);
+  EXPECT_EQ(columns[3].reason, StopReason::not_finite);
+  EXPECT_EQ(columns[4].reason, StopReason::zero_right_hand_side);
+  EXPECT_EQ(columns[5].reason, StopReason::relative_tolerance);
+  expect_like_single_solves<double>(csr, context_, *A, solved, b, x0, nullptr, {}, {}, "bicgstab");
+  EXPECT_EQ(solver.name(), "bicgstab");
+}
+
+// rho becomes 0 in the middle of a solve: the column begins again from b - A x, as a single solve does.
+TEST_P(MultiSolve, BiCgStabRestartsAfterABreakdown) {
+  const auto csr = system_of<double>("convection-diffusion-3d", 6);
+  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
+  // A tolerance out of reach: the solve goes on where the residual has no digits left, until a scalar counts as zero.
+  SolverOptions options;
+  options.stopping.relative_tolerance = 1e-17, options.stopping.max_iterations = 2000;
+  const auto b = sample_columns<double>(csr.rows(), 5, 4);
+  MultiSolver<double> solver("bicgstab", options);
+  const auto solved = solve_all<double>(solver, context_, *A, b, zeros<double>(csr.rows(), 5));
+  for (std::size_t j = 0; j < b.size(); ++j) {
+    const SolveReport& column = solved.report.columns[j];
+    EXPECT_FALSE(column.converged());
+    EXPECT_GE(column.restarts, 1) << to_string(column.reason) << ": " << column.detail;
+    EXPECT_LE(column.true_residual, 1e-14 * column.rhs_norm);
+    EXPECT_NEAR(column.true_residual, residual_of(csr, b[j], solved.x[j]), 1e-14 * column.rhs_norm);
+  }
+}
 
 // A matrix that counts the passes over its entries.
 class Counted final : public LinearOperator<double>, public HasMultiProduct<double> {
@@ -351,9 +416,10 @@ TEST_P(MultiSolve, ReuseInAnyOrderHasTheBitsOfANewSolver) {
   matrices.push_back(make_matrix(find_format("csr"), placed(context_, small), context_));
   matrices.push_back(make_matrix(find_format("sell-c-sigma"), placed(context_, large), context_));
   matrices.push_back(make_matrix(find_format("csr5"), placed(context_, large), context_));
-  MultiSolver<double> solver;
+  MultiSolver<double> of_cg, of_bicgstab("bicgstab");
   std::mt19937 random(11);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 60; ++round) {
+    MultiSolver<double>& solver = random() % 2 ? of_cg : of_bicgstab;
     const auto& A = *matrices[random() % matrices.size()];
     const std::int64_t k = std::array<std::int64_t, 6>{0, 1, 2, 3, 8, 17}[random() % 6];
     const char* id = std::array{"none", "jacobi", "ssor"}[random() % 3];
@@ -363,8 +429,9 @@ TEST_P(MultiSolve, ReuseInAnyOrderHasTheBitsOfANewSolver) {
     auto b = sample_columns<double>(A.rows(), k, static_cast<unsigned>(round));
     auto x0 = sample_columns<double>(A.rows(), k, static_cast<unsigned>(round) + 1000);
     if (k > 2) b[1].assign(b[1].size(), 0.0);
-    SCOPED_TRACE(std::string(A.name()) + ", " + id + ", " + std::to_string(k) + " columns " + shape.name());
-    MultiSolver<double> fresh;
+    SCOPED_TRACE(std::string(solver.name()) + ", " + std::string(A.name()) + ", " + id + ", " +
+                 std::to_string(k) + " columns " + shape.name());
+    MultiSolver<double> fresh(solver.name());
     const auto kept = solve_all<double>(solver, context_, A, b, x0, shape, M.get());
     const auto made = solve_all<double>(fresh, context_, A, b, x0, shape, M.get());
     EXPECT_TRUE(kept.report.converged());
@@ -458,20 +525,21 @@ TEST(MultiSolvers, OnAFakeDevice) {
   const ContextPtr device = fake_device_context();
   const auto csr = system_of<double>("poisson-2d", 12);
   const auto A = make_matrix(fake_format("csr"), placed(device, csr), device);
-  for (const char* id : {"none", "jacobi"}) {
-    const auto M = make_preconditioner<double>(id, *A);
-    if (M) M->ensure(*A);
-    auto b = sample_columns<double>(csr.rows(), 6, 1);
-    b[3].assign(b[3].size(), 0.0);
-    MultiSolver<double> solver;
-    const auto solved =
-        solve_all<double>(solver, device, *A, b, zeros<double>(csr.rows(), 6), interleaved, M.get());
-    EXPECT_TRUE(solved.report.converged());
-    EXPECT_EQ(solved.report.steps, "simulated");
-    for (std::size_t j = 0; j < b.size(); ++j)
-      EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]),
-                  1e-12 * (1 + solved.report.columns[j].rhs_norm));
-  }
+  for (const char* method : {"cg", "bicgstab"})
+    for (const char* id : {"none", "jacobi"}) {
+      const auto M = make_preconditioner<double>(id, *A);
+      if (M) M->ensure(*A);
+      auto b = sample_columns<double>(csr.rows(), 6, 1);
+      b[3].assign(b[3].size(), 0.0);
+      MultiSolver<double> solver(method);
+      const auto solved =
+          solve_all<double>(solver, device, *A, b, zeros<double>(csr.rows(), 6), interleaved, M.get());
+      EXPECT_TRUE(solved.report.converged());
+      EXPECT_EQ(solved.report.steps, "simulated");
+      for (std::size_t j = 0; j < b.size(); ++j)
+        EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]),
+                    1e-12 * (1 + solved.report.columns[j].rhs_norm));
+    }
 }
 
 TEST(MultiSolvers, TwoThreadsMustNotShareOne) {
