@@ -1,4 +1,6 @@
 // Products of sell-packed with several vectors, compiled for each instruction set by Highway. See multi_rows.hpp.
+#include <vector>
+
 #include "formats/simd.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -25,47 +27,66 @@ struct PackedPlace {
   const unsigned char* entries;
 };
 
-// Adds the slots of one slice to the sums of its rows, for W vectors from `first` on.
-template <class How, int W, class T>
-HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, PackedPlace<T>& at,
-                             Lanes<T, W>* sums) {
-  for (;;) {
+// The groups of a slice and where their values lie. Decoded once for all vectors, apart from the sums, which are compiled for many
+// numbers of vectors.
+template <class T>
+struct DecodedSlice {
+  std::vector<Decoded> groups;  // mask: also without the rows that have ended
+  const T* values = nullptr;
+  const unsigned char* entries = nullptr;  // for each slot, in deterministic mode
+};
+
+// Reads a slice and moves `at` behind it.
+template <class T>
+HWY_NOINLINE void decode_slice(bool ordered, PackedPlace<T>& at, DecodedSlice<T>& slice) {
+  slice.groups.clear(), slice.values = at.values, slice.entries = at.entries;
+  for (bool last = false; !last;) {
     const ChunkHeader header = read_header(at.code);
-    at.code += header_words;
+    at.code += header_words, last = header.last;
     for (int kind = 0; kind < kinds; ++kind)
       for (int g = 0; g < header.groups[static_cast<std::size_t>(kind)]; ++g) {
-        Decoded d = read_group(static_cast<Kind>(kind), at.code);
+        slice.groups.push_back(read_group(static_cast<Kind>(kind), at.code));
+        Decoded& group = slice.groups.back();
+        group.mask &= header.live;
         at.code += group_words[static_cast<std::size_t>(kind)];
-        for (int j = 0; j < d.run; ++j, at.values += height) {
-          unsigned mask = d.mask & header.live;
-          if constexpr (How::ordered) mask = *at.entries++;
-          for (int l = 0; l < height; ++l)
-            if (mask >> l & 1)
-              add_entry<How>(t, at.values[l], d.col[static_cast<std::size_t>(l)] + j, first, sums[l]);
-        }
+        at.values += group.run * height, at.entries += ordered ? group.run : 0;
       }
-    if (header.last) return;
   }
+}
+
+// Adds the slots of a slice to the sums of its rows, for W vectors from `first` on.
+template <class How, int W, class T>
+HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, const DecodedSlice<T>& slice,
+                             Lanes<T, W>* sums) {
+  const T* values = slice.values;
+  const unsigned char* entries = slice.entries;
+  for (const Decoded& group : slice.groups)
+    for (int j = 0; j < group.run; ++j, values += height) {
+      unsigned mask = group.mask;
+      if constexpr (How::ordered) mask = *entries++;
+      for (int l = 0; l < height; ++l)
+        if (mask >> l & 1)
+          add_entry<How>(t, values[l], group.col[static_cast<std::size_t>(l)] + j, first, sums[l]);
+    }
 }
 
 template <class How, class T>
 void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
   PackedPlace<T> at{part.code, part.values, part.entries};
+  DecodedSlice<T> slice;
   for (std::int64_t top = part.begin; top < part.end; top += window) {
     const unsigned char* order = nullptr;
     if (*at.code++) order = reinterpret_cast<const unsigned char*>(at.code), at.code += order_words;
     const std::int64_t end = std::min<std::int64_t>(top + window, part.end);
     for (std::int64_t row = top; row < end; row += height) {
-      PackedPlace<T> next = at;
+      decode_slice(How::ordered, at, slice);
       for_chunks(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
         Lanes<T, W> sums[height];
         for (Lanes<T, W>& sum : sums) sum = Lanes<T, W>::zero();
-        next = at;
-        packed_slice<How>(t, first, next, sums);
+        packed_slice<How>(t, first, slice, sums);
         for (std::int64_t l = 0; l < height && row + l < end; ++l)
           finish_row<How>(t, order ? top + order[row - top + l] : row + l, first, sums[l]);
       });
-      at = next;
     }
   }
 }

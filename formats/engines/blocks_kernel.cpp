@@ -183,12 +183,23 @@ T one_by_one(const BlockProduct<T>& job, RowSize R, ColSize C, UnitSize W, std::
 
 constexpr int together = 8;  // block rows
 
+// add_block() for slices that are not full: one code for all shapes, to save time of the build.
+template <class T>
+HWY_NOINLINE void add_block_of_any_size(const BlockGrid<T>& a, int R, int C, int W, const T* v,
+                                        std::int64_t unit, std::int64_t number, const T* x, T* sum) {
+  add_block(a, AnySize{R}, AnySize{C}, AnySize{W}, v, unit, number, x, sum);
+}
+
 // sum[l][r] += the blocks of n <= together lanes. Lane l has the block in column number[l]; its values begin at v + l W.
 template <class RowSize, class ColSize, class UnitSize, class T>
 HWY_INLINE void add_lanes(const BlockGrid<T>& a, RowSize R, ColSize C, UnitSize W, int n, const T* v,
                           std::int64_t unit, const std::int32_t* number, const T* x,
                           T (*sum)[RowSize::most]) {
-  if (W > 1 || n < together) {
+  if (n < together) {
+    for (int l = 0; l < n; ++l) add_block_of_any_size(a, R, C, W, v + l * W, unit, number[l], x, sum[l]);
+    return;
+  }
+  if (W > 1) {
     for (int l = 0; l < n; ++l) add_block(a, R, C, W, v + l * W, unit, number[l], x, sum[l]);
     return;
   }
@@ -216,14 +227,13 @@ T in_lanes(const BlockProduct<T>& job, RowSize R, ColSize C, UnitSize W, std::in
     const int n = static_cast<int>(std::min<std::int64_t>(together, slice_end - at));
     const BlockRow b = a.block_row_at(at);
     T sum[together][RowSize::most] = {};
-    if (a.diagonal_apart) {
-      std::int32_t own[together];
-      for (int l = 0; l < n; ++l) own[l] = static_cast<std::int32_t>(at + l);
-      add_lanes(a, R, C, W, n, a.values + a.apart(at).base, a.apart(at).unit, own, job.x, sum);
-    }
-    for (std::int64_t k = 0; k < b.count; ++k)
-      add_lanes(a, R, C, W, n, a.values + b.base + k * b.step, b.unit,
-                a.block_col + b.first + k * b.slot_step, job.x, sum);
+    std::int32_t own[together];
+    for (int l = 0; l < n; ++l) own[l] = static_cast<std::int32_t>(at + l);
+    // k = -1: the diagonal, where it is apart.
+    for (std::int64_t k = a.diagonal_apart ? -1 : 0; k < b.count; ++k)
+      add_lanes(a, R, C, W, n, a.values + (k < 0 ? a.apart(at).base : b.base + k * b.step),
+                k < 0 ? a.apart(at).unit : b.unit, k < 0 ? own : a.block_col + b.first + k * b.slot_step,
+                job.x, sum);
     for (int l = 0; l < n; ++l)
       for (std::int64_t r = a.number(at + l) * R, k = 0; k < R && r < a.rows; ++k, ++r)
         finish(job, r, sum[l][k], dot);
