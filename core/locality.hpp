@@ -62,7 +62,8 @@ std::string lines_text(const OrderForecast& forecast);
 // line, since most come from a cache.
 OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);
 inline constexpr double line_weight = 0.4;
-// An x of so many bytes stays in the caches in any order.
-inline constexpr std::size_t cached_bytes_of_x = std::size_t{1} << 20;
+// An x of so many bytes is read fast enough in any order. Larger ones are not, although a second cache holds them: with 0.35 to
+// 0.9 MB a product in random order takes 1.4 to 2.3 times as long (docs/results/order-host.md).
+inline constexpr std::size_t cached_bytes_of_x = std::size_t{1} << 18;
 
 }  // namespace protean

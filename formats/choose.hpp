@@ -42,7 +42,7 @@ struct OrderChoice {
 };
 // The rule behind `order: auto`, for a square pattern in host memory: rcm where forecast_order() expects that the
 // products of the solve save more time than order_products products, which cover finding the order and permuting the
-// matrix. None where x has at most cached_bytes_of_x (1 MiB), which caches hold in any order. Takes the time of about one product.
+// matrix. None where x has at most cached_bytes_of_x (256 KiB), which is read fast enough in any order. Takes the time of about one product.
 OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options = {},
                          std::size_t value_bytes = sizeof(double));
 

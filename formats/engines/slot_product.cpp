@@ -38,7 +38,7 @@ struct Sink {
   // Writes sums[0..count) of positions p, p + 1, ...: drops positions past the last row, writes 0 for empty
   // rows, and undoes the permutation.
   template <bool ordered = false>
-  void store(T* sums, std::int64_t p, std::int64_t count) {
+  HWY_NOINLINE void store(T* sums, std::int64_t p, std::int64_t count) {
     count = std::min(count, job.rows - p);
     for (const auto* end = job.empty.data() + job.empty.size(); next_empty != end && *next_empty < p + count;)
       sums[*next_empty++ - p] = 0;
@@ -197,7 +197,7 @@ T sum_of_row(D d, const SlotProduct<T>& job, std::int64_t first, std::int64_t en
 
 // A slice of any number of rows.
 template <bool lengths, class T>
-HWY_INLINE void any_slice(Sink<T>& sink, std::int64_t p, std::int64_t C, std::int64_t first,
+HWY_NOINLINE void any_slice(Sink<T>& sink, std::int64_t p, std::int64_t C, std::int64_t first,
                           std::int64_t end) {
   const hn::ScalableTag<T> d;
   if (C == 1 && !lengths) {

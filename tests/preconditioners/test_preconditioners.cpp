@@ -166,6 +166,23 @@ TEST(Sweeps, TheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(figure(*ready<double>("ssor", *A), "colours"), 2);
 }
 
+// From 65,536 rows on it is measured whether several threads solve faster than one: the bits do not tell.
+TEST(Sweeps, TheSameBitsWhicheverWayIsFaster) {
+  const CsrMatrix<double> csr = red_black(301);
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  for (const char* id : {"ic0", "ilu"}) {
+    const std::vector<double> first = applied(*ready<double>(id, *assembled(csr, Context::host(1))), r);
+    for (const int threads : {2, 3, 3}) {
+      const auto A = assembled(csr, Context::host(threads));
+      const auto M = ready<double>(id, *A);
+      EXPECT_EQ(applied(*M, r), first) << id << " with " << threads << " threads";
+      A->update_values(csr);
+      M->ensure(*A);
+      EXPECT_EQ(applied(*M, r), first) << id << " with " << threads << " threads, set up again";
+    }
+  }
+}
+
 TEST(Relaxation, FormulasInTheOrderOfTheColours) {
   for (const Dense& A : {poisson_2d(6), scattered(35, 7), symmetric_part(scattered(35, 8))}) {
     const std::vector<int> colour = greedy_colours(A);
