@@ -198,7 +198,7 @@ T sum_of_row(D d, const SlotProduct<T>& job, std::int64_t first, std::int64_t en
 // A slice of any number of rows.
 template <bool lengths, class T>
 HWY_NOINLINE void any_slice(Sink<T>& sink, std::int64_t p, std::int64_t C, std::int64_t first,
-                          std::int64_t end) {
+                            std::int64_t end) {
   const hn::ScalableTag<T> d;
   if (C == 1 && !lengths) {
     T sum = sum_of_row(d, sink.job, first, end);
