@@ -17,26 +17,10 @@ void find_levels(const ContextPtr& context, SweepPattern& pattern) {
   for (std::int64_t i = 0; i < n; ++i) place(i, pattern.ptr[i], pattern.mid[i]);
   pattern.forward = Stages(context, level, count, true, false,
                            [&](std::int64_t i) { return pattern.mid[i] - pattern.ptr[i]; });
-  // Solves with ones in the place of the entries.
-  const std::int64_t *const ptr = pattern.ptr.data(), *const mid = pattern.mid.data();
-  const std::int32_t* const col = pattern.col.data();
-  Buffer<double> x(context, n);
-  double* const xs = x.data();
-  std::fill_n(xs, n, 0.0);
-  pattern.forward.choose(*context, [=](std::int64_t i, int) {
-    double sum = 1;
-    for (std::int64_t p = ptr[i]; p < mid[i]; ++p) sum -= 1e-3 * xs[col[p]];
-    xs[i] = sum;
-  });
   count = 0;
   for (std::int64_t i = n; i-- > 0;) place(i, pattern.mid[i], pattern.ptr[i + 1]);
   pattern.backward = Stages(context, level, count, true, true,
                             [&](std::int64_t i) { return pattern.ptr[i + 1] - pattern.mid[i]; });
-  pattern.backward.choose(*context, [=](std::int64_t i, int) {
-    double sum = 1;
-    for (std::int64_t p = mid[i]; p < ptr[i + 1]; ++p) sum -= 1e-3 * xs[col[p]];
-    xs[i] = sum;
-  });
 }
 
 template <class T>

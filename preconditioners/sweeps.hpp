@@ -27,15 +27,13 @@ class Stages {
   // row(i, part) for all rows; those of a stage by several threads, each with another part.
   template <class Row>
   void run(const Context& context, Row row) const;
-  // Where several threads may run, but one may take the rows in their natural order: measures both with this row() on large matrices,
-  // and keeps the faster way. Rows of a stage that lie far apart in memory can cost more than the threads save.
-  template <class Row>
-  void choose(const Context& context, Row row);
 
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(first_.size()) - 1; }
   // The rows stage after stage, and where each stage begins in them; count() + 1 places.
   const Buffer<std::int32_t>& order() const noexcept { return order_; }
   const std::vector<std::int64_t>& first() const noexcept { return first_; }
+  // The part of the work that lies in stages which several threads share.
+  double parallel_share() const noexcept { return parallel_share_; }
   // Whether run() uses threads other than the calling one: row(i, part) has part 0 otherwise.
   bool parallel(const Context& context) const noexcept;
   std::size_t bytes() const noexcept { return order_.bytes() + first_.size() * sizeof(std::int64_t); }
@@ -48,7 +46,7 @@ class Stages {
   Buffer<std::int32_t> order_;
   std::vector<std::int64_t> first_ = {0};
   std::vector<Stretch> stretches_;
-  bool natural_ = false, backward_ = false, by_one_thread_ = false;
+  bool natural_ = false, backward_ = false;
   double parallel_share_ = 0;
 };
 

@@ -1,6 +1,5 @@
 // The templates of sweeps.hpp.
 #pragma once
-#include <chrono>
 #include <utility>
 
 #include "core/parallel.hpp"
@@ -12,8 +11,6 @@ namespace protean::detail {
 // the order by stages is worth more than the order in memory.
 inline constexpr std::int64_t worth_a_region = 8192;
 inline constexpr double worth_the_order = 0.5;
-// Rows from which the two ways are measured. The vectors of fewer rows lie in a cache, where both read at the same speed.
-inline constexpr std::int64_t worth_a_choice = 1 << 16;
 
 template <class Work>
 Stages::Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std::int32_t count, bool natural,
@@ -39,22 +36,7 @@ Stages::Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std
 }
 
 inline bool Stages::parallel(const Context& context) const noexcept {
-  return !by_one_thread_ && context.threads() > 1 && parallel_share_ >= (natural_ ? worth_the_order : 0);
-}
-
-template <class Row>
-void Stages::choose(const Context& context, Row row) {
-  by_one_thread_ = false;
-  if (!natural_ || !parallel(context) || order_.size() < worth_a_choice) return;
-  const auto seconds = [&](bool by_one_thread) {
-    by_one_thread_ = by_one_thread;
-    const auto begin = std::chrono::steady_clock::now();
-    run(context, row);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  seconds(true);  // the first one also waits for the memory
-  const double stages = seconds(false);
-  by_one_thread_ = seconds(true) <= stages;
+  return context.threads() > 1 && parallel_share_ >= (natural_ ? worth_the_order : 0);
 }
 
 template <class Row>

@@ -61,7 +61,7 @@ double copy_bandwidth(const ContextPtr& context) {
   Vector<double> from(context, n), to(context, n);
   fill<double>(*context, 1, from);
   const Timing timing =
-      measure(*context, [&] { copy<double>(*context, from, to); }, {.fewest = 7, .most = 31, .seconds = 1});
+      measure(*context, [&] { copy<double>(*context, from, to); }, {.fewest = 5, .most = 11, .seconds = 0.5});
   return 2 * static_cast<double>(n) * sizeof(double) / timing.median;
 }
 

@@ -60,13 +60,17 @@ void hand_over(const RowTarget& target, std::int64_t rows, std::int64_t cols, st
   }
 }
 
-// Makes a matrix with length(row) entries in each row, which fill(row, columns, values) writes in ascending
+// Makes a matrix with length(row) entries in each row, at least one, which fill(row, columns, values) writes in ascending
 // columns. Any thread may call both, more than once for a row. The peak of memory is the matrix itself, or a
 // block of it.
 template <class Length, class Fill>
 CsrMatrix<double> fill_rows(const RowTarget& target, std::string_view kind, std::int64_t rows,
                             const Length& length, const Fill& fill) {
   const ContextPtr& context = target.context;
+  // Counting the entries of billions of rows takes seconds.
+  if (!target.rows)
+    require_memory(static_cast<std::size_t>(rows) * 20,
+                   fmt::format("{}: a matrix of {} rows, with one entry in each,", kind, rows));
   const int workers = useful_parts(*context, rows);
   std::vector<std::int64_t> start(static_cast<std::size_t>(workers) + 1, 0);
   parallel(workers, [&](int part, int parts) {

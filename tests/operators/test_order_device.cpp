@@ -101,10 +101,17 @@ class OrderOnADevice : public OnADevice,
   }
   Solved plain_;
 };
-INSTANTIATE_TEST_SUITE_P(Methods, OrderOnADevice,
-                         testing::Combine(testing::ValuesIn(systems_of_all_methods()),
-                                          testing::Values("none", "jacobi", "chebyshev"),
-                                          testing::Values("simulated", "ahead", "device")),
+// A preconditioner that is no diagonal runs on one kind of simulated device, since its work there takes long.
+std::vector<std::tuple<SwitchedSystem, const char*, const char*>> solves_on_devices() {
+  std::vector<std::tuple<SwitchedSystem, const char*, const char*>> all;
+  for (const SwitchedSystem& system : systems_of_all_methods())
+    for (const char* preconditioner : {"none", "jacobi", "chebyshev"})
+      for (const char* device : {"simulated", "ahead", "device"})
+        if (std::string_view(preconditioner) != "chebyshev" || std::string_view(device) != "simulated")
+          all.emplace_back(system, preconditioner, device);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Methods, OrderOnADevice, testing::ValuesIn(solves_on_devices()),
                          [](const auto& one) {
                            return std::string(std::get<0>(one.param).label) + "_" + std::get<1>(one.param) +
                                   "_" + std::get<2>(one.param);

@@ -1,0 +1,56 @@
+// The triangular solves of sweeps.hpp by several threads of a host, with rows, entries and the vector between both solves in the
+// order of the levels, so that a thread reads its rows one after another. Private to preconditioners/.
+//
+// A row is one level above the highest of the rows that it waits for in one solve, or that wait for it in the other. So one
+// order serves both: levels upwards for L, downwards for U. Each row adds its entries in the order of the factors, so the result
+// has the bits of a solve row after row.
+//
+//   for each level, upwards:    w[k] := r[row[k]] - sum of l_kj w[j]
+//   for each level, downwards:  w[k] := d[k] w[k] - sum of u_kj w[j];  z[row[k]] := w[k]
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "preconditioners/sweeps.hpp"
+
+namespace protean::detail {
+
+// z := (I + U)^-1 D (I + L)^-1 r on the calling thread, row after row.
+template <class T>
+void solve_in_order(const SweepPattern& pattern, const SweepValues<T>& values, VectorView<const T> r,
+                    VectorView<T> z);
+
+template <class T>
+class LevelSolve {
+ public:
+  // Null where one thread is as good: the context has one, or two and rows are short, or most rows are in levels too small to be
+  // shared.
+  static std::unique_ptr<LevelSolve> make(const ContextPtr& context, const SweepPattern& pattern);
+  LevelSolve(const LevelSolve&) = delete;
+  LevelSolve& operator=(const LevelSolve&) = delete;
+
+  void set_values(const SweepPattern& pattern, const SweepValues<T>& values);
+  // The same as solve_in_order(). Callers in several threads wait for each other.
+  void solve(VectorView<const T> r, VectorView<T> z) const;
+  std::int64_t count() const noexcept { return upwards_.count(); }
+  std::size_t bytes() const noexcept {
+    return row_.bytes() + ptr_.bytes() + mid_.bytes() + col_.bytes() + entries_.bytes() + d_.bytes() +
+           w_.bytes() + upwards_.bytes() + downwards_.bytes();
+  }
+
+ private:
+  LevelSolve(const ContextPtr& context, const SweepPattern& pattern, const Buffer<std::int32_t>& level,
+             std::int32_t count);
+
+  ContextPtr context_;
+  Buffer<std::int32_t> row_;        // of each place
+  Buffer<std::int64_t> ptr_, mid_;  // as in SweepPattern, for places
+  Buffer<std::int32_t> col_;        // places
+  Stages upwards_, downwards_;      // of places
+  Buffer<T> entries_, d_;
+  mutable std::mutex mutex_;
+  mutable Buffer<T> w_;
+};
+
+}  // namespace protean::detail
