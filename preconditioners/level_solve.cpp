@@ -55,6 +55,12 @@ std::unique_ptr<LevelSolve<T>> LevelSolve<T>::make(const ContextPtr& context, co
 }
 
 template <class T>
+std::unique_ptr<LevelSolve<T>> LevelSolve<T>::make(const ContextPtr& context, const SweepPattern& pattern,
+                                                   const Buffer<std::int32_t>& level, std::int32_t count) {
+  return std::unique_ptr<LevelSolve>(new LevelSolve(context, pattern, level, count));
+}
+
+template <class T>
 LevelSolve<T>::LevelSolve(const ContextPtr& context, const SweepPattern& pattern,
                           const Buffer<std::int32_t>& level, std::int32_t count)
     : context_(context),

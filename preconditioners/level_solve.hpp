@@ -1,9 +1,10 @@
-// The triangular solves of sweeps.hpp by several threads of a host, with rows, entries and the vector between both solves in the
-// order of the levels, so that a thread reads its rows one after another. Private to preconditioners/.
+// The triangular solves of sweeps.hpp on a host, with rows, entries and the vector between both solves in the order of the levels,
+// so that a thread reads its rows one after another. Private to preconditioners/.
 //
-// A row is one level above the highest of the rows that it waits for in one solve, or that wait for it in the other. So one
-// order serves both: levels upwards for L, downwards for U. Each row adds its entries in the order of the factors, so the result
-// has the bits of a solve row after row.
+// Rows of one level do not wait for each other. In factors a row is one level above the highest of the rows that it waits for in
+// one solve, or that wait for it in the other. So one order serves both: levels upwards for L, downwards for U. Coloured rows have
+// their colour as level. Each row adds its entries in the order of the pattern, so the result has the same bits for any number of
+// threads, and for factors those of a solve row after row.
 //
 //   for each level, upwards:    w[k] := r[row[k]] - sum of l_kj w[j]
 //   for each level, downwards:  w[k] := d[k] w[k] - sum of u_kj w[j];  z[row[k]] := w[k]
@@ -27,11 +28,14 @@ class LevelSolve {
   // Null where one thread is as good: the context has one, or two and rows are short, or most rows are in levels too small to be
   // shared.
   static std::unique_ptr<LevelSolve> make(const ContextPtr& context, const SweepPattern& pattern);
+  // With given levels 0 .. count - 1 of the rows, such as colours: L of a row has lower levels only, U higher ones.
+  static std::unique_ptr<LevelSolve> make(const ContextPtr& context, const SweepPattern& pattern,
+                                          const Buffer<std::int32_t>& level, std::int32_t count);
   LevelSolve(const LevelSolve&) = delete;
   LevelSolve& operator=(const LevelSolve&) = delete;
 
   void set_values(const SweepPattern& pattern, const SweepValues<T>& values);
-  // The same as solve_in_order(). Callers in several threads wait for each other.
+  // z := (I + U)^-1 D (I + L)^-1 r. Callers in several threads wait for each other.
   void solve(VectorView<const T> r, VectorView<T> z) const;
   std::int64_t count() const noexcept { return upwards_.count(); }
   std::size_t bytes() const noexcept {

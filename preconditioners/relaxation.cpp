@@ -4,7 +4,8 @@
 //   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))        M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L D^-1)^-1
 // Rows of one colour are not coupled, so each colour is one stage of a solve. Colours are given greedily: row after row,
 // the smallest colour that no coupled row has (Saad, section 3.3.3).
-// Memory: columns and values of the entries off the diagonal (gauss-seidel: of L), 28 bytes and two values a row.
+// Memory: columns, once more their places, and values of the entries off the diagonal (gauss-seidel: of L), 60 bytes and three
+// values a row.
 //
 // On a device: colours and values are found on the host, which keeps the pattern. The device has the rows in the order of the
 // colours (device_sweeps.hpp) and runs one kernel a colour. New values go to the same addresses.
@@ -22,6 +23,7 @@
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
+#include "preconditioners/level_solve.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
 
@@ -96,18 +98,19 @@ class Relaxation final : public BySolving<T> {
       made->set_values(*pattern, values);
       on_device_ = std::move(made), ++layouts_;
     } else {
-      values_ = std::move(values);
+      if (!analysed) levels_ = LevelSolve<T>::make(context, *pattern, order->of, order->count);
+      levels_->set_values(*pattern, values);
     }
     order_ = std::move(order), pattern_ = std::move(pattern);
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
     if (on_device_) return on_device_->solve(r, z);
-    sweep<T>(*this->context(), *pattern_, values_, r, z);
+    levels_->solve(r, z);
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return pattern_ ? pattern_->bytes() + order_->of.bytes() + values_.bytes() +
-                          (on_device_ ? on_device_->bytes() : 0)
+    return pattern_ ? pattern_->bytes() + order_->of.bytes() +
+                          (on_device_ ? on_device_->bytes() : levels_->bytes())
                     : 0;
   }
 
@@ -179,8 +182,8 @@ class Relaxation final : public BySolving<T> {
   bool both_;  // ssor: both triangles
   std::shared_ptr<const Order> order_;
   std::shared_ptr<const SweepPattern> pattern_;
-  SweepValues<T> values_;  // on a host
-  ContextPtr host_;        // where a device's matrix is read
+  std::unique_ptr<LevelSolve<T>> levels_;  // on a host
+  ContextPtr host_;                        // where a device's matrix is read
   std::unique_ptr<DeviceSweep<T>> on_device_;
   std::uint64_t layouts_ = 0;  // how often on_device_ was made
 };

@@ -24,25 +24,6 @@ void find_levels(const ContextPtr& context, SweepPattern& pattern) {
 }
 
 template <class T>
-void sweep(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
-           VectorView<const T> r, VectorView<T> z) {
-  const std::int64_t *const ptr = pattern.ptr.data(), *const mid = pattern.mid.data();
-  const std::int32_t* const col = pattern.col.data();
-  const T *const entries = values.entries.data(), *const d = values.d.data(), *const rs = r.data;
-  T* const zs = z.data;
-  pattern.forward.run(context, [=](std::int64_t i, int) {
-    T sum = rs[i];
-    for (std::int64_t p = ptr[i]; p < mid[i]; ++p) sum -= entries[p] * zs[col[p]];
-    zs[i] = sum;
-  });
-  pattern.backward.run(context, [=](std::int64_t i, int) {
-    T sum = d[i] * zs[i];
-    for (std::int64_t p = mid[i]; p < ptr[i + 1]; ++p) sum -= entries[p] * zs[col[p]];
-    zs[i] = sum;
-  });
-}
-
-template <class T>
 void jacobi_sweeps(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
                    std::int64_t count, VectorView<const T> r, VectorView<T> z, T* work_a, T* work_b) {
   const std::int64_t *const ptr = pattern.ptr.data(), *const mid = pattern.mid.data();
@@ -62,11 +43,6 @@ void jacobi_sweeps(const Context& context, const SweepPattern& pattern, const Sw
   };
   jacobi_passes<T>(count, r.data, d, z.data, work_a, work_b, pass);
 }
-
-template void sweep<float>(const Context&, const SweepPattern&, const SweepValues<float>&,
-                           VectorView<const float>, VectorView<float>);
-template void sweep<double>(const Context&, const SweepPattern&, const SweepValues<double>&,
-                            VectorView<const double>, VectorView<double>);
 
 #define PROTEAN_INSTANTIATE(T)                                                                             \
   template void jacobi_sweeps<T>(const Context&, const SweepPattern&, const SweepValues<T>&, std::int64_t, \

@@ -1,10 +1,10 @@
-// z := (I + U)^-1 D (I + L)^-1 r, the triangular solves of all preconditioners that have them. Private to
+// What the triangular solves z := (I + U)^-1 D (I + L)^-1 r of all preconditioners that have them are made of: pattern, values and
+// stages; and the Jacobi sweeps that approximate them. The exact ones are in level_solve.hpp and device_sweeps.hpp. Private to
 // preconditioners/.
 //
 // Rows that do not wait for each other form a stage. The rows of a stage are divided among the threads, stages follow
 // each other (level scheduling: Anderson and Saad, Int. J. High Speed Comput. 1 (1989) 73). Stages too small for that
-// run on the calling thread. Each row adds its entries in the order in which they are stored, so the result has the
-// same bits for any number of threads.
+// run on the calling thread.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -77,12 +77,7 @@ struct SweepValues {
 // highest level of the rows that it waits for.
 void find_levels(const ContextPtr& context, SweepPattern& pattern);
 
-// z := (I + U)^-1 D (I + L)^-1 r
-template <class T>
-void sweep(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
-           VectorView<const T> r, VectorView<T> z);
-
-// The same with `count` Jacobi sweeps (1 or more) in the place of each triangular solve (Anzt, Chow and Dongarra, Euro-Par
+// z := (I + U)^-1 D (I + L)^-1 r with `count` Jacobi sweeps (1 or more) in the place of each triangular solve (Anzt, Chow and Dongarra, Euro-Par
 // 2015, doi:10.1007/978-3-662-48096-0_50):
 //   w := r;      count times w := r - L w;    c := D w
 //   z := c;      count times z := c - U z

@@ -38,6 +38,7 @@ class HostCounter final : public SumCounter {
   }
   std::vector<DiagonalCount> dense_diagonals(const DenseDiagonals& rule) const override {
     const auto size = static_cast<std::size_t>(pattern.rows + pattern.cols) + 1;
+    if (pattern.nonzeros < static_cast<std::int64_t>(size / 16)) return few_diagonals(rule);
     std::vector<std::vector<std::int64_t>> counts(static_cast<std::size_t>(parts()));
     for_rows([&](std::size_t part, std::int64_t begin, std::int64_t end) {
       counts[part].resize(size);
@@ -58,6 +59,22 @@ class HostCounter final : public SumCounter {
         if (!mine.empty()) count += mine[static_cast<std::size_t>(offset + pattern.rows)];
       if (is_dense(rule, pattern.rows, pattern.cols, offset, count))
         found.push_back({static_cast<std::int32_t>(offset), count});
+    }
+    return found;
+  }
+  // The same for few entries, such as those of a sample, by sorting them: a count for each diagonal would take far longer to clear.
+  std::vector<DiagonalCount> few_diagonals(const DenseDiagonals& rule) const {
+    std::vector<std::int64_t> offsets;
+    offsets.reserve(static_cast<std::size_t>(pattern.nonzeros));
+    for (std::int64_t r = 0; r < pattern.rows; ++r)
+      for (const std::int32_t c : pattern.row(r)) offsets.push_back(c - r);
+    std::sort(offsets.begin(), offsets.end());
+    std::vector<DiagonalCount> found;
+    for (auto at = offsets.begin(); at != offsets.end();) {
+      const auto end = std::find_if(at, offsets.end(), [&](std::int64_t other) { return other != *at; });
+      if (is_dense(rule, pattern.rows, pattern.cols, *at, end - at))
+        found.push_back({static_cast<std::int32_t>(*at), end - at});
+      at = end;
     }
     return found;
   }

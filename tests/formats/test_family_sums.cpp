@@ -334,6 +334,25 @@ TEST(SumsOfParts, HdcTakesAllDenseDiagonalsAndEllDiaThreeAtMost) {
     EXPECT_TRUE(identical(csr, build(id, csr, tolerant(id))->to_csr())) << id;
 }
 
+// The diagonals of few entries are found by sorting them, those of many by counting.
+TEST(SumsOfParts, DenseDiagonalsOfFewEntries) {
+  const std::int64_t n = 1500;
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t r = 100; r < 160; ++r) {
+    entries.push_back({r, r, 1.0 + r}), entries.push_back({r, r + 7, 2.0});
+    if (r % 2) entries.push_back({r, r - 100, 3.0});
+  }
+  const auto few = csr_from_triplets<double>(test_context(), n, n, entries);
+  ASSERT_LT(16 * few.nonzeros(), 2 * n);
+  for (const char* fill : {"1", "3", "5"}) {
+    const FormatParams params{{"fill", fill}, {"max_fill", "1000000"}};
+    const auto hdc = build("hdc", few, FormatParams{{"fill", fill}}), ell_dia = build("ell-dia", few, params);
+    EXPECT_TRUE(stores_dense_diagonals(*hdc, few, std::stoi(fill), -n, n)) << fill;
+    EXPECT_TRUE(stores_dense_diagonals(*ell_dia, few, std::stoi(fill), -1, 1)) << fill;
+  }
+  EXPECT_EQ(array(*build("hdc", few, FormatParams{{"fill", "3"}}), "dia_off"), (Numbers{0, 7}));
+}
+
 // Fill of diagonals reads x where a row has no entry; in the other formats padding does not.
 TEST(SumsOfParts, ANaNInXReachesOnlyRowsThatUseItButForFillOfDiagonals) {
   for (const char* id : ids) {
