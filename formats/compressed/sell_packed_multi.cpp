@@ -80,7 +80,7 @@ void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
     const std::int64_t end = std::min<std::int64_t>(top + window, part.end);
     for (std::int64_t row = top; row < end; row += height) {
       decode_slice(How::ordered, at, slice);
-      for_chunks(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
+      for_chunks<How::few_widths>(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
         Lanes<T, W> sums[height];
         for (Lanes<T, W>& sum : sums) sum = Lanes<T, W>::zero();
         packed_slice<How>(t, first, slice, sums);

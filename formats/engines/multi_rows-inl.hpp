@@ -21,6 +21,8 @@ using lanes::HWY_NAMESPACE::Lanes;
 template <bool side_by_side_, bool ordered_>
 struct How {
   static constexpr bool side_by_side = side_by_side_, ordered = ordered_;
+  // Whether there is code for few widths only: vectors by columns are loaded number by number, whatever the width.
+  static constexpr bool few_widths = !side_by_side || ordered;
 };
 
 template <class How, int W, class T>
@@ -58,7 +60,7 @@ HWY_INLINE void finish_row(const MultiTask<T>& t, std::int64_t row, std::int64_t
 // One row for all vectors: entries(add) calls add(value, column) for its entries.
 template <class How, class T, class Entries>
 HWY_INLINE void multi_row(const MultiTask<T>& t, std::int64_t row, const Entries& entries) {
-  for_chunks(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
+  for_chunks<How::few_widths>(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
     auto sum = Lanes<T, W>::zero();
     entries([&](T value, std::int64_t col) HWY_ATTR { add_entry<How>(t, value, col, first, sum); });
     finish_row<How>(t, row, first, sum);
