@@ -8,10 +8,8 @@
 // doi:10.1137/S1064827501393393). A group of more than block_size rows is cut; neighbouring groups join one block while they
 // have at most block_size rows together (Anzt et al., ICPP 2017, doi:10.1109/ICPP.2017.18).
 //
-// Host: block after block, row by row; n block_size values, whatever the sizes of the blocks.
-// Device: by diagonals, since products of vectors are all that it needs then: value i of diagonal o is entry (i, i + o) of
-// the inverse, 0 outside of the block; z := sum over o of c_o .* r(i + o). (2 block_size - 1) n values and as many
-// operations on vectors. Blocks are read and inverted on the host.
+// Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n block_size values on both,
+// whatever the sizes of the blocks; on a device 2 bytes a row more for blocks found. Blocks are read and inverted on the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +22,11 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
+#include "core/transfer.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/device_blocks.hpp"
 #include "preconditioners/makers.hpp"
 
 namespace protean::detail {
@@ -178,16 +179,19 @@ class BlockJacobi final : public BySolving<T> {
     if (!on_device) {
       std::swap(inverses_, inverses);
     } else {
+      Buffer<std::uint16_t> shape =
+          how_ == DiagonalBlocks::found ? shape_of_rows(context, host, starts) : Buffer<std::uint16_t>();
       if (inverses_.size() != inverses.size() || inverses_.context() != context)
         inverses_ = Vector<T>(context, inverses.size());
       copy<T>(*context, inverses, inverses_);
+      std::swap(shape_, shape);
     }
     std::swap(starts_, starts);
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
-    if (this->context()->space() == Space::device) return solve_by_diagonals(r, z);
     const Context& context = *this->context();
+    if (context.space() == Space::device) return solve_on_device(r, z);
     const T* const inverses = inverses_.data();
     parallel(useful_parts(context, r.size * size_), [&](int part, int parts) {
       const Range mine = even_range(static_cast<std::int64_t>(starts_.size()) - 1, part, parts);
@@ -203,20 +207,20 @@ class BlockJacobi final : public BySolving<T> {
     });
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return static_cast<std::size_t>(inverses_.size()) * sizeof(T);
+    return static_cast<std::size_t>(inverses_.size()) * sizeof(T) + shape_.bytes();
   }
 
  private:
   // Place of entry (i, j) of the inverse of a block that begins at row `first`, n rows in all.
-  std::int64_t place(bool by_diagonals, std::int64_t n, std::int64_t first, std::int64_t i,
+  std::int64_t place(bool by_columns, std::int64_t n, std::int64_t first, std::int64_t i,
                      std::int64_t j) const {
-    return by_diagonals ? (j - i + size_ - 1) * n + first + i : (first + i) * size_ + j;
+    return by_columns ? j * n + first + i : (first + i) * size_ + j;
   }
 
   Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr,
-                          const std::vector<std::int64_t>& starts, bool by_diagonals) const {
+                          const std::vector<std::int64_t>& starts, bool by_columns) const {
     const std::int64_t n = csr.rows(), blocks = static_cast<std::int64_t>(starts.size()) - 1;
-    Vector<T> inverses(host, n * (by_diagonals ? 2 * size_ - 1 : size_));
+    Vector<T> inverses(host, n * size_);
     fill<T>(*host, T(0), inverses);
     std::atomic<std::int64_t> bad{blocks};
     parallel(useful_parts(*host, n * size_), [&](int part, int parts) {
@@ -235,7 +239,7 @@ class BlockJacobi final : public BySolving<T> {
         }
         for (std::int64_t i = 0; i < m; ++i)
           for (std::int64_t j = 0; j < m; ++j)
-            inverses[place(by_diagonals, n, first, i, j)] = static_cast<T>(block.inverse(i, j));
+            inverses[place(by_columns, n, first, i, j)] = static_cast<T>(block.inverse(i, j));
       }
     });
     if (const std::int64_t b = bad.load(); b < blocks)
@@ -248,25 +252,33 @@ class BlockJacobi final : public BySolving<T> {
     return inverses;
   }
 
-  void solve_by_diagonals(VectorView<const T> r, VectorView<T> z) const {
+  // As BlockInverses::shape.
+  static Buffer<std::uint16_t> shape_of_rows(const ContextPtr& device, const ContextPtr& host,
+                                             const std::vector<std::int64_t>& starts) {
+    const std::int64_t n = starts.back();
+    Buffer<std::uint16_t> there(device, n), shape(host, n);
+    for (std::size_t b = 0; b + 1 < starts.size(); ++b)
+      for (std::int64_t row = starts[b]; row < starts[b + 1]; ++row)
+        shape[row] = static_cast<std::uint16_t>(row - starts[b] + 256 * (starts[b + 1] - starts[b]));
+    copy_bytes(*device, there.data(), Space::device, shape.data(), Space::host, there.bytes());
+    return there;
+  }
+
+  void solve_on_device(VectorView<const T> r, VectorView<T> z) const {
     const Context& context = *this->context();
-    const std::int64_t n = r.size;
-    const auto diagonal = [&](std::int64_t offset, std::int64_t begin, std::int64_t size) {
-      return VectorView<const T>{inverses_.data() + (offset + size_ - 1) * n + begin, size, z.space};
-    };
-    multiply<T>(context, diagonal(0, 0, n), r, z);
-    for (std::int64_t offset = 1 - size_; offset < size_; ++offset) {
-      const std::int64_t begin = std::max<std::int64_t>(0, -offset), size = n - std::abs(offset);
-      if (offset == 0 || size <= 0) continue;
-      multiply_add<T>(context, diagonal(offset, begin, size), {r.data + begin + offset, size, r.space}, T(1),
-                      {z.data + begin, size, z.space});
-    }
+    const BlockInverses<T> blocks{z.size, static_cast<int>(size_), inverses_.data(), shape_.data()};
+#if defined(PROTEAN_HAVE_CUDA)
+    if (!context.simulated()) return device::solve_blocks<T>(context, blocks, r, z);
+#endif
+    const DeviceWork work(context, {r.data, z.data});
+    for (std::int64_t row = 0; row < blocks.n; ++row) z.data[row] = blocks.solve(row, r.data);
   }
 
   const std::int64_t size_;  // the most rows of a block
   const DiagonalBlocks how_;
   std::vector<std::int64_t> starts_;  // the first row of each block, and the number of rows
   Vector<T> inverses_;
+  Buffer<std::uint16_t> shape_;  // of rows, on a device with blocks found
 };
 
 }  // namespace

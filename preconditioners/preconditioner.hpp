@@ -134,7 +134,7 @@ struct PreconditionerEntry {
 //   id            M^-1 r                                              space in host or device memory
 //   none          r                                                   0
 //   jacobi        D^-1 r                                              2 n values
-//   block-jacobi  each block of rows: its inverse by r                (block_size + 1) n values, on a device 2 block_size n
+//   block-jacobi  each block of rows: its inverse by r                (block_size + 1) n values
 //   spai0         m .* r, m_i = a_ii / sum_j a_ij^2: minimises        2 n values
 //                 ||I - diag(m) A|| in the Frobenius norm
 //   gauss-seidel  (D + L)^-1 r, rows coloured                         the entries, 5 n values

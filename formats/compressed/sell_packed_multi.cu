@@ -31,7 +31,7 @@ __device__ inline void for_products(const PackedArrays<T>& a, std::int64_t p, in
 template <class T>
 void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha,
                             const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
-  multi_rows_on_device(context, a, 1, alpha, X, beta, Y);
+  multi_rows_on_device<8>(context, a, 1, alpha, X, beta, Y);
 }
 
 template void multi_packed_on_device<double>(const Context&, const PackedArrays<double>&, double,
