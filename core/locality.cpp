@@ -5,16 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/transfer.hpp"
 
 namespace protean {
 namespace {
 
 constexpr std::int64_t samples = 16;
+constexpr double deep_below = 0.97;  // with a smaller ratio an order is worth a closer look
 
 // Counts different numbers below `size`; clear() takes no time.
 class Marks {
@@ -31,48 +34,133 @@ class Marks {
 
 std::int64_t lines_of(std::int64_t cols) { return (cols + line_entries - 1) / line_entries; }
 
-// What lies around a row.
-struct Ball {
-  std::int64_t rows = 0;                // nearest first, at most lines_rows of them
-  std::int64_t outside = 0;             // columns that they read and that are none of them
-  bool whole = false;                   // its connected part ends within it
-  double radius = 0, inner_radius = 0;  // levels that hold its rows, and the first inner_rows of them
-};
-constexpr std::int64_t inner_rows = lines_rows / 8;
-
-Ball ball(const SparsityPattern& pattern, std::int32_t start, Marks& known, std::vector<std::int32_t>& rows) {
-  known.clear(), rows.clear();
-  rows.push_back(start), (void)known.add(start);
-  Ball found;
-  std::int64_t done = 0, level_begin = 0, level_end = 1, level = 0;
-  const auto radius = [&] {  // a part of a level counts as that
-    return static_cast<double>(level) +
-           static_cast<double>(done - level_begin) /
-               static_cast<double>(std::max<std::int64_t>(level_end - level_begin, 1));
-  };
-  for (; done < static_cast<std::int64_t>(rows.size()) && done < lines_rows; ++done) {
-    if (done == level_end) level_begin = done, level_end = static_cast<std::int64_t>(rows.size()), ++level;
-    if (done == inner_rows) found.inner_radius = radius();
-    const std::int32_t row = rows[done];  // push_back() moves the array
-    for (const std::int32_t col : pattern.row(row))
-      if (known.add(col)) rows.push_back(col);
+// The same for few numbers of many: its memory is as large as they are.
+class NumberSet {
+ public:
+  // True the first time.
+  bool add(std::int32_t number) {
+    if (2 * (size_ + 1) > slots_.size()) grow();
+    std::int32_t& slot = slot_of(number);
+    if (slot == number) return false;
+    slot = number, ++size_;
+    return true;
   }
-  found.rows = done, found.outside = static_cast<std::int64_t>(rows.size()) - done;
-  found.whole = found.outside == 0, found.radius = radius();
-  return found;
-}
+  void clear() { std::fill(slots_.begin(), slots_.end(), -1), size_ = 0; }
 
-// Levels of a search from one end of the part to the other, if the part has `rows` rows: a ball of r levels has c r^d rows,
-// where c and d are those of this ball.
-double levels_of(const Ball& ball, std::int64_t rows) {
-  if (ball.whole || ball.rows <= inner_rows) return 2 * ball.radius + 1;
-  const double growth = std::max(ball.radius / std::max(ball.inner_radius, 1.0), 1.01);
-  const double dimension = std::max(
-      1.0, std::log(static_cast<double>(ball.rows) / static_cast<double>(inner_rows)) / std::log(growth));
-  return 2 * ball.radius *
-             std::pow(static_cast<double>(rows) / static_cast<double>(ball.rows), 1 / dimension) +
-         1;
-}
+ private:
+  std::int32_t& slot_of(std::int32_t number) {
+    std::size_t i = static_cast<std::uint32_t>(number) * std::size_t{0x9E3779B97F4A7C15} >> shift_;
+    while (slots_[i] >= 0 && slots_[i] != number) i = (i + 1) % slots_.size();
+    return slots_[i];
+  }
+  void grow() {
+    std::vector<std::int32_t> before(2 * slots_.size(), -1);
+    before.swap(slots_), --shift_;
+    for (const std::int32_t number : before)
+      if (number >= 0) slot_of(number) = number;
+  }
+  std::vector<std::int32_t> slots_ = std::vector<std::int32_t>(1024, -1);
+  int shift_ = 54;
+  std::size_t size_ = 0;
+};
+
+// Most levels of a ball. A graph that needs more for so few rows is nearly a path.
+constexpr int most_levels = 192;
+
+// The rows around one row, nearest first. It grows level by level: frontier() are the rows whose columns the next call
+// of expand() brings, in that order. `known` is a set that is empty, and the ball's own while it grows.
+template <class Set>
+class Ball {
+ public:
+  Ball(std::int32_t start, Set& known) : known_(&known), rows_{start} { (void)known.add(start); }
+
+  std::span<const std::int32_t> frontier(std::int64_t most_rows) const {
+    const std::int64_t level_end = std::min(std::ssize(rows_), most_rows);
+    if (level_end <= done() || std::ssize(levels_) > most_levels) return {};
+    return {rows_.data() + done(), rows_.data() + level_end};
+  }
+  // `rows` rows of the frontier are expanded. They are all rows of a level, or the last rows that are expanded.
+  void expand(std::int64_t rows, std::span<const std::int32_t> columns) {
+    sizes_.push_back(std::ssize(rows_) - done()), levels_.push_back(done() + rows);
+    for (const std::int32_t col : columns)
+      if (known_->add(col)) rows_.push_back(col);
+  }
+
+  std::int32_t start() const { return rows_.front(); }
+  std::int64_t done() const { return levels_.back(); }
+  // Columns that these rows read and that are none of them.
+  std::int64_t outside() const { return std::ssize(rows_) - done(); }
+
+  // Levels that hold the first `rows` rows; a part of a level counts as that.
+  double radius(std::int64_t rows) const {
+    const auto level = std::lower_bound(levels_.begin() + 1, levels_.end(), rows) - levels_.begin();
+    return static_cast<double>(level - 1) +
+           static_cast<double>(rows - levels_[level - 1]) / static_cast<double>(sizes_[level]);
+  }
+  // Levels of a search from one end of the part to the other, if the part has `rows` rows: a ball of r levels has c r^d rows,
+  // where c and d are those of this ball.
+  double levels(std::int64_t rows) const {
+    const double outer = radius(done());
+    const std::int64_t inner_rows = done() / 8;
+    if (outside() == 0 || inner_rows < 2) return 2 * outer + 1;
+    const double growth = std::max(outer / std::max(radius(inner_rows), 1.0), 1.01);
+    const double dimension = std::max(
+        1.0, std::log(static_cast<double>(done()) / static_cast<double>(inner_rows)) / std::log(growth));
+    return 2 * outer * std::pow(static_cast<double>(rows) / static_cast<double>(done()), 1 / dimension) + 1;
+  }
+
+ private:
+  Set* known_;
+  std::vector<std::int32_t> rows_;
+  std::vector<std::int64_t> levels_{0}, sizes_{0};  // rows expanded after each level, and rows of it
+};
+
+// Reads rows of a pattern in memory of a context.
+class Reader {
+ public:
+  Reader(const Context& context, const SparsityPattern& pattern) : context_(context), pattern_(pattern) {}
+
+  // Grows each ball to `most_rows` rows, one level of all of them at a time.
+  template <class Set>
+  void grow(std::span<Ball<Set>> balls, std::int64_t most_rows) {
+    std::vector<Ball<Set>*> growing;
+    do {
+      detail::checkpoint();
+      growing.clear(), wanted_.clear();
+      for (Ball<Set>& ball : balls)
+        if (const auto rows = ball.frontier(most_rows); !rows.empty())
+          growing.push_back(&ball), wanted_.insert(wanted_.end(), rows.begin(), rows.end());
+      detail::read_rows(context_, pattern_, wanted_, read_);
+      std::size_t first = 0;
+      for (Ball<Set>* ball : growing) {
+        const std::size_t count = ball->frontier(most_rows).size();
+        ball->expand(static_cast<std::int64_t>(count),
+                     std::span(read_.columns.data() + read_.begin[first],
+                               read_.columns.data() + read_.begin[first + count]));
+        first += count;
+      }
+    } while (!growing.empty());
+  }
+  // Sum over stretches of `rows` rows each, one after another, of the lines of x that they read.
+  template <class Set>
+  std::int64_t lines(std::span<const std::int32_t> rows, std::int64_t stretch, Set& lines) {
+    detail::read_rows(context_, pattern_, rows, read_);
+    std::int64_t count = 0;
+    for (std::int64_t first = 0; first < std::ssize(rows); first += stretch) {
+      const std::int64_t end = std::min(first + stretch, std::ssize(rows));
+      lines.clear();
+      for (std::int64_t k = read_.begin[first]; k < read_.begin[end]; ++k)
+        count += lines.add(static_cast<std::int32_t>(read_.columns[k] / line_entries));
+    }
+    return count;
+  }
+
+ private:
+  const Context& context_;
+  const SparsityPattern& pattern_;
+  std::vector<std::int32_t> wanted_;
+  detail::RowsRead read_;
+};
 
 }  // namespace
 
@@ -114,34 +202,65 @@ Locality locality(const Context& context, const SparsityPattern& pattern, std::s
   return all;
 }
 
-OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes) {
+OrderForecast forecast_order(const Context& context, const SparsityPattern& pattern,
+                             std::size_t value_bytes) {
   OrderForecast forecast;
   const std::int64_t n = pattern.rows;
   if (n == 0 || n != pattern.cols) return forecast;
-  Marks lines(lines_of(n)), known(n);
-  std::vector<std::int32_t> rows;
-  std::int64_t now_lines = 0, now_rows = 0, ball_rows = 0;
-  double reached = 0;
+  const bool on_device = context.space() == Space::device;
+  Reader reader(context, pattern);
   const std::int64_t stretches = (n + lines_rows - 1) / lines_rows, count = std::min(samples, stretches);
+  std::vector<std::int32_t> starts, followed;  // followed: rows that follow each other
   for (std::int64_t s = 0; s < count; ++s) {
     const std::int64_t begin = stretches * s / count * lines_rows, end = std::min(n, begin + lines_rows);
-    lines.clear();
-    for (std::int64_t i = begin; i < end; ++i)
-      for (const std::int32_t col : pattern.row(i)) now_lines += lines.add(col / line_entries);
-    now_rows += end - begin;
-    const Ball around = ball(pattern, static_cast<std::int32_t>(begin), known, rows);
-    reached += static_cast<double>(around.rows) / line_entries + static_cast<double>(around.outside);
-    ball_rows += around.rows;
-    forecast.levels = std::max(forecast.levels, levels_of(around, n));
+    for (std::int64_t row = begin; row < end; ++row) followed.push_back(static_cast<std::int32_t>(row));
+    starts.push_back(static_cast<std::int32_t>(begin));
   }
-  forecast.lines_now = static_cast<double>(now_lines) / static_cast<double>(now_rows);
-  forecast.lines_reached = std::min(forecast.lines_now, reached / static_cast<double>(ball_rows));
+  double lines_now = 0, reached = 0, ball_rows = 0;
+  std::int32_t deepest = 0;
+  const auto consider = [&](const auto& ball) {
+    reached += static_cast<double>(ball.done()) / line_entries + static_cast<double>(ball.outside());
+    ball_rows += static_cast<double>(ball.done());
+    if (const double levels = ball.levels(n); levels > forecast.levels)
+      forecast.levels = levels, deepest = ball.start();
+  };
+  if (on_device) {
+    // Each reading waits for the device, so all balls grow together.
+    NumberSet lines;
+    lines_now = static_cast<double>(reader.lines(followed, lines_rows, lines));
+    std::vector<NumberSet> known(starts.size());
+    std::vector<Ball<NumberSet>> balls;
+    for (std::size_t k = 0; k < starts.size(); ++k) balls.emplace_back(starts[k], known[k]);
+    reader.grow(std::span(balls), lines_rows);
+    for (const Ball<NumberSet>& ball : balls) consider(ball);
+  } else {
+    Marks lines(lines_of(n)), known(n);
+    lines_now = static_cast<double>(reader.lines(followed, lines_rows, lines));
+    for (const std::int32_t start : starts) {
+      known.clear();
+      Ball<Marks> ball(start, known);
+      reader.grow(std::span(&ball, 1), lines_rows);
+      consider(ball);
+    }
+  }
+  forecast.lines_now = lines_now / static_cast<double>(followed.size());
+  forecast.lines_reached = std::min(forecast.lines_now, reached / ball_rows);
   const double length = static_cast<double>(pattern.nonzeros) / static_cast<double>(n);
   forecast.csr_bytes =
       length * static_cast<double>(4 + value_bytes) + static_cast<double>(pattern.row_ptr.width());
   forecast.line_bytes = line_weight * line_entries * static_cast<double>(value_bytes);
   forecast.product_ratio = forecast.ratio(forecast.csr_bytes);
+  if (on_device && forecast.product_ratio < deep_below) {
+    NumberSet known;
+    Ball<NumberSet> deep(deepest, known);
+    reader.grow(std::span(&deep, 1), deep_rows);
+    forecast.levels = deep.levels(n);
+  }
   return forecast;
+}
+
+OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes) {
+  return forecast_order(*Context::host(1), pattern, value_bytes);
 }
 
 std::string lines_text(const OrderForecast& forecast) {

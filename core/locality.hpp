@@ -35,7 +35,8 @@ struct OrderForecast {
   double product_ratio = 1;
   double csr_bytes = 0, line_bytes = 0;  // a row in csr; a line of x, with its weight
   // About how many levels a breadth-first search of the deepest part has, from one end to the other. It follows from how
-  // fast the balls grow, as if the part had all rows, so many equal parts have fewer.
+  // fast the balls grow, as if the part had all rows, so many equal parts have fewer. Where an order would pay for a pattern on
+  // a device, one ball grows to as many as deep_rows rows: smaller parts are known as they are.
   double levels = 0;
 
   // The same for a matrix of so many bytes a row. Its bytes are read in every order, its lines of x depend on the order:
@@ -60,7 +61,11 @@ std::string lines_text(const OrderForecast& forecast);
 // lie outside; on a random graph nearly all do, so no order helps. A ball of an unsymmetric pattern follows the
 // entries of the rows only. Times are predicted from bytes: those of the matrix, and `line_weight` of the bytes of each
 // line, since most come from a cache.
-OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);
+// The pattern is in memory of the context. From a device only the rows that are looked at are copied, which takes 2 to 20 ms:
+// 0.1 ms for each level of the balls.
+OrderForecast forecast_order(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes);
+OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);  // in host memory
+inline constexpr std::int64_t deep_rows = 32768;
 inline constexpr double line_weight = 0.4;
 // An x of so many bytes is read fast enough in any order. Larger ones are not, although a second cache holds them: with 0.35 to
 // 0.9 MB a product in random order takes 1.4 to 2.3 times as long (docs/results/order-host.md).

@@ -10,6 +10,7 @@
 #include "core/simulated_device.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
+#include "core/device/read_rows.hpp"
 #endif
 
 namespace protean {
@@ -133,6 +134,24 @@ SparsityPattern detail::download_pattern(const ContextPtr& host, const Context& 
   copied.row_ptr = {is_wide ? nullptr : arrays->narrow.data(), is_wide ? arrays->wide.data() : nullptr};
   copied.col = arrays->col.data(), copied.owner = arrays, copied.space = Space::host;
   return copied;
+}
+
+void detail::read_rows(const Context& context, const SparsityPattern& pattern,
+                       std::span<const std::int32_t> rows, RowsRead& to) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device && !context.simulated()) {
+    const DeviceScope device_scope(context);
+    device::read_rows(context, pattern, rows, to);
+    return;
+  }
+#endif
+  const DeviceWork open(context, {pattern.col});
+  to.begin.assign(1, 0), to.columns.clear();
+  for (const std::int32_t row : rows) {
+    const std::span<const std::int32_t> columns = pattern.row(row);
+    to.columns.insert(to.columns.end(), columns.begin(), columns.end());
+    to.begin.push_back(static_cast<std::int64_t>(to.columns.size()));
+  }
 }
 
 #define PROTEAN_INSTANTIATE(T)                                             \

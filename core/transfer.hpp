@@ -1,6 +1,9 @@
 // Copies of bytes and patterns between the spaces of a device context, by name. Private.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "core/context.hpp"
 #include "core/csr.hpp"
@@ -16,5 +19,14 @@ void copy_bytes(const Context& context, void* to, Space to_space, const void* fr
 // download() of a pattern alone: 4 bytes an entry and 4 (or 8) a row of host memory.
 SparsityPattern download_pattern(const ContextPtr& host, const Context& device,
                                  const SparsityPattern& pattern);
+
+// The columns of some rows of a pattern in memory of the context. Row i of `rows` has columns[begin[i]] up to
+// columns[begin[i + 1]]. On a device they are gathered there; the host waits, so a call takes about 0.1 ms.
+struct RowsRead {
+  std::vector<std::int64_t> begin;
+  std::vector<std::int32_t> columns;
+};
+void read_rows(const Context& context, const SparsityPattern& pattern, std::span<const std::int32_t> rows,
+               RowsRead& to);
 
 }  // namespace protean::detail

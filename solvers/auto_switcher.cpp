@@ -23,10 +23,9 @@ constexpr double beside_spare_processor = 0.1;
 constexpr int least_products_timed = 2, most_products_timed = 8;
 constexpr double timed_at_most = 2 + most_products_timed;
 constexpr double timed_seconds = 0.2e-3;
-// Assumed, on a device: seconds to make the memory for copies, and bytes a second of a copy to the host.
-constexpr double copy_begins = 3e-3, copy_bandwidth = 4e9;
-constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
-constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
+constexpr double order_forecast_seconds = 5e-3;  // assumed, on a device
+constexpr double unlike_machine = 0.3;           // relative uncertainty of times measured on another machine
+constexpr double beyond_plan = 1.25;             // time of a conversion / time of the part in plan_seconds
 // Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
 constexpr double order_uncertainty = unlike_machine;
 constexpr std::string_view callers_order = "none";
@@ -167,7 +166,8 @@ void AutoSwitcher<T>::account(double now) {
   }
   if (burst_.iterations == 0 || seconds > 0.5 * pace_.seconds()) {
     // A new burst begins, so the time of the last one is known: it replaces the estimate.
-    if (burst_.first) stay_seconds_ += last_exit_ - burst_.begin - burst_.paused - burst_.credited;
+    if (burst_.iterations > 0 && burst_.first)
+      stay_seconds_ += last_exit_ - burst_.begin - burst_.paused - burst_.credited;
     burst_ = Burst{.begin = last_exit_};
   }
   burst_.first = burst_.first && first;
@@ -327,7 +327,7 @@ void AutoSwitcher<T>::leave_order(const std::string& why) {
   decisions_.push_back(std::move(entry));
 }
 
-// On a device it copies the whole pattern, so it comes after the survey, and later in the solve.
+// On a device it copies many rows, so it comes after the survey, and later in the solve.
 template <class T>
 void AutoSwitcher<T>::begin_order_forecast() {
   if (order_asked_ || options_.order.empty()) return;
@@ -335,17 +335,18 @@ void AutoSwitcher<T>::begin_order_forecast() {
     order_asked_ = true;
     return leave_order(why);
   }
-  if (on_device() &&
-      !pays_beside(copy_begins + static_cast<double>(A_.ordered_source().pattern.bytes()) / copy_bandwidth))
-    return;
+  if (on_device() && !pays_beside(order_forecast_seconds)) return;
   order_asked_ = true;
   permuted_ = *A_.permuted();
-  const auto forecast = options_.forecast_order ? options_.forecast_order : protean::forecast_order;
-  const auto work = [this, forecast, pattern = A_.ordered_source().pattern] {
-    if (!on_device()) return forecast(pattern, sizeof(T));
+  const auto work = [this, pattern = A_.ordered_source().pattern] {
+    const auto forecast = [&] {
+      return options_.forecast_order ? options_.forecast_order(pattern, sizeof(T))
+                                     : forecast_order(*A_.context(), pattern, sizeof(T));
+    };
+    if (!on_device()) return forecast();
     // On a stream of its own, so that it waits for no iterations.
     const BackgroundWork background(A_.context(), leaving_);
-    return forecast(detail::download_pattern(Context::host(), *A_.context(), pattern), sizeof(T));
+    return forecast();
   };
   // Another stream may read the pattern without waiting for this one: iterations of this solve, which were queued after it
   // was made, have been reported.
@@ -596,8 +597,6 @@ void AutoSwitcher<T>::predict() {
     if (on_device())
       order_seconds_ =
           std::max(order_seconds_, order_scale_ * order_forecast_.levels * level_seconds_on_device);
-    // The price is that of all threads of the host. Beside a solve on a device one of them finds the order.
-    if (on_device() && options_.policy.overlapped) order_seconds_ *= available_threads();
     if (!permute_measured_)
       permute_seconds_ =
           order_forecast_.permutation_share(sizeof(T)) * order_estimate_.product_seconds * product(current_);

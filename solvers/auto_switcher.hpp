@@ -37,8 +37,8 @@ struct AutoSwitchOptions {
   // table has its price there (order-ID), and not where its search would have so many levels that the host would find it.
   std::string order = "rcm";
   std::size_t cached_x = cached_bytes_of_x;
-  // What that order would gain, from a pattern in host memory. Called once, in another thread if builds are overlapped or
-  // on a device, whose pattern is copied for it. Empty: forecast_order().
+  // What that order would gain, from the pattern in the memory of the solve. Called once, in another thread if builds are
+  // overlapped or on a device. Empty: forecast_order().
   std::function<OrderForecast(const SparsityPattern& pattern, std::size_t value_bytes)> forecast_order = {};
 };
 

@@ -601,6 +601,58 @@ TEST(ForecastOrder, ForetellsTheLevelsOfASearch) {
   }
 }
 
+// A pattern in device memory gives the same forecast; where an order would pay the levels are those of a deep search, so that
+// parts of up to deep_rows rows are known.
+TEST(ForecastOrder, OfAPatternOnADeviceIsThatOfTheHostWithADeepSearch) {
+  const auto small_parts = repeated(generate(test_context(), "poisson-2d", {{"n", 60}}), 30),
+             mesh = generate(test_context(), "poisson-3d", {{"n", 40}}),
+             random = generate(test_context(), "random-spd", {{"n", 20000}});
+  for (const ContextPtr& device : {fake_device_context(), test_context(Space::device)}) {
+    if (!device) continue;  // no GPU: the simulated device was tried
+    for (const CsrMatrix<double>& a : {shuffled(mesh, 5), mesh, random, shuffled(small_parts, 5)}) {
+      const OrderForecast here = forecast_order(a.pattern, 8),
+                          there = forecast_order(*device, upload(device, a).pattern, 8);
+      EXPECT_EQ(there.lines_now, here.lines_now);
+      EXPECT_EQ(there.lines_reached, here.lines_reached);
+      EXPECT_EQ(there.product_ratio, here.product_ratio);
+      if (here.product_ratio > 0.97) {
+        EXPECT_EQ(there.levels, here.levels);
+      }
+    }
+    const CsrMatrix<double> a = shuffled(small_parts, 5);
+    const double levels = forecast_order(*device, upload(device, a).pattern, 8).levels;
+    EXPECT_GE(levels, 119) << "from corner to corner of 60 x 60 points";
+    EXPECT_LE(levels, 2 * 119 + 1);
+    EXPECT_GT(forecast_order(a.pattern, 8).levels, 400) << "as if one part had all rows";
+  }
+}
+
+TEST(ReadRows, GathersTheColumnsOfAnyRows) {
+  for (const ContextPtr& context : {test_context(), fake_device_context(), test_context(Space::device)}) {
+    if (!context) continue;  // no GPU
+    for (const BatteryMatrix& one : battery()) {
+      SCOPED_TRACE(one.name);
+      const SparsityPattern& pattern = one.matrix.pattern;
+      const CsrMatrix<double> there =
+          context->space() == Space::device ? upload(context, one.matrix) : one.matrix;
+      std::vector<std::int32_t> rows;
+      std::mt19937 bits(3);
+      for (int k = 0; k < 50 && pattern.rows > 0; ++k)
+        rows.push_back(static_cast<std::int32_t>(bits() % static_cast<std::uint64_t>(pattern.rows)));
+      detail::RowsRead read{{7, 8, 9}, {1}};
+      detail::read_rows(*context, there.pattern, rows, read);
+      ASSERT_EQ(read.begin.size(), rows.size() + 1);
+      EXPECT_EQ(read.begin.front(), 0);
+      EXPECT_EQ(read.begin.back(), std::ssize(read.columns));
+      for (std::size_t k = 0; k < rows.size(); ++k) {
+        const auto expected = pattern.row(rows[k]);
+        ASSERT_EQ(read.begin[k + 1] - read.begin[k], std::ssize(expected));
+        EXPECT_TRUE(std::equal(expected.begin(), expected.end(), read.columns.begin() + read.begin[k]));
+      }
+    }
+  }
+}
+
 // Without the entries (i, j), i > j, of even i the parts are the same.
 TEST(ReverseCuthillMcKee, DoesNotDependOnTheThreadsWhereAnUnsymmetricPatternHasManyParts) {
   for (const Graph& graph : graphs_of_parts()) {

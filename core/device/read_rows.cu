@@ -1,0 +1,60 @@
+// Gathers some rows of a pattern.
+#include "core/device/copy.hpp"
+#include "core/device/kernel_tools.cuh"
+#include "core/device/primitives.hpp"
+#include "core/device/read_rows.hpp"
+
+namespace protean::device {
+namespace {
+
+template <class P>
+__global__ void __launch_bounds__(block_size)
+    lengths_kernel(const P* row_ptr, const std::int32_t* rows, std::int64_t count, std::int64_t* lengths) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x;
+  if (i < count) lengths[i] = row_ptr[rows[i] + 1] - row_ptr[rows[i]];
+}
+
+// A warp for each row.
+template <class P>
+__global__ void __launch_bounds__(block_size)
+    gather_kernel(const P* row_ptr, const std::int32_t* col, const std::int32_t* rows, std::int64_t count,
+                  const std::int64_t* begin, std::int32_t* to) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * block_size + threadIdx.x) / 32;
+  if (i >= count) return;
+  const P first = row_ptr[rows[i]];
+  const std::int64_t length = begin[i + 1] - begin[i];
+  for (std::int64_t k = threadIdx.x % 32; k < length; k += 32)
+    to[begin[i] + k] = col[first + static_cast<P>(k)];
+}
+
+unsigned blocks_of(std::int64_t threads) {
+  return static_cast<unsigned>((threads + block_size - 1) / block_size);
+}
+
+}  // namespace
+
+void read_rows(const Context& context, const SparsityPattern& pattern, std::span<const std::int32_t> rows,
+               detail::RowsRead& to) {
+  const auto count = static_cast<std::int64_t>(rows.size());
+  to.begin.assign(rows.size() + 1, 0), to.columns.clear();
+  if (count == 0) return;
+  const cudaStream_t queue = stream(context);
+  const Scratch<std::int32_t> list(context, count);
+  const Scratch<std::int64_t> begin(context, count + 1);
+  copy_in(context, list.data(), rows.data(), list.bytes());
+  pattern.row_ptr.visit([&](const auto* row_ptr) {
+    lengths_kernel<<<blocks_of(count), block_size, 0, queue>>>(row_ptr, list.data(), count, begin.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    exclusive_scan(context, begin.data(), count + 1);
+    copy_out(context, to.begin.data(), begin.data(), begin.bytes());
+    to.columns.resize(static_cast<std::size_t>(to.begin.back()));
+    if (to.columns.empty()) return;
+    const Scratch<std::int32_t> columns(context, to.begin.back());
+    gather_kernel<<<blocks_of(count * 32), block_size, 0, queue>>>(row_ptr, pattern.col, list.data(), count,
+                                                                   begin.data(), columns.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    copy_out(context, to.columns.data(), columns.data(), columns.bytes());
+  });
+}
+
+}  // namespace protean::device
