@@ -118,9 +118,9 @@ struct Bench {
                                  {"measured_product", one.measured_product},
                                  {"predicted_convert", one.predicted_convert},
                                  {"measured_convert", one.measured_convert}});
-    if (!result.decisions.empty())
-      record["last_decision"] = {{"iteration", result.decisions.back().iteration},
-                                 {"reason", result.decisions.back().reason}};
+    for (const DecisionRecord& one : result.decisions)
+      if (record["decisions"].size() < 12)
+        record["decisions"].push_back({{"iteration", one.iteration}, {"reason", one.reason}});
     return record;
   }
 

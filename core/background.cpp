@@ -13,7 +13,7 @@ constexpr int background_nice = 10;
 constinit thread_local const Background* current = nullptr;
 
 #if !defined(PROTEAN_HAVE_CUDA)
-DeviceState* enter_background(const Context&, const std::atomic<bool>&) { return nullptr; }
+DeviceState* enter_background(const Context&, const std::atomic<bool>&, bool) { return nullptr; }
 void leave_background(const Context&, DeviceState*) noexcept {}
 #endif
 
@@ -21,7 +21,7 @@ void leave_background(const Context&, DeviceState*) noexcept {}
 
 #if defined(PROTEAN_HAVE_CUDA)
 // core/device/context.cu: wait until a device context allows this background work, and end it.
-DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel);
+DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel, bool before);
 void leave_background(const Context& context, DeviceState* state) noexcept;
 void make_current(const DeviceState& state) noexcept;
 #endif
@@ -44,15 +44,17 @@ void checkpoint(std::size_t bytes) {
 }  // namespace detail
 
 BackgroundWork::BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers,
-                               std::atomic<std::size_t>* allocated)
+                               std::atomic<std::size_t>* allocated, BackgroundPriority priority)
     : context_(std::move(context)), state_{context_.get(), &cancel, workers, nullptr, allocated} {
   if (workers < 1)
     throw BadArgument("background work has " + std::to_string(workers) + " threads; it needs 1 or more");
   if (detail::current) throw BadArgument("background work was started inside other background work");
   // On Linux each thread has its own priority, set by the kernel's number of the thread. A refusal is harmless.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), detail::background_nice);
+  const bool before = priority == BackgroundPriority::before_solve;
+  if (!before)
+    (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), detail::background_nice);
   if (context_->space() == Space::device && !context_->simulated())
-    state_.device = detail::enter_background(*context_, cancel);
+    state_.device = detail::enter_background(*context_, cancel, before);
   detail::current = &state_;
 }
 

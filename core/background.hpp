@@ -28,26 +28,30 @@ struct Background {
 };
 }  // namespace detail
 
+// before_solve: for short work that a running solve waits for. On a device its kernels begin before those of the solve that
+// are queued.
+enum class BackgroundPriority : unsigned char { behind_solve, before_solve };
+
 // While an object of this class lives, everything that the calling thread does is background work:
 //   - Parallel regions keep the number of parts of the context, but run them on `workers` threads only (1: the
 //     calling one). So a matrix built here is split as it will be used.
-//   - On a device context, work is queued on a second stream of the lowest priority, which has partial sums and
-//     library handles of its own.
+//   - On a device context, work is queued on a second stream of the lowest (before_solve: highest) priority, which has
+//     partial sums and library handles of its own.
 //   - When `cancel` becomes true, the next parallel region or allocation throws Cancelled.
 // The code of products and conversions is the same as in the foreground.
 //
-// The constructor lowers the priority of the calling thread (nice 10), and ordinary users cannot raise it again:
-// start a thread for this work and end it afterwards. A device context allows one background work at a time; a
-// second thread waits in the constructor until the first has ended or `cancel` is true. Memory is touched first
-// by the thread that builds, not by those that will use it; this costs time on machines with several memory
-// nodes. The bytes of all allocations are added to `allocated` where that is given; bytes given back are not
-// subtracted.
+// Except for before_solve, the constructor lowers the priority of the calling thread (nice 10), and ordinary users cannot
+// raise it again: start a thread for this work and end it afterwards. A device context allows one background work of each
+// priority at a time; a second thread waits in the constructor until the first has ended or `cancel` is true. Memory is
+// touched first by the thread that builds, not by those that will use it; this costs time on machines with several memory
+// nodes. The bytes of all allocations are added to `allocated` where that is given; bytes given back are not subtracted.
 class BackgroundWork {
  public:
   // Throws Cancelled, DeviceError, OutOfMemory; BadArgument for fewer than 1 worker or inside other
   // background work.
   BackgroundWork(ContextPtr context, const std::atomic<bool>& cancel, int workers = 1,
-                 std::atomic<std::size_t>* allocated = nullptr);
+                 std::atomic<std::size_t>* allocated = nullptr,
+                 BackgroundPriority priority = BackgroundPriority::behind_solve);
   // Waits for its work on the device. Errors of that work are lost here: call context->synchronize() before.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;

@@ -16,7 +16,8 @@
 namespace protean {
 namespace {
 
-constexpr std::int64_t samples = 16;
+// Stretches and balls: as many as have about so many entries.
+constexpr std::int64_t least_samples = 4, most_samples = 16, sampled_entries = 200000;
 constexpr double deep_below = 0.97;  // with a smaller ratio an order is worth a closer look
 
 // Counts different numbers below `size`; clear() takes no time.
@@ -147,6 +148,7 @@ class Reader {
     detail::read_rows(context_, pattern_, rows, read_);
     std::int64_t count = 0;
     for (std::int64_t first = 0; first < std::ssize(rows); first += stretch) {
+      detail::checkpoint();
       const std::int64_t end = std::min(first + stretch, std::ssize(rows));
       lines.clear();
       for (std::int64_t k = read_.begin[first]; k < read_.begin[end]; ++k)
@@ -209,7 +211,10 @@ OrderForecast forecast_order(const Context& context, const SparsityPattern& patt
   if (n == 0 || n != pattern.cols) return forecast;
   const bool on_device = context.space() == Space::device;
   Reader reader(context, pattern);
-  const std::int64_t stretches = (n + lines_rows - 1) / lines_rows, count = std::min(samples, stretches);
+  const double length = static_cast<double>(pattern.nonzeros) / static_cast<double>(n);
+  const std::int64_t stretches = (n + lines_rows - 1) / lines_rows,
+                     wanted = std::llround(sampled_entries / (lines_rows * std::max(length, 1.0))),
+                     count = std::min(std::clamp(wanted, least_samples, most_samples), stretches);
   std::vector<std::int32_t> starts, followed;  // followed: rows that follow each other
   for (std::int64_t s = 0; s < count; ++s) {
     const std::int64_t begin = stretches * s / count * lines_rows, end = std::min(n, begin + lines_rows);
@@ -245,7 +250,6 @@ OrderForecast forecast_order(const Context& context, const SparsityPattern& patt
   }
   forecast.lines_now = lines_now / static_cast<double>(followed.size());
   forecast.lines_reached = std::min(forecast.lines_now, reached / ball_rows);
-  const double length = static_cast<double>(pattern.nonzeros) / static_cast<double>(n);
   forecast.csr_bytes =
       length * static_cast<double>(4 + value_bytes) + static_cast<double>(pattern.row_ptr.width());
   forecast.line_bytes = line_weight * line_entries * static_cast<double>(value_bytes);

@@ -61,8 +61,7 @@ std::string lines_text(const OrderForecast& forecast);
 // lie outside; on a random graph nearly all do, so no order helps. A ball of an unsymmetric pattern follows the
 // entries of the rows only. Times are predicted from bytes: those of the matrix, and `line_weight` of the bytes of each
 // line, since most come from a cache.
-// The pattern is in memory of the context. From a device only the rows that are looked at are copied, which takes 2 to 20 ms:
-// 0.1 ms for each level of the balls.
+// The pattern is in memory of the context. From a device only the rows that are looked at are copied, level by level.
 OrderForecast forecast_order(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes);
 OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);  // in host memory
 inline constexpr std::int64_t deep_rows = 32768;

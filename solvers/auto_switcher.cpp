@@ -23,7 +23,7 @@ constexpr double beside_spare_processor = 0.1;
 constexpr int least_products_timed = 2, most_products_timed = 8;
 constexpr double timed_at_most = 2 + most_products_timed;
 constexpr double timed_seconds = 0.2e-3;
-constexpr double order_forecast_seconds = 5e-3;  // assumed, on a device
+constexpr double order_forecast_seconds = 3e-3;  // assumed, on a device
 constexpr double unlike_machine = 0.3;           // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;             // time of a conversion / time of the part in plan_seconds
 // Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
@@ -226,7 +226,7 @@ bool AutoSwitcher<T>::survey_ready() {
     surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, beside] {
       if (!beside) return survey_();
       // On a stream of its own, so that it waits for no iterations, and ended with the solve.
-      const BackgroundWork background(A_.context(), leaving_);
+      const BackgroundWork background(A_.context(), leaving_, 1, nullptr, BackgroundPriority::before_solve);
       return survey_();
     });
     const double begin = A_.now();
@@ -345,7 +345,7 @@ void AutoSwitcher<T>::begin_order_forecast() {
     };
     if (!on_device()) return forecast();
     // On a stream of its own, so that it waits for no iterations.
-    const BackgroundWork background(A_.context(), leaving_);
+    const BackgroundWork background(A_.context(), leaving_, 1, nullptr, BackgroundPriority::before_solve);
     return forecast();
   };
   // Another stream may read the pattern without waiting for this one: iterations of this solve, which were queued after it

@@ -79,10 +79,11 @@ struct RestoredDevice {
 void destroy(DeviceState* state) {
   if (!state) return;
   const RestoredDevice restored;
-  if (state->behind) {
-    state->behind->pool = nullptr;  // it shares the pool that is destroyed below
-    destroy(state->behind);
-  }
+  for (const DeviceState::Beside* beside : {&state->behind, &state->before})
+    if (beside->state) {
+      beside->state->pool = nullptr;  // it shares the pool that is destroyed below
+      destroy(beside->state);
+    }
   const std::unique_lock lock(recording_mutex());
   (void)cudaSetDevice(state->ordinal);
   if (state->stream) (void)cudaStreamSynchronize(state->stream);
@@ -137,10 +138,11 @@ void make_cusparse(DeviceState& state) {
   PROTEAN_CUDA_CHECK(cusparseSetStream(state.cusparse, state.stream));
 }
 
-// Of streams. A solve has a higher priority than background work.
+// Of streams; the smaller the number, the higher the priority. A solve lies between the two kinds of background work.
 struct Priorities {
-  int lowest = 0, highest = 0;
-  Priorities() { PROTEAN_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest)); }
+  int behind = 0, before = 0;
+  Priorities() { PROTEAN_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&behind, &before)); }
+  int solve() const { return std::min(behind, before + 1); }
 };
 
 }  // namespace
@@ -183,32 +185,35 @@ int DeviceScope::enter(const Context& context) noexcept {
 }
 void DeviceScope::restore(int ordinal) noexcept { device::set_current(ordinal); }
 
-DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel) {
-  DeviceState& ahead = context.device_state();
-  while (!ahead.behind_in_use.try_lock_for(std::chrono::milliseconds(5)))
+DeviceState* enter_background(const Context& context, const std::atomic<bool>& cancel, bool before) {
+  DeviceState& own = context.device_state();
+  DeviceState::Beside& beside = before ? own.before : own.behind;
+  while (!beside.in_use.try_lock_for(std::chrono::milliseconds(5)))
     if (cancel.load(std::memory_order_relaxed))
       throw Cancelled("background work was asked to end while it waited for other background work");
   try {
-    if (!ahead.behind) {
+    if (!beside.state) {
       std::unique_ptr<DeviceState, void (*)(DeviceState*)> made(new DeviceState, [](DeviceState* state) {
         state->pool = nullptr;
         device::destroy(state);
       });
-      made->ordinal = ahead.ordinal, made->processors = ahead.processors, made->pool = ahead.pool;
-      made->memory_bytes = ahead.memory_bytes;
-      device::complete(*made, device::Priorities().lowest);
-      ahead.behind = made.release();
+      made->ordinal = own.ordinal, made->processors = own.processors, made->pool = own.pool;
+      made->memory_bytes = own.memory_bytes;
+      const device::Priorities priorities;
+      device::complete(*made, before ? priorities.before : priorities.behind);
+      beside.state = made.release();
     }
   } catch (...) {
-    ahead.behind_in_use.unlock();
+    beside.in_use.unlock();
     throw;
   }
-  return ahead.behind;
+  return beside.state;
 }
 
 void leave_background(const Context& context, DeviceState* state) noexcept {
   (void)cudaStreamSynchronize(state->stream);
-  context.device_state().behind_in_use.unlock();
+  DeviceState& own = context.device_state();
+  (state == own.before.state ? own.before : own.behind).in_use.unlock();
 }
 
 }  // namespace detail
@@ -255,7 +260,7 @@ std::shared_ptr<Context> Context::device(int ordinal, const DeviceOptions& optio
   // The pool keeps freed memory for the next buffer. By default it would free it at each synchronisation.
   unsigned long long keep = ~0ull;
   PROTEAN_CUDA_CHECK(cudaMemPoolSetAttribute(state.pool, cudaMemPoolAttrReleaseThreshold, &keep));
-  device::complete(state, device::Priorities().highest);
+  device::complete(state, device::Priorities().solve());
   device::make_cublas(state);
   device::make_cusparse(state);
   PROTEAN_CUDA_CHECK(cudaStreamSynchronize(state.stream));

@@ -59,10 +59,13 @@ struct DeviceState {
     cudaEvent_t done = nullptr;  // the device no longer uses it
   } staging[staging_pieces];
 
-  // The context's second state, for background work, made by the first BackgroundWork. It shares the pool. It
-  // has no cuBLAS handle, which takes long to make and is used by solvers only.
-  DeviceState* behind = nullptr;
-  std::timed_mutex behind_in_use;
+  // The context's further states, for background work of lower and of higher priority than the context's own, made by the
+  // first BackgroundWork of that priority. They share the pool. They have no cuBLAS handle, which takes long to make and is
+  // used by solvers only.
+  struct Beside {
+    DeviceState* state = nullptr;
+    std::timed_mutex in_use;
+  } behind, before;
 
   // Buffers of this context may be released by any thread, also while another one records a graph on the stream,
   // which forbids other calls there. They are kept until the recording has ended.
