@@ -100,7 +100,7 @@ void expect_like_single_solves(const CsrMatrix<T>& csr, const ContextPtr& contex
     const OneSolved<T> one = solve_one<T>(context, A, b[j], x0[j], M, own, method);
     const SolveReport& found = solved.report.columns[j];
     EXPECT_EQ(to_string(found.reason), to_string(one.report.reason)) << found.detail;
-    const bool exact = method == "cg" || one.report.iterations <= 5;
+    const bool exact = method != "bicgstab" || one.report.iterations <= 5;
     if (exact) {
       EXPECT_LE(std::abs(found.iterations - one.report.iterations), 1);
       EXPECT_EQ(found.restarts, one.report.restarts);
@@ -120,7 +120,7 @@ void expect_like_single_solves(const CsrMatrix<T>& csr, const ContextPtr& contex
       difference = std::max(difference, std::abs(static_cast<double>(solved.x[j][i]) - one.x[i]));
       size = std::max(size, std::abs(static_cast<double>(one.x[i])));
     }
-    EXPECT_LE(difference, std::min(method == "cg" ? 1e4 * eps : 1e7 * eps, 1e-3) * size);
+    EXPECT_LE(difference, std::min(method != "bicgstab" ? 1e4 * eps : 1e7 * eps, 1e-3) * size);
   }
 }
 
@@ -135,8 +135,7 @@ class MultiSolve : public testing::TestWithParam<Space> {
 
 template <class T>
 void agrees(const ContextPtr& context, double tolerance, const std::string& method = "cg",
-            std::int64_t iterations = 10000) {
-  SolverOptions options;
+            std::int64_t iterations = 10000, SolverOptions options = {}) {
   options.stopping.relative_tolerance = tolerance, options.stopping.max_iterations = iterations;
   const CsrMatrix<T> csr =
       method == "cg" ? system_of<T>("poisson-2d", 24) : system_of<T>("convection-diffusion-3d", 8);
@@ -170,6 +169,18 @@ TEST_P(MultiSolve, ColumnsOfBiCgStabAreThoseOfSingleSolvesInFloat) {
   agrees<float>(context_, 1e-4, "bicgstab");
 }
 TEST_P(MultiSolve, StepsOfBiCgStabAreThoseOfSingleSolves) { agrees<double>(context_, 1e-14, "bicgstab", 5); }
+TEST_P(MultiSolve, ColumnsOfGmresAreThoseOfSingleSolves) { agrees<double>(context_, 1e-9, "gmres"); }
+TEST_P(MultiSolve, ColumnsOfGmresAreThoseOfSingleSolvesInFloat) { agrees<float>(context_, 1e-4, "gmres"); }
+// Cycles of several lengths, so that columns end within them, at their end, and after several.
+TEST_P(MultiSolve, ColumnsOfRestartedGmresAreThoseOfSingleSolves) {
+  for (const std::int64_t restart : {1, 4, 7})
+    for (const char* orthogonalization : {"cgs2", "mgs"}) {
+      SolverOptions options;
+      options.restart = restart, options.orthogonalization = orthogonalization;
+      SCOPED_TRACE(std::to_string(restart) + ", " + orthogonalization);
+      agrees<double>(context_, 1e-6, "gmres", 10000, options);
+    }
+}
 
 // Column 0 breaks down in its first step, since r0 . A r0 = 0 for a skew-symmetric block; others converge, one is not finite, one
 // is zero. A column that has ended does no harm to the others.
@@ -481,10 +492,10 @@ INSTANTIATE_TEST_SUITE_P(All, MultiSolve, testing::Values(Space::host, Space::de
 
 TEST(MultiSolvers, AMethodWithoutAFormForColumnsSaysWhatToDo) {
   try {
-    MultiSolver<double> solver("gmres");
+    MultiSolver<double> solver("minres");
     FAIL();
   } catch (const BadArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("gmres"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("minres"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("one after another"), std::string::npos);
   }
   EXPECT_THROW(MultiSolver<double>("cgg"), BadArgument);
