@@ -21,7 +21,7 @@ struct GmresScalars {
   T* data = nullptr;
   std::int64_t m = 0;
 
-  static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
+  PROTEAN_HOST_DEVICE static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
 
   PROTEAN_HOST_DEVICE T* column(std::int64_t j) const {
     return data + j * (m + 1);
