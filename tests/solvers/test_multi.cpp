@@ -135,11 +135,12 @@ class MultiSolve : public testing::TestWithParam<Space> {
 
 template <class T>
 void agrees(const ContextPtr& context, double tolerance, const std::string& method = "cg",
-            std::int64_t iterations = 10000, SolverOptions options = {}) {
+            std::int64_t iterations = 10000, SolverOptions options = {}, bool few = false) {
   options.stopping.relative_tolerance = tolerance, options.stopping.max_iterations = iterations;
   const CsrMatrix<T> csr =
       method == "cg" ? system_of<T>("poisson-2d", 24) : system_of<T>("convection-diffusion-3d", 8);
   for (const char* format : {"csr", "sell-c-sigma", "sell-packed", "bcsr", "csr5"}) {
+    if (few && std::string(format) != "csr" && std::string(format) != "csr5") continue;
     FormatParams params;
     if (std::string(format) == "bcsr") params.set("max_fill", "100");
     const auto A = make_matrix(find_format(format), placed(context, csr), context, params);
@@ -147,6 +148,7 @@ void agrees(const ContextPtr& context, double tolerance, const std::string& meth
       const auto M = make_preconditioner<T>(preconditioner, *A);
       if (M) M->ensure(*A);
       for (const std::int64_t k : {1, 3, 8, 17}) {
+        if (few && k > 3) continue;
         SCOPED_TRACE(std::string(format) + ", " + preconditioner + ", " + std::to_string(k) + " columns");
         const auto b = sample_columns<T>(csr.rows(), k, 3);
         MultiSolver<T> solver(method, options);
@@ -178,7 +180,7 @@ TEST_P(MultiSolve, ColumnsOfRestartedGmresAreThoseOfSingleSolves) {
       SolverOptions options;
       options.restart = restart, options.orthogonalization = orthogonalization;
       SCOPED_TRACE(std::to_string(restart) + ", " + orthogonalization);
-      agrees<double>(context_, 1e-6, "gmres", 10000, options);
+      agrees<double>(context_, 1e-6, "gmres", 10000, options, true);
     }
 }
 
