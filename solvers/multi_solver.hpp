@@ -65,7 +65,9 @@ std::span<const std::string_view> multi_methods() noexcept;
 // where their numbers are left as they are; then the others are packed together.
 //
 // gmres: the cycles of restarts begin together. A column that begins again within a cycle, since its recurrence was wrong or broke
-// down, waits for the others to end or to begin theirs; the steps that they do meanwhile do not count for it.
+// down, waits for the others to end or to begin theirs; the steps that they do meanwhile do not count for it. The bases of all columns
+// are read as often as in solves of their own. So only products gain, and where the basis of one column lies in the caches and those
+// of all do not, single solves may be faster.
 //
 // Memory for each column: cg 4 vectors, 5 with a preconditioner that is no diagonal; bicgstab 6, 8 with a preconditioner; gmres
 // 3 + restart, 4 + restart with a preconditioner. And 2 vectors where products or M^-1 go column by column. The solver keeps it
