@@ -273,7 +273,7 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
                                  float* x);
 
 /* Solves A X = B for `count` right-hand sides at the same time, which lie one after another as in protean_matrix_apply_multi().
- * Methods cg and bicgstab. Each column has its own iterations, tolerance and result, within rounding those of a solve of its own; columns that
+ * Methods cg, bicgstab and gmres. Each column has its own iterations, tolerance and result, within rounding those of a solve of its own; columns that
  * have ended are computed no more. X holds initial guesses on entry. PROTEAN_OK: all columns have converged. The functions for
  * results below then tell of the column that needed the most iterations, or of the first that has not converged, and
  * protean_solver_column() of each. PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space

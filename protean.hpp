@@ -115,7 +115,7 @@ struct MultiSolveResult {
   bool converged() const noexcept { return report.converged(); }
 };
 
-// Solves A X = B for all columns of B at the same time (MultiSolver: methods cg and bicgstab). The matrix is read once for all of them in
+// Solves A X = B for all columns of B at the same time (MultiSolver: methods cg, bicgstab and gmres). The matrix is read once for all of them in
 // each iteration, in formats that have a product with several vectors (HasMultiProduct); report.product says so. csr, B and X lie
 // in the space of the context, B and X in any layouts. X holds initial guesses on entry and the solutions on return. rules: a
 // stopping rule for each column, or empty for settings.solver.stopping. format "auto" is csr where the one that solve() would take

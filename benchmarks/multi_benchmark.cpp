@@ -32,12 +32,12 @@ namespace {
 
 constexpr const char* usage =
     R"(usage: multi_benchmark [--space host|device] [--threads N] [--share S] [--only MATRIX,...] [--formats ID,...]
-                       [--counts 1,2,4,8,16] [--method cg|bicgstab] [--iterations K] [--seconds S] [--json FILE]
+                       [--counts 1,2,4,8,16] [--method cg|bicgstab|gmres] [--iterations K] [--seconds S] [--json FILE]
   --share       the matrices of gpu_spmv_benchmark with so many times the rows; 0.1 if not given
   --only        these matrices only (names as in the table)
   --formats     csr,sell-c-sigma,sell-packed,bcsr if not given
   --counts      numbers of vectors
-  --method      of the solves, cg if not given
+  --method      of the solves, cg if not given; gmres restarts after 30 steps
   --iterations  of a solve, 30 if not given; 0: no solves
   --seconds     time for each figure, 0.3 if not given
 )";

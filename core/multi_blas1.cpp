@@ -403,6 +403,99 @@ void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v
   });
 }
 
+namespace {
+
+template <class T>
+void check_block(const MultiVectorBlock<const T>& V, Size rows, Size columns) {
+  if (V.rows != rows || V.columns != columns)
+    throw ShapeMismatch(fmt::format("vectors of one operation are {} x {} and {} x {}; they must agree", rows,
+                                    columns, V.rows, V.columns));
+  if (V.count > 1 && V.stride < rows * columns)
+    throw BadArgument(
+        fmt::format("groups of {} x {} vectors at distances of {} overlap", rows, columns, V.stride));
+}
+
+}  // namespace
+
+template <class T>
+void multi_block_dot(const Context& context, MultiVectorBlock<const T> V, MultiVectorView<const T> W,
+                     const T* running, T* result) {
+  check_dense<T>(W, W.rows, W.columns), check_block<T>(V, W.rows, W.columns);
+  const Size w = W.columns;
+  if (w == 0 || V.count == 0) return;
+  PROTEAN_ON_DEVICE(multi_block_dot<T>(context, V, W, running, result), V.data, W.data, running, result);
+  const auto& loops = multi_loops<T>();
+  sum_chunks<T>(
+      context, W.rows, w, static_cast<int>(V.count),
+      [&](Size begin, Size end, T* sums) {
+        loops.block_dot(begin, end, w, V.data, V.stride, V.count, W.data, sums);
+      },
+      [&](int i, Size j, T total) {
+        if (running[j] != T(0)) result[i * w + j] = total;
+      });
+}
+
+template <class T>
+void multi_block_axpy(const Context& context, std::type_identity_t<T> factor, MultiVectorBlock<const T> V,
+                      const T* h, MultiVectorView<T> W, const T* running, T* result) {
+  check_like<T>(W, {W}), check_block<T>(V, W.rows, W.columns);
+  const Size w = W.columns;
+  if (w == 0) return;
+  PROTEAN_ON_DEVICE(multi_block_axpy<T>(context, factor, V, h, W, running, result), V.data, h, W.data,
+                    running, result);
+  Scalars<T> a(V.count * w);
+  for (Size i = 0; i < V.count * w; ++i) a[i] = factor * h[i];
+  const T* const run = run_of(running, w);
+  const auto& loops = multi_loops<T>();
+  sum_chunks<T>(
+      context, W.rows, w, 1,
+      [&](Size begin, Size end, T* sums) {
+        if (!result) std::fill_n(sums, w, T(0));
+        loops.block_axpy(begin, end, w, run, a.data(), V.data, V.stride, V.count, W.data,
+                         result ? sums : nullptr);
+      },
+      [&](int, Size j, T total) {
+        if (result && running[j] != T(0)) result[j] = total;
+      });
+}
+
+template <class T>
+void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, const T* running) {
+  check_like<T>(V, {V});
+  const Size w = V.columns;
+  if (w == 0) return;
+  PROTEAN_ON_DEVICE(multi_divide<T>(context, s, V, running), s, V.data, running);
+  // A vector that becomes 0 does so whatever numbers it holds.
+  Scalars<T> a(w), keep(w);
+  for (Size j = 0; j < w; ++j) {
+    a[j] = Coefficient<T>(1, nullptr, s + j, Demand::nonzero).value();
+    keep[j] = running[j] != T(0) && a[j] != T(0) ? T(1) : T(0);
+  }
+  const T* const run = run_of<T>(keep.data(), w);
+  const auto& loops = multi_loops<T>();
+  parallel(useful_parts(context, V.rows * w), [&](int part, int parts) {
+    const Range range = even_range(V.rows, part, parts, 64);
+    loops.scale(range.begin, range.end, w, run, a.data(), V.data);
+  });
+}
+
+template <class T>
+void multi_add_product(const Context& context, VectorView<const T> d, MultiVectorView<const T> U,
+                       MultiVectorView<T> X, const T* running) {
+  check_like<T>(X, {U, X});
+  check_diagonal<T>(d, X);
+  const Size w = X.columns;
+  if (w == 0) return;
+  PROTEAN_ON_DEVICE(multi_add_product<T>(context, d, U, X, running), d.data, U.data, X.data, running);
+  const T* const run = run_of(running, w);
+  const T* const diagonal = d.size > 0 ? d.data : nullptr;
+  const auto& loops = multi_loops<T>();
+  parallel(useful_parts(context, X.rows * w), [&](int part, int parts) {
+    const Range range = even_range(X.rows, part, parts, 64);
+    loops.add_product(range.begin, range.end, w, run, diagonal, U.data, X.data);
+  });
+}
+
 #define PROTEAN_INSTANTIATE(T)                                                                             \
   template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space,             \
                            std::string_view);                                                              \
@@ -433,7 +526,14 @@ void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v
                                      VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
   template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
                                       MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
-                                      const T*);
+                                      const T*);                                                           \
+  template void multi_block_dot<T>(const Context&, MultiVectorBlock<const T>, MultiVectorView<const T>,    \
+                                   const T*, T*);                                                          \
+  template void multi_block_axpy<T>(const Context&, std::type_identity_t<T>, MultiVectorBlock<const T>,    \
+                                    const T*, MultiVectorView<T>, const T*, T*);                           \
+  template void multi_divide<T>(const Context&, const T*, MultiVectorView<T>, const T*);                   \
+  template void multi_add_product<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,        \
+                                     MultiVectorView<T>, const T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

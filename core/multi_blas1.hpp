@@ -87,4 +87,39 @@ void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v
                               MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
                               MultiVectorView<T> P, MultiVectorView<T> Z, const T* running);
 
+// GMRES: `count` groups of vectors, one group after another at distances of `stride`; each has the layout of the operations
+// above. Vector j of group i is v_ij.
+template <class T>
+struct MultiVectorBlock {
+  T* data = nullptr;
+  std::int64_t rows = 0, columns = 0, stride = 0, count = 0;
+  Space space = Space::host;
+
+  MultiVectorView<T> group(std::int64_t i) const noexcept {
+    return {data + i * stride, rows, columns, columns, VectorLayout::interleaved, space};
+  }
+  MultiVectorBlock part(std::int64_t first, std::int64_t groups) const noexcept {
+    return {data + first * stride, rows, columns, stride, groups, space};
+  }
+  operator MultiVectorBlock<const T>() const noexcept requires(!std::is_const_v<T>) {
+    return {data, rows, columns, stride, count, space};
+  }
+};
+// result[i columns + j] := v_ij . w_j for all groups i. W is read once for every few groups.
+template <class T>
+void multi_block_dot(const Context& context, MultiVectorBlock<const T> V, MultiVectorView<const T> W,
+                     const T* running, T* result);
+// w_j := w_j + factor * sum_i h[i columns + j] v_ij and, unless result is null, result[j] := w_j . w_j
+template <class T>
+void multi_block_axpy(const Context& context, std::type_identity_t<T> factor, MultiVectorBlock<const T> V,
+                      const T* h, MultiVectorView<T> W, const T* running, T* result = nullptr);
+// v_j := v_j / s[j], or 0 where s[j] is 0. Unlike above, a vector that does not run becomes 0: later products with it are 0, and
+// its numbers neither grow nor shrink.
+template <class T>
+void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, const T* running);
+// x_j := x_j + d .* u_j; an empty d stands for ones.
+template <class T>
+void multi_add_product(const Context& context, VectorView<const T> d, MultiVectorView<const T> U,
+                       MultiVectorView<T> X, const T* running);
+
 }  // namespace protean

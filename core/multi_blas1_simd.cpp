@@ -1,4 +1,6 @@
 // Compiled once for each instruction set by Highway; multi_loops() picks at run time.
+#include <algorithm>
+
 #include "core/simd.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/multi_blas1_simd.cpp"
@@ -171,6 +173,123 @@ void bicgstab_direction(Size begin, Size end, Size w, const T* run, const T* b, 
   });
 }
 
+// Groups of vectors go in strips of few rows and few groups at a time: the strips of these groups stay in the caches for all chunks
+// of vectors, that of the other vectors for all groups.
+constexpr Size strip = 64;
+
+// use<N>(i) for groups [i, i + N) of all `count`.
+template <class Use>
+HWY_INLINE void for_groups(Size count, Use use) {
+  Size i = 0;
+  for (; i + 4 <= count; i += 4) use.template operator()<4>(i);
+  for (; i < count; ++i) use.template operator()<1>(i);
+}
+
+// Chunks of 16 vectors as long as there are so many, so that what lies side by side is read side by side; then for_chunks().
+template <class F>
+HWY_INLINE void for_wide_chunks(Size count, F f) {
+  Size done = 0;
+  for (; done + 16 <= count; done += 16) f.template operator()<16>(done);
+  for_chunks(count - done, [=]<int W>(Size c) HWY_ATTR { f.template operator()<W>(done + c); });
+}
+// Calls f<M>(k) for groups [k, k + M) of N: as many at a time as the registers hold beside chunks of W vectors.
+template <int N, int W, class F>
+HWY_INLINE void for_registers(F f) {
+  if constexpr (N == 4 && W == 16)
+    f.template operator()<2>(0), f.template operator()<2>(2);
+  else
+    f.template operator()<N>(0);
+}
+
+// Each sum is added row by row, whatever the strips.
+template <class T>
+void block_dot(Size begin, Size end, Size w, const T* v, Size stride, Size count, const T* x, T* sums) {
+  std::fill_n(sums, count * w, T(0));
+  for (Size first = begin; first < end; first += strip) {
+    const Size last = std::min(first + strip, end);
+    for_groups(count, [=]<int N>(Size i) HWY_ATTR {
+      for_wide_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+        for_registers<N, W>([=]<int M>(Size more) HWY_ATTR {
+          using L = Lanes<T, W>;
+          T* const out = sums + (i + more) * w + c;
+          const T* const vi = v + (i + more) * stride + c;
+          L sum[M];
+          for (int k = 0; k < M; ++k) sum[k] = L::load(out + k * w);
+          for (Size r = first; r < last; ++r) {
+            const L xr = L::load(x + r * w + c);
+            for (int k = 0; k < M; ++k) sum[k].add_product(L::load(vi + k * stride + r * w), xr);
+          }
+          for (int k = 0; k < M; ++k) sum[k].store(out + k * w);
+        });
+      });
+    });
+  }
+}
+
+template <class T>
+void block_axpy(Size begin, Size end, Size w, const T* run, const T* h, const T* v, Size stride, Size count,
+                T* x, T* sums) {
+  if (sums) std::fill_n(sums, w, T(0));
+  for (Size first = begin; first < end; first += strip) {
+    const Size last = std::min(first + strip, end);
+    for_groups(count, [=]<int N>(Size i) HWY_ATTR {
+      for_wide_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+        for_registers<N, W>([=]<int M>(Size more) HWY_ATTR {
+          using L = Lanes<T, W>;
+          const T* const vi = v + (i + more) * stride + c;
+          const L runs = run ? L::load(run + c) : L::zero();
+          L a[M];
+          for (int k = 0; k < M; ++k) a[k] = L::load(h + (i + more + k) * w + c);
+          for (Size r = first; r < last; ++r) {
+            const L old = L::load(x + r * w + c);
+            L xr = old;
+            for (int k = 0; k < M; ++k) xr.add_product(a[k], L::load(vi + k * stride + r * w));
+            if (run) xr = L::select(runs, xr, old);
+            xr.store(x + r * w + c);
+          }
+        });
+      });
+    });
+    if (!sums) continue;
+    for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+      using L = Lanes<T, W>;
+      const L squares = sum_rows<L>(first, last, [=](Size r, L& sum) HWY_ATTR {
+        const L xr = L::load(x + r * w + c);
+        sum.add_product(xr, xr);
+      });
+      (L::load(sums + c) + squares).store(sums + c);
+    });
+  }
+}
+
+template <class T>
+void scale(Size begin, Size end, Size w, const T* run, const T* a, T* v) {
+  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+    using L = Lanes<T, W>;
+    const L av = L::load(a + c), runs = run ? L::load(run + c) : L::zero();
+    for (Size r = begin; r < end; ++r) {
+      L vr = av * L::load(v + r * w + c);
+      if (run) vr = L::select(runs, vr, L::zero());
+      vr.store(v + r * w + c);
+    }
+  });
+}
+
+template <class T>
+void add_product(Size begin, Size end, Size w, const T* run, const T* d, const T* u, T* x) {
+  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+    using L = Lanes<T, W>;
+    const L runs = run ? L::load(run + c) : L::zero();
+    for (Size r = begin; r < end; ++r) {
+      const L old = L::load(x + r * w + c);
+      L xr = old;
+      xr.add_product(d ? d[r] : T(1), L::load(u + r * w + c));
+      if (run) xr = L::select(runs, xr, old);
+      xr.store(x + r * w + c);
+    }
+  });
+}
+
 template <class T>
 constexpr MultiLoops<T> loops = {.dot = dot<T>,
                                  .dot_pair = dot_pair<T>,
@@ -178,7 +297,11 @@ constexpr MultiLoops<T> loops = {.dot = dot<T>,
                                  .cg_direction = cg_direction<T>,
                                  .bicgstab_half = bicgstab_half<T>,
                                  .bicgstab_update = bicgstab_update<T>,
-                                 .bicgstab_direction = bicgstab_direction<T>};
+                                 .bicgstab_direction = bicgstab_direction<T>,
+                                 .block_dot = block_dot<T>,
+                                 .block_axpy = block_axpy<T>,
+                                 .scale = scale<T>,
+                                 .add_product = add_product<T>};
 
 const MultiLoops<float>* multi_loops_f32() { return &loops<float>; }
 const MultiLoops<double>* multi_loops_f64() { return &loops<double>; }

@@ -13,7 +13,7 @@ struct MultiLoops {
   void (*dot)(Size begin, Size end, Size w, const T* x, const T* y, T* sums);
   // sums[j] = x_j . y_j, sums[w + j] = x_j . x_j
   void (*dot_pair)(Size begin, Size end, Size w, const T* x, const T* y, T* sums);
-  // In the next five, vectors j with run[j] = 0 stay as they are, bit for bit; run may be null (all run).
+  // In what follows, vectors j with run[j] = 0 stay as they are, bit for bit; run may be null (all run).
   // r_j := r_j - a[j] q_j; sums[j] = r_j . r_j, sums[w + j] = r_j . (d .* r_j). d may be null: the second sums are not
   // written then.
   void (*cg_residual)(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r,
@@ -30,6 +30,15 @@ struct MultiLoops {
   // p_j := r_j + b[j] (p_j - o[j] v_j), z_j := d .* p_j unless d is null
   void (*bicgstab_direction)(Size begin, Size end, Size w, const T* run, const T* b, const T* o, const T* r,
                              const T* v, const T* d, T* p, T* z);
+  // Group i of V begins at v + i stride. sums[i w + j] = v_ij . x_j
+  void (*block_dot)(Size begin, Size end, Size w, const T* v, Size stride, Size count, const T* x, T* sums);
+  // x_j := x_j + sum_i h[i w + j] v_ij; unless sums is null, sums[j] = x_j . x_j
+  void (*block_axpy)(Size begin, Size end, Size w, const T* run, const T* h, const T* v, Size stride,
+                     Size count, T* x, T* sums);
+  // v_j := a[j] v_j, and 0 for vectors with run[j] = 0; run may be null (all run).
+  void (*scale)(Size begin, Size end, Size w, const T* run, const T* a, T* v);
+  // x_j := x_j + d .* u_j; d may be null (ones).
+  void (*add_product)(Size begin, Size end, Size w, const T* run, const T* d, const T* u, T* x);
 };
 
 template <class T>

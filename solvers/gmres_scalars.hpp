@@ -21,7 +21,7 @@ struct GmresScalars {
   T* data = nullptr;
   std::int64_t m = 0;
 
-  static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
+  PROTEAN_HOST_DEVICE static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
 
   PROTEAN_HOST_DEVICE T* column(std::int64_t j) const {
     return data + j * (m + 1);
@@ -86,6 +86,42 @@ struct GmresScalars {
   }
 };
 
+// The scalars of several columns side by side. Each lane has GmresScalars of its own, one after another in `records`. What vector
+// operations and the driver read and write has one number for each lane, side by side.
+template <class T>
+struct GmresLanes {
+  T* records = nullptr;
+  std::int64_t m = 0, width = 0;
+  T *h = nullptr, *correction = nullptr;  // (m + 1) x width: the sums of Gram-Schmidt; h also y
+  T *residual_squared = nullptr, *w_squared = nullptr, *column_squared = nullptr, *next = nullptr;  // width
+
+  PROTEAN_HOST_DEVICE GmresScalars<T> of(std::int64_t lane) const {
+    return {records + lane * GmresScalars<T>::size(m), m};
+  }
+  PROTEAN_HOST_DEVICE void begin(std::int64_t lane) const {
+    const GmresScalars<T> own = of(lane);
+    *own.w_squared() = w_squared[lane];
+    own.begin();
+    residual_squared[lane] = *own.residual_squared(), next[lane] = *own.next();
+  }
+  PROTEAN_HOST_DEVICE void rotate(std::int64_t lane, std::int64_t j, bool corrected) const {
+    const GmresScalars<T> own = of(lane);
+    for (std::int64_t i = 0; i <= j; ++i) {
+      own.column(j)[i] = h[i * width + lane];
+      if (corrected) own.correction()[i] = correction[i * width + lane];
+    }
+    *own.w_squared() = w_squared[lane];
+    own.rotate(j, corrected);
+    residual_squared[lane] = *own.residual_squared(), next[lane] = *own.next();
+    column_squared[lane] = *own.column_squared();
+  }
+  PROTEAN_HOST_DEVICE void solve(std::int64_t lane, std::int64_t columns) const {
+    const GmresScalars<T> own = of(lane);
+    own.solve(columns);
+    for (std::int64_t i = 0; i < columns; ++i) h[i * width + lane] = own.y()[i];
+  }
+};
+
 // begin(), rotate() and solve() in the memory space of the context, queued after its other work.
 template <class T>
 void gmres_begin(const Context& context, const GmresScalars<T>& scalars);
@@ -93,5 +129,14 @@ template <class T>
 void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::int64_t j, bool corrected);
 template <class T>
 void gmres_solve(const Context& context, const GmresScalars<T>& scalars, std::int64_t columns);
+
+// The same for all lanes with running[lane] != 0; others stay as they are.
+template <class T>
+void gmres_begin(const Context& context, const GmresLanes<T>& lanes, const T* running);
+template <class T>
+void gmres_rotate(const Context& context, const GmresLanes<T>& lanes, std::int64_t j, bool corrected,
+                  const T* running);
+template <class T>
+void gmres_solve(const Context& context, const GmresLanes<T>& lanes, std::int64_t columns, const T* running);
 
 }  // namespace protean::detail

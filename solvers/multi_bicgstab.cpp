@@ -114,8 +114,8 @@ class MultiBiCgStab final : public MultiMethod<T> {
 };
 
 template <class T>
-std::unique_ptr<MultiMethod<T>> make(const ContextPtr& context, std::int64_t n, std::int64_t most,
-                                     WorkspaceLayout::Preconditioning preconditioning) {
+std::unique_ptr<MultiMethod<T>> make(const SolverOptions&, const ContextPtr& context, std::int64_t n,
+                                     std::int64_t most, WorkspaceLayout::Preconditioning preconditioning) {
   return std::make_unique<MultiBiCgStab<T>>(context, n, most,
                                             preconditioning != WorkspaceLayout::Preconditioning::none);
 }

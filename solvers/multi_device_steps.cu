@@ -45,7 +45,7 @@ struct LaneTests {
     for (const LaneGuard& guard : traits.guards)
       tests[test_count++] = {guard.value, guard.scale_a, guard.scale_b,
                              guard.test == protean::detail::Test::positive,
-                             guard.epsilons * static_cast<double>(std::numeric_limits<T>::epsilon())};
+                             guard.factor(static_cast<double>(std::numeric_limits<T>::epsilon()))};
   }
 };
 
@@ -112,7 +112,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
             Done& done) override {
     done.reset(lanes_);
-    while (in_flight_ < 2) queue(system, method, lanes);
+    while (in_flight_ < 2 && method.phase() < method.period()) queue(system, method, lanes);
     take(done);
   }
 
@@ -145,7 +145,8 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
 
   void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes) {
     const DeviceState& state = context_->device_state();
-    for (int step = 0; step < batch; ++step) {
+    // A cycle ends with a shorter batch: what follows is the driver's.
+    for (int step = 0; step < batch && method.phase() < method.period(); ++step) {
       method.step(system, lanes);
       device::launch(state, judge_lanes<T>, 1, 256, judgement_.data(), static_cast<int>(lanes_), step,
                      LaneTests<T>(method), method.running(), state.stop);

@@ -1,5 +1,5 @@
-// The interface between a method for several columns side by side and its driver in multi_solver.cpp: begin(), step(), and for
-// each column the scalars that decide whether it goes on. Private to solvers/.
+// The interface between a method for several columns side by side and its driver in multi_solver.cpp: begin(), step(), finish(), and
+// for each column the scalars that decide whether it goes on. Private to solvers/.
 //
 // Vectors lie in lanes 0 .. width - 1 of interleaved vectors. A lane that does not run holds a column that has ended, or
 // nothing. Lanes that run nothing are few: see multi_width(). As in method.hpp scalars stay in the space of the context, and a
@@ -7,6 +7,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -49,6 +50,12 @@ struct LaneGuard {
   bool at_begin = false;  // also tested before the first step
   double epsilons = 0;    // factor, in units of the rounding of T
   int scale_a = -1, scale_b = -1;
+  bool squared = false;  // the value is a square: so is the factor
+
+  double factor(double rounding) const noexcept {
+    const double once = epsilons * rounding;
+    return squared ? once * once : once;
+  }
 };
 
 // What is known of a method before one is made.
@@ -58,6 +65,15 @@ struct MultiMethodTraits {
   bool symmetric_preconditioner = false;
   int scalars = 0;                    // of a lane; number 0 is r . r
   std::span<const LaneGuard> guards;  // at most three
+  // Steps come in cycles of at most period(). All lanes begin a cycle together, x is the iterate after finish(), and a lane that
+  // finish() was called for goes on with begin() only. Otherwise x is the iterate after each step, and lanes begin one by one.
+  bool cycles = false;
+};
+
+// How many steps a lane has done since begin().
+struct LaneSteps {
+  std::int32_t lane;
+  std::int64_t steps;
 };
 
 // The scalars of one lane.
@@ -98,6 +114,7 @@ class MultiMethod {
       copy_columns<T>(*context_, view(*v, width_), to, keep);
       std::swap(*v, free_);
     }
+    pack_more(width, keep);
     width_ = width;
     forget_scalars();
   }
@@ -112,6 +129,13 @@ class MultiMethod {
   // 1 for the lanes that run, else 0; and the same for the lanes of a call of begin().
   T* running() noexcept { return flags_.data(); }
   T* chosen() noexcept { return flags_.data() + most_; }
+  // Makes them so: where[pairs[i].to] := 1, and 0 for other lanes.
+  void mark(T* where, std::span<const ColumnPair> pairs) {
+    std::vector<T> flags(static_cast<std::size_t>(width_), T(0));
+    for (const ColumnPair pair : pairs) flags[static_cast<std::size_t>(pair.to)] = T(1);
+    copy<T>(*context_, VectorView<const T>{flags.data(), width_, Space::host},
+            {where, width_, context_->space()});
+  }
 
   // Where scalar number s of all lanes lies: width() numbers.
   virtual T* scalars(int s) noexcept = 0;
@@ -119,8 +143,13 @@ class MultiMethod {
   // r := the vectors of `from`, and what follows from it, for lanes pairs[i].to. chosen() has 1 for them, else 0.
   virtual void begin(const MultiSystem<T>& s, MultiVectorView<const T> from,
                      std::span<const ColumnPair> pairs) = 0;
-  // One step of the lanes that run, which are `lanes`. Afterwards x is the iterate.
+  // One step of the lanes that run, which are `lanes`.
   virtual void step(const MultiSystem<T>& s, std::span<const ColumnPair> lanes) = 0;
+  // Of methods with cycles: makes x the iterate in these lanes. chosen() changes.
+  virtual void finish(const MultiSystem<T>&, std::span<const LaneSteps>) {}
+  // The steps of a cycle, and those that step() has done or queued since begin().
+  virtual std::int64_t period() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
+  virtual std::int64_t phase() const noexcept { return 0; }
 
   // Y := A X in the given lanes; others may be computed, too.
   void product(const LinearOperator<T>& A, MultiVectorView<const T> X, MultiVectorView<T> Y,
@@ -135,6 +164,8 @@ class MultiMethod {
   virtual std::vector<Vector<T>*> vectors() = 0;
   virtual std::vector<Vector<T>*> kept() = 0;
   virtual void forget_scalars() = 0;
+  // For pack(), while width_ is still the old one: what kept() does not name. free_ may be used.
+  virtual void pack_more(std::int64_t, std::span<const ColumnPair>) {}
 
   void allocate(std::initializer_list<Vector<T>*> list) {
     for (Vector<T>* v : list) *v = Vector<T>(context_, n_ * most_);
@@ -166,9 +197,10 @@ inline std::vector<ColumnPair> own_lanes(std::span<const ColumnPair> pairs) {
   return own;
 }
 
-// A method with a form for several columns: multi_cg.cpp, multi_bicgstab.cpp.
+// A method with a form for several columns: multi_cg.cpp, multi_bicgstab.cpp, multi_gmres.cpp.
 template <class T>
-using MakeMultiMethod = std::unique_ptr<MultiMethod<T>> (*)(const ContextPtr& context, std::int64_t n,
+using MakeMultiMethod = std::unique_ptr<MultiMethod<T>> (*)(const SolverOptions& options,
+                                                            const ContextPtr& context, std::int64_t n,
                                                             std::int64_t most,
                                                             WorkspaceLayout::Preconditioning preconditioning);
 struct MultiMethodEntry {
@@ -184,7 +216,7 @@ struct MultiMethodEntry {
       return make_f32;
   }
 };
-extern const MultiMethodEntry multi_cg, multi_bicgstab;
+extern const MultiMethodEntry multi_cg, multi_bicgstab, multi_gmres;
 
 // The lanes for so many columns: no more than three are left over. SIMD and cache lines like 4 and 8.
 inline std::int64_t multi_width(std::int64_t columns) noexcept {

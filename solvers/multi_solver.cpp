@@ -22,9 +22,12 @@ namespace detail {
 
 template <class T>
 struct MultiWorkspace {
-  MultiWorkspace(MakeMultiMethod<T> make, const ContextPtr& context, std::int64_t n, std::int64_t most,
-                 WorkspaceLayout::Preconditioning of)
-      : method(make(context, n, most, of)), number(context, 1), squares(context, most), preconditioning(of) {}
+  MultiWorkspace(MakeMultiMethod<T> make, const SolverOptions& options, const ContextPtr& context,
+                 std::int64_t n, std::int64_t most, WorkspaceLayout::Preconditioning of)
+      : method(make(options, context, n, most, of)),
+        number(context, 1),
+        squares(context, most),
+        preconditioning(of) {}
   ~MultiWorkspace() {
     const DeviceScope scope(*method->context());
     device_steps.reset();
@@ -112,7 +115,8 @@ class MultiRun {
     std::vector<double> history;  // residuals of the steps since the last look
     StopReason reason = StopReason::running;
     std::string detail;
-    bool first = true;  // no step since begin()
+    bool first = true;     // no step since begin()
+    bool waiting = false;  // for the others, to begin again together; its x is the iterate
     std::int64_t steps_since_begin = 0;
     double smallest_restart = std::numeric_limits<double>::infinity();
     int fruitless = 0;
@@ -130,11 +134,13 @@ class MultiRun {
     return std::count_if(columns_.begin(), columns_.end(), [](const Column& c) { return c.lane >= 0; });
   }
   std::int32_t number_of(const Column& c) const { return static_cast<std::int32_t>(&c - columns_.data()); }
+  // Columns that have not ended run, or wait for the others.
+  static bool runs(const Column& c) { return c.lane >= 0 && !c.waiting; }
   // Pairs (lane, lane) of the columns that run.
   std::vector<ColumnPair> lanes() const {
     std::vector<ColumnPair> pairs;
     for (const Column& c : columns_)
-      if (c.lane >= 0) pairs.push_back({c.lane, c.lane});
+      if (runs(c)) pairs.push_back({c.lane, c.lane});
     return pairs;
   }
 
@@ -149,12 +155,6 @@ class MultiRun {
     copy<T>(context(), VectorView<const T>{where, size, context().space()},
             {numbers.data(), size, Space::host});
     return numbers;
-  }
-  // 1 for these lanes, else 0.
-  void mark(T* where, std::span<const ColumnPair> pairs) {
-    std::vector<T> flags(static_cast<std::size_t>(method_.width()), T(0));
-    for (const ColumnPair pair : pairs) flags[static_cast<std::size_t>(pair.to)] = T(1);
-    write(where, flags);
   }
 
   // The norm of a lane of V from its square, or anew where the square is out of range.
@@ -180,7 +180,7 @@ class MultiRun {
     // ||b||
     const MultiVectorView<T> b = method_.free(method_.width());
     copy_columns<T>(context(), system_.B, b, all);
-    mark(method_.chosen(), all);
+    method_.mark(method_.chosen(), all);
     multi_dot<T>(context(), b, b, method_.chosen(), workspace_.squares.data());
     const std::vector<T> squares = read(workspace_.squares.data(), method_.width());
     std::vector<Column*> started;
@@ -254,11 +254,11 @@ class MultiRun {
     if (of.empty()) return;
     std::vector<ColumnPair> pairs;
     for (Column* c : of) pairs.push_back({truth_index_[static_cast<std::size_t>(number_of(*c))], c->lane});
-    mark(method_.chosen(), pairs);
+    method_.mark(method_.chosen(), pairs);
     method_.begin(system_, truth_, pairs);
     const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column* c : of) {
-      c->first = true, c->steps_since_begin = 0;
+      c->first = true, c->waiting = false, c->steps_since_begin = 0;
       c->scalars = now[static_cast<std::size_t>(c->lane)];
       c->history.assign(1, std::sqrt(static_cast<double>(c->scalars[0])));
       c->verdict = verdict_of(*c);
@@ -282,9 +282,10 @@ class MultiRun {
     std::vector<Guard<T>> guards;
     for (const LaneGuard& guard : method_.traits().guards)
       if (guard.at_begin || !c.first)
-        guards.push_back({at(guard.value), guard.test, guard.reason, guard.meaning,
-                          static_cast<T>(guard.epsilons) * std::numeric_limits<T>::epsilon(),
-                          at(guard.scale_a), at(guard.scale_b)});
+        guards.push_back(
+            {at(guard.value), guard.test, guard.reason, guard.meaning,
+             static_cast<T>(guard.factor(static_cast<double>(std::numeric_limits<T>::epsilon()))),
+             at(guard.scale_a), at(guard.scale_b)});
     return c.control->read(Signals<T>{.residual_squared = at(0), .guards = guards});
   }
 
@@ -299,7 +300,7 @@ class MultiRun {
     report_.products += method_.traits().products;
     const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column& c : columns_)
-      if (c.lane >= 0) {
+      if (runs(c)) {
         const LaneScalars<T>& scalars = now[static_cast<std::size_t>(c.lane)];
         stepped(c, scalars, {static_cast<double>(scalars[0])});
       }
@@ -307,7 +308,7 @@ class MultiRun {
   void take(const typename MultiDeviceSteps<T>::Done& done) {
     std::size_t most = 0;
     for (Column& c : columns_)
-      if (c.lane >= 0) {
+      if (runs(c)) {
         const auto lane = static_cast<std::size_t>(c.lane);
         most = std::max(most, done.residual_squared[lane].size());
         stepped(c, done.last[lane], done.residual_squared[lane]);
@@ -326,11 +327,14 @@ class MultiRun {
   void look() {
     const bool go_on = observe();
     const bool new_values = system_.A.revision() != revision_;
+    const auto stops = [&](const Column& c) {
+      return new_values || c.reason != StopReason::running || c.verdict.reached || cycle_ended(c);
+    };
     bool any = false;
     for (Column& c : columns_) {
       if (c.lane < 0) continue;
       judge(c, go_on);
-      any = any || new_values || c.reason != StopReason::running || c.verdict.reached;
+      any = any || stops(c);
     }
     if (!any) return;
     if (steps_) {
@@ -340,16 +344,32 @@ class MultiRun {
       for (Column& c : columns_)
         if (c.lane >= 0) judge(c, go_on);
     }
+    // Where nobody runs on, those that wait begin again, too.
+    const bool together =
+        std::none_of(columns_.begin(), columns_.end(), [&](const Column& c) { return runs(c) && !stops(c); });
     std::vector<Column*> looked_at, again;
     for (Column& c : columns_)
-      if (c.lane >= 0 && (new_values || c.reason != StopReason::running || c.verdict.reached))
-        looked_at.push_back(&c);
+      if (c.lane >= 0 && (stops(c) || (c.waiting && together))) looked_at.push_back(&c);
+    form_iterates(looked_at);
     compute_truth(looked_at);
     if (new_values) revision_ = system_.A.revision();
     for (Column* c : looked_at)
       if (act(*c, new_values)) again.push_back(c);
-    begin_again(again);
+    if (!method_.traits().cycles || together)
+      begin_again(again);
+    else
+      for (Column* c : again)
+        c->waiting = true, c->verdict.reached = false, c->verdict.event = StopReason::running;
     pack();
+  }
+  bool cycle_ended(const Column& c) const { return runs(c) && c.steps_since_begin == method_.period(); }
+  // Of methods with cycles.
+  void form_iterates(const std::vector<Column*>& of) {
+    if (!method_.traits().cycles) return;
+    std::vector<LaneSteps> steps;
+    for (const Column* c : of)
+      if (runs(*c)) steps.push_back({c->lane, c->steps_since_begin});
+    method_.finish(system_, steps);
   }
 
   void judge(Column& c, bool go_on) {
@@ -377,8 +397,13 @@ class MultiRun {
   bool act(Column& c, bool new_values) {
     const double truth = c.report.true_residual;
     if (const StopReason good = c.control->satisfied(truth); converged(good)) return end(c, good, {});
+    if (c.waiting && c.reason == StopReason::running) {
+      if (new_values) c.control->restart(truth, c.report.iterations);
+      return true;
+    }
     const bool broke = c.reason == StopReason::breakdown && c.steps_since_begin > 1;
     if (c.reason != StopReason::running && !broke) return end_of(c, c.reason, std::move(c.detail));
+    const bool planned = cycle_ended(c) && !c.verdict.reached && !broke;
     c.reason = StopReason::running;
     const std::string detail = std::exchange(c.detail, {});
     if (new_values) {
@@ -386,7 +411,11 @@ class MultiRun {
       c.control->restart(truth, c.report.iterations);
       return true;
     }
-    if (c.verdict.reached && truth <= 2 * c.verdict.residual) {
+    if (planned) {
+      ++c.report.restarts;
+      return true;
+    }
+    if (c.verdict.reached && truth <= 2 * c.verdict.residual && !method_.traits().cycles) {
       c.control->aim_lower(c.verdict.residual, truth);
       return false;
     }
@@ -462,7 +491,7 @@ class MultiRun {
           numbers[static_cast<std::size_t>(c.lane)] = c.scalars[static_cast<std::size_t>(place)];
       write(method_.scalars(place), numbers);
     }
-    mark(method_.running(), lanes());
+    method_.mark(method_.running(), lanes());
     if (!steps_) return;
     std::vector<typename MultiDeviceSteps<T>::Limits> limits(static_cast<std::size_t>(method_.width()));
     for (const Column& c : columns_)
@@ -502,8 +531,8 @@ class MultiRun {
   typename MultiDeviceSteps<T>::Done done_;
 };
 
-constexpr const MultiMethodEntry* entries[] = {&multi_cg, &multi_bicgstab};
-constexpr std::string_view names[] = {"cg", "bicgstab"};
+constexpr const MultiMethodEntry* entries[] = {&multi_cg, &multi_bicgstab, &multi_gmres};
+constexpr std::string_view names[] = {"cg", "bicgstab", "gmres"};
 
 }  // namespace
 }  // namespace detail
@@ -522,7 +551,7 @@ MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& option
   if (!entry_)
     throw BadArgument(fmt::format(
         "method {} has no form for several right-hand sides; there are cg, for symmetric positive "
-        "definite matrices, and bicgstab, for any. Solve the columns one after another with a "
+        "definite matrices, and bicgstab and gmres, for any. Solve the columns one after another with a "
         "Solver, which keeps its memory between solves",
         method));
   if (options.null_space != "none")
@@ -600,8 +629,8 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   const std::int64_t most = std::max<std::int64_t>(1, detail::multi_width(k));
   if (!workspace_ || !workspace_->fits(system, n, most)) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
-    workspace_ = std::make_unique<detail::MultiWorkspace<T>>(entry_->template make<T>(), context, n, most,
-                                                             system.preconditioning());
+    workspace_ = std::make_unique<detail::MultiWorkspace<T>>(entry_->template make<T>(), options_, context, n,
+                                                             most, system.preconditioning());
   }
   return detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping)();
 }

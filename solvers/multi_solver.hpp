@@ -53,7 +53,7 @@ struct MultiWorkspace;
 struct MultiMethodEntry;
 }  // namespace detail
 
-// Methods that have a form for several right-hand sides: cg and bicgstab.
+// Methods that have a form for several right-hand sides: cg, bicgstab and gmres.
 std::span<const std::string_view> multi_methods() noexcept;
 
 // Solves A x_j = b_j for all columns j at the same time, so that one pass over A serves all of them. Each column has the
@@ -64,8 +64,15 @@ std::span<const std::string_view> multi_methods() noexcept;
 // A column that has ended is returned at once and is not computed any more. Up to three of them may hold a place among the vectors,
 // where their numbers are left as they are; then the others are packed together.
 //
-// Memory for each column: cg 4 vectors, 5 with a preconditioner that is no diagonal; bicgstab 6, 8 with a preconditioner. And 2
-// vectors where products or M^-1 go column by column. The solver keeps it between solves, and uses it again for the same size and context and no more columns.
+// gmres: the cycles of restarts begin together. A column that begins again within a cycle, since its recurrence was wrong or broke
+// down, waits for the others to end or to begin theirs; the steps that they do meanwhile do not count for it. The bases of all columns
+// are read as often as in solves of their own. So only products gain, and where the basis of one column lies in the caches and those
+// of all do not, single solves may be faster.
+//
+// Memory for each column: cg 4 vectors, 5 with a preconditioner that is no diagonal; bicgstab 6, 8 with a preconditioner; gmres
+// 3 + restart, 4 + restart with a preconditioner. And 2 vectors where products or M^-1 go column by column. The solver keeps it
+// between solves, and uses it again for the same size and context and no more columns. What is more than the host has is refused
+// before it is taken (OutOfMemory): give fewer columns at a time, or a smaller restart.
 // Two threads must not use one solver at the same time (BadArgument).
 template <class T>
 class MultiSolver {

@@ -298,8 +298,8 @@ class SolveRun {
     };
     const auto known = multi_methods();
     if (std::find(known.begin(), known.end(), problem_.solver.method) == known.end())
-      refuse(fmt::format("method {} takes one; take {}, or solve them one after another",
-                         problem_.solver.method, fmt::join(known, " or ")));
+      refuse(fmt::format("method {} takes one; take one of {}, or solve them one after another",
+                         problem_.solver.method, fmt::join(known, ", ")));
     if (problem_.schedule.automatic || !problem_.schedule.points.empty())
       refuse("a schedule is for one; leave it out");
     if (problem_.matrix.order != "none") refuse("an order of the rows is for one; take matrix.order: none");

@@ -143,17 +143,23 @@ __global__ void __launch_bounds__(multi_threads)
 }
 
 template <int N, class T, class Body>
-void reduce_vectors(const Context& context, std::int64_t n, std::int64_t w, const Body& body, T* first,
-                    T* second = nullptr) {
+void reduce_to(const Context& context, std::int64_t n, std::int64_t w, const Body& body,
+               const MultiSums<N, T>& out) {
   const DeviceState& state = context.device_state();
   // The workspace holds so many sums.
   const std::int64_t most = std::int64_t{DeviceState::max_blocks} * DeviceState::max_sums / (N * w);
   const std::int64_t blocks = std::min(blocks_of_rows(state, n, static_cast<int>(w)), most);
+  launch(state, multi_reduce<N, T, Body>, blocks, multi_threads, n, static_cast<int>(w), body, out,
+         state.stop);
+}
+template <int N, class T, class Body>
+void reduce_vectors(const Context& context, std::int64_t n, std::int64_t w, const Body& body, T* first,
+                    T* second = nullptr) {
+  const DeviceState& state = context.device_state();
   MultiSums<N, T> out{state.partials, state.arrived, {}};
   out.result[0] = first;
   if constexpr (N > 1) out.result[1] = second;
-  launch(state, multi_reduce<N, T, Body>, blocks, multi_threads, n, static_cast<int>(w), body, out,
-         state.stop);
+  reduce_to<N>(context, n, w, body, out);
 }
 
 void check_width(std::int64_t w) {
@@ -285,6 +291,67 @@ __global__ void __launch_bounds__(multi_threads)
     p[at] = pi;
     if (d) z[at] = d[i] * pi;
   }
+}
+
+// N groups of vectors that begin at v.
+template <int N, class T>
+struct BlockDotBody : RunningBody<T> {
+  const T *v, *x;
+  std::int64_t stride;
+  __device__ void begin(int) {}
+  __device__ void add(std::int64_t i, int lane, T (&sums)[N]) const {
+    const std::int64_t at = i * this->w + lane;
+    const T xi = x[at];
+#pragma unroll
+    for (int k = 0; k < N; ++k) sums[k] += v[k * stride + at] * xi;
+  }
+};
+
+// `count` groups of vectors that begin at v.
+template <class T>
+struct BlockAxpyBody : RunningBody<T> {
+  const T *v, *h;
+  T* x;
+  std::int64_t stride;
+  int count;
+  T factor;
+  __device__ void begin(int) {}
+  __device__ void add(std::int64_t i, int lane, T (&sums)[1]) const {
+    const std::int64_t at = i * this->w + lane;
+    const T* vk = v + at;
+    const T* hk = h + lane;
+    T sum = 0;
+#pragma unroll 4
+    for (int k = 0; k < count; ++k, vk += stride, hk += this->w) sum += *hk * *vk;
+    const T xi = x[at] + factor * sum;
+    x[at] = xi;
+    sums[0] += xi * xi;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    multi_divide_kernel(std::int64_t n, int w, const T* s, T* v, const T* running, const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
+  if (r >= rows) return;
+  const bool keep = running[lane] != T(0) && s[lane] != T(0);
+  const T a = keep ? 1 / s[lane] : T(0);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
+    v[i * w + lane] = keep ? a * v[i * w + lane] : T(0);
+}
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    multi_add_product_kernel(std::int64_t n, int w, const T* d, const T* u, T* x, const T* running,
+                             const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
+            r = static_cast<int>(threadIdx.x) / w;
+  if (r >= rows || running[lane] == T(0)) return;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
+    x[i * w + lane] += d ? d[i] * u[i * w + lane] : u[i * w + lane];
 }
 
 template <class T>
@@ -438,6 +505,62 @@ void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v
          V.data, d.size > 0 ? d.data : nullptr, P.data, Z.data, running, state.stop);
 }
 
+namespace {
+
+// The sums of groups V.part(first, N).
+template <int N, class T>
+void few_block_dots(const Context& context, const MultiVectorBlock<const T>& V, std::int64_t first,
+                    const MultiVectorView<const T>& W, const T* running, T* result) {
+  const DeviceState& state = context.device_state();
+  MultiSums<N, T> out{state.partials, state.arrived, {}};
+  for (int k = 0; k < N; ++k) out.result[k] = result + (first + k) * W.columns;
+  const BlockDotBody<N, T> body{
+      {running, static_cast<int>(W.columns)}, V.data + first * V.stride, W.data, V.stride};
+  reduce_to<N>(context, W.rows, W.columns, body, out);
+}
+
+}  // namespace
+
+template <class T>
+void multi_block_dot(const Context& context, MultiVectorBlock<const T> V, MultiVectorView<const T> W,
+                     const T* running, T* result) {
+  check_width(W.columns);
+  // Sums of 8 groups in one kernel leave room for fewer blocks, which are too few for many vectors.
+  std::int64_t i = 0;
+  if (W.columns <= 16)
+    for (; i + 8 <= V.count; i += 8) few_block_dots<8>(context, V, i, W, running, result);
+  for (; i + 4 <= V.count; i += 4) few_block_dots<4>(context, V, i, W, running, result);
+  if (i + 2 <= V.count) few_block_dots<2>(context, V, i, W, running, result), i += 2;
+  if (i < V.count) few_block_dots<1>(context, V, i, W, running, result);
+}
+
+template <class T>
+void multi_block_axpy(const Context& context, T factor, MultiVectorBlock<const T> V, const T* h,
+                      MultiVectorView<T> W, const T* running, T* result) {
+  check_width(W.columns);
+  const BlockAxpyBody<T> body{
+      {running, static_cast<int>(W.columns)}, V.data, h, W.data, V.stride, static_cast<int>(V.count), factor};
+  reduce_vectors<1>(context, W.rows, W.columns, body, result);
+}
+
+template <class T>
+void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, const T* running) {
+  check_width(V.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, multi_divide_kernel<T>, blocks_of_rows(state, V.rows, static_cast<int>(V.columns)),
+         multi_threads, V.rows, static_cast<int>(V.columns), s, V.data, running, state.stop);
+}
+
+template <class T>
+void multi_add_product(const Context& context, VectorView<const T> d, MultiVectorView<const T> U,
+                       MultiVectorView<T> X, const T* running) {
+  check_width(X.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, multi_add_product_kernel<T>, blocks_of_rows(state, X.rows, static_cast<int>(X.columns)),
+         multi_threads, X.rows, static_cast<int>(X.columns), d.size > 0 ? d.data : nullptr, U.data, X.data,
+         running, state.stop);
+}
+
 #define PROTEAN_INSTANTIATE(T)                                                                             \
   template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
                                 std::span<const ColumnPair>);                                              \
@@ -464,7 +587,14 @@ void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v
                                      VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
   template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
                                       MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
-                                      const T*);
+                                      const T*);                                                           \
+  template void multi_block_dot<T>(const Context&, MultiVectorBlock<const T>, MultiVectorView<const T>,    \
+                                   const T*, T*);                                                          \
+  template void multi_block_axpy<T>(const Context&, T, MultiVectorBlock<const T>, const T*,                \
+                                    MultiVectorView<T>, const T*, T*);                                     \
+  template void multi_divide<T>(const Context&, const T*, MultiVectorView<T>, const T*);                   \
+  template void multi_add_product<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,        \
+                                     MultiVectorView<T>, const T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -42,5 +42,16 @@ template <class T>
 void multi_cg_direction(const Context&, const T* rz, const T* pq, const T* next, VectorView<const T> d,
                         MultiVectorView<const T> Z, MultiVectorView<T> X, MultiVectorView<T> P,
                         const T* running);
+template <class T>
+void multi_block_dot(const Context&, MultiVectorBlock<const T> V, MultiVectorView<const T> W,
+                     const T* running, T* result);
+template <class T>
+void multi_block_axpy(const Context&, T factor, MultiVectorBlock<const T> V, const T* h, MultiVectorView<T> W,
+                      const T* running, T* result);
+template <class T>
+void multi_divide(const Context&, const T* s, MultiVectorView<T> V, const T* running);
+template <class T>
+void multi_add_product(const Context&, VectorView<const T> d, MultiVectorView<const T> U,
+                       MultiVectorView<T> X, const T* running);
 
 }  // namespace protean::device

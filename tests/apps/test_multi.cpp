@@ -54,6 +54,26 @@ TEST_F(MultiCommand, EachColumnHasAnEntryInTheReport) {
   EXPECT_NE(slurp(work_ / "X.mtx").find("196 5\n"), std::string::npos);
 }
 
+// The steps are those of one right-hand side, and their restarts.
+TEST_F(MultiCommand, GmresHasItsRestartInEachColumn) {
+  problem("{random: 3, columns: 3}", "output: {report: r.json}\n");
+  ASSERT_EQ(
+      run({"solve", "p.yaml", "--quiet", "--set", "solver.method=gmres", "--set", "solver.restart=9"}).code,
+      0);
+  const Json json = report();
+  for (std::size_t j = 0; j < 3; ++j) {
+    problem("{random: " + std::to_string(3 + j) + "}", "output: {report: one.json}\n");
+    ASSERT_EQ(
+        run({"solve", "p.yaml", "--quiet", "--set", "solver.method=gmres", "--set", "solver.restart=9"}).code,
+        0);
+    const Json one = Json::parse(slurp(work_ / "one.json"));
+    EXPECT_LE(std::abs(json["columns"][j]["iterations"].get<std::int64_t>() -
+                       one["iterations"].get<std::int64_t>()),
+              1);
+    EXPECT_GT(one["iterations"].get<std::int64_t>(), 18);
+  }
+}
+
 TEST_F(MultiCommand, FilesOfSeveralColumnsAreReadAndWritten) {
   problem("{solution: {random: 1}, columns: 3}", "output: {report: r.json, solution: X.npy}\n");
   ASSERT_EQ(run({"solve", "p.yaml", "--quiet"}).code, 0);
@@ -84,7 +104,7 @@ TEST_F(MultiCommand, AColumnThatDoesNotConvergeIsNamed) {
 
 TEST_F(MultiCommand, WhatIsForOneRightHandSideIsRefused) {
   problem("{random: 3, columns: 2}");
-  expect_refused({"solve", "p.yaml", "--set", "solver.method=gmres"}, "gmres");
+  expect_refused({"solve", "p.yaml", "--set", "solver.method=minres"}, "cg, bicgstab, gmres");
   expect_refused({"solve", "p.yaml", "--set", "schedule.policy=auto"}, "schedule");
   expect_refused({"solve", "p.yaml", "--set", "matrix.order=rcm"}, "order");
   expect_refused({"solve", "p.yaml", "--set", "output.history=h.csv"}, "output.history");

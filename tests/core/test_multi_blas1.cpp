@@ -204,6 +204,106 @@ void check_bicgstab(const ContextPtr& context) {
 TEST_P(MultiBlas1, StepsOfBiCgStabInDouble) { check_bicgstab<double>(context_); }
 TEST_P(MultiBlas1, StepsOfBiCgStabInFloat) { check_bicgstab<float>(context_); }
 
+// The operations of GMRES on groups of vectors with gaps between the groups: 0 groups to more than are taken at a time.
+template <class T>
+void check_groups(const ContextPtr& context) {
+  const T inf = std::numeric_limits<T>::infinity(), eps = std::numeric_limits<T>::epsilon();
+  for (const std::int64_t n : sizes)
+    for (const std::int64_t w : widths)
+      for (const std::int64_t groups : {0, 1, 3, 4, 9, 15}) {
+        if (n > 1025 && groups > 4) continue;  // the long sums are slow
+        SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(w) + " vectors, " +
+                     std::to_string(groups) + " groups");
+        constexpr std::size_t dead = 1;
+        const auto count = static_cast<std::size_t>(groups), rows = static_cast<std::size_t>(n),
+                   columns = static_cast<std::size_t>(w);
+        const std::size_t stride = rows * columns + 5;
+        std::vector<T> v(stride * std::max<std::size_t>(count, 1), inf);
+        std::vector<Columns<T>> groups_of;
+        for (std::size_t g = 0; g < count; ++g) {
+          groups_of.push_back(sample_columns<T>(n, w, 10 + static_cast<unsigned>(g)));
+          for (std::size_t i = 0; i < rows; ++i)
+            for (std::size_t j = 0; j < columns; ++j)
+              v[g * stride + i * columns + j] = j == dead && i == 0 ? inf : groups_of[g][j][i];
+        }
+        const auto x = sample_columns<T>(n, w, 1);
+        std::vector<T> h(count * columns);
+        for (std::size_t at = 0; at < h.size(); ++at)
+          h[at] = at % columns == dead ? inf : static_cast<T>(1 + at % 5) / 4;
+        Placed<T> pv(context, v), ph(context, h), running(context, all_but<T>(w, dead)),
+            dots(context, std::vector<T>(h.size(), T(7))), squares(context, std::vector<T>(columns, T(7)));
+        PlacedColumns<T> X(context, x, n, interleaved), same(context, x, n, interleaved);
+        const MultiVectorBlock<const T> V{pv.data(),      n, w, static_cast<std::int64_t>(stride), groups,
+                                          pv.view().space};
+        multi_block_dot<T>(*context, V, X.read(), running.data(), dots.data());
+        multi_block_axpy<T>(*context, -2, V, ph.data(), X.view(), running.data(), squares.data());
+        multi_block_axpy<T>(*context, -2, V, ph.data(), same.view(), running.data());
+        const auto found = X.fetch();
+        EXPECT_EQ(same.fetch(), found) << "with and without its squares";
+        const auto found_dots = dots.fetch(), found_squares = squares.fetch();
+        for (std::size_t j = 0; j < columns; ++j) {
+          if (j == dead) {
+            EXPECT_EQ(found[j], x[j]);
+            EXPECT_EQ(found_squares[j], T(7));
+            for (std::size_t g = 0; g < count; ++g) EXPECT_EQ(found_dots[g * columns + j], T(7));
+            continue;
+          }
+          for (std::size_t g = 0; g < count; ++g) {
+            long double dot = 0, size = 0;
+            for (std::size_t i = 0; i < rows; ++i) {
+              const long double product = static_cast<long double>(groups_of[g][j][i]) * x[j][i];
+              dot += product, size += std::fabs(product);
+            }
+            EXPECT_TRUE(near<T>(found_dots[g * columns + j], dot, size, n)) << "group " << g;
+          }
+          long double square = 0;
+          for (std::size_t i = 0; i < rows; ++i) {
+            long double expected = x[j][i], size = std::fabs(expected);
+            for (std::size_t g = 0; g < count; ++g) {
+              const long double term = -2.0L * h[g * columns + j] * groups_of[g][j][i];
+              expected += term, size += std::fabs(term);
+            }
+            EXPECT_LE(std::fabs(found[j][i] - expected),
+                      static_cast<long double>(2 * (groups + 4)) * eps * size);
+            square += static_cast<long double>(found[j][i]) * found[j][i];
+          }
+          EXPECT_TRUE(near<T>(found_squares[j], square, square, n));
+        }
+        if (testing::Test::HasFailure()) return;
+      }
+}
+TEST_P(MultiBlas1, GroupsInDouble) { check_groups<double>(context_); }
+TEST_P(MultiBlas1, GroupsInFloat) { check_groups<float>(context_); }
+
+// A vector that does not run, or whose number is 0, becomes 0, whatever it holds.
+TEST_P(MultiBlas1, DividedAndAdded) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const std::int64_t n : {1, 77, 1500})
+    for (const std::int64_t w : {1, 3, 8, 13}) {
+      auto v = sample_columns<double>(n, w, 1), u = sample_columns<double>(n, w, 2);
+      const auto d = sample_vector<double>(n, 3);
+      std::vector<double> s;
+      for (std::int64_t j = 0; j < w; ++j) s.push_back(j == 2 ? 0 : 4);
+      if (w > 2) v[1][0] = v[2][0] = u[1][0] = inf;
+      PlacedColumns<double> V(context_, v, n, interleaved), U(context_, u, n, interleaved);
+      Placed<double> running(context_, all_but<double>(w, 1)), ps(context_, s);
+      const Placed<double> pd(context_, d);
+      multi_divide<double>(*context_, ps.data(), V.view(), running.data());
+      const auto divided = V.fetch();
+      multi_add_product<double>(*context_, pd.read(), U.read(), V.view(), running.data());
+      const auto first = V.fetch();
+      multi_add_product<double>(*context_, {}, U.read(), V.view(), running.data());
+      const auto second = V.fetch();
+      for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j)
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+          ASSERT_EQ(divided[j][i], j == 1 || j == 2 ? 0 : v[j][i] / 4);
+          const double size = 8 * (std::abs(first[j][i]) + std::abs(u[j][i]) * (1 + std::abs(d[i])));
+          ASSERT_NEAR(first[j][i], j == 1 ? 0 : divided[j][i] + d[i] * u[j][i], j == 1 ? 0 : 1e-16 * size);
+          ASSERT_NEAR(second[j][i], j == 1 ? 0 : first[j][i] + u[j][i], j == 1 ? 0 : 1e-16 * size);
+        }
+    }
+}
+
 TEST_P(MultiBlas1, ColumnsAreCopiedBetweenLayouts) {
   for (const std::int64_t n : {0, 1, 513, 2000})
     for (const MultiShape& from : multi_shapes())
@@ -301,6 +401,13 @@ TEST_P(MultiBlas1, WhatDoesNotFitIsRefused) {
       << "layout";
   const ColumnPair pair{0, 0};
   EXPECT_THROW(copy_columns<double>(*context_, a, b.view(), {&pair, 1}), ShapeMismatch);
+  const auto block = [&](std::int64_t rows, std::int64_t stride) {
+    return MultiVectorBlock<const double>{a.data(), rows, 3, stride, 2, a.space()};
+  };
+  EXPECT_THROW(multi_block_dot<double>(*context_, block(9, 30), a, number.data(), number.data()),
+               ShapeMismatch);
+  EXPECT_THROW(multi_block_dot<double>(*context_, block(10, 29), a, number.data(), number.data()),
+               BadArgument);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MultiBlas1, testing::Values(Space::host, Space::device),
@@ -309,7 +416,8 @@ INSTANTIATE_TEST_SUITE_P(All, MultiBlas1, testing::Values(Space::host, Space::de
 TEST(MultiSums, HaveTheSameBitsForAnyNumberOfThreads) {
   const std::int64_t n = 20000, w = 6;
   const auto x = sample_columns<double>(n, w, 1), y = sample_columns<double>(n, w, 2);
-  std::vector<double> first;
+  std::vector<double> first, squares;
+  Columns<double> vectors;
   for (const int threads : {1, 2, 5}) {
     const ContextPtr context = Context::host(threads);
     PlacedColumns<double> X(context, x, n, interleaved), Y(context, y, n, interleaved);
@@ -318,6 +426,14 @@ TEST(MultiSums, HaveTheSameBitsForAnyNumberOfThreads) {
     multi_dot<double>(*context, X.read(), Y.read(), running.data(), sums.data());
     if (first.empty()) first = sums.fetch();
     EXPECT_EQ(sums.fetch(), first) << threads;
+    // Of the groups of GMRES: X as a group of its own, so the same dots, and vectors from them.
+    Placed<double> dots(context, std::vector<double>(static_cast<std::size_t>(w)));
+    const MultiVectorBlock<const double> group{X.view().data, n, w, n * w, 1, Space::host};
+    multi_block_dot<double>(*context, group, Y.read(), running.data(), dots.data());
+    multi_block_axpy<double>(*context, -1, group, dots.data(), Y.view(), running.data(), sums.data());
+    if (squares.empty()) squares = sums.fetch(), vectors = Y.fetch();
+    EXPECT_EQ(sums.fetch(), squares) << threads;
+    EXPECT_EQ(Y.fetch(), vectors) << threads;
   }
 }
 

@@ -642,9 +642,21 @@ TEST_F(CApi, SeveralRightHandSides) {
   EXPECT_EQ(protean_solver_set_text(solver, "policy", "auto"), PROTEAN_OK);
   EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_BAD_ARGUMENT);
   EXPECT_TRUE(error_has("one right-hand side"));
-  create("gmres", "none");
+  create("minres", "none");
   EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_BAD_ARGUMENT);
-  EXPECT_TRUE(error_has("gmres"));
+  EXPECT_TRUE(error_has("minres"));
+  // The options of gmres, and new ones, go to solves of several columns.
+  create("gmres", "none");
+  for (const double restart : {7.0, 11.0}) {
+    ASSERT_EQ(protean_solver_set(solver, "restart", restart), PROTEAN_OK);
+    std::fill(X.begin(), X.end(), 0.0);
+    ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK);
+    ASSERT_EQ(protean_solver_column(solver, 1, &one), PROTEAN_OK);
+    std::vector<double> alone(static_cast<std::size_t>(n), 0.0);
+    ASSERT_EQ(protean_solve(solver, A, B.data() + ld, alone.data()), PROTEAN_OK);
+    EXPECT_GT(one.restarts, 1);
+    EXPECT_LE(std::abs(protean_solver_iterations(solver) - one.iterations), 1);
+  }
 }
 
 TEST_F(CApi, SinglePrecision) {
