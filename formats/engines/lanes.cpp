@@ -6,6 +6,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <numeric>
+
 #include "formats/engines/lanes.hpp"
 #include "formats/simd_gather-inl.hpp"
 
@@ -16,85 +18,154 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int most_lanes = 256;
 
-// The sums of U vectors of lanes of a unit from lane l on. Its columns are those of slots from col[0] on.
-template <int U, class D, class T>
-HWY_INLINE void lane_sums(D d, const LaneProduct<T>& job, std::int64_t u, const std::int32_t* col, int l,
-                          T* sums) {
-  constexpr int N = static_cast<int>(lanes_of<D>);
-  const MappedLanes<T>& a = job.a;
-  hn::Vec<D> sum[U];
-  for (int i = 0; i < U; ++i) sum[i] = hn::Zero(d);
-  for (std::int64_t place = a.unit_ptr[u] + l; place < a.unit_ptr[u + 1]; place += a.L, col += a.L)
-    for (int i = 0; i < U; ++i)
-      sum[i] = hn::MulAdd(hn::LoadU(d, a.values + place + i * N), take(d, job.x, col + l + i * N), sum[i]);
-  for (int i = 0; i < U; ++i) hn::StoreU(sum[i], d, sums + l + i * N);
+// The first and the second column of a block 1x2; the second is the first where it is no entry.
+struct FirstColumn {
+  HWY_INLINE std::int32_t operator()(std::int32_t key) const { return key >> 2; }
+};
+struct SecondColumn {
+  HWY_INLINE std::int32_t operator()(std::int32_t key) const { return (key >> 2) + ((key >> 1) & 1); }
+};
+// The lanes of x where bit e of the key is set, 0 elsewhere.
+template <class D>
+HWY_INLINE hn::Vec<D> where_entry(D d, const std::int32_t* key, int e, hn::Vec<D> x) {
+  const hn::Rebind<std::int32_t, D> narrow;
+  const hn::RebindToSigned<D> wide;
+  const auto bit = hn::And(hn::LoadU(narrow, key), hn::Set(narrow, 1 << e));
+  if constexpr (sizeof(hn::TFromD<D>) == 8)
+    return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(hn::PromoteTo(wide, bit), hn::Zero(wide))), x);
+  else
+    return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(bit, hn::Zero(narrow))), x);
 }
 
-// The same for coded columns, which are restored slot by slot.
-template <class D, class T>
-HWY_INLINE void coded_sums(D d, const LaneProduct<T>& job, std::int64_t u, const std::uint16_t* delta,
-                           T* sums) {
-  constexpr int N = static_cast<int>(lanes_of<D>);
-  const MappedLanes<T>& a = job.a;
-  std::int32_t col[32];
-  std::copy(a.first + u * a.L, a.first + (u + 1) * a.L, col);
-  std::fill(sums, sums + a.L, T(0));
-  for (std::int64_t place = a.unit_ptr[u]; place < a.unit_ptr[u + 1]; place += a.L) {
-    for (int l = 0; l < a.L; l += N)
-      hn::StoreU(
-          hn::MulAdd(hn::LoadU(d, a.values + place + l), take(d, job.x, col + l), hn::LoadU(d, sums + l)), d,
-          sums + l);
-    if (place + a.L == a.unit_ptr[u + 1]) break;
-    for (int l = 0; l < a.L; ++l) col[l] += delta[l];
-    delta += a.L;
+// Adds what the slots from `values` on contribute to the sums of their lanes: sum[e] is that of row e of the block rows.
+template <int R, int C, class D, class T, class V>
+HWY_INLINE void add_slots(D d, const T* x, const T* values, std::int64_t L, const std::int32_t* col,
+                          V (&sum)[R]) {
+  if constexpr (C == 2) {
+    sum[0] = hn::MulAdd(hn::LoadU(d, values), take_at(d, x, col, FirstColumn()), sum[0]);
+    sum[0] = hn::MulAdd(hn::LoadU(d, values + L), take_at(d, x, col, SecondColumn()), sum[0]);
+  } else if constexpr (R == 2) {
+    const V taken = take_at(d, x, col, FirstColumn());
+    sum[0] = hn::MulAdd(hn::LoadU(d, values), where_entry(d, col, 0, taken), sum[0]);
+    sum[1] = hn::MulAdd(hn::LoadU(d, values + L), where_entry(d, col, 1, taken), sum[1]);
+  } else {
+    sum[0] = hn::MulAdd(hn::LoadU(d, values), take(d, x, col), sum[0]);
   }
 }
 
-template <class D, class T>
+// The sums of U vectors of lanes of a unit from lane l on. Its columns are those of slots from col[0] on. S: unroll.
+template <int R, int C, int U, int S, class D, class T>
+HWY_INLINE void lane_sums(D d, const LaneProduct<T>& job, std::int64_t u, const std::int32_t* col, int l,
+                          T* sums) {
+  constexpr int N = static_cast<int>(lanes_of<D>), B = R * C;
+  const MappedLanes<T>& a = job.a;
+  const std::int64_t L = a.L;
+  const T* values = a.values + B * a.unit_ptr[u] + l;
+  std::int64_t width = a.width(u);
+  hn::Vec<D> sum[U][R];
+  for (int i = 0; i < U; ++i)
+    for (int e = 0; e < R; ++e) sum[i][e] = hn::Zero(d);
+  const auto slot = [&](std::int64_t k) HWY_ATTR {
+    for (int i = 0; i < U; ++i)
+      add_slots<R, C>(d, job.x, values + k * B * L + i * N, L, col + k * L + l + i * N, sum[i]);
+  };
+  for (; width >= S; width -= S, values += S * B * L, col += S * L)
+    for (int k = 0; k < S; ++k) slot(k);
+  for (int k = 0; k < width; ++k) slot(k);
+  for (int i = 0; i < U; ++i)
+    for (int e = 0; e < R; ++e) hn::StoreU(sum[i][e], d, sums + e * most_lanes + l + i * N);
+}
+
+// The same for coded columns, which are restored for S slots at a time.
+template <int R, int C, int S, class D, class T>
+HWY_INLINE void coded_sums(D d, const LaneProduct<T>& job, std::int64_t u, const std::uint16_t* delta,
+                           T* sums) {
+  constexpr int N = static_cast<int>(lanes_of<D>), B = R * C;
+  const MappedLanes<T>& a = job.a;
+  const int L = a.L;
+  const T* values = a.values + B * a.unit_ptr[u];
+  std::int32_t col[S][32];
+  std::copy(a.first + u * L, a.first + (u + 1) * L, col[0]);
+  for (int e = 0; e < R; ++e) std::fill(sums + e * most_lanes, sums + e * most_lanes + L, T(0));
+  for (std::int64_t left = a.width(u); left > 0; left -= S, values += S * B * L) {
+    const int slots = static_cast<int>(std::min<std::int64_t>(S, left));
+    for (int k = 1; k < slots; ++k, delta += L)
+      for (int l = 0; l < L; ++l) col[k][l] = col[k - 1][l] + delta[l];
+    for (int l = 0; l < L; l += N) {
+      hn::Vec<D> sum[R];
+      for (int e = 0; e < R; ++e) sum[e] = hn::LoadU(d, sums + e * most_lanes + l);
+      for (int k = 0; k < slots; ++k)
+        add_slots<R, C>(d, job.x, values + k * B * L + l, L, col[k] + l, sum);
+      for (int e = 0; e < R; ++e) hn::StoreU(sum[e], d, sums + e * most_lanes + l);
+    }
+    if (left <= S) break;
+    for (int l = 0; l < L; ++l) col[0][l] = col[S - 1][l] + delta[l];
+    delta += L;
+  }
+}
+
+template <int R, int C, int S, class D, class T>
 void units(D d, const LaneProduct<T>& job, std::int64_t begin, std::int64_t end) {
   constexpr int N = static_cast<int>(lanes_of<D>);
   const MappedLanes<T>& a = job.a;
-  alignas(64) T sums[most_lanes];
-  std::int64_t open = -1;  // the row whose sum this is, so far
-  T sum = 0;
+  alignas(64) T sums[R * most_lanes];
+  std::int64_t open = -1;  // the row, or block row, whose sums these are, so far
+  T sum[R] = {};
   const auto write = [&] {
-    if (open >= 0) store(job.alpha, sum, job.beta, job.y[open]);
+    for (int e = 0; e < R; ++e)
+      if (open >= 0 && R * open + e < a.rows) store(job.alpha, sum[e], job.beta, job.y[R * open + e]);
   };
   for (std::int64_t u = begin; u < end; ++u) {
     const std::int64_t code = a.code_ptr ? a.code_ptr[u] : -1 - a.unit_ptr[u];
     if (code >= 0) {
-      coded_sums(d, job, u, a.delta + code, sums);
+      coded_sums<R, C, S>(d, job, u, a.delta + code, sums);
     } else {
       const std::int32_t* const col = a.col + (-1 - code);
       int l = 0;
-      for (; l + 4 * N <= a.L; l += 4 * N) lane_sums<4>(d, job, u, col, l, sums);
-      for (; l < a.L; l += N) lane_sums<1>(d, job, u, col, l, sums);
+      for (; l + 4 * N <= a.L; l += 4 * N) lane_sums<R, C, 4, S>(d, job, u, col, l, sums);
+      for (; l < a.L; l += N) lane_sums<R, C, 1, S>(d, job, u, col, l, sums);
     }
     const std::int32_t* const rows = a.lane_row + u * a.L;
     for (int l = 0; l < a.L; ++l) {
       const std::int64_t row = row_of_lane(rows[l]);
-      if (row != open) write(), open = row, sum = 0;
-      if (rows[l] >= 0) sum += sums[l];  // padding of a lane without entries may be NaN
+      if (row != open) {
+        write(), open = row;
+        for (T& one : sum) one = 0;
+      }
+      if (rows[l] >= 0)  // padding of a lane without entries may be NaN
+        for (int e = 0; e < R; ++e) sum[e] += sums[e * most_lanes + l];
     }
   }
   write();
 }
 
-template <class T>
+template <int R, int C, int S, class T>
 void lanes(const LaneProduct<T>& job, std::int64_t begin, std::int64_t end) {
   const hn::ScalableTag<T> d;
   constexpr int N = static_cast<int>(lanes_of<hn::ScalableTag<T>>);
-  if (job.a.L % N == 0) return units(d, job, begin, end);
-  if (job.a.L >= 8) return units(hn::CappedTag<T, 8>(), job, begin, end);
-  if (job.a.L >= 4) return units(hn::CappedTag<T, 4>(), job, begin, end);
-  units(hn::CappedTag<T, 2>(), job, begin, end);
+  if (job.a.L % N == 0) return units<R, C, S>(d, job, begin, end);
+  if (job.a.L >= 8) return units<R, C, S>(hn::CappedTag<T, 8>(), job, begin, end);
+  if (job.a.L >= 4) return units<R, C, S>(hn::CappedTag<T, 4>(), job, begin, end);
+  units<R, C, S>(hn::CappedTag<T, 2>(), job, begin, end);
+}
+template <int S, class T>
+void lanes(const LaneProduct<T>& job, std::int64_t begin, std::int64_t end) {
+  if (job.a.R == 2) return lanes<2, 1, S>(job, begin, end);
+  if (job.a.C == 2) return lanes<1, 2, S>(job, begin, end);
+  lanes<1, 1, S>(job, begin, end);
+}
+template <class T>
+void lanes(const LaneProduct<T>& job, int unroll, std::int64_t begin, std::int64_t end) {
+  if (unroll == 4) return lanes<4>(job, begin, end);
+  if (unroll == 2) return lanes<2>(job, begin, end);
+  lanes<1>(job, begin, end);
 }
 
-void lanes_f64(const LaneProduct<double>& job, std::int64_t begin, std::int64_t end) {
-  lanes(job, begin, end);
+void lanes_f64(const LaneProduct<double>& job, int unroll, std::int64_t begin, std::int64_t end) {
+  lanes(job, unroll, begin, end);
 }
-void lanes_f32(const LaneProduct<float>& job, std::int64_t begin, std::int64_t end) {
-  lanes(job, begin, end);
+void lanes_f32(const LaneProduct<float>& job, int unroll, std::int64_t begin, std::int64_t end) {
+  lanes(job, unroll, begin, end);
 }
 
 }  // namespace
@@ -107,11 +178,11 @@ namespace protean::formats {
 HWY_EXPORT(lanes_f64);
 HWY_EXPORT(lanes_f32);
 
-void lane_product(const LaneProduct<double>& product, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(lanes_f64)(product, begin, end);
+void lane_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(lanes_f64)(product, unroll, begin, end);
 }
-void lane_product(const LaneProduct<float>& product, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(lanes_f32)(product, begin, end);
+void lane_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(lanes_f32)(product, unroll, begin, end);
 }
 
 namespace {
@@ -168,10 +239,12 @@ Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
   return to;
 }
 
-MappedLanes<double> view_of(const LanePlanOnHost& plan, std::int64_t rows) {
-  MappedLanes<double> view{};
+template <class T>
+MappedLanes<T> view_of(const LanePlanOnHost& plan, std::int64_t rows) {
+  MappedLanes<T> view{};
   view.unit_ptr = plan.unit_ptr.data(), view.lane_row = plan.lane_row.data();
   view.rows = rows, view.units = plan.sizes.units, view.L = plan.rule.L;
+  view.R = plan.rule.R, view.C = plan.rule.C;
   return view;
 }
 
@@ -188,12 +261,35 @@ void lay_out_rows(const Context& context, const MappedLanes<double>& view, const
   });
 }
 
+// The pattern of blocks.
+void find_blocks(const Context& context, const SparsityPattern& pattern, LanePlanOnHost& plan) {
+  const int R = plan.rule.R;
+  const std::int64_t rows = divide_up(pattern.rows, R);
+  plan.block_ptr.assign(static_cast<std::size_t>(rows + 1), 0);
+  const auto for_rows = [&](auto body) {
+    parallel(useful_parts(context, pattern.nonzeros + pattern.rows), [&](int part, int parts) {
+      const Range range = even_range(rows, part, parts);
+      for (std::int64_t p = range.begin; p < range.end; ++p) body(p);
+    });
+  };
+  for_rows([&](std::int64_t p) {
+    std::int64_t& count = plan.block_ptr[static_cast<std::size_t>(p + 1)];
+    for_blocks(pattern.row_ptr, pattern.col, pattern.rows, R, p, [&](std::int32_t) { ++count; });
+  });
+  std::partial_sum(plan.block_ptr.begin(), plan.block_ptr.end(), plan.block_ptr.begin());
+  plan.key.resize(static_cast<std::size_t>(plan.block_ptr.back()));
+  for_rows([&](std::int64_t p) {
+    std::int32_t* to = plan.key.data() + plan.block_ptr[static_cast<std::size_t>(p)];
+    for_blocks(pattern.row_ptr, pattern.col, pattern.rows, R, p, [&](std::int32_t key) { *to++ = key; });
+  });
+}
+
 // The columns of all slots, and which units need no more than 16 bits for a difference.
 void code_columns(const Context& context, const SparsityPattern& pattern, LanePlanOnHost& plan) {
   plan.col.resize(static_cast<std::size_t>(plan.sizes.slots));
   plan.code_ptr.resize(static_cast<std::size_t>(plan.sizes.units));
   lay_out_rows(
-      context, view_of(plan, pattern.rows), pattern, [](std::int64_t, std::int64_t) {},
+      context, view_of<double>(plan, pattern.rows), pattern, [](std::int64_t, std::int64_t) {},
       [&](std::int64_t place, std::int64_t, std::int32_t col) {
         plan.col[static_cast<std::size_t>(place)] = col;
       });
@@ -222,8 +318,35 @@ void code_columns(const Context& context, const SparsityPattern& pattern, LanePl
 
 }  // namespace
 
-LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern& pattern,
-                                  const LaneRule& rule) {
+SparsityPattern LanePlanOnHost::mapped(const SparsityPattern& pattern) const {
+  if (rule.block() == 1) return pattern;
+  SparsityPattern blocks;
+  blocks.rows = std::ssize(block_ptr) - 1, blocks.cols = pattern.cols, blocks.nonzeros = std::ssize(key);
+  blocks.row_ptr.p64 = block_ptr.data(), blocks.col = key.data();
+  return blocks;
+}
+
+std::int64_t count_blocks(const Context& context, const SparsityPattern& pattern, int R) {
+  const int most = useful_parts(context, pattern.nonzeros + pattern.rows);
+  PartialSums<std::int64_t> counts(most);
+  parallel(most, [&](int part, int parts) {
+    const Range range = even_range(divide_up(pattern.rows, R), part, parts);
+    std::int64_t count = 0;
+    for (std::int64_t p = range.begin; p < range.end; ++p)
+      for_blocks(pattern.row_ptr, pattern.col, pattern.rows, R, p, [&](std::int32_t) { ++count; });
+    counts[part] = count;
+  });
+  return counts.total();
+}
+
+LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern& matrix,
+                                  const LaneRule& asked) {
+  LanePlanOnHost plan;
+  plan.rule = asked;
+  if (asked.block() > 1) find_blocks(context, matrix, plan);
+  const SparsityPattern pattern = plan.mapped(matrix);
+  if (asked.block() > 1) plan.rule.desired = mean_and_a_tenth(pattern);
+  const LaneRule rule = plan.rule;
   const std::int64_t count = section_count(pattern.rows);
   std::vector<Section> sections(static_cast<std::size_t>(count));
   parallel(useful_parts(context, pattern.rows), [&](int part, int parts) {
@@ -232,8 +355,6 @@ LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern&
       sections[static_cast<std::size_t>(s)] =
           map_section(pattern, rule, s * lane_section, std::min(pattern.rows, (s + 1) * lane_section));
   });
-  LanePlanOnHost plan;
-  plan.rule = rule;
   plan.unit_ptr = {0};
   for (Section& section : sections) {
     for (const std::int64_t width : section.widths)
@@ -249,31 +370,47 @@ LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern&
 Admission admit_lanes(const LaneRule& rule, const LaneSizes& sizes, const SparsityPattern& pattern,
                       const FormatParams& params, std::size_t value_bytes) {
   const std::size_t bytes = lane_bytes(rule, sizes, value_bytes);
-  if (auto reason = too_much_fill(sizes.slots, pattern.nonzeros, params.integer("max_fill"), bytes);
+  const std::int64_t stored = sizes.slots * rule.block();
+  if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
       !reason.empty())
-    return Admission::refuse(std::move(reason), bytes, sizes.slots);
-  return Admission::accept(bytes, sizes.slots);
+    return Admission::refuse(std::move(reason), bytes, stored);
+  return Admission::accept(bytes, stored);
 }
 
 template <class T>
 LaneMatrix<T>::LaneMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, LaneMatrix<T>>(request) {
   const LanePlanOnHost& plan = plan_of<LanePlanOnHost>(request.admission);
-  const SparsityPattern& pattern = request.csr.pattern;
+  const SparsityPattern& matrix = request.csr.pattern;
+  const SparsityPattern pattern = plan.mapped(matrix);
   const ContextPtr& context = request.context;
   const std::int64_t L = plan.rule.L;
   rule_ = plan.rule;
   unit_ptr_ = buffer_of(context, plan.unit_ptr), lane_row_ = buffer_of(context, plan.lane_row);
-  values_ = Buffer<T>(context, plan.sizes.slots);
+  values_ = Buffer<T>(context, plan.sizes.slots * rule_.block());
   if (!rule_.coded) col_ = Buffer<std::int32_t>(context, plan.sizes.slots);
-  lay_out_rows(
-      *context, view_of(plan, pattern.rows), pattern,
-      [&](std::int64_t lane, std::int64_t entries) {
-        if (entries == 0) lane_row_[lane] = empty_lane(plan.lane_row[static_cast<std::size_t>(lane)]);
-      },
-      [&](std::int64_t place, std::int64_t k, std::int32_t col) {
-        values_[place] = k < 0 ? T(0) : request.csr.values[k];
-        if (!rule_.coded) col_[place] = col;
-      });
+  const auto used = [&](std::int64_t lane, std::int64_t entries) {
+    if (entries == 0) lane_row_[lane] = empty_lane(plan.lane_row[static_cast<std::size_t>(lane)]);
+  };
+  if (rule_.block() == 1) {
+    lay_out_rows(*context, view_of<double>(plan, pattern.rows), pattern, used,
+                 [&](std::int64_t place, std::int64_t k, std::int32_t col) {
+                   values_[place] = k < 0 ? T(0) : request.csr.values[k];
+                   if (!rule_.coded) col_[place] = col;
+                 });
+  } else {
+    const MappedLanes<T> view = view_of<T>(plan, matrix.rows);
+    parallel(useful_parts(*context, pattern.nonzeros + pattern.rows), [&](int part, int parts) {
+      const Range range = even_range(pattern.rows, part, parts);
+      for (std::int64_t p = range.begin; p < range.end; ++p) {
+        BlockValues<T, RowPointers> from(request.csr.values, matrix.row_ptr, matrix.rows, rule_.R, p);
+        lay_out_row(view, p, pattern.row_ptr, used,
+                    [&](std::int64_t place, std::int64_t k, std::int64_t last) {
+                      from.write(view, place, k < 0 ? 0 : pattern.col[k] & 3, values_.data());
+                      if (!rule_.coded) col_[place] = last < pattern.row_ptr[p] ? 0 : pattern.col[last];
+                    });
+      }
+    });
+  }
   if (rule_.coded) {
     code_ptr_ = buffer_of(context, plan.code_ptr);
     first_ = Buffer<std::int32_t>(context, plan.sizes.units * L);
@@ -315,14 +452,16 @@ MappedLanes<T> LaneMatrix<T>::row_view() const noexcept {
           rule_.coded ? delta_.data() : nullptr,
           this->rows(),
           unit_ptr_.size() - 1,
-          rule_.L};
+          rule_.L,
+          rule_.R,
+          rule_.C};
 }
 
 template <class T>
-void LaneMatrix<T>::multiply(T alpha, const T* x, T beta, T* y) const {
+void LaneMatrix<T>::multiply(int unroll, T alpha, const T* x, T beta, T* y) const {
   const LaneProduct<T> job{row_view(), alpha, beta, x, y};
   parallel(static_cast<int>(borders_.size()) - 1,
-           [&](int part, int) { lane_product(job, borders_[part], borders_[part + 1]); });
+           [&](int part, int) { lane_product(job, unroll, borders_[part], borders_[part + 1]); });
 }
 
 template <class T>
