@@ -94,8 +94,7 @@ HWY_INLINE void coded_sums(D d, const LaneProduct<T>& job, std::int64_t u, const
     for (int l = 0; l < L; l += N) {
       hn::Vec<D> sum[R];
       for (int e = 0; e < R; ++e) sum[e] = hn::LoadU(d, sums + e * most_lanes + l);
-      for (int k = 0; k < slots; ++k)
-        add_slots<R, C>(d, job.x, values + k * B * L + l, L, col[k] + l, sum);
+      for (int k = 0; k < slots; ++k) add_slots<R, C>(d, job.x, values + k * B * L + l, L, col[k] + l, sum);
       for (int e = 0; e < R; ++e) hn::StoreU(sum[e], d, sums + e * most_lanes + l);
     }
     if (left <= S) break;

@@ -73,16 +73,17 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr ParamDoc params[] = {lane_width_param,
-                               {.name = "blocking",
-                                .doc = "entries of a slot: one, two of a row, two of a column, or what has fewest bytes",
-                                .default_value = "auto",
-                                .choices = "auto|1x1|1x2|2x1"},
-                               {.name = "columns",
-                                .doc = "columns as they are, as 16-bit differences, or what has fewer bytes",
-                                .default_value = "auto",
-                                .choices = "auto|raw|delta16"},
-                               lane_fill_param};
+constexpr ParamDoc params[] = {
+    lane_width_param,
+    {.name = "blocking",
+     .doc = "entries of a slot: one, two of a row, two of a column, or what has fewest bytes",
+     .default_value = "auto",
+     .choices = "auto|1x1|1x2|2x1"},
+    {.name = "columns",
+     .doc = "columns as they are, as 16-bit differences, or what has fewer bytes",
+     .default_value = "auto",
+     .choices = "auto|raw|delta16"},
+    lane_fill_param};
 
 constexpr Kernel with_params(Kernel kernel, std::span<const ParamDoc> docs) {
   kernel.params = docs;

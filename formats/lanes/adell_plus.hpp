@@ -12,7 +12,7 @@ namespace protean::formats {
 
 // The options of the loop over the slots of a lane.
 constexpr int unrolls[] = {1, 2, 4};
-constexpr int fixed_unroll = 2;   // number of the option where products are not measured
+constexpr int fixed_unroll = 2;  // number of the option where products are not measured
 constexpr int sweep_rounds = 3;  // that count
 constexpr ParamDoc unroll_param = {.name = "unroll",
                                    .doc = "slots a turn of the loop; auto measures all in the first products",
@@ -45,14 +45,17 @@ Tuning adell_plus_tuning(const AssembledMatrix<T>& A, const LaneRule& rule, cons
   const auto by = [&](std::string_view option, std::string_view otherwise) {
     return A.params().word(option) == "auto" ? otherwise : std::string_view("asked");
   };
-  const LaneBlocking* const blocking = std::find_if(std::begin(blockings), std::end(blockings), [&](auto& one) {
-    return one.R == rule.R && one.C == rule.C;
-  });
+  const LaneBlocking* const blocking =
+      std::find_if(std::begin(blockings), std::end(blockings),
+                   [&](auto& one) { return one.R == rule.R && one.C == rule.C; });
   Tuning tuning;
   tuning.choices = {{"blocking", blocking->name, by("blocking", "bytes")},
-                    {"columns", rule.coded ? "delta16" : "raw", by("columns", "bytes")},
-                    {"unroll", std::to_string(unrolls[trials.best()]),
-                     by("unroll", A.context()->deterministic() ? "fixed" : "time")}};
+                    {"columns", rule.coded ? "delta16" : "raw", by("columns", "bytes")}};
+  // The product of deterministic mode on a host has no such loop.
+  const bool deterministic = A.context()->deterministic();
+  if (!deterministic || A.context()->space() == Space::device)
+    tuning.choices.push_back(
+        {"unroll", std::to_string(unrolls[trials.best()]), by("unroll", deterministic ? "fixed" : "time")});
   tuning.settled = trials.done(), tuning.measurements = trials.measurements();
   return tuning;
 }
@@ -70,8 +73,12 @@ auto cheapest_lanes(const SparsityPattern& pattern, const FormatParams& params, 
   Admission found;
   for (const LaneBlocking& one : blockings) {
     if (asked != "auto" && asked != one.name) continue;
-    const LaneRule rule{LaneMapping::scan, static_cast<int>(params.integer("W")), mean_and_a_tenth(pattern),
-                        columns != "raw", one.R, one.C};
+    const LaneRule rule{LaneMapping::scan,
+                        static_cast<int>(params.integer("W")),
+                        mean_and_a_tenth(pattern),
+                        columns != "raw",
+                        one.R,
+                        one.C};
     if (rule.block() > 1 && pattern.cols > most_block_columns) {
       if (asked == "auto") continue;
       found = Admission::refuse("blocking " + asked + " takes at most " + std::to_string(most_block_columns) +

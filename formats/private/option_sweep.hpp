@@ -29,8 +29,7 @@ class OptionSweep {
     double& least = least_[next()];
     if (round == 1 || (round > 1 && seconds < least)) least = seconds;
     ++measurements_;
-    if (done())
-      best_ = static_cast<int>(std::min_element(least_, least_ + options_) - least_);
+    if (done()) best_ = static_cast<int>(std::min_element(least_, least_ + options_) - least_);
   }
 
  private:

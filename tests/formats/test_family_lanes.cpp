@@ -94,11 +94,12 @@ TEST(GoldenLanes, AdellPlusInBlocksOfTwoColumnsOnT8) {
   EXPECT_EQ(layout_numbers(*matrix, "unit_ptr"), (Numbers{0, 8, 16, 24}));
   EXPECT_EQ(layout_numbers(*matrix, "lane_row"), (Numbers{0, 1, 1, 2, -4, 4, 4, 5, 5, 6, 7, -8}));
   // 4 c + 3 for the columns c and c + 1, 4 c + 1 for column c alone. Row 1: 1 and 2, 3 and 4; 5.
-  EXPECT_EQ(layout_numbers(*matrix, "col"),
-            (Numbers{3, 7, 21, 13, 3, 15, 21, 13, 0, 1, 29, 3, 0, 17, 29, 11, 19, 27, 13, 27, 27, 27, 27, 27}));
-  EXPECT_EQ(layout_numbers(*matrix, "values"),
-            (Numbers{11, 22, 26, 34, 12, 23, 0, 0, 0, 24, 0, 0, 0, 25, 0, 0, 0,  51, 58, 61, 0,  0,  0,  62,
-                     0,  55, 0,  63, 0,  0,  0, 64, 65, 77, 84, 0, 66, 78, 0, 0, 67, 0, 87, 0, 68, 0, 88, 0}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{3, 7,  21, 13, 3,  15, 21, 13, 0,  1,  29, 3,
+                                                     0, 17, 29, 11, 19, 27, 13, 27, 27, 27, 27, 27}));
+  EXPECT_EQ(
+      layout_numbers(*matrix, "values"),
+      (Numbers{11, 22, 26, 34, 12, 23, 0, 0,  0,  24, 0,  0, 0,  25, 0, 0, 0,  51, 58, 61, 0,  0, 0,  62,
+               0,  55, 0,  63, 0,  0,  0, 64, 65, 77, 84, 0, 66, 78, 0, 0, 67, 0,  87, 0,  68, 0, 88, 0}));
 }
 
 TEST(GoldenLanes, AdellPlusInBlocksOfTwoRowsOnT8) {
@@ -113,8 +114,8 @@ TEST(GoldenLanes, AdellPlusInBlocksOfTwoRowsOnT8) {
   EXPECT_EQ(Numbers(col.begin(), col.begin() + 16),
             (Numbers{1, 14, 13, 3, 7, 18, 13, 6, 10, 22, 13, 10, 10, 22, 13, 14}));
   EXPECT_EQ(Numbers(values.begin(), values.begin() + 32),
-            (Numbers{11, 0, 34, 51, 0, 24, 0, 61, 12, 0, 0, 0, 22, 25, 0, 62,
-                     0,  0, 0,  0,  23, 26, 0, 63, 0, 0, 0, 0, 0,  0,  0, 64}));
+            (Numbers{11, 0, 34, 51, 0,  24, 0, 61, 12, 0, 0, 0, 22, 25, 0, 62,
+                     0,  0, 0,  0,  23, 26, 0, 63, 0,  0, 0, 0, 0,  0,  0, 64}));
 }
 
 TEST(GoldenLanes, AdellPlusCodesDifferencesOfBlocksOnT8) {

@@ -142,12 +142,15 @@ std::vector<Case> cases() {
     for (const std::string columns : {"raw", "delta16"}) {
       for (const std::string unroll : {"1", "2", "4"})
         list.push_back({"adell-plus",
-                        {{"W", unroll == "1" ? "8" : unroll == "2" ? "32" : "2"},
+                        {{"W", unroll == "1"   ? "8"
+                               : unroll == "2" ? "32"
+                                               : "2"},
                          {"blocking", blocking},
                          {"columns", columns},
                          {"unroll", unroll},
                          {"max_fill", all}}});
-      list.push_back({"adell-plus", {{"W", "4"}, {"blocking", blocking}, {"columns", columns}, {"max_fill", all}}});
+      list.push_back(
+          {"adell-plus", {{"W", "4"}, {"blocking", blocking}, {"columns", columns}, {"max_fill", all}}});
     }
   for (const std::string B1 : {"4", "32"})
     for (const std::string B2 : {"1", "3", "100"})
