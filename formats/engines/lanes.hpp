@@ -354,6 +354,9 @@ struct LaneProduct {
 // one turn of the loop over a unit adds: 1, 2 or 4. The bits of y do not depend on it.
 void lane_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
 void lane_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
+// The same where slots are blocks of two entries.
+void lane_block_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
+void lane_block_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
 
 struct LanePlanOnHost {
   LaneRule rule;
