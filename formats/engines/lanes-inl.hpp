@@ -61,17 +61,18 @@ HWY_INLINE void lane_sums(D d, const LaneProduct<T>& job, std::int64_t u, const 
   const MappedLanes<T>& a = job.a;
   const std::int64_t L = a.L;
   const T* values = a.values + B * a.unit_ptr[u] + l;
-  std::int64_t width = a.width(u);
+  std::int64_t left =
+      a.unit_ptr[u + 1] - a.unit_ptr[u];  // slots of all lanes; a division by L would cost more than a slot
   hn::Vec<D> sum[U][R];
   for (int i = 0; i < U; ++i)
     for (int e = 0; e < R; ++e) sum[i][e] = hn::Zero(d);
-  const auto slot = [&](std::int64_t k) HWY_ATTR {
-    for (int i = 0; i < U; ++i)
-      add_slots<R, C>(d, job.x, values + k * B * L + i * N, L, col + k * L + l + i * N, sum[i]);
-  };
-  for (; width >= S; width -= S, values += S * B * L, col += S * L)
-    for (int k = 0; k < S; ++k) slot(k);
-  for (int k = 0; k < width; ++k) slot(k);
+  for (; left >= S * L; left -= S * L, values += S * B * L, col += S * L)
+    for (int k = 0; k < S; ++k)
+      for (int i = 0; i < U; ++i)
+        add_slots<R, C>(d, job.x, values + k * B * L + i * N, L, col + k * L + l + i * N, sum[i]);
+  if constexpr (S > 1)
+    for (; left > 0; left -= L, values += B * L, col += L)
+      for (int i = 0; i < U; ++i) add_slots<R, C>(d, job.x, values + i * N, L, col + l + i * N, sum[i]);
   for (int i = 0; i < U; ++i)
     for (int e = 0; e < R; ++e) hn::StoreU(sum[i][e], d, sums + e * most_lanes + l + i * N);
 }
@@ -87,8 +88,9 @@ HWY_INLINE void coded_sums(D d, const LaneProduct<T>& job, std::int64_t u, const
   std::int32_t col[S][32];
   std::copy(a.first + u * L, a.first + (u + 1) * L, col[0]);
   for (int e = 0; e < R; ++e) std::fill(sums + e * most_lanes, sums + e * most_lanes + L, T(0));
-  for (std::int64_t left = a.width(u); left > 0; left -= S, values += S * B * L) {
-    const int slots = static_cast<int>(std::min<std::int64_t>(S, left));
+  for (std::int64_t left = a.unit_ptr[u + 1] - a.unit_ptr[u]; left > 0; left -= S * L, values += S * B * L) {
+    int slots = 1;
+    for (; slots < S && slots * L < left; ++slots) {}
     for (int k = 1; k < slots; ++k, delta += L)
       for (int l = 0; l < L; ++l) col[k][l] = col[k - 1][l] + delta[l];
     for (int l = 0; l < L; l += N) {
@@ -97,7 +99,7 @@ HWY_INLINE void coded_sums(D d, const LaneProduct<T>& job, std::int64_t u, const
       for (int k = 0; k < slots; ++k) add_slots<R, C>(d, job.x, values + k * B * L + l, L, col[k] + l, sum);
       for (int e = 0; e < R; ++e) hn::StoreU(sum[e], d, sums + e * most_lanes + l);
     }
-    if (left <= S) break;
+    if (left <= S * L) break;
     for (int l = 0; l < L; ++l) col[0][l] = col[S - 1][l] + delta[l];
     delta += L;
   }
@@ -110,9 +112,11 @@ void units(D d, const LaneProduct<T>& job, std::int64_t begin, std::int64_t end)
   alignas(64) T sums[R * most_lanes];
   std::int64_t open = -1;  // the row, or block row, whose sums these are, so far
   T sum[R] = {};
-  const auto write = [&] {
-    for (int e = 0; e < R; ++e)
-      if (open >= 0 && R * open + e < a.rows) store(job.alpha, sum[e], job.beta, job.y[R * open + e]);
+  const T alpha = job.alpha, beta = job.beta;
+  T* const y = job.y;
+  const std::int64_t height = a.rows;
+  const auto write = [&](std::int64_t row, int e, T total) {
+    if (row >= 0 && (R == 1 || R * row + e < height)) store(alpha, total, beta, y[R * row + e]);
   };
   for (std::int64_t u = begin; u < end; ++u) {
     const std::int64_t code = a.code_ptr ? a.code_ptr[u] : -1 - a.unit_ptr[u];
@@ -128,17 +132,20 @@ void units(D d, const LaneProduct<T>& job, std::int64_t begin, std::int64_t end)
         for (; l < a.L; l += N) lane_sums<R, C, 1, S>(d, job, u, col, l, sums);
     }
     const std::int32_t* const rows = a.lane_row + u * a.L;
-    for (int l = 0; l < a.L; ++l) {
-      const std::int64_t row = row_of_lane(rows[l]);
-      if (row != open) {
-        write(), open = row;
-        for (T& one : sum) one = 0;
+    for (int e = 0; e < R; ++e) {
+      const T* const of_lane = sums + e * most_lanes;
+      std::int64_t now = open;
+      T total = sum[e];
+      for (int l = 0; l < a.L; ++l) {
+        const std::int64_t row = row_of_lane(rows[l]);
+        if (row != now) write(now, e, total), now = row, total = 0;
+        if (rows[l] >= 0) total += of_lane[l];  // padding of a lane without entries may be NaN
       }
-      if (rows[l] >= 0)  // padding of a lane without entries may be NaN
-        for (int e = 0; e < R; ++e) sum[e] += sums[e * most_lanes + l];
+      sum[e] = total;
     }
+    open = row_of_lane(rows[a.L - 1]);
   }
-  write();
+  for (int e = 0; e < R; ++e) write(open, e, sum[e]);
 }
 
 template <int R, int C, int S, class T>

@@ -384,7 +384,7 @@ __device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t lane, cons
   constexpr int B = R * C;
   using Slot = LaneSlot<T, R, C>;
   const std::int64_t L = a.L, u = lane / L, l = lane % L, begin = __ldg(a.unit_ptr + u);
-  std::int64_t left = (__ldg(a.unit_ptr + u + 1) - begin) / L;
+  std::int64_t left = __ldg(a.unit_ptr + u + 1) - begin;  // slots of all lanes: a division by L is slow
   const T* values = a.values + B * begin + l;
   const std::int64_t code = a.code_ptr ? __ldg(a.code_ptr + u) : -1 - begin;
   if (left == 0) return;
@@ -392,7 +392,7 @@ __device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t lane, cons
     std::int32_t col = __ldg(a.first + lane);
     Slot(values, L, col, x).add_to(sum);
     const std::uint16_t* delta = a.delta + code + l;
-    for (--left, values += B * L; left >= U; left -= U, values += U * B * L, delta += U * L) {
+    for (left -= L, values += B * L; left >= U * L; left -= U * L, values += U * B * L, delta += U * L) {
       Slot slots[U];
 #pragma unroll
       for (int k = 0; k < U; ++k) {
@@ -402,21 +402,21 @@ __device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t lane, cons
 #pragma unroll
       for (int k = 0; k < U; ++k) slots[k].add_to(sum);
     }
-    for (; left > 0; --left, values += B * L, delta += L) {
+    for (; left > 0; left -= L, values += B * L, delta += L) {
       col += __ldcs(delta);
       Slot(values, L, col, x).add_to(sum);
     }
     return;
   }
   const std::int32_t* col = a.col + (-1 - code) + l;
-  for (; left >= U; left -= U, values += U * B * L, col += U * L) {
+  for (; left >= U * L; left -= U * L, values += U * B * L, col += U * L) {
     Slot slots[U];
 #pragma unroll
     for (int k = 0; k < U; ++k) slots[k] = Slot(values + k * B * L, L, __ldcs(col + k * L), x);
 #pragma unroll
     for (int k = 0; k < U; ++k) slots[k].add_to(sum);
   }
-  for (; left > 0; --left, values += B * L, col += L) Slot(values, L, __ldcs(col), x).add_to(sum);
+  for (; left > 0; left -= L, values += B * L, col += L) Slot(values, L, __ldcs(col), x).add_to(sum);
 }
 
 // Units of L <= 32 lanes of a warp. carry[R u + e] is the part that unit u has of a row of the unit before.
