@@ -187,6 +187,12 @@ void add_costs(Json& json, const SolveRecord& r) {
   for (const PartShare& part : r.parts)
     json["operator"]["parts"].push_back(
         {{"format", part.format}, {"entries", part.entries}, {"bytes", part.bytes}});
+  if (!r.tuning.choices.empty()) {
+    Json& tuning = json["operator"]["tuning"];
+    tuning = {{"settled", r.tuning.settled}, {"measurements", r.tuning.measurements}};
+    for (const Tuning::Choice& choice : r.tuning.choices)
+      tuning["choices"].push_back({{"option", choice.option}, {"value", choice.value}, {"by", choice.by}});
+  }
   json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
   for (const PreconditionerFigure& figure : r.preconditioner)
     json["preconditioner"][std::string(figure.name)] = number(figure.value);
@@ -324,6 +330,13 @@ std::string summary(const SolveRecord& r) {
                                    : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
                             p.op.deterministic ? ", deterministic" : ""));
   if (!r.parts.empty()) row("", "parts: " + text_of(r.parts));
+  if (!r.tuning.choices.empty()) {
+    std::vector<std::string> choices;
+    for (const Tuning::Choice& choice : r.tuning.choices)
+      choices.push_back(fmt::format("{} {} ({})", choice.option, choice.value, choice.by));
+    row("", fmt::format("options: {}{}", fmt::join(choices, ", "),
+                        r.tuning.settled ? "" : "; the solve ended before all were tried"));
+  }
   if (r.vector_kernels != VectorKernels::native)
     row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));
   if (!r.kernel_note.empty()) row("", fmt::format("{}: {}", r.kernel, r.kernel_note));

@@ -478,6 +478,10 @@ class SolveRun {
   void judge() {
     const auto* const in_order = dynamic_cast<const OrderedOperator<double>*>(A_.get());
     record_.products = (in_order ? in_order->inner() : *A_).products();
+    const LinearOperator<double>& last = adaptive_  ? adaptive_->running()
+                                         : in_order ? in_order->inner()
+                                                    : *A_;
+    if (const auto* tuned = dynamic_cast<const HasTuning*>(&last)) record_.tuning = tuned->tuning();
     record_.advice = advise(*host_, system_.csr, record_);
     if (problem_.rhs.from_solution)
       for (std::int64_t j = 0; j < system_.columns; ++j) {

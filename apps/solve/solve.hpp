@@ -10,6 +10,7 @@
 #include "core/csr.hpp"
 #include "formats/choose.hpp"
 #include "formats/compose.hpp"
+#include "operators/tuning.hpp"
 #include "solvers/multi_solver.hpp"
 
 namespace protean::apps {
@@ -43,6 +44,8 @@ struct SolveRecord {
   std::string kernel_note;                    // what a user of this kernel should know
   VectorKernels vector_kernels = VectorKernels::native;
   FormatParams parameters;
+  // What the matrix of the last format chose among its own options. No choices: it has none.
+  Tuning tuning;
   // Of the format that the solve begins with. Empty: it is not composed of others.
   std::vector<PartShare> parts;
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;

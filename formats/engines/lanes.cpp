@@ -6,95 +6,20 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <numeric>
+
+#include "formats/engines/lanes-inl.hpp"
 #include "formats/engines/lanes.hpp"
-#include "formats/simd_gather-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int most_lanes = 256;
-
-// The sums of U vectors of lanes of a unit from lane l on. Its columns are those of slots from col[0] on.
-template <int U, class D, class T>
-HWY_INLINE void lane_sums(D d, const LaneProduct<T>& job, std::int64_t u, const std::int32_t* col, int l,
-                          T* sums) {
-  constexpr int N = static_cast<int>(lanes_of<D>);
-  const MappedLanes<T>& a = job.a;
-  hn::Vec<D> sum[U];
-  for (int i = 0; i < U; ++i) sum[i] = hn::Zero(d);
-  for (std::int64_t place = a.unit_ptr[u] + l; place < a.unit_ptr[u + 1]; place += a.L, col += a.L)
-    for (int i = 0; i < U; ++i)
-      sum[i] = hn::MulAdd(hn::LoadU(d, a.values + place + i * N), take(d, job.x, col + l + i * N), sum[i]);
-  for (int i = 0; i < U; ++i) hn::StoreU(sum[i], d, sums + l + i * N);
+void lanes_f64(const LaneProduct<double>& job, int unroll, std::int64_t begin, std::int64_t end) {
+  lanes<1, 1>(job, unroll, begin, end);
 }
-
-// The same for coded columns, which are restored slot by slot.
-template <class D, class T>
-HWY_INLINE void coded_sums(D d, const LaneProduct<T>& job, std::int64_t u, const std::uint16_t* delta,
-                           T* sums) {
-  constexpr int N = static_cast<int>(lanes_of<D>);
-  const MappedLanes<T>& a = job.a;
-  std::int32_t col[32];
-  std::copy(a.first + u * a.L, a.first + (u + 1) * a.L, col);
-  std::fill(sums, sums + a.L, T(0));
-  for (std::int64_t place = a.unit_ptr[u]; place < a.unit_ptr[u + 1]; place += a.L) {
-    for (int l = 0; l < a.L; l += N)
-      hn::StoreU(
-          hn::MulAdd(hn::LoadU(d, a.values + place + l), take(d, job.x, col + l), hn::LoadU(d, sums + l)), d,
-          sums + l);
-    if (place + a.L == a.unit_ptr[u + 1]) break;
-    for (int l = 0; l < a.L; ++l) col[l] += delta[l];
-    delta += a.L;
-  }
-}
-
-template <class D, class T>
-void units(D d, const LaneProduct<T>& job, std::int64_t begin, std::int64_t end) {
-  constexpr int N = static_cast<int>(lanes_of<D>);
-  const MappedLanes<T>& a = job.a;
-  alignas(64) T sums[most_lanes];
-  std::int64_t open = -1;  // the row whose sum this is, so far
-  T sum = 0;
-  const auto write = [&] {
-    if (open >= 0) store(job.alpha, sum, job.beta, job.y[open]);
-  };
-  for (std::int64_t u = begin; u < end; ++u) {
-    const std::int64_t code = a.code_ptr ? a.code_ptr[u] : -1 - a.unit_ptr[u];
-    if (code >= 0) {
-      coded_sums(d, job, u, a.delta + code, sums);
-    } else {
-      const std::int32_t* const col = a.col + (-1 - code);
-      int l = 0;
-      for (; l + 4 * N <= a.L; l += 4 * N) lane_sums<4>(d, job, u, col, l, sums);
-      for (; l < a.L; l += N) lane_sums<1>(d, job, u, col, l, sums);
-    }
-    const std::int32_t* const rows = a.lane_row + u * a.L;
-    for (int l = 0; l < a.L; ++l) {
-      const std::int64_t row = row_of_lane(rows[l]);
-      if (row != open) write(), open = row, sum = 0;
-      if (rows[l] >= 0) sum += sums[l];  // padding of a lane without entries may be NaN
-    }
-  }
-  write();
-}
-
-template <class T>
-void lanes(const LaneProduct<T>& job, std::int64_t begin, std::int64_t end) {
-  const hn::ScalableTag<T> d;
-  constexpr int N = static_cast<int>(lanes_of<hn::ScalableTag<T>>);
-  if (job.a.L % N == 0) return units(d, job, begin, end);
-  if (job.a.L >= 8) return units(hn::CappedTag<T, 8>(), job, begin, end);
-  if (job.a.L >= 4) return units(hn::CappedTag<T, 4>(), job, begin, end);
-  units(hn::CappedTag<T, 2>(), job, begin, end);
-}
-
-void lanes_f64(const LaneProduct<double>& job, std::int64_t begin, std::int64_t end) {
-  lanes(job, begin, end);
-}
-void lanes_f32(const LaneProduct<float>& job, std::int64_t begin, std::int64_t end) {
-  lanes(job, begin, end);
+void lanes_f32(const LaneProduct<float>& job, int unroll, std::int64_t begin, std::int64_t end) {
+  lanes<1, 1>(job, unroll, begin, end);
 }
 
 }  // namespace
@@ -107,11 +32,13 @@ namespace protean::formats {
 HWY_EXPORT(lanes_f64);
 HWY_EXPORT(lanes_f32);
 
-void lane_product(const LaneProduct<double>& product, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(lanes_f64)(product, begin, end);
+void lane_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end) {
+  if (product.a.R * product.a.C > 1) return lane_block_product(product, unroll, begin, end);
+  HWY_DYNAMIC_DISPATCH(lanes_f64)(product, unroll, begin, end);
 }
-void lane_product(const LaneProduct<float>& product, std::int64_t begin, std::int64_t end) {
-  HWY_DYNAMIC_DISPATCH(lanes_f32)(product, begin, end);
+void lane_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end) {
+  if (product.a.R * product.a.C > 1) return lane_block_product(product, unroll, begin, end);
+  HWY_DYNAMIC_DISPATCH(lanes_f32)(product, unroll, begin, end);
 }
 
 namespace {
@@ -168,10 +95,12 @@ Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
   return to;
 }
 
-MappedLanes<double> view_of(const LanePlanOnHost& plan, std::int64_t rows) {
-  MappedLanes<double> view{};
+template <class T>
+MappedLanes<T> view_of(const LanePlanOnHost& plan, std::int64_t rows) {
+  MappedLanes<T> view{};
   view.unit_ptr = plan.unit_ptr.data(), view.lane_row = plan.lane_row.data();
   view.rows = rows, view.units = plan.sizes.units, view.L = plan.rule.L;
+  view.R = plan.rule.R, view.C = plan.rule.C;
   return view;
 }
 
@@ -188,12 +117,35 @@ void lay_out_rows(const Context& context, const MappedLanes<double>& view, const
   });
 }
 
+// The pattern of blocks.
+void find_blocks(const Context& context, const SparsityPattern& pattern, LanePlanOnHost& plan) {
+  const int R = plan.rule.R;
+  const std::int64_t rows = divide_up(pattern.rows, R);
+  plan.block_ptr.assign(static_cast<std::size_t>(rows + 1), 0);
+  const auto for_rows = [&](auto body) {
+    parallel(useful_parts(context, pattern.nonzeros + pattern.rows), [&](int part, int parts) {
+      const Range range = even_range(rows, part, parts);
+      for (std::int64_t p = range.begin; p < range.end; ++p) body(p);
+    });
+  };
+  for_rows([&](std::int64_t p) {
+    std::int64_t& count = plan.block_ptr[static_cast<std::size_t>(p + 1)];
+    for_blocks(pattern.row_ptr, pattern.col, pattern.rows, R, p, [&](std::int32_t) { ++count; });
+  });
+  std::partial_sum(plan.block_ptr.begin(), plan.block_ptr.end(), plan.block_ptr.begin());
+  plan.key.resize(static_cast<std::size_t>(plan.block_ptr.back()));
+  for_rows([&](std::int64_t p) {
+    std::int32_t* to = plan.key.data() + plan.block_ptr[static_cast<std::size_t>(p)];
+    for_blocks(pattern.row_ptr, pattern.col, pattern.rows, R, p, [&](std::int32_t key) { *to++ = key; });
+  });
+}
+
 // The columns of all slots, and which units need no more than 16 bits for a difference.
 void code_columns(const Context& context, const SparsityPattern& pattern, LanePlanOnHost& plan) {
   plan.col.resize(static_cast<std::size_t>(plan.sizes.slots));
   plan.code_ptr.resize(static_cast<std::size_t>(plan.sizes.units));
   lay_out_rows(
-      context, view_of(plan, pattern.rows), pattern, [](std::int64_t, std::int64_t) {},
+      context, view_of<double>(plan, pattern.rows), pattern, [](std::int64_t, std::int64_t) {},
       [&](std::int64_t place, std::int64_t, std::int32_t col) {
         plan.col[static_cast<std::size_t>(place)] = col;
       });
@@ -222,8 +174,35 @@ void code_columns(const Context& context, const SparsityPattern& pattern, LanePl
 
 }  // namespace
 
-LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern& pattern,
-                                  const LaneRule& rule) {
+SparsityPattern LanePlanOnHost::mapped(const SparsityPattern& pattern) const {
+  if (rule.block() == 1) return pattern;
+  SparsityPattern blocks;
+  blocks.rows = std::ssize(block_ptr) - 1, blocks.cols = pattern.cols, blocks.nonzeros = std::ssize(key);
+  blocks.row_ptr.p64 = block_ptr.data(), blocks.col = key.data();
+  return blocks;
+}
+
+std::int64_t count_blocks(const Context& context, const SparsityPattern& pattern, int R) {
+  const int most = useful_parts(context, pattern.nonzeros + pattern.rows);
+  PartialSums<std::int64_t> counts(most);
+  parallel(most, [&](int part, int parts) {
+    const Range range = even_range(divide_up(pattern.rows, R), part, parts);
+    std::int64_t count = 0;
+    for (std::int64_t p = range.begin; p < range.end; ++p)
+      for_blocks(pattern.row_ptr, pattern.col, pattern.rows, R, p, [&](std::int32_t) { ++count; });
+    counts[part] = count;
+  });
+  return counts.total();
+}
+
+LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern& matrix,
+                                  const LaneRule& asked) {
+  LanePlanOnHost plan;
+  plan.rule = asked;
+  if (asked.block() > 1) find_blocks(context, matrix, plan);
+  const SparsityPattern pattern = plan.mapped(matrix);
+  if (asked.block() > 1) plan.rule.desired = mean_and_a_tenth(pattern);
+  const LaneRule rule = plan.rule;
   const std::int64_t count = section_count(pattern.rows);
   std::vector<Section> sections(static_cast<std::size_t>(count));
   parallel(useful_parts(context, pattern.rows), [&](int part, int parts) {
@@ -232,8 +211,6 @@ LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern&
       sections[static_cast<std::size_t>(s)] =
           map_section(pattern, rule, s * lane_section, std::min(pattern.rows, (s + 1) * lane_section));
   });
-  LanePlanOnHost plan;
-  plan.rule = rule;
   plan.unit_ptr = {0};
   for (Section& section : sections) {
     for (const std::int64_t width : section.widths)
@@ -249,31 +226,47 @@ LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern&
 Admission admit_lanes(const LaneRule& rule, const LaneSizes& sizes, const SparsityPattern& pattern,
                       const FormatParams& params, std::size_t value_bytes) {
   const std::size_t bytes = lane_bytes(rule, sizes, value_bytes);
-  if (auto reason = too_much_fill(sizes.slots, pattern.nonzeros, params.integer("max_fill"), bytes);
+  const std::int64_t stored = sizes.slots * rule.block();
+  if (auto reason = too_much_fill(stored, pattern.nonzeros, params.integer("max_fill"), bytes);
       !reason.empty())
-    return Admission::refuse(std::move(reason), bytes, sizes.slots);
-  return Admission::accept(bytes, sizes.slots);
+    return Admission::refuse(std::move(reason), bytes, stored);
+  return Admission::accept(bytes, stored);
 }
 
 template <class T>
 LaneMatrix<T>::LaneMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, LaneMatrix<T>>(request) {
   const LanePlanOnHost& plan = plan_of<LanePlanOnHost>(request.admission);
-  const SparsityPattern& pattern = request.csr.pattern;
+  const SparsityPattern& matrix = request.csr.pattern;
+  const SparsityPattern pattern = plan.mapped(matrix);
   const ContextPtr& context = request.context;
   const std::int64_t L = plan.rule.L;
   rule_ = plan.rule;
   unit_ptr_ = buffer_of(context, plan.unit_ptr), lane_row_ = buffer_of(context, plan.lane_row);
-  values_ = Buffer<T>(context, plan.sizes.slots);
+  values_ = Buffer<T>(context, plan.sizes.slots * rule_.block());
   if (!rule_.coded) col_ = Buffer<std::int32_t>(context, plan.sizes.slots);
-  lay_out_rows(
-      *context, view_of(plan, pattern.rows), pattern,
-      [&](std::int64_t lane, std::int64_t entries) {
-        if (entries == 0) lane_row_[lane] = empty_lane(plan.lane_row[static_cast<std::size_t>(lane)]);
-      },
-      [&](std::int64_t place, std::int64_t k, std::int32_t col) {
-        values_[place] = k < 0 ? T(0) : request.csr.values[k];
-        if (!rule_.coded) col_[place] = col;
-      });
+  const auto used = [&](std::int64_t lane, std::int64_t entries) {
+    if (entries == 0) lane_row_[lane] = empty_lane(plan.lane_row[static_cast<std::size_t>(lane)]);
+  };
+  if (rule_.block() == 1) {
+    lay_out_rows(*context, view_of<double>(plan, pattern.rows), pattern, used,
+                 [&](std::int64_t place, std::int64_t k, std::int32_t col) {
+                   values_[place] = k < 0 ? T(0) : request.csr.values[k];
+                   if (!rule_.coded) col_[place] = col;
+                 });
+  } else {
+    const MappedLanes<T> view = view_of<T>(plan, matrix.rows);
+    parallel(useful_parts(*context, pattern.nonzeros + pattern.rows), [&](int part, int parts) {
+      const Range range = even_range(pattern.rows, part, parts);
+      for (std::int64_t p = range.begin; p < range.end; ++p) {
+        BlockValues<T, RowPointers> from(request.csr.values, matrix.row_ptr, matrix.rows, rule_.R, p);
+        lay_out_row(view, p, pattern.row_ptr, used,
+                    [&](std::int64_t place, std::int64_t k, std::int64_t last) {
+                      from.write(view, place, k < 0 ? 0 : pattern.col[k] & 3, values_.data());
+                      if (!rule_.coded) col_[place] = last < pattern.row_ptr[p] ? 0 : pattern.col[last];
+                    });
+      }
+    });
+  }
   if (rule_.coded) {
     code_ptr_ = buffer_of(context, plan.code_ptr);
     first_ = Buffer<std::int32_t>(context, plan.sizes.units * L);
@@ -315,14 +308,16 @@ MappedLanes<T> LaneMatrix<T>::row_view() const noexcept {
           rule_.coded ? delta_.data() : nullptr,
           this->rows(),
           unit_ptr_.size() - 1,
-          rule_.L};
+          rule_.L,
+          rule_.R,
+          rule_.C};
 }
 
 template <class T>
-void LaneMatrix<T>::multiply(T alpha, const T* x, T beta, T* y) const {
+void LaneMatrix<T>::multiply(int unroll, T alpha, const T* x, T beta, T* y) const {
   const LaneProduct<T> job{row_view(), alpha, beta, x, y};
   parallel(static_cast<int>(borders_.size()) - 1,
-           [&](int part, int) { lane_product(job, borders_[part], borders_[part + 1]); });
+           [&](int part, int) { lane_product(job, unroll, borders_[part], borders_[part + 1]); });
 }
 
 template <class T>

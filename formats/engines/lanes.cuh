@@ -114,6 +114,54 @@ __global__ void lane_fill(MappedLanes<T> a, DeviceRows<T> from, std::int32_t* en
         if (values) values[place] = k < 0 ? T(0) : from.values[k];
       });
 }
+// The same for blocks, with their keys. One thread a block row.
+template <class T>
+__global__ void lane_fill_blocks(MappedLanes<T> a, DeviceRows<T> from, std::int64_t block_rows,
+                                 const std::int64_t* block_ptr, const std::int32_t* key,
+                                 std::int32_t* entries, std::int32_t* col, T* values) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= block_rows) return;
+  const std::int64_t begin = block_ptr[p];
+  BlockValues<T, DeviceRowPointers> of_row(from.values, from.row_ptr, a.rows, a.R, p);
+  lay_out_row(
+      a, p, block_ptr,
+      [&](std::int64_t lane, std::int64_t count) {
+        entries[lane] = static_cast<std::int32_t>(min(count, std::int64_t{1}));
+      },
+      [&](std::int64_t place, std::int64_t k, std::int64_t last) {
+        of_row.write(a, place, k < 0 ? 0 : key[k] & 3, values);
+        if (col) col[place] = last < begin ? 0 : key[last];
+      });
+}
+// counts[p] := the blocks of block row p.
+static __global__ void count_row_blocks(DevicePattern a, int R, std::int64_t block_rows,
+                                        std::int64_t* counts) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= block_rows) return;
+  std::int64_t count = 0;
+  for_blocks(a.row_ptr, a.col, a.rows, R, p, [&](std::int32_t) { ++count; });
+  counts[p] = count;
+}
+static __global__ void write_keys(DevicePattern a, int R, std::int64_t block_rows,
+                                  const std::int64_t* block_ptr, std::int32_t* key) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= block_rows) return;
+  std::int64_t to = block_ptr[p];
+  for_blocks(a.row_ptr, a.col, a.rows, R, p, [&](std::int32_t one) { key[to++] = one; });
+}
+// What count_row_blocks() finds, as pointers. Their last number is that of all blocks.
+inline std::unique_ptr<device::Scratch<std::int64_t>> block_pointers(const Context& context,
+                                                                     const SparsityPattern& pattern, int R) {
+  const std::int64_t rows = divide_up(pattern.rows, R);
+  auto pointers = std::make_unique<device::Scratch<std::int64_t>>(context, rows + 1);
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(pointers->data() + rows, 0, 8, device::stream(context)));
+  if (rows == 0) return pointers;
+  count_row_blocks<<<blocks_of(rows), device::block_size, 0, device::stream(context)>>>(
+      device_pattern(pattern), R, rows, pointers->data());
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  device::exclusive_scan(context, pointers->data(), rows + 1);
+  return pointers;
+}
 static __global__ void mark_empty_lanes(std::int64_t lanes, const std::int32_t* entries,
                                         std::int32_t* lane_row) {
   const std::int64_t lane = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -165,11 +213,17 @@ struct LanePlanOnDevice {
   std::int64_t continued = 0;  // units that begin with a row of the unit before
   Kept<std::int64_t> unit_ptr, places, raw;
   Kept<std::int32_t> lane_row, col;
+  // The pattern of blocks, only where slots are blocks.
+  Kept<std::int64_t> block_ptr;
+  Kept<std::int32_t> key;
+  std::int64_t blocks = 0;
 
-  LanePlanOnDevice(const Context& context, const SparsityPattern& pattern, const LaneRule& from)
-      : rule(from) {
+  LanePlanOnDevice(const Context& context, const SparsityPattern& matrix, const LaneRule& from) : rule(from) {
     const cudaStream_t queue = device::stream(context);
     constexpr int threads = device::block_size;
+    if (rule.block() > 1) find_blocks(context, matrix);
+    const SparsityPattern pattern = mapped(matrix);
+    if (rule.block() > 1) rule.desired = mean_and_a_tenth(pattern);
     const DevicePattern a = device_pattern(pattern);
     const std::int64_t sections = section_count(pattern.rows), rows = pattern.rows;
     const device::Scratch<std::int64_t> first_unit(context, sections + 1),
@@ -227,10 +281,29 @@ struct LanePlanOnDevice {
     MappedLanes<T> view{};
     view.unit_ptr = unit_ptr->data(), view.lane_row = lane_row->data();
     view.rows = rows, view.units = sizes.units, view.L = rule.L;
+    view.R = rule.R, view.C = rule.C;
     return view;
+  }
+  // The pattern whose rows have the lanes: that of the matrix, or that of its blocks.
+  SparsityPattern mapped(const SparsityPattern& matrix) const {
+    if (rule.block() == 1) return matrix;
+    SparsityPattern pattern;
+    pattern.rows = divide_up(matrix.rows, rule.R), pattern.cols = matrix.cols, pattern.nonzeros = blocks;
+    pattern.row_ptr.p64 = block_ptr->data(), pattern.col = key->data(), pattern.space = matrix.space;
+    return pattern;
   }
 
  private:
+  void find_blocks(const Context& context, const SparsityPattern& matrix) {
+    const std::int64_t rows = divide_up(matrix.rows, rule.R);
+    block_ptr = block_pointers(context, matrix, rule.R);
+    blocks = read_back(context, block_ptr->data() + rows);
+    make(context, key, blocks);
+    if (rows == 0) return;
+    write_keys<<<blocks_of(rows), device::block_size, 0, device::stream(context)>>>(
+        device_pattern(matrix), rule.R, rows, block_ptr->data(), key->data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
   template <class N>
   static void make(const Context& context, Kept<N>& to, std::int64_t size) {
     to = std::make_unique<device::Scratch<N>>(context, size);
@@ -256,11 +329,17 @@ struct LanePlanOnDevice {
   }
 };
 
-// A device keeps one number more for each unit where rows go on in the next one.
+// A device keeps one number more for each unit and row of a block where rows go on in the next unit.
+inline Admission admit_lane_sizes(const LanePlanOnDevice& plan, const SparsityPattern& pattern,
+                                  const FormatParams& params, std::size_t value_bytes) {
+  Admission admission = admit_lanes(plan.rule, plan.sizes, pattern, params, value_bytes);
+  if (plan.continued > 0)
+    admission.bytes += static_cast<std::size_t>(plan.sizes.units * plan.rule.R) * value_bytes;
+  return admission;
+}
 inline Admission admit_lane_plan(std::shared_ptr<const LanePlanOnDevice> plan, const SparsityPattern& pattern,
                                  const FormatParams& params, std::size_t value_bytes) {
-  Admission admission = admit_lanes(plan->rule, plan->sizes, pattern, params, value_bytes);
-  if (plan->continued > 0) admission.bytes += static_cast<std::size_t>(plan->sizes.units) * value_bytes;
+  Admission admission = admit_lane_sizes(*plan, pattern, params, value_bytes);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
 }
@@ -271,37 +350,77 @@ Admission admit_lanes_on_device(const Context& context, const SparsityPattern& p
                          pattern, params, value_bytes);
 }
 
-// The sum of a lane's slots.
-template <class T>
-__device__ inline T lane_sum(const MappedLanes<T>& a, std::int64_t lane, const T* x) {
-  const std::int64_t u = lane / a.L, l = lane % a.L, end = __ldg(a.unit_ptr + u + 1);
-  std::int64_t place = __ldg(a.unit_ptr + u) + l;
-  T sum = 0;
-  if (a.code_ptr) {
-    const std::int64_t code = __ldg(a.code_ptr + u);
-    if (code >= 0) {
-      if (place >= end) return sum;
-      std::int32_t col = __ldg(a.first + lane);
-      sum = __ldcs(a.values + place) * __ldg(x + col);
-      const std::uint16_t* delta = a.delta + code + l;
-#pragma unroll 4
-      for (place += a.L; place < end; place += a.L, delta += a.L) {
-        col += __ldcs(delta);
-        sum += __ldcs(a.values + place) * __ldg(x + col);
-      }
-      return sum;
+// What a slot adds to the sums of its lane: sum[e] is that of row e of the block row. `value` is its value 0, and x of each
+// column is read before anything is added, so that the loads of several slots are under way at a time.
+template <class T, int R, int C>
+struct LaneSlot {
+  T value[R * C], x[R * C];
+
+  LaneSlot() = default;
+  __device__ LaneSlot(const T* values, std::int64_t L, std::int32_t col, const T* from) {
+#pragma unroll
+    for (int e = 0; e < R * C; ++e) value[e] = __ldcs(values + e * L);
+    if constexpr (R * C == 1) {
+      x[0] = __ldg(from + col);
+    } else if constexpr (C == 2) {
+      x[0] = __ldg(from + (col >> 2));
+      x[1] = __ldg(from + (col >> 2) + (col >> 1 & 1));  // the first again where the second is no entry
+    } else {
+      const T taken = __ldg(from + (col >> 2));
+#pragma unroll
+      for (int e = 0; e < R; ++e) x[e] = col >> e & 1 ? taken : T(0);
     }
-    const std::int32_t* col = a.col + (-1 - code) + l;
-    for (; place < end; place += a.L, col += a.L) sum += __ldcs(a.values + place) * __ldg(x + __ldcs(col));
-    return sum;
   }
-#pragma unroll 4
-  for (; place < end; place += a.L) sum += __ldcs(a.values + place) * __ldg(x + __ldcs(a.col + place));
-  return sum;
+  __device__ void add_to(T (&sum)[R]) const {
+#pragma unroll
+    for (int e = 0; e < R * C; ++e) sum[R == 2 ? e : 0] = fma(value[e], x[e], sum[R == 2 ? e : 0]);
+  }
+};
+
+// The sums of a lane's slots, U slots a turn of the loop. They are added in the order of the slots by fused multiply-adds, so
+// the bits depend neither on U nor on the codes of the columns.
+template <int R, int C, int U, class T>
+__device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t lane, const T* x, T (&sum)[R]) {
+  constexpr int B = R * C;
+  using Slot = LaneSlot<T, R, C>;
+  const std::int64_t L = a.L, u = lane / L, l = lane % L, begin = __ldg(a.unit_ptr + u);
+  std::int64_t left = __ldg(a.unit_ptr + u + 1) - begin;  // slots of all lanes: a division by L is slow
+  const T* values = a.values + B * begin + l;
+  const std::int64_t code = a.code_ptr ? __ldg(a.code_ptr + u) : -1 - begin;
+  if (left == 0) return;
+  if (code >= 0) {
+    std::int32_t col = __ldg(a.first + lane);
+    Slot(values, L, col, x).add_to(sum);
+    const std::uint16_t* delta = a.delta + code + l;
+    for (left -= L, values += B * L; left >= U * L; left -= U * L, values += U * B * L, delta += U * L) {
+      Slot slots[U];
+#pragma unroll
+      for (int k = 0; k < U; ++k) {
+        col += __ldcs(delta + k * L);
+        slots[k] = Slot(values + k * B * L, L, col, x);
+      }
+#pragma unroll
+      for (int k = 0; k < U; ++k) slots[k].add_to(sum);
+    }
+    for (; left > 0; left -= L, values += B * L, delta += L) {
+      col += __ldcs(delta);
+      Slot(values, L, col, x).add_to(sum);
+    }
+    return;
+  }
+  const std::int32_t* col = a.col + (-1 - code) + l;
+  for (; left >= U * L; left -= U * L, values += U * B * L, col += U * L) {
+    Slot slots[U];
+#pragma unroll
+    for (int k = 0; k < U; ++k) slots[k] = Slot(values + k * B * L, L, __ldcs(col + k * L), x);
+#pragma unroll
+    for (int k = 0; k < U; ++k) slots[k].add_to(sum);
+  }
+  for (; left > 0; left -= L, values += B * L, col += L) Slot(values, L, __ldcs(col), x).add_to(sum);
 }
 
-// Units of L <= 32 lanes of a warp. carry[u] is the part that unit u has of a row of the unit before.
-template <class T>
+// Units of L <= 32 lanes of a warp. carry[R u + e] is the part that unit u has of a row of the unit before.
+template <int R, int C, int U, class T>
 __global__ void __launch_bounds__(device::block_size)
     lane_warps(MappedLanes<T> a, T alpha, const T* __restrict__ x, T beta, T* y, T* carry, const int* stop) {
   if (device::stopped(stop)) return;
@@ -312,19 +431,28 @@ __global__ void __launch_bounds__(device::block_size)
   const std::int32_t mark = lane < lanes ? __ldg(a.lane_row + lane) : -1;
   // Units are whole, so no unit of the matrix shares its lanes with these.
   const std::int32_t row = static_cast<std::int32_t>(row_of_lane(mark));
-  T sum = lane < lanes && mark >= 0 ? lane_sum(a, lane, x) : T(0);
+  T sum[R] = {};
+  if (lane < lanes && mark >= 0) lane_sum<R, C, U>(a, lane, x, sum);
   for (int step = 1; step < L; step *= 2) {
-    const T other = __shfl_up_sync(0xffffffffu, sum, step, L);
     const std::int32_t its = __shfl_up_sync(0xffffffffu, row, step, L);
-    if (l >= step && its == row) sum += other;
+#pragma unroll
+    for (int e = 0; e < R; ++e) {
+      const T other = __shfl_up_sync(0xffffffffu, sum[e], step, L);
+      if (l >= step && its == row) sum[e] += other;
+    }
   }
   const std::int32_t next = __shfl_down_sync(0xffffffffu, row, 1, L);
   if (lane >= lanes || (l + 1 < L && next == row)) return;
   const std::int64_t u = lane / L;
-  if (carry && u > 0 && a.row_at(u * L - 1) == row)
-    carry[u] = sum;
-  else
-    store(alpha, sum, beta, y + row);
+  const bool carried = carry && u > 0 && a.row_at(u * L - 1) == row;
+#pragma unroll
+  for (int e = 0; e < R; ++e) {
+    const std::int64_t at = std::int64_t{R} * row + e;
+    if (carried)
+      carry[R * u + e] = sum[e];
+    else if (R == 1 || at < a.rows)
+      store(alpha, sum[e], beta, y + at);
+  }
 }
 
 // Units of more lanes: one block each. Rows are whole.
@@ -337,7 +465,9 @@ __global__ void __launch_bounds__(256)
   const int l = static_cast<int>(threadIdx.x);
   const std::int64_t lane = std::int64_t{blockIdx.x} * a.L + l;
   const std::int32_t mark = __ldg(a.lane_row + lane);
-  sums[l] = mark >= 0 ? lane_sum(a, lane, x) : T(0);
+  T mine[1] = {};
+  if (mark >= 0) lane_sum<1, 1, 4>(a, lane, x, mine);
+  sums[l] = mine[0];
   rows[l] = static_cast<std::int32_t>(row_of_lane(mark));
   __syncthreads();
   if (l > 0 && rows[l - 1] == rows[l]) return;
@@ -354,13 +484,16 @@ __global__ void add_carries(MappedLanes<T> a, T alpha, const T* carry, T* y, con
   if (u == 0 || u >= a.units || !a.continues(u)) return;
   const std::int64_t row = a.row_at(u * a.L);
   if (u > 1 && a.continues(u - 1) && a.row_at((u - 1) * a.L) == row) return;
-  T sum = carry[u];
-  for (std::int64_t next = u + 1; next < a.units && a.row_at(next * a.L) == row; ++next) sum += carry[next];
-  y[row] += alpha * sum;
+  for (int e = 0; e < a.R && a.R * row + e < a.rows; ++e) {
+    T sum = carry[a.R * u + e];
+    for (std::int64_t next = u + 1; next < a.units && a.row_at(next * a.L) == row; ++next)
+      sum += carry[a.R * next + e];
+    y[a.R * row + e] += alpha * sum;
+  }
 }
 
 template <class T>
-class LaneDevice final : public RowViewOnDevice<T, LaneDevice<T>> {
+class LaneDevice : public RowViewOnDevice<T, LaneDevice<T>> {
  public:
   explicit LaneDevice(const BuildRequest<T>& request) : RowViewOnDevice<T, LaneDevice<T>>(request) {
     const LanePlanOnDevice& plan = plan_of<LanePlanOnDevice>(request.admission);
@@ -370,9 +503,9 @@ class LaneDevice final : public RowViewOnDevice<T, LaneDevice<T>> {
     rule_ = plan.rule;
     const std::int64_t lanes = sizes.units * rule_.L;
     unit_ptr_ = copy_of(context, *plan.unit_ptr), lane_row_ = copy_of(context, *plan.lane_row);
-    values_ = Buffer<T>(context, sizes.slots);
+    values_ = Buffer<T>(context, sizes.slots * rule_.block());
     col_ = Buffer<std::int32_t>(context, rule_.coded ? sizes.raw_slots : sizes.slots);
-    if (plan.continued > 0) carry_ = Buffer<T>(context, sizes.units);
+    if (plan.continued > 0) carry_ = Buffer<T>(context, sizes.units * rule_.R);
     if (rule_.coded) {
       first_ = Buffer<std::int32_t>(context, lanes), code_ptr_ = Buffer<std::int64_t>(context, sizes.units);
       delta_ = Buffer<std::uint16_t>(context, sizes.delta_slots);
@@ -381,9 +514,16 @@ class LaneDevice final : public RowViewOnDevice<T, LaneDevice<T>> {
     const DeviceRows<T> from{
         pattern.rows, {pattern.row_ptr.p32, pattern.row_ptr.p64}, pattern.col, request.csr.values};
     const device::Scratch<std::int32_t> entries(*context, lanes);
-    lane_fill<<<blocks_of(pattern.rows), device::block_size, 0, queue()>>>(
-        plan.view<T>(pattern.rows), from, entries.data(), rule_.coded ? nullptr : col_.data(),
-        values_.data());
+    std::int32_t* const col = rule_.coded ? nullptr : col_.data();
+    if (rule_.block() == 1) {
+      lane_fill<<<blocks_of(pattern.rows), device::block_size, 0, queue()>>>(
+          plan.view<T>(pattern.rows), from, entries.data(), col, values_.data());
+    } else {
+      const std::int64_t block_rows = divide_up(pattern.rows, rule_.R);
+      lane_fill_blocks<<<blocks_of(block_rows), device::block_size, 0, queue()>>>(
+          plan.view<T>(pattern.rows), from, block_rows, plan.block_ptr->data(), plan.key->data(),
+          entries.data(), col, values_.data());
+    }
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     mark_empty_lanes<<<blocks_of(lanes), device::block_size, 0, queue()>>>(lanes, entries.data(),
                                                                            lane_row_.data());
@@ -409,7 +549,9 @@ class LaneDevice final : public RowViewOnDevice<T, LaneDevice<T>> {
             rule_.coded ? delta_.data() : nullptr,
             this->rows(),
             unit_ptr_.size() - 1,
-            rule_.L};
+            rule_.L,
+            rule_.R,
+            rule_.C};
   }
   T* mutable_values() noexcept { return values_.data(); }
 
@@ -422,13 +564,22 @@ class LaneDevice final : public RowViewOnDevice<T, LaneDevice<T>> {
       device::launch(state, lane_blocks<T>, a.units, rule_.L, a, alpha, x.data, beta, y.data, state.stop);
       return;
     }
+    multiply_in_warps(lane_warps<1, 1, 4, T>, alpha, x.data, beta, y.data);
+  }
+  // kernel: lane_warps for the blocks of the rule, which has L <= 32.
+  template <class Kernel>
+  void multiply_in_warps(Kernel kernel, T alpha, const T* x, T beta, T* y) const {
+    const MappedLanes<T> a = row_view();
+    if (a.units == 0) return;
+    const DeviceState& state = this->context()->device_state();
     T* const carry = carry_.empty() ? nullptr : const_cast<T*>(carry_.data());
-    device::launch(state, lane_warps<T>, blocks_of(a.units * a.L), device::block_size, a, alpha, x.data, beta,
-                   y.data, carry, state.stop);
+    device::launch(state, kernel, blocks_of(a.units * a.L), device::block_size, a, alpha, x, beta, y, carry,
+                   state.stop);
     if (carry)
-      device::launch(state, add_carries<T>, blocks_of(a.units), device::block_size, a, alpha, carry, y.data,
+      device::launch(state, add_carries<T>, blocks_of(a.units), device::block_size, a, alpha, carry, y,
                      state.stop);
   }
+  const LaneRule& rule() const noexcept { return rule_; }
 
  private:
   cudaStream_t queue() const { return device::stream(*this->context()); }

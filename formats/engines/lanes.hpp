@@ -22,7 +22,14 @@
 // place in col.
 //
 // Rows are cut into sections of lane_section rows, in which units begin anew, so that sections can be converted at the same
-// time. Private to formats/.
+// time.
+//
+// Slots can be blocks of two entries: of one row and neighbouring columns (1x2), or of one column and two rows (2x1). The
+// pattern of blocks has their keys as columns: 4 c + mask, where c is the first column, and bit e of mask says whether value e
+// is an entry. Lanes, units, padding and codes are then those of this pattern. lane_row has block rows, which are pairs of rows
+// in blocks 2x1. A unit has value 0 of all lanes of a slot, then value 1 of all lanes of it. A value that is no entry is 0. It
+// is multiplied by a column that its row has, or by 0: a NaN in another place of x does not reach the row.
+// Private to formats/.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -53,9 +60,13 @@ enum class LaneMapping : unsigned char { whole, greedy, scan };
 struct LaneRule {
   LaneMapping mapping = LaneMapping::greedy;
   int L = 32;
-  std::int64_t desired = 16;  // entries of a lane
+  std::int64_t desired = 16;  // entries of a lane, or blocks
   bool coded = false;
+  int R = 1, C = 1;  // a block: 1 x 1, 1 x 2 or 2 x 1
+  constexpr int block() const { return R * C; }
 };
+// Keys of blocks fit into 31 bits up to this number of columns.
+constexpr std::int64_t most_block_columns = std::int64_t{1} << 29;
 // The entries of a lane of AdELL: a tenth more than the mean row has.
 inline std::int64_t mean_and_a_tenth(const SparsityPattern& pattern) {
   const std::int64_t mean = 11 * pattern.nonzeros / (10 * (pattern.rows > 0 ? pattern.rows : 1));
@@ -73,11 +84,33 @@ PROTEAN_HOST_DEVICE constexpr std::int32_t empty_lane(std::int32_t lane_row) {
   return lane_row < 0 ? lane_row : -1 - lane_row;
 }
 
+// Calls f(key) for the blocks of block row p, in ascending order of their keys.
+template <class RowPtr, class F>
+PROTEAN_HOST_DEVICE void for_blocks(const RowPtr& row_ptr, const std::int32_t* col, std::int64_t rows, int R,
+                                    std::int64_t p, F&& f) {
+  if (R == 1) {
+    for (std::int64_t k = row_ptr[p], end = row_ptr[p + 1]; k < end; ++k) {
+      const bool pair = k + 1 < end && col[k + 1] == col[k] + 1;
+      f(col[k] * 4 + (pair ? 3 : 1));
+      k += pair;
+    }
+    return;
+  }
+  std::int64_t k = row_ptr[2 * p];
+  const std::int64_t middle = row_ptr[2 * p + 1], end = 2 * p + 1 < rows ? row_ptr[2 * p + 2] : middle;
+  for (std::int64_t next = middle; k < middle || next < end;) {
+    const bool both = k < middle && next < end && col[k] == col[next];
+    const bool upper = both || (k < middle && (next == end || col[k] < col[next]));
+    f((upper ? col[k] : col[next]) * 4 + (both ? 3 : upper ? 1 : 2));
+    k += upper, next += both || !upper;
+  }
+}
+
 // A view of the rows in the sense of row_view.hpp.
 template <class T>
 struct MappedLanes {
-  const T* values;
-  const std::int32_t* col;       // of all slots, or of units that are not coded
+  const T* values;               // [slots R C]
+  const std::int32_t* col;       // of all slots, or of units that are not coded; keys where slots are blocks
   const std::int64_t* unit_ptr;  // slots before each unit
   const std::int32_t* lane_row;  // [units L]
   const std::int32_t* first;     // [units L]; this and the next are null where columns are not coded
@@ -85,7 +118,12 @@ struct MappedLanes {
   const std::uint16_t* delta;
   std::int64_t rows, units;
   int L;
+  int R = 1, C = 1;
 
+  // Where value e of the block in a slot is.
+  PROTEAN_HOST_DEVICE std::int64_t value_place(std::int64_t place, int e) const {
+    return R * C == 1 ? place : place + (place / L + e) * L;
+  }
   PROTEAN_HOST_DEVICE std::int64_t positions() const { return rows; }
   PROTEAN_HOST_DEVICE std::int64_t row(std::int64_t p) const { return p; }
   PROTEAN_HOST_DEVICE std::int64_t row_at(std::int64_t lane) const { return row_of_lane(lane_row[lane]); }
@@ -111,8 +149,9 @@ struct MappedLanes {
       if (!f(at, place)) return;
     }
   }
+  // Calls f(col or key, slot) for the entries or blocks of a row or block row.
   template <class F>
-  PROTEAN_HOST_DEVICE void for_entries(std::int64_t p, F&& f) const {
+  PROTEAN_HOST_DEVICE void for_row(std::int64_t p, F&& f) const {
     std::int32_t last = -1;
     for (std::int64_t lane = first_lane(p); lane < units * L && row_at(lane) == p; ++lane)
       if (lane_row[lane] >= 0)
@@ -123,10 +162,42 @@ struct MappedLanes {
           return true;
         });
   }
+  template <class F>
+  PROTEAN_HOST_DEVICE void for_entries(std::int64_t p, F&& f) const {
+    if (R == 2) {
+      const int e = static_cast<int>(p % 2);
+      for_row(p / 2, [&](std::int32_t key, std::int64_t place) {
+        if (key >> e & 1) f(key / 4, value_place(place, e));
+      });
+    } else if (C == 2) {
+      for_row(p, [&](std::int32_t key, std::int64_t place) {
+        f(key / 4, value_place(place, 0));
+        if (key & 2) f(key / 4 + 1, value_place(place, 1));
+      });
+    } else {
+      for_row(p, f);
+    }
+  }
   PROTEAN_HOST_DEVICE std::int64_t length(std::int64_t p) const {
     std::int64_t count = 0;
     for_entries(p, [&](std::int32_t, std::int64_t) { ++count; });
     return count;
+  }
+};
+
+// Writes the values of the blocks of one block row, whose slots are visited in ascending order of the blocks.
+template <class T, class RowPtr>
+struct BlockValues {
+  const T* from;
+  std::int64_t next[2];  // the entry that comes next, of each row
+
+  PROTEAN_HOST_DEVICE BlockValues(const T* values, const RowPtr& row_ptr, std::int64_t rows, int R,
+                                  std::int64_t p)
+      : from(values), next{row_ptr[R * p], R == 2 && 2 * p + 1 < rows ? row_ptr[2 * p + 1] : 0} {}
+  // mask: of the block's key, or 0 in padding.
+  PROTEAN_HOST_DEVICE void write(const MappedLanes<T>& a, std::int64_t place, int mask, T* to) {
+    for (int e = 0; e < 2; ++e)
+      to[a.value_place(place, e)] = mask >> e & 1 ? from[next[a.R == 2 ? e : 0]++] : T(0);
   }
 };
 
@@ -242,7 +313,7 @@ struct LaneSizes {
   std::int64_t coded_units = 0, delta_slots = 0, raw_slots = 0;  // of coded formats
 };
 inline std::size_t lane_bytes(const LaneRule& rule, const LaneSizes& sizes, std::size_t value_bytes) {
-  std::size_t bytes = static_cast<std::size_t>(sizes.slots) * value_bytes +
+  std::size_t bytes = static_cast<std::size_t>(sizes.slots * rule.block()) * value_bytes +
                       static_cast<std::size_t>(8 * (sizes.units + 1) + 4 * sizes.units * rule.L);
   if (!rule.coded) return bytes + 4 * static_cast<std::size_t>(sizes.slots);
   return bytes + static_cast<std::size_t>(4 * sizes.units * rule.L + 8 * sizes.units + 2 * sizes.delta_slots +
@@ -269,7 +340,6 @@ constexpr ParamDoc lane_width_param = {
 LaneRule argcsr_rule(const SparsityPattern& pattern, const FormatParams& params);
 LaneRule adell_rule(const SparsityPattern& pattern, const FormatParams& params);
 LaneRule coadell_rule(const SparsityPattern& pattern, const FormatParams& params);
-LaneRule adell_plus_rule(const SparsityPattern& pattern, const FormatParams& params);
 
 #if !defined(__CUDACC__)
 
@@ -280,9 +350,13 @@ struct LaneProduct {
   const T* x;
   T* y;
 };
-// Over units [begin, end), none of which but others before them continues a row across these borders.
-void lane_product(const LaneProduct<double>& product, std::int64_t begin, std::int64_t end);
-void lane_product(const LaneProduct<float>& product, std::int64_t begin, std::int64_t end);
+// Over units [begin, end), none of which but others before them continues a row across these borders. unroll: the slots that
+// one turn of the loop over a unit adds: 1, 2 or 4. The bits of y do not depend on it.
+void lane_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
+void lane_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
+// The same where slots are blocks of two entries.
+void lane_block_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
+void lane_block_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
 
 struct LanePlanOnHost {
   LaneRule rule;
@@ -290,12 +364,21 @@ struct LanePlanOnHost {
   std::vector<std::int64_t> unit_ptr, code_ptr;
   std::vector<std::int32_t> lane_row;
   std::vector<std::int32_t> col;  // of all slots, only where the format codes columns
+  // The pattern of blocks, only where slots are blocks.
+  std::vector<std::int64_t> block_ptr;
+  std::vector<std::int32_t> key;
+
+  // The pattern whose rows have the lanes: that of the matrix, or that of its blocks.
+  SparsityPattern mapped(const SparsityPattern& pattern) const;
 };
+// The number of blocks of a pattern.
+std::int64_t count_blocks(const Context& context, const SparsityPattern& pattern, int R);
+// rule.desired is set from the mean of the blocks where slots are blocks.
 LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern& pattern,
                                   const LaneRule& rule);
 
 template <class T>
-class LaneMatrix final : public RowViewMatrix<T, LaneMatrix<T>> {
+class LaneMatrix : public RowViewMatrix<T, LaneMatrix<T>> {
  public:
   explicit LaneMatrix(const BuildRequest<T>& request);
   std::size_t bytes() const noexcept override {
@@ -305,7 +388,11 @@ class LaneMatrix final : public RowViewMatrix<T, LaneMatrix<T>> {
   std::vector<LayoutArray> layout() const override;
   MappedLanes<T> row_view() const noexcept;
   T* mutable_values() noexcept { return values_.data(); }
-  void multiply(T alpha, const T* x, T beta, T* y) const;
+  void multiply(T alpha, const T* x, T beta, T* y) const { multiply(1, alpha, x, beta, y); }
+  void multiply(int unroll, T alpha, const T* x, T beta, T* y) const;
+
+ protected:
+  const LaneRule& rule() const noexcept { return rule_; }
 
  private:
   LaneRule rule_;

@@ -1,54 +1,96 @@
-// AdELL+: AdELL whose lanes are found by one prefix sum, with 16-bit differences of columns where they save memory.
+// AdELL+: AdELL whose lanes are found by one prefix sum, with blocks of two entries and 16-bit differences of columns where
+// they save memory, and an unrolled loop that is tuned while a solve runs.
 //
 //        | 1 . 2 . |     W = 2: 1 entry a lane; columns are kept
 //    A = | . 3 . . |     unit_ptr = 0 2 4 6 8
 //        | . . . . |     lane_row = 0 0 | 1 -3 | 3 3 | 3 -4
 //        | 4 5 . 6 |     col      = 0 2 | 1 0  | 0 1 | 3 3      values = 1 2 | 3 . | 4 5 | 6 .
 //
-// Arrays: those of adell, or those of coadell where columns are coded.
-// Bytes: those of adell or of coadell.
+// Arrays: those of adell, or those of coadell where columns are coded. With blocks of two entries a slot is a block:
+//   col       its key 4 c + mask: c is the first column; bit e of mask is 1 where value e is an entry. Differences are those of
+//             keys.
+//   values    [2 slots]: value e of slot k of lane l of warp u at 2 unit_ptr[u] + (2 k + e) W + l; 0 where it is no entry.
+//   lane_row  pairs of rows in blocks 2x1: pair p is rows 2 p and 2 p + 1.
+//   carry     [2 warps] in blocks 2x1.
+// Bytes: those of adell or of coadell, with 2 v slots for blocks of two entries.
 // Parameters:
 //   W         lanes of a warp.
-//   index     raw: keeps columns; delta16: codes them; auto: whichever has fewer bytes.
-//   max_fill  the most slots an entry.
-// Wins: as adell and coadell; the conversion is cheaper, because no row waits for the rows before it.
-// Refuses: when slots > max_fill nonzeros.
+//   blocking  1x1: no blocks; 1x2: two neighbouring columns of a row; 2x1: one column of two rows; auto: fewest bytes.
+//   columns   raw: keeps columns; delta16: codes them; auto: fewest bytes.
+//   max_fill  the most stored values an entry.
+//   unroll    of the kernel: slots a turn of its loop, 1, 2 or 4; auto: the fastest in the first products.
+// Wins: as adell and coadell; the conversion is cheaper, because no row waits for the rows before it. Small dense blocks, as
+//   several unknowns a point have them, take one column for two entries.
+// Refuses: when stored values > max_fill nonzeros; blocks of two entries for more than 2^29 columns.
 // Source: M. Maggioni, T. Berger-Wolf, Optimization techniques for sparse matrix-vector multiplication on GPUs, J. Parallel
-//   Distrib. Comput. 93-94, 2016, 66-86, doi:10.1016/j.jpdc.2016.03.011. The paper also joins entries to blocks of 1 x 2 and
-//   2 x 1, unrolls loops and tunes all this while a solve runs; this has its heuristic and its codes, chosen by their bytes.
-//   Low confidence.
-#include "formats/engines/lanes.hpp"
+//   Distrib. Comput. 93-94, 2016, 66-86, doi:10.1016/j.jpdc.2016.03.011. How blocks and codes are stored, and the choice of
+//   layouts by their bytes, are ours. Low confidence.
+//
+// The paper tries all its options while a solve runs. Here the layout, which is blocking and columns, is chosen at the conversion:
+// of those that the parameters allow, the one with the fewest bytes. To try layouts in products would need several copies of the
+// matrix in memory, and conversions cost many products. Only `unroll` is tried, in 12 products: each option four times in turn,
+// the first not counted; the least time wins. All options of columns and unroll give the same bits, so no result depends on a
+// measured time. Another blocking cuts rows at other places, so its sums have another order. On a device products are recorded
+// when the trials have ended. Deterministic mode tries nothing. The report of a solve says what was chosen (`tuning`), as does the
+// ability HasTuning.
+#include "formats/lanes/adell_plus.hpp"
+
+#include "formats/private/timed_products.hpp"
 
 namespace protean::formats {
-
-LaneRule adell_plus_rule(const SparsityPattern& pattern, const FormatParams& params) {
-  return {LaneMapping::scan, static_cast<int>(params.integer("W")), mean_and_a_tenth(pattern),
-          params.word("index") != "raw"};
-}
-
 namespace {
+
+template <class T>
+class AdellPlus final : public LaneMatrix<T>, public HasTuning {
+ public:
+  explicit AdellPlus(const BuildRequest<T>& request)
+      : LaneMatrix<T>(request), products_(unroll_sweep(request)) {}
+  Tuning tuning() const override { return adell_plus_tuning(*this, this->rule(), products_); }
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (this->context()->deterministic()) return LaneMatrix<T>::do_apply(alpha, x, beta, y);
+    products_.run([&](int option) { this->multiply(unrolls[option], alpha, x.data, beta, y.data); });
+  }
+
+ private:
+  mutable TimedProducts products_;
+};
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<LanePlanOnHost>(
-      plan_lanes_on_host(context, pattern, adell_plus_rule(pattern, params)));
-  if (params.word("index") == "auto" && !coding_pays(plan->rule, plan->sizes)) {
-    plan->rule.coded = false;
-    plan->col = {}, plan->code_ptr = {};
-  }
-  Admission admission = admit_lanes(plan->rule, plan->sizes, pattern, params, value_bytes);
+  auto [plan, admission] = cheapest_lanes(
+      pattern, params, value_bytes,
+      [&](const LaneRule& rule) {
+        return std::make_shared<LanePlanOnHost>(plan_lanes_on_host(context, pattern, rule));
+      },
+      [&](int R) { return count_blocks(context, pattern, R); },
+      [](LanePlanOnHost& raw) { raw.rule.coded = false, raw.col = {}, raw.code_ptr = {}; },
+      [&](const LanePlanOnHost& one) {
+        return admit_lanes(one.rule, one.sizes, pattern, params, value_bytes);
+      });
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
 }
 
-constexpr ParamDoc params[] = {lane_width_param,
-                               {.name = "index",
-                                .doc = "columns as they are, as 16-bit differences, or what has fewer bytes",
-                                .default_value = "auto",
-                                .choices = "auto|raw|delta16"},
-                               lane_fill_param};
+constexpr ParamDoc params[] = {
+    lane_width_param,
+    {.name = "blocking",
+     .doc = "entries of a slot: one, two of a row, two of a column, or what has fewest bytes",
+     .default_value = "auto",
+     .choices = "auto|1x1|1x2|2x1"},
+    {.name = "columns",
+     .doc = "columns as they are, as 16-bit differences, or what has fewer bytes",
+     .default_value = "auto",
+     .choices = "auto|raw|delta16"},
+    lane_fill_param};
 
-constexpr Kernel kernels[] = {native_host_kernel<LaneMatrix>(Sums::ordered)};
+constexpr Kernel with_params(Kernel kernel, std::span<const ParamDoc> docs) {
+  kernel.params = docs;
+  return kernel;
+}
+constexpr Kernel kernels[] = {
+    with_params(native_host_kernel<AdellPlus>(Sums::ordered), adell_plus_kernel_params)};
 
 }  // namespace
 
@@ -57,14 +99,15 @@ extern const DeviceCode adell_plus;
 }
 
 extern const FormatEntry adell_plus;
-constinit const FormatEntry adell_plus{.family = "lanes",
-                                       .id = "adell-plus",
-                                       .title = "AdELL by a prefix sum, columns coded where it saves memory",
-                                       .source = "Maggioni, Berger-Wolf, JPDC 93-94, 2016",
-                                       .traits = {.shares_rows = true, .admission_converts = true},
-                                       .params = params,
-                                       .kernels = kernels,
-                                       .admit = admit,
-                                       .device = PROTEAN_DEVICE_CODE(adell_plus)};
+constinit const FormatEntry adell_plus{
+    .family = "lanes",
+    .id = "adell-plus",
+    .title = "AdELL by a prefix sum, with blocks and codes where they save memory, tuned while solving",
+    .source = "Maggioni, Berger-Wolf, JPDC 93-94, 2016",
+    .traits = {.shares_rows = true, .admission_converts = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = PROTEAN_DEVICE_CODE(adell_plus)};
 
 }  // namespace protean::formats

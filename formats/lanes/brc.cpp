@@ -96,7 +96,7 @@ class Brc final : public RowViewMatrix<T, Brc<T>> {
     job.a.unit_ptr = unit_ptr_.data(), job.a.lane_row = lane_row_.data();
     job.a.rows = this->rows(), job.a.units = unit_ptr_.size() - 1, job.a.L = static_cast<int>(rule_.B1);
     parallel(static_cast<int>(borders_.size()) - 1,
-             [&](int part, int) { lane_product(job, borders_[part], borders_[part + 1]); });
+             [&](int part, int) { lane_product(job, 1, borders_[part], borders_[part + 1]); });
   }
 
  private:

@@ -11,28 +11,11 @@
 #include "formats/row/csr_tuner.hpp"
 
 #include "formats/engines/rows.cuh"
+#include "formats/private/timed_products.cuh"
+#include "operators/tuning.hpp"
 
 namespace protean::formats {
 namespace {
-
-class Event {
- public:
-  Event() { PROTEAN_CUDA_CHECK(cudaEventCreate(&event_)); }
-  ~Event() { (void)cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(cudaStream_t stream) const { PROTEAN_CUDA_CHECK(cudaEventRecord(event_, stream)); }
-  // Seconds from `begin` to this event. Waits until the device has reached it.
-  double seconds_since(const Event& begin) const {
-    float milliseconds = 0;
-    PROTEAN_CUDA_CHECK(cudaEventSynchronize(event_));
-    PROTEAN_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin.event_, event_));
-    return 1e-3 * static_cast<double>(milliseconds);
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 template <class T>
 class CsrInGroups : public CsrOnDevice<T> {
@@ -56,38 +39,33 @@ class CsrInGroups : public CsrOnDevice<T> {
 
 // Tuner: CsrTuner or CsrSweep.
 template <class T, class Tuner>
-class CsrTuned final : public CsrInGroups<T> {
+class CsrTuned final : public CsrInGroups<T>, public HasTuning {
  public:
   CsrTuned(const BuildRequest<T>& request, const Tuner& tuner)
-      : CsrInGroups<T>(request, tuner.best()), tuner_(tuner) {}
+      : CsrInGroups<T>(request, tuner.best()), products_(tuner) {}
   // While it tries, each product has other parameters and must not be recorded.
   Recording recording() const noexcept override {
-    return {tuner_.done(), AssembledMatrix<T>::recording().version};
+    return {products_.tuner().done(), AssembledMatrix<T>::recording().version};
+  }
+  Tuning tuning() const override {
+    const Tuner& tuner = products_.tuner();
+    const CsrLaunch& best = tuner.best();
+    Tuning tuning;
+    tuning.choices = {{"T", std::to_string(best.coop), "time"},
+                      {"repeat", std::to_string(best.repeat), "time"},
+                      {"block", std::to_string(best.block), "time"}};
+    tuning.settled = tuner.done(), tuning.measurements = tuner.measurements();
+    return tuning;
   }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    const cudaStream_t stream = device::stream(*this->context());
-    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-    PROTEAN_CUDA_CHECK(cudaStreamIsCapturing(stream, &capturing));
-    if (this->rows() == 0 || tuner_.done() || capturing != cudaStreamCaptureStatusNone)
-      return this->multiply(tuner_.best(), alpha, x, beta, y);
-    if (under_way_) {
-      under_way_ = false;
-      tuner_.measured(end_.seconds_since(begin_));
-      if (tuner_.done()) return this->multiply(tuner_.best(), alpha, x, beta, y);
-    }
-    begin_.record(stream);
-    this->multiply(tuner_.next(), alpha, x, beta, y);
-    end_.record(stream);
-    under_way_ = true;
+    if (this->rows() == 0) return;
+    products_.run(*this->context(), [&](const CsrLaunch& how) { this->multiply(how, alpha, x, beta, y); });
   }
 
  private:
-  // Not guarded: a device context is used by one thread at a time.
-  mutable Tuner tuner_;
-  mutable bool under_way_ = false;
-  Event begin_, end_;
+  mutable TimedProductsOnDevice<Tuner> products_;
 };
 
 template <class T>

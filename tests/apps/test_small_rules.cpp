@@ -99,6 +99,29 @@ TEST(Report, EachNumberStandsUnderItsName) {
     EXPECT_EQ(report.at(Json::json_pointer(place)).get<double>(), number) << place;
 }
 
+TEST(Report, SaysWhatAMatrixChose) {
+  apps::SolveRecord record = record_of_different_numbers();
+  EXPECT_FALSE(Json::parse(apps::report_json(record))["operator"].contains("tuning"));
+  record.tuning = {{{"columns", "raw", "bytes"}, {"unroll", "4", "time"}}, true, 12};
+  EXPECT_EQ(Json::parse(apps::report_json(record))["operator"]["tuning"],
+            Json::parse(R"({"settled": true, "measurements": 12,
+                            "choices": [{"option": "columns", "value": "raw", "by": "bytes"},
+                                        {"option": "unroll", "value": "4", "by": "time"}]})"));
+  // A line may end within the row.
+  const auto row = [&] {
+    std::string words = apps::summary(record);
+    std::replace(words.begin(), words.end(), '\n', ' ');
+    words.erase(std::unique(words.begin(), words.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+                words.end());
+    return words;
+  };
+  EXPECT_NE(row().find("options: columns raw (bytes), unroll 4 (time)"), std::string::npos) << row();
+  const std::string unsettled = "the solve ended before all were tried";
+  EXPECT_EQ(row().find(unsettled), std::string::npos);
+  record.tuning.settled = false;
+  EXPECT_NE(row().find("unroll 4 (time); " + unsettled), std::string::npos) << row();
+}
+
 TEST(Report, TheSummaryHasTheTimeOfAnIterationOfTheSolveAlone) {
   const std::string text = apps::summary(record_of_different_numbers());
   EXPECT_NE(text.find("40 ms an iteration"), std::string::npos) << text;

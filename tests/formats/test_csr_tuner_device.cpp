@@ -2,10 +2,12 @@
 // once it has settled.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/tuning.hpp"
 #include "solvers/solver.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
@@ -27,6 +29,17 @@ void products_while_it_tries(const ContextPtr& context, const CsrMatrix<T>& csr,
   }
   EXPECT_GE(products, 3);
   EXPECT_LT(products, 60);
+  // It says what it chose.
+  const Tuning tuning = dynamic_cast<const HasTuning&>(*A).tuning();
+  EXPECT_TRUE(tuning.settled);
+  EXPECT_EQ(tuning.measurements, products - 1);  // the last product reads the time of the one before
+  std::string options;
+  for (const Tuning::Choice& choice : tuning.choices) {
+    options += std::string(choice.option) + " ";
+    EXPECT_GE(std::stoi(choice.value), 1);
+    EXPECT_EQ(choice.by, "time");
+  }
+  EXPECT_EQ(options, "T repeat block ");
 }
 
 TEST(CsrTunedOnADevice, IsRightWithWhateverItTriesAndSettles) {

@@ -82,6 +82,54 @@ TEST(GoldenLanes, BrcOnT8) {
   EXPECT_EQ(layout_numbers(*matrix, "lane_row"), (Numbers{5, 1, 4, 7, 0, 6, 2, -4}));
 }
 
+// The options of adell-plus that are layouts.
+FormatParams layout_options(const char* W, const char* blocking, const char* columns) {
+  return {{"W", W}, {"blocking", blocking}, {"columns", columns}, {"max_fill", "1000000"}};
+}
+
+TEST(GoldenLanes, AdellPlusInBlocksOfTwoColumnsOnT8) {
+  const FormatParams params = layout_options("4", "1x2", "raw");
+  EXPECT_EQ(stored("adell-plus", params), 48);
+  const auto matrix = build("adell-plus", t8(), params);
+  EXPECT_EQ(layout_numbers(*matrix, "unit_ptr"), (Numbers{0, 8, 16, 24}));
+  EXPECT_EQ(layout_numbers(*matrix, "lane_row"), (Numbers{0, 1, 1, 2, -4, 4, 4, 5, 5, 6, 7, -8}));
+  // 4 c + 3 for the columns c and c + 1, 4 c + 1 for column c alone. Row 1: 1 and 2, 3 and 4; 5.
+  EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{3, 7,  21, 13, 3,  15, 21, 13, 0,  1,  29, 3,
+                                                     0, 17, 29, 11, 19, 27, 13, 27, 27, 27, 27, 27}));
+  EXPECT_EQ(
+      layout_numbers(*matrix, "values"),
+      (Numbers{11, 22, 26, 34, 12, 23, 0, 0,  0,  24, 0,  0, 0,  25, 0, 0, 0,  51, 58, 61, 0,  0, 0,  62,
+               0,  55, 0,  63, 0,  0,  0, 64, 65, 77, 84, 0, 66, 78, 0, 0, 67, 0,  87, 0,  68, 0, 88, 0}));
+}
+
+TEST(GoldenLanes, AdellPlusInBlocksOfTwoRowsOnT8) {
+  const FormatParams params = layout_options("4", "2x1", "raw");
+  EXPECT_EQ(stored("adell-plus", params), 64);
+  const auto matrix = build("adell-plus", t8(), params);
+  EXPECT_EQ(layout_numbers(*matrix, "unit_ptr"), (Numbers{0, 16, 32}));
+  // Pairs of rows.
+  EXPECT_EQ(layout_numbers(*matrix, "lane_row"), (Numbers{0, 0, 1, 2, 2, 3, -4, -4}));
+  // 4 c + 1, + 2, + 3 for column c of the upper row, of the lower row, of both.
+  const Numbers col = layout_numbers(*matrix, "col"), values = layout_numbers(*matrix, "values");
+  EXPECT_EQ(Numbers(col.begin(), col.begin() + 16),
+            (Numbers{1, 14, 13, 3, 7, 18, 13, 6, 10, 22, 13, 10, 10, 22, 13, 14}));
+  EXPECT_EQ(Numbers(values.begin(), values.begin() + 32),
+            (Numbers{11, 0, 34, 51, 0,  24, 0, 61, 12, 0, 0, 0, 22, 25, 0, 62,
+                     0,  0, 0,  0,  23, 26, 0, 63, 0,  0, 0, 0, 0,  0,  0, 64}));
+}
+
+TEST(GoldenLanes, AdellPlusCodesDifferencesOfBlocksOnT8) {
+  const auto pairs = build("adell-plus", t8(), layout_options("4", "1x2", "delta16"));
+  EXPECT_TRUE(layout_numbers(*pairs, "col").empty());
+  EXPECT_EQ(layout_numbers(*pairs, "code_ptr"), (Numbers{0, 4, 8}));
+  EXPECT_EQ(layout_numbers(*pairs, "first"), (Numbers{3, 7, 21, 13, 0, 1, 29, 3, 19, 27, 13, 27}));
+  EXPECT_EQ(layout_numbers(*pairs, "delta"), (Numbers{0, 8, 0, 0, 0, 16, 0, 8, 8, 0, 14, 0}));
+  const auto rows = build("adell-plus", t8(), layout_options("4", "2x1", "delta16"));
+  EXPECT_EQ(layout_numbers(*rows, "code_ptr"), (Numbers{0, 12}));
+  const Numbers delta = layout_numbers(*rows, "delta");
+  EXPECT_EQ(Numbers(delta.begin(), delta.begin() + 12), (Numbers{6, 4, 0, 3, 3, 4, 0, 4, 0, 0, 0, 4}));
+}
+
 TEST(GoldenLanes, NanReachesOnlyRowsThatUseIt) {
   const CsrMatrix<double> csr = t8();
   for (const auto& [format, params] :
@@ -90,7 +138,9 @@ TEST(GoldenLanes, NanReachesOnlyRowsThatUseIt) {
                                                          {"adell", {{"W", "4"}}},
                                                          {"adell", {{"W", "2"}}},
                                                          {"coadell", {{"W", "4"}}},
-                                                         {"adell-plus", {{"W", "4"}, {"index", "raw"}}},
+                                                         {"adell-plus", {{"W", "4"}, {"columns", "raw"}}},
+                                                         {"adell-plus", {{"W", "4"}, {"blocking", "1x2"}}},
+                                                         {"adell-plus", {{"W", "4"}, {"blocking", "2x1"}}},
                                                          {"brc", {{"B1", "4"}, {"B2", "2"}}}}) {
     const auto matrix = build(format, csr, params);
     for (int j = 0; j < 8; ++j) {

@@ -138,8 +138,20 @@ std::vector<Case> cases() {
       list.push_back({"argcsr", {{"chunks", chunks}, {"desired", desired}, {"max_fill", all}}});
   for (const std::string format : {"adell", "coadell"})
     for (const std::string W : {"2", "4", "8", "32"}) list.push_back({format, {{"W", W}, {"max_fill", all}}});
-  for (const std::string index : {"raw", "delta16"})
-    list.push_back({"adell-plus", {{"W", "8"}, {"index", index}, {"max_fill", all}}});
+  for (const std::string blocking : {"1x1", "1x2", "2x1"})
+    for (const std::string columns : {"raw", "delta16"}) {
+      for (const std::string unroll : {"1", "2", "4"})
+        list.push_back({"adell-plus",
+                        {{"W", unroll == "1"   ? "8"
+                               : unroll == "2" ? "32"
+                                               : "2"},
+                         {"blocking", blocking},
+                         {"columns", columns},
+                         {"unroll", unroll},
+                         {"max_fill", all}}});
+      list.push_back(
+          {"adell-plus", {{"W", "4"}, {"blocking", blocking}, {"columns", columns}, {"max_fill", all}}});
+    }
   for (const std::string B1 : {"4", "32"})
     for (const std::string B2 : {"1", "3", "100"})
       list.push_back({"brc", {{"B1", B1}, {"B2", B2}, {"max_fill", all}}});
