@@ -4,7 +4,7 @@
     cd docs/results; make_machine_table.py spmv-host.json coded-gpu-formulas.json FILE... > ../../operators/policy/builtin_machine.tsv
 
 Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files that have
-the same name; today orders:tune-gpu-orders.yaml.
+the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
 FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or element_benchmark's
 JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml tune-gpu.yaml element-degrees-host.json
 element-degrees-gpu.json. Host figures are medians of

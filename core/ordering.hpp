@@ -100,10 +100,13 @@ struct FoundOrder {
 // within 96 levels. Throws what make_order() throws, WrongSpace, DeviceError, OutOfMemory.
 FoundOrder find_order(std::string_view id, const ContextPtr& context, const SparsityPattern& pattern,
                       const SparsityPattern* copy = nullptr, bool hand_over = true);
-// Levels of one search that a GPU goes down at most. About how long it takes for a level of both searches: five kernels of 3.5
-// microseconds. That is an estimate, from the price of poisson-2d-1000 in docs/results/tune-gpu-orders.yaml: 83 ms for about
-// three searches of 2000 levels by four kernels each.
+// Levels of one search that a GPU goes down at most.
 inline constexpr int most_levels_on_device = 4096;
-inline constexpr double level_seconds_on_device = 18e-6;
+// About how long a GPU takes to find order rcm of a graph whose search has so many levels, with the permutation of the matrix.
+// Fitted to 25 shuffled matrices of 0.3 to 8 million rows on an H200, of which it is right to a factor of 1.4
+// (docs/results/order-gpu.md): a level takes the time of some small kernels, a row that of entries read at random.
+inline double order_seconds_on_device(double levels, std::int64_t rows) {
+  return 1e-3 + 18e-6 * levels + 2.5e-9 * static_cast<double>(rows);
+}
 
 }  // namespace protean

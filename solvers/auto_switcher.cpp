@@ -302,15 +302,8 @@ std::string AutoSwitcher<T>::why_no_order() const {
     if (entry.id == options_.order && !entry.unavailable.empty())
       return fmt::format("order {} is not in this build: {}", options_.order, entry.unavailable);
   if (!A_.permuted()) return "several solves compute with this operator";
-  // On a device no assumed number of products says how long that takes: it depends on the levels.
-  if (on_device() && !model_.knows_order(options_.order))
-    return fmt::format(
-        "the machine table does not say how long it takes to find it beside a product of this GPU (order-{} "
-        "on the "
-        "device); `protean tune --spaces device` measures it, and matrix.order chooses one before the solve",
-        options_.order);
   // A build beside the solve is cancelled where it costs more than was assumed. A solve that waits has no such way out.
-  if (!options_.policy.overlapped && !model_.knows_order(options_.order))
+  if (!on_device() && !options_.policy.overlapped && !model_.knows_order(options_.order))
     return fmt::format(
         "the solve would wait while it is found, and the machine table does not say how long that takes "
         "(order-{}); `protean tune` measures it, schedule.overlapped: true finds it beside the solve",
@@ -467,7 +460,8 @@ bool AutoSwitcher<T>::measuring_pays() {
     if (i == current_ || !candidates_[i].admitted || !estimates_[i].cost.known) continue;
     if (!estimates_[i].relative) return true;
     double cost = estimates_[i].cost.convert_seconds + timed_at_most;
-    if (candidates_[i].order != candidates_[current_].order) cost += order_estimate_.convert_seconds;
+    if (candidates_[i].order != candidates_[current_].order)
+      cost += order_price(first_pace_.seconds()) / first_pace_.seconds();
     if (likely * (1 - estimates_[i].cost.product_seconds) > cost) return true;
   }
   return false;
@@ -583,6 +577,16 @@ void AutoSwitcher<T>::estimate() {
                                       candidates_[current_].bytes, 1);
 }
 
+// Seconds to find the other order and to permute the matrix.
+template <class T>
+double AutoSwitcher<T>::order_price(double product_seconds) const {
+  const double by_products = order_scale_ * order_estimate_.convert_seconds * product_seconds;
+  if (!on_device()) return by_products;
+  // On a device levels and rows are the price, not products.
+  const double estimate = order_scale_ * order_seconds_on_device(order_forecast_.levels, A_.rows());
+  return model_.knows_order(options_.order) ? std::max(by_products, estimate) : estimate;
+}
+
 template <class T>
 void AutoSwitcher<T>::predict() {
   const SwitchCandidate& current = candidates_[current_];
@@ -592,11 +596,7 @@ void AutoSwitcher<T>::predict() {
     return candidates_[i].product_seconds - permuting(candidates_[i].order);
   };
   if (current.order == candidates_[first_].order) {
-    order_seconds_ = order_scale_ * order_estimate_.convert_seconds * product(current_);
-    // The table knows nothing of levels, and where they are many and small they are the price.
-    if (on_device())
-      order_seconds_ =
-          std::max(order_seconds_, order_scale_ * order_forecast_.levels * level_seconds_on_device);
+    order_seconds_ = order_price(product(current_));
     if (!permute_measured_)
       permute_seconds_ =
           order_forecast_.permutation_share(sizeof(T)) * order_estimate_.product_seconds * product(current_);

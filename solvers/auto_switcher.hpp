@@ -33,8 +33,8 @@ struct AutoSwitchOptions {
   std::int64_t max_iterations = 10000;
   double survey_seconds = 0.3e-3;  // assumed time of a survey
   // The order of the rows that is considered beside the present one: a name of FormatSpec::order; empty: none. Not in
-  // deterministic mode, for element matrices, nor where x has at most cached_x bytes. On a device only where the machine
-  // table has its price there (order-ID), and not where its search would have so many levels that the host would find it.
+  // deterministic mode, for element matrices, nor where x has at most cached_x bytes. On a device not where its search would
+  // have so many levels that the host would find it.
   std::string order = "rcm";
   std::size_t cached_x = cached_bytes_of_x;
   // What that order would gain, from the pattern in the memory of the solve. Called once, in another thread if builds are
@@ -120,6 +120,7 @@ class AutoSwitcher final : public SolveObserver {
   double permuting(const std::string& order) const;
   void time_permutation();
   void estimate();
+  double order_price(double product_seconds) const;
   void predict();
   CostQuery query(const std::string& order) const;
   void look(const IterationInfo& info);

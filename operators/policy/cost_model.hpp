@@ -40,8 +40,9 @@ struct MachineTable {
 };
 
 // Measured on one host with two threads and one H200 (docs/results: spmv-host.json, tune-host.yaml,
-// coded-gpu-formulas.json, engines-gpu.json, tune-gpu.yaml; the prices of orders on a GPU: tune-gpu-orders.yaml). The table is operators/policy/builtin_machine.tsv, which benchmarks/make_machine_table.py
-// writes and the build embeds; the first call reads it.
+// coded-gpu-formulas.json, engines-gpu.json, tune-gpu.yaml). It has no prices of orders. The table is
+// operators/policy/builtin_machine.tsv, which benchmarks/make_machine_table.py writes and the build embeds; the first call
+// reads it.
 const MachineTable& builtin_machine();
 
 // The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.

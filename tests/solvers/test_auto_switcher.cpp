@@ -711,7 +711,6 @@ TEST(AutoSwitcher, WhereAnOrderIsOutOfTheQuestionTheReportSaysWhy) {
   }
 }
 
-// On a device the order needs its price there; the one of the host says nothing.
 struct OnADevice {
   const ContextPtr device = fake_device_context(), host = Context::host(1);
   const CsrMatrix<double> csr = Shuffled::matrix(host), there = upload(device, csr);
@@ -782,14 +781,22 @@ struct OnADevice {
   }
 };
 
-TEST(AutoSwitcher, OnADeviceAnOrderWithoutAPriceStays) {
-  for (const Space space : {Space::host, Space::device}) {
-    OnADevice live;
-    const std::string why = live.run(space, space == Space::host ? 5 : 0);
-    EXPECT_NE(why.find("protean tune --spaces device"), std::string::npos) << why;
-    EXPECT_EQ(live.forecasts, 0);
-    EXPECT_EQ(live.A.order_id(), "none");
-  }
+// Without a measured price on the device it follows from levels and rows; the one of the host says nothing.
+TEST(AutoSwitcher, OnADeviceThePriceOfAnOrderIsEstimated) {
+  for (const double levels : {0.0, 100.0, 1900.0})
+    for (const Space space : {Space::host, Space::device}) {
+      OnADevice live;
+      live.levels = levels;
+      EXPECT_EQ(live.run(space, space == Space::host ? 1e6 : 0), "");
+      EXPECT_EQ(live.forecasts, 1);
+      double price = -1;
+      for (const CandidateRecord& one : live.candidates)
+        if (one.order == "rcm") price = one.predicted_convert;
+      const double expected = order_seconds_on_device(levels, live.csr.rows());
+      EXPECT_GE(price, expected);
+      EXPECT_LE(price, expected + 2e-3) << "the conversion is a tenth of a product";
+      if (levels < 1000) { EXPECT_EQ(live.A.order_id(), "rcm"); }
+    }
 }
 
 TEST(AutoSwitcher, OnADeviceAnOrderThatPaysIsTaken) {
@@ -824,23 +831,17 @@ TEST(AutoSwitcher, OnADeviceTheLevelsOfAnOrderAreItsPrice) {
   EXPECT_EQ(why, "");
   ASSERT_GT(few, 0);
   EXPECT_LT(few, 0.03) << "five products of 2 ms, and the conversion";
-  EXPECT_GE(price(1900, why), 1900 * level_seconds_on_device);
+  EXPECT_GE(price(1900, why), order_seconds_on_device(1900, 0));
   EXPECT_EQ(price(most_levels_on_device, why), -1);
   EXPECT_NE(why.find("suits a GPU badly"), std::string::npos) << why;
 }
 
-// The built-in table has prices of small matrices in hundreds of products, and a solve of three hundred iterations does not
-// pay them. The gain is forecast, as with a table of `protean tune`.
-TEST(AutoSwitcher, OnADeviceTheBuiltInTableHasAPrice) {
+TEST(AutoSwitcher, OnADeviceTheBuiltInTableSuffices) {
   OnADevice live;
-  live.builtin = true, live.levels = 50, live.goal = 0.74;
+  live.builtin = true, live.levels = 50;
   EXPECT_EQ(live.run(Space::device, 0), "");
   EXPECT_EQ(live.forecasts, 1);
-  EXPECT_EQ(live.A.order_id(), "none");
-  double price = 0;
-  for (const CandidateRecord& one : live.candidates)
-    if (one.order == "rcm") price = one.predicted_convert;
-  EXPECT_GT(price, 100 * 2e-3);
+  EXPECT_EQ(live.A.order_id(), "rcm");
 }
 
 // The survey beside a solve on a device ends with the solve.
