@@ -615,9 +615,7 @@ TEST(ForecastOrder, OfAPatternOnADeviceIsThatOfTheHostWithADeepSearch) {
       EXPECT_EQ(there.lines_now, here.lines_now);
       EXPECT_EQ(there.lines_reached, here.lines_reached);
       EXPECT_EQ(there.product_ratio, here.product_ratio);
-      if (here.product_ratio > 0.97) {
-        EXPECT_EQ(there.levels, here.levels);
-      }
+      if (here.product_ratio > 0.97) { EXPECT_EQ(there.levels, here.levels); }
     }
     const CsrMatrix<double> a = shuffled(small_parts, 5);
     const double levels = forecast_order(*device, upload(device, a).pattern, 8).levels;
