@@ -28,8 +28,8 @@ struct Background {
 };
 }  // namespace detail
 
-// before_solve: for short work that a running solve waits for. On a device its kernels begin before those of the solve that
-// are queued.
+// before_solve: for short work whose result a running solve needs soon. On a device its kernels run before the queued kernels
+// of the solve.
 enum class BackgroundPriority : unsigned char { behind_solve, before_solve };
 
 // While an object of this class lives, everything that the calling thread does is background work:

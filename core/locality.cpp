@@ -35,7 +35,7 @@ class Marks {
 
 std::int64_t lines_of(std::int64_t cols) { return (cols + line_entries - 1) / line_entries; }
 
-// The same for few numbers of many: its memory is as large as they are.
+// The same for a few of many numbers. Its memory grows with the numbers in it.
 class NumberSet {
  public:
   // True the first time.
@@ -142,7 +142,7 @@ class Reader {
       }
     } while (!growing.empty());
   }
-  // Sum over stretches of `rows` rows each, one after another, of the lines of x that they read.
+  // The rows come in stretches of `stretch` rows. Returns the sum over all stretches of the lines of x that a stretch reads.
   template <class Set>
   std::int64_t lines(std::span<const std::int32_t> rows, std::int64_t stretch, Set& lines) {
     detail::read_rows(context_, pattern_, rows, read_);

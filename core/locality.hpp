@@ -36,7 +36,7 @@ struct OrderForecast {
   double csr_bytes = 0, line_bytes = 0;  // a row in csr; a line of x, with its weight
   // About how many levels a breadth-first search of the deepest part has, from one end to the other. It follows from how
   // fast the balls grow, as if the part had all rows, so many equal parts have fewer. Where an order would pay for a pattern on
-  // a device, one ball grows to as many as deep_rows rows: smaller parts are known as they are.
+  // a device, one ball grows to deep_rows rows. A part with fewer rows is then known exactly.
   double levels = 0;
 
   // The same for a matrix of so many bytes a row. Its bytes are read in every order, its lines of x depend on the order:

@@ -21,7 +21,7 @@ SparsityPattern download_pattern(const ContextPtr& host, const Context& device,
                                  const SparsityPattern& pattern);
 
 // The columns of some rows of a pattern in memory of the context. Row i of `rows` has columns[begin[i]] up to
-// columns[begin[i + 1]]. On a device they are gathered there, and the host waits for it twice or more.
+// columns[begin[i + 1]]. On a device they are gathered there, and the host waits for the device at least twice.
 struct RowsRead {
   std::vector<std::int64_t> begin;
   std::vector<std::int32_t> columns;

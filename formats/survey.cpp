@@ -305,7 +305,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
       format.spec.kernel = &kernel == &kernels.front() ? std::string_view() : kernel.name;
       surveyed.push_back(format);
       // On a GPU the first kernel chooses its mapping of threads by the lengths of the rows. What the table says of others, from
-      // other matrices, has been wrong by factors of 3 to 30.
+      // other matrices, has been wrong by factors of 3 to 40.
       if (space == Space::device) break;
     }
   }

@@ -460,6 +460,7 @@ bool AutoSwitcher<T>::measuring_pays() {
     if (i == current_ || !candidates_[i].admitted || !estimates_[i].cost.known) continue;
     if (!estimates_[i].relative) return true;
     double cost = estimates_[i].cost.convert_seconds + timed_at_most;
+    // In iterations, which take longer than products, since the time of a product is not known yet.
     if (candidates_[i].order != candidates_[current_].order)
       cost += order_price(first_pace_.seconds()) / first_pace_.seconds();
     if (likely * (1 - estimates_[i].cost.product_seconds) > cost) return true;

@@ -19,8 +19,9 @@
 //   columns   raw: keeps columns; delta16: codes them; auto: fewest bytes.
 //   max_fill  the most stored values an entry.
 //   unroll    of the kernel: slots a turn of its loop, 1, 2 or 4; auto: the fastest in the first products.
-// Wins: as adell and coadell; the conversion is cheaper, because no row waits for the rows before it. Small dense blocks, as
-//   several unknowns a point have them, take one column for two entries.
+// Wins: as adell and coadell. Small dense blocks, as several unknowns a point have them, take one column for two entries.
+//   Lanes are found without waiting for the rows before, but with `auto` the conversion plans several layouts: on a host it
+//   takes more time than adell's.
 // Refuses: when stored values > max_fill nonzeros; blocks of two entries for more than 2^29 columns.
 // Source: M. Maggioni, T. Berger-Wolf, Optimization techniques for sparse matrix-vector multiplication on GPUs, J. Parallel
 //   Distrib. Comput. 93-94, 2016, 66-86, doi:10.1016/j.jpdc.2016.03.011. How blocks and codes are stored, and the choice of
