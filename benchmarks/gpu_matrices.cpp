@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "core/generate/generate.hpp"
 #include "core/generate/row_fill.hpp"
@@ -124,7 +125,7 @@ CsrMatrix<double> random_gather(const ContextPtr& context, std::int64_t n) {
       });
 }
 
-// The symmetric permutation of a matrix: row r of the result is row order[r].
+// P A P^T: entry (r, s) of the result is entry (order[r], order[s]) of A.
 CsrMatrix<double> permuted(const ContextPtr& context, const CsrMatrix<double>& A,
                            const std::vector<std::int32_t>& order) {
   std::vector<std::int32_t> place(order.size());
@@ -133,10 +134,12 @@ CsrMatrix<double> permuted(const ContextPtr& context, const CsrMatrix<double>& A
       RowTarget{.context = context}, "permuted", A.rows(),
       [&](std::int64_t row) { return A.pattern.row_length(order[row]); },
       [&](std::int64_t row, std::int32_t* col, double* value) {
-        std::int64_t count = 0;
-        for (const std::int32_t c : A.pattern.row(order[row])) col[count++] = place[c];
-        std::sort(col, col + count);
-        set_values(row, count, col, value);
+        std::vector<std::pair<std::int32_t, double>> entries;
+        for (std::int64_t k = A.pattern.row_ptr[order[row]]; k < A.pattern.row_ptr[order[row] + 1]; ++k)
+          entries.emplace_back(place[A.pattern.col[k]], A.values[k]);
+        std::sort(entries.begin(), entries.end());
+        for (std::size_t k = 0; k < entries.size(); ++k)
+          col[k] = entries[k].first, value[k] = entries[k].second;
       });
 }
 

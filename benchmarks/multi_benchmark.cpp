@@ -271,32 +271,7 @@ class Table {
         return;
       }
     }
-    double solves = 0, together = 0;
-    if (square && options_.iterations > 0) {
-      SolverOptions how;
-      how.stopping.relative_tolerance = 0, how.stopping.max_iterations = options_.iterations,
-      how.stopping.divergence = 1e300;
-      const auto one = make_solver<double>(options_.method, how);
-      MultiSolver<double> several(options_.method, how);
-      Vectors z(context_, A.rows(), k, VectorLayout::columns);
-      const auto clear = [&] { fill<double>(c, 0.0, {z.data(), A.rows() * k, c.space()}); };
-      std::int64_t steps = 0;
-      solves = time_of(c, options_.seconds,
-                       [&] {
-                         clear(), steps = 0;
-                         for (std::int64_t j = 0; j < k; ++j)
-                           steps = std::max(
-                               steps,
-                               one->solve(A, y.multi.view().column(j), z.multi.view().column(j)).iterations);
-                       }) /
-               static_cast<double>(std::max<std::int64_t>(1, steps));
-      together = time_of(c, options_.seconds,
-                         [&] {
-                           clear();
-                           steps = several.solve(A, y.multi, z.multi).iterations;
-                         }) /
-                 static_cast<double>(std::max<std::int64_t>(1, steps));
-    }
+    const auto [solves, together] = square && options_.iterations > 0 ? iterations(A, y, k) : Iterations{};
     fmt::print("{:24} {:3} {:12.3f} {:12.3f} {:12.3f} {:8.2f} {:12.3f} {:12.3f} {:8.2f}\n", A.name(), k,
                single * 1e3, seconds[0] * 1e3, seconds[1] * 1e3, single / seconds[0], solves * 1e3,
                together * 1e3, together > 0 ? solves / together : 0);
@@ -309,6 +284,43 @@ class Table {
                         {"columns_seconds", seconds[1]},
                         {"single_iteration_seconds", solves},
                         {"multi_iteration_seconds", together}});
+  }
+
+  // Seconds of an iteration of all columns in k solves and in one; 0 where a solve ends early.
+  struct Iterations {
+    double single = 0, together = 0;
+  };
+  Iterations iterations(const AssembledMatrix<double>& A, Vectors& b, std::int64_t k) const {
+    const Context& c = *context_;
+    SolverOptions how;
+    how.stopping.relative_tolerance = 0, how.stopping.max_iterations = options_.iterations,
+    how.stopping.divergence = 1e300;
+    const auto one = make_solver<double>(options_.method, how);
+    MultiSolver<double> several(options_.method, how);
+    Vectors x(context_, A.rows(), k, VectorLayout::columns);
+    StopReason reason = StopReason::max_iterations;
+    const auto look_at = [&](const SolveReport& report) {
+      if (report.reason != StopReason::max_iterations) reason = report.reason;
+    };
+    const auto time = [&](const std::function<void()>& solve) {
+      return time_of(c, options_.seconds,
+                     [&] {
+                       fill<double>(c, 0.0, {x.data(), A.rows() * k, c.space()});
+                       solve();
+                     }) /
+             options_.iterations;
+    };
+    const Iterations found{time([&] {
+                             for (std::int64_t j = 0; j < k; ++j)
+                               look_at(one->solve(A, b.multi.view().column(j), x.multi.view().column(j)));
+                           }),
+                           time([&] {
+                             for (const SolveReport& column : several.solve(A, b.multi, x.multi).columns)
+                               look_at(column);
+                           })};
+    if (reason == StopReason::max_iterations) return found;
+    fmt::print("{:24} {:3} solves end early: {}\n", A.name(), k, to_string(reason));
+    return {};
   }
 
   const Options& options_;

@@ -342,19 +342,8 @@ __global__ void __launch_bounds__(multi_threads)
     v[i * w + lane] = keep ? a * v[i * w + lane] : T(0);
 }
 
-template <class T>
-__global__ void __launch_bounds__(multi_threads)
-    multi_add_product_kernel(std::int64_t n, int w, const T* d, const T* u, T* x, const T* running,
-                             const int* stop) {
-  if (stopped(stop)) return;
-  const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
-            r = static_cast<int>(threadIdx.x) / w;
-  if (r >= rows || running[lane] == T(0)) return;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
-    x[i * w + lane] += d ? d[i] * u[i * w + lane] : u[i * w + lane];
-}
-
-template <class T>
+// y := D x, or y += D x; D is the identity where d is null.
+template <bool Add, class T>
 __global__ void __launch_bounds__(multi_threads)
     multi_multiply_kernel(std::int64_t n, int w, const T* d, const T* x, T* y, const T* running,
                           const int* stop) {
@@ -362,8 +351,21 @@ __global__ void __launch_bounds__(multi_threads)
   const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
             r = static_cast<int>(threadIdx.x) / w;
   if (r >= rows || running[lane] == T(0)) return;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
-    y[i * w + lane] = d ? d[i] * x[i * w + lane] : x[i * w + lane];
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows) {
+    const std::int64_t at = i * w + lane;
+    const T product = d ? d[i] * x[at] : x[at];
+    y[at] = Add ? y[at] + product : product;
+  }
+}
+
+template <bool Add, class T>
+void launch_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                     MultiVectorView<T> Y, const T* running) {
+  check_width(Y.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, multi_multiply_kernel<Add, T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)),
+         multi_threads, Y.rows, static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data,
+         running, state.stop);
 }
 
 template <class T>
@@ -422,11 +424,7 @@ void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorVi
 template <class T>
 void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
                     MultiVectorView<T> Y, const T* running) {
-  check_width(Y.columns);
-  const DeviceState& state = context.device_state();
-  launch(state, multi_multiply_kernel<T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)),
-         multi_threads, Y.rows, static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data,
-         running, state.stop);
+  launch_multiply<false>(context, d, X, Y, running);
 }
 
 template <class T>
@@ -554,11 +552,7 @@ void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, cons
 template <class T>
 void multi_add_product(const Context& context, VectorView<const T> d, MultiVectorView<const T> U,
                        MultiVectorView<T> X, const T* running) {
-  check_width(X.columns);
-  const DeviceState& state = context.device_state();
-  launch(state, multi_add_product_kernel<T>, blocks_of_rows(state, X.rows, static_cast<int>(X.columns)),
-         multi_threads, X.rows, static_cast<int>(X.columns), d.size > 0 ? d.data : nullptr, U.data, X.data,
-         running, state.stop);
+  launch_multiply<true>(context, d, U, X, running);
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                             \
