@@ -357,7 +357,7 @@ struct LaneSlot {
   T value[R * C], x[R * C];
 
   LaneSlot() = default;
-  __device__ LaneSlot(const T* values, std::int64_t L, std::int32_t col, const T* from) {
+  __device__ LaneSlot(const T* values, int L, std::int32_t col, const T* from) {
 #pragma unroll
     for (int e = 0; e < R * C; ++e) value[e] = __ldcs(values + e * L);
     if constexpr (R * C == 1) {
@@ -377,62 +377,80 @@ struct LaneSlot {
   }
 };
 
-// The sums of a lane's slots, U slots a turn of the loop. They are added in the order of the slots by fused multiply-adds, so
-// the bits depend neither on U nor on the codes of the columns.
+// The slots of each lane of a unit that has so many.
+__device__ inline int lane_slots(std::int64_t slots, int L) {
+  return static_cast<int>(slots >> (31 - __clz(L)));
+}
+// The sums of the slots of lane l of unit u, U slots a turn of the loop. They are added in the order of the slots by fused
+// multiply-adds, so the bits depend neither on U nor on the codes of the columns. The loops of single slots are not unrolled
+// by the compiler, since that takes more than 32 registers.
 template <int R, int C, int U, class T>
-__device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t lane, const T* x, T (&sum)[R]) {
+__device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t u, int l, const T* x, T (&sum)[R]) {
   constexpr int B = R * C;
   using Slot = LaneSlot<T, R, C>;
-  const std::int64_t L = a.L, u = lane / L, l = lane % L, begin = __ldg(a.unit_ptr + u);
-  std::int64_t left = __ldg(a.unit_ptr + u + 1) - begin;  // slots of all lanes: a division by L is slow
+  const int L = a.L;
+  const std::int64_t begin = __ldg(a.unit_ptr + u);
+  int left = lane_slots(__ldg(a.unit_ptr + u + 1) - begin, L);
   const T* values = a.values + B * begin + l;
   const std::int64_t code = a.code_ptr ? __ldg(a.code_ptr + u) : -1 - begin;
   if (left == 0) return;
   if (code >= 0) {
-    std::int32_t col = __ldg(a.first + lane);
+    std::int32_t col = __ldg(a.first + u * L + l);
     Slot(values, L, col, x).add_to(sum);
     const std::uint16_t* delta = a.delta + code + l;
-    for (left -= L, values += B * L; left >= U * L; left -= U * L, values += U * B * L, delta += U * L) {
-      Slot slots[U];
+    --left, values += B * L;
+    if constexpr (U > 1) {
+#pragma unroll 1
+      for (; left >= U; left -= U, values += U * B * L, delta += U * L) {
+        Slot slots[U];
 #pragma unroll
-      for (int k = 0; k < U; ++k) {
-        col += __ldcs(delta + k * L);
-        slots[k] = Slot(values + k * B * L, L, col, x);
+        for (int k = 0; k < U; ++k) {
+          col += __ldcs(delta + k * L);
+          slots[k] = Slot(values + k * B * L, L, col, x);
+        }
+#pragma unroll
+        for (int k = 0; k < U; ++k) slots[k].add_to(sum);
       }
-#pragma unroll
-      for (int k = 0; k < U; ++k) slots[k].add_to(sum);
     }
-    for (; left > 0; left -= L, values += B * L, delta += L) {
+#pragma unroll 1
+    for (; left > 0; --left, values += B * L, delta += L) {
       col += __ldcs(delta);
       Slot(values, L, col, x).add_to(sum);
     }
     return;
   }
   const std::int32_t* col = a.col + (-1 - code) + l;
-  for (; left >= U * L; left -= U * L, values += U * B * L, col += U * L) {
-    Slot slots[U];
+  if constexpr (U > 1) {
+#pragma unroll 1
+    for (; left >= U; left -= U, values += U * B * L, col += U * L) {
+      Slot slots[U];
 #pragma unroll
-    for (int k = 0; k < U; ++k) slots[k] = Slot(values + k * B * L, L, __ldcs(col + k * L), x);
+      for (int k = 0; k < U; ++k) slots[k] = Slot(values + k * B * L, L, __ldcs(col + k * L), x);
 #pragma unroll
-    for (int k = 0; k < U; ++k) slots[k].add_to(sum);
+      for (int k = 0; k < U; ++k) slots[k].add_to(sum);
+    }
   }
-  for (; left > 0; left -= L, values += B * L, col += L) Slot(values, L, __ldcs(col), x).add_to(sum);
+#pragma unroll U == 1 ? 4 : 1
+  for (; left > 0; --left, values += B * L, col += L) Slot(values, L, __ldcs(col), x).add_to(sum);
 }
 
 // Units of L <= 32 lanes of a warp. carry[R u + e] is the part that unit u has of a row of the unit before.
+// One or two slots a turn fit into 32 registers, with which a multiprocessor holds 2048 threads: many threads hide the latency
+// of loads better than many loads of few threads.
 template <int R, int C, int U, class T>
-__global__ void __launch_bounds__(device::block_size)
+__global__ void __launch_bounds__(device::block_size, R* C* U <= 2 ? 2048 / device::block_size : 1)
     lane_warps(MappedLanes<T> a, T alpha, const T* __restrict__ x, T beta, T* y, T* carry, const int* stop) {
   if (device::stopped(stop)) return;
   const std::int64_t lane = std::int64_t{blockIdx.x} * device::block_size + threadIdx.x,
                      lanes = a.units * a.L;
-  if (lane - threadIdx.x % 32 >= lanes) return;  // the whole warp
-  const int L = a.L, l = static_cast<int>(threadIdx.x) % L;
+  if (lane - threadIdx.x % 32 >= lanes) return;                    // the whole warp
+  const int L = a.L, l = static_cast<int>(threadIdx.x) & (L - 1);  // L is a power of two
+  const std::int64_t u = lane >> (31 - __clz(L));
   const std::int32_t mark = lane < lanes ? __ldg(a.lane_row + lane) : -1;
   // Units are whole, so no unit of the matrix shares its lanes with these.
   const std::int32_t row = static_cast<std::int32_t>(row_of_lane(mark));
   T sum[R] = {};
-  if (lane < lanes && mark >= 0) lane_sum<R, C, U>(a, lane, x, sum);
+  if (lane < lanes && mark >= 0) lane_sum<R, C, U>(a, u, l, x, sum);
   for (int step = 1; step < L; step *= 2) {
     const std::int32_t its = __shfl_up_sync(0xffffffffu, row, step, L);
 #pragma unroll
@@ -443,7 +461,6 @@ __global__ void __launch_bounds__(device::block_size)
   }
   const std::int32_t next = __shfl_down_sync(0xffffffffu, row, 1, L);
   if (lane >= lanes || (l + 1 < L && next == row)) return;
-  const std::int64_t u = lane / L;
   const bool carried = carry && u > 0 && a.row_at(u * L - 1) == row;
 #pragma unroll
   for (int e = 0; e < R; ++e) {
@@ -457,7 +474,7 @@ __global__ void __launch_bounds__(device::block_size)
 
 // Units of more lanes: one block each. Rows are whole.
 template <class T>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2048 / 256)
     lane_blocks(MappedLanes<T> a, T alpha, const T* __restrict__ x, T beta, T* y, const int* stop) {
   if (device::stopped(stop)) return;
   __shared__ T sums[256];
@@ -466,7 +483,7 @@ __global__ void __launch_bounds__(256)
   const std::int64_t lane = std::int64_t{blockIdx.x} * a.L + l;
   const std::int32_t mark = __ldg(a.lane_row + lane);
   T mine[1] = {};
-  if (mark >= 0) lane_sum<1, 1, 4>(a, lane, x, mine);
+  if (mark >= 0) lane_sum<1, 1, 1>(a, blockIdx.x, l, x, mine);
   sums[l] = mine[0];
   rows[l] = static_cast<std::int32_t>(row_of_lane(mark));
   __syncthreads();
@@ -564,7 +581,7 @@ class LaneDevice : public RowViewOnDevice<T, LaneDevice<T>> {
       device::launch(state, lane_blocks<T>, a.units, rule_.L, a, alpha, x.data, beta, y.data, state.stop);
       return;
     }
-    multiply_in_warps(lane_warps<1, 1, 4, T>, alpha, x.data, beta, y.data);
+    multiply_in_warps(lane_warps<1, 1, 1, T>, alpha, x.data, beta, y.data);
   }
   // kernel: lane_warps for the blocks of the rule, which has L <= 32.
   template <class Kernel>

@@ -12,7 +12,8 @@ namespace protean::formats {
 
 // The options of the loop over the slots of a lane.
 constexpr int unrolls[] = {1, 2, 4};
-constexpr int fixed_unroll = 2;  // number of the option where products are not measured
+// Number of the option where products are not measured. On a GPU one slot a turn leaves room for the most threads.
+constexpr int fixed_unroll(Space space) { return space == Space::device ? 0 : 2; }
 constexpr int sweep_rounds = 3;  // that count
 constexpr ParamDoc unroll_param = {.name = "unroll",
                                    .doc = "slots a turn of the loop; auto measures all in the first products",
@@ -30,7 +31,7 @@ template <class T>
 OptionSweep unroll_sweep(const BuildRequest<T>& request) {
   const int asked = asked_unroll(request.params);
   if (asked >= 0) return {1, 0, asked};
-  return {request.context->deterministic() ? 1 : 3, sweep_rounds, fixed_unroll};
+  return {request.context->deterministic() ? 1 : 3, sweep_rounds, fixed_unroll(request.context->space())};
 }
 
 struct LaneBlocking {
