@@ -77,7 +77,7 @@ std::string make_laplacian(CsrMatrix<double>& csr) {
 struct Bench {
   const Options& options;
   ContextPtr host, context;
-  MachineTable table;
+  const MachineTable* table;  // null: the built-in one
   nlohmann::json systems = nlohmann::json::array();
 
   nlohmann::json solved(const CsrMatrix<double>& csr, const Vector<double>& b, const std::string& variant) {
@@ -85,7 +85,7 @@ struct Bench {
     settings.solver.stopping = {.relative_tolerance = options.tolerance,
                                 .max_iterations = static_cast<std::int64_t>(options.iterations)};
     settings.context = context, settings.format = "csr";
-    settings.policy = variant == "policy", settings.machine = &table;
+    settings.policy = variant == "policy", settings.machine = table;
     if (variant == "rcm") settings.order = "rcm";
     Vector<double> x(context, csr.rows());
     fill<double>(*context, 0.0, x.view());
@@ -257,7 +257,8 @@ int run(const Options& options) {
   const ContextPtr host = Context::host(options.threads);
   const ContextPtr context = options.space == "device" ? Context::device() : host;
   if (!have_boost_rcm()) fmt::print("The Boost Graph Library is not in this build\n");
-  Bench bench{options, host, context, apps::choose_machine(options.machine).table};
+  const apps::ChosenMachine chosen = apps::choose_machine(options.machine);
+  Bench bench{options, host, context, options.machine.empty() ? nullptr : &chosen.table};
   const std::vector<GpuMatrix> list =
       options.matrices.empty()
           ? gpu_matrices()

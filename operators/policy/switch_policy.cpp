@@ -162,14 +162,16 @@ class Decider {
   }
 
   SwitchDecision choose_candidate() const {
-    // The best candidate whose change may begin. If there is none, the best of all, to report why it may not.
+    // The best candidate whose change may begin. If there is none, the best of those that would gain, to report why it may not.
     std::size_t best = state_.current, best_allowed = state_.current;
     double best_net = -INFINITY, best_allowed_net = 0, granted = 0;
+    bool best_gains = false;
     for (std::size_t i = 0; i < state_.candidates.size(); ++i) {
       const SwitchCandidate& candidate = state_.candidates[i];
       if (i == state_.current || i == state_.first || !candidate.admitted || candidate.lost) continue;
       const Offer o = offer(candidate);
-      if (net(o) > best_net) best = i, best_net = net(o);
+      const bool gains = gains_enough(o);
+      if (gains != best_gains ? gains : net(o) > best_net) best = i, best_net = net(o), best_gains = gains;
       const double factor = allowing_factor(o);
       if (factor > 0 && net(o) > best_allowed_net)
         best_allowed = i, best_allowed_net = net(o), granted = factor;
@@ -181,10 +183,12 @@ class Decider {
     return answer(SwitchAction::stay, best, o, why_not(state_.candidates[best], o));
   }
 
+  bool gains_enough(const Offer& o) const { return o.gain >= options_.hysteresis * state_.iteration_seconds; }
+
   // The factor that allows this change to begin: worst_factor, forecast_factor, or 0 for neither.
   double allowing_factor(const Offer& o) const {
     if (state_.switches >= options_.most_switches) return 0;
-    if (o.gain < options_.hysteresis * state_.iteration_seconds || net(o) <= 0) return 0;
+    if (!gains_enough(o) || net(o) <= 0) return 0;
     if (excess() + o.worst <= allowed(options_.worst_factor)) return options_.worst_factor;
     // Time lost before must be saved, too. Time saved before is not spent: a change pays for itself.
     const bool pays = state_.remaining.known && state_.remaining.low * o.low_gain >=
@@ -209,7 +213,7 @@ class Decider {
   std::string why_not(const SwitchCandidate& candidate, const Offer& o) const {
     if (state_.switches >= options_.most_switches)
       return fmt::format("the format has been changed {} times, the largest number allowed", state_.switches);
-    if (o.gain < options_.hysteresis * state_.iteration_seconds)
+    if (!gains_enough(o))
       return fmt::format("no format is expected to be faster by {:.0f} % of an iteration",
                          100 * options_.hysteresis);
     if (net(o) <= 0)

@@ -76,6 +76,23 @@ TEST(SwitchPolicy, SmallGainsAreNotWorthAChange) {
   EXPECT_NE(decision.reason.find("no format is expected to be faster"), std::string::npos) << decision.reason;
 }
 
+// Where no change may begin, the reason names a format that would gain and not one that is merely cheap to build.
+TEST(SwitchPolicy, TheReasonIsThatOfAFormatThatWouldGain) {
+  for (const bool gainful_first : {true, false}) {
+    std::array<SwitchCandidate, 3> candidates;
+    candidates[0].name = "csr", candidates[0].product_seconds = 1, candidates[0].measured = true;
+    SwitchCandidate &gainful = candidates[gainful_first ? 1 : 2], &cheap = candidates[gainful_first ? 2 : 1];
+    gainful.name = "dia", gainful.product_seconds = 0.5, gainful.convert_seconds = 100;
+    cheap.name = "ell", cheap.product_seconds = 0.99, cheap.convert_seconds = 0.1;
+    Situation s;
+    s.state.remaining = {5, 10, 40, true}, s.state.candidates = candidates;
+    const SwitchDecision decision = decide(s.options, s.state);
+    EXPECT_EQ(decision.action, SwitchAction::stay);
+    EXPECT_TRUE(decision.reason.starts_with("dia would save 500 ms an iteration and cost"))
+        << decision.reason;
+  }
+}
+
 TEST(SwitchPolicy, RefusedAndLostCandidatesAreLeftAlone) {
   for (const bool lost : {true, false}) {
     Situation s;
