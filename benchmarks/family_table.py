@@ -126,6 +126,10 @@ class Measured:
     def matrices(self, name):
         return [matrix for matrix in self.runs if self.run(name, matrix)]
 
+    def fastest(self, matrix):
+        """The least time of our formats in units of csr's in the same run."""
+        return min(run.times[one] / run.times["csr"] for run in self.runs[matrix] for one in run.ours)
+
     def to(self, name, other, matrix):
         """Time of `other` over time of the format."""
         run, beside = self.run(name, matrix), self.run(other, matrix)
@@ -259,7 +263,7 @@ def tables(names):
             runs = [measured.run(name, matrix) for matrix in there or elsewhere]
             beside = ["" if not (values := [least / run.times[name] for matrix in there if (run := measured.run(name, matrix)) and
                                             (least := run.library(start))]) else f"{mean(values):.2f}" for start in libraries.values()]
-            best = [min(run.times[one] for one in run.ours) / run.times[name] for matrix in there if (run := measured.run(name, matrix))]
+            best = [measured.fastest(matrix) * run.times["csr"] / run.times[name] for matrix in there if (run := measured.run(name, matrix))]
             figure = "no figure" if claim["figure"].startswith("no figure") else claim["figure"]
             print(f"| {name} | {claim['claim']} ({figure}) [{claim['source']}] | {verdicts[name][1]} | {kind or 'any'} ({len(there)}) | "
                   f"{cell(ratios(measured, name, 'csr', there)) or ('none' if elsewhere else '')} | {' | '.join(beside)} | "

@@ -5,6 +5,8 @@
 
 Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files that have
 the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
+Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the same name,
+but for csr, to which the others were compared in their runs; today newer:lanes-gpu.json newer:lanes-gpu-formulas.json.
 FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or element_benchmark's
 JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml tune-gpu.yaml element-degrees-host.json
 element-degrees-gpu.json. Host figures are medians of
@@ -90,7 +92,11 @@ def main():
     for path in [p.removeprefix("orders:") for p in more if p.startswith("orders:")]:
         for matrix, space, _, _, formats, _ in tuned(path):
             orders[matrix, space] = [f for f in formats if f[0].startswith("order-")]
-    more = [p for p in more if not p.startswith("orders:")]
+    newer = {}
+    for path in [p.removeprefix("newer:") for p in more if p.startswith("newer:")]:
+        for matrix, space, _, _, formats, _ in device(path):
+            newer.setdefault((matrix, space), {}).update({f[0]: f for f in formats if f[0] != "csr"})
+    more = [p for p in more if not p.startswith(("orders:", "newer:"))]
 
     def rows_of(path):
         if path.endswith(".yaml"):
@@ -99,6 +105,7 @@ def main():
 
     for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *(m for file in more for m in rows_of(file))]:
         print(f"matrix\t{matrix}\t{space}\t{int(rows)}\t{int(nonzeros)}\t{row_changes:.3g}")
+        formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats]
         known = {name for name, *_ in formats}
         for name, size, product, convert in [*formats, *(f for f in orders.pop((matrix, space), []) if f[0] not in known)]:
             print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A Markdown table of products with several vectors from the JSON of multi_benchmark.
 
-    multi_table.py FILE.json [--without-solves MATRIX] > multi.md
+    multi_table.py FILE.json... > multi.md
 
 Times in microseconds of products with k vectors: k products one after another, and one product with interleaved vectors and with
 vectors one after another ("by columns"), with "gain", how many times as fast the interleaved product is; the best product of
@@ -19,11 +19,11 @@ def cell(seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file")
-    parser.add_argument("--without-solves", action="append", default=[], metavar="MATRIX", help="leave its solves out")
-    options = parser.parse_args()
-    with open(options.file, encoding="utf-8") as file:
-        results = json.load(file)["results"]
+    parser.add_argument("files", nargs="+")
+    results = []
+    for name in parser.parse_args().files:
+        with open(name, encoding="utf-8") as file:
+            results += json.load(file)["results"]
     library = {}
     for row in results:
         if row["format"] in LIBRARIES:
@@ -37,8 +37,6 @@ def main():
             continue
         products, together = row["single_seconds"], row.get("multi_iteration_seconds")
         solves = row.get("single_iteration_seconds")
-        if row["matrix"] in options.without_solves:
-            solves = together = None
         print("|", " | ".join([
             row["matrix"], str(row["k"]), row["format"], cell(products), cell(row["interleaved_seconds"]),
             cell(row["columns_seconds"]), f"{products / row['interleaved_seconds']:.2f}",
