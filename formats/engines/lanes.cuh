@@ -377,13 +377,13 @@ struct LaneSlot {
   }
 };
 
-// The slots of each lane of a unit that has so many.
+// How many slots each lane has in a unit of L lanes with `slots` slots. L is a power of two.
 __device__ inline int lane_slots(std::int64_t slots, int L) {
   return static_cast<int>(slots >> (31 - __clz(L)));
 }
 // The sums of the slots of lane l of unit u, U slots a turn of the loop. They are added in the order of the slots by fused
-// multiply-adds, so the bits depend neither on U nor on the codes of the columns. The loops of single slots are not unrolled
-// by the compiler, since that takes more than 32 registers.
+// multiply-adds, so the bits depend neither on U nor on the codes of the columns. Of the loops over single
+// slots the compiler may unroll only that over plain columns: the others would take more than 32 registers.
 template <int R, int C, int U, class T>
 __device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t u, int l, const T* x, T (&sum)[R]) {
   constexpr int B = R * C;
