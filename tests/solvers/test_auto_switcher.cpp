@@ -303,6 +303,25 @@ TEST(AutoSwitcher, LeavesTheFormatToASolveThatKeepsTheRows) {
   EXPECT_EQ(live.A.row_arrays().kind, Kind::none);
 }
 
+// A solve must not read rows of one order as those of another.
+TEST(AutoSwitcher, RowsOfAnotherOrderAreShownInThatOrderOnly) {
+  using Kind = RowArrays<double>::Kind;
+  Live live;
+  live.A.show_rows(true);
+  const auto inside = [&] {
+    return dynamic_cast<const HasRowArrays<double>&>(live.A.in_order()).row_arrays().kind;
+  };
+  EXPECT_EQ(live.A.row_arrays().kind, Kind::csr);
+  for (const char* order : {"rcm", "none"}) {
+    FormatSpec spec{.entry = &start};
+    spec.order = order;
+    ASSERT_TRUE(live.A.switch_to(spec, 0)) << order;
+    ASSERT_EQ(live.A.order_id(), order);
+    EXPECT_EQ(live.A.row_arrays().kind, std::string_view(order) == "none" ? Kind::csr : Kind::none);
+    EXPECT_EQ(inside(), Kind::csr);
+  }
+}
+
 TEST(AutoSwitcher, GoesBackFromASlowFormatAndDoesNotTryItAgain) {
   Live live;
   live.options.policy.overlapped = false;

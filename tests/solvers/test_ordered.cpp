@@ -196,6 +196,29 @@ TEST(OrderedOperator, TakesNewValuesWithoutANewOrder) {
   EXPECT_EQ(A->permutation().order().data(), order);
 }
 
+// The preconditioner in that order is kept from solve to solve: a second solve with one takes as much memory as one without. A new
+// one would lie elsewhere, and a GPU would record its steps again.
+TEST(OrderedSolves, KeepThePreconditionerInTheOrder) {
+  const auto csr = poisson();
+  const auto A = ordered(csr);
+  const auto jacobi = make_preconditioner<double>("jacobi", *A);
+  jacobi->ensure(*A);
+  static std::atomic<int> allocations;
+  const auto taken_by_the_third = [&](const Preconditioner<double>* M) {
+    const auto solver = make_solver<double>("cg");
+    Vector<double> b = ramp(csr.rows()), x(test_context(), csr.rows());
+    for (int solve = 0; solve < 3; ++solve) {
+      for (std::int64_t i = 0; i < x.size(); ++i) x[i] = 0;
+      allocations = 0;
+      detail::allocation_hook = [](Space, std::size_t) { ++allocations; };
+      EXPECT_TRUE(solver->solve(*A, b, x, M).converged());
+      detail::allocation_hook = nullptr;
+    }
+    return allocations.load();
+  };
+  EXPECT_EQ(taken_by_the_third(jacobi.get()), taken_by_the_third(nullptr));
+}
+
 // One solver, one order: new values, other right-hand sides, another operator, and back.
 TEST(OrderedSolves, FollowEachOther) {
   const auto csr = poisson();
