@@ -830,7 +830,7 @@ void AutoSwitcher<T>::finish() {
     build_running_ = false;
     records_[building_].why = "the solve ended before it was adopted";
   }
-  // What was changed to is measured for the record. On a device that takes time, which nobody has asked for where nothing changed.
+  // For the record only. On a device it takes time, which nobody has asked for where nothing changed.
   if (surveyed_ && (!on_device() || (current_ != first_ && measuring_is_little()))) measure();
 }
 

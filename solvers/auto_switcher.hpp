@@ -1,4 +1,4 @@
-// Changes the storage format of a running solve, and on the host the order of its rows, when that pays: it measures,
+// Changes the storage format of a running solve and the order of its rows when that pays: it measures,
 // forecasts, decides, builds and adopts.
 #pragma once
 #include <atomic>
@@ -89,8 +89,8 @@ class AutoSwitcher final : public SolveObserver {
   // would cost more than a late change.
   std::int64_t next_stop() const noexcept override;
   bool reads_solution(const IterationInfo& info) const noexcept override;
-  // Cancels a running build without waiting for its end (AdaptiveOperator::cancel), and takes the last
-  // measurements.
+  // Cancels a running build without waiting for its end (AdaptiveOperator::cancel), and takes the last measurement. On a device,
+  // where that takes time, only of a format that the solve changed to.
   void finish();
 
   std::span<const DecisionRecord> decisions() const noexcept { return decisions_; }
