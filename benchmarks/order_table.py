@@ -23,18 +23,28 @@ def main(names):
     def products(system, by, variant):
         return format(by[variant]["order_seconds"] / system["product_seconds"], ".0f") if variant in by else ""
 
-    peers = {by["peer"]["library"] for _, by in rows if "peer" in by}
-    peer = " and ".join(sorted(peers)) or "no other library"
-    print(f"| system | numbering | rows | product, us | iterations | csr, s | policy: csr / it | ends in | rcm before: csr / it | RCM, products | "
-          f"{peer}: csr / it | {peer} after Boost's RCM: csr / it | Boost's RCM, products |")
-    print("|---|---|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|")
+    ways = {variant for _, by in rows for variant in by}
+    peer = " and ".join(sorted({by["peer"]["library"] for _, by in rows if "peer" in by}))
+
+    def ends(by, variant):
+        policy = by.get(variant)
+        return "" if policy is None else policy["format"] + ("" if policy["order"] == "none" else f" in {policy['order']}")
+
+    # Each column: the way that it needs, its title, its cell. A column of which no file has the way is left out.
+    columns = [("policy", "policy: csr / it", lambda system, by: ratio(by, "policy")),
+               ("policy", "ends in", lambda system, by: ends(by, "policy")),
+               ("rcm", "rcm before: csr / it", lambda system, by: ratio(by, "rcm")),
+               ("rcm", "RCM, products", lambda system, by: products(system, by, "rcm")),
+               ("peer", f"{peer}: csr / it", lambda system, by: ratio(by, "peer")),
+               ("boost", f"{peer} after Boost's RCM: csr / it", lambda system, by: ratio(by, "boost")),
+               ("boost", "Boost's RCM, products", lambda system, by: products(system, by, "boost"))]
+    columns = [column for column in columns if column[0] in ways]
+    print("| system | numbering | rows | product, us | iterations | csr, s | " + " | ".join(title for _, title, _ in columns) + " |")
+    print("|---|---|--:|--:|--:|--:|" + "".join("---|" if title == "ends in" else "--:|" for _, title, _ in columns))
     for system, by in rows:
-        csr, policy = by["csr"], by.get("policy")
-        ends = "" if policy is None else policy["format"] + ("" if policy["order"] == "none" else f" in {policy['order']}")
+        csr = by["csr"]
         print(f"| {system['matrix']} | {system['numbering']} | {system['rows']:,} | {system['product_seconds'] * 1e6:.0f} | "
-              f"{csr['iterations']:,} | {csr['seconds']:.3f} | "
-              f"{ratio(by, 'policy')} | {ends} | {ratio(by, 'rcm')} | {products(system, by, 'rcm')} | "
-              f"{ratio(by, 'peer')} | {ratio(by, 'boost')} | {products(system, by, 'boost')} |")
+              f"{csr['iterations']:,} | {csr['seconds']:.3f} | " + " | ".join(cell(system, by) for _, _, cell in columns) + " |")
 
     def summary(title, chosen, variant):
         ratios = [by["csr"]["seconds"] / by[variant]["seconds"] for system, by in rows if variant in by and chosen(system, by)]

@@ -684,7 +684,8 @@ TEST(MultiSolvers, NewValuesInASolve) { new_values_in_a_solve("cg"); }
 TEST(MultiSolvers, NewValuesInASolveByGmres) { new_values_in_a_solve("gmres"); }
 
 // Where the recurrence has reached the tolerance and b - A x has nearly, a column goes on with a lower goal instead of a restart, as
-// a single solve does. A guess that is far off leaves a difference between both, about which the tolerances lie.
+// a single solve does. An initial guess that is far off makes the two residuals differ by rounding; some tolerances are as large as
+// that difference.
 TEST(MultiSolvers, AimLowerWhereSingleSolvesDo) {
   const auto csr = system_of<double>("poisson-2d", 24);
   const auto A = make_matrix(find_format("csr"), csr, test_context());

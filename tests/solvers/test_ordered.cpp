@@ -196,7 +196,7 @@ TEST(OrderedOperator, TakesNewValuesWithoutANewOrder) {
   EXPECT_EQ(A->permutation().order().data(), order);
 }
 
-// The preconditioner in that order is kept from solve to solve: a second solve with one takes as much memory as one without. A new
+// The preconditioner in that order is kept from solve to solve: a later solve takes memory as often with one as without. A new
 // one would lie elsewhere, and a GPU would record its steps again.
 TEST(OrderedSolves, KeepThePreconditionerInTheOrder) {
   const auto csr = poisson();
