@@ -39,16 +39,20 @@ using detail::blas1_loops;
 #define PROTEAN_BY_KOKKOS(call)
 #endif
 #if defined(PROTEAN_HAVE_CUDA)
-#define PROTEAN_ON_DEVICE(call, ...)                            \
+#define PROTEAN_ALWAYS_ON_DEVICE(call, ...)                     \
   const detail::DeviceWork device_work(context, {__VA_ARGS__}); \
   const detail::DeviceScope device_scope(context);              \
   PROTEAN_BY_KOKKOS(call);                                      \
   if (context.space() == Space::device && !context.simulated()) return device::call
 #else
-#define PROTEAN_ON_DEVICE(call, ...)                            \
+#define PROTEAN_ALWAYS_ON_DEVICE(call, ...)                     \
   const detail::DeviceWork device_work(context, {__VA_ARGS__}); \
   PROTEAN_BY_KOKKOS(call)
 #endif
+// For an operation whose kernels heed the end of a run (DeviceState::stop), which a simulated device does here.
+#define PROTEAN_ON_DEVICE(call, ...)           \
+  PROTEAN_ALWAYS_ON_DEVICE(call, __VA_ARGS__); \
+  if (device_work.ended()) return
 
 // All views have n entries in the context's space.
 template <class... Views>
@@ -165,7 +169,7 @@ void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
 template <class T>
 void fill(const Context& context, T value, VectorView<T> x) {
   check(context, x.size, x);
-  PROTEAN_ON_DEVICE(fill<T>(context, value, x));
+  PROTEAN_ALWAYS_ON_DEVICE(fill<T>(context, value, x));
   for_parts<T>(context, x.size,
                [&](const auto& loops, Size begin, Size size) { loops.fill(size, value, x.data + begin); });
 }
@@ -384,7 +388,8 @@ constexpr int block_columns = 32;
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
   check(context, w.size, w, V);
-  PROTEAN_ON_DEVICE(block_dot<T>(context, V, w, result), result);
+  PROTEAN_ALWAYS_ON_DEVICE(block_dot<T>(context, V, w, result), result);
+  if (device_work.ended() && V.count <= detail::most_heeding_dots) return;
   for (Size first = 0; first < V.count; first += block_columns) {
     const Size columns = std::min<Size>(block_columns, V.count - first);
     const T* const data = V.data + first * V.stride;

@@ -129,8 +129,12 @@ struct VectorBlock {
     return {data, size, stride, count, space};
   }
 };
-// result[j] := V_j . w for all j, reading w once for every few columns. On a device more than 8 columns are computed by
-// cuBLAS, also in steps that run after the end of a solve (DeviceState::stop): a method must not read such a result then.
+namespace detail {
+inline constexpr std::int64_t most_heeding_dots = 8;
+}
+// result[j] := V_j . w for all j, reading w once for every few columns. On a device more than most_heeding_dots columns are
+// computed by cuBLAS, also in steps that run after the end of a solve (DeviceState::stop): a method must not read such a
+// result then.
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result);
 // w := w + factor * sum_j h[j] V_j and, unless result is null, result[0] := w . w; h in the context's space

@@ -19,7 +19,7 @@
 namespace protean {
 namespace {
 
-// to[i] := from[index[i]], all in the memory of the context.
+// to[i] := from[index[i]], all in the memory of the context. Heeds the stop of a recorded graph on a device.
 template <class T, class Index>
 void gather(const Context& context, const T* from, const Index* index, std::int64_t size, T* to) {
   const detail::DeviceWork device_work(context, {from, index, to});
@@ -28,6 +28,7 @@ void gather(const Context& context, const T* from, const Index* index, std::int6
   if (context.space() == Space::device && !context.simulated())
     return device::gather(context, from, index, size, to);
 #endif
+  if (device_work.ended()) return;
   parallel(useful_parts(context, size), [&](int part, int parts) {
     const Range mine = even_range(size, part, parts, 64);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) to[i] = from[index[i]];

@@ -15,6 +15,7 @@ void DeviceWork::begin(Space space, std::initializer_list<const void*> addresses
     if (space == Space::device && address && !device_->owns(address))
       throw WrongSpace("an address given to an operation on device memory lies in host memory");
   device_->open();
+  ended_ = space == Space::device && device_->ended();
 }
 
 void require_simulated_memory(const Context& context, const void* data, std::string_view what) {

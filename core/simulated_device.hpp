@@ -27,6 +27,15 @@ class SimulatedDevice {
   virtual void close() noexcept = 0;
   // How many steps of a method it does beyond the one that the host asks for.
   virtual std::int64_t steps_ahead() const noexcept { return 0; }
+  // How many steps it runs after the one that ends a run, as a recorded graph does, which always runs to its end.
+  virtual std::int64_t steps_after_end() const noexcept { return 0; }
+
+  // While the run has ended, work that heeds the stop leaves everything as it is.
+  void set_ended(bool ended) noexcept { ended_ = ended; }
+  bool ended() const noexcept { return ended_; }
+
+ private:
+  bool ended_ = false;
 };
 
 // A context that uses this device. With space host, its buffers lie in the device's memory: it is for code that
@@ -47,9 +56,13 @@ class DeviceWork {
   DeviceWork(const DeviceWork&) = delete;
   DeviceWork& operator=(const DeviceWork&) = delete;
 
+  // True where the work must be left out, because it heeds the stop and the run on this device has ended.
+  bool ended() const noexcept { return ended_; }
+
  private:
   void begin(Space space, std::initializer_list<const void*> addresses);
   SimulatedDevice* device_;
+  bool ended_ = false;
 };
 
 // Throws WrongSpace, naming `what`, if the context's device is simulated and `data` is neither null nor in its

@@ -25,7 +25,7 @@ void require_narrow(const BuildRequest<T>& request) {
 // y := alpha A x + beta y by cuSPARSE. It owns the descriptors and the workspace, which are made once; the
 // handle belongs to the context. The scalars are read from host memory, so a captured product keeps them.
 // cuSPARSE does not read DeviceState::stop: a product queued after the end of a solve is computed, and writes
-// only y.
+// y. So a matrix with such products says that it does not heed the stop (CusparseMatrix).
 template <class T>
 class CusparseProduct {
  public:
@@ -88,6 +88,18 @@ class CusparseProduct {
   std::int64_t rows_ = 0, cols_ = 0;
   cusparseDnVecDescr_t x_ = nullptr, y_ = nullptr;
   Buffer<char> workspace_;
+};
+
+// A matrix, derived from Base, whose products are cuSPARSE's.
+template <class T, class Base = AssembledMatrix<T>>
+class CusparseMatrix : public Base {
+ public:
+  using Base::Base;
+  Recording recording() const noexcept override {
+    Recording recording = Base::recording();
+    recording.heeds_stop = false;
+    return recording;
+  }
 };
 
 }  // namespace protean::formats

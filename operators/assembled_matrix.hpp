@@ -203,8 +203,9 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
   std::int64_t nonzeros() const noexcept { return nonzeros_; }
   std::string_view name() const noexcept final { return entry_.id; }
   Revision revision() const noexcept final { return revision_; }
-  // The addresses of its arrays do not change until update_values().
-  Recording recording() const noexcept override { return {true, 1 + revision_.values, bytes()}; }
+  // The addresses of its arrays do not change until update_values(). The kernels are ours; a matrix whose product is
+  // queued by a library says that it does not heed the stop.
+  Recording recording() const noexcept override { return {true, 1 + revision_.values, bytes(), true}; }
   void check_arrays() const final {
     if (entry_.traits.uses_source) protean::check_arrays(to_csr());
   }

@@ -35,6 +35,12 @@ struct Recording {
   // What a product reads of the operator, in bytes; 0: unknown. Where it is much, fewer steps are recorded: products of steps
   // that are queued after the end of a solve cost time.
   std::size_t bytes = 0;
+  // A recorded graph holds several steps, and all of it runs, also the steps after the one that ends the solve. True: the
+  // kernels of do_apply() and do_apply_dot() know the device's flag of an ended solve, and then leave y and result as they
+  // are. False, as for every operator that knows nothing of this flag: where the method keeps y, the solver gives
+  // do_apply() a vector of its own instead, and copies it into y as long as the solve has not ended. That takes one vector
+  // more.
+  bool heeds_stop = false;
   bool operator==(const Recording&) const = default;
 };
 

@@ -271,6 +271,7 @@ class BlockJacobi final : public BySolving<T> {
     if (!context.simulated()) return device::solve_blocks<T>(context, blocks, r, z);
 #endif
     const DeviceWork work(context, {r.data, z.data});
+    if (work.ended()) return;
     for (std::int64_t row = 0; row < blocks.n; ++row) z.data[row] = blocks.solve(row, r.data);
   }
 

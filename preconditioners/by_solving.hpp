@@ -17,8 +17,8 @@ class BySolving : public Preconditioner<T> {
  public:
   explicit BySolving(const LinearOperator<T>& A)
       : Preconditioner<T>(A.context(), A.shape()), product_(A.context(), A.rows()) {}
-  // Each setup may have moved the arrays.
-  Recording recording() const noexcept override { return {true, 1 + this->setups(), bytes()}; }
+  // Each setup may have moved the arrays. What solve() queues are our own kernels, unless a derived class says otherwise.
+  Recording recording() const noexcept override { return {true, 1 + this->setups(), bytes(), true}; }
   std::size_t bytes() const noexcept final {
     return static_cast<std::size_t>(product_.size()) * sizeof(T) + bytes_of_arrays();
   }

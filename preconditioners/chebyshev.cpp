@@ -66,12 +66,12 @@ class Chebyshev final : public BySolving<T> {
     if (!A_) return {};
     return {{"eigenvalue_bound", lambda_}};
   }
-  // Records the products of A.
+  // Records the products of A. They are written to residual_, and z by vector operations.
   Recording recording() const noexcept override {
     if (!A_) return {};
     const Recording product = A_->recording();
     return {product.allowed, product.version == 0 ? 0 : product.version + this->setups(),
-            static_cast<std::size_t>(options_.degree) * product.bytes};
+            static_cast<std::size_t>(options_.degree) * product.bytes, true};
   }
 
  protected:

@@ -6,6 +6,7 @@
 // Products of A with those of multiplicative and symmetric: k - 1 and 2 k - 2 for each M^-1 r.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -53,6 +54,9 @@ class Composed final : public BySolving<T> {
       all.version = all.version == 0 || one.version == 0 ? 0 : all.version + one.version;
       all.bytes += times * one.bytes;
     };
+    // Products of A are written to residual_, which is no part of the result.
+    const auto heeds = [](const Preconditioner<T>* part) { return part->recording().heeds_stop; };
+    all.heeds_stop = std::all_of(order_.begin(), order_.end(), heeds);
     all.bytes = 0;
     for (const Preconditioner<T>* part : order_) add(part->recording(), 1);
     if (A_ && residual_.size() > 0) add(A_->recording(), order_.size() - 1);

@@ -109,6 +109,7 @@ class Levels final : public DeviceSweep<T> {
     T* const w = const_cast<T*>(w_.data());
     if (context.simulated()) {
       const DeviceWork work(context, {r.data, z.data});
+      if (work.ended()) return;
       if (flow_) {
         simulate_flow(lower, lower_tasks_, r.data, nullptr, w);
         std::copy_n(w, lower.rows, z.data);
@@ -197,6 +198,7 @@ class Iteration final : public DeviceSweep<T> {
     T *const a = const_cast<T*>(work_a_.data()), *const b = const_cast<T*>(work_b_.data());
     if (context.simulated()) {
       const DeviceWork work(context, {r.data, z.data});
+      if (work.ended()) return;
       jacobi_passes<T>(sweeps_, r.data, d_.data(), z.data, a, b,
                        [&](bool up, const T* rhs, const T* from, const T* scale, T* to) {
                          const TriangleView<T>& t = up ? upper : lower;

@@ -376,8 +376,8 @@ class RecordedSolves {
   cudaGraphExec_t graph_ = nullptr;
 };
 
-// w := (I + L)^-1 r, w := D w, z := (I + U)^-1 w. cuSPARSE does not read DeviceState::stop: solves that are queued after the end
-// of a run are computed, and write only w and z.
+// w := (I + L)^-1 r, w := D w, z := (I + U)^-1 w. cuSPARSE does not read DeviceState::stop: after the end of a run w and z are
+// overwritten, and since our product with D does heed it, z is then wrong.
 template <class T>
 class CusparseSweep final : public detail::DeviceSweep<T> {
  public:
@@ -411,6 +411,7 @@ class CusparseSweep final : public detail::DeviceSweep<T> {
     upper_.solve(w, z.data);
   }
   bool recordable() const noexcept override { return recordable_; }
+  bool heeds_stop() const noexcept override { return false; }
   std::size_t bytes() const noexcept override {
     return lower_.bytes() + upper_.bytes() + static_cast<std::size_t>(d_.size() + w_.size()) * sizeof(T);
   }

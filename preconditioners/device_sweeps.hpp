@@ -84,6 +84,8 @@ class DeviceSweep {
   virtual void solve(VectorView<const T> r, VectorView<T> z) const = 0;
   // Whether solve() can be recorded into a CUDA graph.
   virtual bool recordable() const noexcept { return true; }
+  // Recording::heeds_stop of solve().
+  virtual bool heeds_stop() const noexcept { return true; }
   virtual std::size_t bytes() const noexcept = 0;
 };
 

@@ -74,7 +74,7 @@ class Relaxation final : public BySolving<T> {
   // On a device the arrays move with a new pattern only.
   Recording recording() const noexcept override {
     if (!on_device_) return BySolving<T>::recording();
-    return {on_device_->recordable(), 1 + layouts_, this->bytes()};
+    return {on_device_->recordable(), 1 + layouts_, this->bytes(), on_device_->heeds_stop()};
   }
 
  protected:

@@ -54,14 +54,14 @@ class BiCgStab final : public Method<T> {
     const bool general = s.general_preconditioner();
     const VectorView<T> p = s.M ? mp_.view() : p_.view(), z = s.M ? ms_.view() : r_.view();
     // v := A p';  alpha = rho / (r0 . v)
-    s.A.apply(p, v_);
+    s.product(p, v_);
     dot<T>(s.context(), r0_, v_, at(R0V));
     scalar_product<T>(s.context(), {1, at(Rho), at(R0V), Demand::nonzero}, T(1), at(Alpha));
     // s := r - alpha v, s . s;  s' := M^-1 s
     bicgstab_half<T>(s.context(), {-1, at(Alpha)}, v_, s.d, r_, z, at(SS));
-    if (general) s.M->apply(r_, z);
+    if (general) s.precondition(r_, z);
     // t := A s';  omega = t . s / t . t
-    s.A.apply(z, t_);
+    s.product(z, t_);
     dot_pair<T>(s.context(), t_, r_, t_, at(TS));
     const Coefficient<T> omega{1, at(TS), at(TT), Demand::positive};
     // x := x + alpha p' + omega s';  r := s - omega t;  r . r, rho = r0 . r
@@ -71,7 +71,7 @@ class BiCgStab final : public Method<T> {
                       {1, at(TT), at(TS), Demand::nonzero}, at(Beta));
     // p := r + beta (p - omega v);  p' := M^-1 p
     bicgstab_direction<T>(s.context(), r_, {1, at(Beta)}, omega, v_, s.d, p_, mp_);
-    if (general) s.M->apply(p_, mp_);
+    if (general) s.precondition(p_, mp_);
     guard_step();
   }
 

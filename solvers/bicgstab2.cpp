@@ -131,7 +131,7 @@ class BiCgStab2 final : public Method<T> {
 
   void product(const System<T>& s, VectorView<const T> v, VectorView<T> kv) {
     if (s.M) s.precondition(v, z_);
-    s.A.apply(s.M ? VectorView<const T>(z_.view()) : v, kv);
+    s.product(s.M ? VectorView<const T>(z_.view()) : v, kv);
   }
 
   // The normal equations [s.s s.t; s.t t.t] (omega_1, omega_2) = (s.r, t.r) by elimination. Where s and t are parallel up to

@@ -49,12 +49,12 @@ class Cg final : public Method<T>, public HasCgState<T> {
     parity_ = 1 - parity_;
     T* const rz_next = &now()[1];
     // q := A p, p . q
-    apply_dot<T>(s.A, p_, q_, pq);
+    s.product_dot(p_, q_, pq);
     // alpha = r.z / p.q;  r := r - alpha q;  r . r, r . z
     const Coefficient<T> alpha{1, rz, pq, Demand::positive};
     cg_residual<T>(s.context(), alpha, q_, s.d, r_, now());
     // z := M^-1 r, r . z where M is no diagonal
-    if (s.general_preconditioner()) apply_dot<T>(*s.M, r_, z_, rz_next);
+    if (s.general_preconditioner()) s.precondition_dot(r_, z_, rz_next);
     // beta = r.z / old r.z;  x := x + alpha p;  p := z + beta p
     const Coefficient<T> beta{1, rz_next, rz, Demand::positive};
     cg_direction<T>(s.context(), alpha, s.d, s.general_preconditioner() ? z_ : r_, beta, s.x, p_);

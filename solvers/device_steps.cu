@@ -138,7 +138,7 @@ class DeviceSteps final : public JudgedSteps<T> {
       method_.set_phase(phase);
       device.judge = &judge;
     }
-    method_.step(*system_);
+    shielded_step(method_, *system_, shield_);
     protean::device::close_sums<T>(*context_);
     if (early && !device.judge) return;
     protean::device::launch(device, judge_alone<T>, 1, 32, judge_of(step, steps));
@@ -175,6 +175,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   void record() {
     // An exception below must not leave the old graph to be replayed.
     recorded_ = 0;
+    prepare(shield_, method_, *system_);
     recorded_subject_ = subject(false);
     const std::int64_t period = method_.period();
     const int wanted = recorded_subject_.work.bytes > large_product ? 4 : 16;
@@ -259,6 +260,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   void step_alone() {
     const std::int64_t phase = method_.phase();
     const std::int64_t before = system_->A.products();
+    prepare(shield_, method_, *system_);
     queue_step(0, 1);
     // take() counts them.
     products_per_step_ = system_->A.products() - before;
@@ -274,6 +276,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
+  Shield<T> shield_;
   Buffer<int> stop_buffer_;
   int* stop_;                      // as kernels get it
   int recorded_ = 0;               // steps in graph_; 0: it must not be replayed

@@ -71,7 +71,7 @@ std::optional<Norms> norms_at_the_end(Method<T>& method, const System<T>& s, Vec
   if (z_factor == 0) return std::nullopt;
   const double factors = std::log10(z_factor) + std::log10(r_factor);
   norms.z = std::log10(norm<T>(context, z, number)) - factors;
-  s.A.apply(z, q);
+  s.product(z, q);
   norms.q = std::log10(norm<T>(context, q, number)) - factors;
   return std::isfinite(norms.q) ? std::optional(norms) : std::nullopt;
 }

@@ -73,7 +73,7 @@ class Fcg final : public Method<T> {
     slot_ = next;
     T* const pq = at(Count) + now;
     // q := A p, p . q;  alpha = r . z / p . q
-    apply_dot<T>(s.A, P.column(now), Q.column(now), pq);
+    s.product_dot(P.column(now), Q.column(now), pq);
     const Coefficient<T> alpha{1, at(RZ), pq, Demand::positive};
     axpy<T>(context, alpha, P.column(now), s.x);
     set_scalar<T>(context, at(PQ), {1, pq});
@@ -83,7 +83,7 @@ class Fcg final : public Method<T> {
     if (!s.M) {
       set_scalar<T>(context, at(RZ), {1, at(RR)});
     } else if (s.general_preconditioner()) {
-      apply_dot<T>(*s.M, r_, z_, at(RZ));
+      s.precondition_dot(r_, z_, at(RZ));
     } else {
       s.precondition(r_, z_);
       dot<T>(context, r_, z_, at(RZ));

@@ -82,7 +82,7 @@ class GmresOf : public Method<T> {
     // w := A M^-1 v_j
     const VectorView<T> z = s.M ? preconditioned(s, j_) : V.column(j_);
     if (s.M) s.precondition(V.column(j_), z);
-    s.A.apply(z, w);
+    s.product(z, w);
     // h_ij := v_i . w, w := w - sum_i h_ij v_i, w . w
     if (twice_)
       classical_twice(s, V, w);

@@ -14,7 +14,7 @@ void gmres_begin(const Context& context, const GmresScalars<T>& scalars) {
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device && !context.simulated()) return device_gmres_begin(context, scalars);
 #endif
-  scalars.begin();
+  if (!work.ended()) scalars.begin();
 }
 
 template <class T>
@@ -24,7 +24,7 @@ void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::i
   if (context.space() == Space::device && !context.simulated())
     return device_gmres_rotate(context, scalars, j, corrected);
 #endif
-  scalars.rotate(j, corrected);
+  if (!work.ended()) scalars.rotate(j, corrected);
 }
 
 template <class T>

@@ -7,8 +7,8 @@ namespace protean::detail {
 namespace {
 
 template <class T>
-__global__ void begin_kernel(GmresScalars<T> scalars) {
-  scalars.begin();
+__global__ void begin_kernel(GmresScalars<T> scalars, const int* stop) {
+  if (!device::stopped(stop)) scalars.begin();
 }
 template <class T>
 __global__ void rotate_kernel(GmresScalars<T> scalars, std::int64_t j, bool corrected, const int* stop) {
@@ -66,7 +66,7 @@ void device_gmres_solve(const Context& context, const GmresLanes<T>& lanes, std:
 
 template <class T>
 void device_gmres_begin(const Context& context, const GmresScalars<T>& scalars) {
-  begin_kernel<<<1, 1, 0, device::stream(context)>>>(scalars);
+  begin_kernel<<<1, 1, 0, device::stream(context)>>>(scalars, context.device_state().stop);
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 template <class T>

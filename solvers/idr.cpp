@@ -57,16 +57,16 @@ class Idr final : public Method<T> {
     std::vector<VectorView<T>> kept{r_.view()};
     for (Vector<T>* v : {&p_, &g_, &u_})
       for (std::int64_t i = 0; i < s_; ++i) kept.push_back(block(*v).column(i));
-    shadow_may_be_moved_ = true;
     return kept;
   }
+  void order_changed() noexcept override { shadow_moved_ = true; }
 
   void begin(const System<T>& s, VectorView<const T> r) override {
     const Context& context = s.context();
     k_ = 0;
-    if (shadow_may_be_moved_) {
+    if (shadow_moved_) {
       choose_shadow(context);
-      shadow_may_be_moved_ = false;
+      shadow_moved_ = false;
     }
     copy<T>(context, r, r_);
     fill<T>(context, T(0), g_), fill<T>(context, T(0), u_), fill<T>(context, T(0), numbers_);
@@ -134,7 +134,7 @@ class Idr final : public Method<T> {
     // u := omega M^-1 v + U c
     axpby<T>(context, {1, at(Omega)}, s.M ? z_ : v_, {1, c() + k}, u);
     if (rest > 1) block_axpy<T>(context, T(1), from(U, k + 1), c() + k + 1, u);
-    s.A.apply(u, g);
+    s.product(u, g);
     for (std::int64_t i = 0; i < k; ++i) {
       const Coefficient<T> a{-1, at(Projection), L() + i * s_ + i, Demand::nonzero};
       dot<T>(context, P.column(i), g, at(Projection));
@@ -156,7 +156,7 @@ class Idr final : public Method<T> {
     const VectorView<T> v = s.M ? z_.view() : v_.view();
     // x is updated last, when r is another one.
     if (!s.M) axpby<T>(context, T(1), r_, T(0), v_);
-    s.A.apply(v, t_);
+    s.product(v, t_);
     dot_pair<T>(context, t_, r_, t_, at(TR));
     choose_omega(context);
     set_scalar<T>(context, at(OldRR), {1, at(RR)});
@@ -215,8 +215,7 @@ class Idr final : public Method<T> {
 
   const std::int64_t s_, stride_;
   std::int64_t k_ = 0;
-  bool shadow_may_be_moved_ =
-      false;  // by a change of the order of the rows; the next run begins with P again
+  bool shadow_moved_ = false;  // by a change of the order of the rows; the next run begins with P again
   Vector<T> p_, g_, u_, r_, v_, t_, z_, numbers_;
   GmresScalars<T> root_;  // for its square root
   Guard<T> guard_{};

@@ -5,6 +5,7 @@
 // space of the context, where the next operation reads them (Coefficient). A method decides nothing:
 // IterationControl alone reads signals() and decides.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -22,18 +23,38 @@
 
 namespace protean::detail {
 
-// The arguments of one solve of A x = b.
+// What protects a method while steps are queued that a device may run after the end of the solve: vectors that the method
+// keeps from one step to the next, and a vector into which operators write that do not heed the stop (Recording::heeds_stop).
+template <class T>
+struct Shield {
+  std::vector<const T*> kept;
+  mutable Vector<T> vector;  // n entries where such an operator takes part, else empty
+};
+
+// The arguments of one solve of A x = b, and all that a method does with A and M. A method calls these functions instead of
+// those of A and M, so that nothing that runs after the end of a solve can change what the method keeps.
 template <class T>
 struct System {
   const LinearOperator<T>& A;
   VectorView<const T> b;
   VectorView<T> x;
   const Preconditioner<T>* M;
-  VectorView<const T> d;            // the entries of M^-1 where M^-1 is a diagonal, else empty
-  const HasOrder<T>* of = nullptr;  // where A is its in_order()
+  VectorView<const T> d;              // the entries of M^-1 where M^-1 is a diagonal, else empty
+  const HasOrder<T>* of = nullptr;    // where A is its in_order()
+  const Shield<T>* shield = nullptr;  // set while steps are queued that may run after the end
 
   const Context& context() const noexcept { return *A.context(); }
   bool general_preconditioner() const noexcept { return M && d.size == 0; }
+  // Whether an operator takes part that does not heed the stop.
+  bool needs_shield() const noexcept {
+    return !A.recording().heeds_stop || (general_preconditioner() && !M->recording().heeds_stop);
+  }
+
+  // w := alpha A v + beta w
+  void product(T alpha, VectorView<const T> v, T beta, VectorView<T> w) const { apply(A, alpha, v, beta, w); }
+  void product(VectorView<const T> v, VectorView<T> w) const { apply(A, T(1), v, T(0), w); }
+  // w := A v, result[0] := v . w
+  void product_dot(VectorView<const T> v, VectorView<T> w, T* result) const { apply_dot(A, v, w, result); }
 
   void count_products(std::int64_t more) const noexcept {
     of ? of->count_in_order(more) : A.count_products(more);
@@ -44,9 +65,30 @@ struct System {
     if (d.size > 0)
       multiply<T>(context(), d, r, z);
     else if (M)
-      M->apply(r, z);
+      apply(*M, T(1), r, T(0), z);
     else
       copy<T>(context(), r, z);
+  }
+  // z := M^-1 r, result[0] := r . z, for an M that is no diagonal
+  void precondition_dot(VectorView<const T> r, VectorView<T> z, T* result) const {
+    apply_dot(*M, r, z, result);
+  }
+
+ private:
+  template <class Operator>
+  void apply(const Operator& op, T alpha, VectorView<const T> v, T beta, VectorView<T> w) const {
+    if (!shield || op.recording().heeds_stop ||
+        std::find(shield->kept.begin(), shield->kept.end(), w.data) == shield->kept.end())
+      return op.apply(alpha, v, beta, w);
+    op.apply(alpha, v, T(0), shield->vector.view());
+    axpby<T>(context(), T(1), shield->vector, beta, w);
+  }
+  // The dot product of an operator that does not heed the stop might overwrite a scalar that the method keeps.
+  template <class Operator>
+  void apply_dot(const Operator& op, VectorView<const T> v, VectorView<T> w, T* result) const {
+    if (!shield || op.recording().heeds_stop) return protean::apply_dot<T>(op, v, w, result);
+    apply(op, T(1), v, T(0), w);
+    dot<T>(context(), v, w, result);
   }
 };
 
@@ -120,8 +162,11 @@ class Method {
   virtual void step(const System<T>& system) = 0;
   // The vectors of n entries that the method keeps from one call to the next: all that begin(), step() and finish()
   // will read before they write it. For a change of the order of the rows between two steps. ahead: a device may have done
-  // later steps than phase() says, so those of all phases; some of them may hold nothing of use.
+  // later steps than phase() says, so those of all phases; some of them may hold nothing of use. An operator that does not
+  // heed the stop writes to no vector of this list (System).
   virtual std::vector<VectorView<T>> kept_vectors(bool ahead) = 0;
+  // Called after the kept vectors were permuted.
+  virtual void order_changed() noexcept {}
   // Makes x the current iterate.
   virtual void finish(const System<T>&) {}
 

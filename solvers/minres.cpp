@@ -95,14 +95,14 @@ class MinRes final : public Method<T> {
     const VectorView<T> z = preconditioned_ ? z_[now].view() : q_[now].view();
     // q_k+1 := A z_k - beta_k q_k-1, alpha_k = z_k . q_k+1, q_k+1 := q_k+1 - alpha_k q_k
     scale<T>(context, {1, at(Beta)}, q_[next]);
-    s.A.apply(T(1), z, T(-1), q_[next]);
+    s.product(T(1), z, T(-1), q_[next]);
     set_scalar<T>(context, h, T(0));
     set_scalar<T>(context, h + 1, {1, at(Beta)});
     dot<T>(context, z, q_[next], h + 2);
     axpy_dot<T>(context, {-1, h + 2}, q_[now], q_[next], at(RZ));
     // z_k+1 := M^-1 q_k+1, beta_k+1^2 = q_k+1 . z_k+1
     if (s.general_preconditioner()) {
-      apply_dot<T>(*s.M, q_[next], z_[next], at(RZ));
+      s.precondition_dot(q_[next], z_[next], at(RZ));
     } else if (preconditioned_) {
       s.precondition(q_[next], z_[next]);
       dot<T>(context, q_[next], z_[next], at(RZ));

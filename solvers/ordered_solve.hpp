@@ -40,7 +40,12 @@ class OrderedPreconditioner final : public Preconditioner<T> {
   bool symmetric() const noexcept override { return M_.symmetric(); }
   std::string_view name() const noexcept override { return M_.name(); }
   Revision revision() const noexcept override { return M_.revision(); }
-  Recording recording() const noexcept override { return M_.recording(); }
+  // M writes to y_, and what is written to y heeds the stop.
+  Recording recording() const noexcept override {
+    Recording recording = M_.recording();
+    recording.heeds_stop = true;
+    return recording;
+  }
 
  protected:
   void setup(const LinearOperator<T>&, bool) override {}

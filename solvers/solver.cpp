@@ -146,6 +146,7 @@ class Run final : private OrderFollower {
     null_space_ = callers_null_space_, system_ = &callers_;
     try {
       for (const VectorView<T> v : change_.kept) permute(from, v);
+      if (!change_.kept.empty()) method_.order_changed();
       if (from.size() > 0 && order_.size() > 0)
         permute(from, own_.x);
       else if (order_.size() > 0)

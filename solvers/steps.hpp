@@ -82,8 +82,23 @@ Verdict fetch_verdict(const Context& context, const IterationControl& control, c
   return control.read(here);
 }
 
+// Makes the shield of a method ready for steps of this system that may run after the end of the solve. May allocate, so not
+// while a graph is recorded.
+template <class T>
+void prepare(Shield<T>& shield, Method<T>& method, const System<T>& system) {
+  if (!system.needs_shield() || shield.vector.size() == system.x.size) return;
+  for (const VectorView<T> v : method.kept_vectors(true)) shield.kept.push_back(v.data);
+  shield.vector = make_vector<T>(system.A.context(), system.x.size);
+}
+template <class T>
+void shielded_step(Method<T>& method, const System<T>& system, const Shield<T>& shield) {
+  System<T> shielded = system;
+  shielded.shield = &shield;
+  method.step(shielded);
+}
+
 // Steps on a simulated device, which records nothing. It does them steps_ahead() before next() returns them, as a GPU
-// does, and each is judged when it was done.
+// does, and each is judged when it was done. As on a GPU, more steps run after the one that ends the run.
 template <class T>
 class FetchedSteps final : public Steps<T> {
  public:
@@ -95,12 +110,17 @@ class FetchedSteps final : public Steps<T> {
     if (returned_ == done_.size()) {
       done_.clear(), returned_ = 0;
       const std::int64_t most = 1 + system_->context().simulated()->steps_ahead();
+      bool ended = left <= most;
       for (std::int64_t k = std::clamp<std::int64_t>(left, 1, most); k > 0; --k) {
-        method_.step(*system_);
+        prepare(shield_, method_, *system_);
+        shielded_step(method_, *system_, shield_);
         done_.push_back({fetch_verdict(system_->context(), control, method_.signals()), method_.phase()});
         const Verdict& verdict = done_.back().verdict;
-        if (verdict.event != StopReason::running || verdict.reached || method_.signals().cycle_ended) break;
+        const bool end = verdict.event != StopReason::running || verdict.reached;
+        ended = ended || end;
+        if (end || method_.signals().cycle_ended) break;
       }
+      if (ended) run_on();
     }
     const Done& next = done_[returned_++];
     method_.set_phase(next.phase);
@@ -120,8 +140,24 @@ class FetchedSteps final : public Steps<T> {
     Verdict verdict;
     std::int64_t phase;
   };
+
+  // The steps of a graph after the one that ended the run. A graph ends with the method's cycle.
+  void run_on() {
+    struct Ended {
+      SimulatedDevice& device;
+      explicit Ended(SimulatedDevice& of) : device(of) { device.set_ended(true); }
+      ~Ended() { device.set_ended(false); }
+    } ended(*system_->context().simulated());
+    const std::int64_t phase = method_.phase(), products = system_->A.products();
+    for (std::int64_t k = ended.device.steps_after_end(); k > 0 && !method_.signals().cycle_ended; --k)
+      shielded_step(method_, *system_, shield_);
+    method_.set_phase(phase);
+    system_->count_products(products - system_->A.products());
+  }
+
   Method<T>& method_;
   const System<T>* system_;
+  Shield<T> shield_;
   std::vector<Done> done_;  // in one go
   std::size_t returned_ = 0;
 };

@@ -288,15 +288,14 @@ void few_dots(const Context& context, const VectorBlock<const T>& V, VectorView<
 }
 
 // cuBLAS does not know the flag of an ended solve (DeviceState::stop): a step that must not be computed would change the vectors
-// and scalars that the method keeps. So the steps of a solve have kernels of their own; but more than `most_own_dots` dot
+// and scalars that the method keeps. So the steps of a solve have kernels of their own; but more than `most_heeding_dots` dot
 // products at once are faster by cuBLAS. Only GMRES and FCG ask for so many, and compute them again before they use them.
-constexpr std::int64_t most_own_dots = 8;
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
   if (V.count == 0) return;
   if (w.size == 0) return device::fill<T>(context, T(0), {result, V.count, Space::device});
   const DeviceState& state = context.device_state();
-  if (!state.stop || V.count > most_own_dots) {
+  if (!state.stop || V.count > detail::most_heeding_dots) {
     const HostScalars scalars(state.cublas);
     PROTEAN_CUDA_CHECK(gemv(state.cublas, CUBLAS_OP_T, narrow<int>(V.size, "vector length"),
                             narrow<int>(V.count, "columns"), T(1), V.data, narrow<int>(V.stride, "stride"),

@@ -10,7 +10,8 @@ namespace protean::device {
 namespace {
 
 template <class T, class Index>
-__global__ void gather_kernel(const T* from, const Index* index, std::int64_t size, T* to) {
+__global__ void gather_kernel(const T* from, const Index* index, std::int64_t size, T* to, const int* stop) {
+  if (stopped(stop)) return;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < size; i += stride)
     to[i] = from[index[i]];
@@ -54,9 +55,9 @@ __global__ void entries_kernel(const std::uint64_t* keys, const Entry* entry, co
 template <class T, class Index>
 void gather(const Context& context, const T* from, const Index* index, std::int64_t size, T* to) {
   if (size == 0) return;
-  gather_kernel<<<blocks_for(context.device_state(), size), block_size, 0, stream(context)>>>(from, index,
-                                                                                              size, to);
-  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  const DeviceState& state = context.device_state();
+  launch(state, gather_kernel<T, Index>, blocks_for(state, size), block_size, from, index, size, to,
+         state.stop);
 }
 
 template <class T, class Pointer, class Entry>

@@ -14,6 +14,8 @@ template <class N>
 void scan(const Context& context, N* data, std::int64_t size) {
   if (size <= 0) return;
   const cudaStream_t queue = stream(context);
+  // CUB reads the last item, which has no effect and may never have been written.
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(data + size - 1, 0, sizeof(N), queue));
   std::size_t bytes = 0;
   PROTEAN_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(nullptr, bytes, data, data, size, queue));
   const Scratch<char> workspace(context, static_cast<std::int64_t>(bytes) + 1);

@@ -31,7 +31,7 @@ class Scratch {
 };
 
 // data[i] := data[0] + ... + data[i-1]. To convert n lengths into n + 1 pointers give size n + 1. The last item
-// is read, but its value has no effect.
+// needs no value.
 void exclusive_scan(const Context& context, std::int32_t* data, std::int64_t size);
 void exclusive_scan(const Context& context, std::int64_t* data, std::int64_t size);
 

@@ -195,9 +195,10 @@ class BcsrRowBlocks final : public BlocksOnDevice<T>, public HasApplyDot<T> {
 
 // The same blocks through cuSPARSE. The dot product needs a second pass.
 template <class T>
-class BcsrCusparse final : public BlocksOnDevice<T> {
+class BcsrCusparse final : public CusparseMatrix<T, BlocksOnDevice<T>> {
  public:
-  explicit BcsrCusparse(const BuildRequest<T>& request) : BlocksOnDevice<T>(checked(request), true) {
+  explicit BcsrCusparse(const BuildRequest<T>& request)
+      : CusparseMatrix<T, BlocksOnDevice<T>>(checked(request), true) {
     if (this->block_col_.size() == 0) return;
     narrow_ptr_ = narrowed(request.context, this->ptr_);
     cusparseSpMatDescr_t matrix = nullptr;

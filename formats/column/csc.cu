@@ -216,9 +216,9 @@ class CscTwoPass final : public CscArrays<T, P> {
 };
 
 template <class T, class P>
-class CscCusparse final : public CscArrays<T, P> {
+class CscCusparse final : public CusparseMatrix<T, CscArrays<T, P>> {
  public:
-  explicit CscCusparse(const BuildRequest<T>& request) : CscArrays<T, P>(request) {
+  explicit CscCusparse(const BuildRequest<T>& request) : CusparseMatrix<T, CscArrays<T, P>>(request) {
     if (this->values_.empty()) return;
     require_narrow(request);
     cusparseSpMatDescr_t matrix = nullptr;

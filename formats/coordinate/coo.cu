@@ -184,9 +184,9 @@ class CooAtomic final : public CooArrays<T> {
 };
 
 template <class T, cusparseSpMVAlg_t algorithm>
-class CooCusparse final : public CooArrays<T> {
+class CooCusparse final : public CusparseMatrix<T, CooArrays<T>> {
  public:
-  explicit CooCusparse(const BuildRequest<T>& request) : CooArrays<T>(request) {
+  explicit CooCusparse(const BuildRequest<T>& request) : CusparseMatrix<T, CooArrays<T>>(request) {
     if (this->values_.empty()) return;
     if (this->values_.size() > std::numeric_limits<std::int32_t>::max())
       throw FormatRefused("coo",

@@ -24,10 +24,10 @@ namespace {
 
 // The same slots through cuSPARSE. The dot product needs a second pass.
 template <class T>
-class SellCusparse final : public SliceStorage<T> {
+class SellCusparse final : public CusparseMatrix<T, SliceStorage<T>> {
  public:
   explicit SellCusparse(const BuildRequest<T>& request)
-      : SliceStorage<T>(checked(request), Padding::minus_one) {
+      : CusparseMatrix<T, SliceStorage<T>>(checked(request), Padding::minus_one) {
     if (this->slots() == 0) return;
     narrow_ptr_ = narrowed(request.context, this->slice_ptr());
     cusparseSpMatDescr_t matrix = nullptr;

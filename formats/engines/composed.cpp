@@ -373,6 +373,7 @@ class SumOfFormats final : public AssembledMatrix<T>, public HasParts {
       if (part) {
         const Recording its = part->recording();
         own.allowed = own.allowed && its.allowed, own.version += its.version;
+        own.heeds_stop = own.heeds_stop && its.heeds_stop;
       }
     return own;
   }

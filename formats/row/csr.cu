@@ -339,9 +339,9 @@ class CsrDevice final : public CsrOnDevice<T>,
 
 // The same arrays through cuSPARSE. The dot product needs a second pass.
 template <class T, cusparseSpMVAlg_t algorithm>
-class CsrCusparse final : public CsrOnDevice<T> {
+class CsrCusparse final : public CusparseMatrix<T, CsrOnDevice<T>> {
  public:
-  explicit CsrCusparse(const BuildRequest<T>& request) : CsrOnDevice<T>(request) {
+  explicit CsrCusparse(const BuildRequest<T>& request) : CusparseMatrix<T, CsrOnDevice<T>>(request) {
     if (csr_.nonzeros() == 0) return;
     require_narrow(request);
     csr_.pattern.row_ptr.visit([&](auto* row_ptr) {

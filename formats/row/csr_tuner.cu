@@ -45,7 +45,9 @@ class CsrTuned final : public CsrInGroups<T>, public HasTuning {
       : CsrInGroups<T>(request, tuner.best()), products_(tuner) {}
   // While it tries, each product has other parameters and must not be recorded.
   Recording recording() const noexcept override {
-    return {products_.tuner().done(), AssembledMatrix<T>::recording().version};
+    Recording recording = AssembledMatrix<T>::recording();
+    recording.allowed = products_.tuner().done();
+    return recording;
   }
   Tuning tuning() const override {
     const Tuner& tuner = products_.tuner();

@@ -144,7 +144,7 @@ class ElementOperator : public LinearOperator<T>,
   std::string_view name() const noexcept final;  // lma-atomic, lma-coloured, lma-gather
   Revision revision() const noexcept final { return revision_; }
   // The addresses of its arrays do not change; new values are written into them.
-  Recording recording() const noexcept final { return {true, 1}; }
+  Recording recording() const noexcept final { return {true, 1, 0, true}; }
 
  protected:
   ElementOperator(ContextPtr context, std::shared_ptr<const detail::ElementPlan> plan,

@@ -280,7 +280,7 @@ class AdaptiveOperator final : public LinearOperator<T>,
   // also in the middle of a solve.
   Recording recording() const noexcept override {
     const Recording work = running().recording();
-    return {work.allowed, changes_, work.bytes};
+    return {work.allowed, changes_, work.bytes, work.heeds_stop};
   }
 
  protected:

@@ -82,7 +82,7 @@ ContextPtr make_context(Place place, int threads) {
     case Place::ordered:
       return Context::host(threads, {.vector_kernels = VectorKernels::native, .deterministic = true});
     case Place::simulated:
-      return fake_device_context(3);
+      return fake_device_context({.steps_ahead = 3, .steps_after_end = 4});
     case Place::device:
       return Context::device();
     case Place::ordered_device:

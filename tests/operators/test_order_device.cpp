@@ -25,7 +25,7 @@ constexpr std::int64_t ahead = 5;  // more than a period of every method but gmr
 
 ContextPtr device_of(std::string_view place) {
   if (place == "simulated") return fake_device_context();
-  if (place == "ahead") return fake_device_context(ahead);
+  if (place == "ahead") return fake_device_context({.steps_ahead = ahead, .steps_after_end = ahead});
   return test_context(Space::device);
 }
 

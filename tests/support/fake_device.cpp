@@ -27,7 +27,7 @@ void explain(const void*, const char*, char* text, std::size_t room) {
 
 }  // namespace
 
-FakeDevice::FakeDevice(std::int64_t steps_ahead) : steps_ahead_(steps_ahead) {
+FakeDevice::FakeDevice(const FakeDeviceOptions& options) : options_(options) {
   void* const memory = mmap(nullptr, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw OutOfMemory("no address space for a fake device", reserve);
   begin_ = static_cast<char*>(memory);
@@ -102,8 +102,8 @@ bool FakeDevice::allow(const char* address) noexcept {
   return block.accessible = true;
 }
 
-ContextPtr fake_device_context(std::int64_t steps_ahead) {
-  return detail::simulated_context(std::make_shared<FakeDevice>(steps_ahead));
+ContextPtr fake_device_context(const FakeDeviceOptions& options) {
+  return detail::simulated_context(std::make_shared<FakeDevice>(options));
 }
 
 namespace {
@@ -143,6 +143,11 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T> {
     return tagged(inner_->to_csr(), Space::device);
   }
   std::size_t bytes() const noexcept override { return inner_->bytes(); }
+  Recording recording() const noexcept override {
+    Recording recording = AssembledMatrix<T>::recording();
+    recording.heeds_stop = static_cast<const FakeDevice*>(this->context()->simulated())->products_heed_stop();
+    return recording;
+  }
   void diagonal(VectorView<T> d) const override {
     require<T>(d, std::min(this->rows(), this->cols()), Space::device, "diagonal");
     const detail::DeviceWork work(*this->context(), {d.data});
@@ -150,12 +155,14 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     const detail::DeviceWork work(*this->context(), {x.data, y.data, result});
+    if (is_left_out(work)) return;
     apply_dot<T>(*inner_, {x.data, x.size}, {y.data, y.size}, result);
   }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     const detail::DeviceWork work(*this->context(), {x.data, y.data});
+    if (is_left_out(work)) return;
     inner_->apply(alpha, {x.data, x.size}, beta, {y.data, y.size});
   }
   void do_update_values(const CsrMatrix<T>& csr) override {
@@ -164,6 +171,7 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T> {
   }
 
  private:
+  bool is_left_out(const detail::DeviceWork& work) const { return work.ended() && recording().heeds_stop; }
   std::unique_ptr<AssembledMatrix<T>> inner_;
 };
 

@@ -22,9 +22,17 @@
 
 namespace protean::test {
 
+struct FakeDeviceOptions {
+  // Steps that solvers do before the host asks for them, and steps that run after the one that ends a run, as those of a
+  // recorded graph do.
+  std::int64_t steps_ahead = 0, steps_after_end = 0;
+  // Whether the products of its matrices heed the stop (Recording::heeds_stop), as our kernels do and cuSPARSE's do not.
+  bool products_heed_stop = true;
+};
+
 class FakeDevice final : public detail::SimulatedDevice, public std::enable_shared_from_this<FakeDevice> {
  public:
-  explicit FakeDevice(std::int64_t steps_ahead = 0);
+  explicit FakeDevice(const FakeDeviceOptions& options = {});
   ~FakeDevice() override;
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
@@ -34,7 +42,9 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   void close() noexcept override;
   // How often open() was called from outside: how often the device got work.
   std::int64_t works() const noexcept { return works_; }
-  std::int64_t steps_ahead() const noexcept override { return steps_ahead_; }
+  std::int64_t steps_ahead() const noexcept override { return options_.steps_ahead; }
+  std::int64_t steps_after_end() const noexcept override { return options_.steps_after_end; }
+  bool products_heed_stop() const noexcept { return options_.products_heed_stop; }
 
  private:
   struct Block {
@@ -44,7 +54,7 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   // Opens the block at this address while the device works. Called at the first access, so that a piece of work changes the
   // rights of the few blocks that it uses and not of all.
   bool allow(const char* address) noexcept;
-  const std::int64_t steps_ahead_;
+  const FakeDeviceOptions options_;
   char* begin_ = nullptr;
   std::size_t used_ = 0, held_ = 0;
   int depth_ = 0;
@@ -54,8 +64,8 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   mutable std::recursive_mutex mutex_;
 };
 
-// A context over a new fake device, on which solvers do some steps before the host asks for them.
-ContextPtr fake_device_context(std::int64_t steps_ahead = 0);
+// A context over a new fake device.
+ContextPtr fake_device_context(const FakeDeviceOptions& options = {});
 
 // The format with kernels for a fake device: those of the host, run on its memory. It lives as long as the
 // program.
