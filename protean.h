@@ -9,6 +9,12 @@
  * with values come in both, and the wrong one is refused. Use a handle from one thread at a time; different solvers
  * may solve in different threads at the same time.
  *
+ * Functions of the caller (monitor, product, diagonal, preconditioner, setup) may call functions of this file. While a
+ * solve runs, its solver and its matrix are in use. Functions that only read them are allowed, and products, and solves
+ * of the matrix with another solver without schedule and policy. A monitor, which is called between two steps, may also
+ * give the matrix new values. What else would change or end them is refused with PROTEAN_BAD_ARGUMENT, and the solve goes
+ * on. Results of the solver are those of no solve until its solve has ended.
+ *
  * The caller owns all arrays. Vectors must be in the memory of the context: host memory, or that of its GPU.
  */
 #ifndef PROTEAN_H
@@ -125,9 +131,9 @@ protean_status protean_matrix_callback_f32(protean_context* context, int64_t row
                                            protean_diagonal_f32 diagonal, void* user, int recordable,
                                            protean_matrix** matrix);
 /* Says that the functions of protean_matrix_callback() compute with other values from now on, or with another
- * pattern if that is not 0. Preconditioners are set up again. */
+ * pattern if that is not 0. The next solve sets preconditioners up again. During a solve it is for the monitor. */
 protean_status protean_matrix_changed(protean_matrix* matrix, int pattern);
-/* NULL is allowed. Not during a solve with it. */
+/* NULL is allowed. During a solve or a product with it nothing is freed, which protean_last_error() then says. */
 void protean_matrix_free(protean_matrix* matrix);
 
 /* Changes the storage format of a CSR matrix. format: a name from `protean formats`, or "auto", which takes the one that
@@ -152,7 +158,7 @@ protean_status protean_matrix_set_order(protean_matrix* matrix, const char* orde
 /* Sets new values for the same entries, in the order of the caller's CSR arrays, or new element matrices in
  * the order in which they were given. Format csr uses this array in place from now on. On the host the values
  * are read once to check them: PROTEAN_BAD_MATRIX for values that are infinite or NaN; the old values remain
- * then. */
+ * then. During a solve it is for the monitor. */
 protean_status protean_matrix_update_values(protean_matrix* matrix, const double* values);
 protean_status protean_matrix_update_values_f32(protean_matrix* matrix, const float* values);
 /* Turns debug mode on. From now on each solve and each change of format first reads those of the caller's CSR
@@ -169,7 +175,8 @@ protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alph
                                         float* y);
 /* Y := alpha A X + beta Y for `count` vectors, one after another: entry i of vector j at X[i + j * ldx], ldx >= cols, and at
  * Y[i + j * ldy], ldy >= rows. The matrix is read once for all of them in formats that can (csr, sell-c-sigma, sell-packed,
- * bcsr, ...; element matrices but variant gather); else it is read for each. X and Y do not overlap. count may be 0. */
+ * bcsr, ...; element matrices but variant gather); else it is read for each. X and Y do not overlap. count may be 0.
+ * PROTEAN_BAD_ARGUMENT for a stride with which the last entry lies beyond the address space. */
 protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha,
                                           const double* X, int64_t ldx, double beta, double* Y, int64_t ldy);
 protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha,
@@ -202,6 +209,8 @@ protean_status protean_solver_create(const char* method, const char* preconditio
  *                    aggressive_levels, max_levels, cycles and unknowns (amg); the next solve checks their range
  *   policy           worst_factor, forecast_factor, pessimism, payback, convert_margin, hysteresis, most_switches,
  *                    trial_products: PolicyOptions in protean/operators/policy/switch_policy.hpp
+ * relative_tolerance is 0 or more and less than 1, absolute_tolerance 0 or more and finite; the solve ends where one of
+ * them is met.
  * PROTEAN_BAD_ARGUMENT for another name (the message lists all) or a value out of range; nothing changes then. */
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value);
 /* Sets an option whose value is a word:
@@ -240,8 +249,8 @@ typedef struct protean_iteration {
   const char* order;  /* as protean_matrix_order() */
 } protean_iteration;
 /* Called after each iteration, also for iteration 0. A number other than 0 ends the solve with reason
- * "interrupted". It may call protean_matrix_update_values() for the matrix of the solve, and nothing else that
- * changes this matrix or solver. monitor NULL: none. */
+ * "interrupted". It may call protean_matrix_update_values() or protean_matrix_changed() for the matrix of the solve, and
+ * nothing else that changes this matrix or solver. monitor NULL: none. */
 typedef int (*protean_monitor)(void* user, const protean_iteration* iteration);
 protean_status protean_solver_set_monitor(protean_solver* solver, protean_monitor monitor, void* user);
 
@@ -263,6 +272,7 @@ protean_status protean_solver_schedule_order(protean_solver* solver, const char*
                                              const char* kernel, int overlapped);
 /* Removes all of them. */
 protean_status protean_solver_schedule_clear(protean_solver* solver);
+/* NULL is allowed. During a solve with it nothing is freed, which protean_last_error() then says. */
 void protean_solver_free(protean_solver* solver);
 
 /* Solves A x = b. x is the initial guess on entry and the solution on return. PROTEAN_OK: b - A x was
@@ -286,7 +296,7 @@ protean_status protean_solve_multi_f32(protean_solver* solver, const protean_mat
 typedef struct protean_column {
   int converged;
   int64_t iterations, restarts;
-  double true_residual, recurrence_residual; /* 2-norms, relative to the norm of b */
+  double true_residual, recurrence_residual; /* 2-norms, relative to the norm of b, whatever the baseline is */
   double seconds;                            /* when it ended, since the solve began */
   const char* reason;                        /* as protean_solver_reason() */
   const char* detail;
@@ -297,10 +307,12 @@ protean_status protean_solver_column(const protean_solver* solver, int64_t index
  * column: " and why. */
 const char* protean_solver_multi_product(const protean_solver* solver);
 
-/* Results of the last solve; 0 and "" before the first. Residuals are 2-norms, relative to the norm of b. */
+/* Results of the last solve; 0 and "" before the first. Residuals are 2-norms, relative to the norm of b, also where
+ * relative_tolerance is not (baseline "initial-residual": divide by protean_solver_initial_residual()). */
 int64_t protean_solver_iterations(const protean_solver* solver);
 double protean_solver_true_residual(const protean_solver* solver);       /* of x as returned */
 double protean_solver_recurrence_residual(const protean_solver* solver); /* computed by the recurrence */
+double protean_solver_initial_residual(const protean_solver* solver);    /* of x as given */
 double protean_solver_seconds(const protean_solver* solver);
 int protean_solver_converged(const protean_solver* solver);
 /* Why the solve ended. Converged: "relative-tolerance", "absolute-tolerance", "zero-right-hand-side". Not:

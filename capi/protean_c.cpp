@@ -2,12 +2,15 @@
 #include "protean.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -128,7 +131,9 @@ struct protean_matrix {
   std::variant<MatrixOf<double>, MatrixOf<float>> of;
   mutable std::string format, order = "none";
   std::string order_reason;  // of order "auto"
-  mutable int solves = 0;    // that are running with it: 0, or 1
+  // Calls that are running with it: solves, those of them whose monitor runs, and products. More than one solve: a
+  // function of the caller, which the first one has called, began the next one.
+  mutable std::atomic<int> solves = 0, monitored = 0, products = 0;
 };
 
 struct protean_solver {
@@ -139,6 +144,7 @@ struct protean_solver {
   protean_monitor monitor = nullptr;
   void* monitor_user = nullptr;
   std::vector<SchedulePoint> schedule;
+  std::atomic<bool> running = false;  // a solve with it
   // Of the last solve.
   SolveReport report;
   MultiSolveReport columns;  // of several right-hand sides; else empty
@@ -185,6 +191,8 @@ protean_status guarded(Body body) noexcept {
     return failed(PROTEAN_BAD_ARGUMENT, e.what());
   } catch (const std::bad_alloc&) {
     return failed(PROTEAN_OUT_OF_MEMORY, "no memory left");
+  } catch (const std::length_error&) {  // of a container of the standard library
+    return failed(PROTEAN_OUT_OF_MEMORY, "an array would be larger than any address space; give smaller sizes");
   } catch (const std::exception& e) { return failed(PROTEAN_INTERNAL_ERROR, e.what()); } catch (...) {
     return failed(PROTEAN_INTERNAL_ERROR, "unknown error");
   }
@@ -200,6 +208,12 @@ IndexBase base_of(int index_base) {
   if (index_base != 0 && index_base != 1)
     throw BadArgument("index_base is " + std::to_string(index_base) + "; it must be 0 or 1");
   return index_base == 1 ? IndexBase::one : IndexBase::zero;
+}
+
+void require_range(const char* what, std::int64_t value, std::int64_t smallest, std::int64_t largest) {
+  if (value < smallest || value > largest)
+    throw BadArgument(std::string(what) + " is " + std::to_string(value) + "; it must be " +
+                      std::to_string(smallest) + " to " + std::to_string(largest));
 }
 
 // "C=8,sigma=1"
@@ -246,6 +260,32 @@ void require_no_solve(const protean_matrix& matrix) {
         "protean_solver_schedule_order(), or both after the solve");
 }
 
+// While a solve runs, values change between two of its steps only, which is when it calls its monitor.
+void require_between_steps(const protean_matrix& matrix) {
+  if (matrix.solves > matrix.monitored)
+    throw BadArgument(
+        "a solve is in the middle of a step with this matrix; give it new values in the monitor of the solve, "
+        "or after the solve");
+}
+void require_not_running(const protean_solver& solver) {
+  if (solver.running)
+    throw BadArgument(
+        "a solve is running with this solver; change its options, functions and schedule after the solve, and "
+        "take another solver for a solve within a solve");
+}
+
+// Counts a call in one of the counters of a matrix while it runs.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& counter) : counter_(counter) { ++counter_; }
+  ~Counted() { --counter_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& counter_;
+};
+
 // Says in the handle what format and order its part has now.
 template <class T>
 void tell(const protean_matrix& matrix, const MatrixOf<T>& part) {
@@ -291,9 +331,12 @@ protean_status make_elements(protean_context* context, int64_t nodes, int compon
                              int symmetric, const char* variant, protean_matrix** matrix) {
   return guarded([&] {
     auto made = new_matrix<T>(context, matrix);
-    if (elements < 0 || nodes_of_element < 0 || constrained_count < 0 || components < 0 ||
-        nodes_of_element > largest_element || components > largest_element)
-      throw BadArgument("a number of elements, nodes, components or constrained unknowns is out of range");
+    // Before anything of these sizes is allocated.
+    require_range("components", components, 1, largest_element);
+    require_range("nodes", nodes, 0, std::numeric_limits<std::int32_t>::max() / components);
+    require_range("elements", elements, 0, most_elements);
+    require_range("nodes_of_element", nodes_of_element, 1, largest_element / components);
+    require_range("constrained_count", constrained_count, 0, nodes * components);
     const IndexBase base = base_of(index_base);
     const auto nodes_in = static_cast<std::size_t>(elements * nodes_of_element);
     std::vector<std::int32_t> from_zero(nodes_in);
@@ -420,6 +463,7 @@ protean_status update_values(protean_matrix* matrix, const T* values) {
     if (part.callback)
       throw BadArgument("operator " + std::string(part.callback->name()) +
                         " is functions of the caller; call protean_matrix_changed()");
+    require_between_steps(*matrix);
     if (part.of_elements) {
       const ElementGroup<T> group[] = {
           {part.group.elements, part.group.nodes, {}, {values, part.group.matrices.size()}}};
@@ -452,9 +496,11 @@ protean_status update_values(protean_matrix* matrix, const T* values) {
 }
 
 template <class T>
-void watch(const ContextPtr& context, MatrixOf<T>& part) {
+void watch(const protean_matrix& matrix, MatrixOf<T>& part) {
+  if (matrix.solves > 0)
+    throw BadArgument("a solve is running with this matrix; call protean_matrix_watch() before or after it");
   if (part.of_elements || part.callback || part.csr.watch) return;
-  const CsrMatrix<T> seen = watched(context, part.csr);
+  const CsrMatrix<T> seen = watched(matrix.context, part.csr);
   // So that format csr watches its arrays, too. In another order it has arrays of its own.
   if (part.permuted) {
   } else if (part.adaptive) {
@@ -468,7 +514,9 @@ void watch(const ContextPtr& context, MatrixOf<T>& part) {
 template <class T>
 protean_status apply(const protean_matrix* matrix, T alpha, const T* x, T beta, T* y) {
   return guarded([&] {
-    part_of<T>(matrix).A().apply(alpha, input(*matrix, x, "x"), beta, output(*matrix, y, "y"));
+    const LinearOperator<T>& A = part_of<T>(matrix).A();
+    const Counted running(matrix->products);
+    A.apply(alpha, input(*matrix, x, "x"), beta, output(*matrix, y, "y"));
     matrix->context->synchronize();
   });
 }
@@ -487,6 +535,7 @@ protean_status apply_multi(const protean_matrix* matrix, int64_t count, T alpha,
                            T beta, T* Y, int64_t ldy) {
   return guarded([&] {
     const LinearOperator<T>& A = part_of<T>(matrix).A();
+    const Counted running(matrix->products);
     multi_apply<T>(A, alpha, several<const T>(*matrix, X, A.cols(), count, ldx, "X"), beta,
                    several<T>(*matrix, Y, A.rows(), count, ldy, "Y"));
     matrix->context->synchronize();
@@ -668,7 +717,9 @@ void add_point(protean_solver& solver, const char* trigger, double at, const cha
 
 // Takes the settings over if the method accepts them.
 void accept(protean_solver& solver, const Settings& settings) {
-  auto next = make_solver<double>(solver.method, settings.solver);  // throws for what is out of range
+  // Both throw for what is out of range.
+  auto next = make_solver<double>(solver.method, settings.solver);
+  check_policy(settings.policy);
   solver.f64.solver = std::move(next), solver.f32.solver.reset();
   solver.f64.multi_solver.reset(), solver.f32.multi_solver.reset();
   // With other options the next solve makes it anew.
@@ -681,7 +732,7 @@ template <class T, class Product>
 protean_status set_preconditioner(protean_solver* solver, Product apply, protean_setup setup, void* user,
                                   int recordable) {
   return guarded([&] {
-    need(solver, "solver");
+    require_not_running(*need(solver, "solver"));
     SolverOf<T> part;
     if (apply) part.apply = product_function<T>(apply, user, "the preconditioner");
     if (setup)
@@ -724,8 +775,10 @@ const Preconditioner<T>* preconditioner_for(protean_solver& solver, const Linear
 template <class T>
 class Monitor final : public SolveObserver {
  public:
-  Monitor(const protean_solver& solver, const MatrixOf<T>& part) : solver_(solver), part_(part) {}
+  Monitor(const protean_solver& solver, const protean_matrix& matrix, const MatrixOf<T>& part)
+      : solver_(solver), matrix_(matrix), part_(part) {}
   bool on_iteration(const IterationInfo& info) override {
+    const Counted running(matrix_.monitored);
     const std::string format(part_.A().name()), order(part_.order());
     const protean_iteration now{info.iteration, info.residual,  info.relative_residual, info.seconds,
                                 info.restarts,  format.c_str(), order.c_str()};
@@ -734,6 +787,7 @@ class Monitor final : public SolveObserver {
 
  private:
   const protean_solver& solver_;
+  const protean_matrix& matrix_;
   const MatrixOf<T>& part_;
 };
 
@@ -752,21 +806,57 @@ std::string line_of(const DecisionRecord& one) {
          (one.format.empty() ? "" : " ") + one.format + ": " + one.reason;
 }
 
+// Whether solves with it change format or order of the matrix.
+bool changes_matrix(const protean_solver& solver) {
+  return solver.settings.use_policy || !solver.schedule.empty();
+}
+
+// The solver and the matrix of a solve, which are in use while it lives. The results of the last solve end with it.
+template <class T>
+class Running {
+ public:
+  Running(protean_solver& solver, const protean_matrix& matrix, const MatrixOf<T>& part)
+      : solver_(solver), part_(part), matrix_(matrix), solve_(matrix.solves) {
+    if (matrix.solves > 1 && changes_matrix(solver))
+      throw BadArgument(
+          "a solve is running with this matrix, so that another one cannot change its format and order; take a "
+          "solver without schedule and policy");
+    require_not_running(solver);
+    solver.running = true;
+    solver.report = {}, solver.columns = {};
+    solver.reason.clear(), solver.advice.clear();
+    solver.switches.clear(), solver.failed_switches.clear(), solver.decisions.clear();
+  }
+  // Also when the solve throws: the format may have changed before.
+  ~Running() {
+    solver_.running = false;
+    try {
+      tell(matrix_, part_);
+    } catch (...) {}
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  protean_solver& solver_;
+  const MatrixOf<T>& part_;
+  const protean_matrix& matrix_;
+  const Counted solve_;
+};
+
 // The solve with its observers: monitor, schedule or policy.
 template <class T>
 void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part, VectorView<const T> b,
          VectorView<T> x) {
   SolverOf<T>& own = part_of<T>(solver);
   const Settings& settings = solver.settings;
-  const bool changes = settings.use_policy || !solver.schedule.empty();
-  if (settings.use_policy && !solver.schedule.empty())
-    throw BadArgument("policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
+  const bool changes = changes_matrix(solver);
   if (changes) part.make_adaptive();
   const LinearOperator<T>& A = part.A();
   if (!own.solver) own.solver = make_solver<T>(solver.method, settings.solver);
   const Preconditioner<T>* const M = preconditioner_for<T>(solver, A);
 
-  Monitor<T> monitor(solver, part);
+  Monitor<T> monitor(solver, matrix, part);
   SolveObserver* const inner = solver.monitor ? &monitor : nullptr;
   if (!changes) {
     solver.report = own.solver->solve(A, b, x, M, inner);
@@ -803,26 +893,15 @@ template <class T>
 protean_status solve(protean_solver* solver, const protean_matrix* matrix, const T* b, T* x) {
   bool converged = false;
   const protean_status status = guarded([&] {
-    need(solver, "solver");
+    require_not_running(*need(solver, "solver"));
     // A change of format during the solve is no change of the operator, so the handle of the caller is const.
     MatrixOf<T>& part = const_cast<MatrixOf<T>&>(part_of<T>(matrix));
     const VectorView<const T> from = input(*matrix, b, "b");
     const VectorView<T> to = output(*matrix, x, "x");
-    solver->report = {}, solver->columns = {};
-    solver->reason.clear(), solver->advice.clear();
-    solver->switches.clear(), solver->failed_switches.clear(), solver->decisions.clear();
-    // Also when the solve throws: the format may have changed before.
-    struct Running {
-      const protean_matrix& matrix;
-      const MatrixOf<T>& part;
-      Running(const protean_matrix& one, const MatrixOf<T>& its) : matrix(one), part(its) { ++matrix.solves; }
-      ~Running() {
-        --matrix.solves;
-        try {
-          tell(matrix, part);
-        } catch (...) {}
-      }
-    } running(*matrix, part);
+    if (solver->settings.use_policy && !solver->schedule.empty())
+      throw BadArgument(
+          "policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
+    const Running<T> running(*solver, *matrix, part);
     run(*solver, *matrix, part, from, to);
     matrix->context->synchronize();
     solver->reason = to_string(solver->report.reason);
@@ -831,6 +910,12 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
   });
   if (status != PROTEAN_OK || converged) return status;
   return failed(PROTEAN_NOT_CONVERGED, (solver->reason + ". " + solver->advice).c_str());
+}
+
+// Whatever the baseline of the solve is: protean.h promises residuals relative to the norm of b.
+double relative_to_rhs(const SolveReport& report, double residual) {
+  if (report.rhs_norm > 0) return residual / report.rhs_norm;
+  return residual > 0 ? std::numeric_limits<double>::infinity() : residual;
 }
 
 // What is told of the last solve where it had several columns: the first that has not converged, else the longest.
@@ -848,7 +933,7 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
                            int64_t ldb, T* X, int64_t ldx) {
   bool converged = false;
   const protean_status status = guarded([&] {
-    need(solver, "solver");
+    require_not_running(*need(solver, "solver"));
     const MatrixOf<T>& part = part_of<T>(matrix);
     const LinearOperator<T>& A = part.A();
     const auto from = several<const T>(*matrix, B, A.rows(), count, ldb, "B");
@@ -861,9 +946,7 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
     SolverOf<T>& own = part_of<T>(*solver);
     if (!own.multi_solver)
       own.multi_solver = std::make_unique<MultiSolver<T>>(solver->method, solver->settings.solver);
-    solver->report = {}, solver->columns = {};
-    solver->reason.clear(), solver->advice.clear();
-    solver->switches.clear(), solver->failed_switches.clear(), solver->decisions.clear();
+    const Running<T> running(*solver, *matrix, part);
     const Preconditioner<T>* const M = preconditioner_for<T>(*solver, A);
     solver->columns = own.multi_solver->solve(A, from, to, M);
     matrix->context->synchronize();
@@ -1028,12 +1111,19 @@ protean_status protean_matrix_changed(protean_matrix* matrix, int pattern) {
           if (!part.callback)
             throw BadArgument(
                 "the matrix has arrays; protean_matrix_update_values() sets new values of them");
+          require_between_steps(*matrix);
           part.callback->changed(pattern != 0);
         },
         need(matrix, "matrix")->of);
   });
 }
-void protean_matrix_free(protean_matrix* matrix) { delete matrix; }
+void protean_matrix_free(protean_matrix* matrix) {
+  if (matrix && (matrix->solves > 0 || matrix->products > 0))
+    return (void)failed(PROTEAN_BAD_ARGUMENT,
+                        "protean_matrix_free(): a solve or a product is running with this matrix, which is not "
+                        "freed; free it afterwards");
+  delete matrix;
+}
 
 protean_status protean_matrix_set_format(protean_matrix* matrix, const char* format, const char* parameters,
                                          const char* kernel) {
@@ -1056,7 +1146,7 @@ protean_status protean_matrix_update_values_f32(protean_matrix* matrix, const fl
 }
 protean_status protean_matrix_watch(protean_matrix* matrix) {
   return guarded(
-      [&] { std::visit([&](auto& part) { watch(matrix->context, part); }, need(matrix, "matrix")->of); });
+      [&] { std::visit([&](auto& part) { watch(*matrix, part); }, need(matrix, "matrix")->of); });
 }
 protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, const double* x, double beta,
                                     double* y) {
@@ -1115,6 +1205,7 @@ protean_status protean_solver_create(const char* method, const char* preconditio
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value) {
   return guarded([&] {
     need(solver, "solver"), need(option, "option");
+    require_not_running(*solver);
     for (const NumberOption& one : number_options)
       if (one.name == option) {
         Settings settings = solver->settings;
@@ -1128,6 +1219,7 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value) {
   return guarded([&] {
     need(solver, "solver"), need(option, "option"), need(value, "value");
+    require_not_running(*solver);
     for (const TextOption& one : text_options)
       if (one.name == option) {
         Settings settings = solver->settings;
@@ -1147,13 +1239,17 @@ protean_status protean_solver_set_preconditioner_f32(protean_solver* solver, pro
   return set_preconditioner<float>(solver, apply, setup, user, recordable);
 }
 protean_status protean_solver_set_monitor(protean_solver* solver, protean_monitor monitor, void* user) {
-  return guarded([&] { need(solver, "solver")->monitor = monitor, solver->monitor_user = user; });
+  return guarded([&] {
+    require_not_running(*need(solver, "solver"));
+    solver->monitor = monitor, solver->monitor_user = user;
+  });
 }
 protean_status protean_solver_schedule(protean_solver* solver, const char* trigger, double at,
                                        const char* format, const char* parameters, const char* kernel,
                                        int overlapped) {
   return guarded([&] {
     need(solver, "solver"), need(trigger, "trigger"), need(format, "format");
+    require_not_running(*solver);
     add_point(*solver, trigger, at, nullptr, format, parameters, kernel, overlapped);
   });
 }
@@ -1162,13 +1258,23 @@ protean_status protean_solver_schedule_order(protean_solver* solver, const char*
                                              const char* kernel, int overlapped) {
   return guarded([&] {
     need(solver, "solver"), need(trigger, "trigger"), need(order, "order");
+    require_not_running(*solver);
     add_point(*solver, trigger, at, order, format, parameters, kernel, overlapped);
   });
 }
 protean_status protean_solver_schedule_clear(protean_solver* solver) {
-  return guarded([&] { need(solver, "solver")->schedule.clear(); });
+  return guarded([&] {
+    require_not_running(*need(solver, "solver"));
+    solver->schedule.clear();
+  });
 }
-void protean_solver_free(protean_solver* solver) { delete solver; }
+void protean_solver_free(protean_solver* solver) {
+  if (solver && solver->running)
+    return (void)failed(PROTEAN_BAD_ARGUMENT,
+                        "protean_solver_free(): a solve is running with this solver, which is not freed; free "
+                        "it after the solve");
+  delete solver;
+}
 
 protean_status protean_solve(protean_solver* solver, const protean_matrix* matrix, const double* b,
                              double* x) {
@@ -1197,8 +1303,8 @@ protean_status protean_solver_column(const protean_solver* solver, int64_t index
     *need(result, "result") = {one.converged() ? 1 : 0,
                                one.iterations,
                                one.restarts,
-                               one.true_relative,
-                               one.recurrence_relative,
+                               relative_to_rhs(one, one.true_residual),
+                               relative_to_rhs(one, one.recurrence_residual),
                                one.seconds,
                                to_string(one.reason).data(),
                                one.detail.c_str()};
@@ -1212,10 +1318,13 @@ int64_t protean_solver_iterations(const protean_solver* solver) {
   return solver ? solver->report.iterations : 0;
 }
 double protean_solver_true_residual(const protean_solver* solver) {
-  return solver ? solver->report.true_relative : 0;
+  return solver ? relative_to_rhs(solver->report, solver->report.true_residual) : 0;
 }
 double protean_solver_recurrence_residual(const protean_solver* solver) {
-  return solver ? solver->report.recurrence_relative : 0;
+  return solver ? relative_to_rhs(solver->report, solver->report.recurrence_residual) : 0;
+}
+double protean_solver_initial_residual(const protean_solver* solver) {
+  return solver ? relative_to_rhs(solver->report, solver->report.initial_residual) : 0;
 }
 double protean_solver_seconds(const protean_solver* solver) { return solver ? solver->report.seconds : 0; }
 int protean_solver_converged(const protean_solver* solver) {

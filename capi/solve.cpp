@@ -37,6 +37,7 @@ ContextPtr context_of(const SolveSettings& settings, Space space) {
 void check(const SolveSettings& settings) {
   if (settings.policy && !settings.schedule.empty())
     throw BadArgument("policy and schedule exclude each other; take one of them");
+  if (settings.policy) check_policy(settings.policy_options);
   require_order(settings.order);
   for (const SchedulePoint& point : settings.schedule)
     if (!point.to.order.empty()) require_order(point.to.order, false);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <limits>
+#include <string>
 
 #include "core/allocation_hook.hpp"
 #include "core/background.hpp"
@@ -41,6 +42,16 @@ void* allocate_device(const Context& context, std::size_t bytes);  // core/devic
 void deallocate_device(const Context& context, void* data) noexcept;
 std::size_t allocated_on_device(const Context& context);
 #endif
+
+std::size_t bytes_of(std::int64_t size, std::size_t item_bytes) {
+  if (size < 0) throw BadArgument("a buffer of " + std::to_string(size) + " items; it must be 0 or more");
+  const auto items = static_cast<std::size_t>(size);
+  if (items > std::numeric_limits<std::ptrdiff_t>::max() / item_bytes)
+    throw OutOfMemory("a buffer of " + std::to_string(size) + " items of " + std::to_string(item_bytes) +
+                          " bytes is larger than any address space",
+                      std::numeric_limits<std::size_t>::max());
+  return items * item_bytes;
+}
 
 void* allocate(const Context& context, std::size_t bytes) {
   about_to_allocate(context.space(), bytes);

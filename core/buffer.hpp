@@ -15,6 +15,8 @@ namespace detail {
 // part lies in memory near that thread. Throws OutOfMemory.
 void* allocate(const Context& context, std::size_t bytes);
 void deallocate(const Context& context, void* data, std::size_t bytes) noexcept;
+// Bytes of `size` items. Throws BadArgument for a negative size, OutOfMemory where no address space has so many.
+std::size_t bytes_of(std::int64_t size, std::size_t item_bytes);
 }  // namespace detail
 
 // Bytes that all host buffers of this process hold now, and the largest number so far.
@@ -31,7 +33,7 @@ class Buffer {
  public:
   Buffer() noexcept = default;
   Buffer(ContextPtr context, std::int64_t size) : context_(std::move(context)), size_(size) {
-    if (size > 0) data_ = static_cast<T*>(detail::allocate(*context_, bytes()));
+    if (size != 0) data_ = static_cast<T*>(detail::allocate(*context_, detail::bytes_of(size, sizeof(T))));
   }
   Buffer(Buffer&& other) noexcept
       : context_(std::move(other.context_)),

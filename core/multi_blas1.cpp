@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "core/blas1.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 using Size = std::int64_t;
 using detail::multi_loops;
+constexpr Size largest_array = std::numeric_limits<std::ptrdiff_t>::max();  // bytes
 
 // Leaves the function where the operation is one of a GPU. A macro, since builds without CUDA have no such functions.
 #if defined(PROTEAN_HAVE_CUDA)
@@ -110,6 +112,22 @@ const T* run_of(const T* running, Size w) {
 
 }  // namespace
 
+namespace detail {
+
+std::int64_t entries_of(std::int64_t rows, std::int64_t columns, std::size_t entry_bytes) {
+  if (rows < 0 || columns < 0)
+    throw BadArgument(fmt::format("{} vectors of {} entries; both numbers must be 0 or more", columns, rows));
+  const Size most = largest_array / static_cast<Size>(entry_bytes);
+  if (columns > 0 && rows > most / columns)
+    throw OutOfMemory(fmt::format("{} vectors of {} entries are larger than any address space; compute with "
+                                  "fewer at a time",
+                                  columns, rows),
+                      std::numeric_limits<std::size_t>::max());
+  return rows * columns;
+}
+
+}  // namespace detail
+
 template <class T>
 void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns, Space space,
              std::string_view what) {
@@ -122,6 +140,13 @@ void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64
     throw ShapeMismatch(fmt::format("{} is {} x {} and {} with stride {}, which must be {} or more", what,
                                     rows, columns, by_columns ? "lies by columns" : "is interleaved",
                                     view.stride, by_columns ? rows : columns));
+  // The last entry is (long - 1) stride + short - 1; its address must not wrap around.
+  const Size lines = by_columns ? columns : rows, most = largest_array / static_cast<Size>(sizeof(T));
+  if (lines > 1 && view.stride > (most - (by_columns ? rows : columns)) / (lines - 1))
+    throw BadArgument(fmt::format(
+        "{} is {} x {} with stride {}, in entries: its last entry lies beyond any address space; give the "
+        "stride and the number of columns that the memory has",
+        what, rows, columns, view.stride));
   if (view.space != space)
     throw WrongSpace(fmt::format("{} lies in {} memory; the operation needs {} memory (use copy())", what,
                                  to_string(view.space), to_string(space)));

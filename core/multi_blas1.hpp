@@ -13,7 +13,7 @@
 namespace protean {
 
 // Throws ShapeMismatch, WrongSpace or BadArgument, with the name `what`, unless the view has this shape and space, and a
-// stride that keeps its vectors apart.
+// stride that keeps its vectors apart and its last entry within the address space.
 template <class T>
 void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns, Space space,
              std::string_view what);

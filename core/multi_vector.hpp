@@ -1,6 +1,7 @@
 // Several vectors of one length, for products and solves with many right-hand sides: MultiVector owns its memory,
 // MultiVectorView does not.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -32,7 +33,8 @@ struct MultiVectorView {
   // Distances between entries (i, j) and (i + 1, j), and between (i, j) and (i, j + 1).
   std::int64_t row_step() const noexcept { return layout == VectorLayout::columns ? 1 : stride; }
   std::int64_t column_step() const noexcept { return layout == VectorLayout::columns ? stride : 1; }
-  // From the first entry to one past the last.
+  // From the first entry to one past the last. Of a view that require() of core/multi_blas1.hpp has accepted; strides of
+  // others may be so large that the number overflows.
   std::int64_t extent() const noexcept {
     return rows <= 0 || columns <= 0 ? 0 : (rows - 1) * row_step() + (columns - 1) * column_step() + 1;
   }
@@ -48,6 +50,12 @@ struct MultiVectorView {
   }
 };
 
+namespace detail {
+// rows * columns. Throws BadArgument for negative numbers, OutOfMemory where no address space has so many entries of
+// `entry_bytes`.
+std::int64_t entries_of(std::int64_t rows, std::int64_t columns, std::size_t entry_bytes);
+}  // namespace detail
+
 // Owns `columns` vectors of `rows` values in the space of the context, without gaps. They are not initialised.
 template <class T>
 class MultiVector {
@@ -55,7 +63,10 @@ class MultiVector {
   MultiVector() noexcept = default;
   MultiVector(ContextPtr context, std::int64_t rows, std::int64_t columns,
               VectorLayout layout = VectorLayout::columns)
-      : buffer_(std::move(context), rows * columns), rows_(rows), columns_(columns), layout_(layout) {}
+      : buffer_(std::move(context), detail::entries_of(rows, columns, sizeof(T))),
+        rows_(rows),
+        columns_(columns),
+        layout_(layout) {}
 
   std::int64_t rows() const noexcept { return rows_; }
   std::int64_t columns() const noexcept { return columns_; }

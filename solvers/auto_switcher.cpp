@@ -75,6 +75,7 @@ AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, Fo
       created_(A.now()),
       first_pace_(on_device()),
       pace_(on_device()) {
+  check_policy(options_.policy);
   // The solver may then run the whole solve in one kernel in shared memory, which is faster than products in
   // any format.
   A_.show_rows(true);

@@ -78,7 +78,7 @@ struct CandidateRecord {
 template <class T>
 class AutoSwitcher final : public SolveObserver {
  public:
-  // Keeps references to the operator and the inner observer.
+  // Keeps references to the operator and the inner observer. Throws BadArgument for a policy out of range.
   AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
                const AutoSwitchOptions& options, SolveObserver* inner = nullptr);
   ~AutoSwitcher() override;

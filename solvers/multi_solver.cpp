@@ -13,6 +13,7 @@
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/memory.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/multi_method.hpp"
@@ -77,6 +78,14 @@ class MultiRun {
     columns_.resize(static_cast<std::size_t>(k));
     residuals_.resize(columns_.size()), relative_.resize(columns_.size());
     for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].rule = rules.empty() ? rule : rules[c];
+  }
+
+  // What it keeps of k columns, beside the vectors.
+  static void require_memory_of(std::int64_t k) {
+    constexpr std::size_t each = sizeof(Column) + sizeof(SolveReport) + 2 * sizeof(double);
+    const bool possible = static_cast<std::size_t>(k) <= unlimited_memory / each;
+    require_memory(possible ? static_cast<std::size_t>(k) * each : unlimited_memory,
+                   fmt::format("the results of {} right-hand sides", k));
   }
 
   MultiSolveReport operator()() {
@@ -626,6 +635,7 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
     ~Release() { flag.store(false); }
   } release{busy_};
   const detail::MultiSystem<T> system{A, B, X, M, d};
+  detail::MultiRun<T>::require_memory_of(k);
   const std::int64_t most = std::max<std::int64_t>(1, detail::multi_width(k));
   if (!workspace_ || !workspace_->fits(system, n, most)) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most

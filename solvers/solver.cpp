@@ -14,6 +14,7 @@
 #include "core/blas1.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/multi_blas1.hpp"
 #include "operators/order.hpp"
 #include "operators/row_arrays.hpp"
 #include "solvers/diagnosis.hpp"
@@ -431,12 +432,15 @@ class Run final : private OrderFollower {
 };
 
 void check(const StoppingRule& rule) {
-  const auto not_negative = [](double value, const char* name) {
-    if (!(value >= 0)) throw BadArgument(fmt::format("{} is {}; it must be 0 or more", name, value));
-  };
-  not_negative(rule.relative_tolerance, "relative_tolerance");
-  not_negative(rule.absolute_tolerance, "absolute_tolerance");
-  not_negative(rule.max_seconds, "max_seconds");
+  // With a tolerance of 1 the initial guess 0 has converged, with an infinite one any.
+  if (!(rule.relative_tolerance >= 0 && rule.relative_tolerance < 1))
+    throw BadArgument(
+        fmt::format("relative_tolerance is {}; it must be 0 or more and less than 1", rule.relative_tolerance));
+  if (!(rule.absolute_tolerance >= 0 && std::isfinite(rule.absolute_tolerance)))
+    throw BadArgument(fmt::format("absolute_tolerance is {}; it must be a finite number of 0 or more",
+                                  rule.absolute_tolerance));
+  if (!(rule.max_seconds >= 0))
+    throw BadArgument(fmt::format("max_seconds is {}; it must be 0 or more", rule.max_seconds));
   if (!(rule.divergence >= 1))
     throw BadArgument(fmt::format("divergence is {}; it must be 1 or more", rule.divergence));
   if (rule.max_iterations < 0)
@@ -551,7 +555,9 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     N = {constant.data(), n, n, 1, space};
   }
   if (N.count > 0) {
-    require<T>(N.column(0), n, space, "a vector of the null space");
+    const std::int64_t stride = N.count > 1 ? N.stride : n;  // of one vector it means nothing
+    require<T>(MultiVectorView<const T>{N.data, N.size, N.count, stride, VectorLayout::columns, N.space}, n,
+               N.count, space, "the null space");
     if (workspace_->components.size() != N.count) workspace_->components = Vector<T>(A.context(), N.count);
   }
   return detail::Run<T>(options_, system, observer, *workspace_, N)();

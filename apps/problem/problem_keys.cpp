@@ -140,8 +140,8 @@ std::vector<KeyDoc> make_table() {
 
       word("solver", "method", "cg", methods(), "the Krylov method"),
       number("solver", "relative_tolerance", rule.relative_tolerance, 0, 1,
-             "stop when ||b - A x|| is at most this times ||baseline||, 2-norms"),
-      number("solver", "absolute_tolerance", rule.absolute_tolerance, 0, infinity,
+             "stop when ||b - A x|| is at most this times ||baseline||, 2-norms; 1 excluded"),
+      number("solver", "absolute_tolerance", rule.absolute_tolerance, 0, 1e300,
              "or when it is at most this"),
       word("solver", "baseline", "rhs", {"rhs", "initial-residual"}, "what the residual is compared with"),
       integer("solver", "max_iterations", rule.max_iterations, 0, most, "stop then, not converged"),

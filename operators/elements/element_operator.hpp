@@ -17,6 +17,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -169,5 +170,7 @@ std::unique_ptr<ElementOperator<T>> make_element_operator(ContextPtr context, st
                                                           const ElementOptions& options = {});
 
 inline constexpr int largest_element = 1024;
+// Of all groups together.
+inline constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max() / 64;
 
 }  // namespace protean

@@ -28,9 +28,9 @@ void check_shapes(std::int64_t nodes, std::span<const ElementShape> shapes, cons
   std::int64_t total = 0;
   for (std::size_t g = 0; g < shapes.size(); ++g) {
     const ElementShape& shape = shapes[g];
-    if (shape.elements < 0 || shape.elements > largest_index / 64 - total)
+    if (shape.elements < 0 || shape.elements > most_elements - total)
       throw BadArgument(fmt::format("group {} has {} elements; all groups together may have {}", g,
-                                    shape.elements, largest_index / 64));
+                                    shape.elements, most_elements));
     if (shape.nodes < 1 || shape.nodes * std::int64_t{options.components} > largest_element)
       throw BadArgument(
           fmt::format("group {}: elements of {} nodes and {} components; nodes * components must be 1 to {}",

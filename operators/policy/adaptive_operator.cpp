@@ -153,36 +153,35 @@ std::size_t own_bytes(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& sour
 }  // namespace
 
 template <class T>
-AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>> start,
+AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>>&& start,
                                       AdaptiveOptions options)
     : LinearOperator<T>(start ? start->context() : nullptr, {source.rows(), source.cols()}),
       source_(std::move(source)),
-      current_(std::move(start)),
-      options_(options) {
-  if (!current_) throw BadArgument("an adaptive operator needs a matrix to begin with; it was given none");
-  if (current_->shape() != this->shape() || current_->nonzeros() != source_.nonzeros())
+      options_(std::move(options)) {
+  if (!start) throw BadArgument("an adaptive operator needs a matrix to begin with; it was given none");
+  if (start->shape() != this->shape() || start->nonzeros() != source_.nonzeros())
     throw ShapeMismatch(fmt::format(
         "the matrix to begin with is {} x {} with {} entries, its source {} x {} with {}; they must be the "
         "same",
-        current_->rows(), current_->cols(), current_->nonzeros(), source_.rows(), source_.cols(),
-        source_.nonzeros()));
+        start->rows(), start->cols(), start->nonzeros(), source_.rows(), source_.cols(), source_.nonzeros()));
   if (source_.pattern.space != this->context()->space())
     throw WrongSpace(fmt::format("the source lies in {} memory, the matrix to begin with in {} memory",
                                  to_string(source_.pattern.space), to_string(this->context()->space())));
   check_options();
   in_order_ = std::make_unique<InOrder>(*this);
   followers_.reserve(4);
+  current_ = std::move(start);  // nothing throws after it
 }
 
 template <class T>
-AdaptiveOperator<T>::AdaptiveOperator(std::unique_ptr<ElementOperator<T>> elements, AdaptiveOptions options)
+AdaptiveOperator<T>::AdaptiveOperator(std::unique_ptr<ElementOperator<T>>&& elements, AdaptiveOptions options)
     : LinearOperator<T>(elements ? elements->context() : nullptr, elements ? elements->shape() : Shape{}),
-      elements_(std::move(elements)),
-      options_(options) {
-  if (!elements_) throw BadArgument("an adaptive operator of element matrices was given none");
+      options_(std::move(options)) {
+  if (!elements) throw BadArgument("an adaptive operator of element matrices was given none");
   check_options();
   in_order_ = std::make_unique<InOrder>(*this);
   followers_.reserve(4);
+  elements_ = std::move(elements);  // nothing throws after it
 }
 
 template <class T>

@@ -35,6 +35,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.hpp"
+
 namespace protean {
 namespace {
 
@@ -247,6 +249,26 @@ std::string_view to_string(SwitchAction action) noexcept {
       return "go back";
   }
   return "?";
+}
+
+void check_policy(const PolicyOptions& options) {
+  const auto require = [](const char* name, double value, bool in_range, const char* range) {
+    if (!std::isfinite(value) || !in_range)
+      throw BadArgument(fmt::format("{} is {}; it must be a finite number {}", name, value, range));
+  };
+  const auto at_least = [&](const char* name, double value, int smallest) {
+    require(name, value, value >= smallest, smallest == 0 ? "of at least 0" : "of at least 1");
+  };
+  at_least("worst_factor", options.worst_factor, 1);
+  at_least("forecast_factor", options.forecast_factor, 1);
+  at_least("pessimism", options.pessimism, 0);
+  at_least("payback", options.payback, 0);
+  at_least("convert_margin", options.convert_margin, 1);
+  at_least("hysteresis", options.hysteresis, 0);
+  at_least("most_switches", options.most_switches, 0);
+  at_least("trial_products", options.trial_products, 1);
+  at_least("overlap_slowdown", options.overlap_slowdown, 0);
+  require("overlap_stretch", options.overlap_stretch, options.overlap_stretch > 0, "above 0");
 }
 
 SwitchDecision decide(const PolicyOptions& options, const PolicyState& state) {

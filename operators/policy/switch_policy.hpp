@@ -39,18 +39,20 @@ struct SwitchCandidate {
 };
 
 struct PolicyOptions {
-  // Bounds of total time / time without changes: where the forecast holds, and where it does not.
+  // Bounds of total time / time without changes: where the forecast holds, and where it does not. At least 1.
   double worst_factor = 1.05, forecast_factor = 1.5;
   double pessimism = 0.5;         // the pessimistic product: this many uncertainties above the prediction
   double payback = 1.0;           // a change on the forecast must save this many times its cost
-  double convert_margin = 1.25;   // upper bound of conversion time / predicted conversion time
+  double convert_margin = 1.25;   // upper bound of conversion time / predicted conversion time; at least 1
   double hysteresis = 0.03;       // smallest gain that justifies a change, relative to an iteration
   int most_switches = 3;          // changes back to the first format do not count
-  int trial_products = 8;         // products of a new format before its time counts as measured
+  int trial_products = 8;         // products of a new format before its time counts as measured; at least 1
   bool overlapped = true;         // build beside the solve; otherwise the solve waits
   double overlap_slowdown = 0.3;  // relative slowdown of an iteration while a build runs
-  double overlap_stretch = 2;     // build time beside the solve / build time while the solve waits
+  double overlap_stretch = 2;     // build time beside the solve / build time while the solve waits; above 0
 };
+// All numbers are finite, and 0 or more where nothing else is said. Throws BadArgument that names the one that is not.
+void check_policy(const PolicyOptions& options);
 
 // The state of a build beside the solve.
 enum class BuildState : unsigned char { none, running, ready };

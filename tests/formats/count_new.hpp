@@ -5,4 +5,8 @@
 
 namespace protean::test {
 std::int64_t count_of_new() noexcept;
+// From now on the n-th call that throws where it fails does fail, once; 0: none.
+void fail_new(std::int64_t n) noexcept;
+// Whether it has come to that since the last fail_new().
+bool new_has_failed() noexcept;
 }
