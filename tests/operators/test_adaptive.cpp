@@ -378,6 +378,12 @@ TEST_P(Adaptive, BrokenArgumentsAreErrors) {
   const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 10}}));
   EXPECT_THROW(AdaptiveOperator<double>(other, make_matrix(find_format("csr"), source_, context_)),
                ShapeMismatch);
+  // The caller keeps the matrix where the constructor throws.
+  auto start = make_matrix(find_format("csr"), source_, context_);
+  EXPECT_THROW(AdaptiveOperator<double>(other, std::move(start)), ShapeMismatch);
+  EXPECT_THROW(AdaptiveOperator<double>(source_, std::move(start), {.memory_fraction = 0}), BadArgument);
+  ASSERT_NE(start, nullptr);
+  EXPECT_TRUE(product_is_good(AdaptiveOperator<double>(source_, std::move(start))));
 }
 
 class AdaptiveHost : public Adaptive {};

@@ -443,6 +443,9 @@ TEST(ElementStartArguments, BrokenOnesAreErrors) {
   EXPECT_THROW(AdaptiveOperator<double>(squares.on(Context::host(1), ElementScatter::atomic),
                                         {.background_workers = 0}),
                BadArgument);
+  auto kept = squares.on(Context::host(1), ElementScatter::atomic);
+  EXPECT_THROW(AdaptiveOperator<double>(std::move(kept), {.memory_fraction = 0}), BadArgument);
+  EXPECT_NE(kept, nullptr) << "the caller keeps the element matrices";
   const CsrMatrix<double> csr = squares.on(Context::host(1), ElementScatter::atomic)->assemble();
   AdaptiveOperator<double> made_of_csr(csr, make_matrix(find_format("csr"), csr, Context::host(1)));
   EXPECT_FALSE(made_of_csr.switch_to({.elements = true}, 0));

@@ -538,6 +538,21 @@ TEST_F(CApi, ThePolicyDecides) {
   ASSERT_GT(protean_solver_decisions(solver), 0);
   EXPECT_TRUE(has(protean_solver_decision(solver, 0), "iteration ")) << protean_solver_decision(solver, 0);
   EXPECT_STREQ(protean_solver_decision(solver, protean_solver_decisions(solver)), "");
+  // A solve without the policy has none, with one right-hand side and with several.
+  const std::int64_t rows = large.rows();
+  for (const bool several : {false, true}) {
+    ASSERT_GT(protean_solver_decisions(solver), 0);
+    ASSERT_EQ(protean_solver_set_text(solver, "policy", "none"), PROTEAN_OK);
+    left.assign(left.size(), 0.0);
+    ASSERT_EQ(several ? protean_solve_multi(solver, matrix, 1, right.data(), rows, left.data(), rows)
+                      : protean_solve(solver, matrix, right.data(), left.data()),
+              PROTEAN_OK)
+        << protean_last_error();
+    EXPECT_EQ(protean_solver_decisions(solver), 0);
+    ASSERT_EQ(protean_solver_set_text(solver, "policy", "auto"), PROTEAN_OK);
+    left.assign(left.size(), 0.0);
+    ASSERT_EQ(protean_solve(solver, matrix, right.data(), left.data()), PROTEAN_OK);
+  }
   // No format has ever paid this much for one change: nothing changes.
   ASSERT_EQ(protean_matrix_set_format(matrix, "csr", nullptr, nullptr), PROTEAN_OK);
   ASSERT_EQ(protean_solver_set(solver, "hysteresis", 0.999), PROTEAN_OK);
@@ -624,6 +639,23 @@ TEST_F(CApi, SeveralRightHandSides) {
     ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK);
   }
   EXPECT_GT(most, 10);
+  // What is told of all columns is of the longest one.
+  EXPECT_EQ(protean_solver_iterations(solver), most);
+  EXPECT_STREQ(protean_solver_reason(solver), "relative-tolerance");
+
+  // A column that ends at once, not converged, is told of; the seconds are those of the whole solve.
+  const double kept = B[static_cast<std::size_t>(ld)];
+  B[static_cast<std::size_t>(ld)] = std::nan("");
+  std::fill(X.begin(), X.end(), 0.0);
+  EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_NOT_CONVERGED);
+  EXPECT_STREQ(protean_solver_reason(solver), "not-finite");
+  protean_column first{}, ended{};
+  ASSERT_EQ(protean_solver_column(solver, 0, &first), PROTEAN_OK);
+  ASSERT_EQ(protean_solver_column(solver, 1, &ended), PROTEAN_OK);
+  EXPECT_EQ(first.converged, 1);
+  EXPECT_LT(ended.seconds, first.seconds);
+  EXPECT_GE(protean_solver_seconds(solver), first.seconds);
+  B[static_cast<std::size_t>(ld)] = kept;
 
   // The first column that has not converged is told of.
   ASSERT_EQ(protean_solver_set(solver, "max_iterations", 3), PROTEAN_OK);

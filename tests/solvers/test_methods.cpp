@@ -756,6 +756,17 @@ TEST(NullSpaceOptions, AreForSymmetricMethods) {
   EXPECT_THROW((void)make_solver<double>("cg", {.null_space = "constants"}), BadArgument);
 }
 
+// The address of the second vector would wrap around to that of the first one.
+TEST(NullSpaceOptions, AStrideBeyondTheAddressSpaceIsRefused) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 3}});
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  const std::vector<double> vectors(9, 1.0), b(9, 1.0);
+  std::vector<double> x(9, 0.0);
+  const auto solver = make_solver<double>("cg");
+  solver->set_null_space({vectors.data(), 9, std::int64_t{1} << 61, 2, Space::host});
+  EXPECT_THROW((void)solver->solve(*A, {b.data(), 9}, {x.data(), 9}), BadArgument);
+}
+
 class EveryMethod : public testing::TestWithParam<const char*> {
  protected:
   static CsrMatrix<double> system() {

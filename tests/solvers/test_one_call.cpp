@@ -246,6 +246,49 @@ TEST(OneCall, ThePolicyChangesTheFormat) {
   EXPECT_EQ(stayed.format, "sell-c-sigma");
 }
 
+// The observer of the caller sees each iteration and may end the solve, with a policy and without.
+TEST(OneCall, AnObserverIsCalledInAnyCase) {
+  Solving one;
+  struct Watch final : SolveObserver {
+    std::int64_t calls = 0, last = -1, end_at = -1;
+    bool on_iteration(const IterationInfo& info) override {
+      ++calls, last = info.iteration;
+      return info.iteration != end_at;
+    }
+  };
+  for (const bool policy : {false, true}) {
+    SCOPED_TRACE(policy);
+    Watch watch;
+    SolveResult result = one({.policy = policy, .observer = &watch});
+    EXPECT_TRUE(result.converged());
+    EXPECT_EQ(watch.calls, result.report.iterations + 1);
+    EXPECT_EQ(watch.last, result.report.iterations);
+    watch.end_at = 7;
+    result = one({.policy = policy, .observer = &watch});
+    EXPECT_EQ(result.report.reason, StopReason::interrupted);
+    EXPECT_EQ(result.report.iterations, 7);
+  }
+}
+
+// The numbers of the policy are checked before any work, by solve() and by AutoSwitcher itself.
+TEST(OneCall, APolicyOutOfRangeIsRefused) {
+  Solving one;
+  EXPECT_TRUE(has(message_of<BadArgument>([&] {
+                    (void)one({.format = "scr", .policy = true, .policy_options = {.worst_factor = -1}});
+                  }),
+                  "worst_factor is -1"));
+  EXPECT_TRUE(one({.policy_options = {.worst_factor = -1}}).converged()) << "without a policy they mean nothing";
+  AdaptiveOperator<double> A(one.csr, make_matrix("csr", one.csr, test_context()));
+  const CostModel model(builtin_machine(), Space::host);
+  AutoSwitchOptions options;
+  options.policy.payback = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(has(message_of<BadArgument>([&] {
+                    const AutoSwitcher<double> switcher(
+                        A, model, [&] { return survey_formats(A, model); }, options);
+                  }),
+                  "payback is nan"));
+}
+
 TEST(OneCall, RefusesBadNamesBeforeAnyWork) {
   Solving one;
   EXPECT_TRUE(has(message_of<BadArgument>([&] { (void)one({.method = "cgs"}); }), "'cgs'"));
@@ -589,6 +632,32 @@ TEST(MultiSolve, ColumnsAreThoseOfOneCallEach) {
         EXPECT_LE(difference, 1e-6 * size);
       }
     }
+}
+
+// The rule of each column and the options of the preconditioner reach the solve.
+TEST(MultiSolve, RulesAndPreconditioningTakeEffect) {
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 50}});
+  const std::int64_t n = csr.rows(), k = 3;
+  const auto column = sample_vector<double>(n, 1);
+  std::vector<double> B, X(static_cast<std::size_t>(n * k), 0.0);
+  for (int j = 0; j < k; ++j) B.insert(B.end(), column.begin(), column.end());
+  std::vector<StoppingRule> rules(static_cast<std::size_t>(k));
+  rules[1].relative_tolerance = 1e-2, rules[2].max_iterations = 3;
+  const MultiSolveResult all =
+      multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n}, {.context = test_context()}, rules);
+  const auto& columns = all.report.columns;
+  EXPECT_LE(columns[0].true_relative, 1e-8);
+  EXPECT_GT(columns[0].iterations, 30);
+  EXPECT_EQ(columns[1].reason, StopReason::relative_tolerance);
+  EXPECT_GT(columns[1].true_relative, 1e-4);
+  EXPECT_EQ(columns[2].reason, StopReason::max_iterations);
+  EXPECT_EQ(columns[2].iterations, 3);
+  const auto iterations_with = [&](double omega) {
+    std::fill(X.begin(), X.end(), 0.0);
+    const SolveSettings settings{.preconditioner = "ssor", .preconditioning = {.omega = omega}, .context = test_context()};
+    return multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n}, settings).report.iterations;
+  };
+  EXPECT_GT(iterations_with(0.1), iterations_with(1) + 10);
 }
 
 TEST(MultiSolve, SettingsForOneRightHandSideAreRefused) {

@@ -665,8 +665,14 @@ TEST(MakeSolver, NamesAndOptions) {
   EXPECT_NE(complaint("gmres", {.restart = 0}).find("restart is 0"), std::string::npos);
   EXPECT_NE(complaint("cg", {.stopping = {.relative_tolerance = -1}}).find("relative_tolerance"),
             std::string::npos);
-  EXPECT_NE(complaint("cg", {.stopping = {.absolute_tolerance = nan}}).find("absolute_tolerance"),
-            std::string::npos);
+  for (const double tolerance : {1.0, 2.0, nan, infinity})
+    EXPECT_NE(complaint("cg", {.stopping = {.relative_tolerance = tolerance}}).find("less than 1"),
+              std::string::npos);
+  for (const double tolerance : {-1.0, nan, infinity})
+    EXPECT_NE(complaint("cg", {.stopping = {.absolute_tolerance = tolerance}}).find("absolute_tolerance"),
+              std::string::npos);
+  for (const double tolerance : {0.0, 0.999})
+    EXPECT_EQ(complaint("cg", {.stopping = {.relative_tolerance = tolerance}}), "accepted");
   EXPECT_NE(complaint("cg", {.stopping = {.max_iterations = -1}}).find("max_iterations"), std::string::npos);
   EXPECT_NE(complaint("cg", {.stopping = {.max_seconds = -1}}).find("max_seconds"), std::string::npos);
   EXPECT_NE(complaint("cg", {.stopping = {.divergence = 0}}).find("divergence"), std::string::npos);
