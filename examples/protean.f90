@@ -135,49 +135,39 @@ module protean
       import :: c_ptr
       type(c_ptr), value :: context
     end subroutine
-    ! The arrays must exist as long as the matrix. Give them the attribute target.
-    function protean_matrix_csr(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
-        bind(c) result(status)
-      import :: c_int, c_int32_t, c_int64_t, c_double, c_ptr
-      type(c_ptr), value :: context
+    ! Addresses of the arrays, such as those of a GPU. protean_matrix_csr and its like below take the arrays themselves.
+    function protean_matrix_csr_c(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+        bind(c, name='protean_matrix_csr') result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: context, row_ptr, col, values
       integer(c_int64_t), value :: rows, cols, nonzeros
-      integer(c_int32_t), intent(in) :: row_ptr(*), col(*)
-      real(c_double), intent(in) :: values(*)
       integer(c_int), value :: index_base
       type(c_ptr), intent(out) :: matrix
       integer(c_int) :: status
     end function
-    function protean_matrix_csr_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
-        bind(c) result(status)
-      import :: c_int, c_int32_t, c_int64_t, c_float, c_ptr
-      type(c_ptr), value :: context
+    function protean_matrix_csr_f32_c(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+        bind(c, name='protean_matrix_csr_f32') result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: context, row_ptr, col, values
       integer(c_int64_t), value :: rows, cols, nonzeros
-      integer(c_int32_t), intent(in) :: row_ptr(*), col(*)
-      real(c_float), intent(in) :: values(*)
       integer(c_int), value :: index_base
       type(c_ptr), intent(out) :: matrix
       integer(c_int) :: status
     end function
-    function protean_matrix_csr64(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
-        bind(c) result(status)
-      import :: c_int, c_int32_t, c_int64_t, c_double, c_ptr
-      type(c_ptr), value :: context
+    function protean_matrix_csr64_c(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+        bind(c, name='protean_matrix_csr64') result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: context, row_ptr, col, values
       integer(c_int64_t), value :: rows, cols, nonzeros
-      integer(c_int64_t), intent(in) :: row_ptr(*)
-      integer(c_int32_t), intent(in) :: col(*)
-      real(c_double), intent(in) :: values(*)
       integer(c_int), value :: index_base
       type(c_ptr), intent(out) :: matrix
       integer(c_int) :: status
     end function
-    function protean_matrix_csr64_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
-        bind(c) result(status)
-      import :: c_int, c_int32_t, c_int64_t, c_float, c_ptr
-      type(c_ptr), value :: context
+    function protean_matrix_csr64_f32_c(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+        bind(c, name='protean_matrix_csr64_f32') result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: context, row_ptr, col, values
       integer(c_int64_t), value :: rows, cols, nonzeros
-      integer(c_int64_t), intent(in) :: row_ptr(*)
-      integer(c_int32_t), intent(in) :: col(*)
-      real(c_float), intent(in) :: values(*)
       integer(c_int), value :: index_base
       type(c_ptr), intent(out) :: matrix
       integer(c_int) :: status
@@ -309,16 +299,14 @@ module protean
       character(kind=c_char), intent(in) :: order(*)
       integer(c_int) :: status
     end function
-    function protean_matrix_update_values(matrix, values) bind(c) result(status)
-      import :: c_int, c_double, c_ptr
-      type(c_ptr), value :: matrix
-      real(c_double), intent(in) :: values(*)
+    function protean_matrix_update_values_c(matrix, values) bind(c, name='protean_matrix_update_values') result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: matrix, values
       integer(c_int) :: status
     end function
-    function protean_matrix_update_values_f32(matrix, values) bind(c) result(status)
-      import :: c_int, c_float, c_ptr
-      type(c_ptr), value :: matrix
-      real(c_float), intent(in) :: values(*)
+    function protean_matrix_update_values_f32_c(matrix, values) bind(c, name='protean_matrix_update_values_f32') result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: matrix, values
       integer(c_int) :: status
     end function
     function protean_matrix_watch(matrix) bind(c) result(status)
@@ -494,14 +482,108 @@ module protean
       type(c_ptr), value :: solver
       integer(c_int64_t) :: iterations
     end function
+    ! Residuals are relative to the norm of b, also with baseline 'initial-residual'.
     function protean_solver_true_residual(solver) bind(c) result(residual)
+      import :: c_double, c_ptr
+      type(c_ptr), value :: solver
+      real(c_double) :: residual
+    end function
+    function protean_solver_recurrence_residual(solver) bind(c) result(residual)
+      import :: c_double, c_ptr
+      type(c_ptr), value :: solver
+      real(c_double) :: residual
+    end function
+    function protean_solver_initial_residual(solver) bind(c) result(residual)
       import :: c_double, c_ptr
       type(c_ptr), value :: solver
       real(c_double) :: residual
     end function
   end interface
 
+  ! New values, under the rules of protean_matrix_csr: an array of rank 1 stays in use. Element matrices, of rank 3, are copied.
+  interface protean_matrix_update_values
+    module procedure :: csr_values, element_values
+  end interface
+  interface protean_matrix_update_values_f32
+    module procedure :: csr_values_f32, element_values_f32
+  end interface
+  private :: csr_values, element_values, csr_values_f32, element_values_f32
+
 contains
+
+  ! The matrix uses the arrays of the caller as long as it exists, so they must exist, and stay where they are. As these
+  ! arguments are pointers, the compiler takes only what can be pointed at: arrays with the attribute target (or pointers),
+  ! and of these only sections without gaps. Of others it would pass a copy that ends with the call.
+  function protean_matrix_csr(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) result(status)
+    type(c_ptr), intent(in) :: context
+    integer(c_int64_t), intent(in) :: rows, cols, nonzeros
+    integer(c_int32_t), pointer, contiguous, intent(in) :: row_ptr(:), col(:)
+    real(c_double), pointer, contiguous, intent(in) :: values(:)
+    integer(c_int), intent(in) :: index_base
+    type(c_ptr), intent(out) :: matrix
+    integer(c_int) :: status
+    status = protean_matrix_csr_c(context, rows, cols, nonzeros, c_loc(row_ptr), c_loc(col), c_loc(values), &
+      index_base, matrix)
+  end function
+  function protean_matrix_csr_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) result(status)
+    type(c_ptr), intent(in) :: context
+    integer(c_int64_t), intent(in) :: rows, cols, nonzeros
+    integer(c_int32_t), pointer, contiguous, intent(in) :: row_ptr(:), col(:)
+    real(c_float), pointer, contiguous, intent(in) :: values(:)
+    integer(c_int), intent(in) :: index_base
+    type(c_ptr), intent(out) :: matrix
+    integer(c_int) :: status
+    status = protean_matrix_csr_f32_c(context, rows, cols, nonzeros, c_loc(row_ptr), c_loc(col), c_loc(values), &
+      index_base, matrix)
+  end function
+  function protean_matrix_csr64(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) result(status)
+    type(c_ptr), intent(in) :: context
+    integer(c_int64_t), intent(in) :: rows, cols, nonzeros
+    integer(c_int64_t), pointer, contiguous, intent(in) :: row_ptr(:)
+    integer(c_int32_t), pointer, contiguous, intent(in) :: col(:)
+    real(c_double), pointer, contiguous, intent(in) :: values(:)
+    integer(c_int), intent(in) :: index_base
+    type(c_ptr), intent(out) :: matrix
+    integer(c_int) :: status
+    status = protean_matrix_csr64_c(context, rows, cols, nonzeros, c_loc(row_ptr), c_loc(col), c_loc(values), &
+      index_base, matrix)
+  end function
+  function protean_matrix_csr64_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) result(status)
+    type(c_ptr), intent(in) :: context
+    integer(c_int64_t), intent(in) :: rows, cols, nonzeros
+    integer(c_int64_t), pointer, contiguous, intent(in) :: row_ptr(:)
+    integer(c_int32_t), pointer, contiguous, intent(in) :: col(:)
+    real(c_float), pointer, contiguous, intent(in) :: values(:)
+    integer(c_int), intent(in) :: index_base
+    type(c_ptr), intent(out) :: matrix
+    integer(c_int) :: status
+    status = protean_matrix_csr64_f32_c(context, rows, cols, nonzeros, c_loc(row_ptr), c_loc(col), c_loc(values), &
+      index_base, matrix)
+  end function
+  function csr_values(matrix, values) result(status)
+    type(c_ptr), intent(in) :: matrix
+    real(c_double), pointer, contiguous, intent(in) :: values(:)
+    integer(c_int) :: status
+    status = protean_matrix_update_values_c(matrix, c_loc(values))
+  end function
+  function element_values(matrix, matrices) result(status)
+    type(c_ptr), intent(in) :: matrix
+    real(c_double), contiguous, target, intent(in) :: matrices(:, :, :)
+    integer(c_int) :: status
+    status = protean_matrix_update_values_c(matrix, c_loc(matrices))
+  end function
+  function csr_values_f32(matrix, values) result(status)
+    type(c_ptr), intent(in) :: matrix
+    real(c_float), pointer, contiguous, intent(in) :: values(:)
+    integer(c_int) :: status
+    status = protean_matrix_update_values_f32_c(matrix, c_loc(values))
+  end function
+  function element_values_f32(matrix, matrices) result(status)
+    type(c_ptr), intent(in) :: matrix
+    real(c_float), contiguous, target, intent(in) :: matrices(:, :, :)
+    integer(c_int) :: status
+    status = protean_matrix_update_values_f32_c(matrix, c_loc(matrices))
+  end function
 
   ! The message of the last failed call of this thread.
   function protean_last_error() result(text)

@@ -43,6 +43,14 @@ int main() {
                 one.true_relative);
   }
 
+  // Each column has met its own tolerance, and the last one took fewer iterations, as it was asked to.
+  bool good = all.converged();
+  for (int j = 0; j < k; ++j) {
+    const double relative = all.report.columns[static_cast<std::size_t>(j)].true_relative;
+    good = good && relative <= rules[static_cast<std::size_t>(j)].relative_tolerance && (relative > 1e-6) == (j == k - 1);
+  }
+  good = good && all.report.columns.back().iterations < all.report.columns.front().iterations;
+
   // In steps, where the matrix is used again: products with several vectors, and a solver that keeps its memory.
   const auto A = protean::make_matrix("sell-c-sigma", csr, protean::Context::host());
   std::vector<double> Y(B.size());
@@ -52,7 +60,7 @@ int main() {
     largest = std::max(largest, std::abs(B[i] - Y[i]));
   std::printf("largest entry of b - A x of the first %d columns: %.1e\n", k - 1, largest);
   protean::MultiSolver<double> solver;
-  bool good = all.converged() && largest < 1e-6;
+  good = good && largest < 1e-6;
   for (const int columns : {4, 2})
     good = solver.solve(*A, {B.data(), n, columns, n}, {X.data(), n, columns, n}).converged() && good;
   return good ? 0 : 1;

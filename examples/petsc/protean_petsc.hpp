@@ -68,14 +68,16 @@ struct Options {
 namespace detail {
 
 // Carries an error code of PETSc, which has been reported where it arose, through our library.
-struct Failure {
+struct Failure : std::exception {
+  explicit Failure(PetscErrorCode its_code) : code(its_code) {}
+  const char* what() const noexcept override { return "a call of PETSc failed, and has reported why"; }
   PetscErrorCode code;
 };
 inline void must(PetscErrorCode code) {
   if (code) throw Failure{code};
 }
 
-// Calls f and turns what it throws into an error of PETSc.
+// Calls f and turns whatever it throws into an error of PETSc: all that PETSc calls goes through it.
 template <class F>
 PetscErrorCode guarded(MPI_Comm comm, F&& f) {
   try {
@@ -96,7 +98,12 @@ PetscErrorCode guarded(MPI_Comm comm, F&& f) {
     SETERRQ(comm, PETSC_ERR_ARG_WRONG, "Protean: %s", error.what());
   } catch (const protean::BadArgument& error) {
     SETERRQ(comm, PETSC_ERR_ARG_OUTOFRANGE, "Protean: %s", error.what());
-  } catch (const std::exception& error) { SETERRQ(comm, PETSC_ERR_LIB, "Protean: %s", error.what()); }
+  } catch (const std::exception& error) {
+    SETERRQ(comm, PETSC_ERR_LIB, "Protean: %s", error.what());
+  } catch (...) {  // of a monitor, a test or a product of the program
+    SETERRQ(comm, PETSC_ERR_LIB,
+            "Protean: a function of the program has thrown something that is no std::exception");
+  }
   return PetscErrorCode(0);
 }
 
@@ -381,8 +388,7 @@ inline PetscErrorCode shell_diagonal(Mat shell, Vec d) {
 inline PetscErrorCode shell_destroy(Mat shell) {
   Matrix* matrix = nullptr;
   PetscCall(matrix_of(shell, matrix));
-  delete matrix;
-  return PetscErrorCode(0);
+  return guarded(comm_of(shell), [&] { delete matrix; });
 }
 template <class Function>
 void (*operation(Function* f))(void) {
@@ -431,9 +437,11 @@ inline PetscErrorCode MatCreateProtean(Mat aij, Mat* B, const MatrixOptions& opt
   return PetscErrorCode(0);
 }
 
-// The operator behind *B, for its format, kernel and bytes. Null where B was not made by MatCreateProtean().
+// The operator behind *B, for its format, kernel and bytes. Null where B was not made by MatCreateProtean(), and where
+// PETSc reports an error.
 inline const protean::LinearOperator<double>* MatProteanGetOperator(Mat B) {
-  detail::Matrix* const matrix = detail::matrix_in(B);
+  detail::Matrix* matrix = nullptr;
+  if (detail::guarded(detail::comm_of(B), [&] { matrix = detail::matrix_in(B); })) return nullptr;
   return matrix ? &matrix->get() : nullptr;
 }
 
@@ -633,7 +641,8 @@ inline protean::StoppingRule rule_of(KSP ksp, const Matrix& matrix, protean::Vec
     const auto norm = [](protean::VectorView<const double> v) {
       return std::sqrt(std::inner_product(v.data, v.data + v.size, v.data, 0.0));
     };
-    rule.absolute_tolerance = std::max(ksp->abstol, ksp->rtol * std::min(norm(b), norm(r)));
+    const double smaller = std::min(norm(b), norm(r));
+    if (std::isfinite(smaller)) rule.absolute_tolerance = std::max(ksp->abstol, ksp->rtol * smaller);
     rule.relative_tolerance = 0;
   }
   return rule;
@@ -743,12 +752,13 @@ inline void solve(KSP ksp) {
 inline PetscErrorCode ksp_solve(KSP ksp) {
   PetscCheck(!ksp->transpose_solve, comm_of(ksp), PETSC_ERR_SUP,
              "KSP type protean does not solve with the transpose (KSPSolveTranspose); transpose the matrix");
-  PetscCall(guarded(comm_of(ksp), [&] { solve(ksp); }));
-  const protean::SolveReport& report = data_of(ksp).report;
-  if (ksp->reason < 0)
-    PetscCall(PetscInfo(ksp, "Protean: %s. %s %s\n", std::string(protean::to_string(report.reason)).c_str(),
-                        report.detail.c_str(), std::string(protean::advice(report.reason)).c_str()));
-  return PetscErrorCode(0);
+  return guarded(comm_of(ksp), [&] {
+    solve(ksp);
+    if (ksp->reason >= 0) return;
+    const protean::SolveReport& report = data_of(ksp).report;
+    must(PetscInfo(ksp, "Protean: %s. %s %s\n", std::string(protean::to_string(report.reason)).c_str(),
+                   report.detail.c_str(), std::string(protean::advice(report.reason)).c_str()));
+  });
 }
 
 // x is the solution itself, whatever the side of the preconditioner; v: a copy of it where the caller gives one.
@@ -805,9 +815,9 @@ inline protean::FormatParams parameters_in(std::string_view text) {
   return parameters;
 }
 
+// complete: all options were read, and there was at least one.
 template <class Items>
-PetscErrorCode ksp_set_from_options(KSP ksp, Items PetscOptionsObject) {
-  Options options = data_of(ksp).options;
+PetscErrorCode read_options(Options& options, Items PetscOptionsObject, bool& complete) {
   struct Word {
     const char *option, *text;
     std::string* value;
@@ -847,39 +857,45 @@ PetscErrorCode ksp_set_from_options(KSP ksp, Items PetscOptionsObject) {
                              "KSPProteanSetOptions", policy, &policy, &set));
   if (set) any = PETSC_TRUE;
   PetscOptionsHeadEnd();
-  if (!any) return PetscErrorCode(0);
+  options.policy = policy == PETSC_TRUE, options.threads = static_cast<int>(threads);
+  if (!parameters.empty()) options.matrix.parameters = parameters_in(parameters);
+  complete = any == PETSC_TRUE;
+  return PetscErrorCode(0);
+}
+template <class Items>
+PetscErrorCode ksp_set_from_options(KSP ksp, Items items) {
   return guarded(comm_of(ksp), [&] {
-    options.policy = policy == PETSC_TRUE, options.threads = static_cast<int>(threads);
-    if (!parameters.empty()) options.matrix.parameters = parameters_in(parameters);
-    set_options(ksp, options);
+    Options options = data_of(ksp).options;
+    bool complete = false;
+    must(read_options(options, items, complete));
+    if (complete) set_options(ksp, options);
   });
 }
 
 inline PetscErrorCode ksp_view(KSP ksp, PetscViewer viewer) {
-  PetscBool text = PETSC_FALSE;
-  PetscCall(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(viewer), PETSCVIEWERASCII, &text));
-  if (!text) return PetscErrorCode(0);
-  const KspData& data = data_of(ksp);
-  PetscCall(PetscViewerASCIIPrintf(viewer, "  method %s, asked for format %s, order %s%s\n",
-                                   data.options.method.c_str(), data.options.matrix.format.c_str(),
-                                   data.options.matrix.order.c_str(), data.options.policy ? ", policy" : ""));
-  PetscCall(PetscViewerASCIIPrintf(viewer, "  residuals are b - A x in the 2-norm\n"));
-  if (!data.description.empty())
-    PetscCall(PetscViewerASCIIPrintf(viewer, "  last solve: %s, %s, threads %d\n", data.description.c_str(),
-                                     std::string(protean::to_string(data.report.reason)).c_str(),
-                                     data.threads));
-  return PetscErrorCode(0);
+  return guarded(comm_of(ksp), [&] {
+    PetscBool text = PETSC_FALSE;
+    must(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(viewer), PETSCVIEWERASCII, &text));
+    if (!text) return;
+    const KspData& data = data_of(ksp);
+    must(PetscViewerASCIIPrintf(viewer, "  method %s, asked for format %s, order %s%s\n",
+                                data.options.method.c_str(), data.options.matrix.format.c_str(),
+                                data.options.matrix.order.c_str(), data.options.policy ? ", policy" : ""));
+    must(PetscViewerASCIIPrintf(viewer, "  residuals are b - A x in the 2-norm\n"));
+    if (!data.description.empty())
+      must(PetscViewerASCIIPrintf(viewer, "  last solve: %s, %s, threads %d\n", data.description.c_str(),
+                                  std::string(protean::to_string(data.report.reason)).c_str(), data.threads));
+  });
 }
 
 inline PetscErrorCode ksp_reset(KSP ksp) {
-  KspData& data = data_of(ksp);
-  data.preconditioner.reset(), data.solver.reset(), data.matrix.reset();
-  return PetscErrorCode(0);
+  return guarded(comm_of(ksp), [&] {
+    KspData& data = data_of(ksp);
+    data.preconditioner.reset(), data.solver.reset(), data.matrix.reset();
+  });
 }
 inline PetscErrorCode ksp_destroy(KSP ksp) {
-  delete static_cast<KspData*>(ksp->data);
-  ksp->data = nullptr;
-  return PetscErrorCode(0);
+  return guarded(comm_of(ksp), [&] { delete static_cast<KspData*>(std::exchange(ksp->data, nullptr)); });
 }
 
 inline PetscErrorCode ksp_create(KSP ksp) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -567,6 +568,43 @@ void monitors() {
   expect(failing.iterations.size() == 4, "the solve ended there");
   failing.fail_at = -1;
   expect(e.solve() > 0, "and again");
+
+  // Whatever a function of the program throws is an error of PETSc, too.
+  const auto number = [](KSP, PetscInt iteration, PetscReal, void*) {
+    if (iteration == 3) throw 42;
+    return PetscErrorCode(0);
+  };
+  const auto text = [](KSP, PetscInt iteration, PetscReal, void*) {
+    if (iteration == 3) throw std::runtime_error("the monitor throws");
+    return PetscErrorCode(0);
+  };
+  const auto test = [](KSP, PetscInt iteration, PetscReal, KSPConvergedReason* reason, void*) {
+    if (iteration == 3) throw "a text";
+    *reason = KSP_CONVERGED_ITERATING;
+    return PetscErrorCode(0);
+  };
+  const auto product = [](Mat, Vec, Vec) -> PetscErrorCode { throw 42; };
+  Problem t(10);
+  t.ours("cg");
+  ok(KSPMonitorSet(t.ksp, number, nullptr, nullptr));
+  expect_error([&] { return KSPSolve(t.ksp, t.b, t.x); }, PETSC_ERR_LIB, "no std::exception",
+               "a monitor that throws a number");
+  ok(KSPMonitorCancel(t.ksp)), ok(KSPMonitorSet(t.ksp, text, nullptr, nullptr));
+  expect_error([&] { return KSPSolve(t.ksp, t.b, t.x); }, PETSC_ERR_LIB, "the monitor throws",
+               "a monitor that throws an exception");
+  Problem c(10);
+  c.ours("cg");
+  ok(KSPSetConvergenceTest(c.ksp, test, nullptr, nullptr));
+  expect_error([&] { return KSPSolve(c.ksp, c.b, c.x); }, PETSC_ERR_LIB, "no std::exception",
+               "a convergence test that throws a text");
+  Mat shell = nullptr;
+  ok(MatCreateShell(PETSC_COMM_SELF, 9, 9, 9, 9, nullptr, &shell));
+  ok(MatShellSetOperation(shell, MATOP_MULT,
+                          reinterpret_cast<void (*)(void)>(static_cast<PetscErrorCode (*)(Mat, Vec, Vec)>(product))));
+  Problem m(shell);
+  m.ours("cg");
+  expect_error([&] { return KSPSolve(m.ksp, m.b, m.x); }, PETSC_ERR_LIB, "no std::exception",
+               "a product that throws a number");
 }
 
 PetscErrorCode negative(PC, Vec r, Vec z) {
