@@ -1,6 +1,6 @@
 // The life of C handles: contexts, matrices and solvers of protean.h are reused through random steps, and after
-// each solve they agree with fresh handles, to the bit on the host. Calls that must fail come between, and may
-// change nothing. The environment variables are those of test_life.cpp.
+// each solve they agree with fresh handles, to the bit on the host. Calls that must fail come between, and from monitors
+// in the middle of a solve, and may change nothing. The environment variables are those of test_life.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -152,14 +152,154 @@ struct Answer {
   std::vector<double> x;
 };
 
-Answer solve(protean_solver* solver, const Matrix& A, const std::vector<double>& b) {
+// What the monitor of a solve calls, which of these at which iteration. With fresh handles it gives new values only: the
+// other calls change nothing.
+struct Nested {
+  enum Kind {
+    set,
+    set_text,
+    set_preconditioner,
+    set_monitor,
+    schedule,
+    schedule_clear,
+    free_solver,
+    free_matrix,
+    set_format,
+    set_order,
+    watch,
+    solve,
+    solve_other,
+    solve_multi,
+    second_solver,
+    second_solver_other,
+    second_solver_schedule,
+    product,
+    results,
+    new_values,
+    kinds
+  };
+  struct Call {
+    std::int64_t iteration;
+    Kind kind;
+    unsigned number;
+  };
+  std::vector<Call> calls;
+  protean_solver* solver = nullptr;
+  Matrix* A = nullptr;
+  // Another solver and another matrix; null with fresh handles.
+  protean_solver* second = nullptr;
+  const Matrix* other = nullptr;
+  std::string wrong;  // the first call that did not do what it must
+
+  static int monitor(void* user, const protean_iteration* now) {
+    Nested& me = *static_cast<Nested*>(user);
+    for (const Call& call : me.calls)
+      if (call.iteration == now->iteration && (me.second || call.kind == new_values)) me.make(call);
+    return 0;
+  }
+
+ private:
+  void make(const Call& call) {
+    try {
+      const std::string text = what_is_wrong(call);
+      if (wrong.empty() && !text.empty())
+        wrong = fmt::format("call {} in the monitor at iteration {}: {}", static_cast<int>(call.kind),
+                            call.iteration, text);
+    } catch (const std::exception& e) { wrong = e.what(); }
+  }
+  static std::string refused(protean_status status) {
+    return status == PROTEAN_BAD_ARGUMENT ? "" : fmt::format("not refused: {}", protean_status_name(status));
+  }
+  static std::string not_freed() {
+    const std::string text = protean_last_error();
+    return text.find("not freed") != std::string::npos ? "" : "the handle is not said to stay: " + text;
+  }
+  // A solve that is allowed: whatever becomes of it is a result, or bad input, such as several columns with fcg.
+  static std::string allowed(protean_status status) {
+    return status <= PROTEAN_BAD_MATRIX
+               ? ""
+               : fmt::format("{}: {}", protean_status_name(status), protean_last_error());
+  }
+  std::string what_is_wrong(const Call& call) {
+    const auto sized = [](const Matrix& matrix) {
+      return std::vector<double>(static_cast<std::size_t>(matrix.size()), 1.0);
+    };
+    std::vector<double> b = sized(*A), x = b, far = sized(*other_or_own()), y = far;
+    protean_matrix* const matrix = A->handle.get();
+    switch (call.kind) {
+      case set:
+        return refused(protean_solver_set(solver, "max_iterations", 3));
+      case set_text:
+        return refused(protean_solver_set_text(solver, "baseline", "initial-residual"));
+      case set_preconditioner:
+        return refused(protean_solver_set_preconditioner(solver, nullptr, nullptr, nullptr, 0));
+      case set_monitor:
+        return refused(protean_solver_set_monitor(solver, nullptr, nullptr));
+      case schedule:
+        return refused(protean_solver_schedule(solver, "at_iteration", 1, "ell", nullptr, nullptr, 0));
+      case schedule_clear:
+        return refused(protean_solver_schedule_clear(solver));
+      case free_solver:
+        protean_solver_free(solver);
+        return not_freed();
+      case free_matrix:
+        protean_matrix_free(matrix);
+        return not_freed();
+      case set_format:
+        return refused(protean_matrix_set_format(matrix, "coo", nullptr, nullptr));
+      case set_order:
+        return refused(protean_matrix_set_order(matrix, "rcm"));
+      case watch:
+        return refused(protean_matrix_watch(matrix));
+      case solve:
+        return refused(protean_solve(solver, matrix, b.data(), x.data()));
+      case solve_other:
+        return refused(protean_solve(solver, other->handle.get(), far.data(), y.data()));
+      case solve_multi:
+        return refused(protean_solve_multi(solver, matrix, 1, b.data(), A->size(), x.data(), A->size()));
+      case second_solver:
+        x.assign(x.size(), 0.0);
+        if (call.number % 2 == 0)
+          return allowed(
+              protean_solve_multi(second, matrix, 1, b.data(), A->size(), x.data(), A->size()));
+        return allowed(protean_solve(second, matrix, b.data(), x.data()));
+      case second_solver_other:
+        y.assign(y.size(), 0.0);
+        return allowed(protean_solve(second, other->handle.get(), far.data(), y.data()));
+      case second_solver_schedule: {
+        must(protean_solver_schedule(second, "at_iteration", 1, "csr", nullptr, nullptr, 0));
+        const std::string text = refused(protean_solve(second, matrix, b.data(), x.data()));
+        must(protean_solver_schedule_clear(second));
+        return text;
+      }
+      case product:
+        must(protean_matrix_apply(matrix, 1, b.data(), 0, x.data()));
+        return {};
+      case results:
+        return protean_solver_iterations(solver) == 0 && protean_solver_switches(solver) == 0
+                   ? ""
+                   : "results before the end of the solve";
+      case new_values:
+        A->set_values(call.number, 0);
+        return {};
+      case kinds:
+        break;
+    }
+    return "unknown";
+  }
+  const Matrix* other_or_own() const { return other ? other : A; }
+};
+
+Answer solve(protean_solver* solver, const Matrix& A, const std::vector<double>& b, Nested* nested = nullptr) {
   const ContextPtr& memory = test_context(A.gpu ? Space::device : Space::host);
   const Placed<double> there(memory, b);
   Placed<double> x(memory, std::vector<double>(b.size(), 0.0));
   memory->synchronize();
   Answer answer;
+  if (nested) must(protean_solver_set_monitor(solver, Nested::monitor, nested));
   answer.status = protean_solve(solver, A.handle.get(), there.read().data, x.data());
   if (answer.status != PROTEAN_OK) answer.error = protean_last_error();
+  if (nested) must(protean_solver_set_monitor(solver, nullptr, nullptr));
   answer.iterations = protean_solver_iterations(solver);
   answer.true_residual = protean_solver_true_residual(solver);
   answer.recurrence_residual = protean_solver_recurrence_residual(solver);
@@ -337,13 +477,36 @@ class CWorld {
     const std::uint64_t seed = draw.number();
     for (std::size_t i = 0; i < b.size(); ++i) b[i] = zero ? 0 : uniform(seed, i);
     if (draw.one_in(10)) fail_an_allocation(one, A, b, 1 + draw.below(12));
-    const Answer kept = solve(one.handle.get(), A, b);
-    if (std::string text = lie(kept, A, b); !text.empty()) return text;
     Matrix fresh = A.recipe();
+    Nested nested = draw_nested(matrix, solver, draw), nested_fresh;
+    nested_fresh.calls = nested.calls;
+    const Answer kept = solve(one.handle.get(), A, b, nested.calls.empty() ? nullptr : &nested);
+    if (!nested.wrong.empty()) return nested.wrong;
+    if (std::string text = lie(kept, A, b); !text.empty()) return text;
     fresh.make();
     SolverOf again{.method = one.method, .preconditioner = one.preconditioner, .options = one.options};
     again.make();
-    return difference(kept, solve(again.handle.get(), fresh, b), !A.gpu);
+    nested_fresh.solver = again.handle.get(), nested_fresh.A = &fresh;
+    return difference(
+        kept, solve(again.handle.get(), fresh, b, nested.calls.empty() ? nullptr : &nested_fresh), !A.gpu);
+  }
+
+  // Calls from the monitor of a solve with this matrix and this solver, in one solve of two. On a GPU only those that are
+  // refused: it computes some iterations ahead of the monitor.
+  Nested draw_nested(int matrix, int solver, Draw& draw) {
+    Nested nested;
+    nested.solver = solvers_[solver].handle.get(), nested.A = &matrices_[matrix];
+    nested.second = solvers_[(solver + 1) % solvers].handle.get();
+    nested.other = &matrices_[(matrix + 1) % matrices];
+    for (int left = draw.one_in(2) ? 1 + draw.below(4) : 0; left > 0; --left) {
+      const auto kind =
+          static_cast<Nested::Kind>(draw.below(nested.A->gpu ? Nested::solve_multi + 1 : Nested::kinds));
+      if (nested.other->gpu && kind == Nested::second_solver_other) continue;
+      nested.calls.push_back({draw.below(12), kind, draw.number()});
+      note(fmt::format("  its monitor makes call {} at iteration {}", static_cast<int>(kind),
+                       nested.calls.back().iteration));
+    }
+    return nested;
   }
 
   // The handles are as they were afterwards: the solve that follows shows it.
