@@ -10,10 +10,10 @@
  * may solve in different threads at the same time.
  *
  * Functions of the caller (monitor, product, diagonal, preconditioner, setup) may call functions of this file. While a
- * solve runs, its solver and its matrix are in use. Functions that only read them are allowed, and products, and solves
- * of the matrix with another solver without schedule and policy. A monitor, which is called between two steps, may also
- * give the matrix new values. What else would change or end them is refused with PROTEAN_BAD_ARGUMENT, and the solve goes
- * on. Results of the solver are those of no solve until its solve has ended.
+ * solve runs, its solver and its matrix are in use. Functions that only read them are allowed, and products, and
+ * solves of the matrix with another solver without schedule and policy. A monitor, which is called between two steps,
+ * may also give the matrix new values. What else would change or end them is refused with PROTEAN_BAD_ARGUMENT, and the
+ * solve goes on. Until the solve has ended, the results of its solver are those of no solve.
  *
  * The caller owns all arrays. Vectors must be in the memory of the context: host memory, or that of its GPU.
  */
@@ -249,8 +249,8 @@ typedef struct protean_iteration {
   const char* order;  /* as protean_matrix_order() */
 } protean_iteration;
 /* Called after each iteration, also for iteration 0. A number other than 0 ends the solve with reason
- * "interrupted". It may call protean_matrix_update_values() or protean_matrix_changed() for the matrix of the solve, and
- * nothing else that changes this matrix or solver. monitor NULL: none. */
+ * "interrupted". It may call protean_matrix_update_values() or protean_matrix_changed() for the matrix of the
+ * solve, and nothing else that changes this matrix or solver. monitor NULL: none. */
 typedef int (*protean_monitor)(void* user, const protean_iteration* iteration);
 protean_status protean_solver_set_monitor(protean_solver* solver, protean_monitor monitor, void* user);
 
@@ -296,9 +296,10 @@ protean_status protean_solve_multi_f32(protean_solver* solver, const protean_mat
 typedef struct protean_column {
   int converged;
   int64_t iterations, restarts;
-  double true_residual, recurrence_residual; /* 2-norms, relative to the norm of b, whatever the baseline is */
-  double seconds;                            /* when it ended, since the solve began */
-  const char* reason;                        /* as protean_solver_reason() */
+  double true_residual,
+      recurrence_residual; /* 2-norms, relative to the norm of b, whatever the baseline is */
+  double seconds;          /* when it ended, since the solve began */
+  const char* reason;      /* as protean_solver_reason() */
   const char* detail;
 } protean_column;
 int64_t protean_solver_columns(const protean_solver* solver); /* 0 after protean_solve() */

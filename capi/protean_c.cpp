@@ -192,7 +192,8 @@ protean_status guarded(Body body) noexcept {
   } catch (const std::bad_alloc&) {
     return failed(PROTEAN_OUT_OF_MEMORY, "no memory left");
   } catch (const std::length_error&) {  // of a container of the standard library
-    return failed(PROTEAN_OUT_OF_MEMORY, "an array would be larger than any address space; give smaller sizes");
+    return failed(PROTEAN_OUT_OF_MEMORY,
+                  "an array would be larger than any address space; give smaller sizes");
   } catch (const std::exception& e) { return failed(PROTEAN_INTERNAL_ERROR, e.what()); } catch (...) {
     return failed(PROTEAN_INTERNAL_ERROR, "unknown error");
   }
@@ -264,13 +265,15 @@ void require_no_solve(const protean_matrix& matrix) {
 void require_between_steps(const protean_matrix& matrix) {
   if (matrix.solves > matrix.monitored)
     throw BadArgument(
-        "a solve is in the middle of a step with this matrix; give it new values in the monitor of the solve, "
+        "a solve is in the middle of a step with this matrix; give it new values in the monitor of the "
+        "solve, "
         "or after the solve");
 }
 void require_not_running(const protean_solver& solver) {
   if (solver.running)
     throw BadArgument(
-        "a solve is running with this solver; change its options, functions and schedule after the solve, and "
+        "a solve is running with this solver; change its options, functions and schedule after the solve, "
+        "and "
         "take another solver for a solve within a solve");
 }
 
@@ -819,7 +822,8 @@ class Running {
       : solver_(solver), part_(part), matrix_(matrix), solve_(matrix.solves) {
     if (matrix.solves > 1 && changes_matrix(solver))
       throw BadArgument(
-          "a solve is running with this matrix, so that another one cannot change its format and order; take a "
+          "a solve is running with this matrix, so that another one cannot change its format and order; take "
+          "a "
           "solver without schedule and policy");
     require_not_running(solver);
     solver.running = true;
@@ -1119,9 +1123,10 @@ protean_status protean_matrix_changed(protean_matrix* matrix, int pattern) {
 }
 void protean_matrix_free(protean_matrix* matrix) {
   if (matrix && (matrix->solves > 0 || matrix->products > 0))
-    return (void)failed(PROTEAN_BAD_ARGUMENT,
-                        "protean_matrix_free(): a solve or a product is running with this matrix, which is not "
-                        "freed; free it afterwards");
+    return (void)failed(
+        PROTEAN_BAD_ARGUMENT,
+        "protean_matrix_free(): a solve or a product is running with this matrix, which is not "
+        "freed; free it afterwards");
   delete matrix;
 }
 
@@ -1145,8 +1150,7 @@ protean_status protean_matrix_update_values_f32(protean_matrix* matrix, const fl
   return update_values(matrix, values);
 }
 protean_status protean_matrix_watch(protean_matrix* matrix) {
-  return guarded(
-      [&] { std::visit([&](auto& part) { watch(*matrix, part); }, need(matrix, "matrix")->of); });
+  return guarded([&] { std::visit([&](auto& part) { watch(*matrix, part); }, need(matrix, "matrix")->of); });
 }
 protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, const double* x, double beta,
                                     double* y) {
@@ -1270,9 +1274,10 @@ protean_status protean_solver_schedule_clear(protean_solver* solver) {
 }
 void protean_solver_free(protean_solver* solver) {
   if (solver && solver->running)
-    return (void)failed(PROTEAN_BAD_ARGUMENT,
-                        "protean_solver_free(): a solve is running with this solver, which is not freed; free "
-                        "it after the solve");
+    return (void)failed(
+        PROTEAN_BAD_ARGUMENT,
+        "protean_solver_free(): a solve is running with this solver, which is not freed; free "
+        "it after the solve");
   delete solver;
 }
 

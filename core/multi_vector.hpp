@@ -33,8 +33,8 @@ struct MultiVectorView {
   // Distances between entries (i, j) and (i + 1, j), and between (i, j) and (i, j + 1).
   std::int64_t row_step() const noexcept { return layout == VectorLayout::columns ? 1 : stride; }
   std::int64_t column_step() const noexcept { return layout == VectorLayout::columns ? stride : 1; }
-  // From the first entry to one past the last. Of a view that require() of core/multi_blas1.hpp has accepted; strides of
-  // others may be so large that the number overflows.
+  // From the first entry to one past the last, of a view that require() of core/multi_blas1.hpp has accepted. With a
+  // larger stride the number may overflow.
   std::int64_t extent() const noexcept {
     return rows <= 0 || columns <= 0 ? 0 : (rows - 1) * row_step() + (columns - 1) * column_step() + 1;
   }

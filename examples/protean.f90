@@ -304,7 +304,8 @@ module protean
       type(c_ptr), value :: matrix, values
       integer(c_int) :: status
     end function
-    function protean_matrix_update_values_f32_c(matrix, values) bind(c, name='protean_matrix_update_values_f32') result(status)
+    function protean_matrix_update_values_f32_c(matrix, values) &
+        bind(c, name='protean_matrix_update_values_f32') result(status)
       import :: c_int, c_ptr
       type(c_ptr), value :: matrix, values
       integer(c_int) :: status
@@ -500,7 +501,8 @@ module protean
     end function
   end interface
 
-  ! New values, under the rules of protean_matrix_csr: an array of rank 1 stays in use. Element matrices, of rank 3, are copied.
+  ! New values, under the rules of protean_matrix_csr: an array of rank 1 stays in use. Element matrices, of rank 3, are
+  ! copied.
   interface protean_matrix_update_values
     module procedure :: csr_values, element_values
   end interface
@@ -512,8 +514,8 @@ module protean
 contains
 
   ! The matrix uses the arrays of the caller as long as it exists, so they must exist, and stay where they are. As these
-  ! arguments are pointers, the compiler takes only what can be pointed at: arrays with the attribute target (or pointers),
-  ! and of these only sections without gaps. Of others it would pass a copy that ends with the call.
+  ! arguments are pointers, the compiler takes only what can be pointed at: arrays with the attribute target, pointers,
+  ! and sections of them without gaps. Of others it would pass a copy that ends with the call.
   function protean_matrix_csr(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) result(status)
     type(c_ptr), intent(in) :: context
     integer(c_int64_t), intent(in) :: rows, cols, nonzeros
@@ -525,7 +527,8 @@ contains
     status = protean_matrix_csr_c(context, rows, cols, nonzeros, c_loc(row_ptr), c_loc(col), c_loc(values), &
       index_base, matrix)
   end function
-  function protean_matrix_csr_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) result(status)
+  function protean_matrix_csr_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+      result(status)
     type(c_ptr), intent(in) :: context
     integer(c_int64_t), intent(in) :: rows, cols, nonzeros
     integer(c_int32_t), pointer, contiguous, intent(in) :: row_ptr(:), col(:)
@@ -548,7 +551,8 @@ contains
     status = protean_matrix_csr64_c(context, rows, cols, nonzeros, c_loc(row_ptr), c_loc(col), c_loc(values), &
       index_base, matrix)
   end function
-  function protean_matrix_csr64_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) result(status)
+  function protean_matrix_csr64_f32(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
+      result(status)
     type(c_ptr), intent(in) :: context
     integer(c_int64_t), intent(in) :: rows, cols, nonzeros
     integer(c_int64_t), pointer, contiguous, intent(in) :: row_ptr(:)

@@ -47,7 +47,8 @@ int main() {
   bool good = all.converged();
   for (int j = 0; j < k; ++j) {
     const double relative = all.report.columns[static_cast<std::size_t>(j)].true_relative;
-    good = good && relative <= rules[static_cast<std::size_t>(j)].relative_tolerance && (relative > 1e-6) == (j == k - 1);
+    good = good && relative <= rules[static_cast<std::size_t>(j)].relative_tolerance &&
+           (relative > 1e-6) == (j == k - 1);
   }
   good = good && all.report.columns.back().iterations < all.report.columns.front().iterations;
 

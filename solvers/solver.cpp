@@ -434,8 +434,8 @@ class Run final : private OrderFollower {
 void check(const StoppingRule& rule) {
   // With a tolerance of 1 the initial guess 0 has converged, with an infinite one any.
   if (!(rule.relative_tolerance >= 0 && rule.relative_tolerance < 1))
-    throw BadArgument(
-        fmt::format("relative_tolerance is {}; it must be 0 or more and less than 1", rule.relative_tolerance));
+    throw BadArgument(fmt::format("relative_tolerance is {}; it must be 0 or more and less than 1",
+                                  rule.relative_tolerance));
   if (!(rule.absolute_tolerance >= 0 && std::isfinite(rule.absolute_tolerance)))
     throw BadArgument(fmt::format("absolute_tolerance is {}; it must be a finite number of 0 or more",
                                   rule.absolute_tolerance));

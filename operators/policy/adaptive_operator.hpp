@@ -169,12 +169,12 @@ class AdaptiveOperator final : public LinearOperator<T>,
  public:
   // `source` is the matrix from which other formats are built. It is a handle: the arrays are shared, and
   // only update_values() may change them. `start` is the first running matrix, made from source. Throws
-  // BadArgument for options out of range or a null start, ShapeMismatch and WrongSpace if the two do not fit. The caller
-  // keeps start where it throws.
+  // BadArgument for options out of range or a null start, ShapeMismatch and WrongSpace if the two do not fit. Where
+  // it throws, the caller keeps start.
   AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>>&& start,
                    AdaptiveOptions options = {});
-  // The source is element matrices. Throws BadArgument for options out of range or a null pointer. The caller keeps them
-  // where it throws.
+  // The source is element matrices. Throws BadArgument for options out of range or a null pointer. Where it throws,
+  // the caller keeps them.
   explicit AdaptiveOperator(std::unique_ptr<ElementOperator<T>>&& elements, AdaptiveOptions options = {});
   ~AdaptiveOperator() override;  // cancels a build and waits until all builds have ended
 

@@ -418,7 +418,8 @@ TEST(MultiVectors, BeyondTheAddressSpaceAreRefused) {
   };
   for (const int power : {60, 61, 62}) {
     const std::int64_t stride = one << power;
-    EXPECT_THROW(require<double>(view(5, 4, stride, VectorLayout::columns), 5, 4, Space::host, "X"), BadArgument);
+    EXPECT_THROW(require<double>(view(5, 4, stride, VectorLayout::columns), 5, 4, Space::host, "X"),
+                 BadArgument);
     EXPECT_THROW(require<double>(view(4, 5, stride, VectorLayout::interleaved), 4, 5, Space::host, "X"),
                  BadArgument);
     EXPECT_THROW(require<double>(view(5, stride, 5, VectorLayout::columns), 5, stride, Space::host, "X"),
@@ -431,7 +432,8 @@ TEST(MultiVectors, BeyondTheAddressSpaceAreRefused) {
   // The last stride that fits: bytes up to 2^63 - 1.
   const std::int64_t most = (std::numeric_limits<std::int64_t>::max() / 8 - 5) / 3;
   EXPECT_NO_THROW(require<double>(view(5, 4, most, VectorLayout::columns), 5, 4, Space::host, "X"));
-  EXPECT_THROW(require<double>(view(5, 4, most + 1, VectorLayout::columns), 5, 4, Space::host, "X"), BadArgument);
+  EXPECT_THROW(require<double>(view(5, 4, most + 1, VectorLayout::columns), 5, 4, Space::host, "X"),
+               BadArgument);
   EXPECT_THROW(MultiVector<double>(test_context(), one << 32, one << 32), OutOfMemory) << "0 modulo 2^64";
   EXPECT_THROW(MultiVector<double>(test_context(), -1, 3), BadArgument);
   EXPECT_THROW(Vector<double>(test_context(), -1), BadArgument);

@@ -9,4 +9,4 @@ std::int64_t count_of_new() noexcept;
 void fail_new(std::int64_t n) noexcept;
 // Whether it has come to that since the last fail_new().
 bool new_has_failed() noexcept;
-}
+}  // namespace protean::test

@@ -1,6 +1,6 @@
 // The life of C handles: contexts, matrices and solvers of protean.h are reused through random steps, and after
-// each solve they agree with fresh handles, to the bit on the host. Calls that must fail come between, and from monitors
-// in the middle of a solve, and may change nothing. The environment variables are those of test_life.cpp.
+// each solve they agree with fresh handles, to the bit on the host. Calls that must fail come between, and from
+// monitors in the middle of a solve, and may change nothing. The environment variables are those of test_life.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -152,8 +152,8 @@ struct Answer {
   std::vector<double> x;
 };
 
-// What the monitor of a solve calls, which of these at which iteration. With fresh handles it gives new values only: the
-// other calls change nothing.
+// What the monitor of a solve calls, and at which iteration. With fresh handles it gives new values only: the other
+// calls change nothing.
 struct Nested {
   enum Kind {
     set,
@@ -260,8 +260,7 @@ struct Nested {
       case second_solver:
         x.assign(x.size(), 0.0);
         if (call.number % 2 == 0)
-          return allowed(
-              protean_solve_multi(second, matrix, 1, b.data(), A->size(), x.data(), A->size()));
+          return allowed(protean_solve_multi(second, matrix, 1, b.data(), A->size(), x.data(), A->size()));
         return allowed(protean_solve(second, matrix, b.data(), x.data()));
       case second_solver_other:
         y.assign(y.size(), 0.0);
@@ -290,7 +289,8 @@ struct Nested {
   const Matrix* other_or_own() const { return other ? other : A; }
 };
 
-Answer solve(protean_solver* solver, const Matrix& A, const std::vector<double>& b, Nested* nested = nullptr) {
+Answer solve(protean_solver* solver, const Matrix& A, const std::vector<double>& b,
+             Nested* nested = nullptr) {
   const ContextPtr& memory = test_context(A.gpu ? Space::device : Space::host);
   const Placed<double> there(memory, b);
   Placed<double> x(memory, std::vector<double>(b.size(), 0.0));
@@ -491,8 +491,8 @@ class CWorld {
         kept, solve(again.handle.get(), fresh, b, nested.calls.empty() ? nullptr : &nested_fresh), !A.gpu);
   }
 
-  // Calls from the monitor of a solve with this matrix and this solver, in one solve of two. On a GPU only those that are
-  // refused: it computes some iterations ahead of the monitor.
+  // Calls from the monitor of a solve with this matrix and this solver, in one solve of two. On a GPU only those that
+  // are refused: it computes some iterations ahead of the monitor.
   Nested draw_nested(int matrix, int solver, Draw& draw) {
     Nested nested;
     nested.solver = solvers_[solver].handle.get(), nested.A = &matrices_[matrix];

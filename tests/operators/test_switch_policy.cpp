@@ -70,8 +70,10 @@ TEST(PolicyOptions, NumbersOutOfRangeAreNamed) {
       EXPECT_EQ(with(value).find(std::string(one.name) + " is "), 0U) << one.name << ' ' << value;
   }
   EXPECT_EQ(complaint({.most_switches = 0, .trial_products = 1}), "accepted");
-  EXPECT_EQ(complaint({.most_switches = -1}), "most_switches is -1; it must be a finite number of at least 0");
-  EXPECT_EQ(complaint({.trial_products = 0}), "trial_products is 0; it must be a finite number of at least 1");
+  EXPECT_EQ(complaint({.most_switches = -1}),
+            "most_switches is -1; it must be a finite number of at least 0");
+  EXPECT_EQ(complaint({.trial_products = 0}),
+            "trial_products is 0; it must be a finite number of at least 1");
 }
 
 TEST(SwitchPolicy, ALongSolveChangesOnTheForecast) {

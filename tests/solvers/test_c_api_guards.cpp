@@ -15,14 +15,14 @@
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
 
-
 namespace protean::test {
 namespace {
 
 bool error_has(std::string_view part) {
   return std::string_view(protean_last_error()).find(part) != std::string_view::npos;
 }
-constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity(),
+                 nan = std::numeric_limits<double>::quiet_NaN();
 
 class CApiGuards : public testing::Test {
  protected:
@@ -109,11 +109,13 @@ TEST_F(CApiGuards, InAMonitorItsSolverIsNotChanged) {
   const std::pair<const char*, std::function<protean_status()>> calls[] = {
       {"set", [&] { return protean_solver_set(solver, "max_iterations", 5); }},
       {"set_text", [&] { return protean_solver_set_text(solver, "policy", "auto"); }},
-      {"preconditioner", [&] { return protean_solver_set_preconditioner(solver, function, nullptr, this, 0); }},
+      {"preconditioner",
+       [&] { return protean_solver_set_preconditioner(solver, function, nullptr, this, 0); }},
       {"single preconditioner",
        [&] { return protean_solver_set_preconditioner_f32(solver, nullptr, nullptr, nullptr, 0); }},
       {"monitor", [&] { return protean_solver_set_monitor(solver, nullptr, nullptr); }},
-      {"schedule", [&] { return protean_solver_schedule(solver, "at_iteration", 5, "ell", nullptr, nullptr, 0); }},
+      {"schedule",
+       [&] { return protean_solver_schedule(solver, "at_iteration", 5, "ell", nullptr, nullptr, 0); }},
       {"order",
        [&] {
          return protean_solver_schedule_order(solver, "at_iteration", 5, "rcm", nullptr, nullptr, nullptr, 0);
@@ -349,16 +351,22 @@ TEST_F(CApiGuards, CountsBeyondMemoryAreNamed) {
     SCOPED_TRACE(power);
     const std::int64_t large = std::int64_t{1} << power;
     protean_matrix* none = nullptr;
-    refused(protean_matrix_elements(context, 2, 1, large, 2, nodes, matrices, 0, nullptr, 0, 0, nullptr, &none),
+    refused(
+        protean_matrix_elements(context, 2, 1, large, 2, nodes, matrices, 0, nullptr, 0, 0, nullptr, &none),
+        large);
+    refused(
+        protean_matrix_elements(context, large, 1, 1, 2, nodes, matrices, 0, nullptr, 0, 0, nullptr, &none),
+        large);
+    refused(protean_matrix_elements(context, 2, 1, 1, 2, nodes, matrices, 0, held, large, 0, nullptr, &none),
             large);
-    refused(protean_matrix_elements(context, large, 1, 1, 2, nodes, matrices, 0, nullptr, 0, 0, nullptr, &none),
+    refused(
+        protean_matrix_csr(context, large, n, nonzeros, row_ptr.data(), col.data(), values.data(), 0, &none),
+        large);
+    refused(
+        protean_matrix_csr(context, n, large, nonzeros, row_ptr.data(), col.data(), values.data(), 0, &none),
+        large);
+    refused(protean_matrix_csr(context, n, n, large, row_ptr.data(), col.data(), values.data(), 0, &none),
             large);
-    refused(protean_matrix_elements(context, 2, 1, 1, 2, nodes, matrices, 0, held, large, 0, nullptr, &none), large);
-    refused(protean_matrix_csr(context, large, n, nonzeros, row_ptr.data(), col.data(), values.data(), 0, &none),
-            large);
-    refused(protean_matrix_csr(context, n, large, nonzeros, row_ptr.data(), col.data(), values.data(), 0, &none),
-            large);
-    refused(protean_matrix_csr(context, n, n, large, row_ptr.data(), col.data(), values.data(), 0, &none), large);
     EXPECT_EQ(none, nullptr);
     // One row, so that the number of columns alone is large. X begins behind the end of B; neither is read.
     const std::int32_t ends[] = {0, 1}, first[] = {0};

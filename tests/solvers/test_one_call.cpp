@@ -277,7 +277,8 @@ TEST(OneCall, APolicyOutOfRangeIsRefused) {
                     (void)one({.format = "scr", .policy = true, .policy_options = {.worst_factor = -1}});
                   }),
                   "worst_factor is -1"));
-  EXPECT_TRUE(one({.policy_options = {.worst_factor = -1}}).converged()) << "without a policy they mean nothing";
+  EXPECT_TRUE(one({.policy_options = {.worst_factor = -1}}).converged())
+      << "without a policy they mean nothing";
   AdaptiveOperator<double> A(one.csr, make_matrix("csr", one.csr, test_context()));
   const CostModel model(builtin_machine(), Space::host);
   AutoSwitchOptions options;
@@ -654,7 +655,8 @@ TEST(MultiSolve, RulesAndPreconditioningTakeEffect) {
   EXPECT_EQ(columns[2].iterations, 3);
   const auto iterations_with = [&](double omega) {
     std::fill(X.begin(), X.end(), 0.0);
-    const SolveSettings settings{.preconditioner = "ssor", .preconditioning = {.omega = omega}, .context = test_context()};
+    const SolveSettings settings{
+        .preconditioner = "ssor", .preconditioning = {.omega = omega}, .context = test_context()};
     return multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n}, settings).report.iterations;
   };
   EXPECT_GT(iterations_with(0.1), iterations_with(1) + 10);

@@ -599,8 +599,9 @@ void monitors() {
                "a convergence test that throws a text");
   Mat shell = nullptr;
   ok(MatCreateShell(PETSC_COMM_SELF, 9, 9, 9, 9, nullptr, &shell));
-  ok(MatShellSetOperation(shell, MATOP_MULT,
-                          reinterpret_cast<void (*)(void)>(static_cast<PetscErrorCode (*)(Mat, Vec, Vec)>(product))));
+  ok(MatShellSetOperation(
+      shell, MATOP_MULT,
+      reinterpret_cast<void (*)(void)>(static_cast<PetscErrorCode (*)(Mat, Vec, Vec)>(product))));
   Problem m(shell);
   m.ours("cg");
   expect_error([&] { return KSPSolve(m.ksp, m.b, m.x); }, PETSC_ERR_LIB, "no std::exception",
