@@ -26,10 +26,10 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "operators/rows.hpp"
 #include "preconditioners/amg.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/diagonal.hpp"
+#include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
 
 namespace protean::detail {
@@ -234,10 +234,6 @@ class Levels {
         for (std::size_t k = 0; k < columns.size(); ++k) {
           if (columns[k] == end) continue;
           const T value = csr.values[first + static_cast<std::int64_t>(k)];
-          if (!std::isfinite(value))
-            throw BadMatrix(fmt::format(
-                "amg needs finite entries, but that of row {}, column {} is {} (both count from 0)", end,
-                columns[k], value));
           col.push_back(columns[k]), values.push_back(value);
         }
       }
@@ -374,7 +370,7 @@ class Amg final : public BySolving<T> {
  protected:
   void setup(const LinearOperator<T>& A, bool) override {
     const ContextPtr& context = A.context();
-    const CsrMatrix<T> csr = rows_on_host(A, context, name());
+    const CsrMatrix<T> csr = finite_rows(A, context, name());
     const Vector<T> diagonal = usable_diagonal<T>(name(), context, csr, options_.zero_diagonal);
     if (csr.rows() > 0) levels_ = std::make_unique<Levels>(csr, diagonal, options_);
   }

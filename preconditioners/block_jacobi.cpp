@@ -8,15 +8,21 @@
 // doi:10.1137/S1064827501393393). A group of more than block_size rows is cut; neighbouring groups join one block while they
 // have at most block_size rows together (Anzt et al., ICPP 2017, doi:10.1109/ICPP.2017.18).
 //
-// Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n block_size values on both,
-// whatever the sizes of the blocks; on a device 2 bytes a row more for blocks found. Blocks are read and inverted on the host.
+// block_size 0: blocks as large as the groups that are common in the pattern, one row where there are none. A block that
+// cuts through nodes is often worse than the diagonal: elasticity with 3 unknowns a node takes more iterations with blocks of 4
+// rows than with Jacobi.
+//
+// Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n times the rows of the largest
+// block values on both; on a device 2 bytes a row more for blocks found. Blocks are read and inverted on the host.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,13 +30,15 @@
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
-#include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/device_blocks.hpp"
+#include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
 
 namespace protean::detail {
 namespace {
+
+constexpr std::int64_t most_rows = 64;  // of a block
 
 // A dense m x m block, row by row, and its inverse.
 class DenseBlock {
@@ -43,7 +51,7 @@ class DenseBlock {
   double& at(std::int64_t i, std::int64_t j) noexcept { return a_[i * m_ + j]; }
   double inverse(std::int64_t i, std::int64_t j) const noexcept { return inverse_[i * m_ + j]; }
 
-  // False for a block that is singular or not finite. The entries are lost.
+  // False for a block that is singular, or whose inverse double precision cannot hold. The entries are lost.
   bool invert() {
     const bool symmetric = is_symmetric();
     if (!(symmetric && by_cholesky()) && !by_elimination()) return false;
@@ -131,9 +139,8 @@ std::vector<std::int64_t> equal_blocks(std::int64_t rows, std::int64_t size) {
   return starts;
 }
 
-// The first rows of blocks of at most `most` rows, and the number of rows. Columns ascend in each row of the host.
-std::vector<std::int64_t> found_blocks(const Context& host, const SparsityPattern& pattern,
-                                       std::int64_t most) {
+// Which rows have the columns of the row before. Columns ascend in each row of the host.
+std::vector<std::uint8_t> as_the_row_before(const Context& host, const SparsityPattern& pattern) {
   const std::int64_t n = pattern.rows;
   const auto columns = [&pattern](std::int64_t row) {
     return std::span(pattern.col + pattern.row_ptr[row], pattern.col + pattern.row_ptr[row + 1]);
@@ -144,6 +151,26 @@ std::vector<std::int64_t> found_blocks(const Context& host, const SparsityPatter
     for (std::int64_t row = std::max<std::int64_t>(mine.begin, 1); row < mine.end; ++row)
       as_before[row] = std::ranges::equal(columns(row), columns(row - 1));
   });
+  return as_before;
+}
+
+// The unknowns of a node, as the comment at preconditioners() defines them; 1 without nodes.
+std::int64_t unknowns_of_nodes(const std::vector<std::uint8_t>& as_before) {
+  const auto n = static_cast<std::int64_t>(as_before.size());
+  std::array<std::int64_t, most_rows + 1> rows_in{};  // groups of so many rows
+  for (std::int64_t first = 0, end = 0; first < n; first = end) {
+    for (end = first + 1; end < n && as_before[end];) ++end;
+    rows_in[std::min(end - first, most_rows)] += end - first;
+  }
+  if (2 * rows_in[1] >= n) return 1;
+  std::int64_t size = most_rows;
+  for (std::int64_t rows = rows_in[size]; size > 1 && 5 * rows < n;) rows += rows_in[--size];
+  return size;
+}
+
+// The first rows of blocks of at most `most` rows, and the number of rows.
+std::vector<std::int64_t> found_blocks(const std::vector<std::uint8_t>& as_before, std::int64_t most) {
+  const auto n = static_cast<std::int64_t>(as_before.size());
   std::vector<std::int64_t> starts = {0};
   for (std::int64_t first = 0, end = 0; first < n; first = end) {
     for (end = first + 1; end < n && as_before[end] && end - first < most;) ++end;
@@ -157,12 +184,12 @@ template <class T>
 class BlockJacobi final : public BySolving<T> {
  public:
   BlockJacobi(const LinearOperator<T>& A, const PreconditionerOptions& options)
-      : BySolving<T>(A), size_(options.block_size), how_(options.blocks) {}
+      : BySolving<T>(A), asked_(options.block_size), how_(options.blocks), size_(asked_) {}
 
   std::string_view name() const noexcept override { return "block-jacobi"; }
   std::vector<PreconditionerFigure> figures() const override {
     if (this->setups() == 0) return {};
-    return {{"blocks", static_cast<double>(starts_.size() - 1)}};
+    return {{"blocks", static_cast<double>(starts_.size() - 1)}, {"block_size", static_cast<double>(size_)}};
   }
 
  protected:
@@ -170,12 +197,11 @@ class BlockJacobi final : public BySolving<T> {
     const ContextPtr& context = A.context();
     const bool on_device = context->space() == Space::device;
     const ContextPtr host = on_device ? Context::host() : context;
-    const CsrMatrix<T> csr = rows_on_host(A, host, name());
+    const CsrMatrix<T> csr = finite_rows(A, host, name());
     std::vector<std::int64_t> starts = starts_;
-    if (pattern_changed || starts.empty())
-      starts = how_ == DiagonalBlocks::found ? found_blocks(*host, csr.pattern, size_)
-                                             : equal_blocks(csr.rows(), size_);
-    Vector<T> inverses = invert_blocks(host, csr, starts, on_device);
+    std::int64_t size = size_;
+    if (pattern_changed || starts.empty()) std::tie(starts, size) = find_blocks(*host, csr.pattern);
+    Vector<T> inverses = invert_blocks(host, csr, starts, size, on_device);
     if (!on_device) {
       std::swap(inverses_, inverses);
     } else {
@@ -186,7 +212,7 @@ class BlockJacobi final : public BySolving<T> {
       copy<T>(*context, inverses, inverses_);
       std::swap(shape_, shape);
     }
-    std::swap(starts_, starts);
+    std::swap(starts_, starts), size_ = size;
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
@@ -211,45 +237,64 @@ class BlockJacobi final : public BySolving<T> {
   }
 
  private:
-  // Place of entry (i, j) of the inverse of a block that begins at row `first`, n rows in all.
-  std::int64_t place(bool by_columns, std::int64_t n, std::int64_t first, std::int64_t i,
-                     std::int64_t j) const {
-    return by_columns ? j * n + first + i : (first + i) * size_ + j;
+  // The first rows of the blocks and the number of rows; the most rows of a block.
+  std::pair<std::vector<std::int64_t>, std::int64_t> find_blocks(const Context& host,
+                                                                 const SparsityPattern& pattern) const {
+    std::vector<std::uint8_t> as_before;
+    if (asked_ == 0 || how_ == DiagonalBlocks::found) as_before = as_the_row_before(host, pattern);
+    const std::int64_t size = asked_ > 0 ? asked_ : unknowns_of_nodes(as_before);
+    return {how_ == DiagonalBlocks::found ? found_blocks(as_before, size) : equal_blocks(pattern.rows, size),
+            size};
   }
 
+  static void read_block(const CsrMatrix<T>& csr, std::int64_t first, std::int64_t m, DenseBlock& block) {
+    block.reset(m);
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t p = csr.pattern.row_ptr[first + i]; p < csr.pattern.row_ptr[first + i + 1]; ++p)
+        if (const std::int64_t j = csr.pattern.col[p] - first; j >= 0 && j < m) block.at(i, j) = csr.values[p];
+  }
+
+  // The inverses of the blocks. Entry (i, j) of that of a block that begins at row `first` lies at (first + i) size + j, or
+  // by columns at j n + first + i.
   Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr,
-                          const std::vector<std::int64_t>& starts, bool by_columns) const {
+                          const std::vector<std::int64_t>& starts, std::int64_t size, bool by_columns) const {
     const std::int64_t n = csr.rows(), blocks = static_cast<std::int64_t>(starts.size()) - 1;
-    Vector<T> inverses(host, n * size_);
+    Vector<T> inverses(host, n * size);
     fill<T>(*host, T(0), inverses);
     std::atomic<std::int64_t> bad{blocks};
-    parallel(useful_parts(*host, n * size_), [&](int part, int parts) {
+    parallel(useful_parts(*host, n * size), [&](int part, int parts) {
       const Range mine = even_range(blocks, part, parts);
-      DenseBlock block(size_);
+      DenseBlock block(size);
       for (std::int64_t b = mine.begin; b < mine.end; ++b) {
         const std::int64_t first = starts[b], m = starts[b + 1] - first;
-        block.reset(m);
-        for (std::int64_t i = 0; i < m; ++i)
-          for (std::int64_t p = csr.pattern.row_ptr[first + i]; p < csr.pattern.row_ptr[first + i + 1]; ++p)
-            if (const std::int64_t j = csr.pattern.col[p] - first; j >= 0 && j < m)
-              block.at(i, j) = csr.values[p];
-        if (!block.invert()) {
+        read_block(csr, first, m, block);
+        bool good = block.invert();
+        for (std::int64_t i = 0; good && i < m; ++i)
+          for (std::int64_t j = 0; j < m; ++j) {
+            const auto value = static_cast<T>(block.inverse(i, j));
+            good = good && std::isfinite(value);
+            inverses[by_columns ? j * n + first + i : (first + i) * size + j] = value;
+          }
+        if (!good)
           for (std::int64_t seen = bad.load(); b < seen && !bad.compare_exchange_weak(seen, b);) {}
-          continue;
-        }
-        for (std::int64_t i = 0; i < m; ++i)
-          for (std::int64_t j = 0; j < m; ++j)
-            inverses[place(by_columns, n, first, i, j)] = static_cast<T>(block.inverse(i, j));
       }
     });
-    if (const std::int64_t b = bad.load(); b < blocks)
-      throw BadMatrix(fmt::format(
-          "block-jacobi inverts blocks of {} rows, but the block of rows {} to {} (from 0) is "
-          "singular or not finite; use "
-          "another block_size, or jacobi with zero_diagonal: one",
-          how_ == DiagonalBlocks::found ? fmt::format("at most {}", size_) : std::to_string(size_), starts[b],
-          starts[b + 1] - 1));
+    if (const std::int64_t b = bad.load(); b < blocks) refuse_block(csr, starts[b], starts[b + 1], size);
     return inverses;
+  }
+
+  [[noreturn]] void refuse_block(const CsrMatrix<T>& csr, std::int64_t first, std::int64_t end,
+                                 std::int64_t size) const {
+    DenseBlock block(size);
+    read_block(csr, first, end - first, block);
+    const bool in_double = block.invert();
+    throw BadMatrix(fmt::format(
+        "block-jacobi inverts blocks of {}{} rows, but the block of rows {} to {} (from 0) {}; {}use another "
+        "block_size, or jacobi with zero_diagonal: one",
+        how_ == DiagonalBlocks::found ? "at most " : "", size, first, end - 1,
+        in_double ? "has an inverse too large for single precision"
+                  : "is singular, or its inverse is too large for double precision",
+        in_double ? "scale the matrix, solve in double precision, " : ""));
   }
 
   // As BlockInverses::shape.
@@ -275,8 +320,9 @@ class BlockJacobi final : public BySolving<T> {
     for (std::int64_t row = 0; row < blocks.n; ++row) z.data[row] = blocks.solve(row, r.data);
   }
 
-  const std::int64_t size_;  // the most rows of a block
+  const std::int64_t asked_;  // for the rows of a block; 0: find them
   const DiagonalBlocks how_;
+  std::int64_t size_;                 // the most rows of a block
   std::vector<std::int64_t> starts_;  // the first row of each block, and the number of rows
   Vector<T> inverses_;
   Buffer<std::uint16_t> shape_;  // of rows, on a device with blocks found

@@ -87,6 +87,7 @@ class Chebyshev final : public BySolving<T> {
     known->diagonal(inverse);
     std::vector<T> d(static_cast<std::size_t>(A.rows()));
     copy<T>(*context, inverse, {d.data(), A.rows()});
+    require_finite<T>(name(), {d.data(), A.rows()});
     require_positive<T>(name(), {d.data(), A.rows()});
     reciprocal<T>(*context, inverse, unusable.data());
     if (fetch(*context, unusable.data()) > 0 && options_.zero_diagonal == ZeroDiagonal::error)
@@ -169,6 +170,11 @@ class Chebyshev final : public BySolving<T> {
     return largest_eigenvalue(alpha, beta);
   }
   [[noreturn]] static void refuse(const LinearOperator<T>& A, std::string_view what, double value) {
+    if (!std::isfinite(value))
+      throw BadMatrix(
+          fmt::format("chebyshev needs finite entries and products of them, but {} was {} with operator '{}': an entry "
+                      "is not finite, or numbers grow too large; correct or scale the matrix",
+                      what, value, A.name()));
     throw BadMatrix(
         fmt::format("chebyshev needs a symmetric positive definite matrix, but {} was {:.3g} with operator "
                     "'{}'; use spai0, "

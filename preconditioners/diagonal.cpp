@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "preconditioners/entries.hpp"
 
 namespace protean::detail {
 namespace {
@@ -32,12 +33,21 @@ std::pair<std::string, std::int64_t> rows_where(VectorView<const T> d, Bad bad) 
 }  // namespace
 
 template <class T>
+void require_finite(std::string_view name, VectorView<const T> d) {
+  for (std::int64_t i = 0; i < d.size; ++i)
+    if (!std::isfinite(d[i])) refuse_entry<T>(name, i, i, d[i]);
+}
+
+template <class T>
 void refuse_diagonal(std::string_view name, VectorView<const T> d) {
   const auto [rows, found] = rows_where(d, [](T a) { return !usable(a); });
   throw BadMatrix(fmt::format(
-      "{} divides by the diagonal, but {} of {} diagonal entries are zero, missing or not finite: {} "
-      "(rows count from 0). Reorder the matrix, use preconditioner none, or take 1 for them "
-      "(zero_diagonal: one)",
+      "{} divides by the diagonal, but {} of {} diagonal entries are zero, missing or so small that their "
+      "inverse is not finite: {} (rows count from 0). Solve without a preconditioner (minres for a symmetric "
+      "matrix, gmres for any other); or put the rows, and those of b, into an order that leaves no zero on the "
+      "diagonal: scipy.sparse.csgraph.maximum_bipartite_matching(A, perm_type='row') finds p for A[p] x = b[p] "
+      "(it also counts zeros that are stored; a symmetric matrix loses its symmetry); or take 1 for these "
+      "entries (zero_diagonal: one)",
       name, found, d.size, rows));
 }
 
@@ -57,6 +67,7 @@ Vector<T> usable_diagonal(std::string_view name, const ContextPtr& host, const C
                           ZeroDiagonal zero_diagonal, bool positive) {
   Vector<T> d(host, csr.rows());
   extract_diagonal<T>(*host, csr, d.data());
+  require_finite<T>(name, d.view());
   for (std::int64_t i = 0; i < d.size(); ++i) {
     if (usable(d[i])) continue;
     if (zero_diagonal == ZeroDiagonal::error) refuse_diagonal<T>(name, d.view());
@@ -67,6 +78,7 @@ Vector<T> usable_diagonal(std::string_view name, const ContextPtr& host, const C
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                    \
+  template void require_finite<T>(std::string_view, VectorView<const T>);                         \
   template void require_positive<T>(std::string_view, VectorView<const T>);                       \
   template void refuse_diagonal<T>(std::string_view, VectorView<const T>);                        \
   template Vector<T> usable_diagonal<T>(std::string_view, const ContextPtr&, const CsrMatrix<T>&, \

@@ -8,8 +8,12 @@
 
 namespace protean::detail {
 
-// Throws BadMatrix, which counts the entries of d that are zero or not finite, or whose inverse is not finite, and
-// names the first of them. `name` is the preconditioner. d lies in host memory.
+// Throws BadMatrix for the first entry of d that is not finite. `name` is the preconditioner. d lies in host memory.
+template <class T>
+void require_finite(std::string_view name, VectorView<const T> d);
+
+// Throws BadMatrix, which counts the entries of d that are zero or whose inverse is not finite, and names the first of
+// them. d lies in host memory.
 template <class T>
 [[noreturn]] void refuse_diagonal(std::string_view name, VectorView<const T> d);
 
@@ -17,8 +21,8 @@ template <class T>
 template <class T>
 void require_positive(std::string_view name, VectorView<const T> d);
 
-// a_ii in host memory. Unusable ones are 1 or refused, as `zero_diagonal` says. With `positive`, negative ones are
-// refused, too.
+// a_ii in host memory. Unusable ones are 1 or refused, as `zero_diagonal` says; those that are not finite are refused, and
+// with `positive` negative ones, too.
 template <class T>
 Vector<T> usable_diagonal(std::string_view name, const ContextPtr& host, const CsrMatrix<T>& csr,
                           ZeroDiagonal zero_diagonal, bool positive = false);

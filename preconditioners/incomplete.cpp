@@ -31,11 +31,11 @@
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
-#include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/level_solve.hpp"
+#include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
 
@@ -143,7 +143,8 @@ class Factorization {
       std::int32_t* const place = places_.data() + part * n_;
       const T pivot = symmetric ? cholesky_row(i, place, shift) : lu_row(i, place, shift);
       const T smallest = 64 * std::numeric_limits<T>::epsilon() * std::abs(diagonal_[i]);
-      const bool good = (symmetric ? pivot : std::abs(pivot)) > smallest && std::isfinite(pivot);
+      const bool good = (symmetric ? pivot : std::abs(pivot)) > smallest && std::isfinite(pivot) &&
+                        std::isfinite(T(1) / pivot);
       // Rows that follow must stay finite; they do not count then.
       d_[i] = good ? T(1) / pivot : T(1);
       if (!good)
@@ -268,7 +269,7 @@ class Incomplete final : public BySolving<T> {
     const bool on_device = context->space() == Space::device;
     if (on_device && !host_) host_ = Context::host();
     const ContextPtr& host = on_device ? host_ : context;
-    const CsrMatrix<T> csr = rows_on_host(A, host, name());
+    const CsrMatrix<T> csr = finite_rows(A, host, name());
     if (symmetric_) require_symmetric(*host, csr);
     const Vector<T> diagonal = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal, symmetric_);
     std::shared_ptr<const SweepPattern> pattern = pattern_;
@@ -286,6 +287,7 @@ class Incomplete final : public BySolving<T> {
                         "another preconditioner",
                         name(), shift / 2, bad, symmetric_ ? "not positive" : "zero or not finite"));
     }
+    require_no_overflow<T>(*host, name(), values.entries.data(), values.entries.size());
     if (on_device) {
       if (analyse) {
         MeasuredSolves measured;
@@ -371,14 +373,17 @@ class Incomplete final : public BySolving<T> {
 
 }  // namespace
 
-template <class T>
-MadePreconditioner<T> make_incomplete(const LinearOperator<T>& A, const PreconditionerOptions& options,
-                                      bool symmetric, std::int64_t fill) {
-  return std::make_unique<Incomplete<T>>(A, options, symmetric, fill);
-}
-template MadePreconditioner<float> make_incomplete<float>(const LinearOperator<float>&,
-                                                          const PreconditionerOptions&, bool, std::int64_t);
-template MadePreconditioner<double> make_incomplete<double>(const LinearOperator<double>&,
-                                                            const PreconditionerOptions&, bool, std::int64_t);
+#define PROTEAN_MAKER(name, symmetric, fill)                                                              \
+  template <class T>                                                                                      \
+  MadePreconditioner<T> name(const LinearOperator<T>& A, const PreconditionerOptions& options) {          \
+    return std::make_unique<Incomplete<T>>(A, options, symmetric, fill);                                  \
+  }                                                                                                       \
+  template MadePreconditioner<float> name<float>(const LinearOperator<float>&, const PreconditionerOptions&); \
+  template MadePreconditioner<double> name<double>(const LinearOperator<double>&, const PreconditionerOptions&);
+PROTEAN_MAKER(make_ic0, true, 0)
+PROTEAN_MAKER(make_ic, true, options.fill)
+PROTEAN_MAKER(make_ilu0, false, 0)
+PROTEAN_MAKER(make_ilu, false, options.fill)
+#undef PROTEAN_MAKER
 
 }  // namespace protean::detail

@@ -41,9 +41,10 @@ class Jacobi final : public Preconditioner<T> {
     reciprocal<T>(*context, next_, unusable_.data());
     T bad = 0;
     copy<T>(*context, unusable_.view(), {&bad, 1});
-    if (bad > 0 && options_.zero_diagonal == ZeroDiagonal::error) {
+    if (bad > 0) {
       known->diagonal(next_);
-      refuse(*context, next_.view());
+      check(*context, next_.view());
+      reciprocal<T>(*context, next_, unusable_.data());
     }
     if (inverse_.size() == next_.size() && inverse_.context() == context)
       copy<T>(*context, next_.view(), inverse_);
@@ -65,10 +66,12 @@ class Jacobi final : public Preconditioner<T> {
   }
 
  private:
-  [[noreturn]] static void refuse(const Context& context, VectorView<const T> diagonal) {
+  // Throws for a diagonal that is refused.
+  void check(const Context& context, VectorView<const T> diagonal) const {
     std::vector<T> d(static_cast<std::size_t>(diagonal.size));
     copy<T>(context, diagonal, {d.data(), diagonal.size});
-    refuse_diagonal<T>("jacobi", {d.data(), diagonal.size});
+    require_finite<T>(name(), {d.data(), diagonal.size});
+    if (options_.zero_diagonal == ZeroDiagonal::error) refuse_diagonal<T>(name(), {d.data(), diagonal.size});
   }
 
   PreconditionerOptions options_;

@@ -1,6 +1,6 @@
-// The makers behind make_preconditioner(), one for each file of this folder. Private to preconditioners/.
+// The makers in the table of preconditioners (preconditioner.cpp), each defined in a file of this folder for float and double.
+// Private to preconditioners/.
 #pragma once
-#include <cstdint>
 #include <memory>
 
 #include "preconditioners/preconditioner.hpp"
@@ -10,24 +10,20 @@ namespace protean::detail {
 template <class T>
 using MadePreconditioner = std::unique_ptr<Preconditioner<T>>;
 
-template <class T>
-MadePreconditioner<T> make_jacobi(const LinearOperator<T>& A, const PreconditionerOptions& options);
-template <class T>
-MadePreconditioner<T> make_block_jacobi(const LinearOperator<T>& A, const PreconditionerOptions& options);
-template <class T>
-MadePreconditioner<T> make_spai0(const LinearOperator<T>& A, const PreconditionerOptions& options);
-template <class T>
-MadePreconditioner<T> make_gauss_seidel(const LinearOperator<T>& A, const PreconditionerOptions& options);
-template <class T>
-MadePreconditioner<T> make_ssor(const LinearOperator<T>& A, const PreconditionerOptions& options);
-// symmetric: Cholesky factors, else LU; fill: the largest level of fill that is kept.
-template <class T>
-MadePreconditioner<T> make_incomplete(const LinearOperator<T>& A, const PreconditionerOptions& options,
-                                      bool symmetric, std::int64_t fill);
-template <class T>
-MadePreconditioner<T> make_chebyshev(const LinearOperator<T>& A, const PreconditionerOptions& options);
-// Only in a build with hypre.
-template <class T>
-MadePreconditioner<T> make_amg(const LinearOperator<T>& A, const PreconditionerOptions& options);
+#define PROTEAN_MAKER(name) \
+  template <class T>        \
+  MadePreconditioner<T> name(const LinearOperator<T>& A, const PreconditionerOptions& options);
+PROTEAN_MAKER(make_jacobi)
+PROTEAN_MAKER(make_block_jacobi)
+PROTEAN_MAKER(make_spai0)
+PROTEAN_MAKER(make_gauss_seidel)
+PROTEAN_MAKER(make_ssor)
+PROTEAN_MAKER(make_ic0)
+PROTEAN_MAKER(make_ic)
+PROTEAN_MAKER(make_ilu0)
+PROTEAN_MAKER(make_ilu)
+PROTEAN_MAKER(make_chebyshev)
+PROTEAN_MAKER(make_amg)  // only in a build with hypre
+#undef PROTEAN_MAKER
 
 }  // namespace protean::detail

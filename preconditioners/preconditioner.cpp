@@ -43,21 +43,42 @@ constexpr std::string_view no_hypre =
 constexpr std::string_view hypre = {};
 #endif
 
+// The makers of an entry.
+#define PROTEAN_MAKERS(name) detail::name<double>, detail::name<float>
+#if defined(PROTEAN_HAVE_HYPRE)
+#define PROTEAN_HYPRE_MAKERS(name) PROTEAN_MAKERS(name)
+#else
+#define PROTEAN_HYPRE_MAKERS(name) nullptr, nullptr
+#endif
+
 constexpr PreconditionerEntry entries[] = {
     {"none", "No preconditioner"},
-    {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2"},
-    {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2", block_size},
-    {"spai0", "Diagonal approximate inverse of least Frobenius norm; Broker and Grote 2002"},
-    {"gauss-seidel", "Solve with the lower triangle, coloured; Saad 2003, section 12.4", {}, false, "ssor"},
-    {"ssor", "Symmetric successive over-relaxation, coloured; Saad 2003, section 10.2", omega},
-    {"ic0", "Incomplete Cholesky factors without fill; Meijerink and van der Vorst 1977", triangular},
-    {"ic", "Incomplete Cholesky factors with levels of fill; Saad 2003, section 10.3.3", fill_level},
-    {"ilu0", "Incomplete LU factors without fill; Saad 2003, section 10.3.2", triangular, false, "ic0"},
-    {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", fill_level, false, "ic"},
+    {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2", PROTEAN_MAKERS(make_jacobi)},
+    {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2",
+     PROTEAN_MAKERS(make_block_jacobi), block_size},
+    {"spai0", "Diagonal approximate inverse of least Frobenius norm; Broker and Grote 2002",
+     PROTEAN_MAKERS(make_spai0)},
+    {"gauss-seidel",
+     "Solve with the lower triangle, coloured; Saad 2003, section 12.4",
+     PROTEAN_MAKERS(make_gauss_seidel),
+     {},
+     false,
+     "ssor"},
+    {"ssor", "Symmetric successive over-relaxation, coloured; Saad 2003, section 10.2",
+     PROTEAN_MAKERS(make_ssor), omega},
+    {"ic0", "Incomplete Cholesky factors without fill; Meijerink and van der Vorst 1977",
+     PROTEAN_MAKERS(make_ic0), triangular},
+    {"ic", "Incomplete Cholesky factors with levels of fill; Saad 2003, section 10.3.3",
+     PROTEAN_MAKERS(make_ic), fill_level},
+    {"ilu0", "Incomplete LU factors without fill; Saad 2003, section 10.3.2", PROTEAN_MAKERS(make_ilu0),
+     triangular, false, "ic0"},
+    {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", PROTEAN_MAKERS(make_ilu),
+     fill_level, false, "ic"},
     {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
-     polynomial},
+     PROTEAN_MAKERS(make_chebyshev), polynomial},
     {"amg",
      "Algebraic multigrid, V-cycles of BoomerAMG of hypre; Henson and Yang 2002",
+     PROTEAN_HYPRE_MAKERS(make_amg),
      multigrid,
      true,
      {},
@@ -66,6 +87,15 @@ constexpr PreconditionerEntry entries[] = {
      "another library adds its sums; take ic0 or ssor",
      hypre},
 };
+#undef PROTEAN_MAKERS
+#undef PROTEAN_HYPRE_MAKERS
+
+constexpr bool has_makers(const PreconditionerEntry& entry) {
+  const bool needed = entry.id != "none" && entry.unavailable.empty();
+  return (entry.make_f64 != nullptr) == needed && (entry.make_f32 != nullptr) == needed;
+}
+static_assert(std::all_of(std::begin(entries), std::end(entries), has_makers),
+              "each preconditioner has its makers, or says why it is not available");
 
 void check(const PreconditionerOptions& options) {
   const auto within = [](std::string_view name, auto value, bool good, std::string_view range) {
@@ -73,7 +103,8 @@ void check(const PreconditionerOptions& options) {
   };
   within("fill", options.fill, options.fill >= 0 && options.fill <= 1000, "0 to 1000");
   within("sweeps", options.sweeps, options.sweeps >= 1 && options.sweeps <= 100, "1 to 100");
-  within("block_size", options.block_size, options.block_size >= 1 && options.block_size <= 64, "1 to 64");
+  within("block_size", options.block_size, options.block_size >= 0 && options.block_size <= 64,
+         "1 to 64, or 0 for that of the matrix");
   within("omega", options.omega, options.omega > 0 && options.omega < 2, "between 0 and 2, both excluded");
   within("degree", options.degree, options.degree >= 1 && options.degree <= 100, "1 to 100");
   within("eigenvalue_ratio", options.eigenvalue_ratio,
@@ -163,19 +194,10 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
                       "take levels or sweeps",
                       id));
   }
-  if (id == "block-jacobi") return detail::make_block_jacobi<T>(A, options);
-  if (id == "spai0") return detail::make_spai0<T>(A, options);
-  if (id == "gauss-seidel") return detail::make_gauss_seidel<T>(A, options);
-  if (id == "ssor") return detail::make_ssor<T>(A, options);
-  if (id == "ic0") return detail::make_incomplete<T>(A, options, true, 0);
-  if (id == "ic") return detail::make_incomplete<T>(A, options, true, options.fill);
-  if (id == "ilu0") return detail::make_incomplete<T>(A, options, false, 0);
-  if (id == "ilu") return detail::make_incomplete<T>(A, options, false, options.fill);
-  if (id == "chebyshev") return detail::make_chebyshev<T>(A, options);
-#if defined(PROTEAN_HAVE_HYPRE)
-  if (id == "amg") return detail::make_amg<T>(A, options);
-#endif
-  return detail::make_jacobi<T>(A, options);
+  if constexpr (sizeof(T) == 8)
+    return entry->make_f64(A, options);
+  else
+    return entry->make_f32(A, options);
 }
 
 template class Preconditioner<float>;

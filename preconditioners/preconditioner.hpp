@@ -53,8 +53,8 @@ class Preconditioner : public LinearOperator<T> {
   std::uint64_t setups_ = 0;
 };
 
-// What happens to a row whose diagonal entry is missing, zero or not finite, where M divides by the diagonal: all but
-// block-jacobi.
+// What happens to a row whose diagonal entry is missing, zero, or so small that its inverse is not finite, where M divides by
+// the diagonal: all but block-jacobi. An entry that is not finite is refused in either case.
 enum class ZeroDiagonal : unsigned char {
   error,  // throw BadMatrix, which names the first such rows
   one     // use 1 in its place
@@ -63,7 +63,7 @@ enum class ZeroDiagonal : unsigned char {
 // Which rows block-jacobi takes together.
 enum class DiagonalBlocks : unsigned char {
   equal,  // block_size rows
-  found   // at most block_size rows; neighbouring rows with the same columns together
+  found   // at most block_size rows; neighbouring rows with the same columns together, as the unknowns of a node
 };
 inline constexpr DiagonalBlocks diagonal_blocks[] = {DiagonalBlocks::equal, DiagonalBlocks::found};
 std::string_view to_string(DiagonalBlocks blocks) noexcept;  // "equal", "found"
@@ -99,8 +99,10 @@ struct PreconditionerOptions {
   std::int64_t fill = 1;  // ic, ilu: the largest level of fill that is kept, 0 or more
   TriangularSolve solve = TriangularSolve::automatic;  // ic0, ic, ilu0, ilu
   std::int64_t sweeps = 4;  // ic0, ic, ilu0, ilu with solve sweeps: Jacobi sweeps for each triangle, 1 to 100
-  std::int64_t block_size = 4;  // block-jacobi: rows of a block, with blocks found the most of them, 1 to 64
-  DiagonalBlocks blocks = DiagonalBlocks::equal;  // block-jacobi
+  // block-jacobi: rows of a block, with blocks found the most of them, 1 to 64; 0: as many as the nodes of the matrix have
+  // unknowns, found in its pattern
+  std::int64_t block_size = 0;
+  DiagonalBlocks blocks = DiagonalBlocks::found;  // block-jacobi
   double omega = 1;                               // ssor: the relaxation, between 0 and 2, both excluded
   std::int64_t degree = 4;                        // chebyshev: products of A for each M^-1 r, 1 to 100
   double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
@@ -117,6 +119,11 @@ struct PreconditionerOptions {
 
 struct PreconditionerEntry {
   std::string_view id, title;
+  // Null for none, and where `unavailable` says why.
+  std::unique_ptr<Preconditioner<double>> (*make_f64)(const LinearOperator<double>&,
+                                                      const PreconditionerOptions&) = nullptr;
+  std::unique_ptr<Preconditioner<float>> (*make_f32)(const LinearOperator<float>&,
+                                                     const PreconditionerOptions&) = nullptr;
   // Names of the members of PreconditionerOptions that it reads, without zero_diagonal.
   std::span<const std::string_view> options = {};
   // False: M is not symmetric even if A is, so cg refuses it; symmetric_relative is the most alike one that is.
@@ -134,7 +141,7 @@ struct PreconditionerEntry {
 //   id            M^-1 r                                              space in host or device memory
 //   none          r                                                   0
 //   jacobi        D^-1 r                                              2 n values
-//   block-jacobi  each block of rows: its inverse by r                (block_size + 1) n values
+//   block-jacobi  each block of rows: its inverse by r                (rows of a block + 1) n values
 //   spai0         m .* r, m_i = a_ii / sum_j a_ij^2: minimises        2 n values
 //                 ||I - diag(m) A|| in the Frobenius norm
 //   gauss-seidel  (D + L)^-1 r, rows coloured                         the entries, 5 n values
@@ -147,6 +154,11 @@ struct PreconditionerEntry {
 //                 of given degree for eigenvalues of D^-1 A between lambda / eigenvalue_ratio and lambda
 //   amg           algebraic multigrid by hypre: `cycles` V-cycles     bytes() says it: mostly 2 to 4 times the entries
 //                 for A z = r from z = 0
+//
+// block-jacobi, block_size 0: rows that follow each other and have the same columns are the unknowns of a node. Where more than
+// half of the rows are in nodes of two rows or more, the block has as many rows as the largest nodes that are common: those of
+// so many rows or more hold a fifth of all rows. It has 64 rows at most. Where there are no such nodes, it has one row, and M is
+// that of jacobi. figures() has what was taken as "block_size".
 //
 // Coloured: rows of one colour are not coupled, L holds the entries of earlier colours. Colours are given greedily in
 // the order of the rows. ic, ic0: where a pivot is not positive, ilu, ilu0: where it is zero to rounding, A + alpha D is
@@ -205,9 +217,11 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 // used. Throws BadArgument for an unknown name and for options out of range, ShapeMismatch for a rectangular A,
 // NotAvailable for solve cusparse on a host or in deterministic mode, and for one that its entry says is not available.
 //
-// ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for a zero
-// diagonal entry or a singular block (with the first such rows), for a matrix that is not symmetric or has a negative
-// diagonal (ic, ic0), for a factorization that fails with every shift, and for a negative eigenvalue (chebyshev).
+// ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for an entry that
+// is not finite (with row and column; jacobi reads the diagonal alone, chebyshev that and products), for a zero diagonal
+// entry or a block that is singular or whose inverse T cannot hold (with the first such rows), for a matrix that is not
+// symmetric or has a negative diagonal (ic, ic0), for a factorization that fails with every shift or has factors that T
+// cannot hold, and for a negative eigenvalue (chebyshev).
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
                                                        const PreconditionerOptions& options = {});

@@ -19,11 +19,11 @@
 
 #include "core/parallel.hpp"
 #include "core/statistics.hpp"
-#include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/level_solve.hpp"
+#include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
 
@@ -83,7 +83,7 @@ class Relaxation final : public BySolving<T> {
     const bool on_device = context->space() == Space::device;
     if (on_device && !host_) host_ = Context::host();
     const ContextPtr& host = on_device ? host_ : context;
-    const CsrMatrix<T> csr = rows_on_host(A, host, name());
+    const CsrMatrix<T> csr = finite_rows(A, host, name());
     const Vector<T> d = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal);
     std::shared_ptr<const Order> order = order_;
     std::shared_ptr<const SweepPattern> pattern = pattern_;
@@ -91,6 +91,8 @@ class Relaxation final : public BySolving<T> {
     if (pattern_changed || !pattern) std::tie(order, pattern) = analyse(host, csr);
     SweepValues<T> values(host, *pattern);
     fill_in(*host, csr, d, *order, *pattern, values);
+    require_no_overflow<T>(*host, name(), values.entries.data(), values.entries.size());
+    require_no_overflow<T>(*host, name(), values.d.data(), values.d.size());
     if (on_device && analysed) {
       on_device_->set_values(*pattern, values);
     } else if (on_device) {

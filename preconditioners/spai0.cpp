@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/parallel.hpp"
-#include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/diagonal.hpp"
+#include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
 
 namespace protean::detail {
@@ -28,7 +28,7 @@ class Spai0 final : public BySolving<T> {
   void setup(const LinearOperator<T>& A, bool) override {
     const ContextPtr& context = A.context();
     const ContextPtr host = context->space() == Space::host ? context : Context::host();
-    const CsrMatrix<T> csr = rows_on_host(A, host, name());
+    const CsrMatrix<T> csr = finite_rows(A, host, name());
     Vector<T> m = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal);
     parallel(useful_parts(*host, csr.nonzeros()), [&](int part, int parts) {
       const Range rows = even_range(csr.rows(), part, parts);

@@ -333,7 +333,8 @@ class ProblemReader {
     if (const Node* given = section.find("sweeps"); given && options.solve != TriangularSolve::sweeps)
       fail(given->place, fmt::format("{} is for solve: sweeps; solve is {}", section.path_of("sweeps"),
                                      to_string(options.solve)));
-    options.block_size = section.integer("block_size");
+    if (const Node* given = section.find("block_size"))
+      options.block_size = read_integer_or_auto(*given, section.path_of("block_size"), 1, 64).value_or(0);
     for (const DiagonalBlocks one : diagonal_blocks)
       if (to_string(one) == section.word("blocks")) options.blocks = one;
     options.omega = section.number("omega");

@@ -72,6 +72,11 @@ Words triangular_solve_words() {
   return words;
 }
 
+Words diagonal_block_words() {
+  Words words;
+  for (const DiagonalBlocks one : diagonal_blocks) words.push_back(to_string(one));
+  return words;
+}
 Words smoother_words() {
   Words words;
   for (const Smoother one : smoothers) words.push_back(to_string(one));
@@ -167,9 +172,9 @@ std::vector<KeyDoc> make_table() {
            "and cusparse"),
       integer("preconditioner", "sweeps", preconditioner.sweeps, 1, 100,
               "with solve: sweeps: Jacobi sweeps for each triangle"),
-      integer("preconditioner", "block_size", preconditioner.block_size, 1, 64,
-              "block-jacobi: rows of a block; with blocks: found the most of them"),
-      word("preconditioner", "blocks", "equal", {"equal", "found"},
+      other("preconditioner", "block_size", "auto, or 1 to 64", "auto",
+            "block-jacobi: rows of a block, with blocks: found at most; auto: the unknowns of a node"),
+      word("preconditioner", "blocks", to_string(preconditioner.blocks), diagonal_block_words(),
            "block-jacobi: found: neighbouring rows with the same columns belong together"),
       number("preconditioner", "omega", preconditioner.omega, 0, 2, "ssor: the relaxation; 0 and 2 excluded"),
       integer("preconditioner", "degree", preconditioner.degree, 1, 100, "chebyshev: products for each use"),

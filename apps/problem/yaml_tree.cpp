@@ -354,16 +354,33 @@ double read_number(const Node& node, const std::string& path, double smallest, d
   return value;
 }
 
+namespace {
+
+// 1e6 is a whole number too. From 2^53 on a double does not hold each of them: 2^53 + 1 is read as 2^53.
+constexpr std::int64_t exact = (std::int64_t{1} << 53) - 1;
+
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
-                          std::int64_t largest) {
+                          std::int64_t largest, std::string_view also) {
   double value = 0;
-  // 1e6 is a whole number too. From 2^53 on a double does not hold each of them: 2^53 + 1 is read as 2^53.
-  constexpr std::int64_t exact = (std::int64_t{1} << 53) - 1;
   if (!parse_number(node, value) || value != std::floor(value) ||
       std::fabs(value) > static_cast<double>(exact) || value < static_cast<double>(smallest) ||
       value > static_cast<double>(largest))
-    fail_kind(node, path, fmt::format("a whole number from {} to {}", smallest, std::min(largest, exact)));
+    fail_kind(node, path,
+              fmt::format("{}a whole number from {} to {}", also, smallest, std::min(largest, exact)));
   return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
+                          std::int64_t largest) {
+  return read_integer(node, path, smallest, largest, "");
+}
+
+std::optional<std::int64_t> read_integer_or_auto(const Node& node, const std::string& path,
+                                                 std::int64_t smallest, std::int64_t largest) {
+  if (node.kind == Node::Kind::scalar && node.text == "auto") return std::nullopt;
+  return read_integer(node, path, smallest, largest, "auto, or ");
 }
 
 std::string read_file_name(const Node& node, const std::string& path) {

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,6 +97,9 @@ class Section {
 double read_number(const Node& node, const std::string& path, double smallest, double largest);
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
                           std::int64_t largest);
+// Nothing for the word auto.
+std::optional<std::int64_t> read_integer_or_auto(const Node& node, const std::string& path,
+                                                 std::int64_t smallest, std::int64_t largest);
 std::string read_text(const Node& node, const std::string& path);
 std::string read_file_name(const Node& node, const std::string& path);
 

@@ -161,7 +161,11 @@ Json preconditioner_json(std::string_view type, const PreconditionerOptions& opt
   };
   add("fill", options.fill), add("solve", to_string(options.solve));
   if (options.solve == TriangularSolve::sweeps) add("sweeps", options.sweeps);
-  add("block_size", options.block_size), add("omega", options.omega);
+  if (options.block_size == 0)
+    add("block_size", "auto");
+  else
+    add("block_size", options.block_size);
+  add("blocks", to_string(options.blocks)), add("omega", options.omega);
   add("degree", options.degree), add("eigenvalue_ratio", options.eigenvalue_ratio);
   add("smoother", to_string(options.smoother)), add("coarsening", to_string(options.coarsening));
   add("strong_threshold", options.strong_threshold), add("max_levels", options.max_levels);

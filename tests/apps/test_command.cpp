@@ -9,6 +9,7 @@
 #include "core/context.hpp"
 #include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
+#include "preconditioners/preconditioner.hpp"
 
 namespace protean::test {
 namespace {
@@ -546,15 +547,38 @@ TEST_F(Command, ReportsThePreconditioner) {
   EXPECT_EQ(ic["problem"]["preconditioner"]["fill"], 2);
   EXPECT_NE(factors.find("cg, preconditioner ic (shift 0, entries "), std::string::npos) << factors;
   const auto [shown, both] = solved(
-      {"preconditioner={type: composition, combine: symmetric, parts: [{type: block-jacobi}, {type: ic0}]}"});
+      {"preconditioner={type: composition, combine: symmetric, parts: [{type: block-jacobi, block_size: 4}, "
+       "{type: ic0}]}"});
   EXPECT_LT(both["iterations"].get<int>(), jacobi["iterations"].get<int>() / 2);
   EXPECT_EQ(both["problem"]["preconditioner"]["combine"], "symmetric");
   EXPECT_EQ(both["problem"]["preconditioner"]["parts"][1]["type"], "ic0");
   EXPECT_EQ(both["preconditioner"]["blocks"], 225);
-  EXPECT_NE(shown.find("cg, preconditioner composition (blocks 225, shift 0"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("cg, preconditioner composition (blocks 225, block_size 4, shift 0"), std::string::npos) << shown;
+  const auto [nodes, elastic] =
+      solved({"matrix={generate: {kind: elasticity-3d, n: 3}}", "preconditioner={type: block-jacobi}"});
+  EXPECT_EQ(elastic["problem"]["preconditioner"]["block_size"], "auto");
+  EXPECT_EQ(elastic["preconditioner"]["block_size"], 3);
+  EXPECT_NE(nodes.find("cg, preconditioner block-jacobi (blocks 48, block_size 3)"), std::string::npos) << nodes;
   const Outcome refused = run({"solve", "p.yaml", "--set", "preconditioner.type=ilu0"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("use ic0 instead"), std::string::npos) << refused.err;
+}
+
+// The report has each option that the preconditioner reads, so that it says what was solved.
+TEST_F(Command, ReportsTheOptionsOfEveryPreconditioner) {
+  write("p.yaml", poisson);
+  for (const PreconditionerEntry& entry : preconditioners()) {
+    if (!entry.unavailable.empty()) continue;
+    std::string spec = "{type: " + std::string(entry.id);
+    for (const std::string_view option : entry.options)
+      if (option == "solve") spec += ", solve: sweeps";
+    const Outcome o =
+        run({"solve", "p.yaml", "--method", "gmres", "--set", "preconditioner=" + spec + "}"});
+    EXPECT_EQ(o.code, 0) << o.err;
+    const Json report = Json::parse(files().at("r.json"));
+    for (const std::string_view option : entry.options)
+      EXPECT_TRUE(report["problem"]["preconditioner"].contains(std::string(option))) << entry.id << ' ' << option;
+  }
 }
 
 // In deterministic mode every format and any number of threads give the same file, bit for bit.

@@ -69,9 +69,11 @@ TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
   EXPECT_EQ(
       read(minimal + "preconditioner: {type: block-jacobi, block_size: 6}").preconditioner.options.block_size,
       6);
+  for (const char* spec : {"{type: block-jacobi}", "{type: block-jacobi, block_size: auto}"})
+    EXPECT_EQ(read(minimal + "preconditioner: " + spec).preconditioner.options, PreconditionerOptions{});
   EXPECT_EQ(
-      read(minimal + "preconditioner: {type: block-jacobi, blocks: found}").preconditioner.options.blocks,
-      DiagonalBlocks::found);
+      read(minimal + "preconditioner: {type: block-jacobi, blocks: equal}").preconditioner.options.blocks,
+      DiagonalBlocks::equal);
   EXPECT_EQ(read(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega, 1.5);
   const Problem p = read(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
   EXPECT_EQ(p.preconditioner.options.degree, 7);
@@ -280,7 +282,12 @@ INSTANTIATE_TEST_SUITE_P(
                 minimal + "preconditioner: {type: block-jacobi, block_size: 65}",
                 {},
                 in_line_2,
-                {"block_size", "64"}},
+                {"preconditioner.block_size is '65'; it must be auto, or a whole number from 1 to 64"}},
+        Refusal{"BlocksOfNoRows",
+                minimal + "preconditioner: {type: block-jacobi, block_size: 0}",
+                {},
+                in_line_2,
+                {"preconditioner.block_size is '0'; it must be auto, or a whole number from 1 to 64"}},
         Refusal{"EqualEigenvalues",
                 minimal + "preconditioner: {type: chebyshev, eigenvalue_ratio: 1}",
                 {},
