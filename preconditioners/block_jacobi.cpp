@@ -251,7 +251,8 @@ class BlockJacobi final : public BySolving<T> {
     block.reset(m);
     for (std::int64_t i = 0; i < m; ++i)
       for (std::int64_t p = csr.pattern.row_ptr[first + i]; p < csr.pattern.row_ptr[first + i + 1]; ++p)
-        if (const std::int64_t j = csr.pattern.col[p] - first; j >= 0 && j < m) block.at(i, j) = csr.values[p];
+        if (const std::int64_t j = csr.pattern.col[p] - first; j >= 0 && j < m)
+          block.at(i, j) = csr.values[p];
   }
 
   // The inverses of the blocks. Entry (i, j) of that of a block that begins at row `first` lies at (first + i) size + j, or

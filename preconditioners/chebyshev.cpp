@@ -171,10 +171,10 @@ class Chebyshev final : public BySolving<T> {
   }
   [[noreturn]] static void refuse(const LinearOperator<T>& A, std::string_view what, double value) {
     if (!std::isfinite(value))
-      throw BadMatrix(
-          fmt::format("chebyshev needs finite entries and products of them, but {} was {} with operator '{}': an entry "
-                      "is not finite, or numbers grow too large; correct or scale the matrix",
-                      what, value, A.name()));
+      throw BadMatrix(fmt::format(
+          "chebyshev needs finite entries and products of them, but {} was {} with operator '{}': an entry "
+          "is not finite, or numbers grow too large; correct or scale the matrix",
+          what, value, A.name()));
     throw BadMatrix(
         fmt::format("chebyshev needs a symmetric positive definite matrix, but {} was {:.3g} with operator "
                     "'{}'; use spai0, "

@@ -27,7 +27,8 @@ std::int64_t first_not_finite(const Context& host, const T* numbers, std::int64_
     for (std::int64_t begin = mine.begin; begin < mine.end; begin += piece) {
       const std::int64_t end = std::min(begin + piece, mine.end);
       Bits bad = 0;
-      for (std::int64_t k = begin; k < end; ++k) bad |= (std::bit_cast<Bits>(numbers[k]) & exponent) == exponent;
+      for (std::int64_t k = begin; k < end; ++k)
+        bad |= (std::bit_cast<Bits>(numbers[k]) & exponent) == exponent;
       if (bad == 0) continue;
       std::int64_t at = begin;
       while (std::isfinite(numbers[at])) ++at;
@@ -59,11 +60,10 @@ CsrMatrix<T> finite_rows(const LinearOperator<T>& A, const ContextPtr& host, std
 template <class T>
 void require_no_overflow(const Context& host, std::string_view name, const T* numbers, std::int64_t size) {
   if (first_not_finite<T>(host, numbers, size) == size) return;
-  throw BadMatrix(
-      fmt::format("{}: the quotients of entries of this matrix are too large for {} precision; scale the "
-                  "matrix (D A D with d_i = 1 / sqrt |a_ii|), {}or use another preconditioner",
-                  name, sizeof(T) == 8 ? "double" : "single",
-                  sizeof(T) == 8 ? "" : "solve in double precision, "));
+  throw BadMatrix(fmt::format(
+      "{}: the quotients of entries of this matrix are too large for {} precision; scale the "
+      "matrix (D A D with d_i = 1 / sqrt |a_ii|), {}or use another preconditioner",
+      name, sizeof(T) == 8 ? "double" : "single", sizeof(T) == 8 ? "" : "solve in double precision, "));
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                         \

@@ -34,8 +34,8 @@
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
-#include "preconditioners/level_solve.hpp"
 #include "preconditioners/entries.hpp"
+#include "preconditioners/level_solve.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
 
@@ -373,13 +373,15 @@ class Incomplete final : public BySolving<T> {
 
 }  // namespace
 
-#define PROTEAN_MAKER(name, symmetric, fill)                                                              \
-  template <class T>                                                                                      \
-  MadePreconditioner<T> name(const LinearOperator<T>& A, const PreconditionerOptions& options) {          \
-    return std::make_unique<Incomplete<T>>(A, options, symmetric, fill);                                  \
-  }                                                                                                       \
-  template MadePreconditioner<float> name<float>(const LinearOperator<float>&, const PreconditionerOptions&); \
-  template MadePreconditioner<double> name<double>(const LinearOperator<double>&, const PreconditionerOptions&);
+#define PROTEAN_MAKER(name, symmetric, fill)                                                     \
+  template <class T>                                                                             \
+  MadePreconditioner<T> name(const LinearOperator<T>& A, const PreconditionerOptions& options) { \
+    return std::make_unique<Incomplete<T>>(A, options, symmetric, fill);                         \
+  }                                                                                              \
+  template MadePreconditioner<float> name<float>(const LinearOperator<float>&,                   \
+                                                 const PreconditionerOptions&);                  \
+  template MadePreconditioner<double> name<double>(const LinearOperator<double>&,                \
+                                                   const PreconditionerOptions&);
 PROTEAN_MAKER(make_ic0, true, 0)
 PROTEAN_MAKER(make_ic, true, options.fill)
 PROTEAN_MAKER(make_ilu0, false, 0)

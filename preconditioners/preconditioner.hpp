@@ -63,7 +63,7 @@ enum class ZeroDiagonal : unsigned char {
 // Which rows block-jacobi takes together.
 enum class DiagonalBlocks : unsigned char {
   equal,  // block_size rows
-  found   // at most block_size rows; neighbouring rows with the same columns together, as the unknowns of a node
+  found  // at most block_size rows; neighbouring rows with the same columns together, as the unknowns of a node
 };
 inline constexpr DiagonalBlocks diagonal_blocks[] = {DiagonalBlocks::equal, DiagonalBlocks::found};
 std::string_view to_string(DiagonalBlocks blocks) noexcept;  // "equal", "found"

@@ -22,8 +22,8 @@
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
-#include "preconditioners/level_solve.hpp"
 #include "preconditioners/entries.hpp"
+#include "preconditioners/level_solve.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
 

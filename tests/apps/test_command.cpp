@@ -553,12 +553,15 @@ TEST_F(Command, ReportsThePreconditioner) {
   EXPECT_EQ(both["problem"]["preconditioner"]["combine"], "symmetric");
   EXPECT_EQ(both["problem"]["preconditioner"]["parts"][1]["type"], "ic0");
   EXPECT_EQ(both["preconditioner"]["blocks"], 225);
-  EXPECT_NE(shown.find("cg, preconditioner composition (blocks 225, block_size 4, shift 0"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("cg, preconditioner composition (blocks 225, block_size 4, shift 0"),
+            std::string::npos)
+      << shown;
   const auto [nodes, elastic] =
       solved({"matrix={generate: {kind: elasticity-3d, n: 3}}", "preconditioner={type: block-jacobi}"});
   EXPECT_EQ(elastic["problem"]["preconditioner"]["block_size"], "auto");
   EXPECT_EQ(elastic["preconditioner"]["block_size"], 3);
-  EXPECT_NE(nodes.find("cg, preconditioner block-jacobi (blocks 48, block_size 3)"), std::string::npos) << nodes;
+  EXPECT_NE(nodes.find("cg, preconditioner block-jacobi (blocks 48, block_size 3)"), std::string::npos)
+      << nodes;
   const Outcome refused = run({"solve", "p.yaml", "--set", "preconditioner.type=ilu0"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("use ic0 instead"), std::string::npos) << refused.err;
@@ -572,12 +575,12 @@ TEST_F(Command, ReportsTheOptionsOfEveryPreconditioner) {
     std::string spec = "{type: " + std::string(entry.id);
     for (const std::string_view option : entry.options)
       if (option == "solve") spec += ", solve: sweeps";
-    const Outcome o =
-        run({"solve", "p.yaml", "--method", "gmres", "--set", "preconditioner=" + spec + "}"});
+    const Outcome o = run({"solve", "p.yaml", "--method", "gmres", "--set", "preconditioner=" + spec + "}"});
     EXPECT_EQ(o.code, 0) << o.err;
     const Json report = Json::parse(files().at("r.json"));
     for (const std::string_view option : entry.options)
-      EXPECT_TRUE(report["problem"]["preconditioner"].contains(std::string(option))) << entry.id << ' ' << option;
+      EXPECT_TRUE(report["problem"]["preconditioner"].contains(std::string(option)))
+          << entry.id << ' ' << option;
   }
 }
 

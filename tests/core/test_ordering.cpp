@@ -601,7 +601,8 @@ TEST(ReverseCuthillMcKee, IsThatOfItsDefinition) {
   for (const Graph& graph : graphs_of_parts()) graphs.push_back(graph.matrix);
   for (std::size_t k = 0; k < graphs.size(); ++k)
     for (const int threads : {1, 3})
-      EXPECT_EQ(reverse_cuthill_mckee(*Context::host(threads), graphs[k].pattern), by_definition(graphs[k].pattern))
+      EXPECT_EQ(reverse_cuthill_mckee(*Context::host(threads), graphs[k].pattern),
+                by_definition(graphs[k].pattern))
           << "graph " << k << ", " << threads << " threads";
 }
 

@@ -28,7 +28,8 @@ CsrMatrix<double> chain(const std::vector<int>& unknowns) {
 }
 std::vector<int> nodes(const std::vector<std::array<int, 2>>& counts) {
   std::vector<int> unknowns;
-  for (const auto& [count, size] : counts) unknowns.insert(unknowns.end(), static_cast<std::size_t>(count), size);
+  for (const auto& [count, size] : counts)
+    unknowns.insert(unknowns.end(), static_cast<std::size_t>(count), size);
   return unknowns;
 }
 double size_in(const CsrMatrix<double>& csr) {
@@ -62,7 +63,8 @@ TEST(BlockSize, IsFoundAgainForANewPattern) {
   }
 }
 
-std::int64_t iterations(const CsrMatrix<double>& csr, const char* id, const PreconditionerOptions& options = {}) {
+std::int64_t iterations(const CsrMatrix<double>& csr, const char* id,
+                        const PreconditionerOptions& options = {}) {
   const auto A = assembled(csr);
   const auto M = ready<double>(id, *A, options);
   const std::vector<double> ones(static_cast<std::size_t>(csr.rows()), 1.0);
@@ -84,9 +86,11 @@ TEST(BlockSize, OfElasticityIsNoWorseThanJacobi) {
 
 TEST(BlockSize, OfRealStructures) {
   const auto shipped = [](const std::string& name) {
-    return read_matrix(test_context(), std::string(PROTEAN_SOURCE_DIR "/problems/matrices/") + name + ".mtx.xz");
+    return read_matrix(test_context(),
+                       std::string(PROTEAN_SOURCE_DIR "/problems/matrices/") + name + ".mtx.xz");
   };
-  const CsrMatrix<double> shell = shipped("s1rmt3m1"), structure = shipped("bcsstk16"), scalar = shipped("fv2");
+  const CsrMatrix<double> shell = shipped("s1rmt3m1"), structure = shipped("bcsstk16"),
+                          scalar = shipped("fv2");
   EXPECT_EQ(size_in(shell), 6);
   EXPECT_LT(5 * iterations(shell, "block-jacobi"), 4.5 * iterations(shell, "jacobi"));
   EXPECT_EQ(size_in(structure), 3);

@@ -121,14 +121,75 @@ TEST(Incomplete, CholeskyNeedsASymmetricMatrix) {
   EXPECT_SAYS(values, "differ by up to 2.0e-01 of the largest entry; use ilu with");
 }
 
+// U of ic is L^T bit for bit, also where A is symmetric up to rounding only. Two coupled points of a grid have no common
+// neighbour, so with one Jacobi sweep both entries of M^-1 are one product: -u_ij d_j and -d_j l_ji.
 TEST(Incomplete, CholeskyIsSymmetricBitForBit) {
-  const Dense A = poisson_2d(9);
-  const auto M = ready<double>("ic0", *assembled(sparse(A)));
-  // e_i . M^-1 e_j has the same bits for a symmetric pair of triangles only up to the order of sums, so compare to eps.
-  const Dense inverted = dense_inverse(*M);
-  for (std::int64_t i = 0; i < A.n; ++i)
-    for (std::int64_t j = 0; j < i; ++j)
-      EXPECT_NEAR(static_cast<double>(inverted(i, j)), static_cast<double>(inverted(j, i)), 1e-15);
+  Dense A = poisson_2d(9);
+  std::mt19937 random(3);
+  for (std::int64_t i = 0; i < A.n; ++i) {
+    A(i, i) += static_cast<long double>(random() % 1000) / 777;
+    for (std::int64_t j = 0; j < i; ++j) {
+      A(i, j) *= 1 + static_cast<long double>(random() % 1000) / 5000;
+      A(j, i) = A(i, j) * (1 + 1e-13L * static_cast<long double>(random() % 9));
+    }
+  }
+  const CsrMatrix<double> csr = sparse(A);
+  int rounded = 0, coupled = 0;
+  for (const char* id : {"ic0", "ic"}) {
+    const PreconditionerOptions options{.fill = 0, .solve = TriangularSolve::sweeps, .sweeps = 1};
+    const Dense inverted = dense_inverse(*ready<double>(id, *assembled(csr), options));
+    for (std::int64_t i = 0; i < A.n; ++i)
+      for (std::int64_t j = 0; j < i; ++j) {
+        if (A(i, j) == 0) continue;
+        ++coupled, rounded += A(i, j) != A(j, i);
+        EXPECT_EQ(inverted(i, j), inverted(j, i)) << id << ' ' << i << ' ' << j;
+        EXPECT_NE(inverted(i, j), 0) << id << ' ' << i << ' ' << j;
+      }
+  }
+  EXPECT_GT(2 * rounded, coupled) << "the matrix is symmetric, so this shows little";
+}
+
+// A pivot of 64 eps |a_ii| is taken for rounding, one of a little more is not.
+template <class T>
+void expect_limit_of_pivots() {
+  constexpr T eps = std::numeric_limits<T>::epsilon();
+  const auto shift = [](const char* id, T a, T b, T c) {
+    std::vector<Triplet<T>> entries = {{0, 0, a}, {0, 1, b}, {1, 0, b}, {1, 1, c}};
+    const auto M = ready<T>(id, *assembled(csr_from_triplets<T>(test_context(), 2, 2, entries)));
+    for (const PreconditionerFigure& one : M->figures())
+      if (one.name == "shift") return one.value;
+    return -1.0;
+  };
+  // The second pivot is c - b^2 / a, exactly; the entries are powers of two, or one more last bits of one.
+  for (const char* id : {"ic0", "ic", "ilu0", "ilu"})
+    for (const T scale : {T(1), T(1048576), T(1) / T(1048576)}) {
+      SCOPED_TRACE(std::string(id) + ' ' + std::to_string(scale));
+      EXPECT_EQ(shift(id, scale, scale, scale * (1 + 60 * eps)), 1e-3);
+      EXPECT_EQ(shift(id, scale, scale, scale * (1 + 64 * eps)), 1e-3);
+      EXPECT_EQ(shift(id, scale, scale, scale * (1 + 66 * eps)), 0);
+      // A negative pivot is good for ilu.
+      const bool cholesky = std::string_view(id).starts_with("ic");
+      EXPECT_EQ(shift(id, scale, scale, scale * (1 - 60 * eps)), 1e-3);
+      EXPECT_EQ(shift(id, scale, scale, scale / 2) > 0, cholesky);
+    }
+}
+TEST(Incomplete, PivotsUpToRoundingAreShifted) {
+  expect_limit_of_pivots<double>();
+  expect_limit_of_pivots<float>();
+}
+
+// The shift is on the diagonal of every row: the factors are those of A + alpha diag(A).
+TEST(Incomplete, FactorsOfAShiftedMatrix) {
+  Dense A = poisson_2d(4);
+  A(1, 1) = A(0, 1) * A(1, 0) / A(0, 0);  // the second pivot is zero
+  for (const int fill : {0, 1}) {
+    const auto M = ready<double>(fill == 0 ? "ilu0" : "ilu", *assembled(sparse(A)), {.fill = fill});
+    const double shift = figure(*M, "shift");
+    ASSERT_GT(shift, 0);
+    Dense shifted = A;
+    for (std::int64_t i = 0; i < A.n; ++i) shifted(i, i) *= 1 + static_cast<long double>(shift);
+    expect_same(dense_inverse(*M), inverse(incomplete_product(shifted, fill)), 1e-9);
+  }
 }
 
 // Poisson's equation with the even points first: two stages of many rows, which several threads share.
@@ -497,6 +558,8 @@ TEST(Preconditioners, OptionsOutOfRange) {
   EXPECT_SAYS(refused({.sweeps = 0}), "sweeps is 0; it must be 1 to 100");
   EXPECT_SAYS(refused({.sweeps = 101}), "sweeps is 101");
   EXPECT_SAYS(refused({.block_size = 65}), "block_size is 65; it must be 1 to 64");
+  EXPECT_SAYS(refused({.block_size = -1}),
+              "block_size is -1; it must be 1 to 64, or 0 for that of the matrix");
   EXPECT_SAYS(refused({.omega = 2}), "omega is 2");
   EXPECT_SAYS(refused({.omega = std::nan("")}), "omega is nan");
   EXPECT_SAYS(refused({.degree = 0}), "degree is 0");
@@ -513,6 +576,35 @@ TEST(Preconditioners, RectangularAndEmpty) {
   const auto empty =
       assembled(csr_from_triplets<double>(test_context(), 0, 0, std::vector<Triplet<double>>{}));
   for (const std::string& id : all_ids()) EXPECT_TRUE(applied(*ready<double>(id, *empty), {}).empty()) << id;
+  const std::vector<Triplet<double>> entries = {{0, 0, 2}, {1, 1, 3}};
+  for (const auto& [rows, cols] : {std::pair(2, 3), std::pair(3, 2), std::pair(2, 0)}) {
+    const auto A = assembled(csr_from_triplets<double>(test_context(), rows, cols,
+                                                       cols == 0 ? std::vector<Triplet<double>>{} : entries));
+    for (const std::string& id : all_ids())
+      EXPECT_SAYS(message<ShapeMismatch>([&] { (void)make_preconditioner<double>(id, *A); }),
+                  "the operator is " + std::to_string(rows) + " x " + std::to_string(cols) +
+                      "; a preconditioner needs a square one");
+    EXPECT_EQ(make_preconditioner<double>("none", *A), nullptr);
+  }
+}
+
+// Each entry of the table makes what it names.
+TEST(Preconditioners, EveryEntryMakesItsOwn) {
+  const CsrMatrix<double> csr = sparse(poisson_2d(5));
+  const auto A = assembled(csr);
+  const auto B = assembled(sparse<float>(poisson_2d(5)));
+  for (const PreconditionerEntry& entry : preconditioners()) {
+    EXPECT_FALSE(entry.title.empty()) << entry.id;
+    if (entry.id == "none") continue;
+    if (!entry.unavailable.empty()) {
+      EXPECT_THROW((void)make_preconditioner<double>(entry.id, *A), NotAvailable) << entry.id;
+      continue;
+    }
+    const auto M = make_preconditioner<double>(entry.id, *A);
+    EXPECT_EQ(M->name(), entry.id);
+    EXPECT_EQ(M->symmetric(), entry.symmetric) << entry.id;
+    EXPECT_EQ(make_preconditioner<float>(entry.id, *B)->name(), entry.id);
+  }
 }
 
 std::int64_t iterations(const CsrMatrix<double>& csr, const char* method, const char* id) {

@@ -74,9 +74,9 @@ TEST_P(Refusals, EntriesOfADeviceThatAreNotFiniteAreNamed) {
   for (const PreconditionerEntry& entry : preconditioners())
     if (entry.id == GetParam() && !entry.not_on_device.empty()) GTEST_SKIP() << entry.not_on_device;
   const ContextPtr context = fake_device_context();
-  const auto A = make_matrix(fake_format("csr"),
-                             upload(context, with_value<double>(9, 9, std::numeric_limits<double>::infinity())),
-                             context);
+  const auto A = make_matrix(
+      fake_format("csr"), upload(context, with_value<double>(9, 9, std::numeric_limits<double>::infinity())),
+      context);
   EXPECT_SAYS(message<BadMatrix>([&] { ready<double>(GetParam(), *A); }), "row 9, column 9 is inf");
 }
 
@@ -110,7 +110,8 @@ TEST(RefusedEntries, AZeroDiagonalSaysWhatToDo) {
 
 template <class T>
 std::vector<T> result(const Preconditioner<T>& M) {
-  std::vector<T> r(static_cast<std::size_t>(M.rows()), T(1)), z(r.size(), std::numeric_limits<T>::quiet_NaN());
+  std::vector<T> r(static_cast<std::size_t>(M.rows()), T(1)),
+      z(r.size(), std::numeric_limits<T>::quiet_NaN());
   M.apply(view(std::as_const(r)), view(z));
   return z;
 }
@@ -130,7 +131,7 @@ TEST(RefusedQuotients, BlocksWhoseInverseSinglePrecisionCannotHold) {
       const PreconditionerOptions options{.block_size = size, .blocks = how};
       const std::string text =
           message<BadMatrix>([&] { ready<float>("block-jacobi", *assembled(sparse<float>(A)), options); });
-      EXPECT_SAYS(text, size == 3                                        ? "the block of rows 3 to 5 (from 0)"
+      EXPECT_SAYS(text, size == 3                                   ? "the block of rows 3 to 5 (from 0)"
                         : size == 2 && how == DiagonalBlocks::equal ? "the block of rows 2 to 3 (from 0)"
                                                                     : " to 3 (from 0)");
       EXPECT_SAYS(text, "has an inverse too large for single precision; scale the matrix, solve in double");
@@ -138,10 +139,11 @@ TEST(RefusedQuotients, BlocksWhoseInverseSinglePrecisionCannotHold) {
       EXPECT_NEAR(result(*M)[3] * 1e-39, 1, 1e-14);
     }
   // Double precision has its limit, too.
-  EXPECT_SAYS(message<BadMatrix>([&] {
-                ready<double>("block-jacobi", *assembled(sparse(diagonal_matrix({1, 1e-310L}))), {.block_size = 1});
-              }),
-              "the block of rows 1 to 1 (from 0) is singular, or its inverse is too large for double precision");
+  EXPECT_SAYS(
+      message<BadMatrix>([&] {
+        ready<double>("block-jacobi", *assembled(sparse(diagonal_matrix({1, 1e-310L}))), {.block_size = 1});
+      }),
+      "the block of rows 1 to 1 (from 0) is singular, or its inverse is too large for double precision");
 }
 
 // The second pivot is 1e-39, more than rounding makes of 1e-34: it is shifted away as a zero one is.

@@ -1,0 +1,141 @@
+// The parts that triangular solves are made of: stages that wait for each other, solves by levels, and what several threads do
+// with them.
+#include "preconditioners/sweeps.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/dense_reference.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/systems.hpp"
+
+namespace protean::test {
+namespace {
+
+struct Case {
+  const char* name;
+  std::vector<std::int64_t> rows;  // of each stage
+};
+
+// Large stages, which threads share, and small ones, which they do not, in any sequence: no row begins before all rows of the
+// stages before it have ended. The first row of each stage takes its time, so that a row that does not wait is seen.
+TEST(Stages, RowsWaitForTheStagesBefore) {
+  constexpr std::int64_t large = detail::worth_a_region;
+  const Case cases[] = {{"large", {large, large, large}},
+                        {"small", {7, 1, 20}},
+                        {"small, large", {5, 9, large, large}},
+                        {"large, small", {large, 4, 6, large, 3}},
+                        {"one row less", {large / 2, large / 2 - 1, large}}};
+  for (const Case& one : cases)
+    for (const int threads : {1, 2, 4}) {
+      SCOPED_TRACE(std::string(one.name) + ", " + std::to_string(threads) + " threads");
+      const ContextPtr context = Context::host(threads);
+      std::int64_t n = 0;
+      for (const std::int64_t rows : one.rows) n += rows;
+      // Rows are dealt out to the stages in turn, so that their numbers say nothing of their stage.
+      Buffer<std::int32_t> stage(context, n);
+      std::vector<std::int64_t> left = one.rows;
+      for (std::int64_t i = 0, s = 0; i < n; ++i, ++s) {
+        while (left[s % left.size()] == 0) ++s;
+        stage[i] = static_cast<std::int32_t>(s % left.size());
+        --left[s % left.size()];
+      }
+      const detail::Stages stages(context, stage, static_cast<std::int32_t>(one.rows.size()), false, false,
+                                  [](std::int64_t) { return std::int64_t{0}; });
+      ASSERT_EQ(stages.count(), static_cast<std::int64_t>(one.rows.size()));
+      std::vector<std::atomic<std::int64_t>> ended(one.rows.size());
+      std::vector<std::atomic<int>> runs(static_cast<std::size_t>(n));
+      std::atomic<std::int64_t> early{0};
+      stages.run(*context, [&](std::int64_t i, int) {
+        const auto s = static_cast<std::size_t>(stage[i]);
+        for (std::size_t before = 0; before < s; ++before) early += ended[before] != one.rows[before];
+        if (i == stages.order()[stages.first()[s]]) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        ++runs[static_cast<std::size_t>(i)], ++ended[s];
+      });
+      EXPECT_EQ(early, 0) << "rows that began before an earlier stage had ended";
+      for (const auto& count : runs) ASSERT_EQ(count, 1);
+    }
+}
+
+// The threads of a program may apply one M at the same time.
+TEST(Sweeps, OneForSeveralCallers) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 60}});
+  constexpr int callers = 4, rounds = 60;
+  for (const PreconditionerEntry& entry : preconditioners()) {
+    if (entry.id == "none" || !entry.unavailable.empty()) continue;
+    for (const TriangularSolve how : {TriangularSolve::levels, TriangularSolve::sweeps}) {
+      const bool reads = std::ranges::find(entry.options, "solve") != entry.options.end();
+      if (!reads && how == TriangularSolve::sweeps) continue;
+      const auto A = assembled(csr, Context::host(1));
+      const auto M = ready<double>(entry.id, *A, {.solve = how});
+      std::vector<std::vector<double>> rhs, expected, expected_sum;
+      for (int c = 0; c < callers; ++c) {
+        std::vector<double> r = right_hand_side<double>(csr.rows());
+        for (std::size_t i = 0; i < r.size(); ++i) r[i] *= 1 + c + static_cast<double>((i * (c + 3)) % 11);
+        expected.push_back(applied(*M, r));
+        std::vector<double> y(r.size(), 1.0);
+        M->apply(2.0, view(std::as_const(r)), 3.0, view(y));
+        expected_sum.push_back(y), rhs.push_back(std::move(r));
+      }
+      std::atomic<int> wrong{0}, begun{0};
+      std::vector<std::thread> threads;
+      for (int c = 0; c < callers; ++c)
+        threads.emplace_back([&, c] {
+          ++begun;
+          while (begun < callers) std::this_thread::yield();
+          for (int k = 0; k < rounds; ++k) {
+            wrong += applied(*M, rhs[c]) != expected[c];
+            std::vector<double> y(rhs[c].size(), 1.0);
+            M->apply(2.0, view(std::as_const(rhs[c])), 3.0, view(y));
+            wrong += y != expected_sum[c];
+          }
+        });
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(wrong, 0) << entry.id << ' ' << to_string(how);
+    }
+  }
+}
+
+// Many rows of two colours, which threads share, and one long chain, which they do not: factors of one pattern are not solved
+// in the order of the other.
+TEST(Sweeps, ANewPatternHasItsOwnLevels) {
+  const std::int64_t n = 40000;
+  std::vector<Triplet<double>> wide, narrow;
+  for (std::int32_t i = 0; i < n; ++i) {
+    wide.push_back({i, i, 5}), narrow.push_back({i, i, 5});
+    // Rows of the second half are coupled with three of the first half.
+    if (i >= n / 2)
+      for (std::int32_t k = 0; k < 3; ++k) {
+        const auto j = static_cast<std::int32_t>((i + 7 * k) % (n / 2));
+        wide.push_back({i, j, -1}), wide.push_back({j, i, -1});
+      }
+    if (i > 0) narrow.push_back({i, i - 1, -1}), narrow.push_back({i - 1, i, -1});
+  }
+  const CsrMatrix<double> shared = csr_from_triplets<double>(test_context(), n, n, wide),
+                          chain = csr_from_triplets<double>(test_context(), n, n, narrow);
+  const std::vector<double> r = right_hand_side<double>(n);
+  for (const char* id : {"ic0", "ilu0", "ssor", "gauss-seidel"}) {
+    const auto expected = [&](const CsrMatrix<double>& csr) {
+      return applied(*ready<double>(id, *assembled(csr, Context::host(1))), r);
+    };
+    const std::vector<double> of_shared = expected(shared), of_chain = expected(chain);
+    const ContextPtr context = Context::host(4);
+    const auto A = assembled(shared, context), B = assembled(chain, context);
+    const auto M = ready<double>(id, *A);
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_EQ(applied(*M, r), of_shared) << id << ' ' << round;
+      M->ensure(*B);
+      EXPECT_EQ(applied(*M, r), of_chain) << id << ' ' << round;
+      M->ensure(*A);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace protean::test
