@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
+#include "operators/rows.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
@@ -504,6 +505,57 @@ TEST_P(InSpace, CompositionsAreThoseOfTheDenseFormulas) {
       for (std::int64_t j = 0; j < i; ++j)
         EXPECT_NEAR(static_cast<double>(symmetric(i, j)), static_cast<double>(symmetric(j, i)), 1e-14);
     for (const Composition how : compositions) expect_same(dense(*composed(1, how)), inverses[0], 1e-15);
+  }
+}
+
+// What a solver has recorded of M is recorded again when M has new numbers in it.
+TEST_P(InSpace, ARecordedPolynomialIsRenewed) {
+  const CsrMatrix<double> csr = sparse(poisson_2d(9));
+  const auto A = matrix(csr);
+  const auto M = ready<double>("chebyshev", *A);
+  const std::uint64_t version = M->recording().version;
+  std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+  values[0] *= 40;  // so that the interval of the eigenvalues is another one
+  CsrMatrix<double> next = csr;
+  next.values = values.data(), next.values_owner = nullptr;
+  A->update_values(placed(context_, next)), M->ensure(*A);
+  EXPECT_NE(M->recording().version, version);
+}
+
+// The products of A between the parts are recorded, too.
+TEST(Compositions, RecordTheProductsOfTheMatrix) {
+  struct Changing final : DenseOperator<double>, HasRows<double> {
+    using DenseOperator<double>::DenseOperator;
+    CsrMatrix<double> rows_as_csr() const override { return sparse(matrix()); }
+    Recording recording() const noexcept override { return {true, version, 1000000}; }
+    std::uint64_t version = 5;
+  };
+  Changing A(poisson_2d(4));
+  const auto recorded = [&](const std::vector<PreconditionerPart>& parts, Composition how) {
+    const auto M = make_composition<double>(A, parts, how);
+    M->ensure(A);
+    return M->recording();
+  };
+  const std::vector<PreconditionerPart> factors = {{"ssor"}, {"ic0"}},
+                                        polynomials = {{"chebyshev", {.degree = 2}},
+                                                       {"chebyshev", {.degree = 3}}};
+  const auto millions = [](const Recording& one) { return one.bytes / 1000000; };
+  EXPECT_EQ(millions(recorded(factors, Composition::additive)), 0u);
+  EXPECT_EQ(millions(recorded(factors, Composition::multiplicative)), 1u);
+  EXPECT_EQ(millions(recorded(factors, Composition::symmetric)), 2u);
+  EXPECT_EQ(millions(recorded(polynomials, Composition::additive)), 5u);
+  EXPECT_EQ(millions(recorded(polynomials, Composition::symmetric)), 2 + 3 + 2 + 2u);
+  // Other products of A are other work; where nobody can tell whether they are, it is recorded in each solve.
+  for (const auto& parts : {factors, polynomials}) {
+    const auto M = make_composition<double>(A, parts, Composition::symmetric);
+    M->ensure(A);
+    const std::uint64_t before = M->recording().version;
+    EXPECT_NE(before, 0u);
+    ++A.version;
+    EXPECT_NE(M->recording().version, before);
+    A.version = 0;
+    EXPECT_EQ(M->recording().version, 0u);
+    A.version = 5;
   }
 }
 

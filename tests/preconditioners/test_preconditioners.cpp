@@ -121,6 +121,20 @@ TEST(Incomplete, CholeskyNeedsASymmetricMatrix) {
   EXPECT_SAYS(values, "differ by up to 2.0e-01 of the largest entry; use ilu with");
 }
 
+// Rounding up to sqrt(eps) of the largest entry is no asymmetry.
+TEST(Incomplete, CholeskyTakesAMatrixThatIsSymmetricUpToRounding) {
+  const auto refused = [](auto number, double difference) {
+    using T = decltype(number);
+    Dense A = poisson_2d(5);
+    A(7, 2) += 4 * static_cast<long double>(difference);
+    return message<BadMatrix>([&] { ready<T>("ic0", *assembled(sparse<T>(A))); });
+  };
+  EXPECT_EQ(refused(double{}, 1e-9), "nothing was thrown");
+  EXPECT_SAYS(refused(double{}, 1e-7), "differ by up to 1.0e-07 of the largest entry");
+  EXPECT_EQ(refused(float{}, 1e-4), "nothing was thrown");
+  EXPECT_SAYS(refused(float{}, 1e-2), "differ by up to 1.0e-02 of the largest entry");
+}
+
 // U of ic is L^T bit for bit, also where A is symmetric up to rounding only. Two coupled points of a grid have no common
 // neighbour, so with one Jacobi sweep both entries of M^-1 are one product: -u_ij d_j and -d_j l_ji.
 TEST(Incomplete, CholeskyIsSymmetricBitForBit) {
@@ -310,6 +324,25 @@ TEST(BlockJacobi, PivotsInABlockAndNamesASingularOne) {
               inverse(A), 1e-14);
 }
 
+// Unit vectors give the entries of the inverses as they are stored. The blocks are not definite, so they are eliminated.
+TEST(BlockJacobi, InversesOfSymmetricBlocksAreSymmetricBitForBit) {
+  Dense A = symmetric_part(scattered(48, 11));
+  for (std::int64_t i = 0; i < A.n; i += 2) A(i, i) = -A(i, i);
+  for (std::int64_t i = 0; i < A.n; ++i)
+    for (std::int64_t j = 0; j < i; ++j) A(i, j) = A(j, i) = A(i, j) + 1.0L / static_cast<long double>(3 + i + j);
+  const Dense inverted =
+      dense_inverse(*ready<double>("block-jacobi", *assembled(sparse(A)), {.block_size = 12}));
+  for (std::int64_t i = 0; i < A.n; ++i)
+    for (std::int64_t j = 0; j < i; ++j) EXPECT_EQ(inverted(i, j), inverted(j, i)) << i << ' ' << j;
+}
+
+TEST(Spai0, ARowOfZerosIsLeftAlone) {
+  std::vector<Triplet<double>> entries = {{0, 0, 4}, {0, 2, 3}, {1, 1, 0}, {2, 2, -2}};
+  const auto A = assembled(csr_from_triplets<double>(test_context(), 3, 3, entries));
+  const auto M = ready<double>("spai0", *A, {.zero_diagonal = ZeroDiagonal::one});
+  EXPECT_EQ(applied(*M, {25, 7, 6}), (std::vector<double>{4, 7, -3}));
+}
+
 TEST(Spai0, MinimisesTheFrobeniusNorm) {
   const Dense A = scattered(20, 10);
   const auto M = ready<double>("spai0", *assembled(sparse(A)));
@@ -395,6 +428,10 @@ TEST_P(Every, AlphaAndBeta) {
   for (std::int64_t i = 0; i < 36; ++i) EXPECT_NEAR(y[i], 3 * z[i] - 4, 1e-14);
   M->apply(0.0, view(std::as_const(r)), 1.0, view(y));
   for (std::int64_t i = 0; i < 36; ++i) EXPECT_NEAR(y[i], 3 * z[i] - 4, 1e-14);
+  M->apply(0.0, view(std::as_const(r)), -0.5, view(y));
+  for (std::int64_t i = 0; i < 36; ++i) EXPECT_NEAR(y[i], 2 - 1.5 * z[i], 1e-14);
+  M->apply(2.0, view(std::as_const(r)), 0.0, view(y));
+  for (std::int64_t i = 0; i < 36; ++i) EXPECT_NEAR(y[i], 2 * z[i], 1e-14);
   EXPECT_GT(M->bytes(), 0u);
 }
 

@@ -63,6 +63,45 @@ TEST(Stages, RowsWaitForTheStagesBefore) {
     }
 }
 
+// A chain in L and nothing in U, and the other way round.
+TEST(Stages, EachTriangleHasItsOwnLevels) {
+  const ContextPtr context = test_context();
+  for (const bool upper : {false, true}) {
+    detail::SweepPattern pattern;
+    pattern.n = 5;
+    pattern.ptr = Buffer<std::int64_t>(context, 6), pattern.mid = Buffer<std::int64_t>(context, 5);
+    pattern.col = Buffer<std::int32_t>(context, 4);
+    for (std::int64_t i = 0, at = 0; i < 5; ++i) {
+      pattern.ptr[i] = at;
+      if (!upper && i > 0) pattern.col[at++] = static_cast<std::int32_t>(i - 1);
+      pattern.mid[i] = at;
+      if (upper && i < 4) pattern.col[at++] = static_cast<std::int32_t>(i + 1);
+      pattern.ptr[i + 1] = at;
+    }
+    detail::find_levels(context, pattern);
+    EXPECT_EQ(pattern.forward.count(), upper ? 1 : 5);
+    EXPECT_EQ(pattern.backward.count(), upper ? 5 : 1);
+  }
+}
+
+// Rows that several threads factor at the same time have the same columns, each at another place of its row.
+TEST(Sweeps, RowsThatShareColumnsAreFactoredByAllThreads) {
+  const std::int64_t n = 30000;
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < n; ++i) {
+    entries.push_back({i, i, 9});
+    for (std::int32_t j = 0; j < 8 && j < i; ++j)
+      if ((i >> j & 1) != 0 || i < 8) entries.push_back({i, j, -1 - 0.001 * ((i + j) % 13)});
+  }
+  const CsrMatrix<double> csr = csr_from_triplets<double>(test_context(), n, n, entries);
+  const std::vector<double> r = right_hand_side<double>(n);
+  for (const char* id : {"ilu0", "ilu"}) {
+    const std::vector<double> expected = applied(*ready<double>(id, *assembled(csr, Context::host(1))), r);
+    for (int round = 0; round < 3; ++round)
+      EXPECT_EQ(applied(*ready<double>(id, *assembled(csr, Context::host(4))), r), expected) << id;
+  }
+}
+
 // The threads of a program may apply one M at the same time.
 TEST(Sweeps, OneForSeveralCallers) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 60}});
@@ -128,6 +167,9 @@ TEST(Sweeps, ANewPatternHasItsOwnLevels) {
     const ContextPtr context = Context::host(4);
     const auto A = assembled(shared, context), B = assembled(chain, context);
     const auto M = ready<double>(id, *A);
+    // Columns of the pattern; columns and values of the levels, which several threads solve with.
+    const std::int64_t entries = (shared.nonzeros() - n) / (id == std::string_view("gauss-seidel") ? 2 : 1);
+    EXPECT_GE(M->bytes(), static_cast<std::size_t>(16 * entries)) << id;
     for (int round = 0; round < 2; ++round) {
       EXPECT_EQ(applied(*M, r), of_shared) << id << ' ' << round;
       M->ensure(*B);
