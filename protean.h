@@ -205,8 +205,9 @@ protean_status protean_solver_create(const char* method, const char* preconditio
  *                    stagnation_window
  *   method           restart (gmres, fgmres), directions (fcg), s (idr)
  *   preconditioner   fill (ic, ilu), sweeps (ic0, ic, ilu0, ilu with triangular_solve "sweeps"), block_size
- *                    (block-jacobi; 0: the unknowns of a node, found in the matrix), omega (ssor), degree and eigenvalue_ratio (chebyshev), strong_threshold,
- *                    aggressive_levels, max_levels, cycles and unknowns (amg); the next solve checks their range
+ *                    (block-jacobi; 0: the unknowns of a node, found in the matrix), omega (ssor), degree and
+ *                    eigenvalue_ratio (chebyshev), strong_threshold, aggressive_levels, max_levels, cycles and unknowns
+ *                    (amg); the next solve checks their range
  *   policy           worst_factor, forecast_factor, pessimism, payback, convert_margin, hysteresis, most_switches,
  *                    trial_products: PolicyOptions in protean/operators/policy/switch_policy.hpp
  * relative_tolerance is 0 or more and less than 1, absolute_tolerance 0 or more and finite; the solve ends where one of
@@ -221,8 +222,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
  *   triangular_solve   "auto", "levels", "cusparse" or "sweeps": how ic0, ic, ilu0 and ilu solve with their factors.
  *                      cusparse needs a GPU; sweeps is an approximation
- *   diagonal_blocks    "equal" or "found": blocks of block_size rows of block-jacobi, or (the default) of at most as many where
- *                      neighbouring rows with the same columns stay together
+ *   diagonal_blocks    "equal" or "found": blocks of block_size rows of block-jacobi, or (the default) of at most as
+ *                      many where neighbouring rows with the same columns stay together
  *   smoother           "l1-jacobi", "gauss-seidel" or "chebyshev", of amg
  *   coarsening         "hmis", "pmis" or "falgout", of amg
  *   policy             "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve

@@ -8,12 +8,13 @@
 // doi:10.1137/S1064827501393393). A group of more than block_size rows is cut; neighbouring groups join one block while they
 // have at most block_size rows together (Anzt et al., ICPP 2017, doi:10.1109/ICPP.2017.18).
 //
-// block_size 0: blocks as large as the groups that are common in the pattern, one row where there are none. A block that
-// cuts through nodes is often worse than the diagonal: elasticity with 3 unknowns a node takes more iterations with blocks of 4
-// rows than with Jacobi.
+// block_size 0: blocks as large as the groups that are common in the pattern, one row where there are none. A block
+// that cuts through nodes is often worse than the diagonal: elasticity with 3 unknowns a node takes more iterations
+// with blocks of 4 rows than with Jacobi.
 //
-// Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n times the rows of the largest
-// block values on both; on a device 2 bytes a row more for blocks found. Blocks are read and inverted on the host.
+// Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n times the rows of
+// the largest block values on both; on a device 2 bytes a row more for blocks found. Blocks are read and inverted on
+// the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -255,8 +256,8 @@ class BlockJacobi final : public BySolving<T> {
           block.at(i, j) = csr.values[p];
   }
 
-  // The inverses of the blocks. Entry (i, j) of that of a block that begins at row `first` lies at (first + i) size + j, or
-  // by columns at j n + first + i.
+  // The inverses of the blocks. Entry (i, j) of that of a block that begins at row `first` lies at (first + i) size +
+  // j, or by columns at j n + first + i.
   Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr,
                           const std::vector<std::int64_t>& starts, std::int64_t size, bool by_columns) const {
     const std::int64_t n = csr.rows(), blocks = static_cast<std::int64_t>(starts.size()) - 1;

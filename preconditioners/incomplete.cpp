@@ -7,8 +7,8 @@
 // bit for bit, so M is symmetric; L L^T of the literature is ((I + L) D^-1/2) (D^-1/2 (I + L^T)).
 //
 // Breakdown: a pivot of ic that is not positive, or of ilu that is zero, both up to 64 eps |a_ii|, or one that is not
-// finite. Then A + alpha diag(A) is factored, alpha = 0.001, doubled until it works (Manteuffel, Math. Comp. 34 (1980)
-// 473; Lin and More, SIAM J. Sci. Comput. 21 (1999) 24).
+// finite or has an inverse that is not. Then A + alpha diag(A) is factored, alpha = 0.001, doubled until it works
+// (Manteuffel, Math. Comp. 34 (1980) 473; Lin and More, SIAM J. Sci. Comput. 21 (1999) 24).
 //
 // Memory: 4 bytes and a value for each kept entry off the diagonal, 24 bytes and two values a row; solve sweeps: two values a
 // row more. Solves by levels, on a host with several threads where that is faster: 4 bytes an entry and 40 bytes a row more. While it

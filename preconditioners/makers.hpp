@@ -1,5 +1,5 @@
-// The makers in the table of preconditioners (preconditioner.cpp), each defined in a file of this folder for float and double.
-// Private to preconditioners/.
+// The makers in the table of preconditioners (preconditioner.cpp), each defined in a file of this folder for float and
+// double. Private to preconditioners/.
 #pragma once
 #include <memory>
 

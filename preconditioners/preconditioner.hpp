@@ -53,8 +53,8 @@ class Preconditioner : public LinearOperator<T> {
   std::uint64_t setups_ = 0;
 };
 
-// What happens to a row whose diagonal entry is missing, zero, or so small that its inverse is not finite, where M divides by
-// the diagonal: all but block-jacobi. An entry that is not finite is refused in either case.
+// What happens to a row whose diagonal entry is missing, zero, or so small that its inverse is not finite, where M
+// divides by the diagonal: all but block-jacobi. An entry that is not finite is refused in either case.
 enum class ZeroDiagonal : unsigned char {
   error,  // throw BadMatrix, which names the first such rows
   one     // use 1 in its place
@@ -99,8 +99,8 @@ struct PreconditionerOptions {
   std::int64_t fill = 1;  // ic, ilu: the largest level of fill that is kept, 0 or more
   TriangularSolve solve = TriangularSolve::automatic;  // ic0, ic, ilu0, ilu
   std::int64_t sweeps = 4;  // ic0, ic, ilu0, ilu with solve sweeps: Jacobi sweeps for each triangle, 1 to 100
-  // block-jacobi: rows of a block, with blocks found the most of them, 1 to 64; 0: as many as the nodes of the matrix have
-  // unknowns, found in its pattern
+  // block-jacobi: rows of a block, with blocks found the most of them, 1 to 64; 0: as many as the nodes of the matrix
+  // have unknowns, found in its pattern
   std::int64_t block_size = 0;
   DiagonalBlocks blocks = DiagonalBlocks::found;  // block-jacobi
   double omega = 1;                               // ssor: the relaxation, between 0 and 2, both excluded
@@ -155,14 +155,15 @@ struct PreconditionerEntry {
 //   amg           algebraic multigrid by hypre: `cycles` V-cycles     bytes() says it: mostly 2 to 4 times the entries
 //                 for A z = r from z = 0
 //
-// block-jacobi, block_size 0: rows that follow each other and have the same columns are the unknowns of a node. Where more than
-// half of the rows are in nodes of two rows or more, the block has as many rows as the largest nodes that are common: those of
-// so many rows or more hold a fifth of all rows. It has 64 rows at most. Where there are no such nodes, it has one row, and M is
-// that of jacobi. figures() has what was taken as "block_size".
+// block-jacobi, block_size 0: rows that follow each other and have the same columns are the unknowns of a node. Where
+// more than half of the rows are in nodes of two rows or more, the block has as many rows as the largest nodes that are
+// common: those of so many rows or more hold a fifth of all rows. It has 64 rows at most. Where there are no such
+// nodes, it has one row, and M is that of jacobi. figures() has what was taken as "block_size".
 //
 // Coloured: rows of one colour are not coupled, L holds the entries of earlier colours. Colours are given greedily in
-// the order of the rows. ic, ic0: where a pivot is not positive, ilu, ilu0: where it is zero to rounding, A + alpha D is
-// factored instead, alpha = 0.001, 0.002, 0.004 ... until no such pivot is left; figures() has alpha as "shift".
+// the order of the rows. ic, ic0: where a pivot is not positive, ilu, ilu0: where it is zero to rounding, and all four
+// where its inverse is not finite, A + alpha D is factored instead, alpha = 0.001, 0.002, 0.004 ... until no such
+// pivot is left; figures() has alpha as "shift".
 // chebyshev: lambda is 1.1 times the largest Ritz value of 20 steps of cg with M = D.
 //
 // PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for ic:
@@ -217,11 +218,11 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 // used. Throws BadArgument for an unknown name and for options out of range, ShapeMismatch for a rectangular A,
 // NotAvailable for solve cusparse on a host or in deterministic mode, and for one that its entry says is not available.
 //
-// ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for an entry that
-// is not finite (with row and column; jacobi reads the diagonal alone, chebyshev that and products), for a zero diagonal
-// entry or a block that is singular or whose inverse T cannot hold (with the first such rows), for a matrix that is not
-// symmetric or has a negative diagonal (ic, ic0), for a factorization that fails with every shift or has factors that T
-// cannot hold, and for a negative eigenvalue (chebyshev).
+// ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for an
+// entry that is not finite (with row and column; jacobi reads the diagonal alone, chebyshev that and products), for a
+// zero diagonal entry or a block that is singular or whose inverse T cannot hold (with the first such rows), for a
+// matrix that is not symmetric or has a negative diagonal (ic, ic0), for a factorization that fails with every shift or
+// has factors that T cannot hold, and for a negative eigenvalue (chebyshev).
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
                                                        const PreconditionerOptions& options = {});

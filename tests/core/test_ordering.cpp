@@ -558,8 +558,8 @@ std::vector<std::int32_t> part_by_part(const CsrMatrix<double>& a) {
   return order;
 }
 
-// The order as core/ordering_rcm.cpp defines it, for a symmetric pattern: each part from the row of least degree in the last
-// level of a search from its first row; children of a row by degree, equal ones by number; all of it reversed.
+// The order as core/ordering_rcm.cpp defines it, for a symmetric pattern: each part from the row of least degree in the
+// last level of a search from its first row; children of a row by degree, equal ones by number; all of it reversed.
 std::vector<std::int32_t> by_definition(const SparsityPattern& pattern) {
   std::vector<int> found_by(static_cast<std::size_t>(pattern.rows), 0);
   const auto before = [&](std::int32_t i, std::int32_t j) {

@@ -522,6 +522,19 @@ TEST_P(InSpace, ARecordedPolynomialIsRenewed) {
   EXPECT_NE(M->recording().version, version);
 }
 
+// Also where the work of A itself stays as it is.
+TEST(RecordedPolynomial, IsRenewedWithItsNumbers) {
+  struct Steady final : DenseOperator<double> {
+    using DenseOperator<double>::DenseOperator;
+    Recording recording() const noexcept override { return {true, 5, 100}; }
+  };
+  Steady A(poisson_2d(4));
+  const auto M = ready<double>("chebyshev", A);
+  const std::uint64_t version = M->recording().version;
+  ++A.revision_.values, M->ensure(A);
+  EXPECT_NE(M->recording().version, version);
+}
+
 // The products of A between the parts are recorded, too.
 TEST(Compositions, RecordTheProductsOfTheMatrix) {
   struct Changing final : DenseOperator<double>, HasRows<double> {

@@ -135,8 +135,8 @@ TEST(Incomplete, CholeskyTakesAMatrixThatIsSymmetricUpToRounding) {
   EXPECT_SAYS(refused(float{}, 1e-2), "differ by up to 1.0e-02 of the largest entry");
 }
 
-// U of ic is L^T bit for bit, also where A is symmetric up to rounding only. Two coupled points of a grid have no common
-// neighbour, so with one Jacobi sweep both entries of M^-1 are one product: -u_ij d_j and -d_j l_ji.
+// U of ic is L^T bit for bit, also where A is symmetric up to rounding only. Two coupled points of a grid have no
+// common neighbour, so with one Jacobi sweep both entries of M^-1 are one product: -u_ij d_j and -d_j l_ji.
 TEST(Incomplete, CholeskyIsSymmetricBitForBit) {
   Dense A = poisson_2d(9);
   std::mt19937 random(3);
@@ -324,12 +324,14 @@ TEST(BlockJacobi, PivotsInABlockAndNamesASingularOne) {
               inverse(A), 1e-14);
 }
 
-// Unit vectors give the entries of the inverses as they are stored. The blocks are not definite, so they are eliminated.
+// Unit vectors give the entries of the inverses as they are stored. The blocks are not definite, so they are
+// eliminated.
 TEST(BlockJacobi, InversesOfSymmetricBlocksAreSymmetricBitForBit) {
   Dense A = symmetric_part(scattered(48, 11));
   for (std::int64_t i = 0; i < A.n; i += 2) A(i, i) = -A(i, i);
   for (std::int64_t i = 0; i < A.n; ++i)
-    for (std::int64_t j = 0; j < i; ++j) A(i, j) = A(j, i) = A(i, j) + 1.0L / static_cast<long double>(3 + i + j);
+    for (std::int64_t j = 0; j < i; ++j)
+      A(i, j) = A(j, i) = A(i, j) + 1.0L / static_cast<long double>(3 + i + j);
   const Dense inverted =
       dense_inverse(*ready<double>("block-jacobi", *assembled(sparse(A)), {.block_size = 12}));
   for (std::int64_t i = 0; i < A.n; ++i)

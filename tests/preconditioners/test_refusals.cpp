@@ -1,5 +1,5 @@
-// Matrices that preconditioners must refuse, and results that they must not give: entries that are not finite, and quotients
-// of finite ones that the precision cannot hold.
+// Matrices that preconditioners must refuse, and results that they must not give: entries that are not finite, and
+// quotients of finite ones that the precision cannot hold.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -87,12 +87,12 @@ TEST(RefusedEntries, TheFirstOfManyIsNamed) {
   for (std::int64_t i = 0; i < n; ++i) {
     const auto row = static_cast<std::int32_t>(i);
     entries.push_back({row, row, 2});
-    if (i > 0) entries.push_back({row, row - 1, i >= 17001 ? std::nan("") : -1});
+    if (i > 0) entries.push_back({row, row - 1, i == 17 || i == n - 1 ? std::nan("") : -1});
   }
   const CsrMatrix<double> csr = csr_from_triplets<double>(test_context(), n, n, entries);
-  for (const int threads : {1, 2, 5})
+  for (const int threads : {1, 2, 5, 5, 5})
     EXPECT_SAYS(message<BadMatrix>([&] { ready<double>("spai0", *assembled(csr, Context::host(threads))); }),
-                "row 17001, column 17000 is nan");
+                "row 17, column 16 is nan");
 }
 
 TEST(RefusedEntries, AZeroDiagonalSaysWhatToDo) {

@@ -1,5 +1,5 @@
-// The parts that triangular solves are made of: stages that wait for each other, solves by levels, and what several threads do
-// with them.
+// The parts that triangular solves are made of: stages that wait for each other, solves by levels, and what several
+// threads do with them.
 #include "preconditioners/sweeps.hpp"
 
 #include <atomic>
@@ -23,8 +23,9 @@ struct Case {
   std::vector<std::int64_t> rows;  // of each stage
 };
 
-// Large stages, which threads share, and small ones, which they do not, in any sequence: no row begins before all rows of the
-// stages before it have ended. The first row of each stage takes its time, so that a row that does not wait is seen.
+// Large stages, which threads share, and small ones, which they do not, in any sequence: no row begins before all rows
+// of the stages before it have ended. The first row of each stage takes its time, so that a row that does not wait is
+// seen.
 TEST(Stages, RowsWaitForTheStagesBefore) {
   constexpr std::int64_t large = detail::worth_a_region;
   const Case cases[] = {{"large", {large, large, large}},
@@ -141,8 +142,8 @@ TEST(Sweeps, OneForSeveralCallers) {
   }
 }
 
-// Many rows of two colours, which threads share, and one long chain, which they do not: factors of one pattern are not solved
-// in the order of the other.
+// Many rows of two colours, which threads share, and one long chain, which they do not: factors of one pattern are not
+// solved in the order of the other.
 TEST(Sweeps, ANewPatternHasItsOwnLevels) {
   const std::int64_t n = 40000;
   std::vector<Triplet<double>> wide, narrow;
