@@ -22,8 +22,8 @@ import sys
 OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio", "smoother", "coarsening",
            "strong_threshold", "aggressive_levels", "max_levels", "cycles", "unknowns")
 DEFAULTS = {"fill": 1, "solve": "auto", "block_size": "auto", "blocks": "found", "omega": 1, "degree": 4,
-            "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "coarsening": "hmis", "strong_threshold": 0.25, "aggressive_levels": 0,
-            "max_levels": 25, "cycles": 1, "unknowns": 1}
+            "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "coarsening": "hmis", "strong_threshold": 0.25,
+            "aggressive_levels": 0, "max_levels": 25, "cycles": 1, "unknowns": 1}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
 # name: matrix, method, the same but small
