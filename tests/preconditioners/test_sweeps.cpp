@@ -106,7 +106,7 @@ TEST(Sweeps, RowsThatShareColumnsAreFactoredByAllThreads) {
 // The threads of a program may apply one M at the same time.
 TEST(Sweeps, OneForSeveralCallers) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 60}});
-  constexpr int callers = 4, rounds = 60;
+  constexpr int callers = 4, rounds = 25;
   for (const PreconditionerEntry& entry : preconditioners()) {
     if (entry.id == "none" || !entry.unavailable.empty()) continue;
     for (const TriangularSolve how : {TriangularSolve::levels, TriangularSolve::sweeps}) {
