@@ -106,7 +106,9 @@ TEST(Sweeps, RowsThatShareColumnsAreFactoredByAllThreads) {
 // The threads of a program may apply one M at the same time.
 TEST(Sweeps, OneForSeveralCallers) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 60}});
-  constexpr int callers = 4, rounds = 25;
+  constexpr int callers = 4;
+  constexpr auto long_enough =
+      std::chrono::milliseconds(30);  // for the system to let all of them run in turn
   for (const PreconditionerEntry& entry : preconditioners()) {
     if (entry.id == "none" || !entry.unavailable.empty()) continue;
     for (const TriangularSolve how : {TriangularSolve::levels, TriangularSolve::sweeps}) {
@@ -129,7 +131,8 @@ TEST(Sweeps, OneForSeveralCallers) {
         threads.emplace_back([&, c] {
           ++begun;
           while (begun < callers) std::this_thread::yield();
-          for (int k = 0; k < rounds; ++k) {
+          const auto end = std::chrono::steady_clock::now() + long_enough;
+          while (std::chrono::steady_clock::now() < end) {
             wrong += applied(*M, rhs[c]) != expected[c];
             std::vector<double> y(rhs[c].size(), 1.0);
             M->apply(2.0, view(std::as_const(rhs[c])), 3.0, view(y));
