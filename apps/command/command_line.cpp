@@ -23,10 +23,12 @@
 #include "apps/matrix/generate.hpp"
 #include "apps/matrix/inspect.hpp"
 #include "apps/matrix/presets.hpp"
+#include "apps/problem/problem_file.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "apps/report/output.hpp"
 #include "apps/solve/solve.hpp"
 #include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
 
 namespace protean::apps {
 namespace {
@@ -76,7 +78,8 @@ Action add_solve(CLI::App& command) {
         .add_option_function<std::string>(
             std::string(option.option),
             [arguments, &option](const std::string& value) {
-              const std::string text = option.input ? std::filesystem::absolute(value).string() : value;
+              const std::string text =
+                  option.input ? std::filesystem::absolute(input_path(value)).string() : value;
               arguments->options.push_back(
                   {std::string(option.option), std::string(option.path), text, std::string(option.key)});
             },
@@ -101,7 +104,9 @@ Action add_solve(CLI::App& command) {
       ->check(CLI::PositiveNumber)
       ->type_name("MINUTES");
   add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
-  command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no summary");
+  command.add_flag("--json", arguments->json, "Print the JSON report to the standard output, and no summary");
+  command.add_flag("--quiet", arguments->quiet,
+                   "No progress, no summary; one line where the solve has not converged, and errors");
   command.add_flag(
       "--explain", arguments->explain,
       "With schedule: {policy: auto}: print the formats with predicted and real times, and each decision");
@@ -111,17 +116,21 @@ Action add_solve(CLI::App& command) {
       "  protean solve P.yaml --set solver.relative_tolerance=1e-10 --set preconditioner.type=jacobi\n"
       "  protean solve P.yaml --set 'matrix={generate: {kind: poisson-3d, n: 100}}' --set 'rhs={value: "
       "1}'\n\n"
-      "A matrix alone is solved for x = 1 with all defaults; `protean help problem` lists the keys. Options "
-      "win over --set.\n"
-      "The file `-` is the standard output; the summary goes to the standard error then. If the standard "
-      "error is no\n"
-      "terminal, nothing is printed there during the solve but what --monitor asks for.\n"
+      "A matrix alone is solved with all defaults, and without --rhs for x of random numbers with a fixed "
+      "seed.\n"
+      "`protean help problem` lists the keys. Options win over --set.\n"
+      "A problem or matrix `-` is the standard input; its first bytes say which it is. An output `-` is the\n"
+      "standard output; the summary goes to the standard error then. If the standard error is no terminal,\n"
+      "nothing is printed there during the solve but what --monitor asks for.\n"
       "To continue from a checkpoint, rename it: mv x.mtx x0.mtx; protean solve ... --initial-guess "
       "x0.mtx\n\n"
       "Ctrl-C stops at the next iteration and writes report and solution; a second one kills.\n"
       "Exit codes: 0 converged, 1 not converged, 2 bad input, 3 out of resources or device failure, 130 "
       "Ctrl-C.");
-  return [arguments] { return solve(*arguments); };
+  return [arguments] {
+    arguments->problem = input_path(arguments->problem);
+    return solve(*arguments);
+  };
 }
 
 Action add_formats(CLI::App& command) {
@@ -168,6 +177,7 @@ Action add_convert(CLI::App& command) {
       "Examples:\n  protean convert A.mtx.xz A.pbin   .pbin is mapped, not parsed\n"
       "  protean convert A.mtx B.pbin --order rcm --permutation P.mtx");
   return [arguments] {
+    arguments->from = input_path(arguments->from);
     convert(*arguments);
     return done;
   };
@@ -207,7 +217,10 @@ Action add_compare(CLI::App& command) {
       "The total is conversion from CSR, setup of the preconditioner and solve; medians of several runs.\n"
       "Ctrl-C keeps what is done.\n"
       "Exit codes: 0 done, 1 a problem of a suite was broken, 2 bad input, 3 out of resources, 130 Ctrl-C.");
-  return [arguments] { return compare(*arguments); };
+  return [arguments] {
+    arguments->problem = input_path(arguments->problem);
+    return compare(*arguments);
+  };
 }
 
 Action add_inspect(CLI::App& command) {
@@ -226,7 +239,10 @@ Action add_inspect(CLI::App& command) {
   command.add_flag("!--no-picture", arguments->picture, "Do not draw the pattern");
   add_threads(command, arguments->threads, "Threads");
   command.footer("Examples:\n  protean inspect A.mtx.xz\n  protean inspect problems/poisson.yaml --json");
-  return [arguments] { return inspect(*arguments); };
+  return [arguments] {
+    arguments->input = input_path(arguments->input);
+    return inspect(*arguments);
+  };
 }
 
 Action add_generate(CLI::App& command) {
@@ -271,6 +287,7 @@ Action add_generate(CLI::App& command) {
           "generate needs one of SPEC.yaml, a KIND, and --preset NAME; `protean generate --kinds` and "
           "`--presets` list "
           "them");
+    arguments->spec = input_path(arguments->spec);
     if (arguments->output.empty()) throw BadArgument("generate needs -o M.mtx (or .mtx.gz, .mtx.xz, .pbin)");
     return generate_file(*arguments);
   };
@@ -399,6 +416,8 @@ int run(int argc, char** argv) {
   } catch (const NotAvailable& error) {
     return complain(error.what(), no_resources);
   } catch (const DeviceError& error) {
+    return complain(error.what(), no_resources);
+  } catch (const WriteFailed& error) {
     return complain(error.what(), no_resources);
   } catch (const std::bad_alloc&) {
     return complain("out of memory; use a smaller problem or a machine with more", no_resources);

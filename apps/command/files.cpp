@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <new>
 
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
@@ -85,7 +87,19 @@ void CommandFiles::reads(const Problem& problem) {
     inputs_.push_back({"the machine table of PROTEAN_MACHINE", machine, {}, false});
 }
 
+void CommandFiles::require_one_reader_of_each_pipe() const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    for (std::size_t other = 0; other < i; ++other)
+      if (io_detail::kind_of(inputs_[i].path) == io_detail::FileKind::pipe &&
+          same_file(inputs_[i].path, inputs_[other].path))
+        refuse(
+            inputs_[i].place,
+            fmt::format("{} and {} are one pipe '{}', which can be read once only; give one of them a file",
+                        inputs_[other].name, inputs_[i].name, inputs_[i].path));
+}
+
 void CommandFiles::require_inputs() const {
+  require_one_reader_of_each_pipe();
   for (const File& input : inputs_) {
     if (!input.checked) continue;
     if (io_detail::kind_of(input.path) == io_detail::FileKind::missing)
@@ -120,6 +134,38 @@ void CommandFiles::require_outputs() const {
       const AtomicFile probe(output.path);  // leaves nothing, since it is not committed
     } catch (const Error& error) { refuse(output.place, fmt::format("{}: {}", output.name, error.what())); }
   }
+}
+
+bool remove_old_report(const std::string& path) noexcept {
+  std::error_code code;
+  if (path == AtomicFile::standard_output || io_detail::kind_of(path) != io_detail::FileKind::ordinary)
+    return false;
+  if (fs::is_symlink(path, code))
+    fs::resize_file(path, 0, code);
+  else
+    fs::remove(path, code);
+  return !code;
+}
+
+void OutputWriter::write(const std::string& name, const std::string& path, const std::function<void()>& write,
+                         bool is_report) {
+  if (path.empty()) return;
+  std::string why;
+  try {
+    return write();
+  } catch (const std::bad_alloc&) {
+    why = fmt::format("cannot write '{}': out of memory", path);
+  } catch (const std::exception& error) { why = error.what(); }
+  if (is_report && remove_old_report(path)) why += "; the report of an earlier run was removed";
+  failures_.push_back({name, path, why});
+}
+
+void OutputWriter::require_all(const std::string& more) const {
+  if (failures_.empty()) return;
+  std::string text;
+  for (const Failure& failure : failures_)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ". ", failure.name, failure.why);
+  throw WriteFailed(text + more);
 }
 
 }  // namespace protean::apps

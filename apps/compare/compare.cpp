@@ -587,16 +587,27 @@ int compare(const CompareArguments& arguments) {
       done.push_back(Comparer(arguments, selection, std::move(*problems[i].problem), progress, left)());
     } catch (const Error& error) {
       progress.clear();
-      if (!suite.several) throw;
+      if (!suite.several) {
+        for (const std::string* file : {&arguments.report, &arguments.csv, &arguments.html})
+          remove_old_report(*file);
+        throw;
+      }
       report_broken(problems[i].file, error);
       continue;
     }
     if (!arguments.quiet) print_beside(taken, compare_table(done.back()));
   }
   progress.clear();
-  if (!arguments.report.empty()) write_file(arguments.report, compare_json(done, broken, suite.several));
-  if (!arguments.csv.empty()) write_file(arguments.csv, compare_csv(done));
-  if (!arguments.html.empty()) write_file(arguments.html, compare_html(done));
+  OutputWriter writer;
+  const auto write = [&](const char* name, const std::string& path,
+                         const std::function<std::string()>& text) {
+    writer.write(
+        name, path, [&] { write_file(path, text()); }, true);
+  };
+  write("--report", arguments.report, [&] { return compare_json(done, broken, suite.several); });
+  write("--csv", arguments.csv, [&] { return compare_csv(done); });
+  write("--html", arguments.html, [&] { return compare_html(done); });
+  writer.require_all();
   if (!broken.empty()) {
     fmt::print(stderr, "protean: {} of {} problems of the suite could not be compared:\n", broken.size(),
                problems.size());

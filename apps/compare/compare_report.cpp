@@ -95,6 +95,7 @@ Json comparison_json(const Comparison& c) {
   Json json;
   json["title"] = title(c);
   json["matrix"] = {{"rows", c.rows}, {"cols", c.rows}, {"nonzeros", c.nonzeros}};
+  json["rhs"] = {{"given", c.problem.rhs.given}, {"text", rhs_text(c.problem.rhs)}};
   json["copy_bandwidth"] = Json::object();
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0) json["copy_bandwidth"][std::string(to_string(space))] = copy_rate(c, space);
@@ -147,6 +148,7 @@ Json page_json(const Comparison& c, std::size_t points) {
   json["title"] = title(c);
   json["rows"] = c.rows, json["nnz"] = c.nonzeros;
   json["method"] = c.problem.solver.method;
+  json["rhs"] = rhs_text(c.problem.rhs);
   json["tolerance"] = c.problem.solver.options.stopping.relative_tolerance;
   json["threads"] = c.threads;
   json["copy"] = {rounded(c.copy_bandwidth[0], 4), rounded(c.copy_bandwidth[1], 4)};
@@ -204,6 +206,7 @@ std::string compare_table(const Comparison& c) {
                                  title(c), grouped(c.rows), grouped(c.nonzeros), c.problem.solver.method,
                                  c.problem.solver.options.stopping.relative_tolerance, c.threads,
                                  c.threads == 1 ? "thread" : "threads");
+  text += fmt::format("  rhs: {}\n", rhs_text(c.problem.rhs));
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0)
       text += fmt::format("  copy bandwidth, {}: {:.4g} GB/s\n", to_string(space), copy_rate(c, space) / 1e9);

@@ -21,8 +21,8 @@ MeasuredFormat read_format(const Node& node, const std::string& path) {
   MeasuredFormat format;
   format.format = read_text(node.items[0], path + "[0]");
   format.bytes = static_cast<std::size_t>(read_integer(node.items[1], path + "[1]", 1, most));
-  format.product_seconds = read_number(node.items[2], path + "[2]", 1e-12, long_time);
-  format.convert_seconds = read_number(node.items[3], path + "[3]", 0, long_time);
+  format.product_seconds = read_number(node.items[2], path + "[2]", {1e-12, long_time});
+  format.convert_seconds = read_number(node.items[3], path + "[3]", {0, long_time});
   return format;
 }
 
@@ -35,7 +35,7 @@ MeasuredMatrix read_measured(const Node& node, const std::string& path) {
   matrix.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
   matrix.rows = section.integer("rows", 0, 1, most),
   matrix.nonzeros = section.integer("nonzeros", 0, 1, most);
-  if (section.has("row_changes")) matrix.row_changes = section.number("row_changes", 0, 0, 1);
+  if (section.has("row_changes")) matrix.row_changes = section.number("row_changes", 0, {0, 1});
   const Node& formats = *section.find("formats");
   if (formats.kind != Node::Kind::list) fail(formats.place, path + ".formats must be a list");
   for (std::size_t i = 0; i < formats.items.size(); ++i)

@@ -17,6 +17,7 @@
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
+#include "core/io/input_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/locality.hpp"
 #include "core/ordering.hpp"
@@ -148,7 +149,10 @@ struct Inspection {
   double seconds = 0;
 };
 
-bool is_problem(const std::string& file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
+bool is_problem(const std::string& file) {
+  const bool named = file.ends_with(".yaml") || file.ends_with(".yml");
+  return named || (io_detail::kind_of(file) != io_detail::FileKind::missing && !is_matrix_file(file));
+}
 
 CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr& host, std::string& name) {
   if (!is_problem(arguments.input)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -13,6 +14,7 @@
 #include "apps/problem/problem_keys.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/foreign_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
@@ -22,9 +24,7 @@ namespace {
 
 class ProblemReader {
  public:
-  explicit ProblemReader(const std::string& file) : folder_(std::filesystem::path(file).parent_path()) {
-    problem_.file = file;
-  }
+  explicit ProblemReader(const std::string& file) : folder_(folder_of_problem(file)) { problem_.file = file; }
 
   Problem read(const Node& root) {
     if (root.kind == Node::Kind::nothing)
@@ -132,9 +132,9 @@ class ProblemReader {
         number = read_choice(*value, path, param.choices);
       else if (value && param.integer)
         number = static_cast<double>(read_integer(*value, path, static_cast<std::int64_t>(param.smallest),
-                                                  static_cast<std::int64_t>(std::min(param.largest, 9e15))));
+                                                  static_cast<std::int64_t>(param.largest)));
       else if (value)
-        number = read_number(*value, path, param.smallest, param.largest);
+        number = read_number(*value, path, {param.smallest, param.largest});
       problem_.matrix.params.emplace(param.name, number);
     }
   }
@@ -156,6 +156,12 @@ class ProblemReader {
     }
     if (kind == "fem-hex") spec.degree = static_cast<int>(section.integer("degree"));
     spec.n = static_cast<int>(section.integer("n"));
+    constexpr std::int64_t most_nodes = std::numeric_limits<std::int32_t>::max();
+    if (const std::int64_t line = std::int64_t{spec.n} * spec.degree + 1; line * line * line > most_nodes)
+      fail(section.has("n") ? section.find("n")->place : section.find("degree")->place,
+           fmt::format("matrix.generate: n {} and degree {} make {} nodes; at most {} are possible: take a "
+                       "smaller n or degree",
+                       spec.n, spec.degree, line * line * line, most_nodes));
     spec.distortion = section.number("distortion");
     spec.physics = section.word("physics") == "poisson" ? fem::Physics::poisson : fem::Physics::elasticity;
     for (const std::string_view of_elasticity : {"young", "poisson"})
@@ -239,18 +245,20 @@ class ProblemReader {
   void read_rhs(const Node& node) {
     const KeySection section(node, "rhs", "rhs");
     const std::string_view key = exactly_one(section, "rhs", {"solution", "file", "value", "random"});
+    problem_.rhs.given = true;
     problem_.rhs.from_solution = key == "solution";
     problem_.rhs.vector = key == "solution"
                               ? read_vector(*section.find(key), "rhs.solution", {"ones", 1.0}, true)
                               : vector_of(section, key);
     problem_.rhs.columns = section.integer("columns");
     problem_.rhs.place = node.place;
-    if (const Node* const columns = section.find("columns");
-        columns && problem_.rhs.columns > 1 && !problem_.rhs.vector.seed)
+    const Node* const columns = section.find("columns");
+    if (!columns) return;
+    problem_.rhs.columns_place = columns->place;
+    if (problem_.rhs.columns > 1 && !problem_.rhs.vector.seed && !problem_.rhs.vector.file)
       fail(columns->place,
            "rhs.columns: several right-hand sides are made of random numbers (rhs: {random: 7, columns: 8}, "
-           "or of a random "
-           "solution), or read from a file of several columns, which says itself how many it has");
+           "or of a random solution), or read from a file of so many columns");
   }
 
   void read_solver(const Node& node) {
@@ -338,23 +346,13 @@ class ProblemReader {
     for (const DiagonalBlocks one : diagonal_blocks)
       if (to_string(one) == section.word("blocks")) options.blocks = one;
     options.omega = section.number("omega");
-    if (options.omega == 0 || options.omega == 2)
-      fail(section.find("omega")->place, fmt::format("{} is {}; it must be between 0 and 2, both excluded",
-                                                     section.path_of("omega"), options.omega));
     options.degree = section.integer("degree");
     options.eigenvalue_ratio = section.number("eigenvalue_ratio");
-    if (options.eigenvalue_ratio == 1)
-      fail(section.find("eigenvalue_ratio")->place,
-           fmt::format("{} is 1; it must be more", section.path_of("eigenvalue_ratio")));
     for (const Smoother one : smoothers)
       if (to_string(one) == section.word("smoother")) options.smoother = one;
     for (const Coarsening one : coarsenings)
       if (to_string(one) == section.word("coarsening")) options.coarsening = one;
     options.strong_threshold = section.number("strong_threshold");
-    if (options.strong_threshold == 0 || options.strong_threshold == 1)
-      fail(section.find("strong_threshold")->place,
-           fmt::format("{} is {}; it must be between 0 and 1, both excluded",
-                       section.path_of("strong_threshold"), options.strong_threshold));
     options.aggressive_levels = section.integer("aggressive_levels");
     options.max_levels = section.integer("max_levels");
     options.cycles = section.integer("cycles");
@@ -535,6 +533,15 @@ class ProblemReader {
 
 }  // namespace
 
+std::string rhs_text(const RhsSpec& rhs) {
+  const VectorSpec& v = rhs.vector;
+  const std::string values = v.file   ? fmt::format("of {}", v.file.given)
+                             : v.seed ? fmt::format("of random numbers in [-1, 1), seed {}", *v.seed)
+                                      : fmt::format("= {} everywhere", v.value);
+  return fmt::format("{} {}{}", rhs.from_solution ? "b = A x, x" : "b", values,
+                     rhs.given ? "" : " (no rhs was given)");
+}
+
 std::unique_ptr<Preconditioner<double>> make_preconditioner(const PreconditionerSpec& spec,
                                                             const LinearOperator<double>& A) {
   return spec.parts.empty() ? protean::make_preconditioner<double>(spec.type, A, spec.options)
@@ -554,26 +561,38 @@ std::string read_problem_text(const std::string& file) {
   return io_detail::read_text(file, most_bytes);
 }
 
+std::string input_path(const std::string& given) { return given == "-" ? "/dev/stdin" : given; }
+
+std::filesystem::path folder_of_problem(const std::string& file) {
+  for (const char* of_the_system : {"/dev/", "/proc/"})
+    if (file.starts_with(of_the_system)) return {};
+  return std::filesystem::path(file).parent_path();
+}
+
 bool is_matrix_file(const std::string& file) {
   for (const char* ending : {".mtx", ".mtx.gz", ".mtx.xz", ".pbin"})
     if (file.ends_with(ending)) return true;
-  if (io_detail::kind_of(file) != io_detail::FileKind::ordinary) return false;  // a pipe is read once only
-  io_detail::InputFile opened(file);
-  std::array<char, 14> first{};
-  const std::string_view begin(first.data(), opened.read(first.data(), first.size()));
-  for (const std::string_view magic : {std::string_view("%%MatrixMarket"), std::string_view("\x1f\x8b"),
+  const io_detail::FileKind kind = io_detail::kind_of(file);
+  if (kind != io_detail::FileKind::ordinary && kind != io_detail::FileKind::pipe) return false;
+  constexpr std::string_view banner = "%%matrixmarket";
+  std::string begin = io_detail::first_bytes(file, std::max(banner.size(), io_detail::foreign_bytes));
+  if (!io_detail::foreign_file(begin, file).empty() || !io_detail::foreign_name(file).empty()) return true;
+  for (const std::string_view magic : {std::string_view("\x1f\x8b"),
                                        std::string_view("\xfd"
                                                         "7zXZ"),
                                        std::string_view("\x89PBIN")})
     if (begin.starts_with(magic)) return true;
-  return false;
+  // The format makes no difference between upper and lower case.
+  for (char& c : begin) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return begin == banner;
 }
 
 Problem read_problem(const std::string& file, std::span<const std::string> settings,
                      std::span<const OptionSetting> options) {
   if (!is_matrix_file(file)) return parse_problem(read_problem_text(file), file, settings, options);
   Node name, matrix, root;
-  name.kind = Node::Kind::scalar, name.text = std::filesystem::path(file).filename().string();
+  name.kind = Node::Kind::scalar;
+  name.text = folder_of_problem(file).empty() ? file : std::filesystem::path(file).filename().string();
   matrix.kind = root.kind = Node::Kind::map;
   matrix.entries.push_back({"file", {}, std::move(name)});
   root.entries.push_back({"matrix", {}, std::move(matrix)});

@@ -1,6 +1,7 @@
 // The problem file: what to solve and how, as plain structs. problems/README.md describes the file.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,13 +50,21 @@ struct VectorSpec {
   double value = 0;  // without file and seed
 };
 
+// Without rhs in the problem, x is a vector of random numbers: b = A x is in the range of A also where A is singular, the
+// error of the result is known, and x has no structure that some matrices turn into an eigenvector.
 struct RhsSpec {
+  bool given = false;
   bool from_solution = true;  // true: the vector is x and b = A x; false: the vector is b
-  VectorSpec vector{.file = {}, .seed = {}, .value = 1};
-  // With a seed: the number of right-hand sides, of the seeds from there on. A file has its own number.
+  VectorSpec vector{.file = {}, .seed = 1, .value = 0};
+  // With a seed: the number of right-hand sides, of the seeds from there on. A file has its own number, which must be
+  // this one where the key is given.
   std::int64_t columns = 1;
+  std::optional<Place> columns_place;  // empty: the key is not given
   Place place;
 };
+
+// "b = A x, x of random numbers in [-1, 1), seed 1 (no rhs was given)", for people.
+std::string rhs_text(const RhsSpec& rhs);
 
 struct SolverSpec {
   std::string method = "cg";
@@ -118,9 +127,16 @@ Problem parse_problem(std::string_view text, const std::string& file,
                       std::span<const std::string> settings = {},
                       std::span<const OptionSetting> options = {});
 
-// True for a name that ends in .mtx, .mtx.gz, .mtx.xz or .pbin, and for an ordinary file whose first bytes are those of
-// such a file, whatever its name is.
+// True for a name that ends in .mtx, .mtx.gz, .mtx.xz or .pbin, and for a file or a pipe whose first bytes are those of
+// such a file, whatever its name is. Also for matrices of other programs (.npz, .mat), which the reader of matrices refuses
+// with the way to convert them. A pipe can be read as usual afterwards.
 bool is_matrix_file(const std::string& file);
+
+// What the command line calls `-` where it names an input: the standard input.
+std::string input_path(const std::string& given);
+
+// The folder at which relative paths in a problem file begin: its own; the working folder for a pipe.
+std::filesystem::path folder_of_problem(const std::string& file);
 
 // Read a problem file of at most 16 MiB. read_problem() also takes a matrix file, whose system has all defaults. Throw
 // BadFile when it cannot be read.

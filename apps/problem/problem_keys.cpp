@@ -26,27 +26,32 @@ using Words = std::vector<std::string_view>;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double smallest_positive = std::numeric_limits<double>::min();
-constexpr double most = 9007199254740992.0;  // 2^53: whole numbers up to it are exact
+constexpr double most = 9007199254740991.0;  // 2^53 - 1: each whole number up to it is a double of its own
 
 KeyDoc number(std::string_view section, std::string_view name, double value, double smallest, double largest,
               std::string_view about, std::string_view otherwise = {}) {
-  return {section, name, Type::number, about, otherwise, value, smallest, largest, {}, {}};
+  return {section, name, Type::number, about, otherwise, value, {smallest, largest}, {}, {}};
+}
+// Both ends do not belong to the range.
+KeyDoc between(std::string_view section, std::string_view name, double value, double below, double above,
+               std::string_view about) {
+  return {section, name, Type::number, about, {}, value, {below, above, true, true}, {}, {}};
 }
 KeyDoc integer(std::string_view section, std::string_view name, std::int64_t value, double smallest,
                double largest, std::string_view about, std::string_view otherwise = {}) {
-  return {section, name, Type::integer, about, otherwise, static_cast<double>(value), smallest, largest,
+  return {section, name, Type::integer, about, otherwise, static_cast<double>(value), {smallest, largest},
           {},      {}};
 }
 KeyDoc word(std::string_view section, std::string_view name, std::string_view value, Words words,
             std::string_view about) {
-  return {section, name, Type::word, about, value, 0, 0, 0, std::move(words), {}};
+  return {section, name, Type::word, about, value, 0, {}, std::move(words), {}};
 }
 KeyDoc file(std::string_view section, std::string_view name, std::string_view about) {
-  return {section, name, Type::file, about, {}, 0, 0, 0, {}, {}};
+  return {section, name, Type::file, about, {}, 0, {}, {}, {}};
 }
 KeyDoc other(std::string_view section, std::string_view name, std::string_view allowed,
              std::string_view otherwise, std::string_view about) {
-  return {section, name, Type::other, about, otherwise, 0, 0, 0, {}, allowed};
+  return {section, name, Type::other, about, otherwise, 0, {}, {}, allowed};
 }
 
 Words methods() {
@@ -96,9 +101,10 @@ std::vector<KeyDoc> make_table() {
   const fem::Spec fem;
   const std::string_view none = {};
   return {
-      {"", "title", Type::text, "a line for the summary", {}, 0, 0, 0, {}, {}},
+      {"", "title", Type::text, "a line for the summary", {}, 0, {}, {}, {}},
       other("", "matrix", "map", "required", "the matrix A"),
-      other("", "rhs", "map", "{solution: ones}", "the right-hand side b: exactly one key of those below"),
+      other("", "rhs", "map", "{solution: {random: 1}}",
+            "the right-hand side b: exactly one key of those below"),
       other("", "initial_guess", "zero, or a map", "zero", "the vector that the solve starts from"),
       other("", "solver", "map", none, "the method, and when it stops"),
       other("", "preconditioner", "map", none, "the preconditioner M"),
@@ -135,8 +141,8 @@ std::vector<KeyDoc> make_table() {
       number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
       integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
       integer("rhs", "columns", 1, 1, 256,
-              "so many right-hand sides at once, of random numbers with the seeds that follow; a file has "
-              "its own number"),
+              "so many right-hand sides at once, of random numbers with the seeds that follow; with a file, "
+              "the number of its columns"),
       file("rhs.solution", "file", "x: a vector, or several, in a file"),
       number("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
       integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
@@ -157,7 +163,7 @@ std::vector<KeyDoc> make_table() {
       integer("solver", "s", solver.s, 1, 16, "idr: the dimension of the shadow space"),
       word("solver", "null_space", "none", {"none", "constant"},
            "cg, fcg, minres: constant where A x = 0 for the vectors of equal entries"),
-      number("solver", "divergence", rule.divergence, smallest_positive, infinity,
+      number("solver", "divergence", rule.divergence, 1, infinity,
              "stop above this times the larger of baseline and initial residual; .inf: never"),
       integer("solver", "stagnation_window", rule.stagnation_window, 0, most,
               "stop after this many iterations without a new smallest residual; 0: never"),
@@ -176,17 +182,23 @@ std::vector<KeyDoc> make_table() {
             "block-jacobi: rows of a block, with blocks: found at most; auto: the unknowns of a node"),
       word("preconditioner", "blocks", to_string(preconditioner.blocks), diagonal_block_words(),
            "block-jacobi: found: neighbouring rows with the same columns belong together"),
-      number("preconditioner", "omega", preconditioner.omega, 0, 2, "ssor: the relaxation; 0 and 2 excluded"),
+      between("preconditioner", "omega", preconditioner.omega, 0, 2, "ssor: the relaxation"),
       integer("preconditioner", "degree", preconditioner.degree, 1, 100, "chebyshev: products for each use"),
-      number("preconditioner", "eigenvalue_ratio", preconditioner.eigenvalue_ratio, 1, 1e12,
-             "chebyshev: largest over smallest eigenvalue of its interval; more than 1"),
+      {"preconditioner",
+       "eigenvalue_ratio",
+       Type::number,
+       "chebyshev: largest over smallest eigenvalue of its interval",
+       {},
+       preconditioner.eigenvalue_ratio,
+       {1, 1e12, true},
+       {},
+       {}},
       word("preconditioner", "smoother", to_string(preconditioner.smoother), smoother_words(),
            "amg: what is done on each level before and after the coarser one"),
       word("preconditioner", "coarsening", to_string(preconditioner.coarsening), coarsening_words(),
            "amg: how the points of the coarser levels are chosen"),
-      number(
-          "preconditioner", "strong_threshold", preconditioner.strong_threshold, 0, 1,
-          "amg: row i depends on j where -a_ij > this times the largest -a_ik of the row; 0 and 1 excluded"),
+      between("preconditioner", "strong_threshold", preconditioner.strong_threshold, 0, 1,
+              "amg: row i depends on j where -a_ij > this times the largest -a_ik of the row"),
       integer("preconditioner", "aggressive_levels", preconditioner.aggressive_levels, 0, 100,
               "amg: finest levels of which far fewer points are kept: less memory, more iterations"),
       integer("preconditioner", "max_levels", preconditioner.max_levels, 1, 100, "amg: levels at most"),
@@ -242,13 +254,10 @@ std::vector<KeyDoc> make_table() {
   };
 }
 
-std::string range_text(Type type, double smallest, double largest) {
-  const std::string kind = type == Type::integer ? "whole number" : "number";
-  if (smallest <= -1e300) return kind;
-  if (smallest == smallest_positive)
-    return largest >= 1e300 ? kind + " above 0" : fmt::format("{} above 0, up to {}", kind, largest);
-  if (largest >= most) return fmt::format("{} of at least {}", kind, smallest);
-  return fmt::format("{} from {} to {}", kind, smallest, largest);
+// A limit that no number of this key reaches in practice is not named.
+std::string range_text(Type type, NumberRange range) {
+  if (type == Type::integer && range.largest >= most) range.largest = infinity;
+  return (type == Type::integer ? "whole number" : "number") + range.text();
 }
 
 std::string type_text(const KeyDoc& key) {
@@ -259,7 +268,7 @@ std::string type_text(const KeyDoc& key) {
       return fmt::format("{}", fmt::join(key.words, ", "));
     case Type::number:
     case Type::integer:
-      return range_text(key.type, key.smallest, key.largest);
+      return range_text(key.type, key.range);
     case Type::file:
       return "file";
     case Type::map:
@@ -293,10 +302,10 @@ std::string rule_keys() {
   for (const CutRuleDoc& rule : cut_rules()) {
     if (rule.name == "rest") continue;
     for (const ParamDoc& param : rule.params)
-      text += entry_text(
-          fmt::format("operator.parts[].take.{} ({})", param.name, rule.name),
-          range_text(Type::integer, static_cast<double>(param.smallest), static_cast<double>(param.largest)),
-          std::string(param.default_value), param.doc);
+      text += entry_text(fmt::format("operator.parts[].take.{} ({})", param.name, rule.name),
+                         range_text(Type::integer, {static_cast<double>(param.smallest),
+                                                    static_cast<double>(param.largest)}),
+                         std::string(param.default_value), param.doc);
   }
   return text;
 }
@@ -338,13 +347,14 @@ const KeyDoc& KeySection::doc(std::string_view key) const {
 
 double KeySection::number(std::string_view key) const {
   const KeyDoc& d = doc(key);
-  return Section::number(key, d.number, d.smallest, d.largest);
+  return Section::number(key, d.number, d.range);
 }
 
 std::int64_t KeySection::integer(std::string_view key) const {
   const KeyDoc& d = doc(key);
-  return Section::integer(key, static_cast<std::int64_t>(d.number), static_cast<std::int64_t>(d.smallest),
-                          static_cast<std::int64_t>(d.largest));
+  return Section::integer(key, static_cast<std::int64_t>(d.number),
+                          static_cast<std::int64_t>(d.range.smallest),
+                          static_cast<std::int64_t>(d.range.largest));
 }
 
 std::string KeySection::word(std::string_view key) const {
@@ -388,7 +398,7 @@ std::string kinds_text() {
                                                  words[static_cast<std::size_t>(param.default_value)])
                                    : fmt::format("{}, default {}",
                                                  range_text(param.integer ? Type::integer : Type::number,
-                                                            param.smallest, param.largest),
+                                                            {param.smallest, param.largest}),
                                                  param.default_value);
       text += fmt::format("      {}: {} ({})\n", param.name, param.doc, type);
     }

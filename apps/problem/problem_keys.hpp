@@ -22,7 +22,7 @@ struct KeyDoc {
   // What stands for a key that is not given, for word and number also the value. Empty: nothing.
   std::string_view otherwise = {};
   double number = 0;                         // the default of a number or integer
-  double smallest = 0, largest = 0;          // of a number or integer
+  NumberRange range = {};                    // of a number or integer
   std::vector<std::string_view> words = {};  // those that a word may be
   // For Type::other, what is allowed, in words.
   std::string_view allowed = {};

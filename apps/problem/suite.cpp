@@ -26,7 +26,7 @@ Suite read_suite(const std::string& file, const std::vector<std::string>& settin
   suite.several = true;
   if (list->value.kind != Node::Kind::list || list->value.items.empty())
     fail(list->value.place, "suite: expected a list of problem files, [poisson.yaml, elasticity.yaml]");
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  const std::filesystem::path folder = folder_of_problem(file);
   for (std::size_t i = 0; i < list->value.items.size(); ++i) {
     const Node& item = list->value.items[i];
     const std::string path = fmt::format("suite[{}]", i);

@@ -58,6 +58,11 @@ std::string_view rhs_key(const Problem& problem) {
 void make_right_sides(const ContextPtr& host, const Problem& problem, std::int64_t rows, bool several,
                       LinearSystem& system) {
   VectorColumns b = make_vectors(host, problem.rhs.vector, rows, problem.rhs.columns, rhs_key(problem));
+  if (problem.rhs.columns_place && b.columns != problem.rhs.columns)
+    fail(*problem.rhs.columns_place,
+         fmt::format("rhs.columns is {}, but '{}' has {}; make the two numbers equal, or leave the key out",
+                     problem.rhs.columns, problem.rhs.vector.file.path,
+                     b.columns == 1 ? std::string("1 column") : fmt::format("{} columns", b.columns)));
   if (b.columns > 1 && !several)
     fail(problem.rhs.vector.file ? problem.rhs.vector.file.place : problem.rhs.place,
          fmt::format("there are {} right-hand sides; this command takes one: protean solve takes several",

@@ -175,12 +175,6 @@ std::string_view kind_of(const Node& node) {
   fail(node.place, fmt::format("{} is {}; it must be {}", path, found, expected));
 }
 
-std::string range_text(double smallest, double largest) {
-  if (std::isinf(largest) && std::isinf(smallest)) return "";
-  if (std::isinf(largest)) return fmt::format(" of at least {}", smallest);
-  return fmt::format(" from {} to {}", smallest, largest);
-}
-
 bool parse_number(const Node& node, double& value) {
   if (node.kind != Node::Kind::scalar || node.quoted) return false;
   std::string_view text = node.text;
@@ -319,9 +313,24 @@ std::string Section::path_of(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
 }
 
-double Section::number(std::string_view key, double otherwise, double smallest, double largest) const {
+std::string NumberRange::text() const {
+  constexpr double everything = 1e300;
+  constexpr double smallest_positive = std::numeric_limits<double>::min();
+  const bool no_end = largest >= everything;
+  if (smallest <= -everything && no_end) return "";
+  if (smallest == smallest_positive || open_below) {
+    const double limit = open_below ? smallest : 0;
+    if (no_end) return fmt::format(" above {}", limit);
+    return fmt::format(" above {}{}{}", limit, open_above ? " and below " : ", up to ", largest);
+  }
+  if (no_end) return fmt::format(" of at least {}", smallest);
+  if (open_above) return fmt::format(" of at least {} and below {}", smallest, largest);
+  return fmt::format(" from {} to {}", smallest, largest);
+}
+
+double Section::number(std::string_view key, double otherwise, const NumberRange& range) const {
   const Node* node = find(key);
-  return node ? read_number(*node, path_of(key), smallest, largest) : otherwise;
+  return node ? read_number(*node, path_of(key), range) : otherwise;
 }
 
 std::int64_t Section::integer(std::string_view key, std::int64_t otherwise, std::int64_t smallest,
@@ -347,10 +356,10 @@ std::string Section::text(std::string_view key, std::string_view otherwise) cons
   return node ? read_text(*node, path_of(key)) : std::string(otherwise);
 }
 
-double read_number(const Node& node, const std::string& path, double smallest, double largest) {
+double read_number(const Node& node, const std::string& path, const NumberRange& range) {
   double value = 0;
-  if (!parse_number(node, value) || !(value >= smallest && value <= largest))
-    fail_kind(node, path, fmt::format("a number{}", range_text(smallest, largest)));
+  if (!parse_number(node, value) || !range.has(value))
+    fail_kind(node, path, fmt::format("a number{}", range.text()));
   return value;
 }
 

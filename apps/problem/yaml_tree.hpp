@@ -62,6 +62,19 @@ struct OptionSetting {
 };
 void set_value(Node& root, const OptionSetting& setting);
 
+// The numbers that a key may be: from `smallest` to `largest`, where an end that is open does not belong to them.
+struct NumberRange {
+  double smallest = 0, largest = 0;
+  bool open_below = false, open_above = false;
+
+  bool has(double value) const noexcept {
+    return (open_below ? value > smallest : value >= smallest) &&
+           (open_above ? value < largest : value <= largest);
+  }
+  // " from 0 to 1", " above 0 and below 2"; empty where every number is in it.
+  std::string text() const;
+};
+
 // Reads a map that may have these keys and no other. The constructor throws BadFile for a node that is no map
 // and for an unknown key; the message has the keys allowed and the nearest one. Each getter takes one of the
 // keys. Its errors say what is expected.
@@ -79,7 +92,7 @@ class Section {
   std::string path_of(std::string_view key) const;
 
   // A key that is not given has the value `otherwise`.
-  double number(std::string_view key, double otherwise, double smallest, double largest) const;
+  double number(std::string_view key, double otherwise, const NumberRange& range) const;
   std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t smallest,
                        std::int64_t largest) const;
   std::string word(std::string_view key, std::string_view otherwise,
@@ -94,7 +107,7 @@ class Section {
 };
 
 // Read a scalar as a number or as text. Otherwise they throw BadFile with `path` in the message.
-double read_number(const Node& node, const std::string& path, double smallest, double largest);
+double read_number(const Node& node, const std::string& path, const NumberRange& range);
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
                           std::int64_t largest);
 // Nothing for the word auto.

@@ -66,7 +66,7 @@ Json generated_json(const MatrixSpec& matrix) {
     const double value = matrix.params.at(name);
     if (!param.choices.empty())
       json[name] = split(param.choices, '|').at(static_cast<std::size_t>(value));
-    else if (std::fabs(value) < 9e15 && value == std::floor(value))
+    else if (std::fabs(value) < 0x1p53 && value == std::floor(value))
       json[name] = static_cast<std::int64_t>(value);
     else
       json[name] = value;

@@ -2,14 +2,14 @@
 
 #include <cstdio>
 
-#include "core/error.hpp"
+#include "core/io/atomic_file.hpp"
 
 namespace protean::apps {
 
 void print(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) != 0 || !written)
-    throw Error("cannot write to the standard output: no space, or it was closed");
+    throw WriteFailed("cannot write to the standard output: no space, or it was closed");
 }
 
 void print_beside(bool output_is_taken, std::string_view text) {

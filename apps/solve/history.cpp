@@ -43,7 +43,7 @@ void HistoryFile::grow() {
   written_ = lines_.size();
   file_ = path_ == AtomicFile::standard_output ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
                                                : open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (file_ < 0) throw Error(fmt::format("cannot append to '{}': {}", path_, std::strerror(errno)));
+  if (file_ < 0) throw WriteFailed(fmt::format("cannot append to '{}': {}", path_, std::strerror(errno)));
 }
 
 void HistoryFile::append() {
@@ -52,7 +52,7 @@ void HistoryFile::append() {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count = ::write(file_, text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(fmt::format("cannot append to '{}': {}", path_, std::strerror(errno)));
+    if (count < 0) throw WriteFailed(fmt::format("cannot append to '{}': {}", path_, std::strerror(errno)));
     done += static_cast<std::size_t>(count);
   }
   written_ = lines_.size();
@@ -62,7 +62,8 @@ void HistoryFile::finish() {
   if (file_ < 0 && written_ == 0) return write_file(path_, history_csv(lines_));
   if (!failed_) return append();
   if (!can_be_replaced())
-    throw Error(fmt::format("cannot write all lines of the history to '{}'; choose an ordinary file", path_));
+    throw WriteFailed(
+        fmt::format("cannot write all lines of the history to '{}'; choose an ordinary file", path_));
   write_file(path_, history_csv(lines_));
 }
 

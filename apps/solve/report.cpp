@@ -217,6 +217,11 @@ void add_switches(Json& json, const SolveRecord& r) {
     json["policy"]["candidates"].push_back(candidate_json(candidate));
 }
 
+bool is_written(const SolveRecord& r, const std::string& path) {
+  return std::none_of(r.not_written.begin(), r.not_written.end(),
+                      [&](const OutputWriter::Failure& one) { return one.path == path; });
+}
+
 }  // namespace
 
 std::string switch_text(const SwitchRecord& record) {
@@ -241,6 +246,9 @@ std::string report_json(const SolveRecord& r) {
   add_switches(json, r);
   json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
   if (r.elements > 0) json["matrix"]["elements"] = r.elements;
+  json["rhs"] = {{"given", r.problem.rhs.given}, {"text", rhs_text(r.problem.rhs)}};
+  for (const OutputWriter::Failure& one : r.not_written)
+    json["not_written"].push_back({{"output", one.name}, {"path", one.path}, {"why", one.why}});
   json["machine"] = machine_json(r.threads);
   json["problem"] = problem_json(r.problem);
   return text(json);
@@ -272,6 +280,7 @@ std::string summary(const SolveRecord& r) {
                     ? fmt::format("{}: {} rows, {} element matrices of {} entries", matrix, grouped(r.rows),
                                   grouped(r.elements), grouped(r.nonzeros))
                     : fmt::format("{}: {} rows, {} nonzeros", matrix, grouped(r.rows), grouped(r.nonzeros)));
+  row("rhs", rhs_text(p.rhs));
   std::vector<std::string> figures;
   for (const PreconditionerFigure& figure : r.preconditioner)
     figures.push_back(fmt::format("{} {:.4g}", figure.name, figure.value));
@@ -360,7 +369,10 @@ std::string summary(const SolveRecord& r) {
   for (const auto& [name, file] :
        {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},
         std::pair{"report", &p.output.report}})
-    if (*file) row(name, file->path == AtomicFile::standard_output ? "standard output" : file->path);
+    if (*file)
+      row(name,
+          fmt::format("{}{}", file->path == AtomicFile::standard_output ? "standard output" : file->path,
+                      is_written(r, file->path) ? "" : ": NOT WRITTEN"));
   return text + "\n";
 }
 

@@ -222,6 +222,7 @@ Problem checked_problem(const SolveArguments& arguments) {
   files.writes("output.history", problem.output.history.path, problem.output.history.place);
   files.writes(arguments.report.empty() ? "output.report" : "--report", problem.output.report.path,
                problem.output.report.place);
+  if (arguments.json) files.writes("--json", std::string(AtomicFile::standard_output));
   files.require_inputs();
   files.require_outputs();
   require_solution_name(problem.output.solution);
@@ -241,6 +242,18 @@ class SolveRun {
         progress_(!arguments.quiet, monitor_of(arguments.monitor)) {}
 
   const SolveRecord& operator()() {
+    try {
+      run();
+    } catch (...) {
+      remove_old_report(problem_.output.report.path);
+      throw;
+    }
+    write_files();
+    return record_;
+  }
+
+ private:
+  void run() {
     make_contexts();
     make_data();
     put_in_order();
@@ -251,12 +264,8 @@ class SolveRun {
     if (context_ != host_) copy_to_host();
     progress_.clear();
     judge();
-    write_files();
-    if (!arguments_.quiet) print_summary();
-    return record_;
   }
 
- private:
   static SolveRecord record_of(Problem problem) {
     SolveRecord record;
     record.problem = std::move(problem);
@@ -494,29 +503,32 @@ class SolveRun {
     (void)clock_.lap();
   }
 
-  // An error says how the solve ended, since nothing else does then.
+  // Each file is written, whatever becomes of the others; the report says which could not be.
   void write_files() {
-    try {
-      write_each();
-    } catch (const OutOfMemory&) { throw; } catch (const Error& error) {
-      throw Error(fmt::format("{} (the solve had ended: {} after {} iterations)", error.what(),
-                              to_string(record_.result.reason), record_.result.iterations));
-    }
-  }
-
-  void write_each() {
     const OutputSpec& output = problem_.output;
     const SolveReport& result = record_.result;
-    if (output.solution)
+    OutputWriter writer;
+    writer.write("output.solution", output.solution.path, [&] {
       write_solution(output.solution.path,
                      fmt::format("x of A x = b, {}, true relative residual {:.3e}",
                                  result.converged() ? "converged" : "not converged", result.true_relative));
-    if (history_) history_->finish();
+    });
+    writer.write("output.history", history_ ? output.history.path : std::string(),
+                 [&] { history_->finish(); });
     record_.seconds.write = clock_.lap();
     record_.peak_bytes = peak_memory();
     record_.peak_buffer_bytes = peak_allocated_bytes();
     record_.seconds.total = clock_.total();
-    if (output.report) write_file(output.report.path, report_json(record_));
+    record_.not_written = writer.failures();
+    writer.write(
+        arguments_.report.empty() ? "output.report" : "--report", output.report.path,
+        [&] { write_file(output.report.path, report_json(record_)); }, true);
+    record_.not_written = writer.failures();
+    const std::string standard_output = "standard output";
+    if (arguments_.json) writer.write("--json", standard_output, [&] { print(report_json(record_)); });
+    writer.write("the summary", standard_output, [&] { print_summary(); });
+    writer.require_all(fmt::format(" (the solve had ended: {} after {} iterations)", to_string(result.reason),
+                                   result.iterations));
   }
 
   void write_solution(const std::string& path, const std::string& comment) const {
@@ -528,7 +540,13 @@ class SolveRun {
   }
 
   void print_summary() {
-    std::string text = summary(record_);
+    const SolveReport& result = record_.result;
+    const bool shown = !arguments_.quiet && !arguments_.json;
+    if (!shown && !result.converged())
+      fmt::print(stderr, "protean: not converged: {}{}{}. {}\n", to_string(result.reason),
+                 result.detail.empty() ? "" : ", ", result.detail, record_.advice);
+    if (arguments_.quiet) return;
+    std::string text = shown ? summary(record_) : std::string();
     if (arguments_.explain) {
       (void)adaptive_->wait_prepared();  // a build that is still running would disturb the times
       record_.policy.real = adaptive_->elements()
@@ -537,7 +555,7 @@ class SolveRun {
       text += explain_text(record_.policy);
     }
     const OutputSpec& output = problem_.output;
-    bool taken = false;
+    bool taken = arguments_.json;
     for (const FilePath* file : {&output.solution, &output.report, &output.history})
       taken = taken || file->path == AtomicFile::standard_output;
     print_beside(taken, text);

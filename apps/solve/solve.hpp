@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/command/build_info.hpp"
+#include "apps/command/files.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "apps/solve/explain.hpp"
 #include "core/csr.hpp"
@@ -22,6 +23,7 @@ struct SolveArguments {
   std::string report;                  // instead of output.report; relative to the working folder
   int threads = 0;                     // 0: as the problem file says
   bool quiet = false;
+  bool json = false;      // print the report, and no summary
   std::string monitor;    // see monitor_of()
   double checkpoint = 0;  // minutes after which output.solution is written again; 0: only at the end
   bool explain = false;   // print what the policy knew and decided, and measure the times it predicted
@@ -64,7 +66,9 @@ struct SolveRecord {
   std::vector<ScheduleEvent> decisions;
   // With schedule: {policy: auto}.
   Explanation policy;
-  std::string advice;           // empty when converged
+  std::string advice;  // empty when converged
+  // Files of `output` that could not be written.
+  std::vector<OutputWriter::Failure> not_written;
   std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, where x* is known
   Seconds seconds;
 };
@@ -72,7 +76,8 @@ struct SolveRecord {
 // Reads the problem, solves it, writes the files of `output` and prints the summary: to the standard output, or to the
 // standard error where one of the files is the standard output. Returns the exit code: 0 converged, 1 not converged,
 // InterruptGuard::exit_code() interrupted. Throws for bad input and missing resources; then no file has been written but
-// a history that grew (HistoryFile) and a checkpoint.
+// a history that grew (HistoryFile) and a checkpoint, and the report of an earlier run is removed, unless the problem
+// was refused before anything was read for it. Throws WriteFailed where a file could not be written; the others are.
 int solve(const SolveArguments& arguments);
 
 }  // namespace protean::apps

@@ -9,7 +9,8 @@ namespace {
 
 using namespace generate_detail;
 
-constexpr double most = 2147483647.0, big = 1e300, seeds = 9007199254740992.0;  // seeds up to 2^53 are exact
+constexpr double most = 2147483647.0, big = 1e300,
+                 seeds = 9007199254740991.0;  // 2^53 - 1: seeds up to it are exact
 constexpr GeneratorParam seed{"seed", "another number gives another matrix", 1, 0, seeds, true};
 constexpr GeneratorParam nx{"nx", "points along x; 0 takes n", 0, 0, most, true};
 constexpr GeneratorParam ny{"ny", "points along y; 0 takes n", 0, 0, most, true};

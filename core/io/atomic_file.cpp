@@ -21,6 +21,23 @@ namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 
+// True where another path in the same folder would fail as well, today.
+bool lacks_resources(int code) noexcept {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EPIPE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 [[noreturn]] void fail(const std::string& path, std::string_view deed, int code) {
   std::string_view advice;
   switch (code) {
@@ -49,7 +66,9 @@ constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
     default:
       break;
   }
-  throw Error(fmt::format("cannot {} '{}': {}{}", deed, path, std::strerror(code), advice));
+  const std::string message = fmt::format("cannot {} '{}': {}{}", deed, path, std::strerror(code), advice);
+  if (lacks_resources(code)) throw WriteFailed(message);
+  throw Error(message);
 }
 
 std::string folder_of(const std::string& path) {

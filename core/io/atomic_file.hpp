@@ -5,15 +5,25 @@
 #include <string>
 #include <string_view>
 
+#include <protean/core/error.hpp>
+
 namespace protean {
+
+// The system did not take what was written, though nothing is wrong with the path: the disk is full, a quota or a limit
+// of the process is reached, or the disk has failed.
+class WriteFailed : public Error {
+ public:
+  explicit WriteFailed(const std::string& message, SourceLocation where = SourceLocation::current())
+      : Error(message, where) {}
+};
 
 // Writes to a file without a name in the folder of `path`. commit() flushes it to the disk, gives it a name
 // and renames it to `path`. Without commit() nothing remains, even when the process is killed. (Some file
 // systems have no files without a name. There the file is called path.PROCESS.NUMBER.tmp, and is removed.) A
 // file that is replaced keeps its permissions, and a link keeps pointing to it. A device (/dev/stdout) or a
 // pipe of the shell is written to directly. The path `-` is the standard output of the process, whatever that is; a
-// file of this name is `./-`. Throws Error, with the system's text and what to do, when the
-// folder is missing, nothing may be written there or the disk is full, and for a folder, a read-only file, a
+// file of this name is `./-`. Throws WriteFailed for a full disk, and Error, with the system's text and what to do, when the
+// folder is missing or nothing may be written there, and for a folder, a read-only file, a
 // named pipe, and a link whose target does not exist.
 class AtomicFile {
  public:

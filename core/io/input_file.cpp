@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -33,6 +36,34 @@ std::string_view refusal(FileKind kind) noexcept {
       break;
   }
   return {};
+}
+
+// Waits until a pipe holds so many bytes, or nobody writes to it any more.
+void wait_for_bytes(int pipe, std::size_t most) {
+  for (;;) {
+    int held = 0;
+    if (ioctl(pipe, FIONREAD, &held) != 0 || static_cast<std::size_t>(held) >= most) return;
+    pollfd asked{pipe, POLLIN, 0};
+    // A pipe that holds something is ready at once, so there is nothing to wait for but time.
+    const int ready = poll(&asked, 1, held > 0 ? 0 : -1);
+    if (ready < 0 && errno != EINTR) return;
+    if ((asked.revents & POLLHUP) != 0) return;
+    if (held > 0) (void)usleep(1000);
+  }
+}
+
+// The same bytes come back from a later read: tee(2) copies what a pipe holds and takes nothing out.
+std::string first_bytes_of_pipe(const std::string& path, int pipe, std::size_t most) {
+  wait_for_bytes(pipe, most);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw BadFile(path, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
+  std::string bytes(most, '\0');
+  const ssize_t copied = tee(pipe, ends[1], most, SPLICE_F_NONBLOCK);
+  const ssize_t got = copied > 0 ? ::read(ends[0], bytes.data(), static_cast<std::size_t>(copied)) : 0;
+  close(ends[0]), close(ends[1]);
+  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return bytes;
 }
 
 }  // namespace
@@ -67,6 +98,20 @@ std::size_t InputFile::read(char* to, std::size_t most) {
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR) throw BadFile(path_, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
   }
+}
+
+std::string first_bytes(const std::string& path, std::size_t most) {
+  InputFile file(path);
+  if (!file.ordinary()) return first_bytes_of_pipe(path, file.descriptor(), most);
+  std::string bytes(most, '\0');
+  std::size_t have = 0;
+  while (have < most) {
+    const std::size_t got = file.read(bytes.data() + have, most - have);
+    if (got == 0) break;
+    have += got;
+  }
+  bytes.resize(have);
+  return bytes;
 }
 
 std::string read_text(const std::string& path, std::size_t most) {

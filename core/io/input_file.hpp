@@ -33,6 +33,10 @@ class InputFile {
   std::int64_t size_ = 0;
 };
 
+// The first bytes of a file, at most `most`. They remain in a pipe, so that it can be read afterwards; the call waits
+// until the other end has written so many or has been closed. Throws BadFile.
+std::string first_bytes(const std::string& path, std::size_t most);
+
 // The whole text of a file of at most `most` bytes. Throws BadFile.
 std::string read_text(const std::string& path, std::size_t most);
 

@@ -122,11 +122,7 @@ struct Mapping {
 }  // namespace
 
 bool is_pbin(const std::string& path) {
-  const io_detail::InputFile file(path);
-  if (!file.ordinary()) return false;  // bytes read from a pipe would be missing afterwards
-  std::array<char, 8> first{};
-  return pread(file.descriptor(), first.data(), first.size(), 0) == static_cast<ssize_t>(first.size()) &&
-         first == magic;
+  return io_detail::first_bytes(path, magic.size()) == std::string_view(magic.data(), magic.size());
 }
 
 CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify,

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "core/io/foreign_file.hpp"
 #include "core/io/input_file.hpp"
 
 namespace protean::io_detail {
@@ -148,6 +149,7 @@ class XzBytes final : public Compressed {
 };
 
 std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<ByteSource> raw) {
+  static_assert(foreign_bytes <= 6);
   std::string first(6, '\0');
   std::size_t have = 0;
   while (have < first.size()) {
@@ -160,6 +162,7 @@ std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<Byt
                                                                      "\xfd"
                                                                      "7zXZ\0",
                                                                      6);
+  if (const std::string why = foreign_file(first, name); !why.empty()) throw BadFile(name, 0, 0, why);
   auto whole = std::make_unique<Prefixed>(std::move(first), std::move(raw));
   if (gzip) return std::make_unique<GzipBytes>(name, std::move(whole));
   if (xz) return std::make_unique<XzBytes>(name, std::move(whole));

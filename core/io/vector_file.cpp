@@ -1,7 +1,6 @@
 #include "core/io/vector_file.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <bit>
@@ -21,13 +20,7 @@ static_assert(std::endian::native == std::endian::little, "a .npy file is writte
 constexpr std::string_view magic("\x93NUMPY", 6);
 constexpr std::size_t block_bytes = 64;  // the data begin at a multiple of it
 
-bool is_npy(const std::string& path) {
-  const io_detail::InputFile file(path);
-  if (!file.ordinary()) return false;  // bytes read from a pipe would be missing afterwards
-  std::array<char, magic.size()> first{};
-  return pread(file.descriptor(), first.data(), first.size(), 0) == static_cast<ssize_t>(first.size()) &&
-         std::string_view(first.data(), first.size()) == magic;
-}
+bool is_npy(const std::string& path) { return io_detail::first_bytes(path, magic.size()) == magic; }
 
 void write_npy(const std::string& path, MultiVectorView<const double> vectors, bool two_dimensions) {
   const std::string shape = two_dimensions ? fmt::format("({}, {})", vectors.rows, vectors.columns)
@@ -99,6 +92,8 @@ VectorColumns read_npy(const ContextPtr& context, const std::string& path, const
                        bool several) {
   const auto refuse = [&](const std::string& message) { throw BadFile(path, 0, 0, message); };
   io_detail::InputFile file(path);
+  if (!file.ordinary())
+    refuse("is a pipe; a .npy file must be an ordinary file, since its length is checked");
   const auto size = static_cast<std::size_t>(file.size());
   const auto read = [&](char* to, std::size_t bytes, const char* what) {
     for (std::size_t got = 0; got < bytes;) {

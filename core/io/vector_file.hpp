@@ -17,8 +17,8 @@ bool is_vector_file_name(const std::string& path) noexcept;
 // .xz. The vector lies in host memory (WrongSpace). Throws Error.
 void write_vector(const std::string& path, VectorView<const double> vector, const std::string& comment = {});
 
-// Reads a file of either kind; the first bytes of an ordinary file decide which it is, and a pipe is Matrix Market. A
-// .npy file has numbers of type <f8, <f4, <i8 or <i4 in one row or one column. Throws BadFile for other types and
+// Reads a file of either kind; its first bytes decide which it is. A pipe may be Matrix Market only. A .npy file has
+// numbers of type <f8, <f4, <i8 or <i4 in one row or one column. Throws BadFile for other types and
 // shapes, for a damaged file and, unless allow_not_finite is set, for NaN and Inf.
 // Source: NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays".
 Vector<double> read_vector(const ContextPtr& context, const std::string& path,

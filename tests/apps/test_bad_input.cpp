@@ -1,6 +1,7 @@
 // Bad input to the command: the exit code is right, there is one message with place and hint, and no file is
 // written.
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "command.hpp"
 
@@ -200,11 +201,76 @@ TEST_F(Outputs, FullDiskIsAnError) {
   EXPECT_EQ(o.code, 2);
   write("q.yaml", "matrix: {generate: {kind: poisson-2d, n: 5}}\noutput: {report: /dev/full}\n");
   const Outcome full = run({"solve", "q.yaml"});
-  EXPECT_EQ(full.code, 2) << full.err;
+  EXPECT_EQ(full.code, 3) << full.err;
   EXPECT_NE(full.err.find("/dev/full"), std::string::npos) << full.err;
   EXPECT_NE(full.err.find("the solve had ended: relative-tolerance after "), std::string::npos) << full.err;
-  EXPECT_EQ(full.out, "");
+  EXPECT_NE(full.out.find("/dev/full: NOT WRITTEN"), std::string::npos) << "the summary: " << full.out;
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+// The limit on the size of a file is that of a disk which has room for small files only.
+TEST_F(Outputs, EachIsWrittenWhateverBecomesOfTheOthers) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 60}}\nsolver: {relative_tolerance: 1.0e-3}\n");
+  write("h.csv", "old"), write("r.json", "{\"status\": \"old\"}");
+  const auto with_limit = [&](const std::string& arguments) {
+    const std::string line = "cd " + work_.string() +
+                             " && ulimit -f 16 && " PROTEAN_COMMAND " solve p.yaml " + arguments +
+                             " > out 2> err";
+    const int status = std::system(("bash -c '" + line + "'").c_str());
+    return Outcome{WEXITSTATUS(status), slurp(work_ / "out"), slurp(work_ / "err")};
+  };
+  const Outcome o = with_limit("--solution x.mtx --history h.csv --report r.json");
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_EQ(o.err.rfind("protean: error: output.solution: cannot write", 0), 0u) << o.err;
+  EXPECT_NE(o.err.find("x.mtx"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("ulimit -f"), std::string::npos) << o.err;
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  EXPECT_NE(o.out.find("x.mtx: NOT WRITTEN"), std::string::npos) << o.out;
+  EXPECT_FALSE(std::filesystem::exists(work_ / "x.mtx"));
+  EXPECT_EQ(files().at("h.csv").rfind("iteration,", 0), 0u);
+  const auto report = nlohmann::json::parse(files().at("r.json"));
+  EXPECT_EQ(report["status"], "converged");
+  ASSERT_EQ(report["not_written"].size(), 1u);
+  EXPECT_EQ(report["not_written"][0]["output"], "output.solution");
+  // A report that does not fit leaves no older one.
+  const std::string title(20000, 't');
+  const Outcome none = with_limit("--history h2.csv --report r.json --set title=" + title);
+  EXPECT_EQ(none.code, 3) << none.err;
+  EXPECT_NE(none.err.find("--report: cannot write"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("the report of an earlier run was removed"), std::string::npos) << none.err;
+  EXPECT_FALSE(std::filesystem::exists(work_ / "r.json"));
+  EXPECT_TRUE(std::filesystem::exists(work_ / "h2.csv"));
+}
+
+TEST_F(Outputs, AReportOfAnEarlierRunDoesNotOutliveAFailedOne) {
+  const std::string old = "{\"status\": \"converged\"}";
+  write("r.json", old), write("target.json", old), write("c.csv", old);
+  std::filesystem::create_symlink("target.json", work_ / "link.json");
+  write("bad.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 2 x\n");
+  EXPECT_EQ(run({"solve", "bad.mtx", "--report", "link.json"}).code, 2);
+  EXPECT_TRUE(std::filesystem::is_symlink(work_ / "link.json"));
+  EXPECT_EQ(files().at("target.json"), "");
+  EXPECT_EQ(run({"compare", "bad.mtx", "--report", "r.json", "--csv", "c.csv"}).code, 2);
+  EXPECT_FALSE(files().count("r.json"));
+  EXPECT_FALSE(files().count("c.csv"));
+  write("r.json", old);
+  EXPECT_EQ(run({"solve", "bad.mtx", "--report", "r.json"}).code, 2);
+  EXPECT_FALSE(files().count("r.json"));
+  // A run that did not begin touches nothing.
+  write("r.json", old);
+  EXPECT_EQ(run({"solve", "bad.mtx", "--report", "r.json", "--method", "gc"}).code, 2);
+  EXPECT_EQ(run({"solve", "none.mtx", "--report", "r.json"}).code, 2);
+  EXPECT_EQ(files().at("r.json"), old);
+}
+
+TEST_F(Outputs, ComparisonsAreWrittenOneByOne) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  write("p.yaml", generated(""));
+  const Outcome o =
+      run({"compare", "p.yaml", "--formats", "csr", "--quiet", "--report", "/dev/full", "--csv", "c.csv"});
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_EQ(o.err.rfind("protean: error: --report: cannot write '/dev/full'", 0), 0u) << o.err;
+  EXPECT_EQ(files().at("c.csv").rfind("problem,format", 0), 0u);
 }
 
 TEST_F(Outputs, ReadOnlyFolderIsAnError) {

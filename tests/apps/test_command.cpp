@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 const std::string poisson = R"(matrix: {generate: {kind: poisson-2d, n: 30}}
+rhs: {solution: ones}
 solver: {method: cg, relative_tolerance: 1.0e-9}
 preconditioner: {type: jacobi}
 output: {solution: x.mtx, report: r.json, history: h.csv}

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "command.hpp"
 #include "core/io/matrix_market.hpp"
@@ -163,6 +164,64 @@ TEST_F(CommandFiles, PipesOfTheShellAreReadAndWritten) {
   EXPECT_TRUE(
       identical(read_matrix(test_context(), work_ / "a.pbin"), read_matrix(test_context(), work_ / "m.mtx")));
   EXPECT_EQ(slurp(work_ / "c.csv").rfind("problem,format,kernel", 0), 0u) << slurp(work_ / "c.csv");
+}
+
+TEST_F(CommandFiles, AMatrixInAPipeIsKnownByItsFirstBytes) {
+  for (const char* copy : {"m.mtx.gz", "m.mtx.xz", "m.pbin"})
+    ASSERT_EQ(run({"convert", "m.mtx", copy}).code, 0);
+  const auto shell = [&](const std::string& line) {
+    const std::string script =
+        "cd " + work_.string() + " && P=" + PROTEAN_COMMAND + " && " + line + " > out 2> err";
+    const int status = std::system(("bash -c '" + script + "'").c_str());
+    return Outcome{WEXITSTATUS(status), slurp(work_ / "out"), slurp(work_ / "err")};
+  };
+  for (const std::string line :
+       {"cat m.mtx | $P solve /dev/stdin --json", "cat m.mtx | $P solve - --json",
+        "cat m.mtx.gz | $P solve - --json", "cat m.mtx.xz | $P solve - --json",
+        "$P solve <(cat m.mtx) --json", "$P solve - --json < m.mtx", "$P solve - --json < m.pbin",
+        "(printf %%%%; sleep 0.1; tail -c +3 m.mtx) | $P solve - --json",
+        "sed s/%%MatrixMarket/%%matrixmarket/ m.mtx | $P solve - --json"}) {
+    const Outcome o = shell(line);
+    ASSERT_EQ(o.code, 0) << line << o.err;
+    const auto report = nlohmann::json::parse(o.out);
+    EXPECT_EQ(report["status"], "converged") << line;
+    EXPECT_GT(report["matrix"]["rows"], 1) << line;
+  }
+  // YAML is read as before, and its files begin at the working folder.
+  write("here.yaml", "matrix: {file: m.mtx}\n");
+  EXPECT_EQ(shell("cat here.yaml | $P solve -").code, 0);
+  EXPECT_EQ(shell("$P solve - < here.yaml").code, 0);
+  EXPECT_EQ(shell("cat here.yaml | $P inspect - --json").code, 0);
+  EXPECT_EQ(shell("cat m.mtx | $P inspect - --json").code, 0);
+  EXPECT_EQ(shell("cat m.mtx | $P compare - --formats csr --quiet").code, 0);
+  EXPECT_EQ(shell("cat m.mtx | $P convert - n.pbin").code, 0);
+  EXPECT_EQ(shell("echo | $P solve - 2>&1").code, 2);
+  EXPECT_EQ(shell(": | $P solve -").code, 2);
+  // What a pipe cannot be.
+  const Outcome pbin = shell("cat m.pbin | $P solve -"), two = shell("cat m.mtx | $P solve - --rhs -");
+  EXPECT_EQ(pbin.code, 2);
+  EXPECT_NE(pbin.err.find("a .pbin file is mapped into memory, so it must be an ordinary file"),
+            std::string::npos)
+      << pbin.err;
+  EXPECT_EQ(two.code, 2);
+  EXPECT_NE(two.err.find("one pipe"), std::string::npos) << two.err;
+}
+
+TEST_F(CommandFiles, FilesOfOtherProgramsAreRefusedWithTheCommandThatConvertsThem) {
+  const auto expect_advice = [&](const std::string& name, const std::string& content,
+                                 const std::string& advice) {
+    write(name, content);
+    for (const char* command : {"solve", "compare", "inspect"}) expect_refused({command, name}, advice);
+    expect_refused({"convert", name, "g.mtx"}, advice);
+  };
+  const auto mmwrite = [](const std::string& made) { return "scipy.io.mmwrite('A.mtx', " + made + ")\""; };
+  expect_advice("A.npz", std::string("PK\3\4\0\0rest", 10), mmwrite("scipy.sparse.load_npz('A.npz')"));
+  expect_advice("A.npy", std::string("\x93NUMPY\1\0", 8),
+                mmwrite("scipy.sparse.coo_matrix(numpy.load('A.npy'))"));
+  expect_advice("A.mat", "MATLAB 5.0 MAT-file, Platform: GLNXA64", mmwrite("scipy.io.loadmat('A.mat')['A']"));
+  expect_advice("A.h5", "\x89HDF\r\n\x1a\n", "is an HDF5 file");
+  expect_advice("A.petsc", std::string("\0\x12\x7b\x50\0\0\0\1", 8), "PETSC_VIEWER_ASCII_MATRIXMARKET");
+  expect_advice("A.rua", "1A title                            key\n", mmwrite("scipy.io.hb_read('A.rua')"));
 }
 
 TEST_F(CommandFiles, AHeaderOfTwoBillionRowsIsRefusedAtOnce) {

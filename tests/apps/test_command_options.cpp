@@ -116,6 +116,56 @@ TEST_F(CommandOptions, SolvesABareMatrix) {
   EXPECT_EQ(run({"compare", "a.mtx", "--formats", "csr,ell", "--budget", "5", "--quiet"}).code, 0);
 }
 
+TEST_F(CommandOptions, TheRightHandSideIsNamed) {
+  write("a.mtx", spd), write("b.mtx", b);
+  write("p.yaml", "matrix: {file: a.mtx}\n");
+  const std::string otherwise = "b = A x, x of random numbers in [-1, 1), seed 1 (no rhs was given)";
+  for (const auto& [arguments, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"a.mtx"}, otherwise},
+           {{"p.yaml"}, otherwise},
+           {{"a.mtx", "--set", "rhs={solution: ones}"}, "b = A x, x = 1 everywhere"},
+           {{"a.mtx", "--set", "rhs.random=7"}, "b of random numbers in [-1, 1), seed 7"},
+           {{"a.mtx", "--set", "rhs.value=2"}, "b = 2 everywhere"},
+           {{"a.mtx", "--rhs", "b.mtx"}, "b of "}}) {
+    std::vector<std::string> solve{"solve", "--report", "r.json"}, compare{"compare", "--formats", "csr"};
+    solve.insert(solve.end(), arguments.begin(), arguments.end());
+    compare.insert(compare.end(), arguments.begin(), arguments.end());
+    const Outcome solved = run(solve);
+    EXPECT_NE(solved.out.find("  rhs          " + text), std::string::npos) << solved.out << solved.err;
+    if (arguments.size() == 1 || text == "b of ") {
+      const Outcome compared = run(compare);
+      EXPECT_NE(compared.out.find("  rhs: " + text), std::string::npos) << compared.out << compared.err;
+    }
+    const Json report = Json::parse(files().at("r.json"));
+    EXPECT_EQ(report["rhs"]["text"].get<std::string>().rfind(text, 0), 0u) << report["rhs"];
+    EXPECT_EQ(report["rhs"]["given"], text != otherwise);
+  }
+  const Json report = Json::parse(run({"solve", "a.mtx", "--json"}).out);
+  EXPECT_EQ(report["problem"]["rhs"], Json::parse(R"({"solution": {"random": 1}})"));
+}
+
+TEST_F(CommandOptions, JsonIsTheReportAlone) {
+  write("a.mtx", spd);
+  const Outcome o = run({"solve", "a.mtx", "--json", "--report", "r.json"});
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.err, "");
+  EXPECT_EQ(Json::parse(o.out)["iterations"], Json::parse(files().at("r.json"))["iterations"]);
+  expect_refused({"solve", "a.mtx", "--json", "--solution", "-"}, "both the standard output");
+}
+
+TEST_F(CommandOptions, AQuietSolveThatDoesNotConvergeSaysSoInOneLine) {
+  write("p.yaml", poisson);
+  for (const char* flag : {"--quiet", "--json"}) {
+    const Outcome o = run({"solve", "p.yaml", flag, "--max-iterations", "3"});
+    EXPECT_EQ(o.code, 1);
+    EXPECT_EQ(o.err.rfind("protean: not converged: max-iterations, 3 iterations. ", 0), 0u) << o.err;
+    EXPECT_GT(o.err.size(), 80u) << "without advice";
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
+  EXPECT_EQ(run({"solve", "p.yaml", "--quiet", "--max-iterations", "3"}).out, "");
+  EXPECT_EQ(run({"solve", "p.yaml", "--quiet"}).err, "");
+}
+
 TEST_F(CommandOptions, OptionsOfABareMatrixAreChecked) {
   write("a.mtx", spd), write("b.mtx", b);
   expect_refused({"solve", "a.mtx", "--method", "gc"},

@@ -108,7 +108,7 @@ void expect_same_numbers(const std::string& csv, const Json& report) {
 TEST_F(Compare, CountsEverything) {
   write("p.yaml",
         "matrix: {generate: {kind: poisson-2d, n: 40}}\nsolver: {method: cg, relative_tolerance: 1.0e-8}\n"
-        "preconditioner: {type: jacobi}\n");
+        "preconditioner: {type: jacobi}\nrhs: {solution: ones}\n");
   const Outcome o = run({"compare", "p.yaml", "--report", "r.json", "--csv", "r.csv", "--html", "r.html",
                          "--threads", "1", "--kernels", "native", "--formats", "all"});
   ASSERT_EQ(o.code, 0) << o.err;

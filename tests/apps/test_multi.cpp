@@ -93,6 +93,19 @@ TEST_F(MultiCommand, FilesOfSeveralColumnsAreReadAndWritten) {
   EXPECT_EQ(report()["columns"][1]["reason"], "zero-right-hand-side");
 }
 
+TEST_F(MultiCommand, AFileAndTheKeyHaveTheSameNumberOfColumns) {
+  std::string text = "%%MatrixMarket matrix array real general\n196 3\n";
+  for (int i = 0; i < 3 * 196; ++i) text += std::to_string(i % 7) + "\n";
+  write("B.mtx", text);
+  problem("\n  file: B.mtx\n  columns: 3");
+  EXPECT_EQ(run({"solve", "p.yaml", "--quiet"}).code, 0);
+  problem("\n  file: B.mtx\n  columns: 1");
+  expect_refused({"solve", "p.yaml"}, "p.yaml:4:12: rhs.columns is 1, but 'B.mtx' has 3 columns");
+  expect_refused({"compare", "p.yaml"}, "p.yaml:4:12: rhs.columns is 1, but 'B.mtx' has 3 columns");
+  problem("\n  solution: {file: B.mtx}\n  columns: 4");
+  expect_refused({"solve", "p.yaml"}, "p.yaml:4:12: rhs.columns is 4, but 'B.mtx' has 3 columns");
+}
+
 TEST_F(MultiCommand, AColumnThatDoesNotConvergeIsNamed) {
   problem("{random: 3, columns: 4}", "output: {report: r.json}\n");
   const Outcome outcome = run({"solve", "p.yaml", "--set", "solver.max_iterations=5"});

@@ -1,10 +1,17 @@
 // The problem file: what is read, what is refused, and the place that an error names.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "apps/problem/problem_file.hpp"
+#include "apps/problem/problem_keys.hpp"
 #include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "formats/catalogue.hpp"
+#include "support/space.hpp"
 
 namespace protean::apps {
 namespace {
@@ -20,7 +27,8 @@ TEST(ProblemFile, DefaultsAreFilledIn) {
   EXPECT_EQ(p.matrix.file.path, "folder/A.mtx");
   EXPECT_EQ(p.matrix.file.given, "A.mtx");
   EXPECT_TRUE(p.rhs.from_solution);
-  EXPECT_EQ(p.rhs.vector.value, 1);
+  EXPECT_FALSE(p.rhs.given);
+  EXPECT_EQ(p.rhs.vector.seed, 1);
   EXPECT_EQ(p.initial_guess.value, 0);
   EXPECT_EQ(p.solver.method, "cg");
   EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-8);
@@ -277,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(
                 minimal + "preconditioner: {type: ssor, omega: 2}",
                 {},
                 in_line_2,
-                {"preconditioner.omega is 2; it must be between 0 and 2"}},
+                {"preconditioner.omega is '2'; it must be a number above 0 and below 2"}},
         Refusal{"BlocksTooLarge",
                 minimal + "preconditioner: {type: block-jacobi, block_size: 65}",
                 {},
@@ -292,12 +300,12 @@ INSTANTIATE_TEST_SUITE_P(
                 minimal + "preconditioner: {type: chebyshev, eigenvalue_ratio: 1}",
                 {},
                 in_line_2,
-                {"eigenvalue_ratio is 1"}},
+                {"eigenvalue_ratio is '1'; it must be a number above 1, up to 1000000000000"}},
         Refusal{"ThresholdOfOne",
                 minimal + "preconditioner: {type: amg, strong_threshold: 1}",
                 {},
                 in_line_2,
-                {"preconditioner.strong_threshold is 1; it must be between 0 and 1"}},
+                {"preconditioner.strong_threshold is '1'; it must be a number above 0 and below 1"}},
         Refusal{"UnknownSmoother",
                 minimal + "preconditioner: {type: amg, smoother: jacobi}",
                 {},
@@ -496,6 +504,123 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"SetBrokenYaml", minimal, {"solver={"}, "--set solver={: ", {"YAML"}},
         Refusal{"SetSchedule", minimal, {"schedule={police: auto}"}, "--set ", {"Did you mean 'policy'"}}),
     [](const auto& test) { return std::string(test.param.name); });
+
+// Lines of a problem file in which this numeric key has a meaning. The key is the last line.
+std::string problem_with(const KeyDoc& key, const std::string& value) {
+  const std::string line = fmt::format("{}: {}\n", key.name, value),
+                    cube = "matrix:\n  generate:\n    kind: ";
+  const std::string matrix = "matrix: {generate: {kind: poisson-2d, n: 8}}\n";
+  if (key.section == "matrix") return "matrix:\n  file: A.mtx\n  " + line;
+  if (key.section == "matrix.generate (fem-hex)") return cube + "fem-hex\n    n: 2\n    " + line;
+  if (key.section == "matrix.generate (fem-hex, fem-tet)")
+    return cube + "fem-hex\n    physics: elasticity\n    " + line;
+  if (key.section == "rhs" && key.name == "columns") return matrix + "rhs:\n  random: 1\n  " + line;
+  if (key.section == "rhs.solution") return matrix + "rhs:\n  solution:\n    " + line;
+  if (key.section == "schedule") return matrix + "schedule:\n  policy: auto\n  " + line;
+  if (key.section == "schedule[]") return matrix + "schedule:\n- format: csr\n  " + line;
+  if (key.section == "preconditioner")
+    for (const PreconditionerEntry& entry : preconditioners())
+      if (std::find(entry.options.begin(), entry.options.end(), key.name) != entry.options.end())
+        return fmt::format("{}solver: {{method: gmres}}\npreconditioner:\n  type: {}\n{}  {}", matrix,
+                           entry.id, key.name == "sweeps" ? "  solve: sweeps\n" : "", line);
+  return fmt::format("{}{}:\n  {}", matrix, key.section, line);
+}
+
+// Makes what the problem asks for, which checks its numbers.
+void make_parts(const Problem& p) {
+  (void)make_solver<double>(p.solver.method, p.solver.options);
+  const auto A = make_matrix(find_format("csr"), generate(test::test_context(), "poisson-2d", {{"n", 8}}),
+                             test::test_context());
+  for (const PreconditionerEntry& entry : preconditioners())
+    if (entry.id == p.preconditioner.type && entry.unavailable.empty())
+      (void)make_preconditioner(p.preconditioner, *A);
+}
+
+TEST(ProblemFile, TheRangesOfTheTableAreThoseThatAreChecked) {
+  int walked = 0;
+  for (const KeyDoc& key : problem_keys()) {
+    const bool whole = key.type == KeyDoc::Type::integer;
+    if (!whole && key.type != KeyDoc::Type::number) continue;
+    ++walked;
+    const auto text = [&](double value) {
+      if (std::isinf(value)) return std::string(value > 0 ? ".inf" : "-.inf");
+      return whole ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+    };
+    const auto taken = [&](double value) {
+      const std::string problem = problem_with(key, text(value));
+      // What this build does not have is refused whatever its numbers are.
+      const bool absent =
+          std::any_of(preconditioners().begin(), preconditioners().end(), [&](const auto& one) {
+            return !one.unavailable.empty() &&
+                   problem.find(fmt::format("type: {}\n", one.id)) != std::string::npos;
+          });
+      try {
+        make_parts(read(problem));
+      } catch (const Error& error) {
+        if (absent && std::string(error.what()).find("must be") == std::string::npos) return;
+        ADD_FAILURE() << key.path() << ": " << text(value)
+                      << " is in the table but refused: " << error.what();
+      }
+    };
+    const auto refused = [&](double value) {
+      const std::string problem = problem_with(key, text(value));
+      const auto line = std::count(problem.begin(), problem.end(), '\n');
+      try {
+        make_parts(read(problem));
+        ADD_FAILURE() << key.path() << ": " << text(value) << " is not in the table but taken";
+      } catch (const Error& error) {
+        const std::string message = error.what();
+        EXPECT_EQ(message.rfind(fmt::format("folder/p.yaml:{}:", line), 0), 0u) << message;
+        EXPECT_NE(message.find(key.name), std::string::npos) << message;
+      }
+    };
+    const apps::NumberRange& range = key.range;
+    const auto beyond = [&](double end, double to) {
+      if (whole) return end + (to > 0 ? 1 : -1);
+      return std::nextafter(end, to * std::numeric_limits<double>::infinity());
+    };
+    if (range.open_below) refused(range.smallest), taken(beyond(range.smallest, 1));
+    if (!range.open_below) taken(range.smallest), refused(beyond(range.smallest, -1));
+    if (range.open_above) refused(range.largest), taken(beyond(range.largest, -1));
+    if (!range.open_above) taken(range.largest);
+    if (!range.open_above && !std::isinf(range.largest)) refused(beyond(range.largest, 1));
+  }
+  EXPECT_GT(walked, 35);
+}
+
+TEST(ProblemFile, TheRangesOfGeneratorsAreThoseThatAreChecked) {
+  for (const GeneratorEntry& entry : generators())
+    for (const GeneratorParam& param : entry.params) {
+      if (!param.choices.empty()) continue;
+      const auto problem = [&](double value) {
+        return fmt::format("matrix:\n  generate:\n    kind: {}\n    {}: {}\n", entry.kind, param.name,
+                           param.integer ? fmt::format("{:.0f}", value) : fmt::format("{}", value));
+      };
+      const auto beyond = [&](double end, double to) {
+        return param.integer ? end + (to > 0 ? 1 : -1)
+                             : std::nextafter(end, to * std::numeric_limits<double>::infinity());
+      };
+      EXPECT_NO_THROW((void)read(problem(param.smallest))) << entry.kind << param.name;
+      EXPECT_NO_THROW((void)read(problem(param.largest))) << entry.kind << param.name;
+      for (const double value : {beyond(param.smallest, -1), beyond(param.largest, 1)}) try {
+          (void)read(problem(value));
+          ADD_FAILURE() << entry.kind << "." << param.name << ": " << value;
+        } catch (const BadFile& error) {
+          EXPECT_EQ(std::string(error.what()).rfind("folder/p.yaml:4:", 0), 0u) << error.what();
+        }
+    }
+}
+
+TEST(ProblemFile, ACubeOfTooManyNodesIsRefusedWithItsPlace) {
+  try {
+    (void)read("matrix: {generate: {kind: fem-hex, n: 500, degree: 4}}");
+    FAIL();
+  } catch (const BadFile& error) {
+    EXPECT_NE(std::string(error.what()).find("p.yaml:1:39: matrix.generate: n 500 and degree 4"),
+              std::string::npos)
+        << error.what();
+  }
+}
 
 TEST(ProblemFile, ScheduleOfPointsOrPolicy) {
   const std::string text =
