@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "apps/command/build_info.hpp"
+#include "apps/command/completion.hpp"
 #include "apps/command/formats.hpp"
 #include "apps/command/help.hpp"
 #include "apps/compare/compare.hpp"
@@ -66,6 +68,25 @@ void add_threads(CLI::App& command, int& threads, const std::string& text) {
   command.add_option("--threads", threads, text)->check(CLI::Range(1, 1024))->type_name("N");
 }
 
+// The options that stand for keys of the problem file. The arguments live as long as the command.
+template <class Arguments>
+void add_key_options(CLI::App& command, Arguments& arguments, bool compared) {
+  for (const KeyOption& option : key_options()) {
+    if (compared && !option.compared) continue;
+    command
+        .add_option_function<std::string>(
+            std::string(option.option),
+            [&arguments, &option](const std::string& value) {
+              const std::string text =
+                  option.input ? std::filesystem::absolute(input_path(value)).string() : value;
+              arguments.options.push_back(
+                  {std::string(option.option), std::string(option.path), text, std::string(option.key)});
+            },
+            std::string(option.about))
+        ->type_name(std::string(option.type));
+  }
+}
+
 Action add_solve(CLI::App& command) {
   const auto arguments = std::make_shared<SolveArguments>();
   command
@@ -73,18 +94,7 @@ Action add_solve(CLI::App& command) {
                   "Problem file (YAML), or a matrix: .mtx, .mtx.gz, .mtx.xz, .pbin")
       ->required()
       ->type_name("P.yaml|A.mtx");
-  for (const KeyOption& option : key_options())
-    command
-        .add_option_function<std::string>(
-            std::string(option.option),
-            [arguments, &option](const std::string& value) {
-              const std::string text =
-                  option.input ? std::filesystem::absolute(input_path(value)).string() : value;
-              arguments->options.push_back(
-                  {std::string(option.option), std::string(option.path), text, std::string(option.key)});
-            },
-            std::string(option.about))
-        ->type_name(std::string(option.type));
+  add_key_options(command, *arguments, false);
   command
       .add_option("--set", arguments->settings,
                   "Override a key of the problem file; may be repeated. The value is YAML.")
@@ -148,7 +158,9 @@ Action add_formats(CLI::App& command) {
       "A preset, indented under its base, has the layout of that with parameters or a kernel of its own.");
   return [arguments] {
     const auto& [id, family, json] = *arguments;
-    print(json ? formats_json(id, family) : formats_text(id, family));
+    print(json ? formats_json(id, family)
+               : formats_text(id, family,
+                              static_cast<std::size_t>(std::max(terminal_width(STDOUT_FILENO), 60))));
     return done;
   };
 }
@@ -189,6 +201,7 @@ Action add_compare(CLI::App& command) {
       .add_option("problem", arguments->problem, "Problem file, a suite: {suite: [P.yaml, ...]}, or a matrix")
       ->required()
       ->type_name("P.yaml");
+  add_key_options(command, *arguments, true);
   command
       .add_option("--set", arguments->settings,
                   "Override a key of the problem file; may be repeated. The value is YAML.")
@@ -329,10 +342,11 @@ Action add_help(CLI::App& command) {
   command
       .add_option("--completion", arguments->shell,
                   "A script that completes commands and options in this shell")
-      ->type_name("bash");
+      ->type_name("bash|zsh|fish");
   command.footer(
       "Examples:\n  protean help solve\n  protean help problem solver\n"
-      "  protean help --man solve | man -l -\n  source <(protean help --completion bash)");
+      "  protean help --man solve | man -l -\n  source <(protean help --completion bash)\n"
+      "  protean help --completion fish > ~/.config/fish/completions/protean.fish");
   return [arguments, &command] {
     const CLI::App& root = *command.get_parent();
     print(!arguments->shell.empty() ? completion_script(root, arguments->shell)
@@ -395,9 +409,13 @@ int parse_and_run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error) == 0 ? done : bad_input;  // --help, --version
     for (const auto& [sub, action] : actions)
       if (sub->get_name() == argv[1]) {
-        const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-        const std::string missing = lacks ? missing_of(*sub) : "";
-        return complain_usage(missing.empty() ? error.what() : missing, sub->get_name());
+        // An unknown option is named first: what it leaves over is its consequence.
+        std::string what = unexpected_text(*sub, {argv + 2, argv + argc});
+        if (what.empty() && dynamic_cast<const CLI::RequiredError*>(&error)) what = missing_of(*sub);
+        if (what.empty() && dynamic_cast<const CLI::ExtrasError*>(&error))
+          what =
+              fmt::format("{} takes no further argument '{:.100}'", sub->get_name(), sub->remaining().at(0));
+        return complain_usage(what.empty() ? error.what() : what, sub->get_name());
       }
     return complain_usage(error.what());
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "apps/report/output.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
 
@@ -240,7 +241,7 @@ std::vector<const FormatEntry*> listed(const std::string& id, const std::string&
 
 }  // namespace
 
-std::string formats_table(std::span<const FormatEntry* const> entries) {
+std::string formats_table(std::span<const FormatEntry* const> entries, std::size_t most_width) {
   std::vector<std::vector<std::string>> rows{{"id", "title", "kernels", "parameters", "deterministic"}};
   std::vector<std::string_view> families{""};  // of each row
   bool missing = false;
@@ -254,22 +255,35 @@ std::string formats_table(std::span<const FormatEntry* const> entries) {
   std::vector<std::size_t> width(rows[0].size());
   for (const auto& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  std::size_t whole = 0;
+  for (const std::size_t one : width) whole += one + 2;
+  if (whole - 2 > most_width) {
+    rows[0] = {"id", "title; kernels but native; parameters"};
+    for (std::size_t r = 1; r < rows.size(); ++r) {
+      const std::string kernels = rows[r][2], parameters = rows[r][3], deterministic = rows[r][4];
+      rows[r].resize(2);
+      if (kernels != "native") rows[r][1] += "; kernels " + kernels;
+      if (parameters != "-") rows[r][1] += "; " + parameters;
+      if (deterministic == "no") rows[r][1] += "; not deterministic";
+    }
+    width = {width[0], 0};
+  }
   std::string text;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (std::size_t c = 0; c < width.size(); ++c) line += fmt::format("{:<{}}", rows[r][c], width[c] + 2);
     line.erase(line.find_last_not_of(' ') + 1);
     if (r > 0 && families[r] != families[r - 1]) text += fmt::format("{}\n", families[r]);
-    text += line + "\n";
-    if (r == 0) text += std::string(line.size(), '-') + "\n";
+    text += fitted(line, most_width) + "\n";
+    if (r == 0) text += std::string(std::min(std::max(line.size(), whole - 2), most_width), '-') + "\n";
   }
   if (missing) text += "(kernel): not in this build; `protean formats ID` says why\n";
   return text;
 }
 
-std::string formats_text(const std::string& id, const std::string& family) {
+std::string formats_text(const std::string& id, const std::string& family, std::size_t width) {
   const std::vector<const FormatEntry*> entries = listed(id, family);
-  return id.empty() ? formats_table(entries) : details(*entries.front());
+  return id.empty() ? formats_table(entries, width) : fitted(details(*entries.front()), width);
 }
 
 std::string formats_json(const std::string& id, const std::string& family) {

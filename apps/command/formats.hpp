@@ -1,5 +1,6 @@
 // `protean formats`.
 #pragma once
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -9,11 +10,13 @@ namespace protean::apps {
 
 // Everything about the format `id`, the table of the formats of `family`, or that of all formats if both are
 // empty. As text or JSON. Throws BadArgument for an unknown id or family, and for both at once.
-std::string formats_text(const std::string& id, const std::string& family = {});
+// Lines have at most `width` characters.
+std::string formats_text(const std::string& id, const std::string& family = {}, std::size_t width = 80);
 std::string formats_json(const std::string& id, const std::string& family = {});
 
 // The table of these formats, by family, in the order in which the families come first. Presets are indented
-// under the format whose layout they have, if that is of the same family.
-std::string formats_table(std::span<const FormatEntry* const> entries);
+// under the format whose layout they have, if that is of the same family. Where the columns do not fit, what differs from
+// most formats follows the title.
+std::string formats_table(std::span<const FormatEntry* const> entries, std::size_t width = 80);
 
 }  // namespace protean::apps

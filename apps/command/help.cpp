@@ -6,10 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "apps/command/build_info.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "core/error.hpp"
+#include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {
@@ -102,53 +104,91 @@ std::string arguments_of(const CLI::App& command) {
   return text;
 }
 
-std::vector<std::string> option_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
-std::vector<std::string_view> format_ids() {
-  std::vector<std::string_view> ids;
-  for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
+std::vector<std::string> format_ids() {
+  std::vector<std::string> ids;
+  for (const FormatEntry* entry : catalogue()) ids.emplace_back(entry->id);
   return ids;
 }
 
 // The words that the key of an option may have; empty for one without such words.
-std::vector<std::string_view> words_of(const KeyOption& option) {
+std::vector<std::string> words_of(const KeyOption& option) {
   if (option.path == "operator.format") {
-    std::vector<std::string_view> ids = format_ids();
+    std::vector<std::string> ids = format_ids();
     ids.insert(ids.begin(), "auto");
     return ids;
   }
   for (const KeyDoc& key : problem_keys())
-    if (key.path() == option.path) return key.words;
+    if (key.path() == option.path) return {key.words.begin(), key.words.end()};
   return {};
+}
+
+// "max-it" and "maxiter" begin max-iterations.
+std::string without_hyphens(std::string_view name) {
+  std::string text;
+  for (const char c : name)
+    if (c != '-' && c != '_') text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// The option that the user of this name has in mind; empty if there is none.
+std::string nearest_option(const std::string& given, const std::vector<std::string>& known) {
+  // Names of other programs.
+  static constexpr std::pair<std::string_view, std::string_view> other_names[] = {
+      {"--rtol", "--tolerance"},
+      {"--relative-tolerance", "--tolerance"},
+      {"--maxit", "--max-iterations"},
+      {"--solver", "--method"},
+      {"--ksp-type", "--method"},
+      {"--pc", "--preconditioner"},
+      {"--pc-type", "--preconditioner"},
+      {"--output", "--solution"},
+      {"-o", "--solution"},
+      {"--kernel", "--kernels"},
+      {"--verbose", "--monitor"},
+      {"-v", "--monitor"},
+      {"--silent", "--quiet"},
+      {"-q", "--quiet"},
+      {"-t", "--threads"}};
+  for (const auto& [other, name] : other_names)
+    if (given == other && std::find(known.begin(), known.end(), name) != known.end())
+      return std::string(name);
+  const std::string letters = without_hyphens(given);
+  for (const std::string& name : known)
+    if (letters.size() > 1 && without_hyphens(name).starts_with(letters)) return name;
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return std::string(nearest_name(given.substr(0, 50), names));
 }
 
 }  // namespace
 
 std::span<const KeyOption> key_options() {
   static constexpr KeyOption options[] = {
-      {"--rhs", "rhs", "file", true, "b.mtx", "The right-hand side b (rhs.file)"},
+      {"--rhs", "rhs", "file", true, "b.mtx", "The right-hand side b (rhs.file)", true},
       {"--initial-guess", "initial_guess", "file", true, "x0.mtx",
-       "The vector to start from (initial_guess.file)"},
-      {"--method", "solver.method", {}, false, "NAME", "The Krylov method (solver.method)"},
+       "The vector to start from (initial_guess.file)", true},
+      {"--method", "solver.method", {}, false, "NAME", "The Krylov method (solver.method)", true},
       {"--preconditioner",
        "preconditioner.type",
        {},
        false,
        "NAME",
-       "The preconditioner (preconditioner.type)"},
+       "The preconditioner (preconditioner.type)",
+       true},
       {"--tolerance",
        "solver.relative_tolerance",
        {},
        false,
        "NUMBER",
-       "Reduce the residual to this part of ||b|| (solver.relative_tolerance)"},
-      {"--max-iterations", "solver.max_iterations", {}, false, "N", "Stop then (solver.max_iterations)"},
-      {"--restart", "solver.restart", {}, false, "N", "Basis vectors of gmres (solver.restart)"},
+       "Reduce the residual to this part of ||b|| (solver.relative_tolerance)",
+       true},
+      {"--max-iterations",
+       "solver.max_iterations",
+       {},
+       false,
+       "N",
+       "Stop then (solver.max_iterations)",
+       true},
+      {"--restart", "solver.restart", {}, false, "N", "Basis vectors of gmres (solver.restart)", true},
       {"--format", "operator.format", {}, false, "ID", "The storage format (operator.format)"},
       {"--order", "matrix.order", {}, false, "NAME", "The order of the rows in the solve (matrix.order)"},
       {"--space", "operator.space", {}, false, "SPACE", "host or device (operator.space)"},
@@ -191,53 +231,50 @@ std::string man_page(const CLI::App& root, const std::string& topic) {
          options_page(command) + ".SH NOTES\n" + verbatim(command.get_footer()) + see_also(root);
 }
 
-std::string completion_script(const CLI::App& root, const std::string& shell) {
-  if (shell != "bash") throw BadArgument(fmt::format("--completion '{:.50}': the shell must be bash", shell));
-  std::vector<std::string> commands, keys;
-  for (const CLI::App* command : commands_of(root)) commands.push_back(command->get_name());
+std::vector<OptionWords> option_words(const CLI::App& root) {
+  std::vector<OptionWords> list;
+  for (const KeyOption& option : key_options())
+    if (const auto words = words_of(option); !words.empty()) {
+      list.push_back({"solve", std::string(option.option), words});
+      if (option.compared) list.push_back({"compare", std::string(option.option), words});
+    }
+  std::vector<std::string> keys, all_formats = format_ids(), families, kinds;
   for (const KeyDoc& key : problem_keys())
     if (key.path().find_first_of("[ (") == std::string::npos) keys.push_back(key.path() + "=");
-  std::string text = fmt::format(
-      "# Completion of protean in bash, written by `protean help --completion bash`.\n"
-      "_protean() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} "
-      "command=${{COMP_WORDS[1]}} words=\n"
-      "  COMPREPLY=()\n"
-      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-      "    COMPREPLY=($(compgen -W '{} --help --version' -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  case \"$command $before\" in\n",
-      fmt::join(commands, " "));
-  const auto values = [&](const std::string& pattern, const auto& words) {
-    text += fmt::format("    {}) words='{}' ;;\n", pattern, fmt::join(words, " "));
-  };
-  for (const KeyOption& option : key_options())
-    if (const auto words = words_of(option); !words.empty())
-      values(fmt::format("'solve {}'", option.option), words);
-  values("*' --formats'|'formats formats'", format_ids());
-  values("'help help'", topics_of(root));
-  values("'help --completion'", std::vector<std::string>{"bash"});
-  values("*' --set'", keys);
-  text +=
-      "  esac\n"
-      "  if [ -n \"$words\" ]; then\n"
-      "    [ \"$before\" = --set ] && compopt -o nospace 2>/dev/null\n"
-      "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  case \"$word\" in\n"
-      "    -*)\n"
-      "      case \"$command\" in\n";
-  for (const CLI::App* command : commands_of(root))
-    text += fmt::format("        {}) words='{}' ;;\n", command->get_name(),
-                        fmt::join(option_names(*command), " "));
-  return text +
-         "      esac\n"
-         "      COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
-         "  esac\n"
-         "}\n"
-         "complete -o default -F _protean protean\n";
+  for (const FormatEntry* entry : catalogue())
+    if (families.empty() || families.back() != entry->family) families.emplace_back(entry->family);
+  for (const GeneratorEntry& kind : generators()) kinds.emplace_back(kind.kind);
+  all_formats.insert(all_formats.begin(), "all");
+  for (const char* command : {"solve", "compare", "inspect", "generate"})
+    list.push_back({command, "--set", keys});
+  for (const char* command : {"compare", "inspect"})
+    list.push_back({command, "--formats", all_formats, true});
+  for (const char* command : {"compare", "tune"})
+    list.push_back({command, "--spaces", {"host", "device"}, true});
+  list.push_back({"formats", "", format_ids()});
+  list.push_back({"formats", "--family", families});
+  list.push_back({"generate", "", kinds});
+  list.push_back({"help", "", topics_of(root)});
+  list.push_back({"help", "--completion", {"bash", "zsh", "fish"}});
+  return list;
+}
+
+std::string unexpected_text(const CLI::App& command, const std::vector<std::string>& arguments) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) known.push_back("-" + name);
+  }
+  for (const std::string& argument : arguments) {
+    const std::string name = argument.substr(0, argument.find('='));
+    if (name.size() < 2 || name[0] != '-' || std::isdigit(static_cast<unsigned char>(name[1])) != 0) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string hint;
+    if (const std::string nearest = nearest_option(name, known); !nearest.empty())
+      hint = fmt::format(" Did you mean '{}'?", nearest);
+    return fmt::format("{} has no option '{:.50}'.{}", command.get_name(), name, hint);
+  }
+  return {};
 }
 
 }  // namespace protean::apps

@@ -18,8 +18,18 @@ std::string help_text(const CLI::App& root, const std::string& topic, const std:
 // The same as a page for man(1), of section 1, or 5 for `problem`.
 std::string man_page(const CLI::App& root, const std::string& topic);
 
-// A script that completes commands, options, formats, methods and keys in bash. Throws BadArgument for another shell.
-std::string completion_script(const CLI::App& root, const std::string& shell);
+// What may follow an option of a command, or the command itself, where that is one of some words.
+struct OptionWords {
+  std::string command, option;  // no option: an argument of the command
+  std::vector<std::string> words;
+  bool list = false;  // several of them, separated by commas
+};
+// From the same tables as the options themselves.
+std::vector<OptionWords> option_words(const CLI::App& root);
+
+// What to say about arguments that a command does not take: the first of them that is an unknown option, with the
+// nearest one, or else the first that is one too many.
+std::string unexpected_text(const CLI::App& command, const std::vector<std::string>& arguments);
 
 // An option of `protean solve` that stands for a key of the problem file.
 struct KeyOption {
@@ -27,6 +37,7 @@ struct KeyOption {
   std::string_view key = {};  // see OptionSetting
   bool input = false;         // a file that is read; its path begins at the working folder
   std::string_view type, about;
+  bool compared = false;  // also an option of `protean compare`
 };
 std::span<const KeyOption> key_options();
 

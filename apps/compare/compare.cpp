@@ -561,9 +561,10 @@ int compare(const CompareArguments& arguments) {
   for (const SuiteProblem& entry : suite.problems) {
     problems.push_back({entry.file, {}});
     try {
-      problems.back().problem = suite.several || is_matrix_file(entry.file)
-                                    ? read_problem(entry.file, entry.settings)
-                                    : parse_problem(suite.text, entry.file, entry.settings);
+      problems.back().problem =
+          suite.several || is_matrix_file(entry.file)
+              ? read_problem(entry.file, entry.settings, arguments.options)
+              : parse_problem(suite.text, entry.file, entry.settings, arguments.options);
     } catch (const Error& error) {
       if (!suite.several) throw;
       report_broken(entry.file, error);

@@ -11,9 +11,10 @@
 namespace protean::apps {
 
 struct CompareArguments {
-  std::string problem;                // or a suite
-  std::vector<std::string> settings;  // key.path=value
-  std::string formats;                // all, or ids separated by commas; empty: a shortlist of each matrix
+  std::string problem;                 // or a suite
+  std::vector<std::string> settings;   // key.path=value
+  std::vector<OptionSetting> options;  // options that stand for keys; of every problem of a suite
+  std::string formats;                 // all, or ids separated by commas; empty: a shortlist of each matrix
   std::string kernels = "all";
   std::string spaces;             // host, device, or host,device; empty: operator.space
   std::string report, csv, html;  // files to write, relative to the working folder

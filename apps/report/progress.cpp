@@ -1,7 +1,7 @@
 #include "apps/report/progress.hpp"
+#include "apps/report/output.hpp"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,11 +28,6 @@ bool locale_is_utf8() {
     return std::strstr(value, "UTF-8") || std::strstr(value, "utf8") || std::strstr(value, "UTF8");
   }
   return false;
-}
-
-int terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::string bar(double part, bool utf8) {
@@ -152,7 +147,7 @@ void Progress::iteration(const IterationInfo& info, const StoppingRule& rule) {
   const double baseline = info.relative_residual > 0 ? info.residual / info.relative_residual : 0;
   const double target =
       std::max(rule.relative_tolerance, baseline > 0 ? rule.absolute_tolerance / baseline : 0.0);
-  draw(progress_line(info, mark_, first_, target, rule.max_iterations, terminal_width(), utf8_));
+  draw(progress_line(info, mark_, first_, target, rule.max_iterations, terminal_width(STDERR_FILENO), utf8_));
   // Half of the window is kept, so that a rate is never computed from a single iteration.
   if (info.seconds - mark_.seconds > rate_window_seconds) {
     if (half_.iteration > mark_.iteration) mark_ = half_;

@@ -6,31 +6,13 @@
 #include <algorithm>
 
 #include "apps/report/json.hpp"
+#include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
 
 namespace protean::apps {
 namespace {
-
-// Breaks the text into lines of at most `width` characters and indents all but the first.
-std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
-  std::string out;
-  std::size_t column = 0;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (column > 0 && column + 1 + end > width) {
-      out += '\n';
-      out.append(indent, ' ');
-      column = 0;
-    } else if (column > 0) {
-      out += ' ', ++column;
-    }
-    out += text.substr(0, end), column += end;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
 
 Json switch_json(const SwitchRecord& record) {
   Json json = {{"iteration", record.iteration},
@@ -272,7 +254,7 @@ std::string summary(const SolveRecord& r) {
   const Problem& p = r.problem;
   std::string text = "\n";
   const auto row = [&](std::string_view name, const std::string& value) {
-    text += fmt::format("  {:<11}  {}\n", name, wrap(value, indent, width));
+    text += fmt::format("  {:<11}  {}\n", name, wrapped(value, indent, width));
   };
   const std::string matrix = p.matrix.file ? p.matrix.file.given : p.matrix.kind;
   row("problem", p.title.empty() ? matrix : p.title);

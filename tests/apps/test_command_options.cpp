@@ -1,5 +1,7 @@
 // The command beside problem files: a bare matrix, options for keys, `help problem`, lines of a monitor, files that grow,
 // checkpoints, `-`, endings of outputs, man pages and completion.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -17,6 +19,7 @@
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/vector_file.hpp"
+#include "formats/catalogue.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
@@ -362,7 +365,8 @@ TEST_F(CommandOptions, WrongUseNamesWhatIsMissingAndTheHelpOfTheCommand) {
                  ".pbin. See `protean solve --help`.");
   expect_refused({"compare"}, "compare needs ");
   expect_refused({"compare"}, "See `protean compare --help`.");
-  expect_refused({"inspect", "a.mtx", "--fast"}, "--fast. See `protean inspect --help`.");
+  expect_refused({"inspect", "a.mtx", "--fast"},
+                 "inspect has no option '--fast'. See `protean inspect --help`.");
   expect_refused({"sovle", "a.mtx"}, "Did you mean 'solve'? See `protean --help`.");
   expect_refused({"--fast"}, "See `protean --help`.");
 }
@@ -624,6 +628,132 @@ TEST_F(CommandOptions, BashCompletesCommandsOptionsAndWords) {
   EXPECT_EQ(completed("help prob"), "problem\n");
   EXPECT_EQ(completed("tune --met"), "\n");
   EXPECT_EQ(run({"help", "--completion", "csh"}).code, 2);
+}
+
+bool has_command(const std::string& name) {
+  return std::system(("command -v " + name + " > /dev/null 2>&1").c_str()) == 0;
+}
+
+TEST_F(CommandOptions, ZshCompletesCommandsOptionsAndWords) {
+  if (!has_command("zsh")) GTEST_SKIP() << "zsh is not installed";
+  const Outcome script = run({"help", "--completion", "zsh"});
+  ASSERT_EQ(script.code, 0) << script.err;
+  write("completion", script.out), write("a-matrix.mtx", spd);
+  // A terminal of zsh, in which a key completes the line and writes it to a file.
+  write("terminal",
+        "zmodload zsh/zpty\n"
+        "zpty z 'zsh -f -i'\n"
+        "zpty -w z 'PS1=; autoload -U compinit; compinit -D -u; . ./completion; finish() { zle "
+        "expand-or-complete; "
+        "print -r -- \"$BUFFER\" > out.new; mv out.new out; exit }; zle -N finish; bindkey \"^T\" finish; "
+        "print READY'\n"
+        "zpty -r -m z line '*READY*READY*'\n"
+        "zpty -w -n z \"$1\"$'\\C-t'\n"
+        "for i in {1..400}; do [[ -e out ]] && break; sleep 0.05; done\n"
+        "zpty -d z\n");
+  const auto completed = [&](const std::string& words) {
+    std::filesystem::remove(work_ / "out");
+    const std::string line =
+        "cd " + work_.string() + " && zsh -f terminal 'protean " + words + "' < /dev/null";
+    EXPECT_EQ(std::system(line.c_str()), 0) << words;
+    return slurp(work_ / "out");
+  };
+  EXPECT_EQ(completed("so"), "protean solve \n");
+  EXPECT_EQ(completed("compare --precond"), "protean compare --preconditioner=\n");
+  EXPECT_EQ(completed("solve --method gm"), "protean solve --method gmres \n");
+  EXPECT_EQ(completed("solve --set solver.rest"), "protean solve --set solver.restart=\n");
+  EXPECT_EQ(completed("formats sell-pack"), "protean formats sell-packed \n");
+  EXPECT_EQ(completed("solve a-mat"), "protean solve a-matrix.mtx \n");
+}
+
+TEST_F(CommandOptions, FishCompletesCommandsOptionsAndWords) {
+  if (!has_command("fish")) GTEST_SKIP() << "fish is not installed";
+  const Outcome script = run({"help", "--completion", "fish"});
+  ASSERT_EQ(script.code, 0) << script.err;
+  write("completion", script.out), write("a-matrix.mtx", spd);
+  const auto completed = [&](const std::string& words) {
+    const std::string line = "cd " + work_.string() +
+                             " && HOME=$PWD fish --no-config -c 'source completion; " +
+                             "complete -C \"protean " + words + "\"' > out";
+    EXPECT_EQ(std::system(line.c_str()), 0) << words;
+    const std::string out = slurp(work_ / "out");
+    return out.substr(0, out.find_first_of("\t\n"));
+  };
+  EXPECT_EQ(completed("so"), "solve");
+  EXPECT_EQ(completed("compare --precond"), "--preconditioner");
+  EXPECT_EQ(completed("solve --method gm"), "gmres");
+  EXPECT_EQ(completed("solve --set solver.rest"), "solver.restart=");
+  EXPECT_EQ(completed("formats sell-pack"), "sell-packed");
+  EXPECT_EQ(completed("solve a-mat"), "a-matrix.mtx");
+}
+
+// Each option of each command is in the script of each shell.
+TEST_F(CommandOptions, CompletionHasEachOption) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const std::string script = run({"help", "--completion", shell}).out;
+    for (const char* command :
+         {"solve", "compare", "formats", "inspect", "generate", "tune", "convert", "help"}) {
+      const std::string help = run({command, "--help"}).out;
+      const std::string options = help.substr(0, help.find("Example"));
+      const std::regex option("\n  (?:-.,)?--([a-z-]+)");
+      for (std::sregex_iterator found(options.begin(), options.end(), option), end; found != end; ++found) {
+        const std::string name = (*found)[1];
+        EXPECT_NE(script.find((std::string(shell) == "fish" ? " -l " : "--") + name), std::string::npos)
+            << shell << " " << command << " " << name;
+      }
+    }
+  }
+  expect_refused({"help", "--completion", "csh"}, "bash, zsh, fish");
+}
+
+TEST_F(CommandOptions, AnUnknownOptionIsNamedWithTheNearest) {
+  write("a.mtx", spd);
+  for (const auto& [arguments, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"solve", "a.mtx", "--tol", "1e-3"}, "solve has no option '--tol'. Did you mean '--tolerance'?"},
+           {{"solve", "--tol=1e-3", "a.mtx"}, "solve has no option '--tol'. Did you mean '--tolerance'?"},
+           {{"solve", "--tol", "1e-3"}, "solve has no option '--tol'. Did you mean '--tolerance'?"},
+           {{"solve", "a.mtx", "--maxiter", "3"},
+            "solve has no option '--maxiter'. Did you mean '--max-iterations'?"},
+           {{"solve", "a.mtx", "--rtol", "3"}, "solve has no option '--rtol'. Did you mean '--tolerance'?"},
+           {{"compare", "a.mtx", "--metod", "cg"},
+            "compare has no option '--metod'. Did you mean '--method'?"},
+           {{"solve", "a.mtx", "--qqqqqqqqqqqqqq"}, "solve has no option '--qqqqqqqqqqqqqq'. See"},
+           {{"solve", "a.mtx", "b.mtx", "c.mtx"}, "solve takes no further argument 'b.mtx'"}})
+    expect_refused(arguments, "protean: error: " + message);
+}
+
+TEST_F(CommandOptions, ComparesWithTheOptionsOfASolve) {
+  write("a.mtx", spd), write("b.mtx", b);
+  const Outcome o = run({"compare", "a.mtx", "--formats", "csr", "--method", "gmres", "--preconditioner",
+                         "jacobi", "--tolerance", "1e-5", "--rhs", "b.mtx", "--report", "r.json", "--quiet"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json problem = Json::parse(files().at("r.json"))["problem"];
+  EXPECT_EQ(problem["solver"]["method"], "gmres");
+  EXPECT_EQ(problem["solver"]["relative_tolerance"], 1e-5);
+  EXPECT_EQ(problem["preconditioner"]["type"], "jacobi");
+  EXPECT_TRUE(problem["rhs"]["file"].get<std::string>().ends_with("b.mtx"));
+  expect_refused({"compare", "a.mtx", "--method", "gc"}, "--method gc: solver.method is 'gc'");
+}
+
+// Without a terminal lines have 80 characters at most, and nothing is lost.
+TEST_F(CommandOptions, FormatsFitTheWidth) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"formats"}, {"formats", "adell-plus"}}) {
+    std::istringstream lines(run(words).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
+  const auto joined = [](const std::string& text) {
+    return std::regex_replace(text, std::regex("\\s+"), " ");
+  };
+  const std::string listed = joined(run({"formats"}).out),
+                    details = joined(run({"formats", "adell-plus"}).out);
+  for (const FormatEntry* entry : catalogue()) {
+    EXPECT_NE(listed.find(fmt::format(" {} {}", entry->id, entry->title)), std::string::npos) << entry->id;
+    for (const ParamDoc& param : settable_params(*entry))
+      EXPECT_NE(listed.find(fmt::format("{}={}", param.name, param.default_value)), std::string::npos);
+  }
+  EXPECT_NE(details.find("entries of a slot: one, two of a row, two of a column"), std::string::npos)
+      << details;
 }
 
 }  // namespace
