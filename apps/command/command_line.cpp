@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -50,6 +51,26 @@ int complain_usage(std::string message, std::string_view command = {}) {
   return complain(fmt::format("{}{} See `protean {}{}--help`.", message, ends ? "" : ".", command,
                               command.empty() ? "" : " "),
                   bad_input);
+}
+
+// Of an option whose value is a time.
+CLI::Validator above_zero() {
+  return {[](std::string& text) {
+            double value = 0;
+            const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value);
+            return good ? std::string() : fmt::format("'{:.50}' must be a number above 0", text);
+          },
+          ""};
+}
+
+// An option that is given twice, or without its value, in words; empty for other mistakes.
+std::string mismatch_of(const CLI::App& command, const CLI::ParseError& error) {
+  if (!dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return {};
+  const std::string what = error.what(), name = what.substr(0, what.find(':'));
+  const CLI::Option* option = command.get_option_no_throw(name);
+  if (!option) return {};
+  if (option->count() > 1) return fmt::format("{} is given {} times; give it once", name, option->count());
+  return fmt::format("{} needs a value: {} {}", name, name, option->get_type_name());
 }
 
 // What a command lacks, with what it is; empty where it has all that it needs.
@@ -111,7 +132,7 @@ Action add_solve(CLI::App& command) {
   command
       .add_option("--checkpoint", arguments->checkpoint,
                   "Also write the solution every so many minutes while the solve runs")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->type_name("MINUTES");
   add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
   command.add_flag("--json", arguments->json, "Print the JSON report to the standard output, and no summary");
@@ -219,7 +240,7 @@ Action add_compare(CLI::App& command) {
   command.add_option("--html", arguments->html, "Write one page with tables and pictures")
       ->type_name("F.html");
   command.add_option("--budget", arguments->budget, "Spend about this many seconds at most")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->type_name("SECONDS");
   add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no table");
@@ -312,7 +333,7 @@ Action add_tune(CLI::App& command) {
       ->type_name("F.yaml")
       ->capture_default_str();
   command.add_option("--budget", arguments->budget, "Spend about this many seconds at most")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->type_name("SECONDS")
       ->capture_default_str();
   command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all of this machine)")
@@ -401,8 +422,11 @@ int parse_and_run(int argc, char** argv) {
   }
   if (const std::string_view first = argv[1];
       first[0] != '-' && std::find(names.begin(), names.end(), first) == names.end())
-    return complain_usage(fmt::format("there is no command '{}'; the commands are {}.{}", first,
-                                      fmt::join(names, ", "), did_you_mean(first, names)));
+    return complain_usage(fmt::format(
+        "there is no command '{}'; the commands are {}.{}", first, fmt::join(names, ", "),
+        app.get_option_no_throw(fmt::format("--{}", first)) ? fmt::format(" Did you mean '--{}'?", first)
+        : std::filesystem::exists(first)                    ? fmt::format(" Did you mean 'solve {}'?", first)
+                                                            : did_you_mean(first, names)));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -411,13 +435,15 @@ int parse_and_run(int argc, char** argv) {
       if (sub->get_name() == argv[1]) {
         // An unknown option is named first: what it leaves over is its consequence.
         std::string what = unexpected_text(*sub, {argv + 2, argv + argc});
+        if (what.empty()) what = mismatch_of(*sub, error);
         if (what.empty() && dynamic_cast<const CLI::RequiredError*>(&error)) what = missing_of(*sub);
         if (what.empty() && dynamic_cast<const CLI::ExtrasError*>(&error))
           what =
               fmt::format("{} takes no further argument '{:.100}'", sub->get_name(), sub->remaining().at(0));
         return complain_usage(what.empty() ? error.what() : what, sub->get_name());
       }
-    return complain_usage(error.what());
+    std::string what = unexpected_text(app, {argv + 1, argv + argc});
+    return complain_usage(what.empty() ? error.what() : what);
   }
   for (const auto& [sub, action] : actions)
     if (*sub) return action();

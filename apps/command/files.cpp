@@ -50,8 +50,13 @@ std::string missing_file(const std::string& name, const std::string& given) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string no_folder =
       fs::is_directory(folder, code) ? "" : fmt::format("; there is no folder '{}' either", folder.string());
-  return fmt::format("{}: there is no file '{}'{}.{}", name, given, no_folder,
-                     did_you_mean(path.filename().string(), views));
+  std::string hint = did_you_mean(path.filename().string(), views);
+  // The path of a problem file is made plain, which takes one of the two slashes out.
+  if (given.starts_with("http:/") || given.starts_with("https:/"))
+    hint = " Files are read from this machine only: download it first.";
+  if (given.find("~/") != std::string::npos)
+    hint = " Only a shell replaces `~` by the home folder: write its path.";
+  return fmt::format("{}: there is no file '{}'{}.{}", name, given, no_folder, hint);
 }
 
 }  // namespace

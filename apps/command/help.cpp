@@ -148,7 +148,8 @@ std::string nearest_option(const std::string& given, const std::vector<std::stri
       {"-v", "--monitor"},
       {"--silent", "--quiet"},
       {"-q", "--quiet"},
-      {"-t", "--threads"}};
+      {"-t", "--threads"},
+      {"-V", "--version"}};
   for (const auto& [other, name] : other_names)
     if (given == other && std::find(known.begin(), known.end(), name) != known.end())
       return std::string(name);

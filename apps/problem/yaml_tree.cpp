@@ -220,7 +220,9 @@ Node parse_yaml(std::string_view text, const std::string& file) {
   const auto name = std::make_shared<const std::string>(file);
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
     fail({name, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n'), 0},
-         "there is a zero byte in it; this is no YAML text");
+         "there is a zero byte in it; this is no YAML text, and no matrix that is known here (Matrix Market, "
+         "also "
+         "compressed by gzip or xz, or .pbin)");
   return parse(text, name, true);
 }
 
@@ -291,15 +293,43 @@ Section::Section(const Node& node, std::string path, const std::vector<std::stri
   check();
 }
 
+namespace {
+
+// A word where a map belongs: the map that is probably meant. " Write solver: {method: cg}."
+std::string meant(const Node& node, const std::string& path, const std::vector<std::string_view>& keys) {
+  if (node.kind != Node::Kind::scalar || path.empty() || path.find_first_of("[.(") != std::string::npos)
+    return {};
+  const bool file = node.text.find('.') != std::string::npos;
+  const bool has_file = std::find(keys.begin(), keys.end(), "file") != keys.end();
+  return fmt::format(". Write {}: {{{}: {}}}", path, file && has_file ? "file" : keys.front(),
+                     excerpt(node.text));
+}
+
+// " Did you mean 'x'?", also for a word that is a part of a key: tolerance, relative_tolerance.
+std::string hint(std::string_view word, const std::vector<std::string_view>& keys) {
+  std::string near = did_you_mean(word, keys);
+  constexpr std::size_t shortest = 3;
+  if (!near.empty() || word.size() < shortest) return near;
+  for (const std::string_view key : keys)
+    if (key.find(word) != std::string_view::npos) return fmt::format(" Did you mean '{}'?", key);
+  return {};
+}
+
+}  // namespace
+
 void Section::check() const {
+  if (node_.kind != Node::Kind::map && path_.empty())
+    fail_kind(node_, "the problem",
+              fmt::format("a map with keys of: {}, or else a matrix file, which begins with '%%MatrixMarket'",
+                          fmt::join(keys_, ", ")));
   if (node_.kind != Node::Kind::map)
-    fail_kind(node_, path_.empty() ? "the problem" : path_,
-              fmt::format("a map with keys of: {}", fmt::join(keys_, ", ")));
+    fail_kind(node_, path_,
+              fmt::format("a map with keys of: {}{}", fmt::join(keys_, ", "), meant(node_, path_, keys_)));
   for (const Node::Entry& entry : node_.entries)
     if (std::find(keys_.begin(), keys_.end(), entry.key) == keys_.end())
-      fail(entry.place, fmt::format("unknown key '{}'{}{}. Allowed here: {}.{}", excerpt(entry.key),
-                                    path_.empty() ? "" : " in ", path_, fmt::join(keys_, ", "),
-                                    did_you_mean(entry.key, keys_)));
+      fail(entry.place,
+           fmt::format("unknown key '{}'{}{}. Allowed here: {}.{}", excerpt(entry.key),
+                       path_.empty() ? "" : " in ", path_, fmt::join(keys_, ", "), hint(entry.key, keys_)));
 }
 
 const Node* Section::find(std::string_view key) const {

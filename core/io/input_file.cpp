@@ -27,7 +27,7 @@ std::string_view refusal(FileKind kind) noexcept {
       return "is a named pipe, which would wait for another program; give an ordinary file, or a pipe of the "
              "shell: <(command)";
     case FileKind::device:
-      return "is a device, not a file; give an ordinary file";
+      return "is a device or a terminal, not a file; give an ordinary file, or a pipe of the shell";
     case FileKind::other:
       return "is not an ordinary file";
     case FileKind::missing:

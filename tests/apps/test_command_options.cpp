@@ -722,6 +722,39 @@ TEST_F(CommandOptions, AnUnknownOptionIsNamedWithTheNearest) {
     expect_refused(arguments, "protean: error: " + message);
 }
 
+TEST_F(CommandOptions, WhatANewcomerWritesHasAHint) {
+  write("a.mtx", spd), write("junk.txt", "hello world\n"), write("binary", std::string("ab\0\1 cd", 8));
+  const std::string cube = "matrix: {file: a.mtx}\n";
+  const auto expect_yaml = [&](const std::string& text, const std::string& part) {
+    write("p.yaml", text);
+    expect_refused({"solve", "p.yaml"}, part);
+  };
+  expect_yaml("matrix: a.mtx", "Write matrix: {file: a.mtx}");
+  expect_yaml(cube + "solver: cg", "Write solver: {method: cg}");
+  expect_yaml(cube + "preconditioner: jacobi", "Write preconditioner: {type: jacobi}");
+  expect_yaml(cube + "rhs: ones", "Write rhs: {solution: ones}");
+  expect_yaml(cube + "rhs: b.mtx", "Write rhs: {file: b.mtx}");
+  expect_yaml(cube + "operator: csr", "Write operator: {format: csr}");
+  expect_yaml(cube + "solver: {tolerance: 1e-3}", "Did you mean 'relative_tolerance'?");
+  expect_yaml(cube + "operator: {format: CSR}", "Did you mean 'csr'?");
+  expect_yaml("matrix: {file: ~/a.mtx}", "Only a shell replaces `~`");
+  for (const auto& [arguments, part] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"solve", "junk.txt"}, "or else a matrix file, which begins with '%%MatrixMarket'"},
+           {{"inspect", "junk.txt"}, "or else a matrix file, which begins with '%%MatrixMarket'"},
+           {{"solve", "binary"}, "and no matrix that is known here"},
+           {{"solve", "https://example.org/a.mtx"}, "download it first"},
+           {{"solve", "a.mtx", "--method", "cg", "--method", "gmres"},
+            "--method is given 2 times; give it once"},
+           {{"solve", "a.mtx", "--tolerance"}, "--tolerance needs a value: --tolerance NUMBER"},
+           {{"tune", "--budget", "0"}, "--budget: '0' must be a number above 0"},
+           {{"compare", "a.mtx", "--budget", "soon"}, "--budget: 'soon' must be a number above 0"},
+           {{"a.mtx"}, "Did you mean 'solve a.mtx'?"},
+           {{"version"}, "Did you mean '--version'?"},
+           {{"-V"}, "protean has no option '-V'. Did you mean '--version'?"},
+           {{"compare", "a.mtx", "--formats", "elll"}, "there is no format 'elll'. Did you mean 'ell'?"}})
+    expect_refused(arguments, part);
+}
+
 TEST_F(CommandOptions, ComparesWithTheOptionsOfASolve) {
   write("a.mtx", spd), write("b.mtx", b);
   const Outcome o = run({"compare", "a.mtx", "--formats", "csr", "--method", "gmres", "--preconditioner",

@@ -471,7 +471,7 @@ TEST_F(Compare, NothingThatIsReadIsOverwritten) {
 TEST_F(Compare, BadInputWritesNothing) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"compare", "p.yaml", "--formats", "cssr"}, "the formats are csr, merge-csr, "},
+      {{"compare", "p.yaml", "--formats", "cssr"}, "there is no format 'cssr'. Did you mean 'csr'?"},
       {{"compare", "p.yaml", "--formats", "jad", "--kernels", "kokkos"}, "no format of --formats jad"},
       {{"compare", "p.yaml", "--kernels", ","}, "--kernels names no kernel"},
       {{"compare", "p.yaml", "--kernels", "natve"}, "native"},
