@@ -49,6 +49,28 @@ PROBE = """
   out.suite = !$("suite").hidden;
   if (out.suite) { const before = $("title").textContent; $("problem").value = "1"; $("problem").onchange({target: $("problem")});
     out.changed = before !== $("title").textContent; }
+  // Names in the roofline, of formats that are equally fast, too: the number of pairs that cover each other.
+  const covered = () => {
+    const boxes = [...document.querySelectorAll("#roof text.name")].map(e => e.getBoundingClientRect());
+    let pairs = 0;
+    boxes.forEach((a, i) => boxes.slice(0, i).forEach(b => {
+      if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2) ++pairs; }));
+    return [boxes.length, pairs];
+  };
+  out.named = [covered()];
+  const kept = JSON.stringify(shown_problem.runs), runs = shown_problem.runs;
+  for (const at of [0, runs.length - 1]) {
+    for (const r of runs) { r.moved = runs[at].moved; r.product = runs[at].product; }
+    draw(shown_problem), out.named.push(covered());
+  }
+  // Two groups side by side, from near to far: names of one reach into the other.
+  const moved = runs[0].moved;
+  ranked(shown_problem).forEach((r, i) => { r.group = i % 2; r.name += " with-a-long-name"; });
+  for (let factor = 1.02; factor < 4; factor *= 1.1) {
+    for (const r of runs) r.moved = moved * (r.group ? factor : 1);
+    draw(shown_problem), out.named.push(covered());
+  }
+  shown_problem.runs = JSON.parse(kept);
   // As on a telephone.
   set("wide", "checked", false);
   document.body.style.maxWidth = "400px";
@@ -100,6 +122,7 @@ def check(seen, suite):
     assert seen["bars"] == 3 * seen["rows"], seen
     assert seen["bytes"] == seen["roof"] == seen["rows"], seen
     assert seen["curves"] >= 5, seen
+    assert all(names >= 6 and covered == 0 for names, covered in seen["named"]), seen["named"]
     assert seen["suite"] == suite
     if suite:
         assert seen["profile"] >= 5 and seen["regret"] >= 1 and seen["changed"], seen

@@ -52,6 +52,14 @@ if completion.is_file() and shutil.which("bash"):
     words = subprocess.run(["bash", "-c", f". {completion}; COMP_WORDS=(protean comp); COMP_CWORD=1; _protean; "
                             "echo ${COMPREPLY[@]}"], capture_output=True, text=True, check=True).stdout
     expect(words == "compare\n", f"bash completes comp to {words!r}")
+for shell, name in (("zsh", "zsh/site-functions/_protean"), ("fish", "fish/vendor_completions.d/protean.fish")):
+    script = prefix / "share" / name
+    expect(script.is_file(), f"{script} is missing")
+    if script.is_file():
+        expect(script.read_text() == output(protean, "help", "--completion", shell),
+               f"{script} is not what the command says")
+        if shutil.which(shell):
+            subprocess.run([shell, "-n", str(script)], check=True)
 
 # Links between the installed documents lead somewhere; what is only in the sources is named here.
 documents = prefix / "share" / "doc" / "Protean"
