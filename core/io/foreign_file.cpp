@@ -13,11 +13,11 @@ struct Foreign {
 };
 
 constexpr Foreign foreign[] = {
-    {"PK\x03\x04", "a zip archive, such as scipy.sparse.save_npz writes", ", scipy.sparse",
-     "scipy.sparse.load_npz('{0}')", ""},
-    {"\x93NUMPY", "an array of NumPy, which can be a vector here but no matrix", ", scipy.sparse, numpy",
+    {"PK\x03\x04", "a zip archive, such as scipy.sparse.save_npz writes, which is not read here",
+     ", scipy.sparse", "scipy.sparse.load_npz('{0}')", ""},
+    {"\x93NUMPY", "an array of NumPy, which may hold a vector here, not a matrix", ", scipy.sparse, numpy",
      "scipy.sparse.coo_matrix(numpy.load('{0}'))", ""},
-    {"MATLAB", "a file of MATLAB", "", "scipy.io.loadmat('{0}')['A']",
+    {"MATLAB", "a file of MATLAB, which is not read here", "", "scipy.io.loadmat('{0}')['A']",
      " (['Problem']['A'][0, 0] instead of ['A'] for a file of the SuiteSparse collection)"},
 };
 
@@ -29,7 +29,7 @@ std::string converted(const std::string& path) {
 std::string by_python(const std::string& path, std::string_view what, std::string_view imports,
                       std::string_view matrix, std::string_view more) {
   return fmt::format(
-      "is {}, which is not read here. Convert it: python3 -c \"import scipy.io{}; scipy.io.mmwrite('{}', "
+      "is {}. Convert it: python3 -c \"import scipy.io{}; scipy.io.mmwrite('{}', "
       "{})\"{}",
       what, imports, converted(path), fmt::format(fmt::runtime(matrix), path), more);
 }
@@ -53,8 +53,8 @@ std::string foreign_file(std::string_view first_bytes, const std::string& path) 
 std::string foreign_name(const std::string& path) {
   for (const char* ending : {".rb", ".hb", ".rua", ".rsa", ".rza", ".psa", ".pua", ".rse"})
     if (path.ends_with(ending))
-      return by_python(path, "a Rutherford-Boeing or Harwell-Boeing file by its name", "",
-                       "scipy.io.hb_read('{0}')", "");
+      return by_python(path, "a Rutherford-Boeing or Harwell-Boeing file by its name, which is not read here",
+                       "", "scipy.io.hb_read('{0}')", "");
   return {};
 }
 

@@ -172,6 +172,7 @@ def compare(name, given, run_spec, mode, formats, matrix, b, direct, inverse_nor
         folder = pathlib.Path(temporary)
         problem = {
             "matrix": as_pbin(given, folder),
+            "rhs": {"solution": "ones"},
             "solver": {"method": method, "relative_tolerance": run_spec.tolerance, "max_iterations": 20000,
                        "restart": 60},
             "preconditioner": {"type": "jacobi"},
