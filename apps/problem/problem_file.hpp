@@ -50,8 +50,8 @@ struct VectorSpec {
   double value = 0;  // without file and seed
 };
 
-// Without rhs in the problem, x is a vector of random numbers: b = A x is in the range of A also where A is singular, the
-// error of the result is known, and x has no structure that some matrices turn into an eigenvector.
+// Without rhs in the problem, x is a vector of random numbers: b = A x is in the range of A also where A is singular,
+// the error of the result is known, and x has no structure that some matrices turn into an eigenvector.
 struct RhsSpec {
   bool given = false;
   bool from_solution = true;  // true: the vector is x and b = A x; false: the vector is b
@@ -127,9 +127,9 @@ Problem parse_problem(std::string_view text, const std::string& file,
                       std::span<const std::string> settings = {},
                       std::span<const OptionSetting> options = {});
 
-// True for a name that ends in .mtx, .mtx.gz, .mtx.xz or .pbin, and for a file or a pipe whose first bytes are those of
-// such a file, whatever its name is. Also for matrices of other programs (.npz, .mat), which the reader of matrices refuses
-// with the way to convert them. A pipe can be read as usual afterwards.
+// True for a name that ends in .mtx, .mtx.gz, .mtx.xz or .pbin, and for a file or a pipe whose first bytes are those
+// of such a file, whatever its name is. Also for matrices of other programs (.npz, .mat), which the reader of matrices
+// refuses with the way to convert them. A pipe can be read as usual afterwards.
 bool is_matrix_file(const std::string& file);
 
 // What the command line calls `-` where it names an input: the standard input.

@@ -22,9 +22,9 @@ class WriteFailed : public Error {
 // systems have no files without a name. There the file is called path.PROCESS.NUMBER.tmp, and is removed.) A
 // file that is replaced keeps its permissions, and a link keeps pointing to it. A device (/dev/stdout) or a
 // pipe of the shell is written to directly. The path `-` is the standard output of the process, whatever that is; a
-// file of this name is `./-`. Throws WriteFailed for a full disk, and Error, with the system's text and what to do, when the
-// folder is missing or nothing may be written there, and for a folder, a read-only file, a
-// named pipe, and a link whose target does not exist.
+// file of this name is `./-`. Throws WriteFailed for a full disk, and Error, with the system's text and what to do,
+// when the folder is missing or nothing may be written there, and for a folder, a read-only file, a named pipe, and a
+// link whose target does not exist.
 class AtomicFile {
  public:
   static constexpr std::string_view standard_output = "-";
