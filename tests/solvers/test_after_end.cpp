@@ -15,6 +15,7 @@
 #include "operators/elements/element_operator.hpp"
 #include "operators/ordered_operator.hpp"
 #include "operators/policy/adaptive_operator.hpp"
+#include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -244,16 +245,15 @@ TEST_P(AfterEnd, NothingIsSeenWithOperatorsOfUsersAndPreconditionersOfUsers) {
   if (!gpu()) return;
   // A function of a user's program, recorded.
   const std::int64_t m = 20, n = m * m;
-  CallbackOperator<double> stencil(context_, {n, n},
-                                   [m](VectorView<const double> x, VectorView<double> y,
-                                       CUstream_st* stream) { queue_stencil(m, x.data, y.data, stream); },
-                                   {.recordable = true});
+  CallbackOperator<double> stencil(
+      context_, {n, n},
+      ProductFunction<double>(
+          [m](const double* x, double* y, CUstream_st* stream) { queue_stencil(m, x, y, stream); }),
+      {.recordable = true});
   CallbackPreconditioner<double> quarter(
       context_, {n, n},
-      [](VectorView<const double> r, VectorView<double> z, CUstream_st* stream) {
-        queue_scaled(r.size, 0.25, r.data, z.data, stream);
-      },
-      {}, {.recordable = true});
+      [n](const double* r, double* z, CUstream_st* stream) { queue_scaled(n, 0.25, r, z, stream); }, {},
+      {.recordable = true});
   same_with_stops(stencil, nullptr, true, "callback");
   if (!symmetric()) same_with_stops(stencil, &quarter, true, "callbacks");
 #endif

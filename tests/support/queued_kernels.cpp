@@ -34,7 +34,21 @@ std::vector<std::int64_t> queued_kernels(const ContextPtr& context, const std::f
   PROTEAN_CUDA_CHECK(cudaGraphDestroy(graph));
   return blocks;
 }
+
+RunEnded::RunEnded(const ContextPtr& context) : context_(context), flag_(context, 1) {
+  const detail::DeviceScope scope(*context);
+  DeviceState& state = context->device_state();
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(flag_.data(), 0xff, sizeof(int), state.stream));
+  state.stop = flag_.data();
+}
+RunEnded::~RunEnded() {
+  const detail::DeviceScope scope(*context_);
+  context_->device_state().stop = nullptr;
+  (void)cudaStreamSynchronize(context_->device_state().stream);
+}
 #else
+RunEnded::RunEnded(const ContextPtr& context) : context_(context) {}
+RunEnded::~RunEnded() = default;
 std::vector<std::int64_t> queued_kernels(const ContextPtr&, const std::function<void()>&) { return {}; }
 #endif
 
