@@ -3,21 +3,28 @@
 // method, as long as r . M^-1 r > 0. Each direction is made conjugate to the m last ones explicitly:
 //
 //   z_k = M_k^-1 r_k,  p_k = z_k - sum_i (z_k . A p_i / p_i . A p_i) p_i,  i = k-m .. k-1
-//   alpha = r_k . z_k / p_k . A p_k,  x := x + alpha p_k,  r := r - alpha A p_k
+//   alpha = r_k . p_k / p_k . A p_k,  x := x + alpha p_k,  r := r - alpha A p_k
 //
-// r_k is orthogonal to these p_i, so r_k . z_k is r_k . p_k. With the same M in each step the sum has one term only, and it is
-// CG. Where M changes little, m = 1 is enough; it is the method of Golub and Ye, SIAM J. Sci. Comput. 21 (1999) 1305. The
-// window of m directions moves by one with each step; the paper's own one shrinks to one direction after m steps.
+// In exact arithmetic r_k is orthogonal to these p_i, and r_k . p_k is r_k . z_k. Near the attainable accuracy it is not: then
+// alpha = r_k . z_k / p_k . A p_k no longer gives the smallest error on the line, and the residuals grow without bound. With the
+// same M in each step the sum has one term only, and it is CG. Where M changes little, m = 1 is enough; it is the method of Golub
+// and Ye, SIAM J. Sci. Comput. 21 (1999) 1305. The window of m directions moves by one with each step; the paper's own one shrinks
+// to one direction after m steps.
 //
 // Memory traffic of one iteration in vectors of n, read + written; the matrix of the product comes on top:
 //
 //   operation                    no M         diagonal M     general M
-//   q := A p, p . q              1 + 1        1 + 1          1 + 1
+//   q := A p, p . q              1 + 1        1 + 1          1 + 1 (all: + 2 where A cannot fuse the dot)
+//   r . p                        2            2              2
 //   x; r, r . r                  4 + 2        4 + 2          4 + 2
 //   z := M^-1 r, r . z           -            4 + 1          1 + 1 (+ M, + 2 where M cannot fuse the dot)
-//   z . q_i                      m + 1        m + 1          m + 1
-//   p                            m + 3 + 2    m + 3 + 2      m + 3 + 2
-//   sum, m = 5                   24           29             26
+//   z . q_i                      m + 1        m + 1          m + 1 (on a GPU m + 2 for m = 5; see below)
+//   p                            m + 3 + 3    m + 3 + 3      m + 3 + 3
+//   sum, m = 5                   27           32             29
+//
+// p takes two passes over the other directions, those after and those before its own place, and m + 2 + 2 where one of the two
+// has none. The kernels of a GPU take 8, 4, 2 or 1 of the z . q_i at a time and read z for each of these groups; for m > 8 cuBLAS
+// takes all of them.
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
 #include "solvers/scalar_work.hpp"
@@ -72,13 +79,14 @@ class Fcg final : public Method<T> {
     const std::int64_t now = slot_, next = (slot_ + 1) % m_;
     slot_ = next;
     T* const pq = at(Count) + now;
-    // q := A p, p . q;  alpha = r . z / p . q
+    // q := A p, p . q;  alpha = r . p / p . q
     s.product_dot(P.column(now), Q.column(now), pq);
-    const Coefficient<T> alpha{1, at(RZ), pq, Demand::positive};
+    dot<T>(context, r_, P.column(now), at(RP));
+    const Coefficient<T> alpha{1, at(RP), pq, Demand::positive};
     axpy<T>(context, alpha, P.column(now), s.x);
     set_scalar<T>(context, at(PQ), {1, pq});
     // r := r - alpha q, r . r
-    axpy_dot<T>(context, {-1, at(RZ), pq, Demand::positive}, Q.column(now), r_, at(RR));
+    axpy_dot<T>(context, {-1, at(RP), pq, Demand::positive}, Q.column(now), r_, at(RR));
     // z := M^-1 r, r . z
     if (!s.M) {
       set_scalar<T>(context, at(RZ), {1, at(RR)});
@@ -114,7 +122,7 @@ class Fcg final : public Method<T> {
 
  private:
   // p_i . q_i and c_i follow, one of each for a slot.
-  enum Place { RR, RZ, PQ, Count };
+  enum Place { RR, RZ, RP, PQ, Count };
   T* at(Place place) noexcept { return numbers_.data() + place; }
   VectorBlock<T> block(Vector<T>& v) const noexcept { return {v.data(), r_.size(), stride_, m_, v.space()}; }
   static VectorBlock<T> after(const VectorBlock<T>& V, std::int64_t j) noexcept {

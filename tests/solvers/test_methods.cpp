@@ -404,6 +404,37 @@ TEST(Fcg, IsCgWithAFixedPreconditioner) {
   }
 }
 
+// Beyond the attainable accuracy r_k is no longer orthogonal to the last directions, so r . z is not r . p. A step of length
+// r . z / p . A p then makes the error larger, each time.
+TEST(Fcg, StaysAtTheAttainableAccuracy) {
+  for (const std::int64_t n : {20, 30})
+    for (const double start : {0.0, 1e20})
+      for (const char* preconditioner : {"none", "jacobi"})
+        for (const double tolerance : {0.0, 1e-8}) {
+          const DenseOperator<double> A(poisson_1d(n));
+          const auto M = make_preconditioner<double>(preconditioner, A);
+          if (M) M->ensure(A);
+          const std::vector<double> b(static_cast<std::size_t>(n), 1.0);
+          const auto residual = [&](const char* method, std::int64_t directions) {
+            std::vector<double> x(b.size(), start);
+            constexpr double infinity = std::numeric_limits<double>::infinity();
+            const SolverOptions options{.stopping = {.relative_tolerance = tolerance,
+                                                     .max_iterations = 400,
+                                                     .divergence = infinity},
+                                        .directions = directions};
+            (void)make_solver<double>(method, options)->solve(A, view(b), view(x), M.get());
+            return static_cast<double>(residual_norm(A.matrix(), b, x));
+          };
+          // What rounding leaves of the products with the first x.
+          const double attainable = 1e-15 * (start + static_cast<double>(n * n)) * static_cast<double>(n);
+          EXPECT_LE(residual("cg", 1), std::max(attainable, tolerance * std::sqrt(static_cast<double>(n))));
+          for (const std::int64_t directions : {1, 2, 5, 12})
+            EXPECT_LE(residual("fcg", directions), std::max(attainable, tolerance * std::sqrt(static_cast<double>(n))))
+                << n << " unknowns, x0 " << start << ", " << preconditioner << ", tolerance " << tolerance << ", "
+                << directions << " directions";
+        }
+}
+
 TEST(Fcg, NamesIndefiniteOperatorsAndPreconditioners) {
   const auto b = right_hand_side<double>(6);
   Solved fcg = solve("fcg", rotated({1, 2, 3, -4, 5, 6}), b);
