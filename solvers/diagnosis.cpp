@@ -53,6 +53,11 @@ double bring_to_one(const Context& context, VectorView<T> v, Vector<T>& number) 
 // range of a double.
 struct Norms {
   double r = 0, z = 0, q = 0;
+  // The same ratios for a residual of this norm.
+  void scale_to(double norm_of_r) {
+    const double more = std::log10(norm_of_r) - r;
+    r += more, z += more, q += more;
+  }
 };
 
 // Each vector is scaled to one before the next is computed from it, so that none of them underflows. Empty
@@ -84,6 +89,22 @@ bool underflows(const Norms& n, bool of_cg) {
   if (2 * n.r < least || n.r + n.z < least || n.z + n.q < least) return true;
   // bicgstab: r0 . v, t . t; gmres: w . w with w = A M^-1 r / ||r||
   return !of_cg && (n.r + n.q < least || 2 * n.q < least || 2 * (n.q - n.r) < least);
+}
+
+// Whether scalars of some method are above the range of T for these norms.
+template <class T>
+bool overflows(const Norms& n) {
+  const double most = std::log10(std::numeric_limits<T>::max());
+  // r . r, r . z, p . A p, r0 . v, t . t; gmres: w . w with w = A M^-1 r / ||r||; bicgstab2: t . t with t = (A M^-1)^2 r
+  const double largest = std::max({n.r, n.z, n.q, n.q - n.r, 2 * n.q - n.r});
+  return 2 * largest >= most;
+}
+
+// The part of a detail that names the norms.
+template <class T>
+std::string in_words(const Norms& n) {
+  return fmt::format("||r|| = 1e{:.0f}, ||M^-1 r|| = 1e{:.0f}, ||A M^-1 r|| = 1e{:.0f}; {} precision", n.r, n.z, n.q,
+                     sizeof(T) == 4 ? "single" : "double");
 }
 
 // How many diagonal entries are not negative; nothing where A does not know its diagonal.
@@ -137,8 +158,7 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
                   std::numeric_limits<T>::min())};
     // The ratios of the norms now, for the residual at the beginning.
     if (auto norms = norms_at_the_end(method, system, number)) {
-      const double smaller = std::log10(initial_residual) - norms->r;
-      norms->r += smaller, norms->z += smaller, norms->q += smaller;
+      norms->scale_to(initial_residual);
       if (underflows<T>(*norms, false))
         return {
             StopReason::underflow,
@@ -149,6 +169,19 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
                         std::numeric_limits<T>::min())};
     }
   }
+  if (reason == StopReason::not_finite) {
+    std::optional<Norms> norms = norms_at_the_end(method, system, number);
+    // Where x is not finite, either: the ratios for b, and the residual at the beginning.
+    if (!norms && initial_residual > 0) {
+      copy<T>(system.context(), system.b, method.scratch());
+      norms = norms_at_the_end(method, system, number);
+      if (norms) norms->scale_to(initial_residual);
+    }
+    if (norms && overflows<T>(*norms))
+      detail += fmt::format("{}overflow: {} ends at {:.0g}, and products that the method needs are larger",
+                            detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::max());
+    return {reason, std::move(detail)};
+  }
   if (!of_cg && reason != StopReason::breakdown && reason != StopReason::stagnation)
     return {reason, std::move(detail)};
   if (std::abs(verdict.value) < static_cast<double>(smallest_safe<T>)) {
@@ -156,10 +189,8 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
     if (norms && underflows<T>(*norms, of_cg))
       return {
           StopReason::underflow,
-          fmt::format("{}{}||r|| = 1e{:.0f}, ||M^-1 r|| = 1e{:.0f}, ||A M^-1 r|| = 1e{:.0f}; {} precision "
-                      "ends at {:.0g}, and products of two of them are smaller",
-                      detail, detail.empty() ? "" : "; ", norms->r, norms->z, norms->q,
-                      sizeof(T) == 4 ? "single" : "double", std::numeric_limits<T>::min())};
+          fmt::format("{}{}{} ends at {:.0g}, and products of two of them are smaller", detail,
+                      detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::min())};
   } else if (of_cg && first && verdict.value < 0) {
     if (const auto others = diagonal_not_negative(method, system); others && *others == 0)
       return {StopReason::negative_definite,

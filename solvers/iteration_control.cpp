@@ -27,9 +27,16 @@ Verdict IterationControl::read(const Signals<T>& signals) const {
   if (squared == 0) return verdict;
   for (const Guard<T>& guard : signals.guards) {
     const double value = static_cast<double>(*guard.value);
-    const double scale = guard.scale_a ? std::sqrt(static_cast<double>(*guard.scale_a)) *
-                                             std::sqrt(static_cast<double>(*guard.scale_b))
-                                       : 0;
+    const double squares[] = {guard.scale_a ? static_cast<double>(*guard.scale_a) : 0,
+                              guard.scale_a ? static_cast<double>(*guard.scale_b) : 0};
+    // A value that is finite is no zero beside norms that have overflowed.
+    if (!std::isfinite(squares[0] + squares[1])) {
+      verdict.event = StopReason::not_finite;
+      verdict.detail = fmt::format("{} = {:.3g}, and the squared norms beside it are {:.3g} and {:.3g}",
+                                   guard.meaning, value, squares[0], squares[1]);
+      break;
+    }
+    const double scale = std::sqrt(squares[0]) * std::sqrt(squares[1]);
     const bool good = guard.test == Test::positive ? value > 0 : std::abs(value) > guard.factor * scale;
     if (good) continue;
     verdict.event = guard.reason;

@@ -447,13 +447,14 @@ class MultiRun {
     const bool first = c.report.iterations <= 1 && c.report.restarts == 0;
     const bool looks = reason == StopReason::divergence || reason == StopReason::indefinite_operator ||
                        reason == StopReason::indefinite_preconditioner || reason == StopReason::stagnation ||
-                       reason == StopReason::breakdown;
+                       reason == StopReason::breakdown || reason == StopReason::not_finite;
     if (looks) {
       ThreeVectors<T> vectors(method_.context(), method_.rows());
-      Vector<T> x(method_.context(), method_.rows());
+      Vector<T> x(method_.context(), method_.rows()), b(method_.context(), method_.rows());
+      take_out(system_.B, number_of(c), b);
       take_out(truth_, truth_index_[static_cast<std::size_t>(number_of(c))], vectors.scratch());
       take_out(method_.x(), c.lane, x);
-      const System<T> system{system_.A, vectors.scratch(), x.view(), system_.M, system_.d};
+      const System<T> system{system_.A, b.view(), x.view(), system_.M, system_.d};
       Diagnosis found = diagnose<T>(vectors, system, workspace_.number, c.verdict, first,
                                     c.report.initial_residual, reason, std::move(detail));
       reason = found.reason, detail = std::move(found.detail);

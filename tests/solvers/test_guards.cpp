@@ -11,6 +11,7 @@
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "protean.h"
+#include "solvers/multi_solver.hpp"
 #include "solvers/systems.hpp"
 #include "support/elements.hpp"
 #include "support/fake_device.hpp"
@@ -279,6 +280,66 @@ TEST(Underflow, IsNotTakenForAnIndefiniteMatrixNorTheOtherWayRound) {
   skew(0, 1) = 1, skew(1, 0) = -1;
   b = {1e-10f, 0};
   EXPECT_EQ(solve<float>("bicgstab", skew, b, x).reason, StopReason::breakdown);
+}
+
+// Overflow, unlike underflow, is a number that is not finite, whatever scalar was the first. It was taken for a breakdown where
+// a scalar was small only beside an infinite one.
+template <class T>
+void expect_overflow(const std::vector<long double>& factors, double tolerance) {
+  for (const char* method : all_methods()) {
+    int named = 0;
+    for (const char* preconditioner : {"none", "jacobi"})
+      for (const long double factor : factors)
+        for (const long double of_b : {1.0L, std::sqrt(factor), factor})
+          for (const bool several : {false, true}) {
+            const auto known = multi_methods();
+            if (several && std::find(known.begin(), known.end(), method) == known.end()) continue;
+            SCOPED_TRACE(testing::Message() << method << " " << preconditioner << " A " << factor << " b " << of_b
+                                            << (several ? " several columns" : ""));
+            const bool symmetric = find_solver(method).symmetric;
+            const Dense unit = convection_2d(5, symmetric ? 0 : 3);
+            std::vector<T> b = right_hand_side<T>(unit.n), x(b.size(), T(0));
+            for (T& v : b) v = static_cast<T>(v * of_b);
+            const SolverOptions options{.stopping = {.relative_tolerance = tolerance, .max_iterations = 300}};
+            const auto solve_with = [&](const Dense& matrix) {
+              const DenseOperator<T> A(matrix);
+              const auto M = make_preconditioner<T>(preconditioner, A);
+              if (M) M->ensure(A);
+              if (!several) return make_solver<T>(method, options)->solve(A, view(b), view(x), M.get());
+              return MultiSolver<T>(method, options)
+                  .solve(A, MultiVectorView<const T>{b.data(), unit.n, 1, unit.n},
+                         MultiVectorView<T>{x.data(), unit.n, 1, unit.n}, M.get())
+                  .columns[0];
+            };
+            const SolveReport report = solve_with(scaled(unit, factor));
+            if (report.converged()) continue;
+            ++named;
+            EXPECT_EQ(report.reason, StopReason::not_finite) << to_string(report.reason) << " " << report.detail;
+            EXPECT_NE(report.detail.find("overflow: ||r|| = 1e"), std::string::npos) << report.detail;
+            // What the advice recommends helps.
+            for (T& v : b) v = static_cast<T>(v / of_b);
+            std::fill(x.begin(), x.end(), T(0));
+            EXPECT_TRUE(solve_with(unit).converged());
+          }
+    EXPECT_GT(named, 0) << method;
+  }
+}
+TEST(Overflow, OfALargeSystemInDouble) {
+  expect_overflow<double>({1e100L, 1e140L, 1e154L, 1e160L, 1e200L, 1e300L}, 1e-8);
+}
+TEST(Overflow, OfALargeSystemInSinglePrecision) { expect_overflow<float>({1e15L, 1e18L, 1e20L, 1e30L}, 1e-5); }
+
+TEST(Overflow, IsNotSaidOfANumberThatWasNotFinite) {
+  for (const char* method : all_methods()) {
+    DenseOperator<double> A(convection_2d(5, 0));
+    A.after = [](std::int64_t product, VectorView<double> y) {
+      if (product == 3) y[5] = std::numeric_limits<double>::quiet_NaN();
+    };
+    std::vector<double> b = right_hand_side<double>(A.rows()), x(b.size(), 0.0);
+    const SolveReport report = make_solver<double>(method)->solve(A, view(b), view(x));
+    EXPECT_EQ(report.reason, StopReason::not_finite) << method << " " << to_string(report.reason);
+    EXPECT_EQ(report.detail.find("overflow"), std::string::npos) << report.detail;
+  }
 }
 
 TEST(Underflow, OnADevice) {
