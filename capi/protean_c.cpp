@@ -910,7 +910,7 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
     matrix->context->synchronize();
     solver->reason = to_string(solver->report.reason);
     converged = solver->report.converged();
-    if (!converged) solver->advice = advice(solver->report.reason);
+    if (!converged) solver->advice = solver->report.advice;
   });
   if (status != PROTEAN_OK || converged) return status;
   return failed(PROTEAN_NOT_CONVERGED, (solver->reason + ". " + solver->advice).c_str());
@@ -959,7 +959,7 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
       solver->report = *one;
       solver->report.seconds = solver->columns.seconds;
       solver->reason = to_string(one->reason);
-      if (!converged) solver->advice = advice(one->reason);
+      if (!converged) solver->advice = one->advice;
     }
   });
   if (status != PROTEAN_OK || converged) return status;

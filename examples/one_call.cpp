@@ -31,7 +31,7 @@ int main() {
     for (const protean::SwitchRecord& one : result.switches)
       std::printf("  iteration %lld: %s -> %s\n", static_cast<long long>(one.iteration), one.from.c_str(),
                   one.to.c_str());
-    if (!result.converged()) std::puts(protean::advice(result.report.reason).data());
+    if (!result.converged()) std::puts(result.report.advice.c_str());
     return result.converged();
   };
   bool good = solved("auto, before the solve:", {});

@@ -10,6 +10,7 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "solvers/hashed.hpp"
 
 namespace protean::detail {
 namespace {
@@ -107,9 +108,13 @@ std::string in_words(const Norms& n) {
                      sizeof(T) == 4 ? "single" : "double");
 }
 
-// How many diagonal entries are not negative; nothing where A does not know its diagonal.
+struct DiagonalSigns {
+  std::int64_t not_negative = 0, not_positive = 0;
+};
+
+// Nothing where A does not know its diagonal.
 template <class T>
-std::optional<std::int64_t> diagonal_not_negative(Method<T>& method, const System<T>& s) {
+std::optional<DiagonalSigns> diagonal_signs(Method<T>& method, const System<T>& s) {
   const auto* known = dynamic_cast<const HasDiagonal<T>*>(&s.A);
   if (!known) return std::nullopt;
   const VectorView<T> d = method.spare()[0];
@@ -117,13 +122,27 @@ std::optional<std::int64_t> diagonal_not_negative(Method<T>& method, const Syste
     known->diagonal(d);
   } catch (const BadArgument&) { return std::nullopt; }  // a caller's operator without a function for it
   std::array<T, 1024> some;                              // no memory is taken here
-  std::int64_t found = 0;
+  DiagonalSigns signs;
   for (std::int64_t begin = 0; begin < d.size; begin += std::ssize(some)) {
     const std::int64_t count = std::min<std::int64_t>(std::ssize(some), d.size - begin);
     copy<T>(s.context(), VectorView<const T>{d.data + begin, count, d.space}, {some.data(), count});
-    found += std::count_if(some.begin(), some.begin() + count, [](T a) { return !(a < T(0)); });
+    signs.not_negative += std::count_if(some.begin(), some.begin() + count, [](T a) { return !(a < T(0)); });
+    signs.not_positive += std::count_if(some.begin(), some.begin() + count, [](T a) { return !(a > T(0)); });
   }
-  return found;
+  return signs;
+}
+
+// v := numbers that look random; another `seed` gives others.
+template <class T>
+void fill_hashed(const Context& context, std::uint64_t seed, VectorView<T> v) {
+  std::array<T, 1024> some;
+  for (std::int64_t begin = 0; begin < v.size; begin += std::ssize(some)) {
+    const std::int64_t count = std::min<std::int64_t>(std::ssize(some), v.size - begin);
+    for (std::int64_t i = 0; i < count; ++i)
+      some[static_cast<std::size_t>(i)] =
+          static_cast<T>(hashed((seed << 40) + static_cast<std::uint64_t>(begin + i)));
+    copy<T>(context, VectorView<const T>{some.data(), count, Space::host}, {v.data + begin, count, v.space});
+  }
 }
 
 }  // namespace
@@ -192,17 +211,48 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
           fmt::format("{}{}{} ends at {:.0g}, and products of two of them are smaller", detail,
                       detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::min())};
   } else if (of_cg && first && verdict.value < 0) {
-    if (const auto others = diagonal_not_negative(method, system); others && *others == 0)
+    if (const auto signs = diagonal_signs(method, system); signs && signs->not_negative == 0)
       return {StopReason::negative_definite,
               fmt::format("{}; all {} diagonal entries are negative", detail, system.x.size)};
   }
   return {reason, std::move(detail)};
 }
 
+template <class T>
+std::optional<bool> has_positive_diagonal(Method<T>& method, const System<T>& system) {
+  const auto signs = diagonal_signs(method, system);
+  return signs ? std::optional(signs->not_positive == 0) : std::nullopt;
+}
+
+template <class T>
+std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number, std::string& detail) {
+  const Context& context = system.context();
+  const auto [v, w] = method.spare();
+  const VectorView<T> product = method.scratch();
+  fill_hashed<T>(context, 1, v), fill_hashed<T>(context, 2, w);
+  const auto bilinear = [&](VectorView<T> left, VectorView<T> right, double& size) {
+    system.A.apply(right, product);
+    size += norm<T>(context, left, number) * norm<T>(context, product, number);
+    return static_cast<double>(
+        reduced<T>(context, number, [&](T* result) { dot<T>(context, left, product, result); }));
+  };
+  double size = 0;
+  const double one = bilinear(w, v, size), other = bilinear(v, w, size);
+  // The rounding of a dot product of such vectors is about eps times the product of their norms.
+  const double rounding = 100 * static_cast<double>(std::numeric_limits<T>::epsilon()) * size;
+  if (!std::isfinite(one) || !std::isfinite(other) || !std::isfinite(rounding)) return std::nullopt;
+  if (std::abs(one - other) <= rounding) return true;
+  detail += fmt::format("{}w . A v = {:.6g}, but v . A w = {:.6g} for two vectors v, w: the matrix is not symmetric",
+                        detail.empty() ? "" : "; ", one, other);
+  return false;
+}
+
 #define PROTEAN_INSTANTIATE(T)                                                                           \
   template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                    \
   template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, double, \
-                                 StopReason, std::string);
+                                 StopReason, std::string);                                               \
+  template std::optional<bool> has_positive_diagonal<T>(Method<T>&, const System<T>&);                   \
+  template std::optional<bool> is_symmetric<T>(Method<T>&, const System<T>&, Vector<T>&, std::string&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -1,6 +1,7 @@
 // Norms outside of the range of squares, and the cause behind a scalar that should have been positive or
 // nonzero. Private to solvers/.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "solvers/iteration_control.hpp"
@@ -31,5 +32,15 @@ struct Diagnosis {
 template <class T>
 Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number, const Verdict& verdict,
                    bool first, double initial_residual, StopReason reason, std::string detail);
+
+// Whether all diagonal entries are positive. Nothing where A does not know its diagonal. Overwrites a spare vector.
+template <class T>
+std::optional<bool> has_positive_diagonal(Method<T>& method, const System<T>& system);
+
+// Whether A is symmetric, by w . A v = v . A w for two vectors that look random, within 100 times the rounding of such a dot
+// product; where it is not, the detail says so. So entries that are small beside the norm of A are not seen. Nothing where a number
+// is not finite. Two products. Overwrites scratch() and the spare vectors.
+template <class T>
+std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number, std::string& detail);
 
 }  // namespace protean::detail

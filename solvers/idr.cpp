@@ -17,20 +17,13 @@
 // Memory: 3 s + 3 vectors of n, with M one more. Vectors of n that a step reads + writes on average for s = 4, without the
 // matrix: 33 + 10.
 #include "solvers/gmres_scalars.hpp"
+#include "solvers/hashed.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
 #include "solvers/scalar_work.hpp"
 
 namespace protean::detail {
 namespace {
-
-// A number in [-1, 1) that looks random, the same on every machine: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
-double hashed(std::uint64_t i) {
-  std::uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1;
-}
 
 template <class T>
 class Idr final : public Method<T> {

@@ -14,6 +14,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "solvers/advice.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/multi_method.hpp"
@@ -448,7 +449,9 @@ class MultiRun {
     const bool looks = reason == StopReason::divergence || reason == StopReason::indefinite_operator ||
                        reason == StopReason::indefinite_preconditioner || reason == StopReason::stagnation ||
                        reason == StopReason::breakdown || reason == StopReason::not_finite;
-    if (looks) {
+    // Found out once for all columns.
+    const bool asks = depends_on_symmetry(reason) && find_solver(method_.traits().id).symmetric && !symmetric_;
+    if (looks || asks) {
       ThreeVectors<T> vectors(method_.context(), method_.rows());
       Vector<T> x(method_.context(), method_.rows()), b(method_.context(), method_.rows());
       take_out(system_.B, number_of(c), b);
@@ -458,6 +461,10 @@ class MultiRun {
       Diagnosis found = diagnose<T>(vectors, system, workspace_.number, c.verdict, first,
                                     c.report.initial_residual, reason, std::move(detail));
       reason = found.reason, detail = std::move(found.detail);
+      if (asks && depends_on_symmetry(reason)) {
+        symmetric_ = is_symmetric<T>(vectors, system, workspace_.number, detail);
+        positive_diagonal_ = has_positive_diagonal<T>(vectors, system);
+      }
     }
     return end(c, reason, std::move(detail));
   }
@@ -475,6 +482,12 @@ class MultiRun {
     c.lane = -1;
     SolveReport& r = c.report;
     r.reason = reason, r.detail = std::move(detail);
+    r.advice = advice_for(reason, {.method = method_.traits().id,
+                                   .preconditioner = system_.M ? system_.M->name() : std::string_view(),
+                                   .space = context().space(),
+                                   .deterministic = context().deterministic(),
+                                   .symmetric = symmetric_,
+                                   .positive_diagonal = positive_diagonal_});
     if (c.control) {
       r.recurrence_relative = c.control->relative(r.recurrence_residual);
       r.true_relative = c.control->relative(r.true_residual);
@@ -537,6 +550,8 @@ class MultiRun {
   std::vector<double> residuals_, relative_;
   MultiVectorView<T> truth_;  // b - A x of some columns; truth_index_: the lane of each there
   std::vector<std::int32_t> truth_index_;
+  // Of the matrix, as far as a failed column has found out.
+  std::optional<bool> symmetric_, positive_diagonal_;
   MultiDeviceSteps<T>* steps_ = nullptr;
   typename MultiDeviceSteps<T>::Done done_;
 };

@@ -17,6 +17,7 @@
 #include "core/multi_blas1.hpp"
 #include "operators/order.hpp"
 #include "operators/row_arrays.hpp"
+#include "solvers/advice.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
@@ -32,9 +33,10 @@ namespace {
 template <class T>
 class Run final : private OrderFollower {
  public:
-  Run(const SolverOptions& options, const System<T>& system, SolveObserver* observer, Workspace<T>& workspace,
-      VectorBlock<const T> null_space)
-      : options_(options),
+  Run(std::string_view name, const SolverOptions& options, const System<T>& system, SolveObserver* observer,
+      Workspace<T>& workspace, VectorBlock<const T> null_space)
+      : name_(name),
+        options_(options),
         callers_null_space_(null_space),
         rule_(options.stopping),
         method_(*workspace.method),
@@ -378,6 +380,11 @@ class Run final : private OrderFollower {
     const bool first = report_.iterations <= 1 && report_.restarts == 0;
     Diagnosis found = diagnose(method_, *system_, workspace_.number, verdict, first, report_.initial_residual,
                                reason, std::move(detail));
+    // The next line overwrites b - A x, and so comes after all that reads it.
+    if (depends_on_symmetry(found.reason) && find_solver(name_).symmetric) {
+      symmetric_ = is_symmetric(method_, *system_, workspace_.number, found.detail);
+      positive_diagonal_ = has_positive_diagonal(method_, *system_);
+    }
     return end(found.reason, std::move(found.detail));
   }
 
@@ -385,6 +392,12 @@ class Run final : private OrderFollower {
     bring_back();
     report_.reason = reason;
     report_.detail = std::move(detail);
+    report_.advice = advice_for(reason, {.method = name_,
+                                         .preconditioner = callers_.M ? callers_.M->name() : std::string_view(),
+                                         .space = context().space(),
+                                         .deterministic = context().deterministic(),
+                                         .symmetric = symmetric_,
+                                         .positive_diagonal = positive_diagonal_});
     if (control_) {
       report_.recurrence_relative = control_->relative(report_.recurrence_residual);
       report_.true_relative = control_->relative(report_.true_residual);
@@ -399,6 +412,7 @@ class Run final : private OrderFollower {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
+  const std::string_view name_;  // of the method
   const SolverOptions& options_;
   const VectorBlock<const T> callers_null_space_;
   // The null space in the order of the operator.
@@ -429,6 +443,8 @@ class Run final : private OrderFollower {
   std::int64_t steps_since_begin_ = 0;
   double smallest_restart_ = std::numeric_limits<double>::infinity();
   int fruitless_ = 0;
+  // Of the matrix, as far as a failed solve has found out.
+  std::optional<bool> symmetric_, positive_diagonal_;
 };
 
 void check(const StoppingRule& rule) {
@@ -560,7 +576,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
                N.count, space, "the null space");
     if (workspace_->components.size() != N.count) workspace_->components = Vector<T>(A.context(), N.count);
   }
-  return detail::Run<T>(options_, system, observer, *workspace_, N)();
+  return detail::Run<T>(name(), options_, system, observer, *workspace_, N)();
 }
 
 template <class T>

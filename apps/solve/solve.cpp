@@ -119,14 +119,16 @@ std::string_view kernel_note(const FormatEntry& entry, Space space, std::string_
 std::string advise(const Context& context, const CsrMatrix<double>& csr, const SolveRecord& record) {
   const SolveReport& result = record.result;
   if (result.converged()) return {};
-  std::string text(protean::advice(result.reason));
+  std::string text = result.advice;
   if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
     return text;  // element matrices
-  if (find_solver(record.problem.solver.method).symmetric && result.reason != StopReason::interrupted) {
+  // The solve itself sees entries only that are not small beside the norm.
+  if (find_solver(record.problem.solver.method).symmetric && result.reason != StopReason::interrupted &&
+      !text.starts_with("The matrix is not symmetric")) {
     const double difference = asymmetry(context, csr);
     if (difference > 1e-12)
       text += fmt::format(
-          " The matrix is not symmetric ({}); {} needs a symmetric one: use method gmres or bicgstab.",
+          " The matrix is not symmetric ({}); {} needs a symmetric one: take method gmres, bicgstab or idr, with preconditioner ilu0.",
           std::isinf(difference) ? std::string("its pattern is not")
                                  : fmt::format("entries differ by up to {:.1e} of the largest", difference),
           record.problem.solver.method);

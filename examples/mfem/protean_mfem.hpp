@@ -342,7 +342,7 @@ class Solver : public mfem::IterativeSolver {
         mfem::out << "Protean: " << report.iterations << " iterations, ||b - A x|| = " << report.true_residual
                   << ", " << protean::to_string(report.reason) << '\n';
       if (level_.warnings && !report.converged())
-        mfem::out << "Protean: No convergence! " << protean::advice(report.reason) << '\n';
+        mfem::out << "Protean: No convergence! " << report.advice << '\n';
     }
 
    private:

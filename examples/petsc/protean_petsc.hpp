@@ -757,7 +757,7 @@ inline PetscErrorCode ksp_solve(KSP ksp) {
     if (ksp->reason >= 0) return;
     const protean::SolveReport& report = data_of(ksp).report;
     must(PetscInfo(ksp, "Protean: %s. %s %s\n", std::string(protean::to_string(report.reason)).c_str(),
-                   report.detail.c_str(), std::string(protean::advice(report.reason)).c_str()));
+                   report.detail.c_str(), report.advice.c_str()));
   });
 }
 

@@ -1,0 +1,27 @@
+// What to do after a solve that has not converged, in its circumstances. Private to solvers/.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/context.hpp"
+#include "solvers/stopping.hpp"
+
+namespace protean::detail {
+
+struct Circumstances {
+  std::string_view method;
+  std::string_view preconditioner;  // its name; empty without one
+  Space space = Space::host;
+  bool deterministic = false;
+  // Of the matrix, where that is known.
+  std::optional<bool> symmetric, positive_diagonal;
+};
+
+// Whether a method for symmetric matrices may end so because the matrix is not symmetric.
+bool depends_on_symmetry(StopReason reason) noexcept;
+
+// Names the preconditioners and methods of this build that fit. Empty when converged.
+std::string advice_for(StopReason reason, const Circumstances& of);
+
+}  // namespace protean::detail

@@ -1,0 +1,15 @@
+// Numbers that look random, the same on every machine and in every run. Private to solvers/.
+#pragma once
+#include <cstdint>
+
+namespace protean::detail {
+
+// Number i, in [-1, 1): splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+inline double hashed(std::uint64_t i) noexcept {
+  std::uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1;
+}
+
+}  // namespace protean::detail
