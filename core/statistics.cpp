@@ -378,4 +378,70 @@ double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
 template double asymmetry(const Context&, const CsrMatrix<float>&);
 template double asymmetry(const Context&, const CsrMatrix<double>&);
 
+namespace {
+
+// The vectors that null_vectors() tries, a bit each.
+enum NullVectorBit : unsigned { every_unknown = 1, not_positive = 2, one_of_two = 4, one_of_three = 16 };
+
+// The vectors in which unknown i is 1.
+unsigned vectors_of(std::int64_t i, bool positive_diagonal) {
+  return every_unknown | (positive_diagonal ? 0u : not_positive) | one_of_two << (i % 2) | one_of_three << (i % 3);
+}
+
+}  // namespace
+
+template <class T>
+NullVectors null_vectors(const Context& context, const CsrMatrix<T>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  if (p.rows != p.cols || p.rows == 0) return {};
+  std::vector<T> diagonal(static_cast<std::size_t>(p.rows));
+  extract_diagonal(context, matrix, diagonal.data());
+  const auto positive = std::count_if(diagonal.begin(), diagonal.end(), [](T a) { return a > T(0); });
+  // A vector of a single unknown would be an empty column.
+  unsigned candidates = every_unknown;
+  if (positive > 0 && positive < p.rows) candidates |= not_positive;
+  if (p.rows % 2 == 0 && p.rows > 2) candidates |= 3 * one_of_two;
+  if (p.rows % 3 == 0 && p.rows > 3) candidates |= 7 * one_of_three;
+  constexpr int bits = 7;
+  const int workers = useful_parts(context, p.nonzeros);
+  const auto borders = balanced_row_borders(p, workers);
+  std::vector<unsigned> parts(static_cast<std::size_t>(workers), candidates);
+  parallel(workers, [&](int part, int) {
+    unsigned left = candidates;
+    for (std::int64_t r = borders[part]; r < borders[part + 1] && left != 0; ++r) {
+      double sums[bits] = {}, sizes[bits] = {};
+      const std::int64_t begin = p.row_ptr[r], end = p.row_ptr[r + 1];
+      for (std::int64_t k = begin; k < end; ++k) {
+        const std::int64_t c = p.col[k];
+        const auto a = static_cast<double>(matrix.values[k]);
+        for (unsigned in = vectors_of(c, diagonal[static_cast<std::size_t>(c)] > T(0)) & left; in != 0; in &= in - 1) {
+          const int bit = std::countr_zero(in);
+          sums[bit] += a, sizes[bit] += std::abs(a);
+        }
+      }
+      const double rounding = static_cast<double>(end - begin) * static_cast<double>(std::numeric_limits<T>::epsilon());
+      for (int bit = 0; bit < bits; ++bit)
+        if (!(std::abs(sums[bit]) <= rounding * sizes[bit])) left &= ~(1u << bit);
+    }
+    parts[static_cast<std::size_t>(part)] = left;
+  });
+  for (const unsigned left : parts) candidates &= left;
+  return {.all = (candidates & every_unknown) != 0,
+          .without_positive_diagonal = (candidates & not_positive) != 0,
+          .fields = (candidates & 3 * one_of_two) != 0 ? 2 : (candidates & 7 * one_of_three) != 0 ? 3 : 0};
+}
+template NullVectors null_vectors(const Context&, const CsrMatrix<float>&);
+template NullVectors null_vectors(const Context&, const CsrMatrix<double>&);
+
+std::vector<std::string> in_words(const NullVectors& vectors) {
+  std::vector<std::string> words;
+  if (vectors.all) words.emplace_back("all unknowns");
+  if (vectors.without_positive_diagonal)
+    words.emplace_back("the unknowns whose diagonal entry is not positive (in a Stokes problem: the pressure)");
+  if (vectors.fields > 0)
+    words.push_back(fmt::format("every {} unknown (in elasticity: a displacement of the whole body)",
+                                vectors.fields == 2 ? "second" : "third"));
+  return words;
+}
+
 }  // namespace protean

@@ -136,7 +136,7 @@ struct Inspection {
   std::string name;
   Statistics statistics;
   double asymmetry = 0;
-  bool zero_row_sums = false;
+  NullVectors null_vectors;
   DiagonalSigns signs;
   Locality locality;             // of the order that it has
   std::vector<OrderRow> orders;  // empty for a rectangular matrix
@@ -173,17 +173,6 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
 }
 
 // Whether the entries of each row add up to zero within rounding, so that A x = 0 for x of equal entries.
-bool rows_add_up_to_zero(const CsrMatrix<double>& csr) {
-  for (std::int64_t i = 0; i < csr.rows(); ++i) {
-    double sum = 0, sizes = 0;
-    const std::int64_t begin = csr.pattern.row_ptr[i], end = csr.pattern.row_ptr[i + 1];
-    for (std::int64_t k = begin; k < end; ++k) sum += csr.values[k], sizes += std::abs(csr.values[k]);
-    if (!(std::abs(sum) <= static_cast<double>(end - begin) * std::numeric_limits<double>::epsilon() * sizes))
-      return false;
-  }
-  return csr.rows() > 0;
-}
-
 OrderRow order_row(const Context& host, const SparsityPattern& pattern, const OrderingEntry& ordering) {
   OrderRow row{ordering.id, ordering.unavailable, 0, {}};
   if (!row.why.empty()) return row;
@@ -218,7 +207,7 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
     if (part == parts - 1) {
       result.signs = diagonal_signs(*alone, csr);
       result.asymmetry = square ? asymmetry(*alone, csr) : 0;
-      result.zero_row_sums = square && rows_add_up_to_zero(csr);
+      result.null_vectors = null_vectors(*alone, csr);
     }
   });
   const CostModel model(choose_machine({}).table, Space::host);
@@ -259,7 +248,8 @@ Json to_json(const Inspection& i) {
       {"structurally_symmetric", s.structurally_symmetric},
       {"asymmetry", number(i.asymmetry)},
       {"full_diagonal", s.full_diagonal},
-      {"zero_row_sums", i.zero_row_sums},
+      {"zero_row_sums", i.null_vectors.all},
+      {"null_vectors", in_words(i.null_vectors)},
       {"diagonal_signs",
        {{"positive", i.signs.positive}, {"negative", i.signs.negative}, {"zero", i.signs.zero}}},
       {"diagonals", s.diagonals},
@@ -346,9 +336,12 @@ std::string to_text(const Inspection& i, bool picture) {
   row("symmetry", symmetry(i));
   row("diagonal", fmt::format("{}, {}; {} diagonals with entries", s.full_diagonal ? "full" : "has holes",
                               sign_text(i.signs), grouped(s.diagonals)));
-  if (i.zero_row_sums)
+  if (i.null_vectors.all)
     row("null space", i.asymmetry == 0 ? "vectors of equal entries: solve with solver.null_space: constant"
                                        : "vectors of equal entries (each row adds up to zero)");
+  NullVectors others = i.null_vectors;
+  others.all = false;
+  for (const std::string& where : in_words(others)) row("null space", "1 at " + where + ", else 0");
   row("bandwidth", i.orders.empty() ? grouped(bandwidth(s))
                                     : fmt::format("{}; {} after reverse Cuthill-McKee", grouped(bandwidth(s)),
                                                   grouped(i.orders.front().locality.bandwidth)));

@@ -129,6 +129,7 @@ void add_result(Json& json, const SolveRecord& r) {
   json["reason"] = to_string(result.reason);
   if (!result.detail.empty()) json["detail"] = result.detail;
   if (!r.advice.empty()) json["advice"] = r.advice;
+  if (!r.note.empty()) json["note"] = r.note;
   json["iterations"] = result.iterations;
   json["restarts"] = result.restarts;
   json["steps"] = {{"how", result.steps}};
@@ -277,6 +278,7 @@ std::string summary(const SolveRecord& r) {
   row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
   if (!r.advice.empty()) row("advice", r.advice);
+  if (!r.note.empty()) row("note", r.note);
   if (const auto& columns = r.columns.columns; !columns.empty()) {
     const auto good =
         std::count_if(columns.begin(), columns.end(), [](const SolveReport& one) { return one.converged(); });

@@ -1,6 +1,7 @@
 #include "apps/solve/solve.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -134,6 +135,22 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
           record.problem.solver.method);
   }
   return text;
+}
+
+// A small residual says nothing of the part of x in the null space of A.
+std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, const Problem& problem) {
+  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr) return {};  // element matrices
+  NullVectors vectors = null_vectors(context, csr);
+  const bool given = problem.solver.options.null_space == "constant";
+  const bool constant = vectors.all && !given;
+  if (given) vectors.all = false;
+  if (!vectors.any()) return {};
+  return fmt::format(
+      "The matrix is singular: A v = 0 for v = 1 at {}, and 0 elsewhere. x is one of many solutions: any multiple of v may be "
+      "added. {}",
+      fmt::join(in_words(vectors), ", or at "),
+      constant ? "The one of smallest norm: solver.null_space: constant, with method cg, fcg or minres."
+               : "A program gets the one of smallest norm by Solver::set_null_space(), with method cg, fcg or minres.");
 }
 
 // The policy of this solve with its inputs: the machine table and the candidates.
@@ -494,6 +511,8 @@ class SolveRun {
                                                     : *A_;
     if (const auto* tuned = dynamic_cast<const HasTuning*>(&last)) record_.tuning = tuned->tuning();
     record_.advice = advise(*host_, system_.csr, record_);
+    if (record_.result.iterations > 0 && record_.result.reason != StopReason::interrupted)
+      record_.note = note_on_null_space(*host_, system_.csr, problem_);
     if (problem_.rhs.from_solution)
       for (std::int64_t j = 0; j < system_.columns; ++j) {
         const auto column = [&](const Vector<double>& of) {

@@ -67,6 +67,7 @@ struct SolveRecord {
   // With schedule: {policy: auto}.
   Explanation policy;
   std::string advice;  // empty when converged
+  std::string note;    // of a matrix that is singular; else empty
   // Files of `output` that could not be written.
   std::vector<OutputWriter::Failure> not_written;
   std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, where x* is known

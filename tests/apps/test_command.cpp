@@ -7,9 +7,11 @@
 #include "apps/command/formats.hpp"
 #include "command.hpp"
 #include "core/context.hpp"
+#include "core/io/matrix_market.hpp"
 #include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "support/stokes.hpp"
 
 namespace protean::test {
 namespace {
@@ -217,6 +219,34 @@ TEST_F(Command, CgOnAnUnsymmetricMatrixSaysSo) {
   const Outcome o = run({"solve", "p.yaml"});
   EXPECT_EQ(o.code, 1) << o.out;
   EXPECT_NE(o.out.find("not symmetric"), std::string::npos) << o.out;
+}
+
+// A small residual, and an x far from the one that b was made of: only the pressures' differences are determined.
+TEST_F(Command, ASolveWithASingularMatrixSaysSo) {
+  const ContextPtr host = Context::host(1);
+  write_matrix_market(*host, (work_ / "stokes.mtx").string(), stokes(host, 6), {});
+  write("p.yaml",
+        "matrix: {file: stokes.mtx}\nrhs: {solution: ones}\nsolver: {method: minres}\noutput: {report: r.json}\n");
+  const Outcome o = run({"solve", "p.yaml"});
+  EXPECT_EQ(o.code, 0) << o.out << o.err;
+  EXPECT_NE(o.out.find("The matrix is singular"), std::string::npos) << o.out;
+  const Json r = Json::parse(files().at("r.json"));
+  EXPECT_EQ(r["status"], "converged");
+  EXPECT_GT(r["error"]["relative"].get<double>(), 0.1);
+  const std::string note = r["note"].get<std::string>();
+  EXPECT_NE(note.find("the pressure"), std::string::npos) << note;
+  EXPECT_NE(note.find("set_null_space"), std::string::npos) << note;
+  // A problem that has one solution has no note; nor has one whose null space is given.
+  write("q.yaml", "matrix: {generate: {kind: poisson-2d, n: 8}}\noutput: {report: r.json}\n");
+  EXPECT_EQ(run({"solve", "q.yaml"}).code, 0);
+  EXPECT_FALSE(Json::parse(files().at("r.json")).contains("note"));
+  write("neumann.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 1\n2 1 -1\n2 2 3\n3 2 -2\n3 3 2\n");
+  write("n.yaml", "matrix: {file: neumann.mtx}\nrhs: {solution: {random: 1}}\noutput: {report: r.json}\n");
+  EXPECT_EQ(run({"solve", "n.yaml", "--set", "solver.method=minres"}).code, 0);
+  EXPECT_NE(Json::parse(files().at("r.json"))["note"].get<std::string>().find("solver.null_space: constant"),
+            std::string::npos);
+  EXPECT_EQ(run({"solve", "n.yaml", "--set", "solver.null_space=constant"}).code, 0);
+  EXPECT_FALSE(Json::parse(files().at("r.json")).contains("note"));
 }
 
 TEST_F(Command, TheSameAnswerInEveryRun) {

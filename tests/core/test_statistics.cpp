@@ -8,6 +8,7 @@
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
+#include "support/stokes.hpp"
 
 namespace protean::test {
 namespace {
@@ -181,6 +182,69 @@ TEST(Statistics, AsymmetryMeasuresTheLargestDifference) {
   EXPECT_EQ(asymmetry(*test_context(), t8()), std::numeric_limits<double>::infinity());
   EXPECT_EQ(asymmetry(*test_context(), clspmv_c()), std::numeric_limits<double>::infinity());
   EXPECT_EQ(asymmetry(*test_context(), generate(test_context(), "elasticity-3d", {{"n", 6}})), 0);
+}
+
+// The Laplacian of a path of n nodes with `fields` unknowns each, side by side; free at both ends, or held at one.
+CsrMatrix<double> path(std::int64_t n, std::int32_t fields, bool held = false) {
+  std::vector<Triplet<double>> list;
+  for (std::int32_t i = 0; i < n; ++i)
+    for (std::int32_t f = 0; f < fields; ++f) {
+      const std::int32_t a = i * fields + f, b = a + fields;
+      list.push_back({a, a, (i > 0 ? 0.1 : 0.0) + (i + 1 < n ? 0.1 : 0.0) + (held && i == 0 ? 0.1 : 0.0)});
+      if (i + 1 < n) list.push_back({a, b, -0.1}), list.push_back({b, a, -0.1});
+    }
+  return csr_from_triplets<double>(test_context(), n * fields, n * fields, list);
+}
+
+TEST(NullVectors, OfProblemsThatAreKnownToHaveThem) {
+  const auto found = [](const CsrMatrix<double>& A) {
+    const NullVectors vectors = null_vectors(*test_context(), A);
+    const NullVectors single = null_vectors(*test_context(), convert_values<float>(test_context(), A));
+    EXPECT_EQ(in_words(single), in_words(vectors));
+    return vectors;
+  };
+  for (const std::int64_t n : {9, 5000}) {  // one thread and two
+    EXPECT_TRUE(found(path(n, 1)).all);
+    EXPECT_FALSE(found(path(n, 1, true)).any());
+    EXPECT_EQ(found(path(n, 2)).fields, 2);
+    EXPECT_EQ(found(path(n, 3)).fields, 3);
+    EXPECT_FALSE(found(path(n, 2)).without_positive_diagonal);
+    EXPECT_FALSE(found(path(n, 3, true)).any());
+  }
+  for (const bool stabilised : {false, true})
+    for (const std::int32_t cells : {4, 30}) {
+      const NullVectors vectors = found(stokes(test_context(), cells, stabilised));
+      EXPECT_TRUE(vectors.without_positive_diagonal);
+      EXPECT_FALSE(vectors.all);
+      EXPECT_EQ(vectors.fields, 0);
+    }
+  EXPECT_EQ(in_words(found(stokes(test_context(), 4))).size(), 1u);
+}
+
+TEST(NullVectors, OneEntryDecides) {
+  for (const bool of_stokes : {false, true}) {
+    const CsrMatrix<double> A = of_stokes ? stokes(test_context(), 6) : path(20, 1);
+    ASSERT_TRUE(null_vectors(*test_context(), A).any());
+    for (const double change : {1e-3, 1e-12}) {
+      const CsrMatrix<double> other = deep_copy(test_context(), A);
+      // An entry in the last column.
+      for (std::int64_t k = 0; k < other.nonzeros(); ++k)
+        if (other.pattern.col[k] + 1 == A.cols()) {
+          const_cast<double*>(other.values)[k] += change;
+          break;
+        }
+      EXPECT_FALSE(null_vectors(*test_context(), other).any()) << change;
+    }
+  }
+}
+
+TEST(NullVectors, AreNotFoundInRegularMatrices) {
+  for (const char* kind : {"poisson-2d", "poisson-3d", "convection-diffusion-3d", "anisotropic-2d", "elasticity-3d",
+                           "random-spd", "banded"})
+    EXPECT_FALSE(null_vectors(*test_context(), generate(test_context(), kind, {{"n", 6}})).any()) << kind;
+  EXPECT_FALSE(null_vectors(*test_context(), t8()).any());
+  EXPECT_FALSE(null_vectors(*test_context(), clspmv_c()).any()) << "rectangular";
+  EXPECT_FALSE(null_vectors(*test_context(), csr_from_triplets<double>(test_context(), 0, 0, {})).any());
 }
 
 }  // namespace
