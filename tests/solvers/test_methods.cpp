@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
@@ -11,6 +12,7 @@
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/multi_solver.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
@@ -479,6 +481,63 @@ TEST(FGmres, FollowsTheTextbookWithAVaryingPreconditioner) {
   }
 }
 
+// Keeps what it is multiplied with: without M these are the vectors of the basis.
+class Recording final : public DenseOperator<double> {
+ public:
+  using DenseOperator<double>::DenseOperator;
+  mutable std::vector<std::vector<double>> inputs;
+
+ protected:
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    inputs.emplace_back(x.data, x.data + x.size);
+    DenseOperator<double>::do_apply(alpha, x, beta, y);
+  }
+};
+
+// The largest |v_i . v_j| of the first `steps` vectors of the basis.
+double lost_orthogonality(const std::string& orthogonalization, const std::string& method, std::int64_t columns) {
+  constexpr std::int64_t n = 40, steps = 18;
+  std::vector<Real> d(n);
+  for (std::int64_t i = 0; i < n; ++i) d[static_cast<std::size_t>(i)] = std::pow(10.0L, -static_cast<Real>(i) / 4);
+  const Recording A(rotated(d));
+  const SolverOptions options{.stopping = {.relative_tolerance = 0, .max_iterations = steps},
+                              .restart = 60,
+                              .orthogonalization = orthogonalization};
+  std::vector<double> b = right_hand_side<double>(n), x;
+  for (std::int64_t j = 1; j < columns; ++j) b.insert(b.end(), b.begin(), b.begin() + n);
+  x.assign(b.size(), 0.0);
+  if (columns == 0)
+    (void)make_solver<double>(method, options)->solve(A, view(std::as_const(b)), view(x));
+  else
+    (void)MultiSolver<double>(method, options)
+        .solve(A, MultiVectorView<const double>{b.data(), n, columns, n}, MultiVectorView<double>{x.data(), n, columns, n});
+  // First the products with x0, of each column.
+  const std::int64_t together = std::max<std::int64_t>(columns, 1);
+  double largest = 0;
+  for (std::int64_t i = 0; i < steps; ++i)
+    for (std::int64_t j = 0; j < i; ++j) {
+      const auto at = [&](std::int64_t step) {
+        return wide(A.inputs[static_cast<std::size_t>(together * (1 + step))]);
+      };
+      largest = std::max(largest, static_cast<double>(std::abs(dot_of(at(i), at(j)))));
+    }
+  return largest;
+}
+
+// The basis of an ill-conditioned matrix is orthogonal to rounding with cgs2, and not with mgs.
+TEST(Gmres, OrthogonalizesInTheWayThatIsAskedFor) {
+  for (const char* method : {"gmres", "fgmres"}) {
+    EXPECT_LT(lost_orthogonality("cgs2", method, 0), 1e-14) << method;
+    EXPECT_GT(lost_orthogonality("mgs", method, 0), 1e-13) << method;
+    EXPECT_LT(lost_orthogonality("mgs", method, 0), 1e-3) << method;
+  }
+  for (const std::int64_t columns : {1, 3}) {
+    EXPECT_LT(lost_orthogonality("cgs2", "gmres", columns), 1e-14) << columns;
+    EXPECT_GT(lost_orthogonality("mgs", "gmres", columns), 1e-13) << columns;
+    EXPECT_LT(lost_orthogonality("mgs", "gmres", columns), 1e-3) << columns;
+  }
+}
+
 TEST(FGmres, IsGmresWithAFixedPreconditioner) {
   const Dense matrix = convection_2d(9, 3);
   const DenseOperator<double> A(matrix);
@@ -543,6 +602,37 @@ TEST(BiCgStab2, BreakdownsAreNamed) {
   const Solved two = solve("bicgstab2", turn, {1, 0});
   EXPECT_TRUE(two.report.converged()) << to_string(two.report.reason) << " " << two.report.detail;
   EXPECT_EQ(two.report.iterations, 1);
+}
+
+// K = [B 0; C D] and b = (c, 0): the vectors (K^T)^i r0 stay in the first block. Once that block is solved, each residual is
+// orthogonal to them, so rho is 0 up to rounding and no other divisor is.
+TEST(BiCgStab2, RhoThatIsZeroByRoundingIsABreakdown) {
+  const auto lower = [](std::int64_t closed) {
+    const std::int64_t n = closed + 6;
+    Dense A(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      A(i, i) = 3 + static_cast<Real>(i % 3) / 7;
+      if (i > 0 && i != closed) A(i, i - 1) = -1.3L;
+      if (i + 1 < n && i + 1 != closed) A(i, i + 1) = -0.7L;
+      if (i >= closed) A(i, i % closed) = 300;  // so that r is large beside the rounding of r0 . r
+    }
+    return A;
+  };
+  for (const std::int64_t closed : {2, 4}) {
+    const Dense A = lower(closed);
+    std::vector<double> b(static_cast<std::size_t>(A.n), 0.0);
+    for (std::int64_t i = 0; i < closed; ++i) b[static_cast<std::size_t>(i)] = 1 + static_cast<double>(i);
+    const Solved first = solve("bicgstab2", A, b, {.stopping = {.max_iterations = closed / 2}});
+    EXPECT_EQ(first.report.reason, closed == 2 ? StopReason::breakdown : StopReason::max_iterations)
+        << to_string(first.report.reason) << first.report.detail;
+    if (closed == 2) { EXPECT_NE(first.report.detail.find("rho = r0 . r"), std::string::npos) << first.report.detail; }
+    // In a later step it begins again from b - A x, with another r0.
+    if (closed == 2) continue;
+    const Solved all = solve("bicgstab2", A, b);
+    EXPECT_TRUE(all.report.converged()) << to_string(all.report.reason) << all.report.detail;
+    EXPECT_GE(all.report.restarts, 1);
+    EXPECT_LE(all.report.iterations, 6);
+  }
 }
 
 TEST(Idr, NeedsAsManyProductsAsTheTextbook) {

@@ -710,6 +710,217 @@ TEST(MultiSolvers, AimLowerWhereSingleSolvesDo) {
       << together << " restarts and " << alone;  // rounding decides in some
 }
 
+// The residuals of single solves, one list for each column.
+std::vector<std::vector<double>> histories(const LinearOperator<double>& A, const Columns<double>& b,
+                                           const Columns<double>& x0, const std::string& method,
+                                           std::span<const StoppingRule> rules) {
+  std::vector<std::vector<double>> all;
+  for (std::size_t j = 0; j < b.size(); ++j) {
+    History history;
+    auto x = x0[j];
+    SolverOptions options;
+    options.stopping = rules[j];
+    (void)make_solver<double>(method, options)->solve(A, view(b[j]), view(x), nullptr, &history);
+    all.emplace_back();
+    for (const IterationInfo& info : history.seen) all.back().push_back(info.residual);
+  }
+  return all;
+}
+
+// Columns of very different norms that end one after another, so that the lanes of the others change.
+TEST(MultiSolvers, TheObserverIsToldTheResidualsOfEachColumn) {
+  struct Watcher final : MultiSolveObserver {
+    bool on_iteration(const MultiIterationInfo& info) override {
+      residuals.emplace_back(info.residuals.begin(), info.residuals.end());
+      relative.emplace_back(info.relative_residuals.begin(), info.relative_residuals.end());
+      return true;
+    }
+    std::vector<std::vector<double>> residuals, relative;
+  };
+  const auto csr = system_of<double>("poisson-2d", 16);
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  constexpr std::int64_t k = 9;
+  auto b = sample_columns<double>(csr.rows(), k, 1);
+  std::vector<StoppingRule> rules(k);
+  for (std::size_t j = 0; j < k; ++j) {
+    for (double& v : b[j]) v *= std::pow(10.0, static_cast<double>(j));
+    rules[j].relative_tolerance = std::pow(10.0, -1 - static_cast<double>((j * 5) % k));
+  }
+  for (const char* method : {"cg", "gmres"}) {
+    Watcher watcher;
+    MultiSolver<double> solver(method);
+    const auto x0 = zeros<double>(csr.rows(), k);
+    const auto solved = solve_all<double>(solver, test_context(), *A, b, x0, by_columns, nullptr, rules, &watcher);
+    EXPECT_TRUE(solved.report.converged());
+    const auto single = histories(*A, b, x0, method, rules);
+    ASSERT_EQ(std::ssize(watcher.residuals), solved.report.iterations + 1);
+    for (std::size_t i = 0; i < watcher.residuals.size(); ++i)
+      for (std::size_t j = 0; j < k; ++j) {
+        const double expected = single[j][std::min(i, single[j].size() - 1)];
+        ASSERT_NEAR(watcher.residuals[i][j], expected, 1e-6 * expected) << method << " " << i << ", column " << j;
+        const double norm = solved.report.columns[j].rhs_norm;
+        ASSERT_NEAR(watcher.relative[i][j], expected / norm, 1e-6 * expected / norm);
+      }
+  }
+}
+
+// From far away the recurrence falls much lower than b - A x.
+TEST(MultiSolvers, RelativeResidualsAreThoseOfTheReport) {
+  const auto csr = system_of<double>("poisson-2d", 12);
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  const auto b = sample_columns<double>(csr.rows(), 3, 1);
+  auto far = sample_columns<double>(csr.rows(), 3, 2);
+  for (auto& column : far)
+    for (double& value : column) value *= 1e10;
+  for (const char* method : {"cg", "bicgstab", "gmres"})
+    for (const Baseline baseline : {Baseline::rhs, Baseline::initial_residual}) {
+      SolverOptions options;
+      options.stopping.baseline = baseline, options.stopping.max_iterations = 25;
+      options.stopping.relative_tolerance = 1e-30, options.stopping.divergence = 1e30;
+      MultiSolver<double> solver(method, options);
+      const auto solved = solve_all<double>(solver, test_context(), *A, b, far, by_columns);
+      for (const SolveReport& column : solved.report.columns) {
+        const double norm = baseline == Baseline::rhs ? column.rhs_norm : column.initial_residual;
+        EXPECT_DOUBLE_EQ(column.true_relative, column.true_residual / norm) << method;
+        EXPECT_DOUBLE_EQ(column.recurrence_relative, column.recurrence_residual / norm) << method;
+        EXPECT_NE(column.true_residual, column.recurrence_residual) << "the test needs two numbers";
+      }
+    }
+}
+
+// As Norm.IsExactWhereSquaresUnderflow, for b and for b - A x; the squares of the last column overflow.
+TEST(MultiSolvers, NormsAreExactWhereSquaresAreOutOfRange) {
+  constexpr std::int64_t n = 20;
+  const auto csr = csr_from_triplets<double>(test_context(), n, n, [] {
+    std::vector<Triplet<double>> unit;
+    for (std::int32_t i = 0; i < n; ++i) unit.push_back({i, i, 1.0});
+    return unit;
+  }());
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  const std::vector<double> unit = right_hand_side<double>(n);
+  long double expected = 0;
+  for (const double v : unit) expected += static_cast<long double>(v) * v;
+  expected = std::sqrt(expected);
+  const std::vector<int> exponents = {-530, -520, -515, -510, 515};
+  Columns<double> b(exponents.size(), unit);
+  for (std::size_t j = 0; j < b.size(); ++j)
+    for (double& v : b[j]) v = std::ldexp(v, exponents[j]);
+  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    SolverOptions options;
+    options.stopping.max_iterations = 0;
+    MultiSolver<double> solver(method, options);
+    const auto solved = solve_all<double>(solver, test_context(), *A, b, zeros<double>(n, std::ssize(b)));
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const SolveReport& column = solved.report.columns[j];
+      EXPECT_NEAR(std::ldexp(column.rhs_norm, -exponents[j]), static_cast<double>(expected), 1e-13) << exponents[j];
+      EXPECT_NEAR(std::ldexp(column.true_residual, -exponents[j]), static_cast<double>(expected), 1e-13);
+    }
+  }
+}
+
+// After new values the residual is far above the smallest one so far. The window of stagnation must begin anew, and so must the
+// goal.
+TEST(MultiSolvers, WithNewValuesTheWindowOfStagnationBeginsAnew) {
+  struct Changer final : MultiSolveObserver {
+    bool on_iteration(const MultiIterationInfo& info) override {
+      if (info.iteration == 30) A->update_values(*values);
+      return true;
+    }
+    AssembledMatrix<double>* A = nullptr;
+    const CsrMatrix<double>* values = nullptr;
+  } changer;
+  const auto csr = system_of<double>("poisson-2d", 20);
+  const auto other = deep_copy(test_context(), csr);
+  for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(other.values)[k] *= 2;
+  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+    const auto A = make_matrix(find_format("csr"), csr, test_context());
+    changer.A = A.get(), changer.values = &other;
+    SolverOptions options;
+    options.restart = 100, options.stopping.stagnation_window = 14, options.stopping.relative_tolerance = 1e-13;
+    MultiSolver<double> solver(method, options);
+    const auto b = sample_columns<double>(csr.rows(), 3, 1);
+    const auto solved = solve_all<double>(solver, test_context(), *A, b, zeros<double>(csr.rows(), 3), by_columns,
+                                          nullptr, {}, &changer);
+    for (const SolveReport& column : solved.report.columns)
+      EXPECT_TRUE(column.converged()) << method << " " << to_string(column.reason) << " " << column.detail;
+  }
+}
+
+// The recurrence falls because of one wrong product; the column then begins anew from b - A x, and its window with it.
+TEST(MultiSolvers, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
+  for (const char* method : {"cg", "bicgstab"}) {
+    DenseOperator<double> A(convection_2d(9, 0));
+    A.after = [](std::int64_t product, VectorView<double> y) {
+      if (product == 8)
+        for (std::int64_t i = 0; i < y.size; ++i) y[i] *= 1 + 1e-2 * static_cast<double>(i % 3);
+    };
+    SolverOptions options;
+    options.stopping.stagnation_window = 14;
+    MultiSolver<double> solver(method, options);
+    const Columns<double> b = {right_hand_side<double>(81)};
+    const auto solved = solve_all<double>(solver, test_context(), A, b, zeros<double>(81, 1));
+    const SolveReport& column = solved.report.columns[0];
+    EXPECT_EQ(column.reason, StopReason::relative_tolerance)
+        << method << ": " << to_string(column.reason) << " " << column.detail;
+    EXPECT_GE(column.restarts, 1) << method;
+  }
+}
+
+// A symmetric preconditioner that is no diagonal and takes all columns in one pass, wanted or not.
+class TridiagonalForColumns final : public Preconditioner<double>, public HasMultiProduct<double> {
+ public:
+  using Preconditioner<double>::Preconditioner;
+  std::string_view name() const noexcept override { return "tridiagonal"; }
+  void do_multi_apply(double alpha, MultiVectorView<const double> X, double beta,
+                      MultiVectorView<double> Y) const override {
+    for (std::int64_t j = 0; j < X.columns; ++j)
+      for (std::int64_t i = 0; i < X.rows; ++i) {
+        // The first 6 unknowns are not coupled with the others, as in blocks_of().
+        const double before = i > 0 && i != 6 ? X(i - 1, j) : 0, after = i != 5 && i + 1 < X.rows ? X(i + 1, j) : 0;
+        const double z = 0.5 * X(i, j) + 0.1 * (before + after);
+        Y(i, j) = alpha * z + (beta == 0 ? 0 : beta * Y(i, j));
+      }
+  }
+
+ protected:
+  void setup(const LinearOperator<double>&, bool) override {}
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    do_multi_apply(alpha, {x.data, x.size, 1, x.size}, beta, {y.data, y.size, 1, y.size});
+  }
+};
+
+// Column 0 begins again from b - A x, after few steps, since it came from far away. The others are in the middle of their steps,
+// and what they keep from step to step must stay.
+TEST(MultiSolvers, AColumnThatBeginsAgainLeavesTheOthersAlone) {
+  constexpr std::int64_t n = 80, k = 4;
+  const auto csr = blocks_of(n, false);
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  const TridiagonalForColumns M(test_context(), A->shape());
+  auto b = sample_columns<double>(n, k, 1);
+  auto x0 = zeros<double>(n, k);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i >= 6) b[0][i] = 0;
+    x0[0][i] = i < 6 ? 1e12 * static_cast<double>(1 + i % 3) : 0.0;
+  }
+  SolverOptions options;
+  options.stopping.relative_tolerance = 1e-10, options.stopping.divergence = 1e30;
+  std::vector<StoppingRule> rules(k, options.stopping);
+  for (std::size_t j = 1; j < k; ++j) rules[j].max_iterations = 12;
+  MultiSolver<double> solver("bicgstab", options);
+  const auto solved = solve_all<double>(solver, test_context(), *A, b, x0, interleaved, &M, rules);
+  EXPECT_EQ(solved.report.preconditioner, "in one pass");
+  EXPECT_GE(solved.report.columns[0].restarts, 1);
+  EXPECT_TRUE(solved.report.columns[0].converged());
+  EXPECT_LT(solved.report.columns[0].iterations, 18) << "it began again while the others were running";
+  for (std::size_t j = 1; j < k; ++j) {
+    SolverOptions own = options;
+    own.stopping = rules[j];
+    const OneSolved<double> one = solve_one<double>(test_context(), *A, b[j], x0[j], &M, own, "bicgstab");
+    EXPECT_EQ(solved.report.columns[j].iterations, one.report.iterations);
+    EXPECT_NEAR(solved.report.columns[j].true_residual, one.report.true_residual, 1e-3 * one.report.true_residual);
+  }
+}
+
 // Vectors and scalars of a device are touched by the device only.
 TEST(MultiSolvers, OnAFakeDevice) {
   const ContextPtr device = fake_device_context();
