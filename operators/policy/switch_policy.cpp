@@ -26,8 +26,8 @@
 // For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back)
 // reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
 // limits are exceeded by at most the slowdown between two looks. In both cases a product of the new format is
-// assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, the trial adds
-// trial_products times the difference to E, once for each change, before the policy goes back.
+// assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, check and trial add
+// (1 + trial_products) times the difference to E, once for each change, before the policy goes back.
 #include "operators/policy/switch_policy.hpp"
 
 #include <fmt/format.h>
@@ -79,17 +79,17 @@ class Decider {
   double excess() const { return state_.seconds - state_.stay_seconds; }
   double allowed(double factor) const { return (factor - 1) * state_.stay_seconds; }
   // Upper bound of the time after the build until the policy may have gone back to the first format: the
-  // adoption, a trial in which products are slower than predicted by two uncertainties, and the way back.
+  // adoption and a trial, in which products are slower than predicted by two uncertainties, and the way back.
   double trial_seconds(const SwitchCandidate& candidate) const {
     const double slow = candidate.product_seconds * (candidate.measured ? 1 : 1 + 2 * candidate.uncertainty);
     const double loss = std::max(0.0, slow - current_.product_seconds);
     const SwitchCandidate& first = state_.candidates[state_.first];
-    return adoption_seconds(candidate) + options_.trial_products * loss +
+    return adoption_seconds(candidate, slow) + options_.trial_products * loss +
            options_.convert_margin * first.convert_seconds + permute_seconds(candidate, first);
   }
   // After the build: the comparison of the products, and in another order the vectors of the solve.
-  double adoption_seconds(const SwitchCandidate& candidate) const {
-    return check_products / 2 * (current_.product_seconds + candidate.product_seconds) +
+  double adoption_seconds(const SwitchCandidate& candidate, double product_seconds) const {
+    return check_products / 2 * (current_.product_seconds + product_seconds) +
            permute_seconds(current_, candidate);
   }
   double permute_seconds(const SwitchCandidate& from, const SwitchCandidate& to) const {
@@ -106,7 +106,7 @@ class Decider {
     const double slowdown = options_.overlap_slowdown;
     const double build = candidate.convert_seconds *
                          (options_.overlapped ? options_.overlap_stretch * slowdown / (1 + slowdown) : 1);
-    result.cost = build + adoption_seconds(candidate);
+    result.cost = build + adoption_seconds(candidate, candidate.product_seconds);
     result.worst = options_.convert_margin * build + trial_seconds(candidate);
     return result;
   }
@@ -152,7 +152,7 @@ class Decider {
   SwitchDecision adopt_or_drop_build() const {
     const SwitchCandidate& candidate = state_.candidates[state_.building];
     Offer o = offer(candidate);
-    o.cost = adoption_seconds(candidate);
+    o.cost = adoption_seconds(candidate, candidate.product_seconds);
     if (net(o) <= 0)
       return answer(
           SwitchAction::stay, state_.building, o,

@@ -39,7 +39,11 @@ struct Outcome {
   double check_and_trial = 0;    // of it, products of checks
   double beyond_price = 0;       // by how much conversions exceeded what they were said to cost at most
   double beyond_trial = 0;       // trial products slower than the policy reckons with
+  double between_looks = 0;      // the slowdown of the last iteration of each build beside the solve
   double slow_kept = 0;          // iterations in formats measured no slower but truly slower (noise)
+  // The largest time above the bound after any iteration and any change: above the largest factor that was granted until then,
+  // times the time without changes, and above what breaks the assumptions of the proof: the three times named here.
+  double above_bound = -INFINITY;
   int switches = 0, begun = 0, backs = 0, cancelled = 0;
   std::size_t last_format = 0;
   bool forecast_used = false;
@@ -68,6 +72,12 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
   double now = 0, build_end = 0;
   std::int64_t look = 8, in_format = 0;
   std::vector<double> products;  // measured in the present format, latest last
+  double granted = options.worst_factor, last_slowdown = 0;
+  const auto check_bound = [&] {
+    const double bound =
+        granted * outcome.stay + outcome.beyond_price + outcome.beyond_trial + outcome.between_looks;
+    outcome.above_bound = std::max(outcome.above_bound, now - bound);
+  };
   const auto reorders = [&](std::size_t format) {
     return world.formats[format].order != world.formats[state.current].order;
   };
@@ -91,6 +101,7 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
     forecast.add(k, world.residual(k));
     if (k == world.iterations) break;
     // The work of the observer between two iterations.
+    const bool was_building = state.build == BuildState::running;
     if (state.build == BuildState::running && now >= build_end) {
       if (world.formats[state.building].build_fails) {
         candidates[state.building].lost = true;
@@ -123,7 +134,8 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
                            (chosen < candidates.size() ? world.formats[chosen].product : 0);
       const double slowest = candidates[chosen].product_seconds *
                              (candidates[chosen].measured ? 1 : 1 + 2 * candidates[chosen].uncertainty);
-      const double too_slow = static_cast<double>(options.trial_products) *
+      // In the check and in the trial.
+      const double too_slow = static_cast<double>(1 + options.trial_products) *
                               std::max(0.0, world.formats[chosen].product - slowest);
       if (decision.action != SwitchAction::stay) outcome.decisions.push_back(decision);
       switch (decision.action) {
@@ -134,6 +146,7 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
           state.granted = decision.granted, state.price = decision.worst_seconds;
           state.excess_before = decision.excess_seconds;
           outcome.forecast_used |= decision.granted > options.worst_factor;
+          granted = std::max(granted, decision.granted);
           if (options.overlapped) {
             state.build = BuildState::running, state.building = chosen;
             build_end = now + convert(chosen) * world.stretch;
@@ -168,15 +181,22 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
       }
       if (decision.action != SwitchAction::stay) look = k + options.trial_products;
     }
+    // A build that has come to its end, or to its limit, had one iteration more than the last look allowed.
+    if (was_building && state.build != BuildState::running) outcome.between_looks += last_slowdown;
+    check_bound();
     // One iteration.
     const double product = world.formats[state.current].product;
     const double factor = state.build == BuildState::running ? 1 + world.slowdown : 1;
     now += (world.rest + product) * factor;
     outcome.stay += world.rest + world.formats[0].product;
+    last_slowdown = (world.rest + product) * (factor - 1);
     if (state.build != BuildState::running) products.push_back(noisy(product));
     ++in_format;
     outcome.slow_kept += std::max(0.0, product - world.formats[0].product);
   }
+  // The solve has ended; so has a build beside it.
+  if (state.build == BuildState::running) outcome.between_looks += last_slowdown;
+  check_bound();
   outcome.seconds = now, outcome.last_format = state.current;
   return outcome;
 }

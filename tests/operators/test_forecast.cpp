@@ -103,6 +103,22 @@ TEST(ResidualForecast, NeverMoreThanTheIterationsAllowed) {
   EXPECT_LE(now.high, 50);
 }
 
+// `low` is half of the smallest estimate, and never more than one and a half times what has been done.
+TEST(ResidualForecast, TheLowForecastOfALongSolveIsThatOfWhatHasBeenDone) {
+  for (const std::int64_t done : {40, 100, 1000}) {
+    ResidualForecast forecast;
+    for (std::int64_t k = 0; k <= done; ++k) forecast.add(k, std::pow(0.9999, k));
+    EXPECT_NEAR(forecast.remaining(1e-12, no_limit).low, 1.5 * static_cast<double>(done), 1e-9);
+    // A goal so near that half of what remains is less: 50 iterations remain.
+    const double near = std::pow(0.9999, done + 50);
+    EXPECT_NEAR(forecast.remaining(near, no_limit).low, 25, 1e-6);
+  }
+  // A solve that began at a later iteration has done less.
+  ResidualForecast later;
+  for (std::int64_t k = 500; k <= 600; ++k) later.add(k, std::pow(0.9999, k));
+  EXPECT_NEAR(later.remaining(1e-12, no_limit).low, 150, 1e-9);
+}
+
 TEST(ResidualForecast, ResidualsThatAreNoNumbersArePassedOver) {
   ResidualForecast forecast;
   for (std::int64_t k = 0; k <= 100; ++k)

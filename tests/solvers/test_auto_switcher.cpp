@@ -73,7 +73,9 @@ class Waiting final : public AssembledMatrix<double>, public HasRowArrays<double
 };
 
 using Made = std::unique_ptr<AssembledMatrix<double>>;
+bool start_cannot_be_built = false;
 Made make_start(const BuildRequest<double>& r) {
+  if (start_cannot_be_built) throw std::runtime_error("it is gone");
   const bool near = near_microseconds > 0 && bandwidth(r.csr.pattern) <= near_bandwidth;
   return std::make_unique<Waiting>(r, near ? near_microseconds : 2000);
 }
@@ -332,6 +334,103 @@ TEST(AutoSwitcher, GoesBackFromASlowFormatAndDoesNotTryItAgain) {
   EXPECT_EQ(live.A.history()[0].to, "slow");
   EXPECT_EQ(live.A.history()[1].to, "csr");
   EXPECT_TRUE(of(switcher->candidates(), "slow").lost);
+}
+
+// After a change the next decision comes when the trial is over, and not with the growing intervals: by then the format is known to
+// be slow.
+TEST(AutoSwitcher, DecidesAgainWhenTheTrialIsOver) {
+  for (const int trial : {8, 13}) {
+    Live live;
+    live.options.policy.overlapped = false, live.options.policy.trial_products = trial;
+    const auto switcher = live.switcher({&slow});
+    live.solve(*switcher);
+    switcher->finish();
+    ASSERT_EQ(live.A.history().size(), 2U);
+    EXPECT_EQ(live.A.history()[1].to, "csr");
+    EXPECT_EQ(live.A.history()[1].iteration - live.A.history()[0].iteration, trial);
+  }
+}
+
+// The solve stays in the slow format, since nothing else is left; it does not try to go back with each decision.
+TEST(AutoSwitcher, AWayBackThatFailsIsTriedOnce) {
+  Live live;
+  live.options.policy.overlapped = false;
+  const auto switcher = live.switcher({&slow});
+  start_cannot_be_built = true;
+  live.solve(*switcher);
+  start_cannot_be_built = false;
+  switcher->finish();
+  ASSERT_EQ(live.A.history().size(), 1U);
+  EXPECT_EQ(live.A.history()[0].to, "slow");
+  ASSERT_EQ(live.A.failures().size(), 1U);
+  EXPECT_EQ(live.A.failures()[0].to, "csr");
+  EXPECT_NE(live.A.failures()[0].why.find("it is gone"), std::string::npos) << live.A.failures()[0].why;
+}
+
+// What the first build took beside its prediction is expected of the next ones: here less, and more.
+TEST(AutoSwitcher, AMeasuredConversionCorrectsThePredictionsOfOthers) {
+  for (const double convert : {1.0, 0.5}) {
+    Live live;
+    live.options.policy.overlapped = false;
+    // A product of `fast` takes what the table promises, so that the unit of the predictions stays the product of csr.
+    live.promise = 0.05, live.convert = convert;
+    const auto switcher = live.switcher({&fast, &slow});
+    double before = 0, after = 0, predicted = 0;
+    for (std::int64_t k = 0; k < 300 && after == 0; ++k) {
+      live.A.apply(live.b, live.x);
+      const double residual = std::pow(0.97, static_cast<double>(k));
+      EXPECT_TRUE(switcher->on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+      if (switcher->candidates().empty()) continue;
+      const double now = of(switcher->candidates(), "slow").predicted_convert;
+      if (live.A.history().empty()) continue;
+      // The predictions are those before the change until the next decision, after the trial.
+      if (const std::int64_t since = k - live.A.history()[0].iteration; since == 0)
+        before = now, predicted = of(switcher->candidates(), "fast").predicted_convert;
+      else if (since > live.options.policy.trial_products)
+        after = now;
+    }
+    ASSERT_EQ(live.A.history().size(), 1U);
+    EXPECT_EQ(live.A.history()[0].to, "fast");
+    ASSERT_GT(before, 0);
+    const double measured = live.A.history()[0].convert_seconds;
+    EXPECT_GT(std::abs(measured / predicted - 1), 0.1) << "the prediction must have been wrong";
+    EXPECT_NEAR(after / before, measured / predicted, 0.02 * measured / predicted) << convert;
+    switcher->finish();
+  }
+}
+
+TEST(AutoSwitcher, OptionsAreThoseOfTheStoppingRule) {
+  const AutoSwitchOptions options = switch_options(
+      *Context::host(1), {.relative_tolerance = 1e-5, .absolute_tolerance = 3, .max_iterations = 77});
+  EXPECT_EQ(options.goal, 1e-5);
+  EXPECT_EQ(options.absolute_goal, 3);
+  EXPECT_EQ(options.max_iterations, 77);
+}
+
+// The forecast is that of the iteration in which the first of the two tolerances is met.
+TEST(AutoSwitcher, AnAbsoluteToleranceEndsTheForecast) {
+  for (const bool absolute : {false, true}) {
+    Live live;
+    live.options.policy.overlapped = false;
+    live.options.goal = absolute ? 1e-14 : 1e-5, live.options.absolute_goal = absolute ? 1e-2 : 1e-9;
+    const auto switcher = live.switcher({&fast});
+    for (std::int64_t k = 0; k < 100; ++k) {
+      live.A.apply(live.b, live.x);
+      const double relative = std::pow(0.97, static_cast<double>(k));
+      EXPECT_TRUE(
+          switcher->on_iteration({.iteration = k, .residual = 1e3 * relative, .relative_residual = relative}));
+    }
+    ASSERT_FALSE(switcher->decisions().empty());
+    int known = 0;
+    for (const DecisionRecord& decision : switcher->decisions()) {
+      if (!decision.remaining.known) continue;
+      ++known;
+      const double all = std::log(1e-5) / std::log(0.97);
+      EXPECT_NEAR(decision.remaining.likely, all - static_cast<double>(decision.iteration), 1) << absolute;
+    }
+    EXPECT_GT(known, 0);
+    switcher->finish();
+  }
 }
 
 TEST(AutoSwitcher, ABrokenBuildIsRememberedAndTheNextBestTaken) {
