@@ -181,6 +181,17 @@ TEST(CostModel, WeightsOnAHostAndOnADevice) {
   }
 }
 
+// What makes a prediction sure is one matrix that is like the one asked about; many that are not do not add up to it.
+TEST(CostModel, ManyUnlikeMatricesAreNoLikeOne) {
+  const CostQuery far{8000000, 560000000, 6720000000};
+  const auto uncertainty = [&](std::size_t copies) {
+    const MachineTable table{"test", std::vector<MeasuredMatrix>(copies, ideal(1000, 7))};
+    return CostModel(table, Space::host).absolute(far, "dia", 4480000000).uncertainty;
+  };
+  EXPECT_NEAR(uncertainty(100), uncertainty(1), 1e-9);
+  EXPECT_GT(uncertainty(100), 0.2);
+}
+
 TEST(CostModel, RowChangesOfAPattern) {
   const auto of = [](std::vector<std::int32_t> ptr) {
     SparsityPattern pattern;

@@ -119,6 +119,17 @@ TEST(ResidualForecast, TheLowForecastOfALongSolveIsThatOfWhatHasBeenDone) {
   EXPECT_NEAR(later.remaining(1e-12, no_limit).low, 150, 1e-9);
 }
 
+// Long runs keep means of several iterations; the last ones may not fill one yet, and count all the same.
+TEST(ResidualForecast, OfALongRunTheLastIterationCounts) {
+  for (const std::int64_t last : {3001, 3002, 6001, 6002, 6003}) {
+    ResidualForecast forecast;
+    for (std::int64_t k = 0; k <= last; ++k) forecast.add(k, k == last ? 1e-9 : std::pow(0.9999, k));
+    const Forecast now = forecast.remaining(1e-8, no_limit);
+    EXPECT_TRUE(now.known) << last;
+    EXPECT_EQ(now.high, 0) << last;
+  }
+}
+
 TEST(ResidualForecast, ResidualsThatAreNoNumbersArePassedOver) {
   ResidualForecast forecast;
   for (std::int64_t k = 0; k <= 100; ++k)

@@ -255,6 +255,30 @@ TEST(SwitchPolicy, ThePriceHasATrialTwoUncertaintiesAboveThePrediction) {
   EXPECT_NEAR(s.decide().worst_seconds, 1.25 * 10 + 1.7 + 1.25 * 4, 1e-12);
 }
 
+// The first format is a way back, which the measured products decide, and no format to change to.
+TEST(SwitchPolicy, TheFirstFormatIsNoTarget) {
+  Situation s;
+  s.state.current = 1, s.state.switches = 1, s.candidates[1].measured = true;
+  const SwitchDecision decision = s.decide();
+  EXPECT_EQ(decision.action, SwitchAction::stay);
+  EXPECT_EQ(decision.candidate, 1U);
+  EXPECT_EQ(decision.reason, "there is no other format to change to");
+}
+
+// A change pays after 39 iterations. Where the forecast is unknown, as many are expected as have been done.
+TEST(SwitchPolicy, WithoutAForecastASolveLastsAsLongAgain) {
+  Situation s;
+  s.state.seconds = s.state.stay_seconds = 5200;  // the account would allow any change
+  s.state.remaining = {0, 0, INFINITY, false};
+  s.state.iteration = 38;
+  const SwitchDecision decision = s.decide();
+  EXPECT_EQ(decision.action, SwitchAction::stay);
+  EXPECT_NE(decision.reason.find("that pays after 39 iterations, and about 38 remain"), std::string::npos)
+      << decision.reason;
+  s.state.iteration = 40;
+  EXPECT_EQ(s.decide().action, SwitchAction::begin);
+}
+
 // The vectors of the solve are permuted at the change, and on the way back from an order that disappoints.
 TEST(SwitchPolicy, AChangeOfOrderPermutesTheVectorsThereAndBack) {
   Situation s;

@@ -250,6 +250,19 @@ Solved solve(const char* method, const Dense& matrix, const std::vector<double>&
 }
 Column wide(const std::vector<double>& b) { return {b.begin(), b.end()}; }
 
+// Keeps what it is multiplied with: without M these are the vectors of the basis.
+class Recording final : public DenseOperator<double> {
+ public:
+  using DenseOperator<double>::DenseOperator;
+  mutable std::vector<std::vector<double>> inputs;
+
+ protected:
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    inputs.emplace_back(x.data, x.data + x.size);
+    DenseOperator<double>::do_apply(alpha, x, beta, y);
+  }
+};
+
 // The first `steps` residuals agree relative to ||b||.
 void expect_history(const History& history, const std::vector<Real>& norms, double tolerance) {
   ASSERT_GE(history.seen.size(), norms.size());
@@ -350,6 +363,20 @@ TEST(MinRes, SingularMatrices) {
   one = solve("minres", diagonal_matrix({1, -2, 0}), {0, 0, 1});
   EXPECT_EQ(one.report.reason, StopReason::breakdown) << to_string(one.report.reason);
   EXPECT_EQ(one.report.true_residual, 1);
+}
+
+// Four distinct eigenvalues: after four steps the space holds the solution, and beta is 0 up to rounding. The method then begins
+// again from b - A x instead of dividing by it.
+TEST(MinRes, ABetaThatIsZeroByRoundingEndsTheSpace) {
+  const Dense A = rotated({1, 1, 2, 2, -3, -3, 5, 5});
+  const auto b = right_hand_side<double>(8);
+  for (const std::int64_t steps : {4, 6}) {
+    const Solved one =
+        solve("minres", A, b, {.stopping = {.relative_tolerance = 0, .max_iterations = steps}});
+    EXPECT_EQ(one.report.reason, StopReason::max_iterations) << to_string(one.report.reason);
+    EXPECT_EQ(one.report.restarts, 1);
+    EXPECT_LT(one.report.true_relative, 1e-13);
+  }
 }
 
 TEST(Fcg, FollowsTheTextbookWithAVaryingPreconditioner) {
@@ -480,19 +507,6 @@ TEST(FGmres, FollowsTheTextbookWithAVaryingPreconditioner) {
         << gmres.report.iterations << " beside " << fgmres.report.iterations;
   }
 }
-
-// Keeps what it is multiplied with: without M these are the vectors of the basis.
-class Recording final : public DenseOperator<double> {
- public:
-  using DenseOperator<double>::DenseOperator;
-  mutable std::vector<std::vector<double>> inputs;
-
- protected:
-  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
-    inputs.emplace_back(x.data, x.data + x.size);
-    DenseOperator<double>::do_apply(alpha, x, beta, y);
-  }
-};
 
 // The largest |v_i . v_j| of the first `steps` vectors of the basis.
 double lost_orthogonality(const std::string& orthogonalization, const std::string& method, std::int64_t columns) {
@@ -643,6 +657,37 @@ TEST(Idr, NeedsAsManyProductsAsTheTextbook) {
     EXPECT_TRUE(idr.report.converged()) << s << " " << idr.report.detail;
     const int products = idr_products(A, wide(b), s, 1e-8L);
     EXPECT_NEAR(static_cast<double>(idr.report.iterations), products, 0.25 * products) << "s = " << s;
+  }
+}
+
+// In the step into the next space omega is t . r / t . t, made larger to 0.7 ||r|| / ||t|| where t and r are nearly orthogonal: here
+// A is nearly skew-symmetric.
+TEST(Idr, MaintainsTheConvergenceWhereTheSmallestResidualWouldStall) {
+  constexpr std::int64_t n = 30;
+  for (const Real symmetric_part : {0.01L, 3.0L}) {
+    Dense matrix(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      matrix(i, i) = symmetric_part * (1 + static_cast<Real>(i % 3) / 4);
+      if (i > 0) matrix(i, i - 1) = -1, matrix(i - 1, i) = 1;
+    }
+    const Recording A(matrix);
+    History history;
+    const auto b = right_hand_side<double>(n);
+    std::vector<double> x(b.size(), 0.0);
+    (void)make_solver<double>("idr", {.stopping = {.max_iterations = 9}, .s = 2})
+        ->solve(A, view(b), view(x), nullptr, &history);
+    int checked = 0;
+    for (std::size_t step = 2; step < 9 && step + 1 < history.seen.size(); step += 3) {
+      const Column r = wide(A.inputs[step + 1]), t = product(matrix, r);
+      const Real cosine = std::abs(dot_of(t, r)) / (length(t) * length(r));
+      EXPECT_EQ(cosine < 0.7L, symmetric_part < 1) << static_cast<double>(cosine);
+      Column next = r;
+      add(next, -dot_of(t, r) / dot_of(t, t) * std::max<Real>(1, 0.7L / cosine), t);
+      const auto expected = static_cast<double>(length(next));
+      EXPECT_NEAR(history.seen[step + 1].residual, expected, 1e-9 * expected) << "step " << step;
+      ++checked;
+    }
+    EXPECT_EQ(checked, 3);
   }
 }
 
@@ -860,6 +905,48 @@ TEST_P(NullSpace, OnADeviceAndForEverySize) {
     }
     EXPECT_EQ(answers[0], answers[1]);
   }
+}
+
+// Also of an initial guess that needs no iteration.
+TEST_P(NullSpace, IsTakenOutOfAGoodInitialGuess) {
+  constexpr std::int64_t n = 10;
+  Dense A = poisson_1d(n);
+  A(0, 0) = A(n - 1, n - 1) = 1;
+  std::vector<double> b(n, 0.0), x(n);
+  for (std::int64_t i = 0; i < n; ++i) x[i] = 5 + static_cast<double>((i * i) % 7);
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) b[i] += static_cast<double>(A(i, j)) * x[j];
+  const SolveReport report = make_solver<double>(GetParam(), {.null_space = "constant"})
+                                 ->solve(DenseOperator<double>(A), view(std::as_const(b)), view(x));
+  EXPECT_TRUE(report.converged());
+  EXPECT_EQ(report.iterations, 0);
+  double sum = 0;
+  for (const double v : x) sum += v;
+  EXPECT_NEAR(sum, 0, 1e-12);
+}
+
+// b may have a part in the null space that is within the tolerance. No step can reduce it, and it must not disturb the steps.
+TEST_P(NullSpace, APartWithinTheToleranceDoesNoHarm) {
+  constexpr std::int64_t n = 60;
+  Dense A = poisson_1d(n);
+  A(0, 0) = A(n - 1, n - 1) = 1;
+  std::vector<double> b(n), x(n, 0.0);
+  double mean = 0;
+  for (std::int64_t i = 0; i < n; ++i) b[i] = std::sin(static_cast<double>(i * i)), mean += b[i] / n;
+  double squares = 0;
+  for (double& v : b) v -= mean, squares += v * v;
+  const auto iterations = [&](double part) {
+    std::vector<double> with_part = b;
+    for (double& v : with_part) v += part * 1e-4 * std::sqrt(squares / n);
+    std::fill(x.begin(), x.end(), 0.0);
+    const SolveReport report =
+        make_solver<double>(GetParam(), {.stopping = {.relative_tolerance = 1e-4}, .null_space = "constant"})
+            ->solve(DenseOperator<double>(A), view(std::as_const(with_part)), view(x));
+    EXPECT_TRUE(report.converged()) << to_string(report.reason) << " " << report.detail;
+    EXPECT_EQ(report.restarts, 0);
+    return report.iterations;
+  };
+  EXPECT_LE(iterations(0.999), iterations(0) + 2);
 }
 
 TEST(NullSpaceOptions, AreForSymmetricMethods) {

@@ -866,6 +866,27 @@ TEST(MultiSolvers, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
   }
 }
 
+// As Restarts.OneWithoutProgressIsForgottenAfterOneWithProgress, for a column: one unknown, one step, and then b - A x, which the
+// test falsifies.
+TEST(MultiSolvers, ARestartWithoutProgressIsForgottenAfterOneWithProgress) {
+  const auto restart_with = [](const std::vector<double>& residuals) {
+    DenseOperator<double> A(diagonal_matrix({1}));
+    A.after = [&](std::int64_t product, VectorView<double> y) {
+      if (product == 1 || product % 2 == 0) return;
+      const auto k = static_cast<std::size_t>(product / 2 - 1);
+      y[0] = 1 - (k < residuals.size() ? residuals[k] : 0);
+    };
+    MultiSolver<double> solver("cg");
+    return solve_all<double>(solver, test_context(), A, {{1.0}}, {{0.0}}).report.columns[0];
+  };
+  SolveReport report = restart_with({0.5, 0.5, 0.1, 0.1, 0.01});
+  EXPECT_EQ(report.reason, StopReason::relative_tolerance) << to_string(report.reason) << report.detail;
+  EXPECT_EQ(report.restarts, 5);
+  report = restart_with({0.5, 0.5, 0.5, 0.1, 0.01});
+  EXPECT_EQ(report.reason, StopReason::stagnation);
+  EXPECT_EQ(report.restarts, 2);
+}
+
 // A symmetric preconditioner that is no diagonal and takes all columns in one pass, wanted or not.
 class TridiagonalForColumns final : public Preconditioner<double>, public HasMultiProduct<double> {
  public:

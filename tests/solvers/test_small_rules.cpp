@@ -4,6 +4,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
+#include "solvers/iteration_control.hpp"
 #include "solvers/iteration_pace.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -80,6 +81,16 @@ TEST(Solver, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
         << method << ": " << to_string(report.reason) << " " << report.detail;
     EXPECT_GE(report.restarts, 1) << method;
   }
+}
+
+// b - A x is 1.5 times the residual of the recurrence, which must fall that much below the tolerance, and a tenth more.
+TEST(IterationControl, AimsAsMuchLowerAsTheTruthIsHigher) {
+  detail::IterationControl control({.relative_tolerance = 1e-3}, 10, 10);
+  EXPECT_DOUBLE_EQ(control.goal(), 1e-2);
+  control.aim_lower(8e-3, 12e-3);
+  EXPECT_DOUBLE_EQ(control.goal(), 0.9 * 8e-3 * (1e-2 / 12e-3));
+  control.restart(5, 3);
+  EXPECT_DOUBLE_EQ(control.goal(), 1e-2);
 }
 
 TEST(IterationPace, OfALongSolveIsThatOfItsLastIterations) {
