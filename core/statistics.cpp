@@ -385,7 +385,8 @@ enum NullVectorBit : unsigned { every_unknown = 1, not_positive = 2, one_of_two 
 
 // The vectors in which unknown i is 1.
 unsigned vectors_of(std::int64_t i, bool positive_diagonal) {
-  return every_unknown | (positive_diagonal ? 0u : not_positive) | one_of_two << (i % 2) | one_of_three << (i % 3);
+  return every_unknown | (positive_diagonal ? 0u : not_positive) | one_of_two << (i % 2) |
+         one_of_three << (i % 3);
 }
 
 }  // namespace
@@ -414,12 +415,14 @@ NullVectors null_vectors(const Context& context, const CsrMatrix<T>& matrix) {
       for (std::int64_t k = begin; k < end; ++k) {
         const std::int64_t c = p.col[k];
         const auto a = static_cast<double>(matrix.values[k]);
-        for (unsigned in = vectors_of(c, diagonal[static_cast<std::size_t>(c)] > T(0)) & left; in != 0; in &= in - 1) {
+        for (unsigned in = vectors_of(c, diagonal[static_cast<std::size_t>(c)] > T(0)) & left; in != 0;
+             in &= in - 1) {
           const int bit = std::countr_zero(in);
           sums[bit] += a, sizes[bit] += std::abs(a);
         }
       }
-      const double rounding = static_cast<double>(end - begin) * static_cast<double>(std::numeric_limits<T>::epsilon());
+      const double rounding =
+          static_cast<double>(end - begin) * static_cast<double>(std::numeric_limits<T>::epsilon());
       for (int bit = 0; bit < bits; ++bit)
         if (!(std::abs(sums[bit]) <= rounding * sizes[bit])) left &= ~(1u << bit);
     }
@@ -428,7 +431,9 @@ NullVectors null_vectors(const Context& context, const CsrMatrix<T>& matrix) {
   for (const unsigned left : parts) candidates &= left;
   return {.all = (candidates & every_unknown) != 0,
           .without_positive_diagonal = (candidates & not_positive) != 0,
-          .fields = (candidates & 3 * one_of_two) != 0 ? 2 : (candidates & 7 * one_of_three) != 0 ? 3 : 0};
+          .fields = (candidates & 3 * one_of_two) != 0     ? 2
+                    : (candidates & 7 * one_of_three) != 0 ? 3
+                                                           : 0};
 }
 template NullVectors null_vectors(const Context&, const CsrMatrix<float>&);
 template NullVectors null_vectors(const Context&, const CsrMatrix<double>&);
@@ -437,7 +442,8 @@ std::vector<std::string> in_words(const NullVectors& vectors) {
   std::vector<std::string> words;
   if (vectors.all) words.emplace_back("all unknowns");
   if (vectors.without_positive_diagonal)
-    words.emplace_back("the unknowns whose diagonal entry is not positive (in a Stokes problem: the pressure)");
+    words.emplace_back(
+        "the unknowns whose diagonal entry is not positive (in a Stokes problem: the pressure)");
   if (vectors.fields > 0)
     words.push_back(fmt::format("every {} unknown (in elasticity: a displacement of the whole body)",
                                 vectors.fields == 2 ? "second" : "third"));

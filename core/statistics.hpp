@@ -89,21 +89,24 @@ std::optional<AsymmetricEntry> first_asymmetry(const Context& context, const Spa
 template <class T>
 double asymmetry(const Context& context, const CsrMatrix<T>& matrix);
 
-// A v = 0, in each row up to the rounding of its sum, for the vectors v of zeros and ones named here. Then A is singular, and any
-// multiple of v may be added to a solution. Not all null spaces have such vectors, so none of them says nothing.
+// A v = 0, in each row up to the rounding of its sum, for the vectors v of zeros and ones named here. Then A is
+// singular, and any multiple of v may be added to a solution. Not all null spaces have such vectors, so none of them
+// says nothing.
 struct NullVectors {
   bool all = false;  // v = (1, 1 .. 1): Neumann problems, graph Laplacians
   // v_i = 1 where a_ii <= 0 or is not stored, and these are some but not all rows: the pressure of Stokes problems
   bool without_positive_diagonal = false;
-  // v_i = 1 where i % fields == c, for at least one c < fields; 0: for none. Displacements of a whole body, with the fields of a
-  // node side by side; 2 and 3 are looked for.
+  // v_i = 1 where i % fields == c, for at least one c < fields; 0: for none. Displacements of a whole body, with the
+  // fields of a node side by side; 2 and 3 are looked for.
   int fields = 0;
   bool any() const noexcept { return all || without_positive_diagonal || fields > 0; }
 };
-// For square matrices in host memory; none for others. One pass, which ends early where there is none, and a byte a row.
+// For square matrices in host memory; none for others. One pass, which ends early where there is none, and a value a
+// row.
 template <class T>
 NullVectors null_vectors(const Context& context, const CsrMatrix<T>& matrix);
-// Where they are 1: "all unknowns", "the unknowns whose diagonal entry is not positive (...)", "every third unknown (...)".
+// Where they are 1: "all unknowns", "the unknowns whose diagonal entry is not positive (...)", "every third unknown
+// (...)".
 std::vector<std::string> in_words(const NullVectors& vectors);
 
 }  // namespace protean

@@ -36,7 +36,8 @@ bool in_reach(std::string_view preconditioner, const Circumstances& of) {
 
 // Whether the preconditioner in use takes each unknown alone, or a few of them together.
 bool is_weak(const Circumstances& of) {
-  return of.preconditioner.empty() || is_one_of(of.preconditioner, {"none", "jacobi", "spai0", "block-jacobi"});
+  return of.preconditioner.empty() ||
+         is_one_of(of.preconditioner, {"none", "jacobi", "spai0", "block-jacobi"});
 }
 
 // Stronger ones than that in use, for symmetric positive definite matrices or for any.
@@ -44,9 +45,9 @@ std::vector<std::string> stronger(const Circumstances& of, bool definite) {
   std::vector<std::string> names;
   const std::string factors = definite ? "ic" : "ilu";
   if (of.preconditioner == factors)
-    names.push_back(fmt::format("{} with a larger fill_level", factors));
+    names.push_back(fmt::format("{} with a larger fill", factors));
   else if (of.preconditioner == factors + "0")
-    names.push_back(fmt::format("{} with fill_level 1 or 2", factors));
+    names.push_back(fmt::format("{} with fill 1 or 2", factors));
   else
     names.push_back(factors + "0");
   if (definite && of.preconditioner != "amg" && in_reach("amg", of)) names.emplace_back("amg");
@@ -60,18 +61,21 @@ std::vector<std::string> stronger(const Circumstances& of, bool definite) {
 std::string better_preconditioner(const Circumstances& of) {
   const bool symmetric_method = find_solver(of.method).symmetric;
   if (of.method == "minres" && !of.positive_diagonal.value_or(true))
-    return "give minres a positive definite preconditioner of your own (ic0 and jacobi are none for this matrix, whose "
+    return "give minres a positive definite preconditioner of your own (ic0 and jacobi are none for this "
+           "matrix, whose "
            "diagonal entries are not all positive), take gmres with ilu0";
   if (symmetric_method || of.symmetric.value_or(false))
     return "take preconditioner " + one_of(stronger(of, true));
-  return fmt::format("take preconditioner {} (and if the matrix is symmetric positive definite, method cg with {})",
-                     one_of(stronger(of, false)), in_reach("amg", of) ? "ic0 or amg" : "ic0");
+  return fmt::format(
+      "take preconditioner {} (and if the matrix is symmetric positive definite, method cg with {})",
+      one_of(stronger(of, false)), in_reach("amg", of) ? "ic0 or amg" : "ic0");
 }
 
 std::string take_another_method(const Circumstances& of) {
-  return fmt::format("The matrix is not symmetric, and {} needs a symmetric one: take method gmres, bicgstab or idr, with "
-                     "preconditioner ilu0.",
-                     of.method);
+  return fmt::format(
+      "The matrix is not symmetric, and {} needs a symmetric one: take method gmres, bicgstab or idr, with "
+      "preconditioner ilu0.",
+      of.method);
 }
 
 }  // namespace
@@ -105,37 +109,48 @@ std::string advice_for(StopReason reason, const Circumstances& of) {
       return fmt::format("The time limit was reached. Allow more time, {}{}, or take a faster format.",
                          better_preconditioner(of), restart);
     case StopReason::stagnation:
-      return fmt::format("The residual no longer decreases. The tolerance may be too small for this precision and this "
-                         "matrix: then ask for less accuracy. Otherwise {}{}, or try another method.",
-                         better_preconditioner(of), restart);
+      return fmt::format(
+          "The residual no longer decreases. The tolerance may be too small for this precision and this "
+          "matrix: then ask for less accuracy. Otherwise {}{}, or try another method.",
+          better_preconditioner(of), restart);
     case StopReason::divergence:
-      if (is_of_gmres(of.method)) return fmt::format("The residual grew beyond the limit. Check whether the products "
-                                                     "with the matrix are right; else {}.", better_preconditioner(of));
+      if (is_of_gmres(of.method))
+        return fmt::format(
+            "The residual grew beyond the limit. Check whether the products "
+            "with the matrix are right; else {}.",
+            better_preconditioner(of));
       return fmt::format("The residual grew beyond the limit. Take method {}, or {}.",
-                         symmetric_method ? "minres, whose residuals do not grow" : "gmres, whose residuals do not grow",
+                         is_one_of(of.method, {"cg", "fcg"}) ? "minres, whose residuals do not grow"
+                                                             : "gmres, whose residuals do not grow",
                          better_preconditioner(of));
     case StopReason::breakdown:
       if (is_of_gmres(of.method))
-        return "The method had to divide by zero. The matrix may be singular: check it with protean inspect. Otherwise try "
+        return "The method had to divide by zero. The matrix may be singular: check it with protean inspect. "
+               "Otherwise try "
                "another initial guess.";
-      return fmt::format("The method had to divide by zero. Take method {}, which rarely breaks down, try another initial "
-                         "guess, or check whether the matrix is singular.",
-                         of.method == "minres" ? "gmres" : is_one_of(of.method, {"cg", "fcg"}) ? "minres" : "gmres");
+      return fmt::format(
+          "The method had to divide by zero. Take method {}, which rarely breaks down, try another initial "
+          "guess, or check whether the matrix is singular.",
+          of.method == "minres"                 ? "gmres"
+          : is_one_of(of.method, {"cg", "fcg"}) ? "minres"
+                                                : "gmres");
     case StopReason::indefinite_operator:
       if (!of.symmetric) break;
-      return fmt::format("p . A p was not positive, so the matrix, which is symmetric, is not positive definite, and {} "
-                         "does not apply. Take method minres, or check signs and boundary conditions. If the matrix is "
-                         "negative definite, solve -A x = -b.",
-                         of.method);
+      return fmt::format(
+          "p . A p was not positive, so the matrix, which is symmetric, is not positive definite, and {} "
+          "does not apply. Take method minres, or check signs and boundary conditions. If the matrix is "
+          "negative definite, solve -A x = -b.",
+          of.method);
     case StopReason::indefinite_preconditioner:
       if (!of.symmetric) break;
-      return fmt::format("r . M^-1 r was not positive, so preconditioner {} is not symmetric positive definite{}. Take {}no "
-                         "preconditioner, or method gmres. If the matrix is negative definite, solve -A x = -b.",
-                         of.preconditioner,
-                         of.preconditioner == "jacobi" && !of.positive_diagonal.value_or(true)
-                             ? ": the matrix has a diagonal entry that is not positive"
-                             : "",
-                         of.positive_diagonal.value_or(false) && of.preconditioner != "jacobi" ? "jacobi, " : "");
+      return fmt::format(
+          "r . M^-1 r was not positive, so preconditioner {} is not symmetric positive definite{}. Take {}no "
+          "preconditioner, or method gmres. If the matrix is negative definite, solve -A x = -b.",
+          of.preconditioner,
+          of.preconditioner == "jacobi" && !of.positive_diagonal.value_or(true)
+              ? ": the matrix has a diagonal entry that is not positive"
+              : "",
+          of.positive_diagonal.value_or(false) && of.preconditioner != "jacobi" ? "jacobi, " : "");
     default:
       break;
   }

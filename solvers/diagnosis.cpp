@@ -96,7 +96,8 @@ bool underflows(const Norms& n, bool of_cg) {
 template <class T>
 bool overflows(const Norms& n) {
   const double most = std::log10(std::numeric_limits<T>::max());
-  // r . r, r . z, p . A p, r0 . v, t . t; gmres: w . w with w = A M^-1 r / ||r||; bicgstab2: t . t with t = (A M^-1)^2 r
+  // r . r, r . z, p . A p, r0 . v, t . t; gmres: w . w with w = A M^-1 r / ||r||; bicgstab2: t . t with t = (A M^-1)^2
+  // r
   const double largest = std::max({n.r, n.z, n.q, n.q - n.r, 2 * n.q - n.r});
   return 2 * largest >= most;
 }
@@ -104,8 +105,8 @@ bool overflows(const Norms& n) {
 // The part of a detail that names the norms.
 template <class T>
 std::string in_words(const Norms& n) {
-  return fmt::format("||r|| = 1e{:.0f}, ||M^-1 r|| = 1e{:.0f}, ||A M^-1 r|| = 1e{:.0f}; {} precision", n.r, n.z, n.q,
-                     sizeof(T) == 4 ? "single" : "double");
+  return fmt::format("||r|| = 1e{:.0f}, ||M^-1 r|| = 1e{:.0f}, ||A M^-1 r|| = 1e{:.0f}; {} precision", n.r,
+                     n.z, n.q, sizeof(T) == 4 ? "single" : "double");
 }
 
 struct DiagonalSigns {
@@ -206,10 +207,9 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
   if (std::abs(verdict.value) < static_cast<double>(smallest_safe<T>)) {
     const std::optional<Norms> norms = norms_at_the_end(method, system, number);
     if (norms && underflows<T>(*norms, of_cg))
-      return {
-          StopReason::underflow,
-          fmt::format("{}{}{} ends at {:.0g}, and products of two of them are smaller", detail,
-                      detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::min())};
+      return {StopReason::underflow,
+              fmt::format("{}{}{} ends at {:.0g}, and products of two of them are smaller", detail,
+                          detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::min())};
   } else if (of_cg && first && verdict.value < 0) {
     if (const auto signs = diagonal_signs(method, system); signs && signs->not_negative == 0)
       return {StopReason::negative_definite,
@@ -225,7 +225,8 @@ std::optional<bool> has_positive_diagonal(Method<T>& method, const System<T>& sy
 }
 
 template <class T>
-std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number, std::string& detail) {
+std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number,
+                                 std::string& detail) {
   const Context& context = system.context();
   const auto [v, w] = method.spare();
   const VectorView<T> product = method.scratch();
@@ -242,8 +243,9 @@ std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vec
   const double rounding = 100 * static_cast<double>(std::numeric_limits<T>::epsilon()) * size;
   if (!std::isfinite(one) || !std::isfinite(other) || !std::isfinite(rounding)) return std::nullopt;
   if (std::abs(one - other) <= rounding) return true;
-  detail += fmt::format("{}w . A v = {:.6g}, but v . A w = {:.6g} for two vectors v, w: the matrix is not symmetric",
-                        detail.empty() ? "" : "; ", one, other);
+  detail += fmt::format(
+      "{}w . A v = {:.6g}, but v . A w = {:.6g} for two vectors v, w: the matrix is not symmetric",
+      detail.empty() ? "" : "; ", one, other);
   return false;
 }
 

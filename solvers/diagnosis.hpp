@@ -37,10 +37,11 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
 template <class T>
 std::optional<bool> has_positive_diagonal(Method<T>& method, const System<T>& system);
 
-// Whether A is symmetric, by w . A v = v . A w for two vectors that look random, within 100 times the rounding of such a dot
-// product; where it is not, the detail says so. So entries that are small beside the norm of A are not seen. Nothing where a number
-// is not finite. Two products. Overwrites scratch() and the spare vectors.
+// Whether A is symmetric, by w . A v = v . A w for two vectors that look random, within 100 times the rounding of such
+// a dot product; where it is not, the detail says so. So entries that are small beside the norm of A are not seen.
+// Nothing where a number is not finite. Two products. Overwrites scratch() and the spare vectors.
 template <class T>
-std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number, std::string& detail);
+std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number,
+                                 std::string& detail);
 
 }  // namespace protean::detail

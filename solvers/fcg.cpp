@@ -5,11 +5,11 @@
 //   z_k = M_k^-1 r_k,  p_k = z_k - sum_i (z_k . A p_i / p_i . A p_i) p_i,  i = k-m .. k-1
 //   alpha = r_k . p_k / p_k . A p_k,  x := x + alpha p_k,  r := r - alpha A p_k
 //
-// In exact arithmetic r_k is orthogonal to these p_i, and r_k . p_k is r_k . z_k. Near the attainable accuracy it is not: then
-// alpha = r_k . z_k / p_k . A p_k no longer gives the smallest error on the line, and the residuals grow without bound. With the
-// same M in each step the sum has one term only, and it is CG. Where M changes little, m = 1 is enough; it is the method of Golub
-// and Ye, SIAM J. Sci. Comput. 21 (1999) 1305. The window of m directions moves by one with each step; the paper's own one shrinks
-// to one direction after m steps.
+// In exact arithmetic r_k is orthogonal to these p_i, and r_k . p_k is r_k . z_k. Near the attainable accuracy it is
+// not: then alpha = r_k . z_k / p_k . A p_k no longer gives the smallest error on the line, and the residuals grow
+// without bound. With the same M in each step the sum has one term only, and it is CG. Where M changes little, m = 1 is
+// enough; it is the method of Golub and Ye, SIAM J. Sci. Comput. 21 (1999) 1305. The window of m directions moves by
+// one with each step; the paper's own one shrinks to one direction after m steps.
 //
 // Memory traffic of one iteration in vectors of n, read + written; the matrix of the product comes on top:
 //
@@ -22,9 +22,9 @@
 //   p                            m + 3 + 3    m + 3 + 3      m + 3 + 3
 //   sum, m = 5                   27           32             29
 //
-// p takes two passes over the other directions, those after and those before its own place, and m + 2 + 2 where one of the two
-// has none. The kernels of a GPU take 8, 4, 2 or 1 of the z . q_i at a time and read z for each of these groups; for m > 8 cuBLAS
-// takes all of them.
+// p takes two passes over the other directions, those after and those before its own place, and m + 2 + 2 where one of
+// the two has none. The kernels of a GPU take 8, 4, 2 or 1 of the z . q_i at a time and read z for each of these
+// groups; for m > 8 cuBLAS takes all of them.
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
 #include "solvers/scalar_work.hpp"

@@ -450,7 +450,8 @@ class MultiRun {
                        reason == StopReason::indefinite_preconditioner || reason == StopReason::stagnation ||
                        reason == StopReason::breakdown || reason == StopReason::not_finite;
     // Found out once for all columns.
-    const bool asks = depends_on_symmetry(reason) && find_solver(method_.traits().id).symmetric && !symmetric_;
+    const bool asks =
+        depends_on_symmetry(reason) && find_solver(method_.traits().id).symmetric && !symmetric_;
     if (looks || asks) {
       ThreeVectors<T> vectors(method_.context(), method_.rows());
       Vector<T> x(method_.context(), method_.rows()), b(method_.context(), method_.rows());

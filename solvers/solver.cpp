@@ -392,12 +392,13 @@ class Run final : private OrderFollower {
     bring_back();
     report_.reason = reason;
     report_.detail = std::move(detail);
-    report_.advice = advice_for(reason, {.method = name_,
-                                         .preconditioner = callers_.M ? callers_.M->name() : std::string_view(),
-                                         .space = context().space(),
-                                         .deterministic = context().deterministic(),
-                                         .symmetric = symmetric_,
-                                         .positive_diagonal = positive_diagonal_});
+    report_.advice =
+        advice_for(reason, {.method = name_,
+                            .preconditioner = callers_.M ? callers_.M->name() : std::string_view(),
+                            .space = context().space(),
+                            .deterministic = context().deterministic(),
+                            .symmetric = symmetric_,
+                            .positive_diagonal = positive_diagonal_});
     if (control_) {
       report_.recurrence_relative = control_->relative(report_.recurrence_residual);
       report_.true_relative = control_->relative(report_.true_residual);

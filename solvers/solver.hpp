@@ -112,8 +112,11 @@ class Solver {
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                     const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
 
-  // For singular symmetric A, methods cg, fcg and minres: N has orthonormal columns that span the null space of A, in the space
-  // of A. They are borrowed and must live as long as solves use them; a block without columns ends it. Solves then
+  // A solve without it does not see that A is singular: where b is in the range of A it converges to one of many
+  // solutions. (For an A with entries null_vectors() in core/statistics.hpp finds null vectors of zeros and ones.) For
+  // singular symmetric A, methods cg, fcg and minres: N has orthonormal columns that span the null space of A, in the
+  // space of A. They are borrowed and must live as long as solves use them; a block without columns ends it. Solves
+  // then
   // - throw BadArgument if ||A n_j|| is not small (above sqrt(eps) times the largest diagonal entry);
   // - end with StopReason::inconsistent where ||N^T b|| is above the tolerance, since ||b - A x|| is at least that for all x;
   // - begin from residuals without their part in the null space, and return the solution that has none: N^T x = 0, the one of

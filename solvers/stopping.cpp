@@ -51,12 +51,16 @@ std::string_view advice(StopReason reason) noexcept {
     case StopReason::zero_right_hand_side:
       return "The right-hand side is zero, so x = 0 is the exact solution.";
     case StopReason::max_iterations:
-      return "The limit of iterations was reached. Allow more, take a better preconditioner (symmetric positive definite "
-             "matrix: ic0, or amg where it is built in; other matrices: ilu0; block-jacobi where a node has several "
+      return "The limit of iterations was reached. Allow more, take a better preconditioner (symmetric "
+             "positive definite "
+             "matrix: ic0, or amg where it is built in; other matrices: ilu0; block-jacobi where a node has "
+             "several "
              "unknowns), or ask for less accuracy.";
     case StopReason::time_limit:
-      return "The time limit was reached. Allow more time, take a better preconditioner (symmetric positive definite "
-             "matrix: ic0, or amg where it is built in; other matrices: ilu0; block-jacobi where a node has several "
+      return "The time limit was reached. Allow more time, take a better preconditioner (symmetric positive "
+             "definite "
+             "matrix: ic0, or amg where it is built in; other matrices: ilu0; block-jacobi where a node has "
+             "several "
              "unknowns), or a faster format.";
     case StopReason::interrupted:
       return "The solve was interrupted. x is the last iterate; start again from it.";
@@ -75,17 +79,24 @@ std::string_view advice(StopReason reason) noexcept {
              "negative "
              "definite, solve -A x = -b.";
     case StopReason::not_finite:
-      return "An infinite or undefined number appeared. Check matrix, right-hand side and initial guess for such numbers, "
-             "and for very large ones: the squares of the entries must be finite, too. Where they overflow, multiply A "
-             "and b by the same small factor (x stays the same), so that their entries come near 1, or use double "
+      return "An infinite or undefined number appeared. Check matrix, right-hand side and initial guess for "
+             "such numbers, "
+             "and for very large ones: the squares of the entries must be finite, too. Where they overflow, "
+             "multiply A "
+             "and b by the same small factor (x stays the same), so that their entries come near 1, or use "
+             "double "
              "precision instead of single. In a problem file: matrix.scale.";
     case StopReason::stagnation:
-      return "The residual no longer decreases. The tolerance may be too small for this precision and this matrix. "
-             "Otherwise take another method, a larger restart, or a better preconditioner (symmetric positive definite "
+      return "The residual no longer decreases. The tolerance may be too small for this precision and this "
+             "matrix. "
+             "Otherwise take another method, a larger restart, or a better preconditioner (symmetric "
+             "positive definite "
              "matrix: ic0, or amg where it is built in; other matrices: ilu0).";
     case StopReason::divergence:
-      return "The residual grew beyond the limit. Take another method (the residuals of minres, for symmetric matrices, and "
-             "of gmres do not grow), or a preconditioner (symmetric positive definite matrix: ic0, or amg where it is built "
+      return "The residual grew beyond the limit. Take another method (the residuals of minres, for "
+             "symmetric matrices, and "
+             "of gmres do not grow), or a preconditioner (symmetric positive definite matrix: ic0, or amg "
+             "where it is built "
              "in; other matrices: ilu0).";
     case StopReason::underflow:
       return "The numbers are so small that products of two of them are zero in this precision. Multiply A "

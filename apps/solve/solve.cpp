@@ -129,7 +129,8 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
     const double difference = asymmetry(context, csr);
     if (difference > 1e-12)
       text += fmt::format(
-          " The matrix is not symmetric ({}); {} needs a symmetric one: take method gmres, bicgstab or idr, with preconditioner ilu0.",
+          " The matrix is not symmetric ({}); {} needs a symmetric one: take method gmres, bicgstab or idr, "
+          "with preconditioner ilu0.",
           std::isinf(difference) ? std::string("its pattern is not")
                                  : fmt::format("entries differ by up to {:.1e} of the largest", difference),
           record.problem.solver.method);
@@ -139,18 +140,21 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
 
 // A small residual says nothing of the part of x in the null space of A.
 std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, const Problem& problem) {
-  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr) return {};  // element matrices
+  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
+    return {};  // element matrices
   NullVectors vectors = null_vectors(context, csr);
   const bool given = problem.solver.options.null_space == "constant";
   const bool constant = vectors.all && !given;
   if (given) vectors.all = false;
   if (!vectors.any()) return {};
   return fmt::format(
-      "The matrix is singular: A v = 0 for v = 1 at {}, and 0 elsewhere. x is one of many solutions: any multiple of v may be "
+      "The matrix is singular: A v = 0 for v = 1 at {}, and 0 elsewhere. x is one of many solutions: any "
+      "multiple of v may be "
       "added. {}",
       fmt::join(in_words(vectors), ", or at "),
       constant ? "The one of smallest norm: solver.null_space: constant, with method cg, fcg or minres."
-               : "A program gets the one of smallest norm by Solver::set_null_space(), with method cg, fcg or minres.");
+               : "A program gets the one of smallest norm by Solver::set_null_space(), with method cg, fcg "
+                 "or minres.");
 }
 
 // The policy of this solve with its inputs: the machine table and the candidates.

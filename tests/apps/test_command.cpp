@@ -226,7 +226,8 @@ TEST_F(Command, ASolveWithASingularMatrixSaysSo) {
   const ContextPtr host = Context::host(1);
   write_matrix_market(*host, (work_ / "stokes.mtx").string(), stokes(host, 6), {});
   write("p.yaml",
-        "matrix: {file: stokes.mtx}\nrhs: {solution: ones}\nsolver: {method: minres}\noutput: {report: r.json}\n");
+        "matrix: {file: stokes.mtx}\nrhs: {solution: ones}\nsolver: {method: minres}\noutput: {report: "
+        "r.json}\n");
   const Outcome o = run({"solve", "p.yaml"});
   EXPECT_EQ(o.code, 0) << o.out << o.err;
   EXPECT_NE(o.out.find("The matrix is singular"), std::string::npos) << o.out;
@@ -240,7 +241,8 @@ TEST_F(Command, ASolveWithASingularMatrixSaysSo) {
   write("q.yaml", "matrix: {generate: {kind: poisson-2d, n: 8}}\noutput: {report: r.json}\n");
   EXPECT_EQ(run({"solve", "q.yaml"}).code, 0);
   EXPECT_FALSE(Json::parse(files().at("r.json")).contains("note"));
-  write("neumann.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 1\n2 1 -1\n2 2 3\n3 2 -2\n3 3 2\n");
+  write("neumann.mtx",
+        "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 1\n2 1 -1\n2 2 3\n3 2 -2\n3 3 2\n");
   write("n.yaml", "matrix: {file: neumann.mtx}\nrhs: {solution: {random: 1}}\noutput: {report: r.json}\n");
   EXPECT_EQ(run({"solve", "n.yaml", "--set", "solver.method=minres"}).code, 0);
   EXPECT_NE(Json::parse(files().at("r.json"))["note"].get<std::string>().find("solver.null_space: constant"),

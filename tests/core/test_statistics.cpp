@@ -239,8 +239,8 @@ TEST(NullVectors, OneEntryDecides) {
 }
 
 TEST(NullVectors, AreNotFoundInRegularMatrices) {
-  for (const char* kind : {"poisson-2d", "poisson-3d", "convection-diffusion-3d", "anisotropic-2d", "elasticity-3d",
-                           "random-spd", "banded"})
+  for (const char* kind : {"poisson-2d", "poisson-3d", "convection-diffusion-3d", "anisotropic-2d",
+                           "elasticity-3d", "random-spd", "banded"})
     EXPECT_FALSE(null_vectors(*test_context(), generate(test_context(), kind, {{"n", 6}})).any()) << kind;
   EXPECT_FALSE(null_vectors(*test_context(), t8()).any());
   EXPECT_FALSE(null_vectors(*test_context(), clspmv_c()).any()) << "rectangular";

@@ -41,8 +41,9 @@ struct Outcome {
   double beyond_trial = 0;       // trial products slower than the policy reckons with
   double between_looks = 0;      // the slowdown of the last iteration of each build beside the solve
   double slow_kept = 0;          // iterations in formats measured no slower but truly slower (noise)
-  // The largest time above the bound after any iteration and any change: above the largest factor that was granted until then,
-  // times the time without changes, and above what breaks the assumptions of the proof: the three times named here.
+  // The largest time above the bound after any iteration and any change: above the largest factor that was granted
+  // until then, times the time without changes, and above what breaks the assumptions of the proof: the three times
+  // named here.
   double above_bound = -INFINITY;
   int switches = 0, begun = 0, backs = 0, cancelled = 0;
   std::size_t last_format = 0;

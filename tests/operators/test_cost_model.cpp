@@ -161,8 +161,9 @@ TEST(CostModel, MatricesWithSimilarRowChangesCountMore) {
   EXPECT_LT(gain(-1), gain(0.02));
 }
 
-// Two measured matrices that do not agree on dia: one equal to that asked about, one far from it or a few powers of two in size.
-// The prediction is their mean, weighted by 1 and by the similarity of the other; a device asks for more of it.
+// Two measured matrices that do not agree on dia: one equal to that asked about, one far from it or a few powers of two
+// in size. The prediction is their mean, weighted by 1 and by the similarity of the other; a device asks for more of
+// it.
 TEST(CostModel, WeightsOnAHostAndOnADevice) {
   for (const bool device : {false, true}) {
     const double base = device ? 0.002 : 0.02, scale = device ? 1 : 2;
@@ -173,7 +174,8 @@ TEST(CostModel, WeightsOnAHostAndOnADevice) {
       equal.space = other.space = device ? Space::device : Space::host;
       const MachineTable table{"test", {equal, other}};
       const CostModel model(table, equal.space);
-      const double product = model.relative({1000, 7000, 84000}, "dia", 56000, "csr", 84000, 100000e-9).product_seconds;
+      const double product =
+          model.relative({1000, 7000, 84000}, "dia", 56000, "csr", 84000, 100000e-9).product_seconds;
       const double similar = std::exp(-0.5 * powers * powers / (scale * scale));
       const double weight = (base + similar) / (1 + 2 * base + similar);
       EXPECT_NEAR(std::log(product / 72000e-9), weight, 1e-6) << powers << (device ? " device" : " host");

@@ -517,9 +517,10 @@ TEST(SwitchPolicySimulated, RecordedResiduals) {
   EXPECT_LT(std::exp(ratios / runs), 1.06);
 }
 
-// Bound 1 of switch_policy.cpp after each iteration and each change, in simulations that violate all other assumptions: wrong
-// predictions of products and conversions, failing builds, misleading residuals, an end at any iteration. To the bound comes only
-// what the proof names: conversions above their margin, products slower than by two uncertainties, the slowdown between two looks.
+// Bound 1 of switch_policy.cpp after each iteration and each change, in simulations that violate all other assumptions:
+// wrong predictions of products and conversions, failing builds, misleading residuals, an end at any iteration. To the
+// bound comes only what the proof names: conversions above their margin, products slower than by two uncertainties, the
+// slowdown between two looks.
 TEST(SwitchPolicySimulated, TheBoundsHoldInTenThousandRandomWorlds) {
   std::mt19937 random(11);
   const auto uniform = [&](double low, double high) {

@@ -1,4 +1,5 @@
-// What a solve that has not converged advises: methods and preconditioners by name, that fit matrix, method and what was used.
+// What a solve that has not converged advises: methods and preconditioners by name, that fit matrix, method and what
+// was used.
 #include <cmath>
 #include <string>
 #include <type_traits>
@@ -25,8 +26,9 @@ bool has_amg() {
 }
 
 template <class T = double>
-SolveReport solve(const char* method, const LinearOperator<T>& A, const Preconditioner<std::type_identity_t<T>>* M = nullptr,
-                  std::int64_t iterations = 2, std::int64_t columns = 0) {
+SolveReport solve(const char* method, const LinearOperator<T>& A,
+                  const Preconditioner<std::type_identity_t<T>>* M = nullptr, std::int64_t iterations = 2,
+                  std::int64_t columns = 0) {
   const SolverOptions options{.stopping = {.max_iterations = iterations}, .restart = 5};
   std::vector<T> b = right_hand_side<T>(A.rows()), x(b.size(), T(0));
   if (columns == 0) return make_solver<T>(method, options)->solve(A, view(std::as_const(b)), view(x), M);
@@ -34,7 +36,8 @@ SolveReport solve(const char* method, const LinearOperator<T>& A, const Precondi
   for (std::int64_t j = 1; j < columns; ++j) b.insert(b.end(), b.begin(), b.begin() + n);
   x.assign(b.size(), T(0));
   return MultiSolver<T>(method, options)
-      .solve(A, MultiVectorView<const T>{b.data(), n, columns, n}, MultiVectorView<T>{x.data(), n, columns, n}, M)
+      .solve(A, MultiVectorView<const T>{b.data(), n, columns, n},
+             MultiVectorView<T>{x.data(), n, columns, n}, M)
       .columns.back();
 }
 
@@ -60,25 +63,27 @@ TEST(Advice, NamesStrongerPreconditionersThanThatInUse) {
     }
   EXPECT_FALSE(says(advice("cg", "block-jacobi"), "block-jacobi"));
   EXPECT_FALSE(says(advice("cg", "ssor"), "block-jacobi"));
-  EXPECT_TRUE(says(advice("cg", "ic0"), "preconditioner ic with fill_level 1 or 2"));
+  EXPECT_TRUE(says(advice("cg", "ic0"), "preconditioner ic with fill 1 or 2"));
   EXPECT_FALSE(says(advice("cg", "ic0"), "ic0"));
-  EXPECT_TRUE(says(advice("cg", "ic"), "ic with a larger fill_level"));
+  EXPECT_TRUE(says(advice("cg", "ic"), "ic with a larger fill"));
   for (const char* method : {"bicgstab", "bicgstab2", "idr", "gmres", "fgmres"}) {
-    EXPECT_TRUE(says(advice(method, "none"), "preconditioner ilu0 or block-jacobi")) << advice(method, "none");
+    EXPECT_TRUE(says(advice(method, "none"), "preconditioner ilu0 or block-jacobi"))
+        << advice(method, "none");
     EXPECT_TRUE(says(advice(method, "none"), "positive definite, method cg with ic0"));
-    EXPECT_TRUE(says(advice(method, "ilu0"), "preconditioner ilu with fill_level 1 or 2"));
-    EXPECT_TRUE(says(advice(method, "ilu"), "ilu with a larger fill_level"));
+    EXPECT_TRUE(says(advice(method, "ilu0"), "preconditioner ilu with fill 1 or 2"));
+    EXPECT_TRUE(says(advice(method, "ilu"), "ilu with a larger fill"));
     EXPECT_EQ(says(advice(method, "none"), "larger restart"), std::string_view(method).ends_with("gmres"));
   }
 }
 
 TEST(Advice, NamesNoPreconditionerThatIsNotForTheDevice) {
   const ContextPtr context = fake_device_context();
-  const auto A = make_matrix(fake_format("csr"), placed(context, generate(test_context(), "poisson-2d", {{"n", 9}})),
-                             context);
+  const auto A = make_matrix(fake_format("csr"),
+                             placed(context, generate(test_context(), "poisson-2d", {{"n", 9}})), context);
   const Placed<double> b(context, right_hand_side<double>(81));
   Placed<double> x(context, std::vector<double>(81, 0.0));
-  const SolveReport report = make_solver<double>("cg", {.stopping = {.max_iterations = 2}})->solve(*A, b.read(), x.view());
+  const SolveReport report =
+      make_solver<double>("cg", {.stopping = {.max_iterations = 2}})->solve(*A, b.read(), x.view());
   EXPECT_TRUE(says(report.advice, "ic0")) << report.advice;
   EXPECT_FALSE(says(report.advice, "amg")) << report.advice;
 }
@@ -138,7 +143,8 @@ TEST(Advice, AnIndefiniteSymmetricMatrixIsForMinres) {
     const SolveReport report = solve(method, DenseOperator<double>(A), nullptr, 100);
     EXPECT_EQ(report.reason, StopReason::indefinite_operator);
     EXPECT_TRUE(says(report.advice, "which is symmetric, is not positive definite")) << report.advice;
-    EXPECT_TRUE(says(report.advice, std::string(method) + " does not apply. Take method minres")) << report.advice;
+    EXPECT_TRUE(says(report.advice, std::string(method) + " does not apply. Take method minres"))
+        << report.advice;
   }
   // ic0 and jacobi of such a matrix are not for minres.
   for (std::int64_t i = 0; i < A.n; i += 2) A(i, i) = 0;
@@ -159,8 +165,8 @@ TEST(Advice, OfAnIndefinitePreconditionerNamesIt) {
 }
 
 TEST(Advice, ThatKnowsNothingOfTheSolveNamesPreconditioners) {
-  for (const StopReason reason : {StopReason::max_iterations, StopReason::time_limit, StopReason::stagnation,
-                                  StopReason::divergence}) {
+  for (const StopReason reason :
+       {StopReason::max_iterations, StopReason::time_limit, StopReason::stagnation, StopReason::divergence}) {
     EXPECT_TRUE(says(std::string(advice(reason)), "ic0, or amg")) << advice(reason);
     EXPECT_TRUE(says(std::string(advice(reason)), "ilu0")) << advice(reason);
   }

@@ -336,8 +336,8 @@ TEST(AutoSwitcher, GoesBackFromASlowFormatAndDoesNotTryItAgain) {
   EXPECT_TRUE(of(switcher->candidates(), "slow").lost);
 }
 
-// After a change the next decision comes when the trial is over, and not with the growing intervals: by then the format is known to
-// be slow.
+// After a change the next decision comes when the trial is over, and not with the growing intervals: by then the format
+// is known to be slow.
 TEST(AutoSwitcher, DecidesAgainWhenTheTrialIsOver) {
   for (const int trial : {8, 13}) {
     Live live;
@@ -379,7 +379,8 @@ TEST(AutoSwitcher, AMeasuredConversionCorrectsThePredictionsOfOthers) {
     for (std::int64_t k = 0; k < 300 && after == 0; ++k) {
       live.A.apply(live.b, live.x);
       const double residual = std::pow(0.97, static_cast<double>(k));
-      EXPECT_TRUE(switcher->on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+      EXPECT_TRUE(
+          switcher->on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
       if (switcher->candidates().empty()) continue;
       const double now = of(switcher->candidates(), "slow").predicted_convert;
       if (live.A.history().empty()) continue;
@@ -417,8 +418,8 @@ TEST(AutoSwitcher, AnAbsoluteToleranceEndsTheForecast) {
     for (std::int64_t k = 0; k < 100; ++k) {
       live.A.apply(live.b, live.x);
       const double relative = std::pow(0.97, static_cast<double>(k));
-      EXPECT_TRUE(
-          switcher->on_iteration({.iteration = k, .residual = 1e3 * relative, .relative_residual = relative}));
+      EXPECT_TRUE(switcher->on_iteration(
+          {.iteration = k, .residual = 1e3 * relative, .relative_residual = relative}));
     }
     ASSERT_FALSE(switcher->decisions().empty());
     int known = 0;

@@ -282,8 +282,8 @@ TEST(Underflow, IsNotTakenForAnIndefiniteMatrixNorTheOtherWayRound) {
   EXPECT_EQ(solve<float>("bicgstab", skew, b, x).reason, StopReason::breakdown);
 }
 
-// Overflow, unlike underflow, is a number that is not finite, whatever scalar was the first. It was taken for a breakdown where
-// a scalar was small only beside an infinite one.
+// Overflow, unlike underflow, is a number that is not finite, whatever scalar was the first. It was taken for a
+// breakdown where a scalar was small only beside an infinite one.
 template <class T>
 void expect_overflow(const std::vector<long double>& factors, double tolerance) {
   for (const char* method : all_methods()) {
@@ -294,8 +294,8 @@ void expect_overflow(const std::vector<long double>& factors, double tolerance) 
           for (const bool several : {false, true}) {
             const auto known = multi_methods();
             if (several && std::find(known.begin(), known.end(), method) == known.end()) continue;
-            SCOPED_TRACE(testing::Message() << method << " " << preconditioner << " A " << factor << " b " << of_b
-                                            << (several ? " several columns" : ""));
+            SCOPED_TRACE(testing::Message() << method << " " << preconditioner << " A " << factor << " b "
+                                            << of_b << (several ? " several columns" : ""));
             const bool symmetric = find_solver(method).symmetric;
             const Dense unit = convection_2d(5, symmetric ? 0 : 3);
             std::vector<T> b = right_hand_side<T>(unit.n), x(b.size(), T(0));
@@ -314,7 +314,8 @@ void expect_overflow(const std::vector<long double>& factors, double tolerance) 
             const SolveReport report = solve_with(scaled(unit, factor));
             if (report.converged()) continue;
             ++named;
-            EXPECT_EQ(report.reason, StopReason::not_finite) << to_string(report.reason) << " " << report.detail;
+            EXPECT_EQ(report.reason, StopReason::not_finite)
+                << to_string(report.reason) << " " << report.detail;
             EXPECT_NE(report.detail.find("overflow: ||r|| = 1e"), std::string::npos) << report.detail;
             // What the advice recommends helps.
             for (T& v : b) v = static_cast<T>(v / of_b);
@@ -327,7 +328,9 @@ void expect_overflow(const std::vector<long double>& factors, double tolerance) 
 TEST(Overflow, OfALargeSystemInDouble) {
   expect_overflow<double>({1e100L, 1e140L, 1e154L, 1e160L, 1e200L, 1e300L}, 1e-8);
 }
-TEST(Overflow, OfALargeSystemInSinglePrecision) { expect_overflow<float>({1e15L, 1e18L, 1e20L, 1e30L}, 1e-5); }
+TEST(Overflow, OfALargeSystemInSinglePrecision) {
+  expect_overflow<float>({1e15L, 1e18L, 1e20L, 1e30L}, 1e-5);
+}
 
 TEST(Overflow, IsNotSaidOfANumberThatWasNotFinite) {
   for (const char* method : all_methods()) {

@@ -365,8 +365,8 @@ TEST(MinRes, SingularMatrices) {
   EXPECT_EQ(one.report.true_residual, 1);
 }
 
-// Four distinct eigenvalues: after four steps the space holds the solution, and beta is 0 up to rounding. The method then begins
-// again from b - A x instead of dividing by it.
+// Four distinct eigenvalues: after four steps the space holds the solution, and beta is 0 up to rounding. The method
+// then begins again from b - A x instead of dividing by it.
 TEST(MinRes, ABetaThatIsZeroByRoundingEndsTheSpace) {
   const Dense A = rotated({1, 1, 2, 2, -3, -3, 5, 5});
   const auto b = right_hand_side<double>(8);
@@ -433,8 +433,8 @@ TEST(Fcg, IsCgWithAFixedPreconditioner) {
   }
 }
 
-// Beyond the attainable accuracy r_k is no longer orthogonal to the last directions, so r . z is not r . p. A step of length
-// r . z / p . A p then makes the error larger, each time.
+// Beyond the attainable accuracy r_k is no longer orthogonal to the last directions, so r . z is not r . p. A step of
+// length r . z / p . A p then makes the error larger, each time.
 TEST(Fcg, StaysAtTheAttainableAccuracy) {
   for (const std::int64_t n : {20, 30})
     for (const double start : {0.0, 1e20})
@@ -447,10 +447,9 @@ TEST(Fcg, StaysAtTheAttainableAccuracy) {
           const auto residual = [&](const char* method, std::int64_t directions) {
             std::vector<double> x(b.size(), start);
             constexpr double infinity = std::numeric_limits<double>::infinity();
-            const SolverOptions options{.stopping = {.relative_tolerance = tolerance,
-                                                     .max_iterations = 400,
-                                                     .divergence = infinity},
-                                        .directions = directions};
+            const SolverOptions options{
+                .stopping = {.relative_tolerance = tolerance, .max_iterations = 400, .divergence = infinity},
+                .directions = directions};
             (void)make_solver<double>(method, options)->solve(A, view(b), view(x), M.get());
             return static_cast<double>(residual_norm(A.matrix(), b, x));
           };
@@ -458,9 +457,10 @@ TEST(Fcg, StaysAtTheAttainableAccuracy) {
           const double attainable = 1e-15 * (start + static_cast<double>(n * n)) * static_cast<double>(n);
           EXPECT_LE(residual("cg", 1), std::max(attainable, tolerance * std::sqrt(static_cast<double>(n))));
           for (const std::int64_t directions : {1, 2, 5, 12})
-            EXPECT_LE(residual("fcg", directions), std::max(attainable, tolerance * std::sqrt(static_cast<double>(n))))
-                << n << " unknowns, x0 " << start << ", " << preconditioner << ", tolerance " << tolerance << ", "
-                << directions << " directions";
+            EXPECT_LE(residual("fcg", directions),
+                      std::max(attainable, tolerance * std::sqrt(static_cast<double>(n))))
+                << n << " unknowns, x0 " << start << ", " << preconditioner << ", tolerance " << tolerance
+                << ", " << directions << " directions";
         }
 }
 
@@ -509,10 +509,12 @@ TEST(FGmres, FollowsTheTextbookWithAVaryingPreconditioner) {
 }
 
 // The largest |v_i . v_j| of the first `steps` vectors of the basis.
-double lost_orthogonality(const std::string& orthogonalization, const std::string& method, std::int64_t columns) {
+double lost_orthogonality(const std::string& orthogonalization, const std::string& method,
+                          std::int64_t columns) {
   constexpr std::int64_t n = 40, steps = 18;
   std::vector<Real> d(n);
-  for (std::int64_t i = 0; i < n; ++i) d[static_cast<std::size_t>(i)] = std::pow(10.0L, -static_cast<Real>(i) / 4);
+  for (std::int64_t i = 0; i < n; ++i)
+    d[static_cast<std::size_t>(i)] = std::pow(10.0L, -static_cast<Real>(i) / 4);
   const Recording A(rotated(d));
   const SolverOptions options{.stopping = {.relative_tolerance = 0, .max_iterations = steps},
                               .restart = 60,
@@ -524,7 +526,8 @@ double lost_orthogonality(const std::string& orthogonalization, const std::strin
     (void)make_solver<double>(method, options)->solve(A, view(std::as_const(b)), view(x));
   else
     (void)MultiSolver<double>(method, options)
-        .solve(A, MultiVectorView<const double>{b.data(), n, columns, n}, MultiVectorView<double>{x.data(), n, columns, n});
+        .solve(A, MultiVectorView<const double>{b.data(), n, columns, n},
+               MultiVectorView<double>{x.data(), n, columns, n});
   // First the products with x0, of each column.
   const std::int64_t together = std::max<std::int64_t>(columns, 1);
   double largest = 0;
@@ -618,8 +621,8 @@ TEST(BiCgStab2, BreakdownsAreNamed) {
   EXPECT_EQ(two.report.iterations, 1);
 }
 
-// K = [B 0; C D] and b = (c, 0): the vectors (K^T)^i r0 stay in the first block. Once that block is solved, each residual is
-// orthogonal to them, so rho is 0 up to rounding and no other divisor is.
+// K = [B 0; C D] and b = (c, 0): the vectors (K^T)^i r0 stay in the first block. Once that block is solved, each
+// residual is orthogonal to them, so rho is 0 up to rounding and no other divisor is.
 TEST(BiCgStab2, RhoThatIsZeroByRoundingIsABreakdown) {
   const auto lower = [](std::int64_t closed) {
     const std::int64_t n = closed + 6;
@@ -639,7 +642,9 @@ TEST(BiCgStab2, RhoThatIsZeroByRoundingIsABreakdown) {
     const Solved first = solve("bicgstab2", A, b, {.stopping = {.max_iterations = closed / 2}});
     EXPECT_EQ(first.report.reason, closed == 2 ? StopReason::breakdown : StopReason::max_iterations)
         << to_string(first.report.reason) << first.report.detail;
-    if (closed == 2) { EXPECT_NE(first.report.detail.find("rho = r0 . r"), std::string::npos) << first.report.detail; }
+    if (closed == 2) {
+      EXPECT_NE(first.report.detail.find("rho = r0 . r"), std::string::npos) << first.report.detail;
+    }
     // In a later step it begins again from b - A x, with another r0.
     if (closed == 2) continue;
     const Solved all = solve("bicgstab2", A, b);
@@ -660,8 +665,8 @@ TEST(Idr, NeedsAsManyProductsAsTheTextbook) {
   }
 }
 
-// In the step into the next space omega is t . r / t . t, made larger to 0.7 ||r|| / ||t|| where t and r are nearly orthogonal: here
-// A is nearly skew-symmetric.
+// In the step into the next space omega is t . r / t . t, made larger to 0.7 ||r|| / ||t|| where t and r are nearly
+// orthogonal: here A is nearly skew-symmetric.
 TEST(Idr, MaintainsTheConvergenceWhereTheSmallestResidualWouldStall) {
   constexpr std::int64_t n = 30;
   for (const Real symmetric_part : {0.01L, 3.0L}) {
@@ -925,7 +930,8 @@ TEST_P(NullSpace, IsTakenOutOfAGoodInitialGuess) {
   EXPECT_NEAR(sum, 0, 1e-12);
 }
 
-// b may have a part in the null space that is within the tolerance. No step can reduce it, and it must not disturb the steps.
+// b may have a part in the null space that is within the tolerance. No step can reduce it, and it must not disturb the
+// steps.
 TEST_P(NullSpace, APartWithinTheToleranceDoesNoHarm) {
   constexpr std::int64_t n = 60;
   Dense A = poisson_1d(n);

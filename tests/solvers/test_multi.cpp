@@ -750,14 +750,16 @@ TEST(MultiSolvers, TheObserverIsToldTheResidualsOfEachColumn) {
     Watcher watcher;
     MultiSolver<double> solver(method);
     const auto x0 = zeros<double>(csr.rows(), k);
-    const auto solved = solve_all<double>(solver, test_context(), *A, b, x0, by_columns, nullptr, rules, &watcher);
+    const auto solved =
+        solve_all<double>(solver, test_context(), *A, b, x0, by_columns, nullptr, rules, &watcher);
     EXPECT_TRUE(solved.report.converged());
     const auto single = histories(*A, b, x0, method, rules);
     ASSERT_EQ(std::ssize(watcher.residuals), solved.report.iterations + 1);
     for (std::size_t i = 0; i < watcher.residuals.size(); ++i)
       for (std::size_t j = 0; j < k; ++j) {
         const double expected = single[j][std::min(i, single[j].size() - 1)];
-        ASSERT_NEAR(watcher.residuals[i][j], expected, 1e-6 * expected) << method << " " << i << ", column " << j;
+        ASSERT_NEAR(watcher.residuals[i][j], expected, 1e-6 * expected)
+            << method << " " << i << ", column " << j;
         const double norm = solved.report.columns[j].rhs_norm;
         ASSERT_NEAR(watcher.relative[i][j], expected / norm, 1e-6 * expected / norm);
       }
@@ -812,14 +814,15 @@ TEST(MultiSolvers, NormsAreExactWhereSquaresAreOutOfRange) {
     const auto solved = solve_all<double>(solver, test_context(), *A, b, zeros<double>(n, std::ssize(b)));
     for (std::size_t j = 0; j < b.size(); ++j) {
       const SolveReport& column = solved.report.columns[j];
-      EXPECT_NEAR(std::ldexp(column.rhs_norm, -exponents[j]), static_cast<double>(expected), 1e-13) << exponents[j];
+      EXPECT_NEAR(std::ldexp(column.rhs_norm, -exponents[j]), static_cast<double>(expected), 1e-13)
+          << exponents[j];
       EXPECT_NEAR(std::ldexp(column.true_residual, -exponents[j]), static_cast<double>(expected), 1e-13);
     }
   }
 }
 
-// After new values the residual is far above the smallest one so far. The window of stagnation must begin anew, and so must the
-// goal.
+// After new values the residual is far above the smallest one so far. The window of stagnation must begin anew, and so
+// must the goal.
 TEST(MultiSolvers, WithNewValuesTheWindowOfStagnationBeginsAnew) {
   struct Changer final : MultiSolveObserver {
     bool on_iteration(const MultiIterationInfo& info) override {
@@ -836,11 +839,12 @@ TEST(MultiSolvers, WithNewValuesTheWindowOfStagnationBeginsAnew) {
     const auto A = make_matrix(find_format("csr"), csr, test_context());
     changer.A = A.get(), changer.values = &other;
     SolverOptions options;
-    options.restart = 100, options.stopping.stagnation_window = 14, options.stopping.relative_tolerance = 1e-13;
+    options.restart = 100, options.stopping.stagnation_window = 14,
+    options.stopping.relative_tolerance = 1e-13;
     MultiSolver<double> solver(method, options);
     const auto b = sample_columns<double>(csr.rows(), 3, 1);
-    const auto solved = solve_all<double>(solver, test_context(), *A, b, zeros<double>(csr.rows(), 3), by_columns,
-                                          nullptr, {}, &changer);
+    const auto solved = solve_all<double>(solver, test_context(), *A, b, zeros<double>(csr.rows(), 3),
+                                          by_columns, nullptr, {}, &changer);
     for (const SolveReport& column : solved.report.columns)
       EXPECT_TRUE(column.converged()) << method << " " << to_string(column.reason) << " " << column.detail;
   }
@@ -866,8 +870,8 @@ TEST(MultiSolvers, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
   }
 }
 
-// As Restarts.OneWithoutProgressIsForgottenAfterOneWithProgress, for a column: one unknown, one step, and then b - A x, which the
-// test falsifies.
+// As Restarts.OneWithoutProgressIsForgottenAfterOneWithProgress, for a column: one unknown, one step, and then b - A x,
+// which the test falsifies.
 TEST(MultiSolvers, ARestartWithoutProgressIsForgottenAfterOneWithProgress) {
   const auto restart_with = [](const std::vector<double>& residuals) {
     DenseOperator<double> A(diagonal_matrix({1}));
@@ -897,7 +901,8 @@ class TridiagonalForColumns final : public Preconditioner<double>, public HasMul
     for (std::int64_t j = 0; j < X.columns; ++j)
       for (std::int64_t i = 0; i < X.rows; ++i) {
         // The first 6 unknowns are not coupled with the others, as in blocks_of().
-        const double before = i > 0 && i != 6 ? X(i - 1, j) : 0, after = i != 5 && i + 1 < X.rows ? X(i + 1, j) : 0;
+        const double before = i > 0 && i != 6 ? X(i - 1, j) : 0,
+                     after = i != 5 && i + 1 < X.rows ? X(i + 1, j) : 0;
         const double z = 0.5 * X(i, j) + 0.1 * (before + after);
         Y(i, j) = alpha * z + (beta == 0 ? 0 : beta * Y(i, j));
       }
@@ -910,8 +915,8 @@ class TridiagonalForColumns final : public Preconditioner<double>, public HasMul
   }
 };
 
-// Column 0 begins again from b - A x, after few steps, since it came from far away. The others are in the middle of their steps,
-// and what they keep from step to step must stay.
+// Column 0 begins again from b - A x, after few steps, since it came from far away. The others are in the middle of
+// their steps, and what they keep from step to step must stay.
 TEST(MultiSolvers, AColumnThatBeginsAgainLeavesTheOthersAlone) {
   constexpr std::int64_t n = 80, k = 4;
   const auto csr = blocks_of(n, false);
@@ -938,7 +943,8 @@ TEST(MultiSolvers, AColumnThatBeginsAgainLeavesTheOthersAlone) {
     own.stopping = rules[j];
     const OneSolved<double> one = solve_one<double>(test_context(), *A, b[j], x0[j], &M, own, "bicgstab");
     EXPECT_EQ(solved.report.columns[j].iterations, one.report.iterations);
-    EXPECT_NEAR(solved.report.columns[j].true_residual, one.report.true_residual, 1e-3 * one.report.true_residual);
+    EXPECT_NEAR(solved.report.columns[j].true_residual, one.report.true_residual,
+                1e-3 * one.report.true_residual);
   }
 }
 

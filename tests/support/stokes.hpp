@@ -1,5 +1,6 @@
-// Stokes equations on a grid of cells, velocities on their faces, pressure in their middle (Harlow and Welch, Phys. Fluids 8 (1965)
-// 2182), with no flow through or along the border: symmetric, indefinite, and singular, since only differences of pressure count.
+// Stokes equations on a grid of cells, velocities on their faces, pressure in their middle (Harlow and Welch, Phys.
+// Fluids 8 (1965) 2182), with no flow through or along the border: symmetric, indefinite, and singular, since only
+// differences of pressure count.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -8,12 +9,13 @@
 
 namespace protean::test {
 
-// The velocities in x and y first, then the pressures. `stabilised`: -1/8 of a Laplacian in place of the zeros for the pressure.
+// The velocities in x and y first, then the pressures. `stabilised`: -1/8 of a Laplacian in place of the zeros for the
+// pressure.
 inline CsrMatrix<double> stokes(const ContextPtr& context, std::int32_t cells, bool stabilised = false) {
   std::vector<Triplet<double>> list;
   const std::int32_t n = cells, faces = n * (n - 1), pressures = 2 * faces;
-  const auto x = [n](std::int32_t i, std::int32_t j) { return j * (n - 1) + i; };               // i < n - 1
-  const auto y = [n, faces](std::int32_t i, std::int32_t j) { return faces + j * n + i; };      // j < n - 1
+  const auto x = [n](std::int32_t i, std::int32_t j) { return j * (n - 1) + i; };           // i < n - 1
+  const auto y = [n, faces](std::int32_t i, std::int32_t j) { return faces + j * n + i; };  // j < n - 1
   const auto p = [n, pressures](std::int32_t i, std::int32_t j) { return pressures + j * n + i; };
   const auto couple = [&](std::int32_t a, std::int32_t b, double value) {
     list.push_back({a, b, value}), list.push_back({b, a, value});
