@@ -189,7 +189,7 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
                         std::numeric_limits<T>::min())};
     }
   }
-  if (reason == StopReason::not_finite) {
+  if (reason == StopReason::not_finite || (reason == StopReason::breakdown && verdict.overflow)) {
     std::optional<Norms> norms = norms_at_the_end(method, system, number);
     // Where x is not finite, either: the ratios for b, and the residual at the beginning.
     if (!norms && initial_residual > 0) {
@@ -200,7 +200,7 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
     if (norms && overflows<T>(*norms))
       detail += fmt::format("{}overflow: {} ends at {:.0g}, and products that the method needs are larger",
                             detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::max());
-    return {reason, std::move(detail)};
+    return {StopReason::not_finite, std::move(detail)};
   }
   if (!of_cg && reason != StopReason::breakdown && reason != StopReason::stagnation)
     return {reason, std::move(detail)};

@@ -26,6 +26,7 @@ struct Diagnosis {
 //                       is taken in the same ratio to it as at the end
 //   negative_definite   cg: the first curvature is negative, and all diagonal entries are, as far as A knows
 //                       its diagonal (HasDiagonal)
+//   not_finite          a breakdown: the scalar is zero only beside norms whose squares overflow
 // With not_finite the detail says so where products of two norms are above the range of T.
 // first: no scalar before the last one was good. Overwrites all vectors of the method but x; may compute one
 // product.

@@ -29,19 +29,16 @@ Verdict IterationControl::read(const Signals<T>& signals) const {
     const double value = static_cast<double>(*guard.value);
     const double squares[] = {guard.scale_a ? static_cast<double>(*guard.scale_a) : 0,
                               guard.scale_a ? static_cast<double>(*guard.scale_b) : 0};
-    // A value that is finite is no zero beside norms that have overflowed.
-    if (!std::isfinite(squares[0] + squares[1])) {
-      verdict.event = StopReason::not_finite;
-      verdict.detail = fmt::format("{} = {:.3g}, and the squared norms beside it are {:.3g} and {:.3g}",
-                                   guard.meaning, value, squares[0], squares[1]);
-      break;
-    }
     const double scale = std::sqrt(squares[0]) * std::sqrt(squares[1]);
     const bool good = guard.test == Test::positive ? value > 0 : std::abs(value) > guard.factor * scale;
     if (good) continue;
     verdict.event = guard.reason;
     verdict.value = value;
     verdict.detail = fmt::format("{} = {:.3g}", guard.meaning, value);
+    verdict.overflow = !std::isfinite(scale);
+    if (verdict.overflow)
+      verdict.detail +=
+          fmt::format(", and the squared norms beside it are {:.3g} and {:.3g}", squares[0], squares[1]);
     break;
   }
   return verdict;

@@ -15,7 +15,8 @@ struct Verdict {
   bool reached = false;                    // the residual reached the goal: b - A x must be computed
   StopReason event = StopReason::running;  // or breakdown, indefinite_..., not_finite
   std::string detail;
-  double value = 0;  // the scalar that failed its test; the squared residual where none did
+  double value = 0;       // the scalar that failed its test; the squared residual where none did
+  bool overflow = false;  // the scalar is finite, and counts as zero only beside norms whose squares are not
 };
 
 class IterationControl {

@@ -332,6 +332,17 @@ TEST(Overflow, OfALargeSystemInSinglePrecision) {
   expect_overflow<float>({1e15L, 1e18L, 1e20L, 1e30L}, 1e-5);
 }
 
+// It ends the solve only where a new beginning from b - A x does not help.
+TEST(Overflow, AMethodThatCanGoOnDoes) {
+  const DenseOperator<double> A(scaled(convection_2d(9, 0), 1e154L / 4));
+  std::vector<double> b(81), x(81, 0.0);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = 1 + static_cast<double>(i % 3);
+  const SolveReport report = make_solver<double>("minres", {.stopping = {.max_iterations = 300}})
+                                 ->solve(A, view(std::as_const(b)), view(x));
+  EXPECT_TRUE(report.converged()) << to_string(report.reason) << " " << report.detail;
+  EXPECT_GE(report.restarts, 1);
+}
+
 TEST(Overflow, IsNotSaidOfANumberThatWasNotFinite) {
   for (const char* method : all_methods()) {
     DenseOperator<double> A(convection_2d(5, 0));
