@@ -29,7 +29,8 @@ void check(cudaError_t status, const char* what) {
 __global__ void add(std::int64_t n, double a, const double* x, double* y, const int* stop) {
   if (stop && *stop) return;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) y[i] += a * x[i];
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride)
+    y[i] += a * x[i];
 }
 __global__ void copy(std::int64_t n, const double* x, double* y, const int* stop) {
   if (stop && *stop) return;
@@ -62,10 +63,12 @@ void in_node(const Work& work, cudaGraphConditionalHandle handle, Body body) {
   CHECK(cudaStreamGetCaptureInfo(work.stream, &status, nullptr, &graph, &before, &edges, &count));
   cudaGraphNodeParams params{};
   params.type = cudaGraphNodeTypeConditional;
-  params.conditional.handle = handle, params.conditional.type = cudaGraphCondTypeIf, params.conditional.size = 1;
+  params.conditional.handle = handle, params.conditional.type = cudaGraphCondTypeIf,
+  params.conditional.size = 1;
   cudaGraphNode_t node;
   CHECK(cudaGraphAddNode(&node, graph, before, edges, count, &params));
-  CHECK(cudaStreamUpdateCaptureDependencies(work.stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies));
+  CHECK(
+      cudaStreamUpdateCaptureDependencies(work.stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies));
   Work inner = work;
   CHECK(cudaStreamCreateWithFlags(&inner.stream, cudaStreamNonBlocking));
   CHECK(cudaStreamBeginCaptureToGraph(inner.stream, params.conditional.phGraph_out[0], nullptr, nullptr, 0,
@@ -147,7 +150,8 @@ double copy_bandwidth(const Work& work) {
   float best = 1e9f;
   for (int k = 0; k < 20; ++k) {
     CHECK(cudaEventRecord(begin, work.stream));
-    CHECK(cudaMemcpyAsync(work.y, work.x, static_cast<std::size_t>(work.n) * 8, cudaMemcpyDeviceToDevice, work.stream));
+    CHECK(cudaMemcpyAsync(work.y, work.x, static_cast<std::size_t>(work.n) * 8, cudaMemcpyDeviceToDevice,
+                          work.stream));
     CHECK(cudaEventRecord(end, work.stream));
     CHECK(cudaEventSynchronize(end));
     float milliseconds;
@@ -172,15 +176,18 @@ int main() {
   CHECK(cudaMalloc(&work.stop, sizeof(int)));
   CHECK(cudaMemset(work.stop, 0, sizeof(int)));
   const double bandwidth = copy_bandwidth(work);
-  std::printf("{\"device\": \"%s\", \"copy_bandwidth\": %.4g, \"steps\": %d, \"rows\": [\n", device.name, bandwidth, steps);
+  std::printf("{\"device\": \"%s\", \"copy_bandwidth\": %.4g, \"steps\": %d, \"rows\": [\n", device.name,
+              bandwidth, steps);
   const std::int64_t sizes[] = {10'000, 100'000, 1'000'000, 10'000'000};
   for (const std::int64_t n : sizes) {
     work.n = n;
     double times[4];
     for (int w = 0; w < 4; ++w) times[w] = microseconds_a_step(work, static_cast<Way>(w));
-    std::printf("  {\"n\": %lld, \"plain\": %.3f, \"shield\": %.3f, \"one_node\": %.3f, \"all_nodes\": %.3f, \"plain_of_copy\": %.3f}%s\n",
-                static_cast<long long>(n), times[0], times[1], times[2], times[3],
-                6 * 24.0 * static_cast<double>(n) / (1e-6 * times[0]) / bandwidth, n == sizes[3] ? "" : ",");
+    std::printf(
+        "  {\"n\": %lld, \"plain\": %.3f, \"shield\": %.3f, \"one_node\": %.3f, \"all_nodes\": %.3f, "
+        "\"plain_of_copy\": %.3f}%s\n",
+        static_cast<long long>(n), times[0], times[1], times[2], times[3],
+        6 * 24.0 * static_cast<double>(n) / (1e-6 * times[0]) / bandwidth, n == sizes[3] ? "" : ",");
   }
   std::printf("]}\n");
 }

@@ -20,6 +20,8 @@ class Jacobi final : public Preconditioner<T> {
 
   std::string_view name() const noexcept override { return "jacobi"; }
   VectorView<const T> inverse_diagonal() const noexcept override { return inverse_; }
+  // As a part of a composition. Each setup may have moved the diagonal.
+  Recording recording() const noexcept override { return {true, 1 + this->setups(), bytes(), true}; }
   std::size_t bytes() const noexcept override {
     return static_cast<std::size_t>(inverse_.size() + next_.size()) * sizeof(T);
   }

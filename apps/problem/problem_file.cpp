@@ -267,10 +267,6 @@ class ProblemReader {
     solver.method = section.word("method");
     StoppingRule& rule = solver.options.stopping;
     rule.relative_tolerance = section.number("relative_tolerance");
-    if (rule.relative_tolerance == 1)
-      fail(section.find("relative_tolerance")->place,
-           fmt::format("{} is 1, which the initial guess 0 meets; it must be less than 1",
-                       section.path_of("relative_tolerance")));
     rule.absolute_tolerance = section.number("absolute_tolerance");
     rule.max_iterations = section.integer("max_iterations");
     rule.max_seconds = section.number("max_seconds");

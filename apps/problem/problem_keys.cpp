@@ -37,6 +37,11 @@ KeyDoc between(std::string_view section, std::string_view name, double value, do
                std::string_view about) {
   return {section, name, Type::number, about, {}, value, {below, above, true, true}, {}, {}};
 }
+// The upper end does not belong to the range.
+KeyDoc below(std::string_view section, std::string_view name, double value, double smallest, double limit,
+             std::string_view about) {
+  return {section, name, Type::number, about, {}, value, {smallest, limit, false, true}, {}, {}};
+}
 KeyDoc integer(std::string_view section, std::string_view name, std::int64_t value, double smallest,
                double largest, std::string_view about, std::string_view otherwise = {}) {
   return {section, name, Type::integer, about, otherwise, static_cast<double>(value), {smallest, largest},
@@ -150,8 +155,8 @@ std::vector<KeyDoc> make_table() {
       integer("initial_guess", "random", 0, 0, most, "random numbers in [-1, 1) of this seed", "not used"),
 
       word("solver", "method", "cg", methods(), "the Krylov method"),
-      number("solver", "relative_tolerance", rule.relative_tolerance, 0, 1,
-             "stop when ||b - A x|| is at most this times ||baseline||, 2-norms; 1 excluded"),
+      below("solver", "relative_tolerance", rule.relative_tolerance, 0, 1,
+            "stop when ||b - A x|| is at most this times ||baseline||, 2-norms"),
       number("solver", "absolute_tolerance", rule.absolute_tolerance, 0, 1e300, "or when it is at most this"),
       word("solver", "baseline", "rhs", {"rhs", "initial-residual"}, "what the residual is compared with"),
       integer("solver", "max_iterations", rule.max_iterations, 0, most, "stop then, not converged"),

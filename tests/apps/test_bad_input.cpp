@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"ToleranceOfOne",
             generated("solver: {relative_tolerance: 1}"),
             "",
-            {"p.yaml:2:30", "solver.relative_tolerance is 1", "less than 1"}},
+            {"p.yaml:2:30", "solver.relative_tolerance is '1'", "of at least 0 and below 1"}},
         Bad{"InfiniteTolerance",
             generated("solver: {absolute_tolerance: .inf}"),
             "",

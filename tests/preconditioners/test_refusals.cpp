@@ -1,5 +1,6 @@
 // Matrices that preconditioners must refuse, and results that they must not give: entries that are not finite, and
 // quotients of finite ones that the precision cannot hold.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -71,12 +72,17 @@ TEST_P(Refusals, EntriesThatAreNotFiniteAreNamed) {
 }
 
 TEST_P(Refusals, EntriesOfADeviceThatAreNotFiniteAreNamed) {
-  for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id == GetParam() && !entry.not_on_device.empty()) GTEST_SKIP() << entry.not_on_device;
+  const auto is_this = [](const PreconditionerEntry& entry) { return entry.id == GetParam(); };
+  const auto all = preconditioners();
+  const bool refused = !std::find_if(all.begin(), all.end(), is_this)->not_on_device.empty();
   const ContextPtr context = fake_device_context();
   const auto A = make_matrix(
       fake_format("csr"), upload(context, with_value<double>(9, 9, std::numeric_limits<double>::infinity())),
       context);
+  if (refused) {
+    EXPECT_THROW(ready<double>(GetParam(), *A), NotAvailable);
+    return;
+  }
   EXPECT_SAYS(message<BadMatrix>([&] { ready<double>(GetParam(), *A); }), "row 9, column 9 is inf");
 }
 

@@ -121,15 +121,14 @@ class AfterEnd : public testing::TestWithParam<std::tuple<Where, const char*>> {
     return result;
   }
 
-  // Stops after each step 1 to 12, or on a simulated device, which is slow, with two of these. exact: two solves have the same
-  // bits.
+  // Stops after each step 1 to 12, or after two of these that change from call to call. exact: two solves have the same bits.
   void same_with_stops(const LinearOperator<double>& A, const Preconditioner<double>* M, bool exact,
                        const std::string& what, bool all = true) {
     ++solved_;
     const Solved plain = solve(A, M, 0);
     ASSERT_TRUE(plain.report.converged()) << what << ": " << plain.report.detail;
     for (std::int64_t every = 1; every <= 12; ++every) {
-      if (!all && !gpu() && every != 1 + solved_ % 3 && every != 4 + solved_ % 9) continue;
+      if (!all && every != 1 + solved_ % 3 && every != 4 + solved_ % 9) continue;
       const Solved stopped = solve(A, M, every);
       const std::string which = what + ", stops every " + std::to_string(every);
       ASSERT_TRUE(stopped.report.converged()) << which << ": " << stopped.report.detail;
@@ -246,9 +245,9 @@ TEST_P(AfterEnd, NothingIsSeenWithOperatorsOfUsersAndPreconditionersOfUsers) {
   // A function of a user's program, recorded.
   const std::int64_t m = 20, n = m * m;
   CallbackOperator<double> stencil(
-      context_, {n, n},
-      ProductFunction<double>(
-          [m](const double* x, double* y, CUstream_st* stream) { queue_stencil(m, x, y, stream); }),
+      context_, {n, n}, ProductFunction<double>([m](const double* x, double* y, CUstream_st* stream) {
+        queue_stencil(m, x, y, stream);
+      }),
       {.recordable = true});
   CallbackPreconditioner<double> quarter(
       context_, {n, n},
@@ -260,7 +259,7 @@ TEST_P(AfterEnd, NothingIsSeenWithOperatorsOfUsersAndPreconditionersOfUsers) {
 }
 
 TEST_P(AfterEnd, NothingIsSeenWhereTheFormatChanges) {
-  for (std::int64_t every = 1; every <= 12; every += gpu() ? 1 : 4) {
+  for (std::int64_t every = 1; every <= 12; every += 4) {
     AdaptiveOperator<double> A(there_, make_matrix(format("csr"), there_, context_));
     class Changes final : public SolveObserver {
      public:
