@@ -284,8 +284,15 @@ class CuthillMcKee {
         if (j < i) join(label.get(), i, j);
       });
     });
+    // Not by root_of(): it could put a row whose root another thread has stored back below a row that is no root.
     for_rows([&](std::int32_t i) {
-      std::atomic_ref(label[i]).store(root_of(label.get(), i), std::memory_order_relaxed);
+      std::int32_t root = i;
+      for (;;) {
+        const std::int32_t up = std::atomic_ref(label[root]).load(std::memory_order_relaxed);
+        if (up == root) break;
+        root = up;
+      }
+      std::atomic_ref(label[i]).store(root, std::memory_order_relaxed);
     });
     std::vector<Part> parts;
     for (std::int32_t i = first; i < n_; ++i) {

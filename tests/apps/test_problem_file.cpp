@@ -248,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(
                 minimal + "solver: {relative_tolerance: -1e-8}",
                 {},
                 in_line_2,
-                {"relative_tolerance", "from 0 to 1"}},
+                {"relative_tolerance", "of at least 0 and below 1"}},
         Refusal{"ToleranceNan",
                 minimal + "solver: {absolute_tolerance: .nan}",
                 {},
