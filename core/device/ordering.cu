@@ -143,7 +143,9 @@ __global__ void compress_kernel(std::int32_t rows, std::int32_t* label) {
   wait_for_stream();
   for (std::int64_t i = first_thread(); i < rows; i += all_threads()) {
     const auto row = static_cast<std::int32_t>(i);
-    const std::int32_t root = root_of(label, row);
+    // Not by root_of(): it could put a row whose root another thread has stored back below a row that is no root.
+    std::int32_t root = row;
+    for (std::int32_t up = __ldcg(label + root); up != root; up = __ldcg(label + root)) root = up;
     if (root != row) __stcg(label + i, root);
   }
 }
