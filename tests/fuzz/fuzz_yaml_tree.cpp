@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     root = protean::apps::parse_yaml(text, "problem.yaml");
     const protean::apps::Section section(root, "", {"matrix", "rhs", "solver", "output"});
-    (void)section.number("matrix", 0, -1, 1);
+    (void)section.number("matrix", 0, {-1, 1});
     (void)section.integer("solver", 0, -1, 1);
     (void)section.text("rhs", "");
     (void)section.word("output", "a", {"a", "b"});
