@@ -3,13 +3,14 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve install test test-all build command dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve install test test-all build command wheel dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
 	@echo "make install       build and install command, library, man pages and completion; PREFIX=FOLDER (/usr/local), DESTDIR=FOLDER"
 	@echo "make test          build, and run the tests of what is installed"
 	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
+	@echo "make wheel         build the Python package into build/wheel; PYTHON=INTERPRETER (python3)"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
@@ -40,23 +41,29 @@ solve: command
 PREFIX ?= /usr/local
 install: dependencies
 	@cmake --preset $(PRESET)
-	@cmake --build --preset $(PRESET) --target protean protean_shared protean_command protean_manual
+	@cmake --build --preset $(PRESET) --target protean protean_shared protean_petsc_types protean_command protean_manual
 	@cmake --install $(BUILD) --prefix "$(PREFIX)" >$(BUILD)/install.log
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@echo "Protean is installed in $(PREFIX)"
 	@case "$(PREFIX)" in /usr|/usr/local) ;; *) echo "For this shell, and for programs that use the library:"; \
 	  echo "  export PATH=$(PREFIX)/bin:\$$PATH CMAKE_PREFIX_PATH=$(PREFIX) PKG_CONFIG_PATH=$(PREFIX)/lib/pkgconfig LD_LIBRARY_PATH=$(PREFIX)/lib";; esac
 
+# The Python package, with the libraries that it needs inside. From Python 3.12 on one wheel is for all later versions.
+# WHEEL_BUILD: the folder of the build.
+PYTHON ?= python3
+wheel: dependencies
+	@cmake/build-wheel.sh "$(PYTHON)" build/wheel $(WHEEL_BUILD)
+
 test: build
 	@tests/run.sh $(BUILD)
 	@echo "The tests of Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and the page in a browser: make test-all installs what they need"
 
-# Skipped tests are failures here, but for those that need a GPU.
+# Skipped tests are failures here, but for those that need a GPU. BUILD is the folder, TESTS options of tests/run.sh.
 test-all:
 	@cmake/install-test-dependencies.sh build/test-libraries
-	@cmake -C build/test-libraries/libraries.cmake --preset $(PRESET) $(CMAKE_ARGUMENTS)
-	@cmake --build --preset $(PRESET)
-	@tests/run.sh $(BUILD) --allow-skips '^no device'
+	@cmake -C build/test-libraries/libraries.cmake --preset $(PRESET) -B $(BUILD) $(CMAKE_ARGUMENTS)
+	@cmake --build $(BUILD)
+	@tests/run.sh $(BUILD) $(TESTS) --allow-skips '^no device'
 
 asan tsan:
 	@$(MAKE) --no-print-directory test PRESET=$@

@@ -26,6 +26,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 typedef enum protean_status {
   PROTEAN_OK = 0,
@@ -70,12 +73,13 @@ protean_status protean_context_make(const char* space, int number, const char* o
                                     protean_context** context);
 void protean_context_free(protean_context* context);
 
-/* Makes a matrix in format csr from the caller's CSR arrays in the memory of the context. The arrays are not
+/* Makes a matrix from the caller's CSR arrays in the memory of the context. The arrays are not
  * copied (except row pointers and columns with index_base 1) and must exist as long as the matrix. row_ptr
- * has rows + 1 entries; the first one is index_base (0 or 1), the last one index_base + nonzeros. Columns
- * must ascend within a row. On the host all arrays are checked, which costs about as much as a product:
- * PROTEAN_BAD_MATRIX for row pointers or columns out of range, columns that do not ascend, and values that
- * are infinite or NaN. Arrays on a GPU are not checked. */
+ * has rows + 1 entries; the first one is index_base (0 or 1), the last one index_base + nonzeros. Columns of a row may
+ * be in any order in format csr; other formats, orders, schedule and policy need ascending ones. All arrays are
+ * checked, which costs about as much as a product: PROTEAN_BAD_MATRIX for row pointers or columns out of range, a
+ * column twice in a row (on the host), and values that are infinite or NaN. The format is csr until the first solve,
+ * which takes the one that is expected to be the fastest ("auto") unless protean_matrix_set_format() has named one. */
 protean_status protean_matrix_csr(protean_context* context, int64_t rows, int64_t cols, int64_t nonzeros,
                                   const int32_t* row_ptr, const int32_t* col, const double* values,
                                   int index_base, protean_matrix** matrix);
@@ -120,8 +124,8 @@ typedef int (*protean_product_f32)(void* user, const float* x, float* y, void* s
 typedef int (*protean_diagonal)(void* user, double* diagonal, void* stream);
 typedef int (*protean_diagonal_f32)(void* user, float* diagonal, void* stream);
 
-/* Makes an operator of functions of the caller. name is for messages, NULL: "callback". diagonal may be NULL; jacobi and
- * chebyshev need it. recordable: if not 0, a solver on a device calls product only while it records its steps,
+/* Makes an operator of functions of the caller. name is for messages, NULL: "callback". diagonal may be NULL; jacobi
+ * and chebyshev need it. recordable: if not 0, a solver on a device calls product only while it records its steps,
  * and replays what it queued; see protean/operators/callback_operator.hpp. */
 protean_status protean_matrix_callback(protean_context* context, int64_t rows, int64_t cols, const char* name,
                                        protean_product product, protean_diagonal diagonal, void* user,
@@ -136,27 +140,28 @@ protean_status protean_matrix_changed(protean_matrix* matrix, int pattern);
 /* NULL is allowed. During a solve or a product with it nothing is freed, which protean_last_error() then says. */
 void protean_matrix_free(protean_matrix* matrix);
 
-/* Changes the storage format of a CSR matrix. format: a name from `protean formats`, or "auto", which takes the one that
- * is expected to be the fastest over 300 products. parameters: "C=8,sigma=1", or NULL. kernel: "mkl", ..., or NULL
- * for the native one. The old format remains if this fails. During a solve use protean_solver_schedule(). The order of
- * protean_matrix_set_order() stays; one that a schedule gave ends. */
+/* Changes the storage format of a CSR matrix. format: a name from `protean formats`, or "auto": the next solve takes
+ * the one that is expected to be the fastest for its method; what it has now stays until then. parameters:
+ * "C=8,sigma=1", or NULL. kernel: "mkl", ..., or NULL for the native one. The old format remains if this fails. During
+ * a solve use protean_solver_schedule(). The order of protean_matrix_set_order() stays; one that a schedule gave ends.
+ * */
 protean_status protean_matrix_set_format(protean_matrix* matrix, const char* format, const char* parameters,
                                          const char* kernel);
 /* Puts rows and columns of a square CSR matrix into another order for its products. order: "none" (the caller's), "rcm"
- * (reverse Cuthill-McKee), "length" (longest rows first), "cluster" (rows that share columns), "metis" (nested dissection,
- * in a build with METIS), or "auto": rcm where a sample of the matrix shows that the products of 300 iterations save more
- * than the order costs, else none. The format stays. Later solves keep the order, as do new values, which cost one pass
- * more. b, x, values and preconditioners stay in the caller's order. A solve permutes b and x once, and its sums are
- * added in another order. protean_matrix_apply() and a preconditioner that is no diagonal (all but jacobi and spai0)
- * permute two vectors each time. The matrix is copied: its bytes in csr, 4 bytes an entry, 8 a row and four vectors in a
- * solve. The order is found on the host, for a GPU too, but rcm by the GPU
+ * (reverse Cuthill-McKee), "length" (longest rows first), "cluster" (rows that share columns), "metis" (nested
+ * dissection, in a build with METIS), or "auto": the next solve takes rcm where a sample of the matrix shows that its
+ * products save more than the order costs, else none. The format stays. Later solves keep the order, as do new values,
+ * which cost one pass more. b, x, values and preconditioners stay in the caller's order. A solve permutes b and x once,
+ * and its sums are added in another order. protean_matrix_apply() and a preconditioner that is no diagonal (all but
+ * jacobi and spai0) permute two vectors each time. The matrix is copied: its bytes in csr, 4 bytes an entry, 8 a row
+ * and four vectors in a solve. The order is found on the host, for a GPU too, but rcm by the GPU
  * (docs/adaptive.md says for which matrices). PROTEAN_SHAPE_MISMATCH
  * for a matrix that is not square, PROTEAN_BAD_ARGUMENT for element matrices and functions of the caller,
- * PROTEAN_FORMAT_REFUSED where the format cannot hold the matrix in that order; nothing changes then. During a solve use
- * protean_solver_schedule_order(). */
+ * PROTEAN_FORMAT_REFUSED where the format cannot hold the matrix in that order; nothing changes then. During a solve
+ * use protean_solver_schedule_order(). */
 protean_status protean_matrix_set_order(protean_matrix* matrix, const char* order);
 /* Sets new values for the same entries, in the order of the caller's CSR arrays, or new element matrices in
- * the order in which they were given. Format csr uses this array in place from now on. On the host the values
+ * the order in which they were given. Format csr uses this array in place from now on. The values
  * are read once to check them: PROTEAN_BAD_MATRIX for values that are infinite or NaN; the old values remain
  * then. During a solve it is for the monitor. */
 protean_status protean_matrix_update_values(protean_matrix* matrix, const double* values);
@@ -173,10 +178,10 @@ protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, 
                                     double* y);
 protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alpha, const float* x, float beta,
                                         float* y);
-/* Y := alpha A X + beta Y for `count` vectors, one after another: entry i of vector j at X[i + j * ldx], ldx >= cols, and at
- * Y[i + j * ldy], ldy >= rows. The matrix is read once for all of them in formats that can (csr, sell-c-sigma, sell-packed,
- * bcsr, ...; element matrices but variant gather); else it is read for each. X and Y do not overlap. count may be 0.
- * PROTEAN_BAD_ARGUMENT for a stride with which the last entry lies beyond the address space. */
+/* Y := alpha A X + beta Y for `count` vectors, one after another: entry i of vector j at X[i + j * ldx], ldx >= cols,
+ * and at Y[i + j * ldy], ldy >= rows. The matrix is read once for all of them in formats that can (csr, sell-c-sigma,
+ * sell-packed, bcsr, ...; element matrices but variant gather); else it is read for each. X and Y do not overlap. count
+ * may be 0. PROTEAN_BAD_ARGUMENT for a stride with which the last entry lies beyond the address space. */
 protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha,
                                           const double* X, int64_t ldx, double beta, double* Y, int64_t ldy);
 protean_status protean_matrix_apply_multi_f32(const protean_matrix* matrix, int64_t count, float alpha,
@@ -187,8 +192,8 @@ int64_t protean_matrix_cols(const protean_matrix* matrix);
 size_t protean_matrix_bytes(const protean_matrix* matrix);
 /* The name of the format: "csr", "sell-c-sigma", "lma-gather", ... Valid until the format changes. */
 const char* protean_matrix_format(const protean_matrix* matrix);
-/* The order of its rows: "none", "rcm", ...; that of the schedule, where one has changed it since. Valid until the order
- * changes. */
+/* The order of its rows: "none", "rcm", ...; that of the schedule, where one has changed it since. Valid until the
+ * order changes. */
 const char* protean_matrix_order(const protean_matrix* matrix);
 /* Why protean_matrix_set_order() with "auto" took this order; "" after an order by name. Valid until the next one. */
 const char* protean_matrix_order_reason(const protean_matrix* matrix);
@@ -196,38 +201,33 @@ const char* protean_matrix_order_reason(const protean_matrix* matrix);
 /* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". preconditioner:
  * protean_name("preconditioner", i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel", "ssor",
  * "ic0", "ic", "ilu0", "ilu", "chebyshev" or "amg"; NULL is "none". A solve sets it up if the matrix or its values are
- * new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not symmetric. amg is algebraic multigrid by hypre:
- * PROTEAN_NOT_AVAILABLE in a build without hypre, on a GPU and in deterministic mode. Its first solve initialises MPI unless
- * the program has done so; a program that uses MPI itself must initialise it before. */
+ * new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not symmetric. amg is algebraic multigrid, on the
+ * host: PROTEAN_NOT_AVAILABLE on a GPU. With text option "setup" "classical" it is that of hypre: PROTEAN_NOT_AVAILABLE
+ * in a build without hypre and in deterministic mode. Its first solve then initialises MPI unless the program has done
+ * so; a program that uses MPI itself must initialise it before. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
-/* Sets an option:
- *   when to stop     relative_tolerance, absolute_tolerance, max_iterations, max_seconds, divergence,
- *                    stagnation_window
- *   method           restart (gmres, fgmres), directions (fcg), s (idr)
- *   preconditioner   fill (ic, ilu), sweeps (ic0, ic, ilu0, ilu with triangular_solve "sweeps"), block_size
- *                    (block-jacobi; 0: the unknowns of a node, found in the matrix), omega (ssor), degree and
- *                    eigenvalue_ratio (chebyshev), strong_threshold, aggressive_levels, max_levels, cycles and unknowns
- *                    (amg); the next solve checks their range
- *   policy           worst_factor, forecast_factor, pessimism, payback, convert_margin, hysteresis, most_switches,
- *                    trial_products: PolicyOptions in protean/operators/policy/switch_policy.hpp
- * relative_tolerance is 0 or more and less than 1, absolute_tolerance 0 or more and finite; the solve ends where one of
- * them is met.
- * PROTEAN_BAD_ARGUMENT for another name (the message lists all) or a value out of range; nothing changes then. */
+/* Sets an option whose value is a number: protean_name("option", i). The names are those of the keys of a problem
+ * file, of its sections solver, preconditioner and schedule; `protean help problem` has meaning, range and default of
+ * each.
+ *   when to stop     relative_tolerance, absolute_tolerance, max_iterations, max_seconds, ...
+ *   method           restart of gmres, ...
+ *   preconditioner   fill of ic and ilu, block_size of block-jacobi (0: auto), omega of ssor, ...
+ *   policy           worst_factor, ...: only with policy "auto"
+ *   format auto      expected_iterations, which is `operator.expected_iterations` of a problem file; 0: not known. With
+ *                    it the format is chosen before the solve. Without it, on the host, a policy changes the format
+ *                    during the solve
+ * PROTEAN_BAD_ARGUMENT, and nothing changes: for another name (the message lists all), for a value out of range, and
+ * where the method or the preconditioner of protean_solver_create() does not read the option (the message says who
+ * does). What depends on other options or on the matrix is checked where a solve begins, which returns
+ * PROTEAN_BAD_ARGUMENT for an option that is not its default and has no effect: sweeps without triangular_solve
+ * "sweeps", device_steps on a host, options of the policy without it. Options may be set in any order; setting the
+ * default takes one back. */
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value);
-/* Sets an option whose value is a word:
- *   baseline           "rhs" or "initial-residual": the norm that relative_tolerance is relative to
- *   orthogonalization  "cgs2" or "mgs", of gmres and fgmres
- *   null_space         "none" or "constant", of cg, fcg and minres: constant where A x = 0 for the vectors of equal entries
- *   device_steps       "auto", "graph" or "resident"
- *   zero_diagonal      "error" or "one": rows whose diagonal entry is zero, in preconditioners
- *   triangular_solve   "auto", "levels", "cusparse" or "sweeps": how ic0, ic, ilu0 and ilu solve with their factors.
- *                      cusparse needs a GPU; sweeps is an approximation
- *   diagonal_blocks    "equal" or "found": blocks of block_size rows of block-jacobi, or (the default) of at most as
- *                      many where neighbouring rows with the same columns stay together
- *   smoother           "l1-jacobi", "gauss-seidel" or "chebyshev", of amg
- *   coarsening         "hmis", "pmis" or "falgout", of amg
- *   policy             "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve
- *                      when that pays */
+/* Sets an option whose value is a word, protean_name("text-option", i), under the same rules. The names are those of
+ * the problem file, too, but triangular_solve (there preconditioner.solve) and diagonal_blocks (preconditioner.blocks).
+ * "auto" and "none", where they are the default, are taken by every method and preconditioner.
+ *   policy   "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve when
+ *            that pays */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
 
 /* Uses z := M^-1 r by a function of the caller as preconditioner, under the rules of protean_product. setup may be
@@ -264,7 +264,7 @@ protean_status protean_solver_schedule(protean_solver* solver, const char* trigg
                                        const char* format, const char* parameters, const char* kernel,
                                        int overlapped);
 /* The same with an order of the rows: the matrix continues in it, and in the format, if that is not NULL. order: one of
- * protean_matrix_set_order(), but not "auto"; "none" is the order that the last call of it gave the matrix. At the change
+ * protean_matrix_set_order(), but not "auto"; "none" is the caller's order. At the change
  * the vectors of the solve are permuted once, and it goes on without a restart. The matrix keeps the order after the
  * solve, over new values too, until protean_matrix_set_order() or protean_matrix_set_format(). New element matrices end
  * it. Element matrices need a format, too. On a GPU the host finds the order, from a copy of the pattern. */
@@ -283,12 +283,13 @@ protean_status protean_solve(protean_solver* solver, const protean_matrix* matri
 protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* matrix, const float* b,
                                  float* x);
 
-/* Solves A X = B for `count` right-hand sides at the same time, which lie one after another as in protean_matrix_apply_multi().
- * Methods cg, bicgstab and gmres. Each column has its own iterations, tolerance and result, within rounding those of a solve of its own; columns that
- * have ended are computed no more. X holds initial guesses on entry. PROTEAN_OK: all columns have converged. The functions for
- * results below then tell of the column that needed the most iterations, or of the first that has not converged, and
- * protean_solver_column() of each. PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space
- * or device_steps, which are for one right-hand side. */
+/* Solves A X = B for `count` right-hand sides at the same time, which lie one after another as in
+ * protean_matrix_apply_multi(). Methods cg, bicgstab and gmres. Each column has its own iterations, tolerance and
+ * result, within rounding those of a solve of its own; columns that have ended are computed no more. X holds initial
+ * guesses on entry. PROTEAN_OK: all columns have converged. The functions for results below then tell of the column
+ * that needed the most iterations, or of the first that has not converged, and protean_solver_column() of each.
+ * PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space or device_steps,
+ * which are for one right-hand side. */
 protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
                                    const double* B, int64_t ldb, double* X, int64_t ldx);
 protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,
@@ -305,8 +306,8 @@ typedef struct protean_column {
 } protean_column;
 int64_t protean_solver_columns(const protean_solver* solver); /* 0 after protean_solve() */
 protean_status protean_solver_column(const protean_solver* solver, int64_t index, protean_column* result);
-/* "in one pass" where the products of the last protean_solve_multi() read the matrix once for all columns, else "column by
- * column: " and why. */
+/* "in one pass" where the products of the last protean_solve_multi() read the matrix once for all columns, else
+ * "column by column: " and why. */
 const char* protean_solver_multi_product(const protean_solver* solver);
 
 /* Results of the last solve; 0 and "" before the first. Residuals are 2-norms, relative to the norm of b, also where
@@ -319,8 +320,8 @@ double protean_solver_seconds(const protean_solver* solver);
 int protean_solver_converged(const protean_solver* solver);
 /* Why the solve ended. Converged: "relative-tolerance", "absolute-tolerance", "zero-right-hand-side". Not:
  * "max-iterations", "time-limit", "breakdown", "indefinite-operator", "indefinite-preconditioner",
- * "inconsistent" (A has a null space, in which b has a part), "negative-definite" (cg: solve -A x = -b instead), "underflow" (multiply A and b by one large factor),
- * "not-finite", "stagnation", "divergence", "interrupted". */
+ * "inconsistent" (A has a null space, in which b has a part), "negative-definite" (cg: solve -A x = -b instead),
+ * "underflow" (multiply A and b by one large factor), "not-finite", "stagnation", "divergence", "interrupted". */
 const char* protean_solver_reason(const protean_solver* solver);
 const char* protean_solver_advice(const protean_solver* solver); /* what to do; "" when converged */
 const char* protean_solver_detail(
@@ -355,6 +356,9 @@ protean_status protean_solver_failed_switch(const protean_solver* solver, int64_
 int64_t protean_solver_decisions(const protean_solver* solver);
 const char* protean_solver_decision(const protean_solver* solver, int64_t index); /* "" out of range */
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

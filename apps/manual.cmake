@@ -1,4 +1,5 @@
-# Lets the command write its man pages and its completion: cmake -D COMMAND=protean -D FOLDER=F -D TOPICS=a,b -P manual.cmake
+# Lets the command write its man pages and its completion:
+# cmake -D COMMAND=protean -D FOLDER=F -D TOPICS=a,b -P manual.cmake
 string(REPLACE "," ";" topics "${TOPICS}")
 file(MAKE_DIRECTORY ${FOLDER}/man1 ${FOLDER}/man5)
 function(protean_writes file)

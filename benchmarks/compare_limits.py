@@ -31,7 +31,8 @@ preconditioner: {type: jacobi}
 PROBE = """<script>addEventListener("load", () => setTimeout(() => {
   const n = performance.getEntriesByType("navigation")[0], pre = document.createElement("pre");
   pre.id = "probe"; pre.textContent = JSON.stringify({load: n.loadEventEnd - n.startTime,
-    rows: document.querySelectorAll("#table tbody tr").length, paths: document.querySelectorAll("#profile path").length});
+    rows: document.querySelectorAll("#table tbody tr").length,
+    paths: document.querySelectorAll("#profile path").length});
   document.body.appendChild(pre); }, 0));</script></body>"""
 
 
@@ -42,7 +43,7 @@ def timed(*arguments):
 
 
 def repeated(page, problems, variants):
-    """The page with its one problem's data taken many times, variants thinned to as many points as the command would."""
+    """The page with its one problem's data taken many times, variants thinned as the command would thin them."""
     data = json.loads(re.search(r"^const data = (.*);$", page, re.M).group(1))
     points = max(8, min(300, 60000 // (problems * variants)))
     source = data["problems"][0]
@@ -53,7 +54,8 @@ def repeated(page, problems, variants):
         curve = run["curve"]
         run["curve"] = [curve[k * (len(curve) - 1) // (points - 1)] for k in range(min(points, len(curve)))]
         runs.append(run)
-    data["problems"] = [{**source, "title": f"problem {k}", "runs": runs, "best": 0, "auto": 1} for k in range(problems)]
+    data["problems"] = [{**source, "title": f"problem {k}", "runs": runs, "best": 0, "auto": 1}
+                        for k in range(problems)]
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return re.sub(r"^const data = .*;$", lambda _: f"const data = {text};", page, flags=re.M)
 
@@ -64,14 +66,16 @@ def main():
         problem, report, page = folder / "p.yaml", folder / "r.json", folder / "p.html"
         problem.write_text(PROBLEM)
         print("| what | measured | limit |\n|---|---|---|")
-        seconds = timed("compare", str(problem), "--formats", "all", "--report", str(report), "--html", str(page), "--quiet",
+        seconds = timed("compare", str(problem), "--formats", "all", "--report", str(report), "--html", str(page),
+                        "--quiet",
                         "--threads", threads)
         result = json.loads(report.read_text())
         ran = [v for v in result["results"] if "iterations" in v]
         product = next(v for v in ran if v["format"] == "csr" and v["kernel"] == "native")["seconds"]["per_product"]
         print(f"| compare, {len({v['format'] for v in result['results']})} formats, {len(ran)} variants run, "
               f"{result['matrix']['nonzeros']} nonzeros, {threads} threads | {seconds:.0f} s | 120 s |")
-        seen = json.loads(subprocess.run([protean, "inspect", str(problem), "--formats", "all", "--json", "--threads", threads],
+        seen = json.loads(subprocess.run([protean, "inspect", str(problem), "--formats", "all", "--json",
+                                          "--threads", threads],
                                          check=True, capture_output=True, text=True).stdout)
         print(f"| inspect on it, in products of csr ({product * 1e3:.2f} ms) | {seen['seconds'] / product:.0f} | 60 |")
         large = folder / "large.html"
@@ -90,7 +94,8 @@ def main():
         print(f"| the same: opened in headless Chromium | {opened} | 2 s |")
         spec = folder / "g.yaml"
         for ending, rows in ((".pbin", 1000000), (".mtx", 500000), (".mtx.xz", 100000)):
-            spec.write_text(f"matrix: {{generate: {{kind: artificial, n: {rows}, mean: 20, deviation: 5, similarity: 0.8}}}}\n")
+            spec.write_text(f"matrix: {{generate: {{kind: artificial, n: {rows}, mean: 20, "
+                            "deviation: 5, similarity: 0.8}}\n")
             rate = 20 * rows / timed("generate", str(spec), "-o", str(folder / f"g{ending}"), "--threads", threads)
             limit = "10 million" if ending == ".pbin" else ""
             print(f"| generate, nonzeros a second to {ending} | {rate / 1e6:.1f} million | {limit} |")

@@ -54,9 +54,9 @@ if copies:
     result["copies"] = copies
 
 lines = ["# Where the time of a solve on a GPU goes", "",
-         f"`protean solve {result['problem']} {' '.join('--set ' + s for s in given.settings)} --set operator.space=device`, "
-         f"{last['iterations']} iterations, format {last['operator']['format']}; median of {given.rounds} processes; {gpu}; "
-         f"{last['machine'].get('threads', '?')} host threads.", "",
+         f"`protean solve {result['problem']} {' '.join('--set ' + s for s in given.settings)} --set "
+         f"operator.space=device`, {last['iterations']} iterations, format {last['operator']['format']}; median of "
+         f"{given.rounds} processes; {gpu}; {last['machine'].get('threads', '?')} host threads.", "",
          "| stage | what | ms | of the total |", "|---|---|---:|---:|"]
 for key, what in STAGES:
     lines.append(f"| {key} | {what} | {1e3 * medians[key]:.1f} | {100 * medians[key] / medians['total']:.0f} % |")
@@ -65,12 +65,13 @@ lines.append(f"| rest | problem file, error against the known solution, report |
              f"{100 * rest / medians['total']:.0f} % |")
 lines.append(f"| total | | {1e3 * medians['total']:.1f} | |")
 if copies:
-    lines += ["", f"Copies of {copies['bytes'] / 1e6:.0f} MB (the matrix alone, `gpu_copy_benchmark`, same run, median of "
-              f"{copies['rounds']}):", "", "| | GB/s | of a pinned copy |", "|---|---:|---:|"]
+    lines += ["", f"Copies of {copies['bytes'] / 1e6:.0f} MB (the matrix alone, `gpu_copy_benchmark`, same run, "
+              f"median of {copies['rounds']}):", "", "| | GB/s | of a pinned copy |", "|---|---:|---:|"]
     for name, key, part in [("pinned copy to the GPU", "pinned_in_bytes_per_second", None),
                             ("upload() from pageable memory", "upload_bytes_per_second", "upload_of_pinned"),
                             ("pinned copy from the GPU", "pinned_out_bytes_per_second", None),
-                            ("download() into fresh pageable memory", "download_bytes_per_second", "download_of_pinned")]:
+                            ("download() into fresh pageable memory", "download_bytes_per_second",
+                             "download_of_pinned")]:
         lines.append(f"| {name} | {copies[key] / 1e9:.1f} | {f'{100 * copies[part]:.0f} %' if part else ''} |")
     lines.append(f"\nThe first upload of a process, which takes pinned and GPU memory from the driver: "
                  f"{copies['bytes'] / copies['first_upload_seconds'] / 1e9:.1f} GB/s.")

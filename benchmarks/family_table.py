@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""One table a family: what the source of each format says, and how fast the format is on the class of matrices that the source names.
+"""One table a family: what the source of each format says, and how fast the format is on the class of matrices that the
+source names.
 
 usage: family_table.py [--page PAGE.md] FILE.json...
 
-FILE: what gpu_spmv_benchmark (medians are taken) or spmv_benchmark (least times) wrote, all of the same one. Every file has csr and the other libraries' products of its own run.
-A format that several files have on the same matrix is taken from the first file named that has it: name the newest file first.
-A format is compared with another of the same file where that file has both, else by the ratios of both to csr, each of its own file.
+FILE: what gpu_spmv_benchmark (medians are taken) or spmv_benchmark (least times) wrote, all of the same one. Every file
+has csr and the other libraries' products of its own run.
+A format that several files have on the same matrix is taken from the first file named that has it: name the newest
+file first.
+A format is compared with another of the same file where that file has both, else by the ratios of both to csr, each of
+its own file.
 
---page: keeps PAGE up to the line with the marker below, and writes the tables behind it. Without it the tables are printed.
+--page: keeps PAGE up to the line with the marker below, and writes the tables behind it. Without it the tables are
+printed.
 
 What the sources say is in claims.tsv beside this file: `against` lists what they compare with, parted by commas:
   NAME     a format of the catalogue, or a product of another library: the source says that the format is faster
@@ -29,17 +34,19 @@ import sys
 
 MARKER = "<!-- The rest of this page is made by benchmarks/family_table.py. -->"
 
-# The matrices by what they are: those of gpu_spmv_benchmark and spmv_benchmark (a name without the number at its end is meant for
-# all sizes), and those of the SuiteSparse collection that were repeated.
+# The matrices by what they are: those of gpu_spmv_benchmark and spmv_benchmark (a name without the number at its end is
+# meant for all sizes), and those of the SuiteSparse collection that were repeated.
 CLASSES = {
     "stencils": "pde hpcg poisson-3d 27-point Trefethen_20000 band64",
     "bands": "rcm27 af23560 s1rmt3m1 bcsstk17 bcsstk29 nasa4704 gyro_m band64 hpcg 27-point Trefethen_20000",
     "blocks": "elast elasticity-3d bcsstk17 bcsstk29 s1rmt3m1 nasa4704 gyro_m af23560 band64",
-    "similar lengths": "pde hpcg poisson-3d 27-point rcm27 band64 elast elasticity-3d af23560 airfoil_2d bodyy4 bratu3d delaunay_n15 wave "
-                       "s1rmt3m1 G2_circuit rail_20209 Trefethen_20000 perm27 rand10",
-    "long rows": "elast elasticity-3d band64 s1rmt3m1 bcsstk17 bcsstk29 hpcg 27-point rcm27 Trefethen_20000 nasa4704 perm27",
+    "similar lengths": "pde hpcg poisson-3d 27-point rcm27 band64 elast elasticity-3d af23560 airfoil_2d bodyy4 "
+                       "bratu3d delaunay_n15 wave s1rmt3m1 G2_circuit rail_20209 Trefethen_20000 perm27 rand10",
+    "long rows": "elast elasticity-3d band64 s1rmt3m1 bcsstk17 bcsstk29 hpcg 27-point rcm27 Trefethen_20000 "
+                 "nasa4704 perm27",
     "short rows": "luxembourg_osm tols4000 p2p-Gnutella31 wikitalk webbase G2_circuit add32 bips98_606 rajat19",
-    "varying lengths": "G51 add20 ca-CondMat gyro_m eris1176 zenios bayer03 wave airfoil_2d nasa4704 bcsstk17 bcsstk29 gemat11 rail_20209",
+    "varying lengths": "G51 add20 ca-CondMat gyro_m eris1176 zenios bayer03 wave airfoil_2d nasa4704 bcsstk17 bcsstk29 "
+                       "gemat11 rail_20209",
     "power law": "webbase wikitalk ca-CondMat p2p-Gnutella31 eris1176 G51",
     "few long rows": "dc1 dcbig adder_dcop_05 rajat01 rajat19 bp_1600 tols4000 bloweybq hangGlider_2",
 }
@@ -47,20 +54,22 @@ CLASSES = {
 CLASS_OF = {
     "stencils": "dia bdia hdi crsd cds ddd-naive ddd-split hdc ell-dia",
     "bands": "pcsr coadell adell-plus bro-ell bro-csr sparsex sell-packed sss",
-    "blocks": "bcsr bsr4 bcsr-cnc bcsr-choi bcsr-xu bcsr-verschoor bcoo bell bsellpack bellpack bin-bcsr bcoo-bcsr bccoo bccoo-plus "
-              "tilespmv-csr tilespmv-adpt tilespmv-deferred-coo",
-    "similar lengths": "ell ell-psblas ellpack-r ellr-t sell sell-c-sigma sell-p sell-variable warped-ell sic rgcsr sliced-ellr-t hll "
-                       "csr-reguly-giles csr-mukunoki",
+    "blocks": "bcsr bsr4 bcsr-cnc bcsr-choi bcsr-xu bcsr-verschoor bcoo bell bsellpack bellpack bin-bcsr bcoo-bcsr "
+              "bccoo bccoo-plus tilespmv-csr tilespmv-adpt tilespmv-deferred-coo",
+    "similar lengths": "ell ell-psblas ellpack-r ellr-t sell sell-c-sigma sell-p sell-variable warped-ell sic rgcsr "
+                       "sliced-ellr-t hll csr-reguly-giles csr-mukunoki",
     "long rows": "cmrs csr-vector icsr ellpack-rp ell-warp",
     "short rows": "csr-wang csr-scalar csr-stream",
-    "varying lengths": "jad enhanced-jds pjds biell bijad tjad btjad argcsr bin-csr csr-guo-gropp lightspmv csr-ell-maringanti "
-                       "csr-ell-matam shec hec bro-hyb bro-hybr bro-hybr-s",
+    "varying lengths": "jad enhanced-jds pjds biell bijad tjad btjad argcsr bin-csr csr-guo-gropp lightspmv "
+                       "csr-ell-maringanti csr-ell-matam shec hec bro-hyb bro-hybr bro-hybr-s",
     "power law": "acsr aligned-coo scoo brc adell tile-composite hyb",
     "few long rows": "csr-adaptive csr5 mgpu-csr merge-csr coo coo-segmented",
 }
-FAMILIES = {"row": "Compressed rows", "column": "Compressed columns", "coordinate": "Coordinates", "ell": "Padded rows and slices",
+FAMILIES = {"row": "Compressed rows", "column": "Compressed columns", "coordinate": "Coordinates",
+            "ell": "Padded rows and slices",
             "jagged": "Jagged diagonals", "lanes": "Lanes", "diagonal": "Diagonals", "block": "Blocks",
-            "compressed": "Indices in few bits", "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts",
+            "compressed": "Indices in few bits", "tiled": "Tiles", "symmetric": "Symmetric halves",
+            "hybrid": "Sums of parts",
             "composed": "Sums that users and planners compose"}
 PLACES = {"gpu": "GPUs", "cpu": "processors", "fpga": "an FPGA"}
 # The products of other libraries, by benchmark: the words of a column, and how their names begin.
@@ -79,7 +88,8 @@ def in_class(matrix, kind):
 
 
 class Run:
-    """One matrix of one file: microseconds by name (the medians of replays on a GPU, the least on a host, as in their own tables), and of our formats bytes and the microseconds of conversion."""
+    """One matrix of one file: microseconds by name (the medians of replays on a GPU, the least on a host, as in their
+    own tables), and of our formats bytes and the microseconds of conversion."""
 
     def __init__(self, matrix, number):
         self.number, self.nonzeros = number, matrix["nonzeros"]
@@ -97,10 +107,12 @@ class Run:
                     self.ours.add(name)
 
     def library(self, start):
-        return min((time for name, time in self.times.items() if name not in self.bytes and name.startswith(start)), default=None)
+        return min((time for name, time in self.times.items() if name not in self.bytes and name.startswith(start)),
+                   default=None)
 
     def time(self, name):
-        return self.times.get(name) or (self.library(name) if name.split()[0] in ("cusparse", "mkl", "eigen", "petsc") else None)
+        return self.times.get(name) or (self.library(name) if name.split()[0] in ("cusparse", "mkl", "eigen", "petsc")
+                                        else None)
 
 
 class Measured:
@@ -115,8 +127,8 @@ class Measured:
             for matrix in file["matrices"]:
                 run = Run(matrix, number)
                 if "csr" not in run.times:
-                    sys.exit(f"{names[number]}: {matrix['matrix']} has no right product of csr, to which all others are compared; "
-                             "run the benchmark with csr among its formats")
+                    sys.exit(f"{names[number]}: {matrix['matrix']} has no right product of csr, to which all others "
+                             "are compared; run the benchmark with csr among its formats")
                 self.runs.setdefault(matrix["matrix"], []).append(run)
 
     def run(self, name, matrix):
@@ -179,7 +191,8 @@ def verdict(measured, name, claim, there):
         elif word.startswith("~"):
             holds.append("yes" if 0.9 <= ratio <= 1 / 0.9 else "no")
         else:
-            holds.append("even" if abs(ratio - 1) < EVEN else "no" if ratio < 1 else "yes" if ratio >= factor else "by less")
+            holds.append("even" if abs(ratio - 1) < EVEN else "no" if ratio < 1 else "yes" if ratio >= factor
+                         else "by less")
     if not told:
         return "no baseline", "baseline not measured: " + ", ".join(missing)
     word = holds[0] if len(set(holds)) == 1 else "in part"
@@ -192,8 +205,10 @@ def summary(measured, formats, claims, verdicts, theirs):
     said = {"yes": "It holds", "by less": "Faster than what the source compared with, but by less than its mean figure",
             "even": "As fast as what the source compared with, within 2 %",
             "in part": "It holds beside some of what the source compared with", "no": "It does not hold",
-            "no baseline": "What the source compared with was not measured", "refused": "Refused on all matrices of its class, or not run on them",
-            "elsewhere": "The source measured another kind of machine", "nothing claimed": "No claim about speed in the texts at hand",
+            "no baseline": "What the source compared with was not measured",
+            "refused": "Refused on all matrices of its class, or not run on them",
+            "elsewhere": "The source measured another kind of machine",
+            "nothing claimed": "No claim about speed in the texts at hand",
             "not measured": "Claimed, but not in these files"}
     print("## What holds\n")
     for word, text in said.items():
@@ -206,23 +221,28 @@ def summary(measured, formats, claims, verdicts, theirs):
 
     def both(name):
         to_csr = mean(ratios(measured, name, "csr", theirs[name]))
-        sizes = [run.bytes["csr"] / run.bytes[name] for matrix in theirs[name] if "csr" in (run := measured.run(name, matrix)).bytes]
+        sizes = [run.bytes["csr"] / run.bytes[name] for matrix in theirs[name]
+                 if "csr" in (run := measured.run(name, matrix)).bytes]
         return to_csr, mean(sizes)
 
     host = measured.kind == "spmv"
-    slow = [name for name in formats if theirs.get(name) and (host or verdicts[name][0] in ("no", "in part", "by less", "even")) and both(name)[0] < 1]
-    print(f"\nThose {'' if host else 'whose claim does not hold, or not in full, and '}that are slower than csr, in groups by what was measured on the "
-          "matrices of their class. The two figures are means: speed to csr, and bytes of csr to theirs, which would be the speed to csr if nothing but these bytes counted.\n")
+    slow = [name for name in formats if theirs.get(name)
+            and (host or verdicts[name][0] in ("no", "in part", "by less", "even")) and both(name)[0] < 1]
+    print(f"\nThose {'' if host else 'whose claim does not hold, or not in full, and '}that are slower than csr, in "
+          "groups by what was measured on the matrices of their class. The two figures are means: speed to csr, and "
+          "bytes of csr to theirs, which would be the speed to csr if nothing but these bytes counted.\n")
     if not host:
         beaten = {}
         for name in slow:
-            values = [min(pair) for matrix in theirs[name] if all(pair := [measured.to(name, other, matrix) for other in NAIVE])]
+            values = [min(pair) for matrix in theirs[name]
+                      if all(pair := [measured.to(name, other, matrix) for other in NAIVE])]
             if values and name not in NAIVE and mean(values) > 1:
                 beaten[name] = mean(values)
-        print(f"- Faster than the better of {' and '.join(NAIVE)}, the kernels of 2008, by these means ({len(beaten)}): "
-              f"{', '.join(f'{name} {value:.2f}' for name, value in beaten.items())}.")
+        print(f"- Faster than the better of {' and '.join(NAIVE)}, the kernels of 2008, by these means "
+              f"({len(beaten)}): {', '.join(f'{name} {value:.2f}' for name, value in beaten.items())}.")
     rows = [f"{kind} {mean(values):.2f} ({len(values)})" for kind in CLASSES
-            if (values := ratios(measured, "csr:balance=rows", "csr", [matrix for matrix in measured.runs if in_class(matrix, kind)]))]
+            if (values := ratios(measured, "csr:balance=rows", "csr",
+                                 [matrix for matrix in measured.runs if in_class(matrix, kind)]))]
     if rows:
         print(f"- csr itself without its balance of rows (`csr:balance=rows`), to csr, by class: {', '.join(rows)}.")
     texts = {"- At least a tenth more bytes than csr, so slower for their size alone": lambda size: size < 1 / 1.1,
@@ -238,14 +258,16 @@ def tables(names):
     measured, claims = Measured(names), read_claims()
     root = pathlib.Path(__file__).resolve().parent.parent
     listed = [(family, name.replace("_", "-")) for family, name in
-              re.findall(r"^PROTEAN_(?:FORMAT|PRESET)\((\w+), *(\w+)", (root / "formats/catalogue.def").read_text(), re.M)]
+              re.findall(r"^PROTEAN_(?:FORMAT|PRESET)\((\w+), *(\w+)",
+                         (root / "formats/catalogue.def").read_text(), re.M)]
     formats = [name for _, name in listed if name != "csr"]
     if missing := [name for name in formats if name not in claims]:
         sys.exit(f"claims.tsv has no line for {', '.join(missing)}; add what their sources say")
     if measured.kind == "spmv":  # the many presets that are their base on a host
         formats = [name for name in formats if measured.matrices(name)]
     kinds = {name: kind for kind, words in CLASS_OF.items() for name in words.split()}
-    theirs = {name: [matrix for matrix in measured.matrices(name) if name not in kinds or in_class(matrix, kinds[name])] for name in formats}
+    theirs = {name: [matrix for matrix in measured.matrices(name) if name not in kinds or in_class(matrix, kinds[name])]
+              for name in formats}
     verdicts = {name: verdict(measured, name, claims[name], theirs[name]) for name in formats}
     summary(measured, formats, claims, verdicts, theirs)
     libraries = LIBRARIES[measured.kind]
@@ -253,32 +275,39 @@ def tables(names):
         rows = [name for its, name in listed if its == family and name in formats]
         if not rows:
             continue
-        print(f"\n## {FAMILIES.get(family, family)}\n\n| format | its source says | holds here | class of its source | to csr there: mean (range) | "
+        print(f"\n## {FAMILIES.get(family, family)}\n\n| format | its source says | holds here | class of its source | "
+              "to csr there: mean (range) | "
               + "".join(f"to {library} there | " for library in libraries)
-              + "to the fastest of ours there | to csr elsewhere | bytes an entry there | conversion, products of csr |\n"
+              + "to the fastest of ours there | to csr elsewhere | bytes an entry there | conversion, products "
+              "of csr |\n"
               + "|---" * (9 + len(libraries)) + "|")
         for name in rows:
             claim, there, kind = claims[name], theirs[name], kinds.get(name)
             elsewhere = [matrix for matrix in measured.matrices(name) if matrix not in there]
             runs = [measured.run(name, matrix) for matrix in there or elsewhere]
-            beside = ["" if not (values := [least / run.times[name] for matrix in there if (run := measured.run(name, matrix)) and
-                                            (least := run.library(start))]) else f"{mean(values):.2f}" for start in libraries.values()]
-            best = [measured.fastest(matrix) * run.times["csr"] / run.times[name] for matrix in there if (run := measured.run(name, matrix))]
+            beside = ["" if not (values := [least / run.times[name] for matrix in there
+                                            if (run := measured.run(name, matrix))
+                                            and (least := run.library(start))]) else f"{mean(values):.2f}"
+                      for start in libraries.values()]
+            best = [measured.fastest(matrix) * run.times["csr"] / run.times[name] for matrix in there
+                    if (run := measured.run(name, matrix))]
             figure = "no figure" if claim["figure"].startswith("no figure") else claim["figure"]
-            print(f"| {name} | {claim['claim']} ({figure}) [{claim['source']}] | {verdicts[name][1]} | {kind or 'any'} ({len(there)}) | "
-                  f"{cell(ratios(measured, name, 'csr', there)) or ('none' if elsewhere else '')} | {' | '.join(beside)} | "
-                  f"{f'{mean(best):.2f}' if best else ''} | "
+            print(f"| {name} | {claim['claim']} ({figure}) [{claim['source']}] | {verdicts[name][1]} | {kind or 'any'} "
+                  f"({len(there)}) | {cell(ratios(measured, name, 'csr', there)) or ('none' if elsewhere else '')} | "
+                  f"{' | '.join(beside)} | {f'{mean(best):.2f}' if best else ''} | "
                   f"{(cell(ratios(measured, name, 'csr', elsewhere)) or ('none' if there else '')) if kind else ''} | "
                   + (f"{statistics.median(run.bytes[name] / run.nonzeros for run in runs):.1f} | "
-                     f"{statistics.median(run.convert[name] / run.times['csr'] for run in runs):.0f} |" if runs else " | |"))
+                     f"{statistics.median(run.convert[name] / run.times['csr'] for run in runs):.0f} |" if runs
+                     else " | |"))
     print("\nClasses:\n")
     for kind, words in CLASSES.items():
         print(f"- {kind}: {', '.join(words.split())}")
     print("\nFiles, the first named first, with the number of formats whose figures on some matrix are from there:\n")
     for number, (name, file) in enumerate(zip(names, measured.files)):
-        used = {one for one in formats for matrix in measured.matrices(one) if measured.run(one, matrix).number == number}
-        print(f"- {pathlib.Path(name).name}: {file['machine']['date']}, commit {file['machine']['commit']}, {len(file['matrices'])} matrices, "
-              f"{len(used)} formats")
+        used = {one for one in formats for matrix in measured.matrices(one)
+                if measured.run(one, matrix).number == number}
+        print(f"- {pathlib.Path(name).name}: {file['machine']['date']}, commit {file['machine']['commit']}, "
+              f"{len(file['matrices'])} matrices, {len(used)} formats")
 
 
 def main(arguments):

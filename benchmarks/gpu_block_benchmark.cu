@@ -1,5 +1,5 @@
-// The operations on blocks of vectors that GMRES, FCG and IDR consist of: our kernels, which heed the end of a solve, beside
-// cuBLAS, which is used outside of recorded steps. Medians in microseconds, and the share of the copy bandwidth.
+// The operations on blocks of vectors that GMRES, FCG and IDR consist of: our kernels, which heed the end of a solve,
+// beside cuBLAS, which is used outside of recorded steps. Medians in microseconds, and the share of the copy bandwidth.
 #include <algorithm>
 #include <cstdio>
 #include <vector>

@@ -16,13 +16,15 @@ struct GpuMatrix {
   std::function<CsrMatrix<double>(const ContextPtr&)> make;
 };
 
-// Those from formulas, with `share` times as many rows as at a GPU's size; their names have the edges of the grids, so they
-// depend on it. Throws BadArgument when share is not within 0.01 and 1: smaller ones have no room for the rows' patterns.
+// Those from formulas, with `share` times as many rows as at a GPU's size; their names have the edges of the grids, so
+// they depend on it. Throws BadArgument when share is not within 0.01 and 1: smaller ones have no room for the rows'
+// patterns.
 std::vector<GpuMatrix> gpu_matrices(double share = 1);
 
-// The matrices of a folder (.mtx, .mtx.xz, .mtx.gz, .pbin), each repeated along the diagonal until it has about `entries` entries:
-// its local structure stays, its size becomes that of a GPU's work; as it is when `entries` is not above its own. A matrix is called skewed when the standard
-// deviation of its row lengths is above half their mean, else regular.
+// The matrices of a folder (.mtx, .mtx.xz, .mtx.gz, .pbin), each repeated along the diagonal until it has about
+// `entries` entries: its local structure stays, its size becomes that of a GPU's work; as it is when `entries` is not
+// above its own. A matrix is called skewed when the standard deviation of its row lengths is above half their mean,
+// else regular.
 std::vector<GpuMatrix> repeated_matrices(const ContextPtr& context, const std::string& folder,
                                          std::int64_t entries);
 

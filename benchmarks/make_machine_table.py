@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    cd docs/results; make_machine_table.py spmv-host.json coded-gpu-formulas.json FILE... > ../../operators/policy/builtin_machine.tsv
+    cd docs/results; make_machine_table.py spmv-host.json coded-gpu-formulas.json FILE... \\
+        > ../../operators/policy/builtin_machine.tsv
 
-Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files that have
-the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
-Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the same name,
-but for csr, to which the others were compared in their runs; today newer:lanes-gpu.json newer:lanes-gpu-formulas.json.
-FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or element_benchmark's
-JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml tune-gpu.yaml element-degrees-host.json
-element-degrees-gpu.json. Host figures are medians of
-spmv_benchmark, device figures those of gpu_spmv_benchmark. Names "csr (mkl)" and "csr@cusparse" become "csr/mkl" and "csr/cusparse".
-Nothing is rounded but to four digits.
+Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files
+that have the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
+Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the
+same name, but for csr, to which the others were compared in their runs; today newer:lanes-gpu.json
+newer:lanes-gpu-formulas.json.
+FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or
+element_benchmark's JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml tune-gpu.yaml
+element-degrees-host.json element-degrees-gpu.json.
+Host figures are medians of spmv_benchmark, device figures those of gpu_spmv_benchmark. The table of a host
+alone comes from one table of `protean tune`, without its prices of orders; the text describes the machine:
+
+    cd docs/results; make_machine_table.py --host tune-host-avx2.yaml "AMD EPYC, AVX2, 2 threads, 2026-11-25" \\
+        > ../../operators/policy/builtin_avx2.tsv
+
+Names "csr (mkl)" and
+"csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
 """
 import json
 import pathlib
@@ -21,8 +29,8 @@ import sys
 import yaml
 
 
-# Of the matrices of spmv-host.json, as row_changes() of operators/policy/cost_model.hpp says; those of tables of `protean tune` are
-# in them.
+# Of the matrices of spmv-host.json, as row_changes() of operators/policy/cost_model.hpp says; those of tables of
+# `protean tune` are in them.
 ROW_CHANGES = {"poisson-3d-60": 0.048, "poisson-3d-100": 0.016, "27-point-64": 0.032, "elasticity-3d-24": 0.030,
                "G2_circuit": 0.103, "bcsstk17": 0.427, "af23560": 0.028, "wave": 0.744}
 
@@ -36,7 +44,8 @@ def host(path):
     for matrix in json.load(open(path))["matrices"]:
         formats = [(name_of(p["name"]), p["bytes"], p["seconds_median"], p["convert_seconds"])
                    for p in matrix["products"] if p.get("ours")]
-        yield matrix["matrix"], "host", matrix["rows"], matrix["nonzeros"], formats, ROW_CHANGES.get(matrix["matrix"], -1)
+        yield matrix["matrix"], "host", matrix["rows"], matrix["nonzeros"], formats, \
+            ROW_CHANGES.get(matrix["matrix"], -1)
 
 
 CATALOGUE = pathlib.Path(__file__).resolve().parent.parent / "formats/catalogue.def"
@@ -55,7 +64,8 @@ def device(path):
 def tuned(path):
     for matrix in yaml.safe_load(open(path))["matrices"]:
         formats = [(name, size, float(product), float(convert)) for name, size, product, convert in matrix["formats"]]
-        yield matrix["matrix"], matrix["space"], matrix["rows"], matrix["nonzeros"], formats, matrix.get("row_changes", -1)
+        yield matrix["matrix"], matrix["space"], matrix["rows"], matrix["nonzeros"], formats, \
+            matrix.get("row_changes", -1)
 
 
 def elements(path):
@@ -64,7 +74,8 @@ def elements(path):
     for degree in sorted({r["degree"] for r in rows}):
         of = [r for r in rows if r["degree"] == degree]
         assembly = next(r for r in of if r["operator"] == "assembly")
-        assembled = [(r["operator"], r["bytes"], r["product_seconds"], r["setup_seconds"]) for r in of if not r.get("stored") and "bytes" in r]
+        assembled = [(r["operator"], r["bytes"], r["product_seconds"], r["setup_seconds"]) for r in of
+                     if not r.get("stored") and "bytes" in r]
         csr = next(f for f in assembled if f[0] == "csr")
         for stored in ["half", "full"]:
             formats = [(r["operator"], r["bytes"], r["product_seconds"], 0) for r in of if r.get("stored") == stored]
@@ -75,12 +86,7 @@ def elements(path):
             yield f"fem-hex-{degree}-{stored}", data["space"], assembly["rows"], assembly["nonzeros"], formats, -1
 
 
-def main():
-    host_file, device_file, *more = sys.argv[1:]
-    machine = json.load(open(host_file))["machine"]
-    gpu = json.load(open(device_file))
-    described = (f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}; "
-                 f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}")
+def print_head(described):
     print("# Made by benchmarks/make_machine_table.py from these files of docs/results; do not edit:\n"
           f"# {', '.join(sys.argv[1:])}\n"
           "# Fields, separated by tabs:\n"
@@ -88,6 +94,30 @@ def main():
           "#   matrix, name, space, rows, nonzeros, row_changes (-1: unknown)\n"
           "#   format, name, bytes, seconds of a product, seconds of the conversion from csr\n"
           f"machine\t{described}")
+
+
+def print_matrix(matrix, space, rows, nonzeros, formats, row_changes):
+    print(f"matrix\t{matrix}\t{space}\t{int(rows)}\t{int(nonzeros)}\t{row_changes:.3g}")
+    for name, size, product, convert in formats:
+        print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
+
+
+def host_alone(path, described):
+    print_head(described)
+    for matrix, space, rows, nonzeros, formats, row_changes in tuned(path):
+        if space == "host":
+            formats = [f for f in formats if not f[0].startswith("order-")]
+            print_matrix(matrix, space, rows, nonzeros, formats, row_changes)
+
+
+def main():
+    if sys.argv[1] == "--host":
+        return host_alone(*sys.argv[2:])
+    host_file, device_file, *more = sys.argv[1:]
+    machine = json.load(open(host_file))["machine"]
+    gpu = json.load(open(device_file))
+    print_head(f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}; "
+               f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}")
     orders = {}
     for path in [p.removeprefix("orders:") for p in more if p.startswith("orders:")]:
         for matrix, space, _, _, formats, _ in tuned(path):
@@ -103,12 +133,12 @@ def main():
             return tuned(path)
         return device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
 
-    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file), *(m for file in more for m in rows_of(file))]:
-        print(f"matrix\t{matrix}\t{space}\t{int(rows)}\t{int(nonzeros)}\t{row_changes:.3g}")
+    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file),
+                                                                *(m for file in more for m in rows_of(file))]:
         formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats]
         known = {name for name, *_ in formats}
-        for name, size, product, convert in [*formats, *(f for f in orders.pop((matrix, space), []) if f[0] not in known)]:
-            print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
+        more_orders = [f for f in orders.pop((matrix, space), []) if f[0] not in known]
+        print_matrix(matrix, space, rows, nonzeros, [*formats, *more_orders], row_changes)
 
 
 main()

@@ -1,7 +1,7 @@
-// Products and solves with several vectors against as many single ones: how much is saved by reading the matrix once for k
-// vectors. Each product is compared with the single ones before it is timed. Beside them MKL's and cuSPARSE's products with
-// several vectors, where these are in the build. The times of a solve are those of one iteration of all columns, in solves of a
-// fixed number of iterations.
+// Products and solves with several vectors against as many single ones: how much is saved by reading the matrix once
+// for k vectors. Each product is compared with the single ones before it is timed. Beside them MKL's and cuSPARSE's
+// products with several vectors, where these are in the build. The times of a solve are those of one iteration of all
+// columns, in solves of a fixed number of iterations.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,9 +3,10 @@
 
     multi_table.py FILE.json... > multi.md
 
-Times in microseconds of products with k vectors: k products one after another, and one product with interleaved vectors and with
-vectors one after another ("by columns"), with "gain", how many times as fast the interleaved product is; the best product of
-another library in the same run; and an iteration of k solves one after another beside that of one solve of all.
+Times in microseconds of products with k vectors: k products one after another, and one product with interleaved vectors
+and with vectors one after another ("by columns"), with "gain", how many times as fast the interleaved product is; the
+best product of another library in the same run; and an iteration of k solves one after another beside that of one solve
+of all.
 """
 import argparse
 import json
@@ -30,7 +31,8 @@ def main():
             key = row["matrix"], row["k"]
             library[key] = min(library.get(key, float("inf")), row["product_seconds"])
     name = next((row["format"] for row in results if row["format"] in LIBRARIES), "another library")
-    print(f"| matrix | k | format | k products | interleaved | by columns | gain | {name} | k solves, an iteration | together | gain |")
+    print(f"| matrix | k | format | k products | interleaved | by columns | gain | {name} | k solves, an iteration | "
+          "together | gain |")
     print("|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for row in results:
         if row["format"] in LIBRARIES:

@@ -1,11 +1,13 @@
-// What an order of the rows saves in whole solves, everything counted. Each system is solved in its natural numbering and in
-// a random one: with csr as it is (csr), with csr and a policy that may change format and order (policy), and in csr after
-// reverse Cuthill-McKee (rcm). Beside them what a user has today: conjugate gradients of another library (peer: Eigen on the host,
-// cuSPARSE and cuBLAS in a CUDA graph on a device), also after reverse Cuthill-McKee of the Boost Graph Library on the host
-// (boost). These take as many iterations as csr; the permuted matrix is made on the host, and copied to the device.
+// What an order of the rows saves in whole solves, everything counted. Each system is solved in its natural numbering
+// and in a random one: with csr as it is (csr), with csr and a policy that may change format and order (policy), and in
+// csr after reverse Cuthill-McKee (rcm). Beside them what a user has today: conjugate gradients of another library
+// (peer: Eigen on the host, cuSPARSE and cuBLAS in a CUDA graph on a device), also after reverse Cuthill-McKee of the
+// Boost Graph Library on the host (boost). These take as many iterations as csr; the permuted matrix is made on the
+// host, and copied to the device.
 //
-// The matrices are the graph Laplacians of patterns (off-diagonal entries -1, the diagonal 1 + 1e-8 times the number of these): symmetric,
-// positive definite, and hard enough on meshes for many iterations of conjugate gradients with Jacobi.
+// The matrices are the graph Laplacians of patterns (off-diagonal entries -1, the diagonal 1 + 1e-8 times the number of
+// these): symmetric, positive definite, and hard enough on meshes for many iterations of conjugate gradients with
+// Jacobi.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +36,8 @@ namespace {
 
 constexpr const char* usage =
     R"(usage: order_benchmark [--space host|device] [--threads N] [--matrices FOLDER] [--entries N] [--only NAME,...]
-                       [--iterations N] [--tolerance X] [--runs N] [--seconds S] [--variants csr,policy,rcm,peer,boost] [--machine FILE] [--json FILE]
+                       [--iterations N] [--tolerance X] [--runs N] [--seconds S]
+                       [--variants csr,policy,rcm,peer,boost] [--machine FILE] [--json FILE]
   --threads     of the host (2)
   --matrices    a folder of matrices; each is repeated along the diagonal to about --entries entries (20000000).
                 Without it: matrices from formulas
@@ -124,7 +127,8 @@ struct Bench {
     return record;
   }
 
-  // The other library's method on a matrix of the host: as many iterations as csr took. Empty where it is not in this build.
+  // The other library's method on a matrix of the host: as many iterations as csr took. Empty where it is not in this
+  // build.
   nlohmann::json peer(const CsrMatrix<double>& csr, const std::vector<double>& rhs, std::int64_t iterations,
                       bool by_boost) {
     if (by_boost && !have_boost_rcm()) return {};

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A Markdown table of what order_benchmark wrote: order_table.py FILE.json...
 
-Ratios are the time of csr as it is over the time of the other way, everything counted: above 1 that way is faster. The other
-library and Boost's order before it are charged the order, the permuted matrix, its copy to a GPU, and as many iterations as csr took."""
+Ratios are the time of csr as it is over the time of the other way, everything counted: above 1 that way is faster. The
+other library and Boost's order before it are charged the order, the permuted matrix, its copy to a GPU, and as many
+iterations as csr took."""
 import json
 import math
 import pathlib
@@ -28,7 +29,8 @@ def main(names):
 
     def ends(by, variant):
         policy = by.get(variant)
-        return "" if policy is None else policy["format"] + ("" if policy["order"] == "none" else f" in {policy['order']}")
+        return "" if policy is None else policy["format"] + ("" if policy["order"] == "none"
+                                                             else f" in {policy['order']}")
 
     # Each column: the way that it needs, its title, its cell. A column of which no file has the way is left out.
     columns = [("policy", "policy: csr / it", lambda system, by: ratio(by, "policy")),
@@ -39,24 +41,31 @@ def main(names):
                ("boost", f"{peer} after Boost's RCM: csr / it", lambda system, by: ratio(by, "boost")),
                ("boost", "Boost's RCM, products", lambda system, by: products(system, by, "boost"))]
     columns = [column for column in columns if column[0] in ways]
-    print("| system | numbering | rows | product, us | iterations | csr, s | " + " | ".join(title for _, title, _ in columns) + " |")
+    print("| system | numbering | rows | product, us | iterations | csr, s | "
+          + " | ".join(title for _, title, _ in columns) + " |")
     print("|---|---|--:|--:|--:|--:|" + "".join("---|" if title == "ends in" else "--:|" for _, title, _ in columns))
     for system, by in rows:
         csr = by["csr"]
-        print(f"| {system['matrix']} | {system['numbering']} | {system['rows']:,} | {system['product_seconds'] * 1e6:.0f} | "
-              f"{csr['iterations']:,} | {csr['seconds']:.3f} | " + " | ".join(cell(system, by) for _, _, cell in columns) + " |")
+        print(f"| {system['matrix']} | {system['numbering']} | {system['rows']:,} | "
+              f"{system['product_seconds'] * 1e6:.0f} | {csr['iterations']:,} | {csr['seconds']:.3f} | "
+              + " | ".join(cell(system, by) for _, _, cell in columns) + " |")
 
     def summary(title, chosen, variant):
-        ratios = [by["csr"]["seconds"] / by[variant]["seconds"] for system, by in rows if variant in by and chosen(system, by)]
+        ratios = [by["csr"]["seconds"] / by[variant]["seconds"] for system, by in rows
+                  if variant in by and chosen(system, by)]
         if ratios:
-            lines.append(f"| {title} | {variant} | {len(ratios)} | {math.exp(statistics.fmean(map(math.log, ratios))):.2f} | {min(ratios):.2f} | "
+            lines.append(f"| {title} | {variant} | {len(ratios)} | "
+                         f"{math.exp(statistics.fmean(map(math.log, ratios))):.2f} | {min(ratios):.2f} | "
                          f"{sum(r < 1 / 1.05 for r in ratios)} |")
 
     for variant in ("policy", "rcm", "peer", "boost"):
         for numbering in ("random", "natural"):
-            summary(f"{numbering}, 500 iterations and more", lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] >= 500, variant)
-            summary(f"{numbering}, fewer", lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] < 500, variant)
-    print("\n| systems | way | number | csr / it: mean | least | slower than 1.05 times csr |\n|---|---|--:|--:|--:|--:|")
+            summary(f"{numbering}, 500 iterations and more",
+                    lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] >= 500, variant)
+            summary(f"{numbering}, fewer",
+                    lambda s, by: s["numbering"] == numbering and by["csr"]["iterations"] < 500, variant)
+    print("\n| systems | way | number | csr / it: mean | least | slower than 1.05 times csr "
+          "|\n|---|---|--:|--:|--:|--:|")
     print("\n".join(lines))
 
 

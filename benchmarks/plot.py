@@ -9,7 +9,8 @@ class Plot:
         self.left, self.bottom, self.top = 60, 50, 20
         self.items = []
         self._text(width / 2, height - 8, x_title)
-        self.items.append(f'<text x="14" y="{height / 2}" transform="rotate(-90 14 {height / 2})" text-anchor="middle">{y_title}</text>')
+        self.items.append(f'<text x="14" y="{height / 2}" transform="rotate(-90 14 {height / 2})" '
+                          f'text-anchor="middle">{y_title}</text>')
         if title:
             self._text(width / 2, 14, title)
 
@@ -38,7 +39,8 @@ class Plot:
 
     def point(self, x, y, colour, title=""):
         px, py = self.place(x, y)
-        self.items.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colour}" fill-opacity="0.7"><title>{title}</title></circle>')
+        self.items.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colour}" '
+                          f'fill-opacity="0.7"><title>{title}</title></circle>')
 
     def line(self, points, colour, dashed=False):
         text = " ".join("{:.1f},{:.1f}".format(*self.place(x, y)) for x, y in points)
@@ -49,13 +51,15 @@ class Plot:
         x = self.left + 20 if x is None else x
         for i, (label, colour) in enumerate(entries):
             y = 34 + 18 * i
-            self.items.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}"/><text x="{x + 10:.1f}" y="{y + 4}">{label}</text>')
+            self.items.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}"/><text x="{x + 10:.1f}" '
+                              f'y="{y + 4}">{label}</text>')
 
     def write(self, path, *beside):
         """This plot and others beside it."""
         plots = [self, *beside]
         width, height = sum(p.width for p in plots), max(p.height for p in plots)
-        out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
+        out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+               'font-size="12">',
                f'<rect width="{width}" height="{height}" fill="white"/>']
         at = 0
         for plot in plots:

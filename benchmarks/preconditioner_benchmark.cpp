@@ -1,5 +1,5 @@
-// Preconditioned solves beside those of other libraries in one run: iterations, setup and solve, one thread each. Right-hand side
-// A times ones. Each solve is made anew several times; the fastest sum of setup and solve counts.
+// Preconditioned solves beside those of other libraries in one run: iterations, setup and solve, one thread each.
+// Right-hand side A times ones. Each solve is made anew several times; the fastest sum of setup and solve counts.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,8 +3,9 @@
 
     preconditioner_peers.py FILE.json [--matrices FOLDER] [--runs N]
 
-With --matrices SciPy solves the same systems now, N times each (5): Jacobi, and its spilu (SuperLU's incomplete LU) with a fill factor of
-1 and no threshold, which is the nearest to ILU(0) that it has; none for cg with ic0. The solves are added to the file. One thread."""
+With --matrices SciPy solves the same systems now, N times each (5): Jacobi, and its spilu (SuperLU's incomplete LU)
+with a fill factor of 1 and no threshold, which is the nearest to ILU(0) that it has; none for cg with ic0. The solves
+are added to the file. One thread."""
 import argparse
 import json
 import lzma
@@ -57,10 +58,12 @@ def scipy_solves(folder, records, runs):
                 x, _ = getattr(linalg, method)(A, b, **common)
             end = time.perf_counter()
             if best is None or end - begin < best["setup_seconds"] + best["solve_seconds"]:
-                best = {"matrix": name, "rows": A.shape[0], "method": method, "preconditioner": kind, "library": "scipy",
+                best = {"matrix": name, "rows": A.shape[0], "method": method, "preconditioner": kind,
+                        "library": "scipy",
                         "what": "" if kind == "jacobi" else "spilu, fill factor 1", "iterations": count,
                         "setup_seconds": middle - begin, "solve_seconds": end - middle,
-                        "residual": float(numpy.linalg.norm(b - A @ x) / numpy.linalg.norm(b)), "version": scipy.__version__}
+                        "residual": float(numpy.linalg.norm(b - A @ x) / numpy.linalg.norm(b)),
+                        "version": scipy.__version__}
         done.append(best)
     return done
 
@@ -81,7 +84,8 @@ def main():
     table = {}
     for r in data["solves"]:
         table.setdefault((r["matrix"], r["method"], r["preconditioner"]), {})[r["library"]] = r
-    print("| matrix | method | preconditioner | " + " | ".join(libraries) + " |\n|---|---|---|" + "---|" * len(libraries))
+    print("| matrix | method | preconditioner | " + " | ".join(libraries) + " |\n|---|---|---|"
+          + "---|" * len(libraries))
     for (matrix, method, kind), by in table.items():
         cells = []
         for library in libraries:

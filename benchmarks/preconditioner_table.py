@@ -4,13 +4,14 @@
     preconditioner_table.py REPORT.json [REPORT.json ...] > preconditioners.md
     preconditioner_table.py --protean build/cuda-release/protean --space device --folder out > preconditioners-gpu.md
 
-The second form runs the solves first: the systems below, or those that --systems names, with each preconditioner, --runs times
-each, and keeps problem files and reports in --folder. A solve that takes longer than --seconds ends, and the table says so.
---list names the systems. --quick takes small ones. amg is among them on the host, in a build with hypre.
+The second form runs the solves first: the systems below, or those that --systems names, with each preconditioner,
+--runs times each, and keeps problem files and reports in --folder. A solve that takes longer than --seconds ends, and
+the table says so. --list names the systems. --quick takes small ones. --types takes these types only. amg is among them
+on the host, that of hypre in a build with it.
 
-One row for each matrix, method and preconditioner, in the order in which the matrices are first named. Of several reports of
-the same solve the fastest counts. "times faster": setup and solve beside those of jacobi with the same matrix and method;
-"solve only" leaves the setup out.
+One row for each matrix, method and preconditioner, in the order in which the matrices are first named. Of several
+reports of the same solve the fastest counts. "times faster": setup and solve beside those of jacobi with the same
+matrix and method; "solve only" leaves the setup out.
 """
 import argparse
 import json
@@ -19,18 +20,22 @@ import shutil
 import subprocess
 import sys
 
-OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio", "smoother", "coarsening",
-           "strong_threshold", "aggressive_levels", "max_levels", "cycles", "unknowns")
+OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio", "smoother",
+           "setup", "coarsening", "strong_threshold", "aggressive_levels", "strength", "level_format", "max_levels",
+           "cycles", "unknowns")
 DEFAULTS = {"fill": 1, "solve": "auto", "block_size": "auto", "blocks": "found", "omega": 1, "degree": 4,
-            "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "coarsening": "hmis", "strong_threshold": 0.25,
-            "aggressive_levels": 0, "max_levels": 25, "cycles": 1, "unknowns": 1}
+            "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "setup": "aggregation", "coarsening": "hmis",
+            "strong_threshold": 0.25, "aggressive_levels": 0, "strength": 0.08, "level_format": "auto",
+            "max_levels": 25, "cycles": 1, "unknowns": 1}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
 # name: matrix, method, the same but small
 SYSTEMS = {
+    "poisson-3d-60": ("{generate: {kind: poisson-3d, n: 60}}", "cg", "{generate: {kind: poisson-3d, n: 18}}"),
     "poisson-3d-100": ("{generate: {kind: poisson-3d, n: 100}}", "cg", "{generate: {kind: poisson-3d, n: 20}}"),
     "poisson-3d-200": ("{generate: {kind: poisson-3d, n: 200}}", "cg", "{generate: {kind: poisson-3d, n: 24}}"),
-    "anisotropic-3d-100": ("{generate: {kind: anisotropic-3d, n: 100}}", "cg", "{generate: {kind: anisotropic-3d, n: 16}}"),
+    "anisotropic-3d-100": ("{generate: {kind: anisotropic-3d, n: 100}}", "cg",
+                           "{generate: {kind: anisotropic-3d, n: 16}}"),
     "elasticity-3d-40": ("{generate: {kind: elasticity-3d, n: 40}}", "cg", "{generate: {kind: elasticity-3d, n: 6}}"),
     "s1rmt3m1": ("{file: %s}" % (MATRICES / "s1rmt3m1.mtx.xz"), "cg", None),
     "bcsstk16": ("{file: %s}" % (MATRICES / "bcsstk16.mtx.xz"), "cg", None),
@@ -39,11 +44,14 @@ SYSTEMS = {
                                     "{generate: {kind: convection-diffusion-3d, n: 16}}"),
     "orsirr_1": ("{file: %s}" % (MATRICES / "orsirr_1.mtx.xz"), "bicgstab", None),
 }
-SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}", "{type: spai0}"]
+SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}",
+          "{type: spai0}"]
 SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
          "solve: sweeps, sweeps: 4", "solve: sweeps, sweeps: 8"]
-MULTIGRID = ["{type: amg}", "{type: amg, smoother: gauss-seidel}", "{type: amg, aggressive_levels: 1}",
-             "{type: amg, smoother: gauss-seidel, aggressive_levels: 1}"]
+MULTIGRID = ["{type: amg}", "{type: amg, level_format: csr}", "{type: amg, smoother: gauss-seidel}"]
+CLASSICAL = ["{type: amg, setup: classical}", "{type: amg, setup: classical, smoother: gauss-seidel}",
+             "{type: amg, setup: classical, aggressive_levels: 1}",
+             "{type: amg, setup: classical, smoother: gauss-seidel, aggressive_levels: 1}"]
 
 
 def has_hypre(protean):
@@ -51,13 +59,16 @@ def has_hypre(protean):
     return any(line.split()[:2] == ["hypre", "yes"] for line in version.splitlines())
 
 
-def preconditioners_for(method, space, system, multigrid):
+def preconditioners_for(method, space, system, classical):
     ways = [way for way in SWEPT if space == "device" or "cusparse" not in way and "auto" not in way]
     kinds, coloured = (("ic0", "ic"), "ssor") if method == "cg" else (("ilu0", "ilu"), "gauss-seidel")
     own = ["{type: chebyshev}"] if method == "cg" else []
     some = [way for way in ways if way in ("solve: levels", "solve: cusparse", "solve: sweeps, sweeps: 4")]
-    if multigrid and space == "host":
-        own = own + MULTIGRID + (["{type: amg, unknowns: 3}"] if system.startswith("elasticity") else [])
+    if space == "host":
+        kinds_of_amg = MULTIGRID + (["{type: amg, smoother: chebyshev}"] if method == "cg" else [])
+        kinds_of_amg += CLASSICAL if classical else []
+        nodes = [kind.replace("}", ", unknowns: 3}") for kind in kinds_of_amg if "aggressive" not in kind]
+        own = own + kinds_of_amg + (nodes if system.startswith("elasticity") else [])
     return (SHARED + own + ["{type: %s}" % coloured] + ["{type: %s, %s}" % (kinds[0], way) for way in ways]
             + ["{type: %s, %s}" % (kinds[1], way) for way in some])
 
@@ -67,11 +78,13 @@ def run_all(arguments):
     folder = pathlib.Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
     reports = []
-    multigrid = has_hypre(arguments.protean)
+    classical = has_hypre(arguments.protean)
     for name in arguments.systems or [name for name in SYSTEMS if not (arguments.quick and name == "G2_circuit")]:
         matrix, method, small = SYSTEMS[name]
         matrix = small or matrix if arguments.quick else matrix
-        for number, spec in enumerate(preconditioners_for(method, arguments.space, name, multigrid)):
+        for number, spec in enumerate(preconditioners_for(method, arguments.space, name, classical)):
+            if arguments.types and spec.strip("{}").split(",")[0].removeprefix("type: ") not in arguments.types:
+                continue
             problem = folder / f"{name}-{number}.yaml"
             problem.write_text(
                 f"title: {name}\nmatrix: {matrix}\nrhs: {{solution: ones}}\n"
@@ -86,7 +99,8 @@ def run_all(arguments):
                 if report.exists():
                     reports.append(report)
                 else:
-                    print(f"{name} {spec}: no report, exit status {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
+                    print(f"{name} {spec}: no report, exit status {done.returncode}: {done.stderr.strip()}",
+                          file=sys.stderr)
                     break
     return reports
 
@@ -96,7 +110,8 @@ def key_of(report):
     matrix = problem["matrix"].get("file") or problem["matrix"]["generate"]["kind"]
     name = problem.get("title") or pathlib.PurePath(matrix).name.split(".")[0]
     spec = problem["preconditioner"]
-    given = [f"{option} {spec[option]}" for option in OPTIONS if option in spec and spec[option] != DEFAULTS.get(option)]
+    given = [f"{option} {spec[option]}" for option in OPTIONS
+             if option in spec and spec[option] != DEFAULTS.get(option)]
     method = problem["solver"]["method"]
     if method == "gmres":
         method += f"({problem['solver']['restart']})"
@@ -118,12 +133,15 @@ def print_table(paths):
     machine = first["machine"]
     where = f"{machine['cpu']}, {machine['threads']} threads"
     if first["operator"]["space"] == "device":
-        asked = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], text=True, capture_output=True) \
+        asked = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+                               text=True, capture_output=True) \
             if shutil.which("nvidia-smi") else None
-        gpu = asked.stdout.splitlines()[0] if asked and asked.stdout.strip() else "a GPU that nvidia-smi does not name here"
+        gpu = asked.stdout.splitlines()[0] if asked and asked.stdout.strip() \
+            else "a GPU that nvidia-smi does not name here"
         where = f"{gpu}; setup by {where}"
     print(f"{where}. Times in milliseconds.\n")
-    print("| matrix | rows | method | preconditioner | iterations | setup | solve | times faster | solve only | figures |")
+    print("| matrix | rows | method | preconditioner | iterations | setup | solve | times faster | solve only | "
+          "figures |")
     print("|---|--:|---|---|--:|--:|--:|--:|--:|---|")
     order = list(dict.fromkeys(key[:2] for key in best))
     for key, report in sorted(best.items(), key=lambda item: order.index(item[0][:2])):
@@ -147,6 +165,7 @@ def main():
     parser.add_argument("--space", choices=("host", "device"), default="host")
     parser.add_argument("--folder", default="preconditioner-reports")
     parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), metavar="SYSTEM")
+    parser.add_argument("--types", nargs="+", metavar="TYPE")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--quick", action="store_true")

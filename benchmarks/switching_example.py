@@ -57,7 +57,8 @@ print("|---|---:|---:|---:|---:|---:|---:|---|")
 for way, runs in reports.items():
     stage = {name: 1e3 * statistics.median(r["seconds"][name] for r in runs) for name in ("convert", "setup", "solve")}
     counts = [r["iterations"] for r in runs]
-    changes = collections.Counter(" ".join(f"{s['from']} -> {s['to']} at {s['iteration']}" for s in r["switches"]) or "none"
+    changes = collections.Counter(" ".join(f"{s['from']} -> {s['to']} at {s['iteration']}" for s in r["switches"])
+                                  or "none"
                                   for r in runs)
     few = "; ".join(text for text, _ in changes.most_common(3)) + ("; ..." if len(changes) > 3 else "")
     print(f"| {way} | {stage['convert']:.2f} | {stage['setup']:.2f} | {stage['solve']:.1f} | "
@@ -70,5 +71,6 @@ if given.json:
     kept = ("seconds", "iterations", "switches", "residual", "operator")
     text = json.dumps({"problem": pathlib.Path(given.problem).name, "settings": given.settings, "rounds": given.rounds,
                        "machine": reports["policy: auto"][0]["machine"], "median_seconds": medians,
-                       "reports": {way: [{k: r[k] for k in kept} for r in runs] for way, runs in reports.items()}}, indent=1)
+                       "reports": {way: [{k: r[k] for k in kept} for r in runs] for way, runs in reports.items()}},
+                      indent=1)
     pathlib.Path(given.json).write_text(text + "\n")

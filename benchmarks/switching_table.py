@@ -3,8 +3,8 @@
 
     switching_table.py switching-host.json [--svg switching-host.svg] > switching-host.md
 
-Oracle: the least of csr alone and every fixed format with its conversion counted. Runs that do not reach a tolerance are
-left out.
+Oracle: the least of csr alone and every fixed format with its conversion counted. Runs that do not reach a tolerance
+are left out.
 """
 import json
 import math
@@ -29,9 +29,11 @@ def rows_of(data):
                 total = f["convert"] + f["to"][tolerance]["seconds"]
                 if total < oracle:
                     best, oracle = name, total
-            yield {"problem": p["problem"], "group": p["group"], "tolerance": tolerance, "iterations": reached["iterations"],
+            yield {"problem": p["problem"], "group": p["group"], "tolerance": tolerance,
+                   "iterations": reached["iterations"],
                    "csr": reached["seconds"], "best": best, "oracle": oracle,
-                   "auto": {mode: p["auto"][mode][tolerance] for mode in p.get("auto", {}) if tolerance in p["auto"][mode]}}
+                   "auto": {mode: p["auto"][mode][tolerance] for mode in p.get("auto", {})
+                            if tolerance in p["auto"][mode]}}
 
 
 def where(auto):
@@ -71,7 +73,8 @@ def svg(rows, path):
         points = {"oracle": r["oracle"] / r["csr"], **{m: a["seconds"] / r["csr"] for m, a in r["auto"].items()}}
         for name, y in points.items():
             plot.point(x, y, colours[name], f'{r["problem"]} to {r["tolerance"]}: {name} {y:.2f}')
-    plot.legend([("best fixed format, conversion counted", colours["oracle"]), ("auto, solve waits", colours["blocking"]),
+    plot.legend([("best fixed format, conversion counted", colours["oracle"]),
+                 ("auto, solve waits", colours["blocking"]),
                  ("auto, beside the solve", colours["overlapped"])])
     plot.write(path)
 
@@ -92,29 +95,37 @@ def main():
     def line(title, figure):
         print(f"| {title} | " + " | ".join(figure(with_auto[m], m) for m in modes) + " |")
 
-    line("time over the oracle's, geometric mean", lambda rs, m: f"{geomean([r['auto'][m]['seconds'] / r['oracle'] for r in rs]):.3f}")
+    line("time over the oracle's, geometric mean",
+         lambda rs, m: f"{geomean([r['auto'][m]['seconds'] / r['oracle'] for r in rs]):.3f}")
     line("time over csr alone, worst", lambda rs, m: f"{max(r['auto'][m]['seconds'] / r['csr'] for r in rs):.3f}")
-    line("over 1.05 times csr alone", lambda rs, m: f"{sum(r['auto'][m]['seconds'] > 1.05 * r['csr'] for r in rs)} of {len(rs)}")
-    line("csr alone over auto, geometric mean", lambda rs, m: f"{geomean([r['csr'] / r['auto'][m]['seconds'] for r in rs]):.3f}")
+    line("over 1.05 times csr alone",
+         lambda rs, m: f"{sum(r['auto'][m]['seconds'] > 1.05 * r['csr'] for r in rs)} of {len(rs)}")
+    line("csr alone over auto, geometric mean",
+         lambda rs, m: f"{geomean([r['csr'] / r['auto'][m]['seconds'] for r in rs]):.3f}")
     line("the same, more than 200 iterations",
-         lambda rs, m: (lambda long: f"{geomean([r['csr'] / r['auto'][m]['seconds'] for r in long]):.3f} ({len(long)} solves)")([r for r in rs if r["iterations"] > 200]))
-    line("solves that changed", lambda rs, m: f"{sum(bool(r['auto'][m]['run'].get('switches')) for r in rs)} of {len(rs)}")
+         lambda rs, m: (lambda long: f"{geomean([r['csr'] / r['auto'][m]['seconds'] for r in long]):.3f} "
+                        f"({len(long)} solves)")([r for r in rs if r["iterations"] > 200]))
+    line("solves that changed",
+         lambda rs, m: f"{sum(bool(r['auto'][m]['run'].get('switches')) for r in rs)} of {len(rs)}")
     slow = [s for r in rows for s in r["auto"].get("overlapped", {}).get("slowdown", [])]
     if slow:
-        line("slowdown of an iteration beside a build, median", lambda rs, m: "" if m == "blocking" else f"{100 * statistics.median(slow):.0f} %")
+        line("slowdown of an iteration beside a build, median",
+             lambda rs, m: "" if m == "blocking" else f"{100 * statistics.median(slow):.0f} %")
     print()
     product, convert, own_product, own_convert = errors(data)
 
     def median(values):
         return f"{100 * statistics.median(values):.0f} % of {len(values)}" if values else "none"
 
-    print(f"Predicted against real, median error: products {median(product)}, conversions {median(convert)} (every candidate "
-          f"against its run in a fixed format); of formats that were adopted, in the run itself: products {median(own_product)}, "
-          f"conversions {median(own_convert)}.\n")
+    print(f"Predicted against real, median error: products {median(product)}, conversions {median(convert)} (every "
+          "candidate against its run in a fixed format); of formats that were adopted, in the run itself: products "
+          f"{median(own_product)}, conversions {median(own_convert)}.\n")
     print(f"Oracle over csr alone, geometric mean: {geomean([r['oracle'] / r['csr'] for r in rows]):.3f}.\n")
-    print("| problem | goal | iterations | csr | best fixed | oracle | auto, waits | | auto, beside | |\n|---|---|---|---|---|---|---|---|---|---|")
+    print("| problem | goal | iterations | csr | best fixed | oracle | auto, waits | | auto, beside | "
+          "|\n|---|---|---|---|---|---|---|---|---|---|")
     for r in rows:
-        cells = [r["problem"], r["tolerance"], str(r["iterations"]), f"{1e3 * r['csr']:.2f}", r["best"], f"{1e3 * r['oracle']:.2f}"]
+        cells = [r["problem"], r["tolerance"], str(r["iterations"]), f"{1e3 * r['csr']:.2f}", r["best"],
+                 f"{1e3 * r['oracle']:.2f}"]
         for m in modes:
             a = r["auto"].get(m)
             cells += [f"{1e3 * a['seconds']:.2f}", where(a)] if a else ["", ""]

@@ -29,7 +29,8 @@ def rows_of(matrix):
 
 def main(files):
     ratios = {}
-    print("| matrix | group | rows | entries a row | cuSPARSE CSR or COO | csr | ratio | best of cuSPARSE | best of ours | ratio |")
+    print("| matrix | group | rows | entries a row | cuSPARSE CSR or COO | csr | ratio | best of cuSPARSE | best of "
+          "ours | ratio |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name in files:
         with open(name) as file:
@@ -41,14 +42,16 @@ def main(files):
             second = peer["microseconds"] / best["microseconds"]
             ratios.setdefault(group, []).append((first, second))
             print(f"| {matrix['matrix']} | {group} | {matrix['rows']:,} | {matrix['nonzeros'] / matrix['rows']:.1f} | "
-                  f"{plain['name'].removeprefix('cusparse ')} {plain['microseconds']:.1f} | {csr['microseconds']:.1f} | {first:.2f} | "
-                  f"{peer['name'].removeprefix('cusparse ')} {peer['microseconds']:.1f} | {best['name']} {best['microseconds']:.1f} | "
-                  f"{second:.2f} |")
-    print("\n| group | matrices | csr to cuSPARSE CSR or COO: mean, least | best of ours to best of cuSPARSE: mean, least |")
+                  f"{plain['name'].removeprefix('cusparse ')} {plain['microseconds']:.1f} | {csr['microseconds']:.1f} "
+                  f"| {first:.2f} | {peer['name'].removeprefix('cusparse ')} {peer['microseconds']:.1f} | "
+                  f"{best['name']} {best['microseconds']:.1f} | {second:.2f} |")
+    print("\n| group | matrices | csr to cuSPARSE CSR or COO: mean, least | best of ours to best of cuSPARSE: "
+          "mean, least |")
     print("|---|---|---|---|")
     for group, pairs in sorted(ratios.items(), reverse=True) + [("all", sum(ratios.values(), []))]:
         firsts, seconds = zip(*pairs)
-        print(f"| {group} | {len(pairs)} | {mean(firsts):.2f}, {min(firsts):.2f} | {mean(seconds):.2f}, {min(seconds):.2f} |")
+        print(f"| {group} | {len(pairs)} | {mean(firsts):.2f}, {min(firsts):.2f} | {mean(seconds):.2f}, "
+              f"{min(seconds):.2f} |")
 
 
 if __name__ == "__main__":

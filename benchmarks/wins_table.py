@@ -16,8 +16,8 @@ def main(name):
     peers = {matrix["matrix"]: min(product["microseconds"] for product in matrix["products"] if not product["ours"])
              for matrix in matrices}
     formats = sorted({name for products in times.values() for name in products})
-    print(f"| format | matrices of {len(matrices)} | to the best of cuSPARSE: mean, best, least | to the best of all of ours: mean | fastest of ours on | "
-          "within 10 % of the fastest on |")
+    print(f"| format | matrices of {len(matrices)} | to the best of cuSPARSE: mean, best, least | to the best of all "
+          "of ours: mean | fastest of ours on | within 10 % of the fastest on |")
     print("|---|---|---|---|---|---|")
     for name in formats:
         taken = [matrix for matrix in times if name in times[matrix]]
@@ -30,8 +30,8 @@ def main(name):
 
         first = [matrix for matrix in taken if times[matrix][name] == best[matrix]]
         near = [matrix for matrix in taken if times[matrix][name] <= 1.1 * best[matrix] and matrix not in first]
-        print(f"| {name} | {len(taken)} | {mean(to_peer):.2f}, {max(to_peer):.2f}, {min(to_peer):.2f} | {mean(to_best):.2f} | "
-              f"{', '.join(first) or 'none'} | {', '.join(near) or 'none'} |")
+        print(f"| {name} | {len(taken)} | {mean(to_peer):.2f}, {max(to_peer):.2f}, {min(to_peer):.2f} | "
+              f"{mean(to_best):.2f} | {', '.join(first) or 'none'} | {', '.join(near) or 'none'} |")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "capi/options_c.hpp"
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "core/words.hpp"
@@ -33,84 +34,33 @@
 #include "solvers/format_schedule.hpp"
 #include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
+#include "systems/linear_system.hpp"
 
 using namespace protean;
+using namespace protean::capi;
 
 namespace {
 
-// A CSR matrix (`csr`, and `assembled` in its present format), element matrices, or functions of the caller. For
-// changes of format during a solve `adaptive` takes `assembled` or `elements` over; it is the operator then. In another
-// order than the caller's these are made of `permuted`, and `ordered` is the operator: it brings them to the caller's.
+// The matrix of a handle, in its precision.
 template <class T>
 struct MatrixOf {
-  CsrMatrix<T> csr;
-  std::optional<PermutedMatrix<T>> permuted;
-  std::unique_ptr<AssembledMatrix<T>> assembled;
-  std::unique_ptr<ElementOperator<T>> elements;
-  std::unique_ptr<CallbackOperator<T>> callback;
-  std::unique_ptr<AdaptiveOperator<T>> adaptive;
-  std::unique_ptr<OrderedOperator<T>> ordered;
-  ElementGroup<T> group = {};  // sizes only
-  bool of_elements = false;
-  std::string order_id = "none";  // of `permuted`
+  std::unique_ptr<SystemMatrix<T>> system;
+  CallbackOperator<T>* callback = nullptr;  // the operator of `system`, where it is functions of the caller
+  ElementGroup<T> group = {};               // of element matrices: sizes only
 
-  const LinearOperator<T>& A() const {
-    if (ordered) return *ordered;
-    if (adaptive) return *adaptive;
-    if (callback) return *callback;
-    return elements ? static_cast<const LinearOperator<T>&>(*elements) : *assembled;
-  }
-  // The matrix of which formats are made.
-  const CsrMatrix<T>& source() const { return permuted ? permuted->matrix() : csr; }
-  // The last order that was asked for: by protean_matrix_set_order(), or by a schedule after that.
-  std::string_view order() const {
-    return adaptive && adaptive->order_id() != "none" ? adaptive->order_id() : std::string_view(order_id);
-  }
-  std::size_t bytes() const {
-    if (adaptive) return adaptive->running_bytes();
-    if (callback) return 0;
-    return elements ? elements->bytes() : assembled->bytes();
-  }
-  void make_adaptive() {
-    if (callback)
-      throw BadArgument("operator " + std::string(callback->name()) +
-                        " is functions of the caller and has no storage format and no order of its rows to "
-                        "change; solve without policy and schedule");
-    if (!adaptive)
-      adaptive = elements ? std::make_unique<AdaptiveOperator<T>>(std::move(elements))
-                          : std::make_unique<AdaptiveOperator<T>>(source(), std::move(assembled));
-    // Until there is one for it, `ordered` is of the same matrix, which `adaptive` has now.
-    if (ordered && &ordered->inner() != adaptive.get()) ordered = in_callers_order(permuted, *adaptive);
-  }
-  // Null where that is the order of B.
-  static std::unique_ptr<OrderedOperator<T>> in_callers_order(
-      const std::optional<PermutedMatrix<T>>& permuted, LinearOperator<T>& B) {
-    if (!permuted || permuted->permutation().size() == 0) return nullptr;
-    // B belongs to the handle of the matrix.
-    return std::make_unique<OrderedOperator<T>>(
-        permuted->permutation(), std::shared_ptr<LinearOperator<T>>(std::shared_ptr<void>(), &B));
-  }
+  const LinearOperator<T>& A() const { return system->A(); }
 };
 
-// The part of a solver that depends on the precision. `solver` and `preconditioner` are made by the next solve where
-// they are null, or where the preconditioner was made for another operator.
+// The part of a solver that depends on the precision. It is made by the next solve where it is null.
 template <class T>
 struct SolverOf {
-  std::unique_ptr<Solver<T>> solver;
-  std::unique_ptr<MultiSolver<T>> multi_solver;  // of protean_solve_multi()
-  std::unique_ptr<Preconditioner<T>> preconditioner;
-  std::uint64_t preconditioner_of = 0;  // serial of the operator it was made for
+  std::unique_ptr<SystemSolver<T>> system;
   // The preconditioner of the caller; empty: the one by name.
   ProductFunction<T> apply;
   typename CallbackPreconditioner<T>::Setup setup;
   bool recordable = false;
-};
-
-struct Settings {
-  SolverOptions solver;
-  PreconditionerOptions preconditioner;
-  PolicyOptions policy;
-  bool use_policy = false;
+  bool told = false;                // `system` has the present settings
+  bool own_preconditioner = false;  // `apply` has changed since `system` was told
 };
 
 // A function of the caller returned a number other than 0.
@@ -129,8 +79,7 @@ struct protean_context {
 struct protean_matrix {
   ContextPtr context;
   std::variant<MatrixOf<double>, MatrixOf<float>> of;
-  mutable std::string format, order = "none";
-  std::string order_reason;  // of order "auto"
+  mutable std::string format, order = "none", order_reason;
   // Calls that are running with it: solves, those of them whose monitor runs, and products. More than one solve: a
   // function of the caller, which the first one has called, began the next one.
   mutable std::atomic<int> solves = 0, monitored = 0, products = 0;
@@ -292,7 +241,8 @@ class Counted {
 // Says in the handle what format and order its part has now.
 template <class T>
 void tell(const protean_matrix& matrix, const MatrixOf<T>& part) {
-  matrix.format = part.A().name(), matrix.order = part.order();
+  matrix.format = part.A().name(), matrix.order = part.system->order();
+  matrix.order_reason = part.system->order_reason();
 }
 
 // A new handle for a matrix with values of type T, and its part.
@@ -306,7 +256,7 @@ std::unique_ptr<protean_matrix> new_matrix(protean_context* context, protean_mat
 }
 template <class T>
 void hand_over(std::unique_ptr<protean_matrix> made, protean_matrix** matrix) {
-  made->format = part_of<T>(made.get()).A().name();
+  tell(*made, part_of<T>(made.get()));
   *matrix = made.release();
 }
 
@@ -317,12 +267,10 @@ protean_status make_csr(protean_context* context, int64_t rows, int64_t cols, in
   return guarded([&] {
     auto made = new_matrix<T>(context, matrix);
     MatrixOf<T>& part = part_of<T>(made.get());
-    part.csr = csr_view(made->context, rows, cols, nonzeros, row_ptr, col, values, base_of(index_base));
-    if (made->context->space() == Space::host) {
-      validate(*made->context, part.csr.pattern);
-      require_finite(*made->context, part.csr);
-    }
-    part.assembled = make_matrix("csr", part.csr, made->context);
+    part.system = std::make_unique<SystemMatrix<T>>(
+        made->context,
+        csr_view(made->context, rows, cols, nonzeros, row_ptr, col, values, base_of(index_base)));
+    part.system->settle_named();  // csr, until the first solve chooses
     hand_over<T>(std::move(made), matrix);
   });
 }
@@ -365,9 +313,9 @@ protean_status make_elements(protean_context* context, int64_t nodes, int compon
     part.group = {
         elements, nodes_of_element, from_zero, {matrices, static_cast<std::size_t>(elements) * m * m}};
     const ElementGroup<T> group[] = {part.group};
-    part.elements = make_element_operator<T>(made->context, nodes, group, options);
+    part.system =
+        std::make_unique<SystemMatrix<T>>(make_element_operator<T>(made->context, nodes, group, options));
     part.group.connectivity = {};
-    part.of_elements = true;
     hand_over<T>(std::move(made), matrix);
   });
 }
@@ -391,15 +339,17 @@ protean_status make_callback(protean_context* context, int64_t rows, int64_t col
                         "; rows and cols must be 0 or more");
     const CallbackOptions options{name ? name : "callback", recordable != 0};
     MatrixOf<T>& part = part_of<T>(made.get());
-    part.callback = std::make_unique<CallbackOperator<T>>(
+    auto callback = std::make_shared<CallbackOperator<T>>(
         made->context, Shape{rows, cols},
         product_function<T>(need(product, "product"), user, "the product of operator " + options.name),
         options);
     if (diagonal)
-      part.callback->set_diagonal([diagonal, user, name_of = options.name](T* d, CUstream_st* stream) {
+      callback->set_diagonal([diagonal, user, name_of = options.name](T* d, CUstream_st* stream) {
         if (const int result = diagonal(user, d, stream))
           throw CallbackFailed("the diagonal of operator " + name_of, result);
       });
+    part.callback = callback.get();
+    part.system = std::make_unique<SystemMatrix<T>>(std::move(callback));
     hand_over<T>(std::move(made), matrix);
   });
 }
@@ -413,48 +363,22 @@ VectorView<T> output(const protean_matrix& matrix, T* data, const char* what) {
   return {need(data, what), part_of<T>(&matrix).A().rows(), matrix.context->space()};
 }
 
+// Named formats and orders are made at once, so that a refusal belongs to this call. "auto" waits for the next solve,
+// whose method it depends on.
 template <class T>
 void set_format(protean_matrix& matrix, MatrixOf<T>& part, const char* format, const char* parameters,
                 const char* kernel) {
-  if (part.of_elements)
-    throw BadArgument(
-        "element matrices have no storage format; make the matrix from CSR arrays instead, or "
-        "change it during a solve by protean_solver_schedule()");
-  if (part.callback)
-    throw BadArgument("operator " + std::string(part.callback->name()) +
-                      " is functions of the caller and has no storage format");
   require_no_solve(matrix);
-  auto next =
-      make_matrix(format, part.source(), matrix.context, parse_parameters(parameters), kernel ? kernel : "");
-  auto ordered = part.in_callers_order(part.permuted, *next);
-  part.ordered = std::move(ordered);
-  part.assembled = std::move(next);
-  part.adaptive.reset();
+  part.system->set_format(format, parse_parameters(parameters), kernel ? kernel : "");
+  part.system->settle_named();
   tell(matrix, part);
 }
 
 template <class T>
 void set_order(protean_matrix& matrix, MatrixOf<T>& part, const char* order) {
-  require_order(order);
-  if (part.of_elements)
-    throw BadArgument(
-        "element matrices have no order of rows; make the matrix from CSR arrays instead, or assemble it in "
-        "an order during a solve by protean_solver_schedule_order() with a format");
-  if (part.callback)
-    throw BadArgument("operator " + std::string(part.callback->name()) +
-                      " is functions of the caller, whose rows cannot be put into another order; number the "
-                      "unknowns of the program differently, or make the matrix from CSR arrays");
   require_no_solve(matrix);
-  OrderedMatrix<T> next = put_in_order(order, part.csr, matrix.context);
-  const AssembledMatrix<T>& now = part.adaptive ? part.adaptive->current() : *part.assembled;
-  auto assembled = make_matrix(now.entry(), next.ordered ? next.ordered->matrix() : part.csr, matrix.context,
-                               now.params(), now.kernel());
-  auto ordered = part.in_callers_order(next.ordered, *assembled);
-  part.ordered = std::move(ordered);
-  part.adaptive.reset();
-  part.assembled = std::move(assembled);
-  part.permuted = std::move(next.ordered);
-  part.order_id = std::move(next.order), matrix.order_reason = std::move(next.reason);
+  part.system->set_order(order);
+  part.system->settle_named();
   tell(matrix, part);
 }
 
@@ -467,34 +391,14 @@ protean_status update_values(protean_matrix* matrix, const T* values) {
       throw BadArgument("operator " + std::string(part.callback->name()) +
                         " is functions of the caller; call protean_matrix_changed()");
     require_between_steps(*matrix);
-    if (part.of_elements) {
+    if (part.system->of_elements()) {
       const ElementGroup<T> group[] = {
           {part.group.elements, part.group.nodes, {}, {values, part.group.matrices.size()}}};
-      if (part.adaptive)
-        part.adaptive->update_values(group);
-      else
-        part.elements->update_values(group);
+      part.system->update_values(group);
       tell(*matrix, part);
       return;
     }
-    const CsrMatrix<T> changed = with_values(part.csr, values);
-    if (matrix->context->space() == Space::host) require_finite(*matrix->context, changed);
-    const auto take = [&part](const CsrMatrix<T>& source) {
-      part.adaptive ? part.adaptive->update_values(source) : part.assembled->update_values(source);
-    };
-    if (part.permuted) {
-      CsrMatrix<T> before = part.permuted->matrix();
-      part.permuted->update_values(changed);
-      try {
-        take(part.permuted->matrix());
-      } catch (...) {  // the matrix has its old values
-        part.permuted->restore(std::move(before));
-        throw;
-      }
-    } else {
-      take(changed);
-    }
-    part.csr = changed;
+    part.system->update_values(with_values(part.system->given(), values));
   });
 }
 
@@ -502,16 +406,7 @@ template <class T>
 void watch(const protean_matrix& matrix, MatrixOf<T>& part) {
   if (matrix.solves > 0)
     throw BadArgument("a solve is running with this matrix; call protean_matrix_watch() before or after it");
-  if (part.of_elements || part.callback || part.csr.watch) return;
-  const CsrMatrix<T> seen = watched(matrix.context, part.csr);
-  // So that format csr watches its arrays, too. In another order it has arrays of its own.
-  if (part.permuted) {
-  } else if (part.adaptive) {
-    part.adaptive->update_values(seen);
-  } else {
-    part.assembled->update_values(seen);
-  }
-  part.csr = seen;
+  part.system->watch();
 }
 
 template <class T>
@@ -545,145 +440,6 @@ protean_status apply_multi(const protean_matrix* matrix, int64_t count, T alpha,
   });
 }
 
-std::int64_t whole(const char* option, double value) {
-  if (!(value >= 0 && value < 9e15) || value != std::floor(value))
-    throw BadArgument(std::string(option) + " is " + std::to_string(value) +
-                      "; it must be a whole number from 0");
-  return static_cast<std::int64_t>(value);
-}
-
-// The ids of a table, in its order.
-template <class Entry>
-std::vector<std::string_view> ids_of(std::span<const Entry> entries) {
-  std::vector<std::string_view> ids;
-  for (const Entry& entry : entries)
-    if constexpr (requires { entry.id; })
-      ids.push_back(entry.id);
-    else
-      ids.push_back(entry.name);
-  return ids;
-}
-
-// Throws BadArgument unless `name` is among the names; the message has all of them.
-void require_name(const char* what, std::string_view name, const std::vector<std::string_view>& names) {
-  if (std::find(names.begin(), names.end(), name) != names.end()) return;
-  std::string all;
-  for (const std::string_view one : names) all += (all.empty() ? "" : ", ") + std::string(one);
-  throw BadArgument("there is no " + std::string(what) + " '" + std::string(name) + "'; there are " + all +
-                    "." + did_you_mean(name, names));
-}
-
-struct NumberOption {
-  std::string_view name;
-  void (*set)(Settings&, const char* name, double value);
-};
-#define PROTEAN_REAL(name, member)                                         \
-  {                                                                        \
-    name, [](Settings& s, const char*, double value) { s.member = value; } \
-  }
-#define PROTEAN_WHOLE(name, member)                                        \
-  {                                                                        \
-    name, [](Settings& s, const char* option, double value) {              \
-      s.member = narrow<decltype(s.member)>(whole(option, value), option); \
-    }                                                                      \
-  }
-constexpr NumberOption number_options[] = {
-    PROTEAN_REAL("relative_tolerance", solver.stopping.relative_tolerance),
-    PROTEAN_REAL("absolute_tolerance", solver.stopping.absolute_tolerance),
-    PROTEAN_WHOLE("max_iterations", solver.stopping.max_iterations),
-    PROTEAN_REAL("max_seconds", solver.stopping.max_seconds),
-    PROTEAN_WHOLE("restart", solver.restart),
-    PROTEAN_WHOLE("directions", solver.directions),
-    PROTEAN_WHOLE("s", solver.s),
-    PROTEAN_REAL("divergence", solver.stopping.divergence),
-    PROTEAN_WHOLE("stagnation_window", solver.stopping.stagnation_window),
-    PROTEAN_WHOLE("fill", preconditioner.fill),
-    PROTEAN_WHOLE("sweeps", preconditioner.sweeps),
-    PROTEAN_WHOLE("block_size", preconditioner.block_size),
-    PROTEAN_REAL("omega", preconditioner.omega),
-    PROTEAN_WHOLE("degree", preconditioner.degree),
-    PROTEAN_REAL("eigenvalue_ratio", preconditioner.eigenvalue_ratio),
-    PROTEAN_REAL("strong_threshold", preconditioner.strong_threshold),
-    PROTEAN_WHOLE("aggressive_levels", preconditioner.aggressive_levels),
-    PROTEAN_WHOLE("max_levels", preconditioner.max_levels),
-    PROTEAN_WHOLE("cycles", preconditioner.cycles),
-    PROTEAN_WHOLE("unknowns", preconditioner.unknowns),
-    PROTEAN_REAL("worst_factor", policy.worst_factor),
-    PROTEAN_REAL("forecast_factor", policy.forecast_factor),
-    PROTEAN_REAL("pessimism", policy.pessimism),
-    PROTEAN_REAL("payback", policy.payback),
-    PROTEAN_REAL("convert_margin", policy.convert_margin),
-    PROTEAN_REAL("hysteresis", policy.hysteresis),
-    PROTEAN_WHOLE("most_switches", policy.most_switches),
-    PROTEAN_WHOLE("trial_products", policy.trial_products),
-};
-#undef PROTEAN_REAL
-#undef PROTEAN_WHOLE
-
-// One of two words.
-bool second_of(std::string_view option, std::string_view value, std::string_view first,
-               std::string_view second) {
-  if (value != first && value != second)
-    throw BadArgument(std::string(option) + " is '" + std::string(value) + "'; it must be " +
-                      std::string(first) + " or " + std::string(second));
-  return value == second;
-}
-struct TextOption {
-  std::string_view name;
-  void (*set)(Settings&, std::string_view value);
-};
-constexpr TextOption text_options[] = {
-    {"baseline",
-     [](Settings& s, std::string_view value) {
-       s.solver.stopping.baseline = second_of("baseline", value, "rhs", "initial-residual")
-                                        ? Baseline::initial_residual
-                                        : Baseline::rhs;
-     }},
-    {"orthogonalization", [](Settings& s, std::string_view value) { s.solver.orthogonalization = value; }},
-    {"null_space", [](Settings& s, std::string_view value) { s.solver.null_space = value; }},
-    {"device_steps", [](Settings& s, std::string_view value) { s.solver.device_steps = value; }},
-    {"zero_diagonal",
-     [](Settings& s, std::string_view value) {
-       s.preconditioner.zero_diagonal =
-           second_of("zero_diagonal", value, "error", "one") ? ZeroDiagonal::one : ZeroDiagonal::error;
-     }},
-    {"triangular_solve",
-     [](Settings& s, std::string_view value) {
-       std::vector<std::string_view> words;
-       for (const TriangularSolve one : triangular_solves) {
-         words.push_back(to_string(one));
-         if (words.back() == value) s.preconditioner.solve = one;
-       }
-       require_name("triangular_solve", value, words);
-     }},
-    {"smoother",
-     [](Settings& s, std::string_view value) {
-       std::vector<std::string_view> words;
-       for (const Smoother one : smoothers) {
-         words.push_back(to_string(one));
-         if (words.back() == value) s.preconditioner.smoother = one;
-       }
-       require_name("smoother", value, words);
-     }},
-    {"coarsening",
-     [](Settings& s, std::string_view value) {
-       std::vector<std::string_view> words;
-       for (const Coarsening one : coarsenings) {
-         words.push_back(to_string(one));
-         if (words.back() == value) s.preconditioner.coarsening = one;
-       }
-       require_name("coarsening", value, words);
-     }},
-    {"diagonal_blocks",
-     [](Settings& s, std::string_view value) {
-       s.preconditioner.blocks = second_of("diagonal_blocks", value, "equal", "found")
-                                     ? DiagonalBlocks::found
-                                     : DiagonalBlocks::equal;
-     }},
-    {"policy",
-     [](Settings& s, std::string_view value) { s.use_policy = second_of("policy", value, "none", "auto"); }},
-};
-
 constexpr ScheduleTrigger triggers[] = {ScheduleTrigger::iteration, ScheduleTrigger::residual,
                                         ScheduleTrigger::seconds};
 std::vector<std::string_view> trigger_names() {
@@ -716,19 +472,13 @@ void add_point(protean_solver& solver, const char* trigger, double at, const cha
   if (order) point.to.order = order;
   if (point.to.entry) (void)resolve_params(*point.to.entry, point.to.params);
   solver.schedule.push_back(std::move(point));
+  solver.f64.told = solver.f32.told = false;
 }
 
-// Takes the settings over if the method accepts them.
+// The next solve has them.
 void accept(protean_solver& solver, const Settings& settings) {
-  // Both throw for what is out of range.
-  auto next = make_solver<double>(solver.method, settings.solver);
-  check_policy(settings.policy);
-  solver.f64.solver = std::move(next), solver.f32.solver.reset();
-  solver.f64.multi_solver.reset(), solver.f32.multi_solver.reset();
-  // With other options the next solve makes it anew.
-  if (settings.preconditioner != solver.settings.preconditioner)
-    solver.f64.preconditioner_of = solver.f32.preconditioner_of = 0;
   solver.settings = settings;
+  solver.f64.told = solver.f32.told = false;
 }
 
 template <class T, class Product>
@@ -745,33 +495,50 @@ protean_status set_preconditioner(protean_solver* solver, Product apply, protean
       };
     part.recordable = recordable != 0;
     solver->f64.apply = nullptr, solver->f32.apply = nullptr;
-    solver->f64.preconditioner_of = solver->f32.preconditioner_of = 0;
+    solver->f64.own_preconditioner = solver->f32.own_preconditioner = true;
     SolverOf<T>& old = part_of<T>(*solver);
     old.apply = std::move(part.apply), old.setup = std::move(part.setup), old.recordable = part.recordable;
   });
 }
 
-// The preconditioner for this operator, set up; null for none.
+// The settings of the solver as those of every entrance.
+SolveSettings settings_of(const protean_solver& solver) {
+  SolveSettings settings;
+  settings.method = solver.method, settings.solver = solver.settings.solver;
+  settings.preconditioner = solver.preconditioner_id;
+  settings.preconditioning = solver.settings.preconditioner;
+  settings.policy = solver.settings.use_policy, settings.policy_options = solver.settings.policy;
+  settings.schedule = solver.schedule;
+  settings.expected_iterations = solver.settings.expected_iterations;
+  return settings;
+}
+
+// The solver for this precision, with all that was set.
 template <class T>
-const Preconditioner<T>* preconditioner_for(protean_solver& solver, const LinearOperator<T>& A) {
+SystemSolver<T>& system_of(protean_solver& solver) {
   SolverOf<T>& part = part_of<T>(solver);
   const bool others =
       sizeof(T) == 8 ? static_cast<bool>(solver.f32.apply) : static_cast<bool>(solver.f64.apply);
   if (others)
     throw BadArgument(std::string("the preconditioner of the caller is not in ") + precision<T> +
                       " precision, the matrix is");
-  if (part.preconditioner_of != A.serial()) {
-    part.preconditioner_of = 0;
+  if (!part.system)
+    part.system = std::make_unique<SystemSolver<T>>(settings_of(solver));
+  else if (!part.told)
+    part.system->set(settings_of(solver));
+  part.told = true;
+  if (part.own_preconditioner) {
+    part.own_preconditioner = false;
     if (part.apply)
-      part.preconditioner = std::make_unique<CallbackPreconditioner<T>>(
-          A.context(), A.shape(), part.apply, part.setup, CallbackOptions{"of the caller", part.recordable});
+      part.system->set_preconditioner([&part](
+                                          const LinearOperator<T>& A) -> std::unique_ptr<Preconditioner<T>> {
+        return std::make_unique<CallbackPreconditioner<T>>(A.context(), A.shape(), part.apply, part.setup,
+                                                           CallbackOptions{"of the caller", part.recordable});
+      });
     else
-      part.preconditioner =
-          make_preconditioner<T>(solver.preconditioner_id, A, solver.settings.preconditioner);
-    part.preconditioner_of = A.serial();
+      part.system->set_preconditioner({});
   }
-  if (part.preconditioner) part.preconditioner->ensure(A);
-  return part.preconditioner.get();
+  return *part.system;
 }
 
 // Calls the monitor of the caller.
@@ -782,7 +549,7 @@ class Monitor final : public SolveObserver {
       : solver_(solver), matrix_(matrix), part_(part) {}
   bool on_iteration(const IterationInfo& info) override {
     const Counted running(matrix_.monitored);
-    const std::string format(part_.A().name()), order(part_.order());
+    const std::string format(part_.A().name()), order(part_.system->order());
     const protean_iteration now{info.iteration, info.residual,  info.relative_residual, info.seconds,
                                 info.restarts,  format.c_str(), order.c_str()};
     return solver_.monitor(solver_.monitor_user, &now) == 0;
@@ -793,16 +560,6 @@ class Monitor final : public SolveObserver {
   const protean_matrix& matrix_;
   const MatrixOf<T>& part_;
 };
-
-template <class T>
-FormatSurvey survey_of(const MatrixOf<T>& part, const CostModel& model) {
-  const AdaptiveOperator<T>& A = *part.adaptive;
-  const Context& context = *A.context();
-  const SparsityPattern pattern = part.of_elements || context.space() == Space::host
-                                      ? SparsityPattern()
-                                      : download(Context::host(), context, part.source()).pattern;
-  return [&A, model, pattern] { return survey_formats(A, model, pattern); };
-}
 
 std::string line_of(const DecisionRecord& one) {
   return "iteration " + std::to_string(one.iteration) + ": " + std::string(to_string(one.action)) +
@@ -826,6 +583,7 @@ class Running {
           "a "
           "solver without schedule and policy");
     require_not_running(solver);
+    check_effects(solver.settings);
     solver.running = true;
     solver.report = {}, solver.columns = {};
     solver.reason.clear(), solver.advice.clear();
@@ -835,6 +593,7 @@ class Running {
   ~Running() {
     solver_.running = false;
     try {
+      const auto lock = part_.system->preparing();  // other solves may begin, end and change the format
       tell(matrix_, part_);
     } catch (...) {}
   }
@@ -848,49 +607,14 @@ class Running {
   const Counted solve_;
 };
 
-// The solve with its observers: monitor, schedule or policy.
 template <class T>
 void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part, VectorView<const T> b,
          VectorView<T> x) {
-  SolverOf<T>& own = part_of<T>(solver);
-  const Settings& settings = solver.settings;
-  const bool changes = changes_matrix(solver);
-  if (changes) part.make_adaptive();
-  const LinearOperator<T>& A = part.A();
-  if (!own.solver) own.solver = make_solver<T>(solver.method, settings.solver);
-  const Preconditioner<T>* const M = preconditioner_for<T>(solver, A);
-
   Monitor<T> monitor(solver, matrix, part);
-  SolveObserver* const inner = solver.monitor ? &monitor : nullptr;
-  if (!changes) {
-    solver.report = own.solver->solve(A, b, x, M, inner);
-    return;
-  }
-  AdaptiveOperator<T>& adaptive = *part.adaptive;
-  const std::size_t switches = adaptive.history().size(), failures = adaptive.failures().size();
-  if (settings.use_policy) {
-    const CostModel model(builtin_machine(), matrix.context->space());
-    AutoSwitcher<T> switcher(adaptive, model, survey_of(part, model),
-                             switch_options(*matrix.context, settings.solver.stopping, settings.policy),
-                             inner);
-    solver.report = own.solver->solve(A, b, x, M, &switcher);
-    switcher.finish();
-    for (const DecisionRecord& one : switcher.decisions()) solver.decisions.push_back(line_of(one));
-  } else {
-    std::vector<SchedulePoint> points = solver.schedule;
-    for (SchedulePoint& point : points)
-      if (point.to.order == part.order_id) point.to.order = "none";  // as `adaptive` calls it
-    FormatSchedule<T> schedule(adaptive, std::move(points), inner);
-    solver.report = own.solver->solve(A, b, x, M, &schedule);
-    schedule.finish();
-  }
-  const auto after = [](auto records, std::size_t first) { return records.subspan(first); };
-  for (const SwitchRecord& one : after(adaptive.history(), switches)) {
-    solver.switches.push_back(one);
-    for (std::string* order : {&solver.switches.back().from_order, &solver.switches.back().to_order})
-      if (*order == "none") *order = part.order_id;
-  }
-  for (const FailedSwitch& one : after(adaptive.failures(), failures)) solver.failed_switches.push_back(one);
+  SolveResult result = system_of<T>(solver).solve(*part.system, b, x, solver.monitor ? &monitor : nullptr);
+  solver.report = std::move(result.report);
+  solver.switches = std::move(result.switches), solver.failed_switches = std::move(result.failed_switches);
+  for (const DecisionRecord& one : result.decisions) solver.decisions.push_back(line_of(one));
 }
 
 template <class T>
@@ -907,7 +631,6 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
           "policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
     const Running<T> running(*solver, *matrix, part);
     run(*solver, *matrix, part, from, to);
-    matrix->context->synchronize();
     solver->reason = to_string(solver->report.reason);
     converged = solver->report.converged();
     if (!converged) solver->advice = solver->report.advice;
@@ -938,22 +661,16 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
   bool converged = false;
   const protean_status status = guarded([&] {
     require_not_running(*need(solver, "solver"));
-    const MatrixOf<T>& part = part_of<T>(matrix);
-    const LinearOperator<T>& A = part.A();
-    const auto from = several<const T>(*matrix, B, A.rows(), count, ldb, "B");
-    const auto to = several<T>(*matrix, X, A.rows(), count, ldx, "X");
+    MatrixOf<T>& part = const_cast<MatrixOf<T>&>(part_of<T>(matrix));
+    const auto from = several<const T>(*matrix, B, part.A().rows(), count, ldb, "B");
+    const auto to = several<T>(*matrix, X, part.A().rows(), count, ldx, "X");
     if (solver->monitor || !solver->schedule.empty() || solver->settings.use_policy)
       throw BadArgument(
           "a monitor, a schedule and policy auto are for one right-hand side; take them off, or solve the "
           "columns one after "
           "another");
-    SolverOf<T>& own = part_of<T>(*solver);
-    if (!own.multi_solver)
-      own.multi_solver = std::make_unique<MultiSolver<T>>(solver->method, solver->settings.solver);
     const Running<T> running(*solver, *matrix, part);
-    const Preconditioner<T>* const M = preconditioner_for<T>(*solver, A);
-    solver->columns = own.multi_solver->solve(A, from, to, M);
-    matrix->context->synchronize();
+    solver->columns = system_of<T>(*solver).multi_solve(*part.system, from, to).report;
     converged = solver->columns.converged();
     if (const SolveReport* const one = worst(solver->columns)) {
       solver->report = *one;
@@ -977,8 +694,8 @@ const Record& at(const std::vector<Record>& records, int64_t index) {
 std::vector<std::string_view> names_of(std::string_view kind) {
   if (kind == "method") return ids_of(solvers());
   if (kind == "preconditioner") return ids_of(preconditioners());
-  if (kind == "option") return ids_of<NumberOption>(number_options);
-  if (kind == "text-option") return ids_of<TextOption>(text_options);
+  if (kind == "option") return number_option_names();
+  if (kind == "text-option") return text_option_names();
   if (kind == "trigger") return trigger_names();
   if (kind == "order") return order_words();
   std::vector<std::string_view> names;
@@ -1179,7 +896,7 @@ int64_t protean_matrix_cols(const protean_matrix* matrix) {
   return matrix ? std::visit([](const auto& part) { return part.A().cols(); }, matrix->of) : 0;
 }
 size_t protean_matrix_bytes(const protean_matrix* matrix) {
-  return matrix ? std::visit([](const auto& part) { return part.bytes(); }, matrix->of) : 0;
+  return matrix ? std::visit([](const auto& part) { return part.system->bytes(); }, matrix->of) : 0;
 }
 const char* protean_matrix_format(const protean_matrix* matrix) {
   return matrix ? matrix->format.c_str() : "";
@@ -1201,7 +918,7 @@ protean_status protean_solver_create(const char* method, const char* preconditio
       if (entry.id == made->preconditioner_id && !entry.unavailable.empty())
         throw NotAvailable("preconditioner " + made->preconditioner_id + ": " +
                            std::string(entry.unavailable));
-    made->f64.solver = make_solver<double>(made->method, made->settings.solver);
+    (void)make_solver<double>(made->method, made->settings.solver);
     *solver = made.release();
   });
 }
@@ -1210,28 +927,18 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
   return guarded([&] {
     need(solver, "solver"), need(option, "option");
     require_not_running(*solver);
-    for (const NumberOption& one : number_options)
-      if (one.name == option) {
-        Settings settings = solver->settings;
-        one.set(settings, option, value);
-        accept(*solver, settings);
-        return;
-      }
-    require_name("option", option, ids_of<NumberOption>(number_options));
+    Settings settings = solver->settings;
+    set_number(settings, solver->method, solver->preconditioner_id, option, value);
+    accept(*solver, settings);
   });
 }
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value) {
   return guarded([&] {
     need(solver, "solver"), need(option, "option"), need(value, "value");
     require_not_running(*solver);
-    for (const TextOption& one : text_options)
-      if (one.name == option) {
-        Settings settings = solver->settings;
-        one.set(settings, value);
-        accept(*solver, settings);
-        return;
-      }
-    require_name("option with a word", option, ids_of<TextOption>(text_options));
+    Settings settings = solver->settings;
+    set_text(settings, solver->method, solver->preconditioner_id, option, value);
+    accept(*solver, settings);
   });
 }
 protean_status protean_solver_set_preconditioner(protean_solver* solver, protean_product apply,
@@ -1270,6 +977,7 @@ protean_status protean_solver_schedule_clear(protean_solver* solver) {
   return guarded([&] {
     require_not_running(*need(solver, "solver"));
     solver->schedule.clear();
+    solver->f64.told = solver->f32.told = false;
   });
 }
 void protean_solver_free(protean_solver* solver) {

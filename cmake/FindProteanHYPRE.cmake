@@ -1,8 +1,10 @@
-# hypre 2.20 or later as target Protean::hypre, with the MPI that it was built with. Sets PROTEAN_HYPRE_NOTE, its version, for
-# users, and PROTEAN_HYPRE_FOLDER, the folder of its library where that is no system folder: what is installed looks there.
+# hypre 2.20 or later as target Protean::hypre, with the MPI that it was built with. Sets PROTEAN_HYPRE_NOTE, its
+# version, for users, and PROTEAN_HYPRE_FOLDER, the folder of its library where that is no system folder: what is
+# installed looks there.
 #
-# -DHYPRE_ROOT=<prefix> names one; then only that one is taken. Without it the system's is taken: cmake/ProteanDependencies.cmake
-# asks for it with PROTEAN_HYPRE=ON only. CMake's FindMPI finds the MPI, by mpicxx in PATH; -DMPI_HOME=<prefix> names another.
+# -DHYPRE_ROOT=<prefix> names one; then only that one is taken. Without it the system's is taken:
+# cmake/ProteanDependencies.cmake asks for it with PROTEAN_HYPRE=ON only. CMake's FindMPI finds the MPI, by mpicxx in
+# PATH; -DMPI_HOME=<prefix> names another.
 set(ProteanHYPRE_FOUND FALSE)
 unset(_include)
 unset(_library)
@@ -60,7 +62,8 @@ include(FindPackageHandleStandardArgs)
 if(_refused)
   unset(_library)
 endif()
-find_package_handle_standard_args(ProteanHYPRE REQUIRED_VARS _library _include REASON_FAILURE_MESSAGE "${_refused}${_reason}")
+find_package_handle_standard_args(ProteanHYPRE REQUIRED_VARS _library _include
+  REASON_FAILURE_MESSAGE "${_refused}${_reason}")
 if(ProteanHYPRE_FOUND)
   set(PROTEAN_HYPRE_NOTE "${_note}" CACHE INTERNAL "")
   get_filename_component(_folder "${_library}" DIRECTORY)

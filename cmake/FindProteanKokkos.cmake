@@ -77,8 +77,8 @@ else()
 endif()
 set(PROTEAN_KOKKOS_CUDA OFF)
 if("${_lines}" MATCHES "KOKKOS_ENABLE_CUDA(;|$)")
-  # With 4.6.99 (the development branch of June 2025), CUDA 13 and an H200, 1,180 device tests ended with accesses to invalid
-  # addresses, while all passed with 4.6.1. So a newer one is refused until it has been tried.
+  # With 4.6.99 (the development branch of June 2025), CUDA 13 and an H200, 1,180 device tests ended with accesses to
+  # invalid addresses, while all passed with 4.6.1. So a newer one is refused until it has been tried.
   option(PROTEAN_KOKKOS_UNTRIED "Take a Kokkos with CUDA that is newer than 4.6.1, of which some are known to fail" OFF)
   mark_as_advanced(PROTEAN_KOKKOS_UNTRIED)
   if("${_major}.${_minor}.${_patch}" VERSION_GREATER 4.6.1 AND PROTEAN_CUDA AND NOT PROTEAN_KOKKOS_UNTRIED)

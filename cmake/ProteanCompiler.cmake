@@ -12,8 +12,9 @@ target_compile_options(protean_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_
 if(PROTEAN_HAVE_CUDA)
   # C++20 by hand: CMake 3.25 does not know it for nvcc.
   target_compile_options(protean_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--extended-lambda;--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-Wall;-diag-suppress=554>")
-  target_compile_definitions(protean_flags INTERFACE PROTEAN_HAVE_CUDA)
+    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--extended-lambda;--expt-relaxed-constexpr;-lineinfo>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall;-diag-suppress=554>")
+  target_compile_definitions(protean_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:PROTEAN_HAVE_CUDA>)
 endif()
 # -g1 is enough for file and line in a report and builds much faster than -g.
 foreach(sanitizer IN LISTS PROTEAN_SANITIZE)
@@ -29,10 +30,10 @@ if(PROTEAN_FUZZ)
 endif()
 target_include_directories(protean_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
 
-# protean_precompiled(<target> <header> [REUSE_FROM <owner>]): headers that are parsed once for the C++ sources of a target,
-# or that the owner has parsed. An owner is a target with no source of its own and with the options of those that reuse its headers:
-# GCC takes them only where each macro of their command line is defined, too. CMake's CMAKE_DISABLE_PRECOMPILE_HEADERS=ON
-# builds without them: ccache shares more objects between folders then.
+# protean_precompiled(<target> <header> [REUSE_FROM <owner>]): headers that are parsed once for the C++ sources of a
+# target, or that the owner has parsed. An owner is a target with no source of its own and with the options of those
+# that reuse its headers: GCC takes them only where each macro of their command line is defined, too. CMake's
+# CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without them: ccache shares more objects between folders then.
 function(protean_precompiled target header)
   if(ARGC GREATER 2)
     target_precompile_headers(${target} REUSE_FROM ${ARGV3})
@@ -42,26 +43,65 @@ function(protean_precompiled target header)
 endfunction()
 file(CONFIGURE OUTPUT nothing.cpp CONTENT "int main() {}\n")
 set(PROTEAN_NOTHING ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
-add_library(protean_room_headers OBJECT EXCLUDE_FROM_ALL ${PROTEAN_NOTHING})
-target_link_libraries(protean_room_headers PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt)
-protean_precompiled(protean_room_headers cmake/precompiled.hpp)
-
-# protean_compiled_quickly(<target>): -O1 in a release (the last -O of a command line counts), for code that computes little
-# itself: the tests and the command, which call the library. It takes about a third less time to compile. GCC 12 has false
-# warnings about arrays and strings at that level.
+# protean_compiled_quickly(<target>): -O1 in a release (the last -O of a command line counts), for code that computes
+# little itself: the tests and the command, which call the library, and what is not hot in the library. It takes about
+# a third less time to compile. GCC 12 has false warnings about arrays and strings at that level.
 function(protean_compiled_quickly target)
   target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>"
     "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<CONFIG:Release>>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-restrict>")
 endfunction()
 
+# The headers of the rooms, for hot and for other sources: GCC may crash where headers were compiled with another -O.
+foreach(owner protean_hot_headers protean_room_headers)
+  add_library(${owner} OBJECT EXCLUDE_FROM_ALL ${PROTEAN_NOTHING})
+  target_link_libraries(${owner} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt)
+  protean_precompiled(${owner} cmake/precompiled.hpp)
+endforeach()
+protean_compiled_quickly(protean_room_headers)
+
+# protean_sees_cuda(<target>): in a build with CUDA, the sources of a target that read PROTEAN_HAVE_CUDA or include the
+# headers of CUDA get both. All others are compiled as without CUDA, so that a build folder to which CUDA is added
+# keeps their objects. Headers do not read it.
+function(protean_sees_cuda target)
+  if(NOT PROTEAN_HAVE_CUDA)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(path ${source} ABSOLUTE)
+    if(source MATCHES "\\.cpp$" AND EXISTS ${path})
+      file(STRINGS ${path} marks REGEX "PROTEAN_HAVE_CUDA|include [<\"](cuda|cublas|cusparse|core/device/)" LIMIT_COUNT
+        1)
+      if(marks)
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS PROTEAN_HAVE_CUDA)
+        foreach(folder IN LISTS CUDAToolkit_INCLUDE_DIRS)
+          set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -isystem ${folder})
+        endforeach()
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
 set_property(GLOBAL PROPERTY PROTEAN_ROOMS "")
-# protean_room(<name> SOURCES ... [LINK ...]): an object library; cmake/library joins them into one.
+# protean_room(<name> [SOURCES ...] [HOT ...] [LINK ...]): a room of the library as object libraries, which
+# cmake/library joins into one. HOT are the sources in which programs spend their time, in protean_<name>_hot; the
+# others are compiled quickly.
 function(protean_room name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;HOT;LINK" ${ARGN})
+  set(targets protean_${name})
   add_library(protean_${name} OBJECT ${arg_SOURCES})
-  target_link_libraries(protean_${name} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt ${arg_LINK})
   protean_precompiled(protean_${name} cmake/precompiled.hpp REUSE_FROM protean_room_headers)
-  set_property(GLOBAL APPEND PROPERTY PROTEAN_ROOMS protean_${name})
+  protean_compiled_quickly(protean_${name})
+  if(arg_HOT)
+    list(PREPEND targets protean_${name}_hot)
+    add_library(protean_${name}_hot OBJECT ${arg_HOT})
+    protean_precompiled(protean_${name}_hot cmake/precompiled.hpp REUSE_FROM protean_hot_headers)
+  endif()
+  foreach(target IN LISTS targets)
+    target_link_libraries(${target} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt ${arg_LINK})
+    set_property(GLOBAL APPEND PROPERTY PROTEAN_ROOMS ${target})
+    protean_sees_cuda(${target})
+  endforeach()
   set_property(GLOBAL APPEND PROPERTY PROTEAN_LINK ${arg_LINK})
 endfunction()
 
@@ -74,5 +114,7 @@ function(protean_uses_kokkos target)
   if(PROTEAN_KOKKOS_CUDA)
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
     target_compile_definitions(${target} PRIVATE PROTEAN_KOKKOS_CUDA)
+  else()
+    protean_sees_cuda(${target})
   endif()
 endfunction()

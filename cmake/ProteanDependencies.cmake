@@ -86,7 +86,8 @@ if(PROTEAN_HAVE_KOKKOS AND PROTEAN_KOKKOS_CUDA AND NOT PROTEAN_HAVE_CUDA)
 endif()
 protean_optional(MKL ProteanMKL)
 protean_optional(METIS ProteanMETIS)
-# hypre brings an MPI, which need not be that of the program that uses this library. So AUTO takes only a hypre that is named.
+# hypre brings an MPI, which need not be that of the program that uses this library. So AUTO takes only a hypre that is
+# named.
 if("${PROTEAN_HYPRE}" STREQUAL "AUTO")
   set(PROTEAN_HYPRE OFF)
   if(HYPRE_ROOT)
@@ -96,5 +97,6 @@ endif()
 protean_optional(HYPRE ProteanHYPRE)
 
 message(STATUS "Protean ${PROJECT_VERSION}: CUDA ${PROTEAN_HAVE_CUDA} ${CMAKE_CUDA_ARCHITECTURES}, "
-  "Kokkos ${PROTEAN_HAVE_KOKKOS} (with CUDA: ${PROTEAN_KOKKOS_CUDA}), MKL ${PROTEAN_HAVE_MKL}, METIS ${PROTEAN_HAVE_METIS}, "
+  "Kokkos ${PROTEAN_HAVE_KOKKOS} (with CUDA: ${PROTEAN_KOKKOS_CUDA}), MKL ${PROTEAN_HAVE_MKL}, "
+  "METIS ${PROTEAN_HAVE_METIS}, "
   "hypre ${PROTEAN_HAVE_HYPRE}")

@@ -7,7 +7,8 @@ set -eu
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
-"$(dirname "$0")/install-dependencies.sh" python3-venv python3-scipy libtrilinos-kokkos-dev libdeal.ii-dev petsc-dev openmpi-bin libmetis-dev libhypre-dev gfortran chromium zsh fish
+"$(dirname "$0")/install-dependencies.sh" python3-venv python3-scipy libtrilinos-kokkos-dev libdeal.ii-dev petsc-dev \
+  libpetsc3.18-dev-examples python3-petsc4py openmpi-bin libmetis-dev libhypre-dev gfortran chromium zsh fish
 
 environment=$folder/environment
 wanted="mkl>=2026,<2027 mkl-devel>=2026,<2027 mfem>=4.10,<5"

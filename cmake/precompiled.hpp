@@ -1,5 +1,6 @@
-// Headers that most sources include, parsed once for each room (protean_precompiled() in ProteanCompiler.cmake). Sources
-// include what they use all the same: the presets asan, tsan and fuzz build without this (CMAKE_DISABLE_PRECOMPILE_HEADERS).
+// Headers that most sources include, parsed once for each room (protean_precompiled() in ProteanCompiler.cmake).
+// Sources include what they use all the same: the presets asan, tsan and fuzz build without this
+// (CMAKE_DISABLE_PRECOMPILE_HEADERS).
 #pragma once
 #include <fmt/format.h>
 

@@ -7,8 +7,9 @@
 
 #include <protean/core/context.hpp>
 #include <protean/core/error.hpp>
+#include <protean/core/export.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // Thrown inside background work that was asked to end, at its next parallel region or allocation.
 class Cancelled : public Error {
@@ -17,7 +18,7 @@ class Cancelled : public Error {
       : Error(message, where) {}
 };
 
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
 // The state of one background work.
 struct Background {
   const Context* context;
@@ -28,8 +29,8 @@ struct Background {
 };
 }  // namespace detail
 
-// before_solve: for short work whose result a running solve needs soon. On a device its kernels run before the queued kernels
-// of the solve.
+// before_solve: for short work whose result a running solve needs soon. On a device its kernels run before the queued
+// kernels of the solve.
 enum class BackgroundPriority : unsigned char { behind_solve, before_solve };
 
 // While an object of this class lives, everything that the calling thread does is background work:
@@ -40,11 +41,12 @@ enum class BackgroundPriority : unsigned char { behind_solve, before_solve };
 //   - When `cancel` becomes true, the next parallel region or allocation throws Cancelled.
 // The code of products and conversions is the same as in the foreground.
 //
-// Except for before_solve, the constructor lowers the priority of the calling thread (nice 10), and ordinary users cannot
-// raise it again: start a thread for this work and end it afterwards. A device context allows one background work of each
-// priority at a time; a second thread waits in the constructor until the first has ended or `cancel` is true. Memory is
-// touched first by the thread that builds, not by those that will use it; this costs time on machines with several memory
-// nodes. The bytes of all allocations are added to `allocated` where that is given; bytes given back are not subtracted.
+// Except for before_solve, the constructor lowers the priority of the calling thread (nice 10), and ordinary users
+// cannot raise it again: start a thread for this work and end it afterwards. A device context allows one background
+// work of each priority at a time; a second thread waits in the constructor until the first has ended or `cancel` is
+// true. Memory is touched first by the thread that builds, not by those that will use it; this costs time on machines
+// with several memory nodes. The bytes of all allocations are added to `allocated` where that is given; bytes given
+// back are not subtracted.
 class BackgroundWork {
  public:
   // Throws Cancelled, DeviceError, OutOfMemory; BadArgument for fewer than 1 worker or inside other
@@ -62,7 +64,7 @@ class BackgroundWork {
   detail::Background state_;
 };
 
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
 // The background work of the calling thread; null where it does none.
 const Background* background() noexcept;
 // While an object of this class lives, the calling thread does this background work, or none where it is null.

@@ -152,7 +152,9 @@ void copy(const Context& context, VectorView<const T> from, VectorView<T> to) {
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device && !context.simulated() && from.size == to.size) {
     const detail::DeviceScope device_scope(context);
-    if (from.space == to.space && from.space == Space::device) PROTEAN_BY_KOKKOS(copy<T>(context, from, to));
+    if (from.space == to.space && from.space == Space::device) {
+      PROTEAN_BY_KOKKOS(copy<T>(context, from, to));
+    }
     return device::copy<T>(context, from, to);
   }
 #endif

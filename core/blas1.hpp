@@ -9,9 +9,10 @@
 #include <type_traits>
 
 #include <protean/core/context.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/vector.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // What a Coefficient demands of its denominator; where that fails the coefficient is 0, so that an update
 // with it changes nothing and a solver that finds the trouble afterwards still has its last good iterate.
@@ -43,78 +44,81 @@ struct Coefficient {
 // Copies within the context's space and, for a device context, between host and device, by name only; back on
 // the host memory's side when it returns. to and from do not overlap.
 template <class T>
-void copy(const Context& context, VectorView<const T> from, VectorView<T> to);
+PROTEAN_EXPORT void copy(const Context& context, VectorView<const T> from, VectorView<T> to);
 template <class T>
-void fill(const Context& context, T value, VectorView<T> x);
+PROTEAN_EXPORT void fill(const Context& context, T value, VectorView<T> x);
 // x := a x. A coefficient of exactly Coefficient(0) does not read x.
 template <class T>
-void scale(const Context& context, Coefficient<T> a, VectorView<T> x);
+PROTEAN_EXPORT void scale(const Context& context, Coefficient<T> a, VectorView<T> x);
 // y := a x + y
 template <class T>
-void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y);
+PROTEAN_EXPORT void axpy(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y);
 // y := a x + b y. A coefficient b of exactly Coefficient(0) does not read y.
 template <class T>
-void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b,
-           VectorView<T> y);
+PROTEAN_EXPORT void axpby(const Context& context, Coefficient<T> a, VectorView<const T> x, Coefficient<T> b,
+                          VectorView<T> y);
 // z := x .* y; z may be x or y.
 template <class T>
-void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<T> z);
+PROTEAN_EXPORT void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y,
+                             VectorView<T> z);
 
 // d := 1 ./ d, with 1 where an entry or its inverse is zero or not finite; result[0] := how many those were.
 template <class T>
-void reciprocal(const Context& context, VectorView<T> d, T* result);
+PROTEAN_EXPORT void reciprocal(const Context& context, VectorView<T> d, T* result);
 
 // result[0] := the largest |x_i|, 0 for an empty x, NaN when an entry is NaN
 template <class T>
-void max_abs(const Context& context, VectorView<const T> x, T* result);
+PROTEAN_EXPORT void max_abs(const Context& context, VectorView<const T> x, T* result);
 // x . y of n entries of host memory on the calling thread alone, in SIMD: for products that fuse a dot of
 // each part's rows.
 template <class T>
-T dot_serial(const T* x, const T* y, std::int64_t n) noexcept;
+PROTEAN_EXPORT T dot_serial(const T* x, const T* y, std::int64_t n) noexcept;
 // result[0] := a * b, for scalars that are quotients of several others
 template <class T>
-void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result);
+PROTEAN_EXPORT void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result);
 
 // result[0] := x . y
 template <class T>
-void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result);
+PROTEAN_EXPORT void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result);
 // result[0] := x . y, result[1] := x . z in one pass
 template <class T>
-void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
-              T* result);
+PROTEAN_EXPORT void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y,
+                             VectorView<const T> z, T* result);
 // y := a x + y, result[0] := y . y
 template <class T>
-void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result);
+PROTEAN_EXPORT void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y,
+                             T* result);
 
 // y := d .* x + b y; an empty d stands for ones. b of exactly Coefficient(0) does not read y.
 template <class T>
-void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x, Coefficient<T> b,
-                  VectorView<T> y);
+PROTEAN_EXPORT void multiply_add(const Context& context, VectorView<const T> d, VectorView<const T> x,
+                                 Coefficient<T> b, VectorView<T> y);
 
 // CG: r := r - a q, result[0] := r . r, result[1] := r . (d .* r); with an empty d, result[1] = result[0].
 template <class T>
-void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q, VectorView<const T> d,
-                 VectorView<T> r, T* result);
+PROTEAN_EXPORT void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q,
+                                VectorView<const T> d, VectorView<T> r, T* result);
 // CG: x := x + a p, then p := d .* z + b p; an empty d stands for ones. One pass, so that p is read once for
 // both.
 template <class T>
-void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d, VectorView<const T> z,
-                  Coefficient<T> b, VectorView<T> x, VectorView<T> p);
+PROTEAN_EXPORT void cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d,
+                                 VectorView<const T> z, Coefficient<T> b, VectorView<T> x, VectorView<T> p);
 
 // BiCGStab: p := r + b (p - w v) and, unless d is empty, z := d .* p. b of exactly Coefficient(0) reads
 // neither p nor v.
 template <class T>
-void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficient<T> b, Coefficient<T> w,
-                        VectorView<const T> v, VectorView<const T> d, VectorView<T> p, VectorView<T> z);
+PROTEAN_EXPORT void bicgstab_direction(const Context& context, VectorView<const T> r, Coefficient<T> b,
+                                       Coefficient<T> w, VectorView<const T> v, VectorView<const T> d,
+                                       VectorView<T> p, VectorView<T> z);
 // BiCGStab: r := r + a v, result[0] := r . r and, unless d is empty, z := d .* r.
 template <class T>
-void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T> v, VectorView<const T> d,
-                   VectorView<T> r, VectorView<T> z, T* result);
+PROTEAN_EXPORT void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T> v,
+                                  VectorView<const T> d, VectorView<T> r, VectorView<T> z, T* result);
 // BiCGStab: x := x + a p + w s, r := r - w t, result[0] := r . r, result[1] := r0 . r; s may be r.
 template <class T>
-void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const T> p, Coefficient<T> w,
-                     VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
-                     VectorView<T> r, T* result);
+PROTEAN_EXPORT void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const T> p,
+                                    Coefficient<T> w, VectorView<const T> s, VectorView<const T> t,
+                                    VectorView<const T> r0, VectorView<T> x, VectorView<T> r, T* result);
 
 // A block of k vectors of length n, column j at data + j * stride: the basis of GMRES.
 template <class T>
@@ -132,14 +136,15 @@ struct VectorBlock {
 namespace detail {
 inline constexpr std::int64_t most_heeding_dots = 8;
 }
-// result[j] := V_j . w for all j, reading w once for every few columns. On a device more than most_heeding_dots columns are
-// computed by cuBLAS, also in steps that run after the end of a solve (DeviceState::stop): a method must not read such a
-// result then.
+// result[j] := V_j . w for all j, reading w once for every few columns. On a device more than most_heeding_dots columns
+// are computed by cuBLAS, also in steps that run after the end of a solve (DeviceState::stop): a method must not read
+// such a result then.
 template <class T>
-void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result);
+PROTEAN_EXPORT void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w,
+                              T* result);
 // w := w + factor * sum_j h[j] V_j and, unless result is null, result[0] := w . w; h in the context's space
 template <class T>
-void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
-                T* result = nullptr);
+PROTEAN_EXPORT void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h,
+                               VectorView<T> w, T* result = nullptr);
 
 }  // namespace protean

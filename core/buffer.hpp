@@ -6,8 +6,9 @@
 #include <utility>
 
 #include <protean/core/context.hpp>
+#include <protean/core/export.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 namespace detail {
 // Aligned to 64 bytes; large blocks to 2 MiB, with huge pages where the system grants them, which makes a

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string_view>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 enum class Space : unsigned char { host, device };
 std::string_view to_string(Space space) noexcept;
@@ -43,10 +45,10 @@ struct DeviceOptions {
 };
 
 // What a device context owns: stream, library handles, memory pool. Defined in core/device, CUDA builds only.
-struct DeviceState;
+struct PROTEAN_HIDDEN DeviceState;
 
 class Context;
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
 class SimulatedDevice;
 std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Space);
 }  // namespace detail

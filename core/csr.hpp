@@ -17,9 +17,10 @@
 
 #include <protean/core/buffer.hpp>
 #include <protean/core/error.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/watch.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // Row pointers of either width. Exactly one of p32 and p64 is set.
 struct RowPointers {
@@ -78,11 +79,11 @@ struct CsrMatrix {
 // validate().
 // row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes.
 template <class T>
-CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int32_t* row_ptr,
-                      const std::int32_t* col, const T* values);
+PROTEAN_EXPORT CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int32_t* row_ptr,
+                                     const std::int32_t* col, const T* values);
 template <class T>
-CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int64_t* row_ptr,
-                      const std::int32_t* col, const T* values);
+PROTEAN_EXPORT CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int64_t* row_ptr,
+                                     const std::int32_t* col, const T* values);
 
 // Arrays to be filled and then frozen into a CsrMatrix that owns them. row_ptr is 32-bit when `nonzeros` is
 // below 2^31 and `force_wide` is false. Only row_ptr[0] = 0 is initialised. The member functions
@@ -123,9 +124,10 @@ class CsrBuilder {
 // A copy in the memory of a device, or back on the host (device: the context it lies in). Returns when the
 // copy is complete. Throws NotAvailable in a build without CUDA, OutOfMemory, WrongSpace.
 template <class T>
-CsrMatrix<T> upload(const ContextPtr& device, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT CsrMatrix<T> upload(const ContextPtr& device, const CsrMatrix<T>& matrix);
 template <class T>
-CsrMatrix<T> download(const ContextPtr& host, const Context& device, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT CsrMatrix<T> download(const ContextPtr& host, const Context& device,
+                                     const CsrMatrix<T>& matrix);
 
 template <class T>
 struct Triplet {
@@ -140,8 +142,9 @@ enum class Duplicates : unsigned char { sum, refuse };
 // Throws BadMatrix where finite duplicates add up to infinity; a single value is taken as it is (see
 // require_finite()).
 template <class T>
-CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
-                               std::span<const Triplet<T>> triplets, Duplicates duplicates = Duplicates::sum);
+PROTEAN_EXPORT CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                                              std::span<const Triplet<T>> triplets,
+                                              Duplicates duplicates = Duplicates::sum);
 
 // Throws BadMatrix, naming row and entry, unless row pointers start at 0, never decrease and end with the
 // number of entries, and columns are in range and strictly ascending in each row. Parallel; reads the whole
@@ -150,36 +153,45 @@ void validate(const Context& context, const SparsityPattern& pattern);
 // Throws BadMatrix, naming row and column (from 0) of the first entry that is infinite or NaN. The pattern
 // must be valid. Parallel; reads the values once.
 template <class T>
-void require_finite(const Context& context, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT void require_finite(const Context& context, const CsrMatrix<T>& matrix);
+
+// Throws BadMatrix unless products with the matrix are right: row pointers as above, columns in range, finite values.
+// The columns of a row may be in any order; on the host none may be there twice. The matrix lies in the space of the
+// context; on a device the host waits. Reads all arrays once.
+template <class T>
+PROTEAN_EXPORT void validate(const ContextPtr& context, const CsrMatrix<T>& matrix);
+// The same for the values alone; the pattern must be valid.
+template <class T>
+PROTEAN_EXPORT void validate_values(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
 // True when every row is strictly ascending (the pattern is otherwise taken to be valid).
 bool is_sorted(const Context& context, const SparsityPattern& pattern);
 
 // A copy whose rows are sorted. Duplicates are added or refused as asked.
 template <class T>
-CsrMatrix<T> sorted_copy(const ContextPtr& context, const CsrMatrix<T>& matrix,
-                         Duplicates duplicates = Duplicates::refuse);
+PROTEAN_EXPORT CsrMatrix<T> sorted_copy(const ContextPtr& context, const CsrMatrix<T>& matrix,
+                                        Duplicates duplicates = Duplicates::refuse);
 
 // A^T, sorted. One counting sort, O(nnz + rows + cols).
 template <class T>
-CsrMatrix<T> transpose(const ContextPtr& context, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT CsrMatrix<T> transpose(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
 // The same matrix with values of another type.
 template <class To, class From>
-CsrMatrix<To> convert_values(const ContextPtr& context, const CsrMatrix<From>& matrix);
+PROTEAN_EXPORT CsrMatrix<To> convert_values(const ContextPtr& context, const CsrMatrix<From>& matrix);
 
 // A new, independent copy of all arrays.
 template <class T>
-CsrMatrix<T> deep_copy(const ContextPtr& context, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT CsrMatrix<T> deep_copy(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
 // True when shape, pattern and values are equal bit for bit.
 template <class T>
-bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b);
+PROTEAN_EXPORT bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b);
 bool same_pattern(const SparsityPattern& a, const SparsityPattern& b);
 
 // diagonal[i] = a_ii, 0 where there is no entry; min(rows, cols) values. Rows may be in any order of columns.
 template <class T>
-void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* diagonal);
+PROTEAN_EXPORT void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* diagonal);
 
 // borders[0..parts] of rows, increasing, so that each part has nearly the same rows + nonzeros.
 // No part is cut inside a row: a single row longer than a part's share makes that part larger.

@@ -3,8 +3,9 @@
 #include <cstdint>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 enum class IndexBase : unsigned char { zero, one };
 
@@ -19,13 +20,15 @@ enum class IndexBase : unsigned char { zero, one };
 // device the copy is queued on the context, and row pointers are not read back: `nonzeros` is taken as given.
 // Throws BadArgument, OutOfMemory.
 template <class T>
-CsrMatrix<T> csr_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
-                      const std::int32_t* row_ptr, const std::int32_t* col, const T* values,
-                      IndexBase base = IndexBase::zero);
+PROTEAN_EXPORT CsrMatrix<T> csr_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                                     std::int64_t nonzeros, const std::int32_t* row_ptr,
+                                     const std::int32_t* col, const T* values,
+                                     IndexBase base = IndexBase::zero);
 template <class T>
-CsrMatrix<T> csr_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
-                      const std::int64_t* row_ptr, const std::int32_t* col, const T* values,
-                      IndexBase base = IndexBase::zero);
+PROTEAN_EXPORT CsrMatrix<T> csr_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
+                                     std::int64_t nonzeros, const std::int64_t* row_ptr,
+                                     const std::int32_t* col, const T* values,
+                                     IndexBase base = IndexBase::zero);
 
 // The same pattern with other values of the caller's, in its order and in the same space. Nothing is copied.
 template <class T>

@@ -8,9 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include <protean/core/export.hpp>
 #include <protean/core/source_location.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // The constructors are not inherited: nvcc fails on an inherited default argument that is
 // source_location::current().

@@ -1,5 +1,5 @@
-// W numbers of as many vectors, one in each lane: what a row of interleaved vectors is in registers. For the SIMD target
-// being compiled: include it inside foreach_target files after hwy/highway.h. Private.
+// W numbers of as many vectors, one in each lane: what a row of interleaved vectors is in registers. For the SIMD
+// target being compiled: include it inside foreach_target files after hwy/highway.h. Private.
 #if defined(PROTEAN_CORE_LANES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PROTEAN_CORE_LANES_INL
 #undef PROTEAN_CORE_LANES_INL
@@ -93,9 +93,12 @@ struct Lanes {
   }
 };
 
-// Calls f<W>(first) for chunks of W = 8, 4, 2 and 1 of `count` columns, the largest first. few: of W = 4 and 1 only, which takes
-// half as long to compile.
-template <bool few = false, class F>
+// Processors without AVX2 get code for few widths, to save time of the build.
+constexpr bool few_widths = HWY_TARGET == HWY_SCALAR;
+
+// Calls f<W>(first) for chunks of W = 8, 4, 2 and 1 of `count` columns, the largest first. few: of W = 4 and 1 only,
+// which takes half as long to compile.
+template <bool few = few_widths, class F>
 HWY_INLINE void for_chunks(std::int64_t count, F&& f) {
   std::int64_t first = 0;
   if constexpr (!few)

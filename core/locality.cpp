@@ -98,8 +98,8 @@ class Ball {
     return static_cast<double>(level - 1) +
            static_cast<double>(rows - levels_[level - 1]) / static_cast<double>(sizes_[level]);
   }
-  // Levels of a search from one end of the part to the other, if the part has `rows` rows: a ball of r levels has c r^d rows,
-  // where c and d are those of this ball.
+  // Levels of a search from one end of the part to the other, if the part has `rows` rows: a ball of r levels has c r^d
+  // rows, where c and d are those of this ball.
   double levels(std::int64_t rows) const {
     const double outer = radius(done());
     const std::int64_t inner_rows = done() / 8;
@@ -142,7 +142,8 @@ class Reader {
       }
     } while (!growing.empty());
   }
-  // The rows come in stretches of `stretch` rows. Returns the sum over all stretches of the lines of x that a stretch reads.
+  // The rows come in stretches of `stretch` rows. Returns the sum over all stretches of the lines of x that a stretch
+  // reads.
   template <class Set>
   std::int64_t lines(std::span<const std::int32_t> rows, std::int64_t stretch, Set& lines) {
     detail::read_rows(context_, pattern_, rows, read_);

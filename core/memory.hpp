@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>::max();
 

@@ -1,6 +1,7 @@
-// Vector operations on several vectors at once, each with its own scalars. As in blas1.hpp, scalars live where the vectors
-// live: a reduction leaves one result for each vector there, and an update reads them there. Sums are added over parts of
-// the rows whose borders depend on the number of rows only, in a fixed order: the same bits for any number of threads.
+// Vector operations on several vectors at once, each with its own scalars. As in blas1.hpp, scalars live where the
+// vectors live: a reduction leaves one result for each vector there, and an update reads them there. Sums are added
+// over parts of the rows whose borders depend on the number of rows only, in a fixed order: the same bits for any
+// number of threads.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,19 +9,20 @@
 #include <type_traits>
 
 #include <protean/core/context.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/multi_vector.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
-// Throws ShapeMismatch, WrongSpace or BadArgument, with the name `what`, unless the view has this shape and space, and a
-// stride that keeps its vectors apart and its last entry within the address space.
+// Throws ShapeMismatch, WrongSpace or BadArgument, with the name `what`, unless the view has this shape and space, and
+// a stride that keeps its vectors apart and its last entry within the address space.
 template <class T>
-void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns, Space space,
-             std::string_view what);
+PROTEAN_EXPORT void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns,
+                            Space space, std::string_view what);
 // Throws BadArgument where the memory between the first and the last entry of both overlaps.
 template <class T>
-void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
-                   std::string_view names);
+PROTEAN_EXPORT void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
+                                  std::string_view names);
 
 // to(:, to) := from(:, from); 0 where from is negative.
 struct ColumnPair {
@@ -28,67 +30,73 @@ struct ColumnPair {
 };
 // For all pairs, of vectors of the same length in the context's space, in any layouts. The two do not overlap.
 template <class T>
-void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVectorView<T> to,
-                  std::span<const ColumnPair> pairs);
+PROTEAN_EXPORT void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVectorView<T> to,
+                                 std::span<const ColumnPair> pairs);
 
 // V := a V, of any layout. With a == 0 V is not read.
 template <class T>
-void multi_scale(const Context& context, std::type_identity_t<T> a, MultiVectorView<T> V);
+PROTEAN_EXPORT void multi_scale(const Context& context, std::type_identity_t<T> a, MultiVectorView<T> V);
 
-// What follows is for layout interleaved without gaps (stride == columns): the vectors of a solver. All have the same shape.
+// What follows is for layout interleaved without gaps (stride == columns): the vectors of a solver. All have the same
+// shape.
 
-// R(:, p.to) := B(:, p.from) - R(:, p.to), result[p.to] := its square, for all pairs; B in any layout. Other columns of R and
-// other results stay.
+// R(:, p.to) := B(:, p.from) - R(:, p.to), result[p.to] := its square, for all pairs; B in any layout. Other columns of
+// R and other results stay.
 template <class T>
-void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVectorView<T> R,
-                    std::span<const ColumnPair> pairs, T* result);
+PROTEAN_EXPORT void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVectorView<T> R,
+                                   std::span<const ColumnPair> pairs, T* result);
 
 // In what follows `running` has one number for each vector: where it is 0, the vector and its results stay as they are.
 
 // result[j] := x_j . y_j
 template <class T>
-void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
-               const T* running, T* result);
+PROTEAN_EXPORT void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
+                              const T* running, T* result);
 // xy[j] := x_j . y_j, xx[j] := x_j . x_j in one pass
 template <class T>
-void multi_dot_pair(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
-                    const T* running, T* xy, T* xx);
+PROTEAN_EXPORT void multi_dot_pair(const Context& context, MultiVectorView<const T> X,
+                                   MultiVectorView<const T> Y, const T* running, T* xy, T* xx);
 // y_j := d .* x_j; an empty d stands for ones.
 template <class T>
-void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
-                    MultiVectorView<T> Y, const T* running);
-// CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 where pq[j] is not positive; rr[j] := r_j . r_j and, unless next is
-// null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
+PROTEAN_EXPORT void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                                   MultiVectorView<T> Y, const T* running);
+// CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 where pq[j] is not positive; rr[j] := r_j . r_j and, unless
+// next is null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
 template <class T>
-void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
-                       VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next);
-// CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j with b_j = next[j] / rz[j], or 0 where rz[j] is not positive. An
-// empty d stands for ones.
+PROTEAN_EXPORT void multi_cg_residual(const Context& context, const T* rz, const T* pq,
+                                      MultiVectorView<const T> Q, VectorView<const T> d, MultiVectorView<T> R,
+                                      const T* running, T* rr, T* next);
+// CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j with b_j = next[j] / rz[j], or 0 where rz[j] is not
+// positive. An empty d stands for ones.
 template <class T>
-void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
-                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
-                        MultiVectorView<T> P, const T* running);
+PROTEAN_EXPORT void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
+                                       VectorView<const T> d, MultiVectorView<const T> Z,
+                                       MultiVectorView<T> X, MultiVectorView<T> P, const T* running);
 
-// BiCGStab. In the next three a_j = rho[j] / r0v[j], or 0 where r0v[j] is 0; w_j = ts[j] / tt[j], or 0 where tt[j] is not positive.
-// r_j := r_j - a_j v_j, ss[j] := r_j . r_j and, unless d is empty, z_j := d .* r_j.
+// BiCGStab. In the next three a_j = rho[j] / r0v[j], or 0 where r0v[j] is 0; w_j = ts[j] / tt[j], or 0 where tt[j] is
+// not positive. r_j := r_j - a_j v_j, ss[j] := r_j . r_j and, unless d is empty, z_j := d .* r_j.
 template <class T>
-void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v, MultiVectorView<const T> V,
-                         VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
-                         T* ss);
-// x_j := x_j + a_j p_j + w_j s_j, r_j := r_j - w_j t_j, rr[j] := r_j . r_j, next[j] := r0_j . r_j. S may be R; next may be rho.
+PROTEAN_EXPORT void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v,
+                                        MultiVectorView<const T> V, VectorView<const T> d,
+                                        MultiVectorView<T> R, MultiVectorView<T> Z, const T* running, T* ss);
+// x_j := x_j + a_j p_j + w_j s_j, r_j := r_j - w_j t_j, rr[j] := r_j . r_j, next[j] := r0_j . r_j. S may be R; next may
+// be rho.
 template <class T>
-void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
-                           MultiVectorView<const T> P, MultiVectorView<const T> S,
-                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
-                           MultiVectorView<T> R, const T* running, T* rr, T* next);
-// p_j := r_j + b_j (p_j - w_j v_j) with b_j = a_j tt[j] / ts[j], or 0 where ts[j] is 0, and, unless d is empty, z_j := d .* p_j.
+PROTEAN_EXPORT void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts,
+                                          const T* tt, MultiVectorView<const T> P, MultiVectorView<const T> S,
+                                          MultiVectorView<const T> Tv, MultiVectorView<const T> R0,
+                                          MultiVectorView<T> X, MultiVectorView<T> R, const T* running, T* rr,
+                                          T* next);
+// p_j := r_j + b_j (p_j - w_j v_j) with b_j = a_j tt[j] / ts[j], or 0 where ts[j] is 0, and, unless d is empty, z_j :=
+// d .* p_j.
 template <class T>
-void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
-                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
-                              MultiVectorView<T> P, MultiVectorView<T> Z, const T* running);
+PROTEAN_EXPORT void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts,
+                                             const T* tt, MultiVectorView<const T> R,
+                                             MultiVectorView<const T> V, VectorView<const T> d,
+                                             MultiVectorView<T> P, MultiVectorView<T> Z, const T* running);
 
-// GMRES: `count` groups of vectors, one group after another at distances of `stride`; each has the layout of the operations
-// above. Vector j of group i is v_ij.
+// GMRES: `count` groups of vectors, one group after another at distances of `stride`; each has the layout of the
+// operations above. Vector j of group i is v_ij.
 template <class T>
 struct MultiVectorBlock {
   T* data = nullptr;
@@ -107,19 +115,20 @@ struct MultiVectorBlock {
 };
 // result[i columns + j] := v_ij . w_j for all groups i. W is read once for every few groups.
 template <class T>
-void multi_block_dot(const Context& context, MultiVectorBlock<const T> V, MultiVectorView<const T> W,
-                     const T* running, T* result);
+PROTEAN_EXPORT void multi_block_dot(const Context& context, MultiVectorBlock<const T> V,
+                                    MultiVectorView<const T> W, const T* running, T* result);
 // w_j := w_j + factor * sum_i h[i columns + j] v_ij and, unless result is null, result[j] := w_j . w_j
 template <class T>
-void multi_block_axpy(const Context& context, std::type_identity_t<T> factor, MultiVectorBlock<const T> V,
-                      const T* h, MultiVectorView<T> W, const T* running, T* result = nullptr);
-// v_j := v_j / s[j], or 0 where s[j] is 0. Unlike above, a vector that does not run becomes 0: later products with it are 0, and
-// its numbers neither grow nor shrink.
+PROTEAN_EXPORT void multi_block_axpy(const Context& context, std::type_identity_t<T> factor,
+                                     MultiVectorBlock<const T> V, const T* h, MultiVectorView<T> W,
+                                     const T* running, T* result = nullptr);
+// v_j := v_j / s[j], or 0 where s[j] is 0. Unlike above, a vector that does not run becomes 0: later products with it
+// are 0, and its numbers neither grow nor shrink.
 template <class T>
-void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, const T* running);
+PROTEAN_EXPORT void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, const T* running);
 // x_j := x_j + d .* u_j; an empty d stands for ones.
 template <class T>
-void multi_add_product(const Context& context, VectorView<const T> d, MultiVectorView<const T> U,
-                       MultiVectorView<T> X, const T* running);
+PROTEAN_EXPORT void multi_add_product(const Context& context, VectorView<const T> d,
+                                      MultiVectorView<const T> U, MultiVectorView<T> X, const T* running);
 
 }  // namespace protean

@@ -16,6 +16,7 @@ namespace protean::detail::HWY_NAMESPACE {
 namespace {
 
 using Size = std::int64_t;
+using lanes::HWY_NAMESPACE::few_widths;
 using lanes::HWY_NAMESPACE::for_chunks;
 using lanes::HWY_NAMESPACE::Lanes;
 
@@ -173,8 +174,8 @@ void bicgstab_direction(Size begin, Size end, Size w, const T* run, const T* b, 
   });
 }
 
-// Groups of vectors go in strips of few rows and few groups at a time: the strips of these groups stay in the caches for all chunks
-// of vectors, that of the other vectors for all groups.
+// Groups of vectors go in strips of few rows and few groups at a time: the strips of these groups stay in the caches
+// for all chunks of vectors, that of the other vectors for all groups.
 constexpr Size strip = 64;
 
 // use<N>(i) for groups [i, i + N) of all `count`.
@@ -185,11 +186,13 @@ HWY_INLINE void for_groups(Size count, Use use) {
   for (; i < count; ++i) use.template operator()<1>(i);
 }
 
-// Chunks of 16 vectors as long as there are so many, so that what lies side by side is read side by side; then for_chunks().
+// Chunks of 16 vectors as long as there are so many, so that what lies side by side is read side by side; then
+// for_chunks().
 template <class F>
 HWY_INLINE void for_wide_chunks(Size count, F f) {
   Size done = 0;
-  for (; done + 16 <= count; done += 16) f.template operator()<16>(done);
+  if constexpr (!few_widths)
+    for (; done + 16 <= count; done += 16) f.template operator()<16>(done);
   for_chunks(count - done, [=]<int W>(Size c) HWY_ATTR { f.template operator()<W>(done + c); });
 }
 // Calls f<M>(k) for groups [k, k + M) of N: as many at a time as the registers hold beside chunks of W vectors.

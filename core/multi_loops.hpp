@@ -1,5 +1,5 @@
-// The loops of multi_blas1.hpp over rows [begin, end) of interleaved vectors without gaps, serial, in SIMD: w vectors, so
-// entry (i, j) at i w + j. Private to core/.
+// The loops of multi_blas1.hpp over rows [begin, end) of interleaved vectors without gaps, serial, in SIMD: w vectors,
+// so entry (i, j) at i w + j. Private to core/.
 #pragma once
 #include <cstdint>
 

@@ -6,19 +6,21 @@
 #include <type_traits>
 #include <utility>
 
+#include <protean/core/export.hpp>
 #include <protean/core/vector.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // Where entry (i, j), entry i of vector j, lies:
 //   columns      data[i + j stride], stride >= rows: one vector after another, as finite element codes and LAPACK have
 //                them
 //   interleaved  data[i stride + j], stride >= columns: the entries of one row side by side
-// Products take both. Interleaved is faster: one entry of a matrix meets neighbouring entries of x, which one load brings.
+// Products take both. Interleaved is faster: one entry of a matrix meets neighbouring entries of x, which one load
+// brings.
 enum class VectorLayout : unsigned char { columns, interleaved };
 
-// `columns` vectors of `rows` entries at `data` in memory of `space`. It owns nothing, is passed by value, and is valid as
-// long as the memory exists. Entries between the vectors (where stride is larger than needed) are neither read nor
+// `columns` vectors of `rows` entries at `data` in memory of `space`. It owns nothing, is passed by value, and is valid
+// as long as the memory exists. Entries between the vectors (where stride is larger than needed) are neither read nor
 // written. A view of T converts to one of const T.
 template <class T>
 struct MultiVectorView {

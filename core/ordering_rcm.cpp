@@ -14,8 +14,8 @@ namespace protean {
 namespace {
 
 // The rows in the order in which Cuthill and McKee number them: part after part; level by level from a start; within a
-// level by the place of the first neighbour in the level before (the parent), then by degree, then by number. Places count
-// from the beginning of the part.
+// level by the place of the first neighbour in the level before (the parent), then by degree, then by number. Places
+// count from the beginning of the part.
 class CuthillMcKee {
  public:
   CuthillMcKee(const Context& context, const SparsityPattern& pattern, bool known_symmetric)

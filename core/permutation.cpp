@@ -8,6 +8,7 @@
 #include "core/bisect.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/multi_blas1.hpp"
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
@@ -32,6 +33,29 @@ void gather(const Context& context, const T* from, const Index* index, std::int6
   parallel(useful_parts(context, size), [&](int part, int parts) {
     const Range mine = even_range(size, part, parts, 64);
     for (std::int64_t i = mine.begin; i < mine.end; ++i) to[i] = from[index[i]];
+  });
+}
+
+// to(i, j) := from(index[i], j) for all columns j, in the same way.
+template <class T>
+void gather_rows(const Context& context, const MultiVectorView<const T>& from, const std::int32_t* index,
+                 const MultiVectorView<T>& to) {
+  const detail::DeviceWork device_work(context, {from.data, index, to.data});
+  const detail::DeviceScope device_scope(context);
+#if defined(PROTEAN_HAVE_CUDA)
+  if (context.space() == Space::device && !context.simulated())
+    return device::gather_rows(context, from, index, to);
+#endif
+  if (device_work.ended()) return;
+  const std::int64_t columns = from.columns, from_row = from.row_step(), from_column = from.column_step(),
+                     to_row = to.row_step(), to_column = to.column_step();
+  parallel(useful_parts(context, from.rows * columns), [&](int part, int parts) {
+    const Range mine = even_range(from.rows, part, parts, 64);
+    for (std::int64_t i = mine.begin; i < mine.end; ++i) {
+      const T* const source = from.data + index[i] * from_row;
+      T* const target = to.data + i * to_row;
+      for (std::int64_t j = 0; j < columns; ++j) target[j * to_column] = source[j * from_column];
+    }
   });
 }
 
@@ -147,6 +171,36 @@ void Permutation::apply_inverse(VectorView<const T> from, VectorView<T> to) cons
   const bool there = state_->context->space() == Space::device;
   gather(*state_->context, from.data, there ? state_->place_there.data() : state_->host.place.data(), size(),
          to.data);
+}
+
+// Vectors that lie side by side are permuted one after another: their reads stay in the memory of one.
+template <class T>
+void Permutation::move(const MultiVectorView<const T>& from, const MultiVectorView<T>& to,
+                       bool inverse) const {
+  if (size() == 0 && from.rows == 0 && to.rows == 0) return;
+  const Context& context = *state_->context;
+  require<T>(from, size(), from.columns, context.space(), "what is permuted");
+  require<T>(to, size(), from.columns, context.space(), "the result of a permutation");
+  if (from.columns == 0) return;
+  if (from.has_vectors() && to.has_vectors()) {
+    for (std::int64_t j = 0; j < from.columns; ++j)
+      inverse ? apply_inverse<T>(from.column(j), to.column(j)) : apply<T>(from.column(j), to.column(j));
+    return;
+  }
+  const bool there = context.space() == Space::device;
+  const std::int32_t* const index = inverse ? (there ? place_there() : state_->host.place.data())
+                                            : (there ? order_there() : state_->host.order.data());
+  gather_rows(context, from, index, to);
+}
+
+template <class T>
+void Permutation::multi_apply(MultiVectorView<const T> from, MultiVectorView<T> to) const {
+  move(from, to, false);
+}
+
+template <class T>
+void Permutation::multi_apply_inverse(MultiVectorView<const T> from, MultiVectorView<T> to) const {
+  move(from, to, true);
 }
 
 template <class T>
@@ -282,9 +336,11 @@ void PermutedMatrix<T>::restore(CsrMatrix<T> before) noexcept {
   matrix_ = std::move(before);
 }
 
-#define PROTEAN_PERMUTATION(T)                                                           \
-  template void Permutation::apply<T>(VectorView<const T>, VectorView<T>) const;         \
-  template void Permutation::apply_inverse<T>(VectorView<const T>, VectorView<T>) const; \
+#define PROTEAN_PERMUTATION(T)                                                                           \
+  template void Permutation::apply<T>(VectorView<const T>, VectorView<T>) const;                         \
+  template void Permutation::apply_inverse<T>(VectorView<const T>, VectorView<T>) const;                 \
+  template void Permutation::multi_apply<T>(MultiVectorView<const T>, MultiVectorView<T>) const;         \
+  template void Permutation::multi_apply_inverse<T>(MultiVectorView<const T>, MultiVectorView<T>) const; \
   template class PermutedMatrix<T>;
 PROTEAN_PERMUTATION(float)
 PROTEAN_PERMUTATION(double)

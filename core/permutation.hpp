@@ -7,9 +7,11 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
+#include <protean/core/multi_vector.hpp>
 #include <protean/core/vector.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // P, where (P x)_k = x_order[k]: place k has the row that the caller calls order[k]. A cheap handle: copies share the
 // arrays, 8 bytes a row in host memory and, for a device, 8 bytes a row in its memory. One that was made of arrays of a
@@ -26,8 +28,8 @@ class Permutation {
 
   std::int64_t size() const noexcept { return state_ ? state_->size : 0; }
   const ContextPtr& context() const noexcept { return state_->context; }
-  // In host memory: order()[k] is the row at place k, place()[i] is the place of row i. The first call of either waits for
-  // a copy where the arrays lie on a device only; it throws DeviceError, OutOfMemory.
+  // In host memory: order()[k] is the row at place k, place()[i] is the place of row i. The first call of either waits
+  // for a copy where the arrays lie on a device only; it throws DeviceError, OutOfMemory.
   std::span<const std::int32_t> order() const {
     return state_ ? state_->here().order : std::span<const std::int32_t>();
   }
@@ -46,15 +48,22 @@ class Permutation {
   // P F, for vectors that are in the order F already. Throws ShapeMismatch where F has another size.
   Permutation after(const Permutation& first) const;
 
-  // to := P from: from the caller's numbering to the places. Both vectors have size() entries in the space of the context and do not overlap. Asynchronous on a
-  // device. Throws ShapeMismatch, WrongSpace.
+  // to := P from: from the caller's numbering to the places. Both vectors have size() entries in the space of the
+  // context and do not overlap. Asynchronous on a device. Throws ShapeMismatch, WrongSpace.
   template <class T>
   void apply(VectorView<const T> from, VectorView<T> to) const;
   // to := P^T from: back to the caller's numbering.
   template <class T>
   void apply_inverse(VectorView<const T> from, VectorView<T> to) const;
+  // The same for several vectors, as many in both, in any layouts.
+  template <class T>
+  void multi_apply(MultiVectorView<const T> from, MultiVectorView<T> to) const;
+  template <class T>
+  void multi_apply_inverse(MultiVectorView<const T> from, MultiVectorView<T> to) const;
 
  private:
+  template <class T>
+  void move(const MultiVectorView<const T>& from, const MultiVectorView<T>& to, bool inverse) const;
   struct Arrays {
     std::vector<std::int32_t> order, place;
   };
@@ -69,9 +78,11 @@ class Permutation {
   std::shared_ptr<const State> state_;
 };
 
-// P A P^T for a square A. Row k is row order[k] of A, and its columns are the places of the columns of A, ascending. It
-// lies in the memory of the permutation's context, and is made where A lies: on the host, or on the device of that
-// context, by a sort of all entries, which takes 16 bytes an entry of workspace and 4 more (8 from 2^31 entries on). What
+// P A P^T for a square A. Row k is row order[k] of A. Its columns are the places of the columns of A, ascending. The
+// matrix lies in the space of the permutation's context. It is made where A lies: on the host, or on the device of
+// that context. The device sorts all entries; this takes 20 bytes an entry of workspace (24 from 2^31 entries on).
+// The place of each entry in A is kept in 4 bytes (8 from 2^31 entries on). So new values cost one pass over the
+// entries.
 // belongs to the pattern is kept, so new values cost one pass: 4 bytes an entry say where in A it is (8 from 2^31
 // entries on).
 template <class T>
@@ -83,11 +94,12 @@ class PermutedMatrix {
 
   const Permutation& permutation() const noexcept { return permutation_; }
   const CsrMatrix<T>& matrix() const noexcept { return matrix_; }
-  // matrix() has the values of `from` afterwards: a matrix of A's pattern in the space of the permutation's context.
-  // They come in another array than those before, which remain as long as a handle of them. Two arrays are used in
-  // turn, so no memory is allocated from the second time on. Throws ShapeMismatch, WrongSpace, OutOfMemory; then nothing has changed.
+  // Replaces the values of matrix() by those of `from`, a matrix with A's pattern in the space of the permutation's
+  // context. The new values lie in another array than the old ones. The old array remains valid as long as a handle
+  // of it exists. Two arrays are used in turn, so only the first call allocates memory. Throws ShapeMismatch,
+  // WrongSpace, OutOfMemory; then nothing has changed.
   void update_values(const CsrMatrix<T>& from);
-  // Takes the last update_values() back: matrix() is `before` again, which was matrix() then.
+  // Undoes the last update_values(). before: what matrix() was before that call.
   void restore(CsrMatrix<T> before) noexcept;
 
  private:

@@ -3,8 +3,9 @@
 #include <cstdint>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // `rows` consecutive rows of a matrix, from row `first` on. Row first + i has the entries row_ptr[i] ..
 // row_ptr[i+1] - 1, counted as `row_ptr[0]` says; col and values point at the first of the stretch, that is

@@ -1,15 +1,12 @@
-// std::source_location, or the part of it used here where the compiler has none (clang before 16).
+// The part of std::source_location that is used here. It is a member of exceptions, which cross the border of the
+// shared library, so it is the same class for all compilers: clang before 16 has no std::source_location.
 #pragma once
 #include <cstdint>
-#include <version>
 
-#if defined(__cpp_lib_source_location)
-#include <source_location>
-namespace protean {
-using SourceLocation = std::source_location;
-}  // namespace protean
-#else
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
+
 class SourceLocation {
  public:
   static constexpr SourceLocation current(const char* file = __builtin_FILE(),
@@ -22,11 +19,10 @@ class SourceLocation {
   constexpr const char* file_name() const noexcept { return file_; }
   constexpr const char* function_name() const noexcept { return function_; }
   constexpr std::uint_least32_t line() const noexcept { return line_; }
-  constexpr std::uint_least32_t column() const noexcept { return 0; }
 
  private:
   const char *file_ = "", *function_ = "";
   std::uint_least32_t line_ = 0;
 };
+
 }  // namespace protean
-#endif

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/row_stretch.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // The five features of Mpakos et al., "Feature-based SpMV Performance Analysis on Contemporary Devices"
 // (IPDPS 2023), section III-A and Table I. Averages over rows skip empty rows where a row average would be
@@ -78,16 +79,17 @@ struct AsymmetricEntry {
 };
 
 // Nothing when the matrix equals its transpose, bit for bit (0 and -0 differ). With null `values` only the pattern is
-// compared. For square matrices with sorted rows in host memory. Throws BadArgument for another shape. One pass, 4 bytes a
-// row and thread of workspace.
+// compared. For square matrices with sorted rows in host memory. Throws BadArgument for another shape. One pass, 4
+// bytes a row and thread of workspace.
 template <class T>
-std::optional<AsymmetricEntry> first_asymmetry(const Context& context, const SparsityPattern& pattern,
-                                               const T* values);
+PROTEAN_EXPORT std::optional<AsymmetricEntry> first_asymmetry(const Context& context,
+                                                              const SparsityPattern& pattern,
+                                                              const T* values);
 
 // Largest |a_ij - a_ji| / max |a|, 0 for a symmetric matrix; infinity when the pattern is not symmetric.
 // One pass, 4 bytes a row and thread of workspace.
 template <class T>
-double asymmetry(const Context& context, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT double asymmetry(const Context& context, const CsrMatrix<T>& matrix);
 
 // A v = 0, in each row up to the rounding of its sum, for the vectors v of zeros and ones named here. Then A is
 // singular, and any multiple of v may be added to a solution. Not all null spaces have such vectors, so none of them
@@ -104,7 +106,7 @@ struct NullVectors {
 // For square matrices in host memory; none for others. One pass, which ends early where there is none, and a value a
 // row.
 template <class T>
-NullVectors null_vectors(const Context& context, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT NullVectors null_vectors(const Context& context, const CsrMatrix<T>& matrix);
 // Where they are 1: "all unknowns", "the unknowns whose diagonal entry is not positive (...)", "every third unknown
 // (...)".
 std::vector<std::string> in_words(const NullVectors& vectors);

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include <protean/core/buffer.hpp>
+#include <protean/core/export.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // `size` values at `data` in memory of `space`. It owns nothing, is passed by value, and is valid as long as
 // the memory exists. A view of T converts to one of const T.

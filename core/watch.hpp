@@ -18,25 +18,26 @@
 #include <memory>
 
 #include <protean/core/context.hpp>
+#include <protean/core/export.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 template <class T>
 struct CsrMatrix;
 
 // A record of the contents of the arrays. Made by watched(); all handles of the matrix share it.
-class ArrayWatch;
+class PROTEAN_HIDDEN ArrayWatch;
 
 // The same matrix with a watch. Reads all its arrays. Throws ArraysChanged when one cannot be read.
 template <class T>
-CsrMatrix<T> watched(const ContextPtr& context, const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT CsrMatrix<T> watched(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
 // Throws ArraysChanged when an array has changed. Does nothing for a matrix without a watch.
 template <class T>
-void check_arrays(const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT void check_arrays(const CsrMatrix<T>& matrix);
 // The same for the pattern only. Then records the present values as the right ones.
 template <class T>
-void accept_values(const CsrMatrix<T>& matrix);
+PROTEAN_EXPORT void accept_values(const CsrMatrix<T>& matrix);
 
 namespace detail {
 // The watch for a matrix with the same pattern and other values; null for null.

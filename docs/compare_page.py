@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Shows the data of an older page of `protean compare --html` in today's page: docs/compare_page.py PAGE.html...
 
-Each page is written again in place. Its numbers are those that it has: nothing is measured or computed. What older pages
-lack is the family of a format, which the catalogue has.
+Each page is written again in place. Its numbers are those that it has: nothing is measured or computed. What older
+pages lack is the family of a format, which the catalogue has.
 """
 import json
 import os

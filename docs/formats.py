@@ -11,9 +11,12 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 fields = ["Arrays", "Bytes", "Parameters", "Wins", "Refuses", "Source"]
 families = {
-    "row": "Compressed rows", "column": "Compressed columns", "coordinate": "Coordinates", "ell": "Padded rows and slices",
-    "jagged": "Jagged diagonals", "lanes": "Lanes", "diagonal": "Diagonals", "block": "Blocks", "compressed": "Indices in few bits",
-    "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts", "composed": "Sums that users and planners compose"}
+    "row": "Compressed rows", "column": "Compressed columns", "coordinate": "Coordinates",
+    "ell": "Padded rows and slices",
+    "jagged": "Jagged diagonals", "lanes": "Lanes", "diagonal": "Diagonals", "block": "Blocks",
+    "compressed": "Indices in few bits",
+    "tiled": "Tiles", "symmetric": "Symmetric halves", "hybrid": "Sums of parts",
+    "composed": "Sums that users and planners compose"}
 
 
 def entries():
@@ -79,8 +82,10 @@ def page():
         known[identifier] = spaces(path, base, known)
         sentence, picture, texts = head(path)
         what = f"preset of {base}" if base else f"own, engine `{engine}`"
-        rows.append((family, f"| [{identifier}](#{identifier}) | {what} | {known[identifier]} | {paragraph(texts['Wins'])} |"))
-        block = [f"### {identifier}\n", f"{sentence}\n", f"*{what[0].upper() + what[1:]}; {known[identifier]}; `formats/{family}/{name}.cpp`.*\n", code(picture)]
+        rows.append((family, f"| [{identifier}](#{identifier}) | {what} | {known[identifier]} | "
+                     f"{paragraph(texts['Wins'])} |"))
+        block = [f"### {identifier}\n", f"{sentence}\n", f"*{what[0].upper() + what[1:]}; {known[identifier]}; "
+                 f"`formats/{family}/{name}.cpp`.*\n", code(picture)]
         for field in fields:
             lines = texts[field]
             multi = len(lines) > 1 and any(re.match(r"^ +\S+  +\S", line) for line in lines)
@@ -88,10 +93,11 @@ def page():
         sections.setdefault(family, []).append("\n".join(block))
     presets = sum(kind == "PRESET" for kind, *_ in listed)
     out = ["# Storage formats\n",
-           "Made by `docs/formats.py` from the heads of the files of the formats; do not edit. What a format wins is measured in "
-           "[results](results/README.md).\n",
-           f"{len(listed)} formats: {len(listed) - presets} with a layout or product of their own, {presets} presets (a format with the arrays "
-           "and code of its base, and fixed parameters or another kernel). `v` is the number of bytes of a value.\n"]
+           "Made by `docs/formats.py` from the heads of the files of the formats; do not edit. What a format wins is "
+           "measured in [results](results/README.md).\n",
+           f"{len(listed)} formats: {len(listed) - presets} with a layout or product of their own, {presets} presets "
+           "(a format with the arrays and code of its base, and fixed parameters or another kernel). `v` is the number "
+           "of bytes of a value.\n"]
     order = [f for f in families if f in sections] + [f for f in sections if f not in families]
     for family in order:
         out += [f"## {families.get(family, family)}\n", "| format | kind | spaces | wins |\n|---|---|---|---|"]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/house.md: code lines of each format and engine, the longest files and functions, includes between folders.
+"""Writes docs/house.md: code lines of each format and engine, the longest files and functions, includes between
+folders.
 
 house.py [BEFORE]    BEFORE: a commit; its lines of the same formats are in the columns "before"
 
@@ -15,17 +16,21 @@ import subprocess
 import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-rooms = ["core", "operators", "formats", "preconditioners", "solvers", "capi", "apps"]
+rooms = ["core", "operators", "formats", "preconditioners", "solvers", "systems", "capi", "apps"]
 engine_note = "headers and sources together; host: .hpp, .cpp; device: .cuh, .cu"
 
 
 way = """`operator: {format: sell-c-sigma, parameters: {C: 16}}` on its way to the kernel:
 
-1. `apps/problem/problem_file.cpp`: `read_parameters()` checks name and value with `resolve_params()`, and complains with line and column.
-2. `apps/solve/solve.cpp`: hands the `FormatParams` on to `make_matrix()`.
-3. `operators/assembled_matrix.cpp`: `make_matrix()` adds defaults and what a preset fixes, and calls `admit()`, then the maker, of the kernel's space.
-4. `formats/ell/sell_c_sigma.cpp`: turns the parameters into the rule of its slices.
-5. `formats/engines/slices.cpp` or `slices.cu`: plans, fills and multiplies by the rule; `slot_product.cpp` is the host's kernel."""
+1. `apps/problem/problem_file.cpp`: `read_parameters()` checks name and value with `resolve_params()`, and \
+complains with line and column.
+2. `apps/solve/solve.cpp`: hands the `FormatParams` on to `SystemMatrix::set_format()`.
+3. `systems/system_matrix.cpp`: `settle()` calls `make_matrix()` when the solve begins.
+4. `operators/assembled_matrix.cpp`: `make_matrix()` adds defaults and what a preset fixes, and calls \
+`admit()`, then the maker, of the kernel's space.
+5. `formats/ell/sell_c_sigma.cpp`: turns the parameters into the rule of its slices.
+6. `formats/engines/slices.cpp` or `slices.cu`: plans, fills and multiplies by the rule; `slot_product.cpp` is the \
+host's kernel."""
 
 
 def code_lines(text):
@@ -46,10 +51,12 @@ class Tree:
             listed = [str(f.relative_to(root)) for room in rooms for f in (root / room).rglob("*") if f.is_file()]
             read = lambda f: (root / f).read_text()
         wanted = (".hpp", ".cpp", ".cuh", ".cu", ".def")
-        self.text = {f: read(f) for f in sorted(listed) if f.startswith(tuple(r + "/" for r in rooms)) and f.endswith(wanted)}
+        self.text = {f: read(f) for f in sorted(listed) if f.startswith(tuple(r + "/" for r in rooms))
+                     and f.endswith(wanted)}
 
     def formats(self):
-        for kind, family, name in re.findall(r"^PROTEAN_(FORMAT|PRESET)\((\w+), *(\w+)", self.text["formats/catalogue.def"], re.M):
+        for kind, family, name in re.findall(r"^PROTEAN_(FORMAT|PRESET)\((\w+), *(\w+)",
+                                             self.text["formats/catalogue.def"], re.M):
             yield kind, family, name
 
     def lines_of_format(self, family, name):
@@ -75,7 +82,9 @@ def longest_functions():
         return None
     files = [f for f in Tree().text if f.endswith((".cpp", ".cu", ".hpp", ".cuh"))]
     run = subprocess.run(["ctags", "--output-format=json", "--fields=+ne", "--languages=C++", "--langmap=C++:+.cu.cuh",
-                          "--kinds-C++=f", "-I", "__launch_bounds__+,__global__,__device__,PROTEAN_HOST_DEVICE,HWY_INLINE", "-f", "-", "-L", "-"], cwd=root, input="\n".join(files), text=True,
+                          "--kinds-C++=f", "-I",
+                          "__launch_bounds__+,__global__,__device__,PROTEAN_HOST_DEVICE,HWY_INLINE",
+                          "-f", "-", "-L", "-"], cwd=root, input="\n".join(files), text=True,
                          capture_output=True, check=True)
     found = []
     for line in run.stdout.splitlines():
@@ -89,23 +98,28 @@ def main():
     now = Tree()
     before = Tree(sys.argv[1]) if len(sys.argv) > 1 else None
     known = {(f, n) for _, f, n in before.formats()} if before else set()
-    out = ["# The house in numbers", "", "Written by docs/house.py. A code line is neither empty nor only a comment.", ""]
+    out = ["# The house in numbers", "", "Written by docs/house.py. A code line is neither empty nor only a comment.",
+           ""]
     if before:
         out += [f"Before: commit {sys.argv[1]}.", ""]
     rows = []
     for kind, family, name in now.formats():
         lines = now.lines_of_format(family, name)
         old = before.lines_of_format(family, name) if (family, name) in known else {}
-        rows.append((name.replace("_", "-"), family, "preset" if kind == "PRESET" else "layout", lines["host"] or "", lines["device"] or "",
+        rows.append((name.replace("_", "-"), family, "preset" if kind == "PRESET" else "layout", lines["host"] or "",
+                     lines["device"] or "",
                      old.get("host", ""), old.get("device", "")))
-    out += ["## Formats", "", table(["format", "family", "kind", "host", "device", "host before", "device before"], rows)]
+    out += ["## Formats", "", table(["format", "family", "kind", "host", "device", "host before", "device before"],
+                                    rows)]
     engines = collections.defaultdict(collections.Counter)
     for file, text in now.text.items():
         path = pathlib.PurePosixPath(file)
         if str(path.parent) in ("formats/engines", "formats/private"):
-            engines[f"{path.parent.name}/{path.stem.removesuffix('-inl')}"]["device" if path.suffix in (".cu", ".cuh") else "host"] += code_lines(text)
+            side = "device" if path.suffix in (".cu", ".cuh") else "host"
+            engines[f"{path.parent.name}/{path.stem.removesuffix('-inl')}"][side] += code_lines(text)
     out += ["## Engines and what formats share", "", engine_note + ".", "",
-            table(["engine", "host", "device"], [(n, c["host"] or "", c["device"] or "") for n, c in sorted(engines.items())])]
+            table(["engine", "host", "device"], [(n, c["host"] or "", c["device"] or "")
+                                                 for n, c in sorted(engines.items())])]
     longest = sorted(((code_lines(t), f) for f, t in now.text.items()), reverse=True)[:12]
     out += ["## Longest files", "", table(["code lines", "file"], longest)]
     if functions := longest_functions():
@@ -118,7 +132,8 @@ def main():
             if other in rooms and other != here:
                 edges[here, other] += 1
     assert not any((b, a) in edges for a, b in edges), "two folders include each other"
-    out += ["## Includes between folders", "", "An arrow from A to B: files of A include headers of B, with their number.", "",
+    out += ["## Includes between folders", "", "An arrow from A to B: files of A include headers of B, with "
+            "their number.", "",
             "```mermaid", "graph TD"] + [f"  {a} -->|{n}| {b}" for (a, b), n in sorted(edges.items())] + ["```", ""]
     (root / "docs/house.md").write_text("\n".join(out))
 

@@ -74,7 +74,8 @@ int main(void) {
   printf("%s: x = %.6f\n", protean_matrix_format(A), x[n / 2]);
   if (fabs(x[n / 2] - 1) > 1e-6) return 1;
 
-  /* Rows and columns in another order. The vectors of the program stay in its own. "auto" says why it took what it did. */
+  /* Rows and columns in another order. The vectors of the program stay in its own. "auto" says why it took what it
+   * did. */
   memset(x, 0, sizeof x);
   check(protean_matrix_set_order(A, "rcm"));
   check(protean_solve(solver, A, b, x));

@@ -47,7 +47,8 @@ contains
 
 end module
 
-! Fortran: arrays with indices from 1, changes of format and of the order of the rows, new values, functions of the program, the text of an error.
+! Fortran: arrays with indices from 1, changes of format and of the order of the rows, new values, functions of the
+! program, the text of an error.
 program fortran_api
   use chain
   use protean
@@ -117,20 +118,23 @@ program fortran_api
   if (abs(x(n / 2) - 1) > 1d-6) error stop 'wrong solution with a schedule'
   call check(protean_solver_schedule_clear(solver))
 
-  ! Rows and columns in another order, before a solve and in the middle of it. The vectors of the program stay in its own.
+  ! Rows and columns in another order, before a solve and in the middle of it. The vectors of the program stay in its
+  ! own.
   x = 0
   call check(protean_matrix_set_order(matrix, 'rcm'//c_null_char))
   if (protean_matrix_order(matrix) /= 'rcm' .or. protean_matrix_order_reason(matrix) /= '') error stop 'another order'
-  call check(protean_solver_schedule_order(solver, 'at_iteration'//c_null_char, 2d0, 'length'//c_null_char, c_null_ptr, &
-                                           c_null_ptr, c_null_ptr, 0_c_int))
+  call check(protean_solver_schedule_order(solver, 'at_iteration'//c_null_char, 2d0, 'length'//c_null_char, &
+                                           c_null_ptr, c_null_ptr, c_null_ptr, 0_c_int))
   call check(protean_solve(solver, matrix, b, x))
   call check(protean_solver_switch(solver, 0_c_int64_t, change))
-  if (text_of(change%from_order) /= 'rcm' .or. text_of(change%to_order) /= 'length') error stop 'the order was not changed'
+  if (text_of(change%from_order) /= 'rcm' .or. text_of(change%to_order) /= 'length') &
+    error stop 'the order was not changed'
   if (abs(x(n / 2) - 1) > 1d-6) error stop 'wrong solution in another order'
   call check(protean_solver_schedule_clear(solver))
   call check(protean_matrix_set_order(matrix, 'auto'//c_null_char))
   print '(4a)', 'order ', protean_matrix_order(matrix), ': ', protean_matrix_order_reason(matrix)
-  if (protean_matrix_set_order(matrix, 'rmc'//c_null_char) /= PROTEAN_BAD_ARGUMENT) error stop 'an unknown order was taken'
+  if (protean_matrix_set_order(matrix, 'rmc'//c_null_char) /= PROTEAN_BAD_ARGUMENT) &
+    error stop 'an unknown order was taken'
   print '(a)', protean_last_error()
   call protean_matrix_free(matrix)
 
@@ -138,7 +142,8 @@ program fortran_api
   springs%n = n
   x = 0
   call check(protean_matrix_callback(context, int(n, c_int64_t), int(n, c_int64_t), 'chain'//c_null_char, &
-                                     c_funloc(chain_product), c_funloc(chain_diagonal), c_loc(springs), 0_c_int, matrix))
+                                     c_funloc(chain_product), c_funloc(chain_diagonal), c_loc(springs), &
+                                     0_c_int, matrix))
   call check(protean_solver_set_monitor(solver, c_funloc(chain_monitor), c_loc(springs)))
   call check(protean_solve(solver, matrix, b, x))
   if (abs(x(n / 2) - 2) > 1d-6) error stop 'wrong solution by functions'

@@ -1,5 +1,5 @@
-// Several right-hand sides at once: load cases of one stiffness matrix. The matrix is read once an iteration for all of them, and
-// each ends when it has converged.
+// Several right-hand sides at once: load cases of one stiffness matrix. The matrix is read once an iteration for all of
+// them, and each ends when it has converged.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -31,6 +31,7 @@ class Entries {
   const FormatEntry* complete(const FormatEntry& layout, std::string_view engine) {
     FormatEntry& entry = entries_.emplace_back(layout);
     entry.engine = engine;
+    if (entry.device && entry.device->kernels.empty()) entry.device = nullptr;  // a build without CUDA
     return &entry;
   }
   const FormatEntry* complete(const Preset& preset, const FormatEntry& base) {

@@ -3,9 +3,10 @@
 #include <span>
 #include <string_view>
 
+#include <protean/core/export.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // All formats, in the order of catalogue.def.
 std::span<const FormatEntry* const> catalogue() noexcept;
@@ -16,9 +17,9 @@ std::span<const FormatEntry* const> layouts() noexcept;
 // The format with this id. Throws BadArgument with the nearest name otherwise.
 const FormatEntry& find_format(std::string_view id);
 
-// True when two formats are the same computation with this kernel, without parameters of the user: one layout, and the same
-// values of all parameters. So a preset that is a mapping of a GPU's threads is its base on the host. False where a preset
-// chooses a parameter for the matrix.
+// True if two formats compute the same with this kernel and without parameters of the user: they have one layout, and
+// equal values of all parameters. For example, a preset that only changes how a GPU's threads are used equals its
+// base on the host. False where a preset chooses a parameter for each matrix.
 bool same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel);
 
 }  // namespace protean

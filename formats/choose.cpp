@@ -8,16 +8,79 @@
 #include "core/error.hpp"
 #include "core/locality.hpp"
 #include "core/ordering.hpp"
+#include "core/statistics.hpp"
 #include "core/transfer.hpp"
 #include "core/watch.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
+#include "operators/multi_product.hpp"
+#include "operators/policy/switch_policy.hpp"
 
 namespace protean {
 namespace {
 
-constexpr std::int64_t least_entries = 1000;
-constexpr double least_saving = 0.03;
+// A format must be expected to save this part of the time in csr, and this many products: less is within the error of
+// the predictions, and the look at the formats has cost as much.
+constexpr double least_saving = 0.05, least_saved_products = 5;
+// Predictions are doubted as the policy doubts them.
+constexpr double pessimism = PolicyOptions{}.pessimism, convert_margin = PolicyOptions{}.convert_margin;
+
+// Whether it matters that values are symmetric to the bit: a format that asks for it may be the fastest.
+bool asks_for_symmetry(const SparsityPattern& pattern, const CostModel& model) {
+  if (pattern.rows != pattern.cols || pattern.nonzeros < least_entries_to_convert) return false;
+  const auto entries = catalogue();
+  return std::any_of(entries.begin(), entries.end(), [&](const FormatEntry* entry) {
+    return entry->traits.symmetric_only && model.may_be_fastest(entry->id);
+  });
+}
+
+}  // namespace
+
+template <class T>
+ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context, ChoiceOptions options,
+                                   const CsrMatrix<T>* on_host, bool several_columns) {
+  const auto plain = [&](std::string reason) {
+    return ChosenMatrix<T>{make_matrix(find_format("csr"), csr, context), std::move(reason)};
+  };
+  if (csr.pattern.space != context->space()) return plain({});  // refused there with a message
+  options.space = context->space(), options.deterministic = context->deterministic();
+  options.value_bytes = sizeof(T);
+  const bool here = options.space == Space::host;
+  const ContextPtr host = here ? context : Context::host();
+  if (here) check_arrays(csr);
+  const CostModel model(options.machine ? *options.machine : builtin_machine(), options.space);
+  const bool ask = !options.symmetric && asks_for_symmetry(csr.pattern, model);
+  CsrMatrix<T> seen = here ? csr : on_host ? *on_host : CsrMatrix<T>{};
+  if (!here && !on_host) {
+    if (ask)
+      seen = download(host, *context, csr);
+    else
+      seen.pattern = detail::download_pattern(host, *context, csr.pattern);
+  }
+  if (!is_sorted(*host, seen.pattern))
+    return plain("csr, the only format for rows whose columns do not ascend (sorted_copy() sorts)");
+  if (ask) options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
+  const FormatChoice choice = choose_format(seen.pattern, model, options);
+  if (choice.id == "csr") return plain(choice.reason);
+  ChosenMatrix<T> result;
+  result.reason = choice.reason;
+  try {
+    result.matrix = make_matrix(find_format(choice.id), csr, context);
+  } catch (const FormatRefused& error) {
+    return plain(
+        fmt::format("csr instead of {}, which a sample of the rows promised: {}", choice.id, error.what()));
+  } catch (const OutOfMemory& error) {
+    return plain(fmt::format("csr instead of {}: {}", choice.id, error.what()));
+  }
+  if (several_columns)
+    if (const std::string why = column_by_column<T>(*result.matrix); !why.empty()) {
+      result.matrix.reset();
+      return plain(fmt::format("csr, which takes several right-hand sides in one pass: {}", why));
+    }
+  return result;
+}
+
+namespace {
 
 double expected_products(const ChoiceOptions& options) {
   const auto iterations =
@@ -25,27 +88,19 @@ double expected_products(const ChoiceOptions& options) {
   return iterations * options.products_per_iteration;
 }
 
-template <class T>
-std::string_view chosen_format(const CsrMatrix<T>& csr, const ContextPtr& context, ChoiceOptions choice) {
-  if (csr.pattern.space != context->space()) return "csr";  // make_matrix() refuses it with a message
-  choice.space = context->space(), choice.deterministic = context->deterministic();
-  const CostModel model(builtin_machine(), choice.space);
-  if (choice.space == Space::device)
-    return choose_format(detail::download_pattern(Context::host(), *context, csr.pattern), model, choice).id;
-  check_arrays(csr);
-  if (!is_sorted(*context, csr.pattern)) return "csr";
-  return choose_format(csr.pattern, model, choice).id;
-}
-
 }  // namespace
 
-std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
-                                       const ChoiceOptions& options) {
+namespace {
+
+// With `likely_only`, csr and the formats that may be the fastest by the table: the others are not asked, which takes
+// most of the time.
+std::vector<RankedFormat> rank(const SparsityPattern& pattern, const CostModel& model,
+                               const ChoiceOptions& options, bool likely_only) {
   const double products = expected_products(options);
-  const auto surveyed =
-      survey_formats(pattern, options.space, options.deterministic, sizeof(double), options.symmetric);
+  const auto surveyed = survey_formats(pattern, options.space, options.deterministic, options.value_bytes,
+                                       options.symmetric, likely_only ? &model : nullptr);
   CostQuery query{pattern.rows, pattern.nonzeros,
-                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * sizeof(double)};
+                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
   query.row_changes = row_changes(pattern);
   for (const SwitchTarget& format : surveyed)
     if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
@@ -60,8 +115,9 @@ std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const Cos
   for (const SwitchTarget& format : surveyed) {
     if (!format.admitted || !format.spec.kernel.empty() || format.spec.entry->id == "csr") continue;
     const CostPrediction cost = predict(*format.spec.entry, format.bytes);
-    ranked.push_back(
-        {format.spec.entry, cost, cost.known ? cost.convert_seconds + products * cost.product_seconds : 0});
+    const double total = convert_margin * cost.convert_seconds +
+                         products * cost.product_seconds * (1 + pessimism * cost.uncertainty);
+    ranked.push_back({format.spec.entry, cost, cost.known ? total : 0});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const RankedFormat& a, const RankedFormat& b) {
     return a.cost.known != b.cost.known ? a.cost.known : a.total_seconds < b.total_seconds;
@@ -69,11 +125,18 @@ std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const Cos
   return ranked;
 }
 
+}  // namespace
+
+std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
+                                       const ChoiceOptions& options) {
+  return rank(pattern, model, options, false);
+}
+
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options) {
-  if (pattern.nonzeros < least_entries)
+  if (pattern.nonzeros < least_entries_to_convert)
     return {"csr", fmt::format("{} nonzeros are too few to be worth a conversion", pattern.nonzeros)};
-  const std::vector<RankedFormat> ranked = rank_formats(pattern, model, options);
+  const std::vector<RankedFormat> ranked = rank(pattern, model, options, true);
   const auto is_csr = [](const RankedFormat& format) { return format.entry->id == "csr"; };
   const RankedFormat& csr = *std::find_if(ranked.begin(), ranked.end(), is_csr);
   if (!csr.cost.known) return {"csr", "the machine table has no measurement in this space"};
@@ -83,7 +146,8 @@ FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& mode
   const bool known = options.expected_iterations > 0;
   const std::string over = fmt::format(
       "{} iterations{}", known ? options.expected_iterations : assumed_iterations, known ? "" : " (assumed)");
-  if (best == ranked.end() || !best->cost.known || best->total_seconds >= stay * (1 - least_saving))
+  const double saved = best == ranked.end() || !best->cost.known ? 0 : stay - best->total_seconds;
+  if (saved < std::max(least_saving * stay, least_saved_products * csr.cost.product_seconds))
     return {"csr", fmt::format("no other format is expected to save anything over {}", over)};
   return {
       best->entry->id,
@@ -105,16 +169,13 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(std::string_view format, const C
   if (!kernel.empty() && kernel != "native")
     throw BadArgument(fmt::format(
         "kernel {} belongs to one format; name it instead of auto, or leave the kernel out", kernel));
-  const std::string_view id = chosen_format(csr, context, choice);
-  const auto made = [&](std::string_view one) { return make_matrix(find_format(one), csr, context); };
-  if (id == "csr") return made(id);
-  try {
-    return made(id);
-  } catch (const FormatRefused&) {
-  } catch (const OutOfMemory&) {}
-  return made("csr");
+  return make_chosen_matrix(csr, context, choice).matrix;
 }
 
+template ChosenMatrix<float> make_chosen_matrix<float>(const CsrMatrix<float>&, const ContextPtr&,
+                                                       ChoiceOptions, const CsrMatrix<float>*, bool);
+template ChosenMatrix<double> make_chosen_matrix<double>(const CsrMatrix<double>&, const ContextPtr&,
+                                                         ChoiceOptions, const CsrMatrix<double>*, bool);
 template std::unique_ptr<AssembledMatrix<float>> make_matrix<float>(std::string_view, const CsrMatrix<float>&,
                                                                     const ContextPtr&, const FormatParams&,
                                                                     std::string_view, const ChoiceOptions&);

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/permutation.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 struct FormatChoice {
   std::string_view id;  // in the catalogue
@@ -25,14 +26,20 @@ struct ChoiceOptions {
   double products_per_iteration = 1;     // 2 for BiCGStab
   bool deterministic = false;            // only kernels with a deterministic mode
   bool symmetric = false;                // values are known to be symmetric to the bit: see survey_formats()
+  std::size_t value_bytes = sizeof(double);
+  const MachineTable* machine = nullptr;  // of make_chosen_matrix(); null: the built-in one
 };
 inline constexpr std::int64_t assumed_iterations = 300;
+// Below this many entries no conversion is worth its time.
+inline constexpr std::int64_t least_entries_to_convert = 1000;
 
-// The rule behind `format: auto`: the format with the smallest
-//   conversion time + expected iterations * products_per_iteration * product time,
-// with predicted times, for the bytes that survey_formats() estimates from the pattern (in host memory). csr
-// if no other format is predicted to save 3 % of that, and for matrices of fewer than 1000 entries. Only
-// native kernels are considered. Takes the time of a few products.
+// The rule behind `format: auto` where it is made before a solve: the format with the smallest
+//   convert_margin * conversion time
+//     + expected iterations * products_per_iteration * product time * (1 + pessimism * uncertainty),
+// with predicted times and the doubts of PolicyOptions, for the bytes that survey_formats() estimates from the
+// pattern (in host memory). csr if no other format is then expected to save 5 % of the time in csr, and 5 products of
+// csr, and for matrices of fewer than least_entries_to_convert entries. Only native kernels are considered. Takes the
+// time of a few products.
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
 
@@ -42,7 +49,8 @@ struct OrderChoice {
 };
 // The rule behind `order: auto`, for a square pattern in host memory: rcm where forecast_order() expects that the
 // products of the solve save more time than order_products products, which cover finding the order and permuting the
-// matrix. None where x has at most cached_bytes_of_x (256 KiB), which is read fast enough in any order. Takes the time of about one product.
+// matrix. None where x has at most cached_bytes_of_x (256 KiB), which is read fast enough in any order. Takes the time
+// of about one product.
 OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options = {},
                          std::size_t value_bytes = sizeof(double));
 
@@ -65,8 +73,8 @@ struct OrderedMatrix {
 // says where the order is found. Space and deterministic mode of `choice` are those of the context. Throws what
 // require_order() and make_order() throw, and ShapeMismatch, WrongSpace, ArraysChanged, OutOfMemory.
 template <class T>
-OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr, const ContextPtr& context,
-                              const ChoiceOptions& choice = {});
+PROTEAN_EXPORT OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr,
+                                             const ContextPtr& context, const ChoiceOptions& choice = {});
 
 // A format that the rule considers for a matrix.
 struct RankedFormat {
@@ -81,15 +89,30 @@ struct RankedFormat {
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options = {});
 
-// The matrix in the format of this name, as make_matrix(find_format(format), ...) makes it. With "auto", in the one that
-// choose_format() names by the built-in machine table; csr where rows of host memory are not sorted, or where that format
-// then refuses the matrix or needs more than the free memory, since the choice saw a sample only. Space and deterministic mode of `choice` are
-// those of the context. On a device "auto" copies the matrix to the host to look at it. Throws what the other make_matrix()
-// throws, and BadArgument for parameters or a kernel with "auto", since these belong to one format.
+// A matrix in the format that `auto` stands for, and why.
 template <class T>
-std::unique_ptr<AssembledMatrix<T>> make_matrix(std::string_view format, const CsrMatrix<T>& csr,
-                                                const ContextPtr& context, const FormatParams& params = {},
-                                                std::string_view kernel = {},
-                                                const ChoiceOptions& choice = {});
+struct ChosenMatrix {
+  std::unique_ptr<AssembledMatrix<T>> matrix;
+  std::string reason;  // for a person; it names formats that were chosen and then refused
+};
+// In the format that choose_format() names by the machine table of `options`. csr where rows are not sorted, where that
+// format then refuses the whole matrix or needs more than the free memory (the choice sees a sample only), and with
+// `several_columns` where it has no product with several vectors; `reason` says so. Space, deterministic mode and size
+// of values of `options` are those of the matrix, and whether its values are symmetric is found out where that matters.
+// `on_host`: the same matrix in host memory, for a caller that has it; otherwise a matrix in device memory is copied to
+// the host to look at it.
+template <class T>
+PROTEAN_EXPORT ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context,
+                                                  ChoiceOptions options = {},
+                                                  const CsrMatrix<T>* on_host = nullptr,
+                                                  bool several_columns = false);
+
+// The matrix in the format of this name, as make_matrix(find_format(format), ...) makes it; with "auto" that of
+// make_chosen_matrix(), whose name() says which it is. Throws what the other make_matrix() throws, and BadArgument for
+// parameters or a kernel with "auto", since these belong to one format.
+template <class T>
+PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_matrix(
+    std::string_view format, const CsrMatrix<T>& csr, const ContextPtr& context,
+    const FormatParams& params = {}, std::string_view kernel = {}, const ChoiceOptions& choice = {});
 
 }  // namespace protean

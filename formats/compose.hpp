@@ -1,11 +1,12 @@
-// Sums of storage formats that a user composes: A = A_1 + A_2 + ..., where every entry lies in exactly one part and each part
-// is a matrix in any format of the catalogue. `sum` is the format of such matrices. Its parameter `parts` is the text
+// Sums of storage formats that a user composes: A = A_1 + A_2 + ..., where every entry lies in exactly one part and
+// each part is a matrix in any format of the catalogue. `sum` is the format of such matrices. Its parameter `parts` is
+// the text
 //
 //   dia[max_fill=8]:diagonals(min_fill=60) + csr@native
 //
-// of its parts, in which a part is FORMAT[PARAMETERS]@KERNEL:RULE(NUMBERS). The rule says which entries the part takes of
-// those that the parts before it have left; the last part has none and takes the rest. Brackets, kernel and numbers may be
-// left out. A problem file gives the same as a list (operator.parts).
+// of its parts, in which a part is FORMAT[PARAMETERS]@KERNEL:RULE(NUMBERS). The rule says which entries the part takes
+// of those that the parts before it have left; the last part has none and takes the rest. Brackets, kernel and numbers
+// may be left out. A problem file gives the same as a list (operator.parts).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,9 +15,11 @@
 #include <string_view>
 #include <vector>
 
+#include <protean/core/export.hpp>
 #include <protean/operators/assembled_matrix.hpp>
+#include <protean/operators/parts.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // A rule and its numbers, for users.
 struct CutRuleDoc {
@@ -35,36 +38,24 @@ struct PartOfSum {
 };
 constexpr std::size_t most_parts = 8;
 
-// The parameter `parts` of format sum as text, and back. parts_of() throws BadArgument for text of another form. Both throw
-// BadArgument as check_parts() does.
+// The parameter `parts` of format sum as text, and back. parts_of() throws BadArgument for text of another form. Both
+// throw BadArgument as check_parts() does.
 std::string text_of(std::span<const PartOfSum> parts);
 std::vector<PartOfSum> parts_of(std::string_view text);
 
-// Throws BadArgument, with what is allowed: a format, rule, kernel or parameter that is not known, numbers out of range, a
-// format of composed parts, no part or more than most_parts, `rest` before the last part, or another rule in it. The second
-// checks one part alone.
+// Throws BadArgument, with what is allowed: a format, rule, kernel or parameter that is not known, numbers out of
+// range, a format of composed parts, no part or more than most_parts, `rest` before the last part, or another rule in
+// it. The second checks one part alone.
 void check_parts(std::span<const PartOfSum> parts);
 void check_part(const PartOfSum& part);
 
 // A matrix in format sum, in the memory of the context, where csr lies as well. Throws as make_matrix(); a part that is
 // refused is named in the reason.
 template <class T>
-std::unique_ptr<AssembledMatrix<T>> make_sum(std::span<const PartOfSum> parts, const CsrMatrix<T>& csr,
-                                             const ContextPtr& context);
+PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_sum(std::span<const PartOfSum> parts,
+                                                            const CsrMatrix<T>& csr,
+                                                            const ContextPtr& context);
 
-// A part of a matrix, and its share of the entries.
-struct PartShare {
-  std::string_view format;
-  std::int64_t entries = 0;
-  std::size_t bytes = 0;  // 0 for a part without entries, which is not stored
-};
-
-// Ability of a matrix of several parts that each are a matrix.
-class HasParts {
- public:
-  virtual ~HasParts() = default;
-  virtual std::vector<PartShare> part_shares() const = 0;
-};
 // "dia(81%) csr(19%)": percent of the entries, rounded to whole numbers.
 std::string text_of(std::span<const PartShare> shares);
 

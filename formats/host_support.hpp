@@ -11,14 +11,6 @@
 #include "operators/assembled_matrix.hpp"
 #include "operators/layout.hpp"
 
-// The address of a format's device code, or null in a build without CUDA. It is a macro because that object
-// does not exist then.
-#if defined(PROTEAN_HAVE_CUDA)
-#define PROTEAN_DEVICE_CODE(name) &device_code::name
-#else
-#define PROTEAN_DEVICE_CODE(name) nullptr
-#endif
-
 namespace protean::formats {
 
 // Whether a kernel adds in the order of deterministic mode (Kernel::ordered).

@@ -205,8 +205,8 @@ struct Samples {
   std::optional<PatternSample> with_longest = {};
   double longer_by = 1;
   double bytes = 0;  // of the whole matrix in csr
-  // Of a format that keeps one half and the diagonal of a symmetric matrix whose diagonal has no gaps. Set if the matrix is
-  // known to be symmetric. Entries and rows are known, so no sample is needed.
+  // Of a format that keeps one half and the diagonal of a symmetric matrix whose diagonal has no gaps. Set if the
+  // matrix is known to be symmetric. Entries and rows are known, so no sample is needed.
   std::optional<std::size_t> half_bytes = {};
   // Set if formats that give each row to one thread are refused: the reason.
   std::optional<std::string> whole_rows_refused = {};
@@ -304,8 +304,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
       if (!usable(kernel)) continue;
       format.spec.kernel = &kernel == &kernels.front() ? std::string_view() : kernel.name;
       surveyed.push_back(format);
-      // On a GPU the first kernel chooses its mapping of threads by the lengths of the rows. What the table says of others, from
-      // other matrices, has been wrong by factors of 3 to 40.
+      // On a GPU the first kernel chooses its mapping of threads by the lengths of the rows. What the table says of
+      // others, from other matrices, has been wrong by factors of 3 to 40.
       if (space == Space::device) break;
     }
   }

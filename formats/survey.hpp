@@ -7,11 +7,12 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // A part of a pattern with the same structure: blocks of neighbouring rows from several places, moved
 // together along their diagonals, so that diagonals, blocks and slices are the same as in the whole.
@@ -21,8 +22,8 @@ struct PatternSample {
 };
 
 // At most about `entries` entries in `blocks` blocks (more if 96 rows have more), whose first rows are
-// multiples of 192. The whole pattern if it is not much larger than that. The sample lies in host memory; of a pattern in the
-// memory of a device context only its rows are copied. Time O(entries).
+// multiples of 192. The whole pattern if it is not much larger than that. The sample lies in host memory; of a pattern
+// in the memory of a device context only its rows are copied. Time O(entries).
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
                           std::int64_t entries = 3072, int blocks = 4);
 
@@ -30,27 +31,30 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 // that this build has, in the order of the catalogue. The admit() of each format is asked about the sample,
 // on the host for both spaces. Formats that pad all rows to one length are also asked about the longest row.
 // Bytes are scaled in proportion to those of csr. Only for patterns in host memory. With `deterministic`,
-// only kernels with that mode. Formats of symmetric matrices are among them only with `symmetric`: the caller knows that the
-// matrix is symmetric to the bit (first_asymmetry() in core/statistics.hpp), which no sample shows. Reads all row pointers
-// and the columns of the sample, in the time of one or two products. With `model`, only csr and the formats that may be the
-// fastest by its table (CostModel::may_be_fastest()): in the middle of a solve the others would only cost time.
+// only kernels with that mode. Formats of symmetric matrices are among them only with `symmetric`: the caller knows
+// that the matrix is symmetric to the bit (first_asymmetry() in core/statistics.hpp), which no sample shows. Reads all
+// row pointers and the columns of the sample, in the time of one or two products. With `model`, only csr and the
+// formats that may be the fastest by its table (CostModel::may_be_fastest()): in the middle of a solve the others would
+// only cost time.
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
                                          bool deterministic = false, std::size_t value_bytes = 8,
                                          bool symmetric = false, const CostModel* model = nullptr);
 
-// The same for the matrix that element matrices would be assembled into, without assembling it: the pattern
-// of some hundred rows is computed, and all bytes are scaled by the number of rows. Takes the time of a few
-// products at most.
+// The same for the matrix that element matrices would be assembled into. The matrix is not assembled. The pattern of
+// some hundred rows is computed, and all bytes are scaled by the number of rows. It takes the time of a few products
+// at most.
 template <class T>
-std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements,
-                                         const CostModel* model = nullptr);
+PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements,
+                                                        const CostModel* model = nullptr);
 
-// What the policy asks in a solve (FormatSurvey): the formats of the matrix of A in the order that its rows have at the time
-// of the call, or of its element matrices. Of a matrix in device memory the rows of the sample are copied, and the longest row
-// is found there: some milliseconds in all, on the stream of the calling thread (BackgroundWork). `on_host`: the pattern in
-// host memory, for a caller that has it. In background work it ends by Cancelled between two formats.
+// The survey that the policy makes during a solve (FormatSurvey). It returns the formats of the matrix of A, in the
+// order that the rows have at the time of the call. If A still consists of element matrices, it returns those of the
+// assembled matrix. If the matrix is in device memory, the rows of the sample are copied to the host and the longest
+// row is found on the device. This takes some milliseconds, on the stream of the calling thread (BackgroundWork).
+// on_host: the pattern in host memory, if the caller has it. When background work is cancelled, the survey throws
+// Cancelled between two formats.
 template <class T>
-std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,
-                                         const SparsityPattern& on_host = {});
+PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,
+                                                        const SparsityPattern& on_host = {});
 
 }  // namespace protean

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/rows.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // One parameter of a format. Integers have a range; choices have a list of words.
 struct ParamDoc {
@@ -131,7 +133,7 @@ struct Kernel {
 };
 
 // The device side of a format, defined in its .cu file: its kernels on a device, and admit() for a pattern in
-// device memory.
+// device memory. Without kernels in a build without CUDA; the catalogue has null there.
 struct DeviceCode {
   std::span<const Kernel> kernels;  // the first is the default
   Admit admit;
@@ -166,7 +168,8 @@ struct FormatEntry {
   // Parameters are complete. Takes at most the time of a few products.
   Admit admit;
   const DeviceCode* device = nullptr;  // null in a build without CUDA, or for a format without device kernels
-  // How a product goes through the arrays, from catalogue.def, which lists the engines. Empty for a format that is not in it.
+  // How a product goes through the arrays, from catalogue.def, which lists the engines. Empty for a format that is not
+  // in it.
   std::string_view engine = {};
   // The id of the format whose layout this is; empty for a format with a layout of its own.
   std::string_view base = {};
@@ -178,7 +181,7 @@ struct FormatEntry {
 
 // A matrix built from CSR. Its arrays lie in the context's space.
 template <class T>
-class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
+class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public HasRows<T> {
  public:
   explicit AssembledMatrix(const BuildRequest<T>& request)
       : LinearOperator<T>(request.context, {request.csr.rows(), request.csr.cols()}),
@@ -189,6 +192,7 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T> {
 
   // The matrix that it was built from: the exact inverse of the construction, sorted, without padding.
   virtual CsrMatrix<T> to_csr() const = 0;
+  CsrMatrix<T> rows_as_csr() const final { return to_csr(); }
   // Bytes of all arrays and workspace of this format, shared ones included.
   virtual std::size_t bytes() const noexcept = 0;
 
@@ -242,15 +246,15 @@ Admission admit(const FormatEntry& entry, const Context& context, const Sparsity
                 const FormatParams& params, std::size_t value_bytes);
 
 // Builds a matrix after checking the parameters, the kernel, admit(), and that its bytes, less those of arrays
-// that it shares with csr, are at most most_bytes (0: the free memory, for matrices of 1 MiB or more). Throws BadArgument, NotAvailable,
-// FormatRefused, OutOfMemory. Never falls back to another format. Rows must be sorted. On the host BadMatrix
-// is thrown otherwise, except for formats with the trait unsorted_rows outside of deterministic mode. On a
-// device this is not checked. In a deterministic context FormatRefused is also thrown for a kernel without a
+// that it shares with csr, are at most most_bytes (0: the free memory, for matrices of 1 MiB or more). Throws
+// BadArgument, NotAvailable, FormatRefused, OutOfMemory. Never falls back to another format. Rows must be sorted. On
+// the host BadMatrix is thrown otherwise, except for formats with the trait unsorted_rows outside of deterministic
+// mode. On a device this is not checked. In a deterministic context FormatRefused is also thrown for a kernel without a
 // fixed order of additions.
 template <class T>
-std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
-                                                const ContextPtr& context, const FormatParams& params = {},
-                                                std::string_view kernel = {}, std::size_t most_bytes = 0);
+PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_matrix(
+    const FormatEntry& entry, const CsrMatrix<T>& csr, const ContextPtr& context,
+    const FormatParams& params = {}, std::string_view kernel = {}, std::size_t most_bytes = 0);
 
 // All kernels of a format in a space, including those that are not in this build.
 std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept;

@@ -7,13 +7,14 @@
 #include <string_view>
 #include <utility>
 
+#include <protean/core/export.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/operators/linear_operator.hpp>
 
 // CUDA's stream: cudaStream_t is a pointer to it, so this header needs no CUDA.
 struct CUstream_st;
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // Computes y := A x. x has cols entries and y has rows entries; both are in the operator's space and do not
 // overlap. The old content of y is undefined. On a device the function queues its work on `stream` and does

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 // A copy of one array. Every number is converted to double without rounding, since indices and offsets are
 // below 2^53. A pointer array is copied as it is stored, so its last number is the length of the array it
@@ -28,7 +30,7 @@ class HasLayout {
 
 // A LayoutArray of `size` host numbers of type N at `data`.
 template <class N>
-LayoutArray layout_array(std::string name, const N* data, std::int64_t size) {
+PROTEAN_HIDDEN LayoutArray layout_array(std::string name, const N* data, std::int64_t size) {
   static_assert(std::is_arithmetic_v<N>);
   constexpr std::string_view floating[] = {"float", "double"};
   constexpr std::string_view whole[2][4] = {{"uint8", "uint16", "uint32", "uint64"},
@@ -41,7 +43,7 @@ LayoutArray layout_array(std::string name, const N* data, std::int64_t size) {
 
 // The same for anything with data() and size(): Buffer, std::vector, std::span.
 template <class Array>
-LayoutArray layout_array(std::string name, const Array& array) {
+PROTEAN_HIDDEN LayoutArray layout_array(std::string name, const Array& array) {
   return layout_array(std::move(name), array.data(), static_cast<std::int64_t>(array.size()));
 }
 

@@ -7,6 +7,13 @@
 #include "core/blas1.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "operators/layout.hpp"
+#include "operators/multi_product.hpp"
+#include "operators/order.hpp"
+#include "operators/parts.hpp"
+#include "operators/row_arrays.hpp"
+#include "operators/rows.hpp"
+#include "operators/tuning.hpp"
 
 namespace protean {
 
@@ -23,6 +30,17 @@ template <class T>
 std::uint64_t LinearOperator<T>::next_serial() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// The only place where an ability is found by the type of an operator.
+template <class T>
+Abilities<T> LinearOperator<T>::abilities() const noexcept {
+  std::call_once(asked_, [this] {
+    own_abilities_.for_each([this]<class Interface>(std::string_view, Ability<Interface>& ability) {
+      ability = dynamic_cast<const Interface*>(this);
+    });
+  });
+  return own_abilities_;
 }
 
 template <class T>
@@ -50,7 +68,7 @@ void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> 
   // which the format divides its work, and on a device this may differ between two matrices with the same
   // entries.
   const bool fusing = !A.context()->deterministic();
-  if (const auto* fused = fusing ? dynamic_cast<const HasApplyDot<T>*>(&A) : nullptr) {
+  if (const HasApplyDot<T>* const fused = fusing ? A.abilities().apply_dot.get() : nullptr) {
     A.check(x, y);
     const detail::DeviceScope scope(*A.context());
     fused->do_apply_dot(x, y, result);

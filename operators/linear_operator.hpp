@@ -2,12 +2,15 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 
 #include <protean/core/context.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/vector.hpp>
+#include <protean/operators/abilities.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 struct Shape {
   std::int64_t rows = 0, cols = 0;
@@ -32,14 +35,14 @@ struct Recording {
   // addresses of arrays, other numbers passed by value. The steps are then recorded again, also in the middle
   // of a solve. 0: unknown; they are recorded again in each solve.
   std::uint64_t version = 0;
-  // What a product reads of the operator, in bytes; 0: unknown. Where it is much, fewer steps are recorded: products of steps
-  // that are queued after the end of a solve cost time.
+  // What a product reads of the operator, in bytes; 0: unknown. Where it is much, fewer steps are recorded: products
+  // of steps that are queued after the end of a solve cost time.
   std::size_t bytes = 0;
-  // A recorded graph holds several steps, and all of it runs, also the steps after the one that ends the solve. True: the
-  // kernels of do_apply() and do_apply_dot() know the device's flag of an ended solve, and then leave y and result as they
-  // are. False, as for every operator that knows nothing of this flag: where the method keeps y, the solver gives
-  // do_apply() a vector of its own instead, and copies it into y as long as the solve has not ended. That takes one vector
-  // more.
+  // A recorded graph holds several steps, and all of it runs, also the steps after the one that ends the solve. True:
+  // the kernels of do_apply() and do_apply_dot() know the device's flag of an ended solve, and then leave y and
+  // result as they are. False, as for every operator that knows nothing of this flag: where the method keeps y, the
+  // solver gives do_apply() a vector of its own instead, and copies it into y as long as the solve has not ended.
+  // That takes one vector more.
   bool heeds_stop = false;
   bool operator==(const Recording&) const = default;
 };
@@ -80,6 +83,10 @@ class LinearOperator {
   // Throws ArraysChanged if products read arrays of the caller that are watched (see watched()) and have been
   // changed or freed. A solver calls it before each solve.
   virtual void check_arrays() const {}
+  // What it can do beside products: the interfaces named there (HasDiagonal ...) that its class is derived from. An
+  // operator that computes with another one has those of that one, but for what it changes (Wrapper). Not in a
+  // constructor.
+  virtual Abilities<T> abilities() const noexcept;
 
  protected:
   virtual void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const = 0;
@@ -92,6 +99,8 @@ class LinearOperator {
   std::uint64_t serial_;
   static std::uint64_t next_serial() noexcept;
   mutable std::atomic<std::int64_t> products_{0};
+  mutable std::once_flag asked_;
+  mutable Abilities<T> own_abilities_;  // those of its class, once asked_
   template <class U>
   friend void apply_dot(const LinearOperator<U>&, VectorView<const U>, VectorView<U>, U*);
 };
@@ -117,10 +126,10 @@ class HasApplyDot {
 // product. result is in the operator's space. Checks as LinearOperator::apply; throws ShapeMismatch for a
 // rectangular operator.
 template <class T>
-void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> y, T* result);
+PROTEAN_EXPORT void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> y, T* result);
 
 // Throws ShapeMismatch or WrongSpace, with the name `what`, unless the view has this size and space.
 template <class T>
-void require(VectorView<const T> view, std::int64_t size, Space space, std::string_view what);
+PROTEAN_EXPORT void require(VectorView<const T> view, std::int64_t size, Space space, std::string_view what);
 
 }  // namespace protean

@@ -6,7 +6,6 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
-#include "operators/order.hpp"
 
 namespace protean {
 namespace {
@@ -35,9 +34,9 @@ void one_by_one(const LinearOperator<T>& A, T alpha, const MultiVectorView<const
 
 template <class T>
 std::string column_by_column(const LinearOperator<T>& A) {
-  if (const auto* multi = dynamic_cast<const HasMultiProduct<T>*>(&A))
-    return std::string(multi->no_multi_product());
-  if (dynamic_cast<const HasOrder<T>*>(&A)) return "its rows are in another order than the vectors";
+  const Ability<HasMultiProduct<T>> multi = A.abilities().multi_product;
+  if (multi) return std::string(multi->no_multi_product());
+  if (!multi.why().empty()) return std::string(multi.why());
   return fmt::format("{} has no product with several vectors", A.name());
 }
 
@@ -54,7 +53,7 @@ void multi_apply(const LinearOperator<T>& A, std::type_identity_t<T> alpha,
   require_apart<T>(X, Y, "X and Y of a product");
   // One vector has the kernel that was made for one.
   const bool single = X.columns == 1 && X.row_step() == 1 && Y.row_step() == 1;
-  const auto* const multi = dynamic_cast<const HasMultiProduct<T>*>(&A);
+  const Ability<HasMultiProduct<T>> multi = A.abilities().multi_product;
   if (multi && !single && X.layout == Y.layout && multi->no_multi_product().empty()) {
     A.count_products(X.columns);
     const detail::DeviceScope scope(*A.context());

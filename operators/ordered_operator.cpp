@@ -2,35 +2,23 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
+#include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "operators/callers_order.hpp"
 
 namespace protean {
 
-// Tells a follower of the changes of B, in the caller's numbering.
-template <class T>
-class OrderedOperator<T>::Link final : public OrderFollower {
- public:
-  Link(const OrderedOperator& A, OrderFollower& follower) : A_(A), follower_(follower) {}
-  bool is_of(const OrderFollower& follower) const noexcept { return &follower_ == &follower; }
-  Permuted permuted() const override { return follower_.permuted(); }
-  void prepare_order(const Permutation& next) override { follower_.prepare_order(A_.with(next)); }
-  void adopt_order() noexcept override { follower_.adopt_order(); }
-
- private:
-  const OrderedOperator& A_;
-  OrderFollower& follower_;
-};
-
 template <class T>
 OrderedOperator<T>::OrderedOperator(Permutation permutation, std::shared_ptr<LinearOperator<T>> B)
-    : LinearOperator<T>(B->context(), B->shape()),
-      permutation_(std::move(permutation)),
-      B_(std::move(B)),
-      changing_(dynamic_cast<const HasOrder<T>*>(B_.get())) {
+    : Wrapper<T>(B->context(), B->shape()), permutation_(std::move(permutation)), B_(std::move(B)) {
+  if (B_->abilities().order)
+    throw BadArgument(
+        fmt::format("operator '{}' has an order of its rows itself, so it cannot be put into another one; an "
+                    "AdaptiveOperator may be "
+                    "made in an order",
+                    B_->name()));
   const std::int64_t n = permutation_.size();
   if (this->rows() != n || this->cols() != n)
     throw ShapeMismatch(fmt::format("the operator is {} x {} and the permutation is of {} rows", this->rows(),
@@ -53,76 +41,16 @@ OrderedOperator<T>::OrderedOperator(PermutedMatrix<T> ordered, std::unique_ptr<A
 }
 
 template <class T>
-OrderedOperator<T>::OrderedOperator(PermutedMatrix<T> ordered, std::unique_ptr<AdaptiveOperator<T>> B)
-    : OrderedOperator(ordered.permutation(), std::shared_ptr<LinearOperator<T>>(std::move(B))) {
-  ordered_.emplace(std::move(ordered));
-  adaptive_ = static_cast<AdaptiveOperator<T>*>(B_.get());
-}
-
-template <class T>
-Permutation OrderedOperator<T>::with(const Permutation& inner) const {
-  if (inner.size() == 0) return permutation_;
-  const std::lock_guard lock(mutex_);
-  if (!inner_.is(inner)) both_ = inner.after(permutation_), inner_ = inner;
-  return both_;
-}
-
-template <class T>
-Permutation OrderedOperator<T>::order() const {
-  return with(changing_ ? changing_->order() : Permutation());
-}
-
-template <class T>
-const LinearOperator<T>& OrderedOperator<T>::in_order() const noexcept {
-  return changing_ ? changing_->in_order() : *B_;
-}
-
-template <class T>
-void OrderedOperator<T>::count_in_order(std::int64_t more) const noexcept {
-  changing_ ? changing_->count_in_order(more) : B_->count_products(more);
-}
-
-template <class T>
-void OrderedOperator<T>::follow(OrderFollower& follower) const {
-  if (!changing_) return;
-  auto owned = std::make_unique<Link>(*this, follower);
-  Link& link = *owned;
-  {
-    const std::lock_guard lock(mutex_);
-    links_.push_back(std::move(owned));
-  }
-  changing_->follow(link);
-}
-
-template <class T>
-void OrderedOperator<T>::unfollow(OrderFollower& follower) const noexcept {
-  if (!changing_) return;
-  std::unique_ptr<Link> link;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found =
-        std::find_if(links_.begin(), links_.end(), [&](const auto& one) { return one->is_of(follower); });
-    if (found == links_.end()) return;
-    link = std::move(*found);
-    links_.erase(found);
-  }
-  changing_->unfollow(*link);
-}
-
-template <class T>
 void OrderedOperator<T>::update_values(const CsrMatrix<T>& csr) {
   if (!ordered_)
     throw BadArgument("this operator was made of a permutation alone; give new values to its inner operator");
   ordered_->update_values(csr);
-  if (assembled_)
-    assembled_->update_values(ordered_->matrix());
-  else
-    adaptive_->update_values(ordered_->matrix());
+  assembled_->update_values(ordered_->matrix());
 }
 
 template <class T>
 void OrderedOperator<T>::diagonal(VectorView<T> diagonal) const {
-  const auto* known = dynamic_cast<const HasDiagonal<T>*>(B_.get());
+  const Ability<HasDiagonal<T>> known = B_->abilities().diagonal;
   if (!known) throw BadArgument(fmt::format("operator '{}' does not know its diagonal", B_->name()));
   if (!callers_order_) return;
   callers_order_->bring([&](VectorView<T> d) { known->diagonal(d); }, diagonal);
@@ -144,6 +72,40 @@ void OrderedOperator<T>::do_apply(T alpha, VectorView<const T> x, T beta, Vector
   if (!callers_order_) return;
   callers_order_->multiply(x, beta, y,
                            [&](VectorView<const T> px, VectorView<T> py) { B_->apply(alpha, px, beta, py); });
+}
+
+template <class T>
+void OrderedOperator<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
+  if (!callers_order_) return dot<T>(*this->context(), x, y, result);
+  callers_order_->multiply(
+      x, T(0), y, [&](VectorView<const T> px, VectorView<T> py) { apply_dot<T>(*B_, px, py, result); });
+}
+
+template <class T>
+std::string_view OrderedOperator<T>::no_multi_product() const noexcept {
+  const Ability<HasMultiProduct<T>> multi = B_->abilities().multi_product;
+  return multi ? multi->no_multi_product() : "the operator in its order has no product with several vectors";
+}
+
+template <class T>
+void OrderedOperator<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta,
+                                        MultiVectorView<T> Y) const {
+  if (!callers_order_) return;
+  callers_order_->multiply(X, beta, Y, [&](MultiVectorView<const T> px, MultiVectorView<T> py) {
+    multi_apply<T>(*B_, alpha, px, beta, py);
+  });
+}
+
+template <class T>
+void OrderedOperator<T>::change(Abilities<T>& set) const noexcept {
+  if (set.diagonal) set.diagonal = this;
+  if (set.apply_dot) set.apply_dot = this;
+  if (set.multi_product) set.multi_product = this;
+  if (set.rows) set.rows = this;
+  if (set.row_arrays)
+    set.row_arrays = Ability<HasRowArrays<T>>::refused(
+        "its rows are in another order than the vectors; in_order() has them");
+  set.order = this;
 }
 
 template class OrderedOperator<float>;

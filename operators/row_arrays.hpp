@@ -3,7 +3,9 @@
 #pragma once
 #include <cstdint>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 // The arrays of a matrix in device memory: those that belong to its kind; the others are null or 0. Each
 // position 0 <= p < rows holds one row. The entries of a row are in ascending order of columns.

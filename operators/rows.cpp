@@ -3,28 +3,14 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "operators/assembled_matrix.hpp"
-#include "operators/elements/element_operator.hpp"
-#include "operators/policy/adaptive_operator.hpp"
 
 namespace protean {
 
 template <class T>
 std::optional<CsrMatrix<T>> csr_of(const LinearOperator<T>& A) {
-  if (const auto* adaptive = dynamic_cast<const AdaptiveOperator<T>*>(&A)) {
-    const bool exact = adaptive->on_elements() || adaptive->current().entry().traits.exact_values;
-    if (exact && adaptive->source_assembled()) return adaptive->source();
-    std::optional<CsrMatrix<T>> rows = csr_of(adaptive->running());
-    if (adaptive->order().size() == 0) return rows;
-    const bool on_host = adaptive->context()->space() == Space::host;
-    return PermutedMatrix<T>(on_host ? adaptive->context() : Context::host(), *rows,
-                             adaptive->order().inverse())
-        .matrix();
-  }
-  if (const auto* matrix = dynamic_cast<const AssembledMatrix<T>*>(&A)) return matrix->to_csr();
-  if (const auto* elements = dynamic_cast<const ElementOperator<T>*>(&A)) return elements->assemble();
-  if (const auto* rows = dynamic_cast<const HasRows<T>*>(&A)) return rows->rows_as_csr();
-  return std::nullopt;
+  const Ability<HasRows<T>> rows = A.abilities().rows;
+  if (!rows) return std::nullopt;
+  return rows->rows_as_csr();
 }
 
 template <class T>

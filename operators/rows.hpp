@@ -4,12 +4,12 @@
 #include <string_view>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/operators/linear_operator.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
-// Ability of an operator of the user's: gives its entries, in the operator's space. Assembled matrices, element
-// operators and AdaptiveOperator need not have it: csr_of() knows them.
+// Ability: gives its entries, in the operator's space. Called by csr_of().
 template <class T>
 class HasRows {
  public:
@@ -18,15 +18,17 @@ class HasRows {
   virtual CsrMatrix<T> rows_as_csr() const = 0;
 };
 
-// The entries of A in its space: AssembledMatrix::to_csr(), the assembled element matrices, what is behind an
-// AdaptiveOperator (its source, if that has the values of the running matrix), or HasRows. Nothing for another
-// operator. May share arrays with A; else it takes the memory of the matrix in CSR. Throws OutOfMemory.
+// The entries of A in its space, by HasRows: AssembledMatrix::to_csr(), the assembled element matrices, those of an
+// operator of the user's; of an AdaptiveOperator its source, if that has the values of the running matrix. Nothing
+// for an operator without that ability. May share arrays with A; else it takes the memory of the matrix in CSR.
+// Throws OutOfMemory.
 template <class T>
-std::optional<CsrMatrix<T>> csr_of(const LinearOperator<T>& A);
+PROTEAN_EXPORT std::optional<CsrMatrix<T>> csr_of(const LinearOperator<T>& A);
 
 // csr_of() in host memory, with sorted rows. `user` is who asks, for the message. Throws BadArgument if A cannot
 // give its entries, BadMatrix for a row that has a column twice.
 template <class T>
-CsrMatrix<T> rows_on_host(const LinearOperator<T>& A, const ContextPtr& host, std::string_view user);
+PROTEAN_EXPORT CsrMatrix<T> rows_on_host(const LinearOperator<T>& A, const ContextPtr& host,
+                                         std::string_view user);
 
 }  // namespace protean

@@ -4,14 +4,16 @@
 #include <string_view>
 #include <vector>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 struct Tuning {
   struct Choice {
     std::string_view option;  // as in the format's or the kernel's parameters: "unroll"
     std::string value;        // as a user would set it: "4"
-    // What chose it: "asked" (a user), "bytes" (the layout with the fewest bytes), "time" (measured products), "fixed" (one
-    // option where products are not measured, as in deterministic mode).
+    // What chose it: "asked" (a user), "bytes" (the layout with the fewest bytes), "time" (measured products), "fixed"
+    // (one option where products are not measured, as in deterministic mode).
     std::string_view by;
     bool operator==(const Choice&) const = default;
   };

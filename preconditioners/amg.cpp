@@ -1,7 +1,9 @@
-// Algebraic multigrid by BoomerAMG of hypre. Henson and Yang, "BoomerAMG: a parallel algebraic multigrid solver and
-// preconditioner", Appl. Numer. Math. 41 (2002) 155. Coarsening PMIS and HMIS: De Sterck, Yang and Heys, SIAM J. Matrix Anal.
-// Appl. 27 (2006) 1019. Interpolation extended+i: De Sterck, Falgout, Nolting and Yang, Numer. Linear Algebra Appl. 15 (2008)
-// 115. Aggressive coarsening and multipass interpolation: Stueben, J. Comput. Appl. Math. 128 (2001) 281. Smoother l1-jacobi: Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864.
+// amg with setup classical: algebraic multigrid by BoomerAMG of hypre. Henson and Yang, "BoomerAMG: a parallel
+// algebraic multigrid solver and preconditioner", Appl. Numer. Math. 41 (2002) 155. Coarsening PMIS and HMIS: De
+// Sterck, Yang and Heys, SIAM J. Matrix Anal. Appl. 27 (2006) 1019. Interpolation extended+i: De Sterck, Falgout,
+// Nolting and Yang, Numer. Linear Algebra Appl. 15 (2008)
+// 115. Aggressive coarsening and multipass interpolation: Stueben, J. Comput. Appl. Math. 128 (2001) 281. Smoother
+//      l1-jacobi: Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864.
 //
 // One V-cycle: z := z + S^-1 (r - A z), the same on the next coarser level for P^T (r - A z), z := z + P (its result),
 // z := z + S^-T (r - A z), from z = 0. With symmetric A it is a symmetric map of r, positive definite where A is and
@@ -57,8 +59,8 @@ void end_mpi() {
   if (getpid() == mpi_started_by && !mpi_has_ended()) MPI_Finalize();
 }
 
-// Open MPI starts a daemon for a process without an mpirun, which could only help it to start others, and ends the process
-// where it cannot. This variable says that none is needed; MPI_Init() changes the environment itself.
+// Open MPI starts a daemon for a process without an mpirun, which could only help it to start others, and ends the
+// process where it cannot. This variable says that none is needed; MPI_Init() changes the environment itself.
 class WithoutDaemon {
  public:
   WithoutDaemon() : mine_(std::getenv(variable) == nullptr) {
@@ -75,7 +77,8 @@ class WithoutDaemon {
   bool mine_;
 };
 
-// MPI may be called by this thread when this returns. The seconds that it took to initialise MPI, 0 if that was done before.
+// MPI may be called by this thread when this returns. The seconds that it took to initialise MPI, 0 if that was done
+// before.
 double require_mpi() {
   if (mpi_has_ended())
     throw NotAvailable(
@@ -281,8 +284,8 @@ class Levels {
     HYPRE_BoomerAMGSetCycleRelaxType(solver_, smoother.up, 2);
     HYPRE_BoomerAMGSetup(solver_, A_, r_, z_);
     hypre.check("the setup");
-    // Where the coarsest level is too large for an elimination, hypre smooths there once, in the way of the way down. It must be
-    // symmetric.
+    // Where the coarsest level is too large for an elimination, hypre smooths there once, in the way of the way down.
+    // It must be symmetric.
     HYPRE_Int coarsest = 0;
     HYPRE_BoomerAMGGetCycleRelaxType(solver_, &coarsest, 3);
     if (coarsest == smoother.down) HYPRE_BoomerAMGSetCycleRelaxType(solver_, smoother.alone, 3);
@@ -315,7 +318,8 @@ class Levels {
     grid_complexity_ = rows / static_cast<double>(rows_);
   }
 
-  // A setup may end without an error and yet be of no use, such as where numbers overflow or a pivot of the coarsest level is zero.
+  // A setup may end without an error and yet be of no use, such as where numbers overflow or a pivot of the coarsest
+  // level is zero.
   void probe(const Hypre& hypre) const {
     std::fill_n(r_values_, rows_, 1.0);
     cycle();
@@ -387,12 +391,12 @@ class Amg final : public BySolving<T> {
 }  // namespace
 
 template <class T>
-MadePreconditioner<T> make_amg(const LinearOperator<T>& A, const PreconditionerOptions& options) {
+MadePreconditioner<T> make_classical(const LinearOperator<T>& A, const PreconditionerOptions& options) {
   return std::make_unique<Amg<T>>(A, options);
 }
-template MadePreconditioner<float> make_amg<float>(const LinearOperator<float>&,
-                                                   const PreconditionerOptions&);
-template MadePreconditioner<double> make_amg<double>(const LinearOperator<double>&,
-                                                     const PreconditionerOptions&);
+template MadePreconditioner<float> make_classical<float>(const LinearOperator<float>&,
+                                                         const PreconditionerOptions&);
+template MadePreconditioner<double> make_classical<double>(const LinearOperator<double>&,
+                                                           const PreconditionerOptions&);
 
 }  // namespace protean::detail

@@ -1,12 +1,12 @@
-// Block Jacobi: M has square blocks on the diagonal of A. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM
-// 2003, section 12.2. The inverses of the blocks are stored, computed in double precision: of a symmetric positive definite
-// block by Cholesky factors, else by Gauss-Jordan elimination with row pivoting. The inverse of a symmetric block is symmetric
-// bit for bit.
+// Block Jacobi: M has square blocks on the diagonal of A. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed.,
+// SIAM 2003, section 12.2. The inverses of the blocks are stored, computed in double precision: of a symmetric positive
+// definite block by Cholesky factors, else by Gauss-Jordan elimination with row pivoting. The inverse of a symmetric
+// block is symmetric bit for bit.
 //
-// Blocks `equal` have block_size rows, the last one may be smaller. Blocks `found`: neighbouring rows with the same columns
-// belong together, as the unknowns of a node of finite elements do (Saad, SIAM J. Sci. Comput. 24 (2003) 1107,
-// doi:10.1137/S1064827501393393). A group of more than block_size rows is cut; neighbouring groups join one block while they
-// have at most block_size rows together (Anzt et al., ICPP 2017, doi:10.1109/ICPP.2017.18).
+// Blocks `equal` have block_size rows, the last one may be smaller. Blocks `found`: neighbouring rows with the same
+// columns belong together, as the unknowns of a node of finite elements do (Saad, SIAM J. Sci. Comput. 24 (2003) 1107,
+// doi:10.1137/S1064827501393393). A group of more than block_size rows is cut; neighbouring groups join one block while
+// they have at most block_size rows together (Anzt et al., ICPP 2017, doi:10.1109/ICPP.2017.18).
 //
 // block_size 0: blocks as large as the groups that are common in the pattern, one row where there are none. A block
 // that cuts through nodes is often worse than the diagonal: elasticity with 3 unknowns a node takes more iterations

@@ -17,7 +17,8 @@ class BySolving : public Preconditioner<T> {
  public:
   explicit BySolving(const LinearOperator<T>& A)
       : Preconditioner<T>(A.context(), A.shape()), product_(A.context(), A.rows()) {}
-  // Each setup may have moved the arrays. What solve() queues are our own kernels, unless a derived class says otherwise.
+  // Each setup may have moved the arrays. What solve() queues are our own kernels, unless a derived class says
+  // otherwise.
   Recording recording() const noexcept override { return {true, 1 + this->setups(), bytes(), true}; }
   std::size_t bytes() const noexcept final {
     return static_cast<std::size_t>(product_.size()) * sizeof(T) + bytes_of_arrays();
@@ -28,10 +29,13 @@ class BySolving : public Preconditioner<T> {
   virtual void solve(VectorView<const T> r, VectorView<T> z) const = 0;
   virtual std::size_t bytes_of_arrays() const noexcept = 0;
 
-  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+  void require_setup() const {
     if (this->setups() == 0)
       throw BadArgument(
           fmt::format("the {} preconditioner is applied before ensure(A) has set it up", this->name()));
+  }
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    require_setup();
     const Context& context = *this->context();
     if (alpha == T(0)) return scale<T>(context, beta, y);
     if (beta == T(0)) {

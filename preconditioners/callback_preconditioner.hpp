@@ -5,10 +5,11 @@
 #include <string_view>
 #include <utility>
 
+#include <protean/core/export.hpp>
 #include <protean/operators/callback_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // z := M^-1 r. The rules for the function and its exceptions are those of CallbackOperator
 // (callback_operator.hpp).

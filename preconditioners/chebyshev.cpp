@@ -1,7 +1,8 @@
-// Chebyshev: M^-1 r = p(D^-1 A) D^-1 r, D = diag(A). p has the given degree k, and 1 - t p(t) is the Chebyshev polynomial of
-// degree k + 1 that is smallest on [lambda / ratio, lambda] and 1 at 0. Saad, Iterative Methods for Sparse Linear Systems,
-// 2nd ed., SIAM 2003, algorithm 12.1. k products of A for each M^-1 r. M^-1 is symmetric positive definite for such an A if no
-// eigenvalue of D^-1 A exceeds lambda by much; those below lambda / ratio may be any.
+// Chebyshev: M^-1 r = p(D^-1 A) D^-1 r, D = diag(A). p has the given degree k, and 1 - t p(t) is the Chebyshev
+// polynomial of degree k + 1 that is smallest on [lambda / ratio, lambda] and 1 at 0. Saad, Iterative Methods for
+// Sparse Linear Systems, 2nd ed., SIAM 2003, algorithm 12.1. k products of A for each M^-1 r. M^-1 is symmetric
+// positive definite for such an A if no eigenvalue of D^-1 A exceeds lambda by much; those below lambda / ratio may be
+// any.
 //
 // lambda: 1.1 times the largest eigenvalue of the tridiagonal matrix of 20 steps of cg with M = D, from a fixed
 // pseudo-random vector (Saad, section 6.7.3). The largest eigenvalue of a symmetric positive definite D^-1 A is rarely
@@ -30,8 +31,9 @@ namespace {
 constexpr int lanczos_steps = 20;
 constexpr double safety = 1.1;
 
-// The largest eigenvalue of a symmetric tridiagonal matrix by bisection: eigenvalues below x are counted by the signs of the
-// pivots of T - x I (Golub and Van Loan, Matrix Computations, 4th ed., section 8.4.1). beta[i] couples i and i + 1.
+// The largest eigenvalue of a symmetric tridiagonal matrix by bisection: eigenvalues below x are counted by the signs
+// of the pivots of T - x I (Golub and Van Loan, Matrix Computations, 4th ed., section 8.4.1). beta[i] couples i and i +
+// 1.
 double largest_eigenvalue(const std::vector<double>& alpha, const std::vector<double>& beta) {
   const std::size_t n = alpha.size();
   double low = alpha[0], high = alpha[0];
@@ -77,7 +79,7 @@ class Chebyshev final : public BySolving<T> {
  protected:
   void setup(const LinearOperator<T>& A, bool) override {
     const ContextPtr& context = A.context();
-    const auto* known = dynamic_cast<const HasDiagonal<T>*>(&A);
+    const Ability<HasDiagonal<T>> known = A.abilities().diagonal;
     if (!known)
       throw BadArgument(fmt::format(
           "chebyshev needs the diagonal, which operator '{}' does not know; use preconditioner none, or "

@@ -7,9 +7,9 @@
 
 namespace protean::detail {
 
-// The inverses of the diagonal blocks. Entry j of a row of its block's inverse lies at values[j n + row], so that neighbouring
-// threads read neighbouring memory. shape: of a row its number within the block, plus 256 times the rows of the block; null
-// where all blocks have `size` rows, but the last one may have fewer.
+// The inverses of the diagonal blocks. Entry j of a row of its block's inverse lies at values[j n + row], so that
+// neighbouring threads read neighbouring memory. shape: of a row its number within the block, plus 256 times the rows
+// of the block; null where all blocks have `size` rows, but the last one may have fewer.
 template <class T>
 struct BlockInverses {
   std::int64_t n;

@@ -15,8 +15,8 @@ void send(const Context& device, Buffer<U>& to, const U* from) {
   copy_bytes(device, to.data(), Space::device, from, Space::host, to.bytes());
 }
 
-// The smallest power of two that is not less than the mean number of entries of a row, at most a warp: lanes that wait for
-// their results at the same time wait once.
+// The smallest power of two that is not less than the mean number of entries of a row, at most a warp: lanes that wait
+// for their results at the same time wait once.
 int lanes_for(std::int64_t entries, std::int64_t rows) {
   int lanes = 1;
   while (lanes < 32 && lanes * rows < entries) lanes *= 2;
@@ -38,24 +38,23 @@ void sum_rows(const TriangleView<T>& t, std::int64_t begin, std::int64_t end, co
 }  // namespace
 
 template <class T>
-typename Triangle<T>::Row Triangle<T>::row_at(const SweepPattern& pattern, std::int64_t k) const noexcept {
+Range Triangle<T>::row_at(const SweepPattern& pattern, std::int64_t k) const noexcept {
   const std::int64_t i = in_stages_ ? (upper_ ? pattern.backward : pattern.forward).order()[k] : k;
-  const std::int64_t begin = upper_ ? pattern.mid[i] : pattern.ptr[i];
-  return {begin, (upper_ ? pattern.ptr[i + 1] : pattern.mid[i]) - begin};
+  return upper_ ? pattern.upper(i) : pattern.lower(i);
 }
 
 template <class T>
 Triangle<T>::Triangle(const ContextPtr& device, const SweepPattern& pattern, bool upper, bool in_stages)
     : device_(device), upper_(upper), in_stages_(in_stages), rows_(pattern.n), ptr_(device, pattern.n + 1) {
-  const ContextPtr& host = pattern.ptr.context();
+  const ContextPtr& host = pattern.lower_ptr.context();
   Buffer<std::int64_t> ptr(host, rows_ + 1);
   ptr[0] = 0;
-  for (std::int64_t k = 0; k < rows_; ++k) ptr[k + 1] = ptr[k] + row_at(pattern, k).size;
+  for (std::int64_t k = 0; k < rows_; ++k) ptr[k + 1] = ptr[k] + row_at(pattern, k).size();
   const std::int64_t entries = ptr[rows_];
   lanes_ = lanes_for(entries, rows_);
   Buffer<std::int32_t> col(host, entries);
   for (std::int64_t k = 0; k < rows_; ++k)
-    std::copy_n(pattern.col.data() + row_at(pattern, k).begin, ptr[k + 1] - ptr[k], col.data() + ptr[k]);
+    copy_row(pattern.col.data(), row_at(pattern, k), upper_, col.data() + ptr[k]);
   col_ = Buffer<std::int32_t>(device, entries), values_ = Buffer<T>(device, entries);
   send(*device, ptr_, ptr.data()), send(*device, col_, col.data());
   if (!in_stages) return;
@@ -67,12 +66,10 @@ Triangle<T>::Triangle(const ContextPtr& device, const SweepPattern& pattern, boo
 
 template <class T>
 void Triangle<T>::set_values(const SweepPattern& pattern, const SweepValues<T>& values) {
-  Buffer<T> ordered(pattern.ptr.context(), values_.size());
+  Buffer<T> ordered(pattern.lower_ptr.context(), values_.size());
   T* next = ordered.data();
-  for (std::int64_t k = 0; k < rows_; ++k) {
-    const Row row = row_at(pattern, k);
-    next = std::copy_n(values.entries.data() + row.begin, row.size, next);
-  }
+  for (std::int64_t k = 0; k < rows_; ++k)
+    next = copy_row(values.entries.data(), row_at(pattern, k), upper_, next);
   send(*device_, values_, ordered.data());
 }
 
@@ -144,8 +141,8 @@ class Levels final : public DeviceSweep<T> {
   }
 
  private:
-  // The places of each stage cut into pieces for one warp. No row of a warp waits for another one of the same warp, so that
-  // a warp that waits never keeps back what it waits for.
+  // The places of each stage cut into pieces for one warp. No row of a warp waits for another one of the same warp, so
+  // that a warp that waits never keeps back what it waits for.
   Buffer<std::int64_t> tasks_of(const Triangle<T>& triangle) const {
     const std::int64_t rows = 32 / triangle.view().lanes;
     std::vector<std::int64_t> first;

@@ -75,9 +75,9 @@ __global__ void __launch_bounds__(block_size)
   if (first) to[i] = factor * (right - sum);
 }
 
-// A result that is not there yet is a NaN that no result is: all bits 1. Results travel through memory by themselves: a row
-// reads a result until it is not the mark. Reads and writes are whole and go to the memory that all processors share
-// (relaxed, scope gpu). No other data is passed on, so no fence is needed.
+// A result that is not there yet is a NaN that no result is: all bits 1. Results travel through memory by themselves: a
+// row reads a result until it is not the mark. Reads and writes are whole and go to the memory that all processors
+// share (relaxed, scope gpu). No other data is passed on, so no fence is needed.
 template <class T>
 struct Bits;
 template <>
@@ -120,9 +120,9 @@ __device__ inline T wait_for(const T* where) {
   return Bits<T>::value(word);
 }
 
-// One triangle. Each block takes a ticket, and the tasks of that number: blocks whose ticket is smaller are on the device
-// already, and rows wait for those of smaller or equal tickets only, so some row can always go on. out is marked before;
-// used, the vector that nobody needs any more, is marked for the next kernel:
+// One triangle. Each block takes a ticket, and the tasks of that number: blocks whose ticket is smaller are on the
+// device already, and rows wait for those of smaller or equal tickets only, so some row can always go on. out is marked
+// before; used, the vector that nobody needs any more, is marked for the next kernel:
 //   forward   out = w, rhs = r, used = z (its marks are for the backward kernel)
 //   backward  out = z, rhs = w, used = w (for the next forward kernel); row i reads w_i only
 // run: the backward kernel does what the forward one did, so that no vector stays half marked.
@@ -150,8 +150,8 @@ __global__ void __launch_bounds__(block_size)
   if (task >= tasks.count) return;
   const std::int64_t k = tasks.first[task] + threadIdx.x % 32 / lanes;
   const bool row = k < tasks.first[task + 1], first = row && threadIdx.x % lanes == 0;
-  // All that does not depend on other rows is done before the row waits: the time from one result to the next one is that of the
-  // whole solve.
+  // All that does not depend on other rows is done before the row waits: the time from one result to the next one is
+  // that of the whole solve.
   const std::int32_t i = first ? t.row[k] : 0;
   const T right = first ? (backward ? d[i] * rhs[i] : rhs[i]) : T(0);
   if (first) Bits<T>::store(used + i, no_result<T>);
@@ -213,31 +213,30 @@ namespace {
 template <class T>
 constexpr cudaDataType value_type = sizeof(T) == 8 ? CUDA_R_64F : CUDA_R_32F;
 
-// I + L or I + U as cuSPARSE wants it, with its ones stored: some versions refuse a triangle without entries. It owns the
-// arrays, the descriptors and the workspace. Analysed once; new values go the way of cusparseSpSV_updateMatrix(), since the
-// analysis may keep copies of values.
+// I + L or I + U as cuSPARSE wants it, with its ones stored: some versions refuse a triangle without entries. It owns
+// the arrays, the descriptors and the workspace. Analysed once; new values go the way of cusparseSpSV_updateMatrix(),
+// since the analysis may keep copies of values.
 template <class T>
 class CusparseTriangle {
  public:
   CusparseTriangle(const ContextPtr& context, const detail::SweepPattern& pattern, bool upper)
       : context_(context), upper_(upper), rows_(pattern.n) {
-    const ContextPtr& host = pattern.ptr.context();
+    const ContextPtr& host = pattern.lower_ptr.context();
     std::int64_t entries = rows_;
-    for (std::int64_t i = 0; i < rows_; ++i) entries += end_of(pattern, i) - begin_of(pattern, i);
+    for (std::int64_t i = 0; i < rows_; ++i) entries += row_of(pattern, i).size();
     if (entries > std::numeric_limits<std::int32_t>::max() ||
         rows_ >= std::numeric_limits<std::int32_t>::max())
       throw NotAvailable("solve: cusparse takes at most 2^31 - 1 entries of a triangle, and this one has " +
                          std::to_string(entries) + "; take levels or sweeps");
     Buffer<std::int32_t> ptr(host, rows_ + 1), col(host, entries);
-    std::int32_t next = 0;
-    const auto put = [&](std::int32_t j) { col[next++] = j; };
+    std::int32_t* next = col.data();
     for (std::int64_t i = 0; i < rows_; ++i) {
-      ptr[i] = next;
-      if (upper_) put(static_cast<std::int32_t>(i));
-      for (std::int64_t p = begin_of(pattern, i); p < end_of(pattern, i); ++p) put(pattern.col[p]);
-      if (!upper_) put(static_cast<std::int32_t>(i));
+      ptr[i] = static_cast<std::int32_t>(next - col.data());
+      if (upper_) *next++ = static_cast<std::int32_t>(i);
+      next = detail::copy_row(pattern.col.data(), row_of(pattern, i), upper_, next);
+      if (!upper_) *next++ = static_cast<std::int32_t>(i);
     }
-    ptr[rows_] = next;
+    ptr[rows_] = static_cast<std::int32_t>(next - col.data());
     ptr_ = Buffer<std::int32_t>(context, rows_ + 1), col_ = Buffer<std::int32_t>(context, entries);
     values_ = Buffer<T>(context, entries);
     send(ptr_, ptr.data()), send(col_, col.data());
@@ -253,12 +252,11 @@ class CusparseTriangle {
 
   // any: n values at any address, for descriptors before the first solve.
   void set_values(const detail::SweepPattern& pattern, const detail::SweepValues<T>& values, T* any) {
-    Buffer<T> ordered(pattern.ptr.context(), values_.size());
+    Buffer<T> ordered(pattern.lower_ptr.context(), values_.size());
     T* next = ordered.data();
     for (std::int64_t i = 0; i < rows_; ++i) {
       if (upper_) *next++ = 1;
-      const std::int64_t begin = begin_of(pattern, i);
-      next = std::copy_n(values.entries.data() + begin, end_of(pattern, i) - begin, next);
+      next = detail::copy_row(values.entries.data(), row_of(pattern, i), upper_, next);
       if (!upper_) *next++ = 1;
     }
     send(values_, ordered.data());
@@ -285,11 +283,8 @@ class CusparseTriangle {
   }
 
  private:
-  std::int64_t begin_of(const detail::SweepPattern& pattern, std::int64_t i) const {
-    return upper_ ? pattern.mid[i] : pattern.ptr[i];
-  }
-  std::int64_t end_of(const detail::SweepPattern& pattern, std::int64_t i) const {
-    return upper_ ? pattern.ptr[i + 1] : pattern.mid[i];
+  Range row_of(const detail::SweepPattern& pattern, std::int64_t i) const {
+    return upper_ ? pattern.upper(i) : pattern.lower(i);
   }
   template <class U>
   void send(Buffer<U>& to, const U* from) const {
@@ -376,8 +371,8 @@ class RecordedSolves {
   cudaGraphExec_t graph_ = nullptr;
 };
 
-// w := (I + L)^-1 r, w := D w, z := (I + U)^-1 w. cuSPARSE does not read DeviceState::stop: after the end of a run w and z are
-// overwritten, and since our product with D does heed it, z is then wrong.
+// w := (I + L)^-1 r, w := D w, z := (I + U)^-1 w. cuSPARSE does not read DeviceState::stop: after the end of a run w
+// and z are overwritten, and since our product with D does heed it, z is then wrong.
 template <class T>
 class CusparseSweep final : public detail::DeviceSweep<T> {
  public:

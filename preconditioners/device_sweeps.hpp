@@ -6,12 +6,13 @@
 //              are there, without barriers between stages: Liu, Li, Hogg, Duff and Vinter, Euro-Par 2016,
 //              doi:10.1007/978-3-319-43659-3_45.
 //   iteration  Jacobi sweeps: jacobi_sweeps() of sweeps.hpp.
-// and those of cuSPARSE. Each row is summed by a fixed number of lanes in a fixed order, so two runs have the same bits. None
-// waits for the host, and all arrays keep their addresses when the values change, so recorded work stays right.
+// and those of cuSPARSE. Each row is summed by a fixed number of lanes in a fixed order, so two runs have the same
+// bits. None waits for the host, and all arrays keep their addresses when the values change, so recorded work stays
+// right.
 //
-// The rows of stages and flow are stored stage after stage, so that neighbouring lanes read neighbouring memory. Memory of each
-// triangle: a value and 4 bytes for each entry, 12 bytes a row (iteration: 8). D: a value a row. flow: one vector of n and up to 8
-// bytes for each row and stage; iteration: two vectors.
+// The rows of stages and flow are stored stage after stage, so that neighbouring lanes read neighbouring memory. Memory
+// of each triangle: a value and 4 bytes for each entry, 12 bytes a row (iteration: 8). D: a value a row. flow: one
+// vector of n and up to 8 bytes for each row and stage; iteration: two vectors.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +29,8 @@ namespace protean::detail {
 // From this number of stages on, one launch for each would take longer than one kernel whose rows wait for each other.
 inline constexpr std::int64_t most_stage_launches = 32;
 
-// L or U as kernels read it: place k holds row row[k] (row null: row k), whose entries are ptr[k] .. ptr[k + 1]. `lanes`
-// neighbouring threads of a warp share a row.
+// L or U as kernels read it: place k holds row row[k] (row null: row k), whose entries are ptr[k] .. ptr[k + 1].
+// `lanes` neighbouring threads of a warp share a row.
 template <class T>
 struct TriangleView {
   std::int64_t rows = 0;
@@ -58,11 +59,8 @@ class Triangle {
   }
 
  private:
-  // The place in the pattern of the first entry of the row at place k, and the number of its entries.
-  struct Row {
-    std::int64_t begin, size;
-  };
-  Row row_at(const SweepPattern& pattern, std::int64_t k) const noexcept;
+  // The places in the pattern of the entries of the row at place k.
+  Range row_at(const SweepPattern& pattern, std::int64_t k) const noexcept;
 
   ContextPtr device_;
   bool upper_, in_stages_;
@@ -101,8 +99,8 @@ struct MeasuredSolves {
   double levels = -1, cusparse = -1;
 };
 // The way that `how` names, with these values. automatic: levels in a deterministic context and on a simulated device;
-// else one solve of levels and of cusparse is measured, and the faster one is taken. cuSPARSE's is left out where it takes
-// too many entries for it or has no memory. Throws NotAvailable for cusparse where it cannot be had.
+// else one solve of levels and of cusparse is measured, and the faster one is taken. cuSPARSE's is left out where it
+// takes too many entries for it or has no memory. Throws NotAvailable for cusparse where it cannot be had.
 template <class T>
 std::unique_ptr<DeviceSweep<T>> make_solves(const ContextPtr& device, const SweepPattern& pattern,
                                             const SweepValues<T>& values, TriangularSolve how,

@@ -28,7 +28,7 @@ class Jacobi final : public Preconditioner<T> {
 
  protected:
   void setup(const LinearOperator<T>& A, bool) override {
-    const auto* known = dynamic_cast<const HasDiagonal<T>*>(&A);
+    const Ability<HasDiagonal<T>> known = A.abilities().diagonal;
     if (!known)
       throw BadArgument(fmt::format(
           "jacobi needs the diagonal, which operator '{}' does not know; use preconditioner none, or "

@@ -23,7 +23,9 @@ PROTEAN_MAKER(make_ic)
 PROTEAN_MAKER(make_ilu0)
 PROTEAN_MAKER(make_ilu)
 PROTEAN_MAKER(make_chebyshev)
-PROTEAN_MAKER(make_amg)  // only in a build with hypre
+PROTEAN_MAKER(make_amg)
+PROTEAN_MAKER(make_aggregation)  // amg by its setup
+PROTEAN_MAKER(make_classical)    // only in a build with hypre
 #undef PROTEAN_MAKER
 
 }  // namespace protean::detail

@@ -8,6 +8,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "preconditioners/makers.hpp"
+#include "preconditioners/options.hpp"
 
 namespace protean {
 
@@ -28,12 +29,6 @@ void Preconditioner<T>::ensure(const LinearOperator<T>& A) {
 
 namespace {
 
-constexpr std::string_view triangular[] = {"solve", "sweeps"}, fill_level[] = {"fill", "solve", "sweeps"},
-                           block_size[] = {"block_size", "blocks"}, omega[] = {"omega"},
-                           polynomial[] = {"degree", "eigenvalue_ratio"},
-                           multigrid[] = {"smoother",   "coarsening", "strong_threshold", "aggressive_levels",
-                                          "max_levels", "cycles",     "unknowns"};
-
 #if defined(PROTEAN_HAVE_HYPRE)
 constexpr std::string_view no_hypre = {}, hypre = PROTEAN_HYPRE_NOTE;
 #else
@@ -45,50 +40,39 @@ constexpr std::string_view hypre = {};
 
 // The makers of an entry.
 #define PROTEAN_MAKERS(name) detail::name<double>, detail::name<float>
-#if defined(PROTEAN_HAVE_HYPRE)
-#define PROTEAN_HYPRE_MAKERS(name) PROTEAN_MAKERS(name)
-#else
-#define PROTEAN_HYPRE_MAKERS(name) nullptr, nullptr
-#endif
 
 constexpr PreconditionerEntry entries[] = {
     {"none", "No preconditioner"},
     {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2", PROTEAN_MAKERS(make_jacobi)},
     {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2",
-     PROTEAN_MAKERS(make_block_jacobi), block_size},
+     PROTEAN_MAKERS(make_block_jacobi)},
     {"spai0", "Diagonal approximate inverse of least Frobenius norm; Broker and Grote 2002",
      PROTEAN_MAKERS(make_spai0)},
-    {"gauss-seidel",
-     "Solve with the lower triangle, coloured; Saad 2003, section 12.4",
-     PROTEAN_MAKERS(make_gauss_seidel),
-     {},
-     false,
-     "ssor"},
+    {"gauss-seidel", "Solve with the lower triangle, coloured; Saad 2003, section 12.4",
+     PROTEAN_MAKERS(make_gauss_seidel), false, "ssor"},
     {"ssor", "Symmetric successive over-relaxation, coloured; Saad 2003, section 10.2",
-     PROTEAN_MAKERS(make_ssor), omega},
+     PROTEAN_MAKERS(make_ssor)},
     {"ic0", "Incomplete Cholesky factors without fill; Meijerink and van der Vorst 1977",
-     PROTEAN_MAKERS(make_ic0), triangular},
+     PROTEAN_MAKERS(make_ic0)},
     {"ic", "Incomplete Cholesky factors with levels of fill; Saad 2003, section 10.3.3",
-     PROTEAN_MAKERS(make_ic), fill_level},
+     PROTEAN_MAKERS(make_ic)},
     {"ilu0", "Incomplete LU factors without fill; Saad 2003, section 10.3.2", PROTEAN_MAKERS(make_ilu0),
-     triangular, false, "ic0"},
+     false, "ic0"},
     {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", PROTEAN_MAKERS(make_ilu),
-     fill_level, false, "ic"},
+     false, "ic"},
     {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
-     PROTEAN_MAKERS(make_chebyshev), polynomial},
+     PROTEAN_MAKERS(make_chebyshev)},
     {"amg",
-     "Algebraic multigrid, V-cycles of BoomerAMG of hypre; Henson and Yang 2002",
-     PROTEAN_HYPRE_MAKERS(make_amg),
-     multigrid,
+     "Algebraic multigrid by smoothed aggregation; Vanek, Mandel and Brezina 1996",
+     PROTEAN_MAKERS(make_amg),
      true,
      {},
-     no_hypre,
-     "hypre computes on the host; solve there, or take ic0 or chebyshev",
-     "another library adds its sums; take ic0 or ssor",
+     {},
+     "it computes on the host; solve there, or take ic0 or chebyshev",
+     {},
      hypre},
 };
 #undef PROTEAN_MAKERS
-#undef PROTEAN_HYPRE_MAKERS
 
 constexpr bool has_makers(const PreconditionerEntry& entry) {
   const bool needed = entry.id != "none" && entry.unavailable.empty();
@@ -97,68 +81,11 @@ constexpr bool has_makers(const PreconditionerEntry& entry) {
 static_assert(std::all_of(std::begin(entries), std::end(entries), has_makers),
               "each preconditioner has its makers, or says why it is not available");
 
-void check(const PreconditionerOptions& options) {
-  const auto within = [](std::string_view name, auto value, bool good, std::string_view range) {
-    if (!good) throw BadArgument(fmt::format("{} is {}; it must be {}", name, value, range));
-  };
-  within("fill", options.fill, options.fill >= 0 && options.fill <= 1000, "0 to 1000");
-  within("sweeps", options.sweeps, options.sweeps >= 1 && options.sweeps <= 100, "1 to 100");
-  within("block_size", options.block_size, options.block_size >= 0 && options.block_size <= 64,
-         "1 to 64, or 0 for that of the matrix");
-  within("omega", options.omega, options.omega > 0 && options.omega < 2, "between 0 and 2, both excluded");
-  within("degree", options.degree, options.degree >= 1 && options.degree <= 100, "1 to 100");
-  within("eigenvalue_ratio", options.eigenvalue_ratio,
-         options.eigenvalue_ratio > 1 && options.eigenvalue_ratio <= 1e12, "more than 1, at most 1e12");
-  within("strong_threshold", options.strong_threshold,
-         options.strong_threshold > 0 && options.strong_threshold < 1, "between 0 and 1, both excluded");
-  within("aggressive_levels", options.aggressive_levels,
-         options.aggressive_levels >= 0 && options.aggressive_levels <= 100, "0 to 100");
-  within("max_levels", options.max_levels, options.max_levels >= 1 && options.max_levels <= 100, "1 to 100");
-  within("cycles", options.cycles, options.cycles >= 1 && options.cycles <= 100, "1 to 100");
-  within("unknowns", options.unknowns, options.unknowns >= 1 && options.unknowns <= 64, "1 to 64");
-}
-
 }  // namespace
 
 std::span<const PreconditionerEntry> preconditioners() noexcept { return entries; }
-
-std::string_view to_string(DiagonalBlocks blocks) noexcept {
-  return blocks == DiagonalBlocks::found ? "found" : "equal";
-}
-
-std::string_view to_string(TriangularSolve solve) noexcept {
-  switch (solve) {
-    case TriangularSolve::levels:
-      return "levels";
-    case TriangularSolve::cusparse:
-      return "cusparse";
-    case TriangularSolve::sweeps:
-      return "sweeps";
-    default:
-      return "auto";
-  }
-}
-
-std::string_view to_string(Coarsening coarsening) noexcept {
-  switch (coarsening) {
-    case Coarsening::pmis:
-      return "pmis";
-    case Coarsening::falgout:
-      return "falgout";
-    default:
-      return "hmis";
-  }
-}
-
-std::string_view to_string(Smoother smoother) noexcept {
-  switch (smoother) {
-    case Smoother::gauss_seidel:
-      return "gauss-seidel";
-    case Smoother::chebyshev:
-      return "chebyshev";
-    default:
-      return "l1-jacobi";
-  }
+std::string_view unavailable(AmgSetup setup) noexcept {
+  return setup == AmgSetup::classical ? no_hypre : std::string_view();
 }
 
 template <class T>
@@ -171,7 +98,8 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
   if (entry == std::end(entries))
     throw BadArgument(fmt::format("there is no preconditioner '{}'; there are {}.{}", id,
                                   fmt::join(ids, ", "), did_you_mean(id, ids)));
-  check(options);
+  check_options(preconditioner_options(), options);
+  require_read(preconditioner_options(), options, "preconditioner", id);
   if (id == "none") return nullptr;
   if (!entry->unavailable.empty())
     throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry->unavailable));
@@ -183,9 +111,7 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
   if (A.rows() != A.cols())
     throw ShapeMismatch(
         fmt::format("the operator is {} x {}; a preconditioner needs a square one", A.rows(), A.cols()));
-  const bool solves =
-      std::find(entry->options.begin(), entry->options.end(), "solve") != entry->options.end();
-  if (solves && options.solve == TriangularSolve::cusparse) {
+  if (options.solve == TriangularSolve::cusparse) {
     if (A.context()->space() == Space::host || A.context()->simulated())
       throw NotAvailable(fmt::format("{} with solve cusparse runs on a GPU only; take levels or sweeps", id));
     if (A.context()->deterministic())

@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include <protean/core/export.hpp>
+#include <protean/core/multi_vector.hpp>
 #include <protean/operators/linear_operator.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // A number that tells how a setup went: "shift", "colours" ...
 struct PreconditionerFigure {
@@ -28,9 +30,9 @@ class Preconditioner : public LinearOperator<T> {
   // unchanged then (but see make_composition()).
   void ensure(const LinearOperator<T>& A);
 
-  // The entries of M^-1 where it is a diagonal: solvers then multiply by it inside their own vector
-  // operations. Empty otherwise. In the space of the context. An ensure() that succeeds later writes the new numbers to the same
-  // address, so a solve that ensure() renews from its observer goes on with the new ones.
+  // The diagonal entries of M^-1, if M is diagonal, in the space of the context. Solvers then multiply by them inside
+  // their own vector operations. Empty for any other M. A later ensure() that succeeds writes the new entries to the
+  // same address. So a solve whose observer calls ensure() goes on with the new entries.
   virtual VectorView<const T> inverse_diagonal() const noexcept { return {}; }
 
   // False where M is not symmetric although A is. cg refuses such a preconditioner.
@@ -53,8 +55,8 @@ class Preconditioner : public LinearOperator<T> {
   std::uint64_t setups_ = 0;
 };
 
-// What happens to a row whose diagonal entry is missing, zero, or so small that its inverse is not finite, where M
-// divides by the diagonal: all but block-jacobi. An entry that is not finite is refused in either case.
+// What is done about a row whose diagonal entry is missing, zero, or so small that its inverse is not finite. It
+// concerns each M that divides by the diagonal: all but block-jacobi. An entry that is not finite is always refused.
 enum class ZeroDiagonal : unsigned char {
   error,  // throw BadMatrix, which names the first such rows
   one     // use 1 in its place
@@ -68,7 +70,8 @@ enum class DiagonalBlocks : unsigned char {
 inline constexpr DiagonalBlocks diagonal_blocks[] = {DiagonalBlocks::equal, DiagonalBlocks::found};
 std::string_view to_string(DiagonalBlocks blocks) noexcept;  // "equal", "found"
 
-// How ic, ic0, ilu and ilu0 solve with their triangular factors. levels and cusparse are exact up to rounding, sweeps is not.
+// How ic, ic0, ilu and ilu0 solve with their triangular factors. levels and cusparse are exact up to rounding, sweeps
+// is not.
 enum class TriangularSolve : unsigned char {
   automatic,  // levels; on a GPU the faster of levels and cusparse: see below
   levels,     // rows that do not wait for each other at the same time
@@ -79,7 +82,26 @@ inline constexpr TriangularSolve triangular_solves[] = {TriangularSolve::automat
                                                         TriangularSolve::cusparse, TriangularSolve::sweeps};
 std::string_view to_string(TriangularSolve solve) noexcept;  // "auto", "levels", "cusparse", "sweeps"
 
-// How amg chooses the points of the next coarser level. hmis is the cheapest in most cases, falgout keeps more points.
+// How amg makes its coarser levels.
+enum class AmgSetup : unsigned char {
+  aggregation,  // smoothed aggregation of our own
+  classical     // BoomerAMG of hypre, in a build that has it
+};
+inline constexpr AmgSetup amg_setups[] = {AmgSetup::aggregation, AmgSetup::classical};
+std::string_view to_string(AmgSetup setup) noexcept;  // "aggregation", "classical"
+// Empty when this build has it, else why not, and what to do.
+std::string_view unavailable(AmgSetup setup) noexcept;
+
+// The format of the matrices of amg's coarser levels with setup aggregation.
+enum class LevelFormat : unsigned char {
+  automatic,  // for each level that of `format: auto`
+  csr
+};
+inline constexpr LevelFormat level_formats[] = {LevelFormat::automatic, LevelFormat::csr};
+std::string_view to_string(LevelFormat format) noexcept;  // "auto", "csr"
+
+// How amg with setup classical chooses the points of the next coarser level. hmis is the cheapest in most cases,
+// falgout keeps more points.
 enum class Coarsening : unsigned char { hmis, pmis, falgout };
 inline constexpr Coarsening coarsenings[] = {Coarsening::hmis, Coarsening::pmis, Coarsening::falgout};
 std::string_view to_string(Coarsening coarsening) noexcept;  // "hmis", "pmis", "falgout"
@@ -93,7 +115,8 @@ enum class Smoother : unsigned char {
 inline constexpr Smoother smoothers[] = {Smoother::l1_jacobi, Smoother::gauss_seidel, Smoother::chebyshev};
 std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-seidel", "chebyshev"
 
-// Each preconditioner reads those that its PreconditionerEntry lists, and all but none and block-jacobi read zero_diagonal.
+// Ranges, and which preconditioner reads which of them: preconditioner_options() of preconditioners/options.hpp, or
+// `protean help problem preconditioner`.
 struct PreconditionerOptions {
   ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
   std::int64_t fill = 1;  // ic, ilu: the largest level of fill that is kept, 0 or more
@@ -106,14 +129,21 @@ struct PreconditionerOptions {
   double omega = 1;                               // ssor: the relaxation, between 0 and 2, both excluded
   std::int64_t degree = 4;                        // chebyshev: products of A for each M^-1 r, 1 to 100
   double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
+  AmgSetup setup = AmgSetup::aggregation;    // amg
   Smoother smoother = Smoother::l1_jacobi;   // amg
-  Coarsening coarsening = Coarsening::hmis;  // amg
-  // amg: row i depends on j where -a_ij > strong_threshold max_k(-a_ik); between 0 and 1, both excluded
+  Coarsening coarsening = Coarsening::hmis;  // amg with setup classical
+  // amg with setup classical: row i depends on j where -a_ij > strong_threshold max_k(-a_ik); between 0 and 1, both
+  // excluded
   double strong_threshold = 0.25;
-  std::int64_t aggressive_levels = 0;  // amg: finest levels of which it keeps far fewer points, 0 to 100
-  std::int64_t max_levels = 25;        // amg: levels at most, with the finest, 1 to 100
-  std::int64_t cycles = 1;             // amg: V-cycles for each M^-1 r, 1 to 100
-  std::int64_t unknowns = 1;           // amg: unknowns of each node, whose rows follow each other, 1 to 64
+  // amg with setup classical: finest levels of which it keeps far fewer points, 0 to 100
+  std::int64_t aggressive_levels = 0;
+  // amg with setup aggregation: nodes i and j are coupled where |a_ij| > strength sqrt |a_ii a_jj|, with the norms of
+  // blocks for nodes of several unknowns, and half of it on each coarser level; 0 or more, below 1
+  double strength = 0.08;
+  LevelFormat level_format = LevelFormat::automatic;  // amg with setup aggregation
+  std::int64_t max_levels = 25;                       // amg: levels at most, with the finest, 1 to 100
+  std::int64_t cycles = 1;                            // amg: V-cycles for each M^-1 r, 1 to 100
+  std::int64_t unknowns = 1;  // amg: unknowns of each node, whose rows follow each other, 1 to 64
   bool operator==(const PreconditionerOptions&) const = default;
 };
 
@@ -124,8 +154,6 @@ struct PreconditionerEntry {
                                                       const PreconditionerOptions&) = nullptr;
   std::unique_ptr<Preconditioner<float>> (*make_f32)(const LinearOperator<float>&,
                                                      const PreconditionerOptions&) = nullptr;
-  // Names of the members of PreconditionerOptions that it reads, without zero_diagonal.
-  std::span<const std::string_view> options = {};
   // False: M is not symmetric even if A is, so cg refuses it; symmetric_relative is the most alike one that is.
   bool symmetric = true;
   std::string_view symmetric_relative = {};
@@ -133,7 +161,7 @@ struct PreconditionerEntry {
   std::string_view unavailable = {};
   // Why a context of a device, or one in deterministic mode, is refused; empty where it is not.
   std::string_view not_on_device = {}, not_deterministic = {};
-  // The library that computes it, and its version; empty for ours.
+  // The library that computes it, or one setup of it (amg), and its version; empty for ours.
   std::string_view library = {};
 };
 // In the table, A = L + D + U is split into its parts below, on and above the diagonal.
@@ -152,7 +180,7 @@ struct PreconditionerEntry {
 //   ilu0, ilu     (L U)^-1 r, the same for any A                      the entries (with fill), 5 n values
 //   chebyshev     p(D^-1 A) D^-1 r, p the Chebyshev polynomial        4 n values
 //                 of given degree for eigenvalues of D^-1 A between lambda / eigenvalue_ratio and lambda
-//   amg           algebraic multigrid by hypre: `cycles` V-cycles     bytes() says it: mostly 2 to 4 times the entries
+//   amg           algebraic multigrid: `cycles` V-cycles              bytes() says it: mostly 2 to 4 times the entries
 //                 for A z = r from z = 0
 //
 // block-jacobi, block_size 0: rows that follow each other and have the same columns are the unknowns of a node. Where
@@ -166,57 +194,81 @@ struct PreconditionerEntry {
 // pivot is left; figures() has alpha as "shift".
 // chebyshev: lambda is 1.1 times the largest Ritz value of 20 steps of cg with M = D.
 //
-// PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for ic:
-//   levels    row after row, rows of one level at the same time (host: by the threads). On a GPU one kernel for each of up to
-//             32 levels; with more levels one kernel, in which each row waits until the results that it needs are there.
-//   cusparse  cusparseSpSV, analysed once for a pattern; new values by cusparseSpSV_updateMatrix. GPU only, not in deterministic
-//             mode, at most 2^31 - 1 entries in a triangle.
-//   sweeps    w := r, then `sweeps` times w := r - L w; c := P^-1 w; z := c, then as often z := c - U z. It is not the inverse of
-//             M, but a fixed linear operator. For ic it is symmetric positive definite, since both triangles get as many sweeps.
-//             Mostly more iterations, each of them cheaper on a GPU.
-//   auto      levels on a host. On a GPU, where the pattern is new, one solve by levels and one by cusparse is measured, and the
-//             faster way is kept until the pattern changes. It never takes sweeps, which would change the iterations. Where cusparse
-//             has no memory or too many entries: levels; in deterministic mode: levels, without a measurement. Two runs of a
-//             program may choose differently where both take about as long, so their bits may differ by rounding.
-//             figures() has what was measured, in microseconds.
+// PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for
+// ic:
+//   levels    row after row, rows of one level at the same time (host: by the threads). On a GPU one kernel for each of
+//             up to 32 levels; with more levels one kernel, in which each row waits until the results that it needs are
+//             there.
+//   cusparse  cusparseSpSV, analysed once for a pattern; new values by cusparseSpSV_updateMatrix. GPU only, not in
+//             deterministic mode, at most 2^31 - 1 entries in a triangle.
+//   sweeps    w := r, then `sweeps` times w := r - L w; c := P^-1 w; z := c, then as often z := c - U z. It is not the
+//             inverse of M, but a fixed linear operator. For ic it is symmetric positive definite, since both triangles
+//             get as many sweeps. Mostly more iterations, each of them cheaper on a GPU.
+//   auto      levels on a host. On a GPU, where the pattern is new, one solve by levels and one by cusparse is
+//             measured, and the faster way is kept until the pattern changes. It never takes sweeps, which would change
+//             the iterations. Where cusparse has no memory or too many entries: levels; in deterministic mode: levels,
+//             without a measurement. Two runs of a program may choose differently where both take about as long, so
+//             their bits may differ by rounding. figures() has what was measured, in microseconds.
 //
-// On a device. ssor, gauss-seidel, ic0, ic, ilu0 and ilu read the entries, colour, and factor on the host, where a copy of the
-// pattern stays; the factors are copied to the device, and M^-1 r runs there. A setup costs what it costs on the host, and
-// two transfers of the entries. Gauss-Seidel and ssor run one kernel a colour, and with more than 32 colours as levels does.
-// All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one by one), none waits for
-// the host, and new values of the same pattern go to the same addresses, so recorded steps stay valid.
+// On a device. ssor, gauss-seidel, ic0, ic, ilu0 and ilu read the entries, colour, and factor on the host, where a copy
+// of the pattern stays; the factors are copied to the device, and M^-1 r runs there. A setup costs what it costs on the
+// host, and two transfers of the entries. Gauss-Seidel and ssor run one kernel a colour, and with more than 32 colours
+// as levels does. All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one
+// by one), none waits for the host, and new values of the same pattern go to the same addresses, so recorded steps stay
+// valid.
 //
-// amg is BoomerAMG of hypre (Henson and Yang, Appl. Numer. Math. 41 (2002) 155), in a build that was configured with hypre.
-//   Computes  on the host, in double precision also for float: entries, r and z are converted. Interpolation extended+i with at
-//             most 4 entries a row (multipass on aggressive levels); one sweep of `smoother` before and one after the coarser
-//             level; Gaussian elimination on at most 9 rows. Where A is symmetric, M is; where A is positive definite, M is, with
-//             smoothers l1-jacobi and gauss-seidel. `unknowns` is for systems such as elasticity: the rows of unknown k are k,
-//             k + unknowns, k + 2 unknowns ..., and only rows of one unknown depend on each other in the coarsening.
-//   Threads   hypre's own, one where it was built without OpenMP; those of the context are not used. Each setup and each
-//             M^-1 r holds a lock of the process, since hypre's state belongs to the process: solves of several threads wait for
-//             each other there. hypre's error flag is cleared.
-//   MPI       One process: MPI_COMM_SELF. Where hypre has an MPI, the first setup initialises it unless the program has, and then
-//             finalises it at exit. A program that uses MPI itself must call MPI_Init_thread() before the first setup, with
-//             MPI_THREAD_SERIALIZED or more; with less only its main thread may use amg. After MPI_Finalize() amg is refused.
-//             An MPI that cannot start mostly ends the process.
-//   Memory    Each setup, also one for new values, makes all levels anew, beside the old ones. hypre does not survive a failed
-//             allocation of its own. At most 2^31 - 1 rows and as many entries, where hypre counts in 32 bits.
-//   Errors    BadMatrix for entries that are not finite and where hypre fails or gives such numbers; ShapeMismatch where `unknowns`
-//             does not divide the rows; NotAvailable in a build without hypre, on a device, in deterministic mode, and
-//             where MPI does not allow the call.
-//   figures() levels, operator_complexity (entries of all levels / entries of A), grid_complexity (the same of rows), and
-//             mpi_milliseconds, which the setup took to start MPI, where it did.
+// amg with setup aggregation is smoothed aggregation (Vanek, Mandel and Brezina, Computing 56 (1996) 179).
+//   Computes  on the host, by the threads of the context, with the operator of the last ensure(), which must live as
+//             long as it is used; products of the finest level are its own, in its format of that moment. One sweep of
+//             `smoother` before and one after the coarser level; gauss-seidel is the symmetric one in the order of
+//             colours, chebyshev has degree 1. At most 256 rows are inverted as a dense matrix. Where A is symmetric, M
+//             is; where A is positive definite, M is, with smoothers l1-jacobi and gauss-seidel. The coarser levels
+//             represent the constant vector of each unknown: the rows of unknown k are k, k + unknowns, k + 2 unknowns
+//             ...; make_amg() takes other vectors. New values in the same pattern keep aggregates and patterns where
+//             the couplings are what they were; the bits are those of a new setup in any case. The bits do not depend
+//             on the number of threads, as far as those of products and dot products (chebyshev) do not.
+//   Errors    BadMatrix for entries that are not finite and for products of them that T cannot hold; those of chebyshev
+//             and ssor for these smoothers; ShapeMismatch where `unknowns` does not divide the rows; NotAvailable on a
+//             device. A row that is coupled with none is left to the smoother; zero_diagonal one concerns the smoother
+//             and the dense matrix.
+//   figures() levels, operator_complexity (entries of all levels / entries of A), grid_complexity (the same of rows),
+//             coarsest_rows.
+//
+// amg with setup classical is BoomerAMG of hypre (Henson and Yang, Appl. Numer. Math. 41 (2002) 155), in a build that
+// was configured with hypre.
+//   Computes  on the host, in double precision also for float: entries, r and z are converted. Interpolation extended+i
+//             with at most 4 entries a row (multipass on aggressive levels); one sweep of `smoother` before and one
+//             after the coarser level; Gaussian elimination on at most 9 rows. Where A is symmetric, M is; where A is
+//             positive definite, M is, with smoothers l1-jacobi and gauss-seidel. `unknowns` is for systems such as
+//             elasticity: the rows of unknown k are k, k + unknowns, k + 2 unknowns ..., and only rows of one unknown
+//             depend on each other in the coarsening.
+//   Threads   hypre's own, one where it was built without OpenMP; those of the context are not used. Each setup and
+//             each M^-1 r holds a lock of the process, since hypre's state belongs to the process: solves of several
+//             threads wait for each other there. hypre's error flag is cleared.
+//   MPI       One process: MPI_COMM_SELF. Where hypre has an MPI, the first setup initialises it unless the program
+//             has, and then finalises it at exit. A program that uses MPI itself must call MPI_Init_thread() before the
+//             first setup, with MPI_THREAD_SERIALIZED or more; with less only its main thread may use amg. After
+//             MPI_Finalize() amg is refused. An MPI that cannot start mostly ends the process.
+//   Memory    Each setup, also one for new values, makes all levels anew, beside the old ones. hypre does not survive a
+//             failed allocation of its own. At most 2^31 - 1 rows and as many entries, where hypre counts in 32 bits.
+//   Errors    BadMatrix for entries that are not finite and where hypre fails or gives such numbers; ShapeMismatch
+//             where `unknowns` does not divide the rows; NotAvailable in a build without hypre, on a device, in
+//             deterministic mode, and where MPI does not allow the call.
+//   figures() levels, operator_complexity, grid_complexity, and mpi_milliseconds, which the setup took to start MPI,
+//             where it did.
 //
 // jacobi and chebyshev need the diagonal of A (HasDiagonal), all others its entries (csr_of(), operators/rows.hpp).
 // Setup colours rows and finds the pattern and the order of triangular solves only where the pattern of A is new; with
-// new values it only computes (but amg, see above). M^-1 r has the same bits for any number of threads; with chebyshev, if
-// products of A and dot products have.
+// new values it only computes (but amg with setup classical). M^-1 r has the same bits for any number of threads; with
+// chebyshev, if products of A and dot products have.
 std::span<const PreconditionerEntry> preconditioners() noexcept;
 
 // A preconditioner for operators of the shape and context of A; ensure() must be called before it is used.
-// nullptr for "none". chebyshev computes with the operator of the last ensure(), which must live as long as it is
-// used. Throws BadArgument for an unknown name and for options out of range, ShapeMismatch for a rectangular A,
-// NotAvailable for solve cusparse on a host or in deterministic mode, and for one that its entry says is not available.
+// nullptr for "none". chebyshev, and amg with setup aggregation, compute with the operator of the last ensure(), which
+// must live as long as it is used. Throws BadArgument for an unknown name, for options out of range and for those that
+// are not their default although this preconditioner does not read them (preconditioner_options_read_by()),
+// ShapeMismatch for a rectangular A, NotAvailable for solve cusparse on a host or in deterministic mode, and for one
+// that its entry says is not available.
 //
 // ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for an
 // entry that is not finite (with row and column; jacobi reads the diagonal alone, chebyshev that and products), for a
@@ -224,14 +276,28 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 // matrix that is not symmetric or has a negative diagonal (ic, ic0), for a factorization that fails with every shift or
 // has factors that T cannot hold, and for a negative eigenvalue (chebyshev).
 template <class T>
-std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, const LinearOperator<T>& A,
-                                                       const PreconditionerOptions& options = {});
+PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_preconditioner(
+    std::string_view id, const LinearOperator<T>& A, const PreconditionerOptions& options = {});
+
+// amg with setup aggregation for an A that maps the given vectors nearly to zero, as rigid bodies of an elastic one:
+// its coarser levels represent these instead of the constants. vectors: rows of A x 1 to 64 in host memory, in any
+// layout; they are copied. Throws what make_preconditioner() throws, ShapeMismatch, WrongSpace, and BadArgument for
+// another setup and for entries that are not finite.
+template <class T>
+PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<T>& A,
+                                                           MultiVectorView<const double> vectors,
+                                                           const PreconditionerOptions& options = {});
+// The rigid body modes of nodes at these coordinates (nodes x 2 or 3), which an elastic body without supports does not
+// resist: row d i + k belongs to the displacement of node i along axis k. 3 vectors in two dimensions, 6 in three: the
+// translations, then the rotations about the middle of the nodes. Throws BadArgument, WrongSpace.
+PROTEAN_EXPORT MultiVector<double> rigid_body_modes(const ContextPtr& host,
+                                                    MultiVectorView<const double> coordinates);
 
 // How several preconditioners M_1 .. M_k of one A make a new one:
 //   additive        M^-1 r = M_1^-1 r + ... + M_k^-1 r
 //   multiplicative  z := M_1^-1 r, then z := z + M_i^-1 (r - A z) for i = 2 .. k; k - 1 products of A. Not symmetric.
-//   symmetric       the same, then again for i = k - 1 .. 1; 2 k - 2 products. M is symmetric where A and all M_i are; it is
-//                   positive definite if A and all M_i are and the iteration with M^-1 converges.
+//   symmetric       the same, then again for i = k - 1 .. 1; 2 k - 2 products. M is symmetric where A and all M_i are;
+//                   it is positive definite if A and all M_i are and the iteration with M^-1 converges.
 // Memory: that of the parts, one vector of n, and one more for the residual where A is multiplied by.
 enum class Composition : unsigned char { additive, multiplicative, symmetric };
 inline constexpr Composition compositions[] = {Composition::additive, Composition::multiplicative,
@@ -245,12 +311,13 @@ struct PreconditionerPart {
 // Whether such an M is symmetric where A is.
 bool is_symmetric(std::span<const PreconditionerPart> parts, Composition composition) noexcept;
 
-// A composition of preconditioners that it makes. It computes with the operator of the last ensure(), which must live as long
-// as it is used. An ensure() that throws leaves it unusable until one succeeds: some of its parts may be new then. Throws
-// what make_preconditioner() throws, and BadArgument for no part and for the part none. figures() has those of all parts.
+// A composition of preconditioners that it makes. It computes with the operator of the last ensure(), which must live
+// as long as it is used. An ensure() that throws leaves it unusable until one succeeds: some of its parts may be new
+// then. Throws what make_preconditioner() throws, and BadArgument for no part and for the part none. figures() has
+// those of all parts.
 template <class T>
-std::unique_ptr<Preconditioner<T>> make_composition(const LinearOperator<T>& A,
-                                                    std::span<const PreconditionerPart> parts,
-                                                    Composition composition);
+PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_composition(const LinearOperator<T>& A,
+                                                                   std::span<const PreconditionerPart> parts,
+                                                                   Composition composition);
 
 }  // namespace protean

@@ -1,14 +1,15 @@
 // Gauss-Seidel and SSOR. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, sections 10.2 and 12.4.
 // With A = L + D + U in the order of the colours:
 //   gauss-seidel  M = D + L                                         M^-1 = D^-1 (I + L D^-1)^-1
-//   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))        M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L D^-1)^-1
-// Rows of one colour are not coupled, so each colour is one stage of a solve. Colours are given greedily: row after row,
-// the smallest colour that no coupled row has (Saad, section 3.3.3).
-// Memory: columns, once more their places, and values of the entries off the diagonal (gauss-seidel: of L), 60 bytes and three
-// values a row.
+//   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))        M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L
+//                                                                   D^-1)^-1
+// Rows of one colour are not coupled, so each colour is one stage of a solve. Colours are given greedily: row after
+// row, the smallest colour that no coupled row has (Saad, section 3.3.3).
+// Memory: columns, once more their places, and values of the entries off the diagonal (gauss-seidel: of L), 60 bytes
+// and three values a row.
 //
-// On a device: colours and values are found on the host, which keeps the pattern. The device has the rows in the order of the
-// colours (device_sweeps.hpp) and runs one kernel a colour. New values go to the same addresses.
+// On a device: colours and values are found on the host, which keeps the pattern. The device has the rows in the order
+// of the colours (device_sweeps.hpp) and runs one kernel a colour. New values go to the same addresses.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -138,26 +139,26 @@ class Relaxation final : public BySolving<T> {
     auto colours = std::make_shared<Colours>(colour(context, csr));
     auto made = std::make_shared<SweepPattern>();
     made->n = n;
-    made->ptr = Buffer<std::int64_t>(context, n + 1), made->mid = Buffer<std::int64_t>(context, n);
-    made->ptr[0] = 0;
+    Buffer<std::int32_t> lower(context, n), upper(context, n);
     for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t lower = 0, upper = 0;
-      off_diagonal(csr, *colours, i, [&](std::int32_t, T, bool in_lower) { ++(in_lower ? lower : upper); });
-      made->mid[i] = made->ptr[i] + lower, made->ptr[i + 1] = made->mid[i] + upper;
-    }
-    made->col = Buffer<std::int32_t>(context, made->ptr[n]);
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t lower = made->ptr[i], upper = made->mid[i];
+      lower[i] = upper[i] = 0;
       off_diagonal(csr, *colours, i,
-                   [&](std::int32_t j, T, bool in_lower) { made->col[in_lower ? lower++ : upper++] = j; });
+                   [&](std::int32_t, T, bool in_lower) { ++(in_lower ? lower : upper)[i]; });
+    }
+    set_row_sizes(
+        context, *made, [&](std::int64_t i) { return lower[i]; }, [&](std::int64_t i) { return upper[i]; });
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t in_l = made->lower(i).begin, in_u = made->upper(i).end;
+      off_diagonal(csr, *colours, i,
+                   [&](std::int32_t j, T, bool in_lower) { made->col[in_lower ? in_l++ : --in_u] = j; });
     }
     made->forward = Stages(context, colours->of, colours->count, false, false,
-                           [&](std::int64_t i) { return made->mid[i] - made->ptr[i]; });
+                           [&](std::int64_t i) { return made->lower(i).size(); });
     // The backward solve begins with the last colour; without U its order does not matter.
     Buffer<std::int32_t> stage(context, n);
     for (std::int64_t i = 0; i < n; ++i) stage[i] = both_ ? colours->count - 1 - colours->of[i] : 0;
     made->backward = Stages(context, stage, both_ ? colours->count : (n > 0 ? 1 : 0), !both_, false,
-                            [&](std::int64_t i) { return made->ptr[i + 1] - made->mid[i]; });
+                            [&](std::int64_t i) { return made->upper(i).size(); });
     return {std::move(colours), std::move(made)};
   }
 
@@ -168,12 +169,12 @@ class Relaxation final : public BySolving<T> {
     parallel(useful_parts(context, pattern.n), [&](int part, int parts) {
       const Range rows = even_range(pattern.n, part, parts);
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-        std::int64_t lower = pattern.ptr[i], upper = pattern.mid[i];
+        std::int64_t lower = pattern.lower(i).begin, upper = pattern.upper(i).end;
         off_diagonal(csr, colours, i, [&](std::int32_t j, T a, bool in_lower) {
           if (in_lower)
             values.entries[lower++] = w * a / d[j];
           else
-            values.entries[upper++] = w * a / d[i];
+            values.entries[--upper] = w * a / d[i];
         });
         values.d[i] = factor / d[i];
       }

@@ -4,29 +4,29 @@
 
 namespace protean::detail {
 
-void find_levels(const ContextPtr& context, SweepPattern& pattern) {
+void find_levels(const ContextPtr& context, SweepPattern& pattern, bool backward) {
   const std::int64_t n = pattern.n;
   Buffer<std::int32_t> level(context, n);
   std::int32_t count = 0;
-  const auto place = [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+  const auto place = [&](std::int64_t i, const Range& entries) {
     std::int32_t own = 0;
-    for (std::int64_t p = begin; p < end; ++p) own = std::max(own, level[pattern.col[p]] + 1);
+    for (std::int64_t p = entries.begin; p < entries.end; ++p) own = std::max(own, level[pattern.col[p]] + 1);
     level[i] = own;
     count = std::max(count, own + 1);
   };
-  for (std::int64_t i = 0; i < n; ++i) place(i, pattern.ptr[i], pattern.mid[i]);
-  pattern.forward = Stages(context, level, count, true, false,
-                           [&](std::int64_t i) { return pattern.mid[i] - pattern.ptr[i]; });
+  for (std::int64_t i = 0; i < n; ++i) place(i, pattern.lower(i));
+  pattern.forward =
+      Stages(context, level, count, true, false, [&](std::int64_t i) { return pattern.lower(i).size(); });
+  if (!backward) return;
   count = 0;
-  for (std::int64_t i = n; i-- > 0;) place(i, pattern.mid[i], pattern.ptr[i + 1]);
-  pattern.backward = Stages(context, level, count, true, true,
-                            [&](std::int64_t i) { return pattern.ptr[i + 1] - pattern.mid[i]; });
+  for (std::int64_t i = n; i-- > 0;) place(i, pattern.upper(i));
+  pattern.backward =
+      Stages(context, level, count, true, true, [&](std::int64_t i) { return pattern.upper(i).size(); });
 }
 
 template <class T>
 void jacobi_sweeps(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
                    std::int64_t count, VectorView<const T> r, VectorView<T> z, T* work_a, T* work_b) {
-  const std::int64_t *const ptr = pattern.ptr.data(), *const mid = pattern.mid.data();
   const std::int32_t* const col = pattern.col.data();
   const T *const entries = values.entries.data(), *const d = values.d.data();
   // to := scale .* (rhs - N from), N = L or U
@@ -35,8 +35,12 @@ void jacobi_sweeps(const Context& context, const SweepPattern& pattern, const Sw
       const Range rows = even_range(pattern.n, part, parts);
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
         T sum = rhs[i];
-        const std::int64_t begin = upper ? mid[i] : ptr[i], end = upper ? ptr[i + 1] : mid[i];
-        for (std::int64_t p = begin; p < end; ++p) sum -= entries[p] * from[col[p]];
+        // In ascending order of columns, as on a device.
+        const Range own = upper ? pattern.upper(i) : pattern.lower(i);
+        if (upper)
+          for (std::int64_t p = own.end; p-- > own.begin;) sum -= entries[p] * from[col[p]];
+        else
+          for (std::int64_t p = own.begin; p < own.end; ++p) sum -= entries[p] * from[col[p]];
         to[i] = scale ? scale[i] * sum : sum;
       }
     });

@@ -12,6 +12,18 @@ namespace protean::detail {
 inline constexpr std::int64_t worth_a_region = 8192;
 inline constexpr double worth_the_order = 0.5;
 
+template <class Lower, class Upper>
+void set_row_sizes(const ContextPtr& context, SweepPattern& pattern, Lower lower, Upper upper) {
+  const std::int64_t n = pattern.n;
+  pattern.lower_ptr = Buffer<std::int64_t>(context, n + 1);
+  pattern.upper_ptr = Buffer<std::int64_t>(context, n + 1);
+  pattern.lower_ptr[0] = 0;
+  for (std::int64_t i = 0; i < n; ++i) pattern.lower_ptr[i + 1] = pattern.lower_ptr[i] + lower(i);
+  pattern.upper_ptr[0] = pattern.lower_ptr[n];
+  for (std::int64_t k = 0; k < n; ++k) pattern.upper_ptr[k + 1] = pattern.upper_ptr[k] + upper(n - 1 - k);
+  pattern.col = Buffer<std::int32_t>(context, pattern.upper_ptr[n]);
+}
+
 template <class Work>
 Stages::Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std::int32_t count, bool natural,
                bool backward, Work work)
@@ -62,8 +74,8 @@ void Stages::run(const Context& context, Row row) const {
   }
 }
 
-// The passes of jacobi_sweeps(): pass(upper, rhs, from, scale, to) computes to := scale .* (rhs - N from). The last pass of
-// each triangle writes to work_a and z, so that no vector is copied; c = D w stays in work_a.
+// The passes of jacobi_sweeps(): pass(upper, rhs, from, scale, to) computes to := scale .* (rhs - N from). The last
+// pass of each triangle writes to work_a and z, so that no vector is copied; c = D w stays in work_a.
 template <class T, class Pass>
 void jacobi_passes(std::int64_t count, const T* r, const T* d, T* z, T* work_a, T* work_b, Pass pass) {
   const T* from = r;

@@ -51,7 +51,7 @@ std::vector<std::string> stronger(const Circumstances& of, bool definite) {
   else
     names.push_back(factors + "0");
   if (definite && of.preconditioner != "amg" && in_reach("amg", of)) names.emplace_back("amg");
-  if (of.preconditioner == "amg") names.emplace_back("amg with another strong_threshold or smoother");
+  if (of.preconditioner == "amg") names.emplace_back("amg with another smoother or setup");
   if (is_weak(of) && of.preconditioner != "block-jacobi")
     names.emplace_back("block-jacobi where a node has several unknowns");
   return names;

@@ -1,7 +1,8 @@
-// BiCGStab(2) with right preconditioning: Sleijpen and Fokkema, Electron. Trans. Numer. Anal. 1 (1993) 11 (BiCGStab(l)),
-// for l = 2, with the two coefficients of its polynomial by elimination, applied to K = A M^-1. Any nonsingular A.
-// Two steps of BiCG, then the smallest residual over a polynomial of degree 2 in K. Its roots may be complex, so it does not
-// stagnate where the eigenvalues of A are nearly imaginary, as BiCGStab does, whose polynomials have degree 1.
+// BiCGStab(2) with right preconditioning: Sleijpen and Fokkema, Electron. Trans. Numer. Anal. 1 (1993) 11
+// (BiCGStab(l)), for l = 2, with the two coefficients of its polynomial by elimination, applied to K = A M^-1. Any
+// nonsingular A. Two steps of BiCG, then the smallest residual over a polynomial of degree 2 in K. Its roots may be
+// complex, so it does not stagnate where the eigenvalues of A are nearly imaginary, as BiCGStab does, whose polynomials
+// have degree 1.
 //
 //   u := r - beta u, v := K u, alpha_1 = rho / r0.v;           r := r - alpha_1 v, s := K r;    x := x + alpha_1 u
 //   beta_1 = alpha_1 rho_1 / rho, rho_1 = r0.s;                v := s - beta_1 v, w := K v, alpha_2 = rho_1 / r0.w
@@ -10,9 +11,9 @@
 //   r := r - omega_1 s - omega_2 t, u := u - omega_1 v - omega_2 w
 //   rho := r0.r, beta = -alpha_2 rho / (omega_2 rho_1)
 //
-// An iteration is all of it: 4 products. With M the sum of the corrections y is kept, and x := x + M^-1 y at the end, as in
-// GMRES. Vectors of n that an iteration reads + writes, without the matrix: 43 + 14 without M, with M 4 + 4 more (and M four
-// times where it is no diagonal).
+// An iteration is all of it: 4 products. With M the sum of the corrections y is kept, and x := x + M^-1 y at the end,
+// as in GMRES. Vectors of n that an iteration reads + writes, without the matrix: 43 + 14 without M, with M 4 + 4 more
+// (and M four times where it is no diagonal).
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
 #include "solvers/scalar_work.hpp"
@@ -134,8 +135,8 @@ class BiCgStab2 final : public Method<T> {
     s.product(s.M ? VectorView<const T>(z_.view()) : v, kv);
   }
 
-  // The normal equations [s.s s.t; s.t t.t] (omega_1, omega_2) = (s.r, t.r) by elimination. Where s and t are parallel up to
-  // rounding, omega_2 = 0 and s alone is used.
+  // The normal equations [s.s s.t; s.t t.t] (omega_1, omega_2) = (s.r, t.r) by elimination. Where s and t are parallel
+  // up to rounding, omega_2 = 0 and s alone is used.
   void minimise(const Context& context) {
     dot_pair<T>(context, s_, r_, s_, at(SR));
     dot_pair<T>(context, t_, r_, s_, at(TR));
@@ -157,8 +158,8 @@ class BiCgStab2 final : public Method<T> {
     add_scalar<T>(context, at(Omega1), ratio, at(Omega2));
   }
 
-  // The divisors of this step and the next; the last two count as zero when the vectors of the dot product are orthogonal up
-  // to rounding. omega_2 = 0 also where s and t are parallel.
+  // The divisors of this step and the next; the last two count as zero when the vectors of the dot product are
+  // orthogonal up to rounding. omega_2 = 0 also where s and t are parallel.
   void guard_step() noexcept {
     constexpr T eps = std::numeric_limits<T>::epsilon();
     constexpr StopReason bad = StopReason::breakdown;

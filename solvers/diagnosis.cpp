@@ -116,7 +116,7 @@ struct DiagonalSigns {
 // Nothing where A does not know its diagonal.
 template <class T>
 std::optional<DiagonalSigns> diagonal_signs(Method<T>& method, const System<T>& s) {
-  const auto* known = dynamic_cast<const HasDiagonal<T>*>(&s.A);
+  const Ability<HasDiagonal<T>> known = s.A.abilities().diagonal;
   if (!known) return std::nullopt;
   const VectorView<T> d = method.spare()[0];
   try {
@@ -249,12 +249,42 @@ std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vec
   return false;
 }
 
+template <class T>
+Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector<T>& number,
+                              double true_residual, double rhs_norm) {
+  const Context& context = system.context();
+  const auto [z, q] = method.spare();
+  const auto growth = [&] {
+    system.A.apply(z, q);
+    return norm<T>(context, q, number) / norm<T>(context, z, number);
+  };
+  system.precondition(method.scratch(), z);
+  const double of_residual = growth();
+  fill_hashed<T>(context, 3, z);
+  const double size = growth(), ratio = size > 0 ? of_residual / size : 0;
+  constexpr auto rounding = static_cast<double>(std::numeric_limits<T>::epsilon());
+  const std::string found =
+      fmt::format("||A v|| is {:.2g} ||A|| ||v|| for v = {}", ratio, system.M ? "M^-1 (b - A x)" : "b - A x");
+  if (!(ratio <= std::cbrt(rounding)))
+    return {StopReason::breakdown, found + ", where the recurrence has it near rounding"};
+  copy<T>(context, system.x, z);
+  const double accuracy = 100 * rounding * (size * norm<T>(context, z, number) + rhs_norm);
+  if (true_residual <= accuracy)
+    return {StopReason::stagnation, fmt::format("the residual {:.3g} is near the rounding of b - A x, {:.3g}",
+                                                true_residual, accuracy)};
+  return {StopReason::inconsistent,
+          fmt::format("{}: the matrix is singular, x is a solution of least squares, and no x has a residual "
+                      "below {:.3g}",
+                      found, true_residual)};
+}
+
 #define PROTEAN_INSTANTIATE(T)                                                                           \
   template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                    \
   template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, double, \
                                  StopReason, std::string);                                               \
   template std::optional<bool> has_positive_diagonal<T>(Method<T>&, const System<T>&);                   \
-  template std::optional<bool> is_symmetric<T>(Method<T>&, const System<T>&, Vector<T>&, std::string&);
+  template std::optional<bool> is_symmetric<T>(Method<T>&, const System<T>&, Vector<T>&, std::string&);  \
+  template Diagnosis check_least_squares<T>(Method<T>&, const System<T>&, Vector<T>&, double, double);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -22,8 +22,8 @@ struct Diagnosis {
 // A solve ends with `reason`, which the scalars of the last verdict gave; b - A x is in method.scratch().
 // Returns the reason behind it where that is another one, else `reason` and `detail` as they are:
 //   underflow           the scalar is zero only because products of two norms are below the range of T; or the
-//                       solve diverged after it began with such norms: initial_residual is ||b - A x0||, and ||A M^-1 r||
-//                       is taken in the same ratio to it as at the end
+//                       solve diverged after it began with such norms: initial_residual is ||b - A x0||, and ||A M^-1
+//                       r|| is taken in the same ratio to it as at the end
 //   negative_definite   cg: the first curvature is negative, and all diagonal entries are, as far as A knows
 //                       its diagonal (HasDiagonal)
 //   not_finite          a breakdown: the scalar is zero only beside norms whose squares overflow
@@ -44,5 +44,15 @@ std::optional<bool> has_positive_diagonal(Method<T>& method, const System<T>& sy
 template <class T>
 std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number,
                                  std::string& detail);
+
+// Minres found that r = b - A x, which is in method.scratch(), is a null vector of A M^-1. It was told so by its
+// recurrences; this computes ||A z|| / ||z|| for z = M^-1 r beside that of a vector that looks random. Returns
+//   inconsistent  where the ratio of the two is at most the cube root of the rounding of T
+//   stagnation    where it is, and ||r|| is no more than the rounding of b - A x, so that r tells nothing of b
+//   breakdown     else, since the recurrences were wrong
+// Two products. Overwrites the spare vectors.
+template <class T>
+Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector<T>& number,
+                              double true_residual, double rhs_norm);
 
 }  // namespace protean::detail

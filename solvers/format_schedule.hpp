@@ -6,10 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include <protean/core/export.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/solvers/solver.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // The condition of a point of a schedule.
 enum class ScheduleTrigger : unsigned char {

@@ -19,8 +19,8 @@
 // Memory: (m + 1) n for the basis, n and, with M, another n.
 //
 // Flexible GMRES: Saad, SIAM J. Sci. Comput. 14 (1993) 461, doi:10.1137/0914028. M may be another one in each step: the
-// vectors z_j = M_j^-1 v_j are kept, and x := x + Z y instead of x + M^-1 V y. With the same M in each step it is GMRES.
-// Memory: with M another (m - 1) n.
+// vectors z_j = M_j^-1 v_j are kept, and x := x + Z y instead of x + M^-1 V y. With the same M in each step it is
+// GMRES. Memory: with M another (m - 1) n.
 #include "solvers/gmres_scalars.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"

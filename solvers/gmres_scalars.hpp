@@ -20,6 +20,9 @@ template <class T>
 struct GmresScalars {
   T* data = nullptr;
   std::int64_t m = 0;
+  // Of minres, else null: the largest squared norm of a column since begin(), and 1, or 0 where the last column was
+  // dropped.
+  T* null_test = nullptr;
 
   PROTEAN_HOST_DEVICE static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
 
@@ -40,6 +43,7 @@ struct GmresScalars {
   PROTEAN_HOST_DEVICE void begin() const {
     *next() = g()[0] = std::sqrt(*w_squared());
     *residual_squared() = *w_squared();
+    if (null_test) null_test[0] = T(0), null_test[1] = T(1);
   }
 
   // On entry column j holds h_0j .. h_jj, and w_squared holds h_j+1,j^2. Applies the former rotations to the
@@ -61,12 +65,27 @@ struct GmresScalars {
     }
     const T length = std::hypot(h[j], h[j + 1]);
     // A zero column (a singular matrix) does not reduce the residual: |g_j+1| := |g_j|.
-    const T c = length == T(0) ? T(0) : h[j] / length, s = length == T(0) ? T(-1) : h[j + 1] / length;
+    const bool null_vector = null_test && residual_is_null_vector(j, squares);
+    const bool dropped = null_vector || length == T(0);
+    const T c = dropped ? T(0) : h[j] / length, s = dropped ? T(-1) : h[j + 1] / length;
     cosines()[j] = c, sines()[j] = s;
     h[j] = length;
     g()[j + 1] = -s * g()[j];
     g()[j] = c * g()[j];
     *residual_squared() = g()[j + 1] * g()[j + 1];
+  }
+
+  // Of minres (the formulas are there), before rotation j, whose column has this squared norm.
+  PROTEAN_HOST_DEVICE bool residual_is_null_vector(std::int64_t j, T squares) const {
+    constexpr T epsilon = std::numeric_limits<T>::epsilon(), few = sizeof(T) == 4 ? 16 : 1000;
+    null_test[0] = squares > null_test[0] ? squares : null_test[0];
+    const T size = std::sqrt(null_test[0]), before = cosines()[j - 1], *const h = column(j);
+    // Where squares overflow nothing is known of ||A||.
+    const bool found = null_test[0] <= std::numeric_limits<T>::max() &&
+                       std::abs(before * h[j]) <= few * epsilon * size &&
+                       std::hypot(h[j], before * h[j + 1]) <= std::sqrt(few / 10 * epsilon) * size;
+    null_test[1] = found ? T(0) : T(1);
+    return found;
   }
 
   // y := R^-1 g. Only the leading columns that are finite are used; y is 0 for the others and where the pivot
@@ -86,8 +105,8 @@ struct GmresScalars {
   }
 };
 
-// The scalars of several columns side by side. Each lane has GmresScalars of its own, one after another in `records`. What vector
-// operations and the driver read and write has one number for each lane, side by side.
+// The scalars of several columns side by side. Each lane has GmresScalars of its own, one after another in `records`.
+// What vector operations and the driver read and write has one number for each lane, side by side.
 template <class T>
 struct GmresLanes {
   T* records = nullptr;

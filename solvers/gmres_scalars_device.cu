@@ -1,5 +1,5 @@
-// The functions of GmresScalars on a device. One thread runs them, and one thread for each lane those of GmresLanes: they are
-// short, and their data lie in device memory.
+// The functions of GmresScalars on a device. One thread runs them, and one thread for each lane those of GmresLanes:
+// they are short, and their data lie in device memory.
 #include "core/device/kernel_tools.cuh"
 #include "solvers/gmres_scalars_device.hpp"
 

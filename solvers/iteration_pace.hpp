@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 // The median of mean times over a few iterations each. So neither an interruption by the machine nor the
 // growing cycle of GMRES distorts it. A device reports iterations in bursts: the first report of a burst

@@ -23,16 +23,17 @@
 
 namespace protean::detail {
 
-// What protects a method while steps are queued that a device may run after the end of the solve: vectors that the method
-// keeps from one step to the next, and a vector into which operators write that do not heed the stop (Recording::heeds_stop).
+// What protects a method while steps are queued that a device may run after the end of the solve: vectors that the
+// method keeps from one step to the next, and a vector into which operators write that do not heed the stop
+// (Recording::heeds_stop).
 template <class T>
 struct Shield {
   std::vector<const T*> kept;
   mutable Vector<T> vector;  // n entries where such an operator takes part, else empty
 };
 
-// The arguments of one solve of A x = b, and all that a method does with A and M. A method calls these functions instead of
-// those of A and M, so that nothing that runs after the end of a solve can change what the method keeps.
+// The arguments of one solve of A x = b, and all that a method does with A and M. A method calls these functions
+// instead of those of A and M, so that nothing that runs after the end of a solve can change what the method keeps.
 template <class T>
 struct System {
   const LinearOperator<T>& A;
@@ -161,9 +162,10 @@ class Method {
   // The scalars of signals() are final before the last operation that step() queues.
   virtual void step(const System<T>& system) = 0;
   // The vectors of n entries that the method keeps from one call to the next: all that begin(), step() and finish()
-  // will read before they write it. For a change of the order of the rows between two steps. ahead: a device may have done
-  // later steps than phase() says, so those of all phases; some of them may hold nothing of use. An operator that does not
-  // heed the stop writes to no vector of this list (System).
+  // will read before they write it. They are permuted when the order of the rows changes between two steps. ahead:
+  // the device may have computed more steps than phase() says. Then the list has the vectors of all phases, and some
+  // of them may hold nothing of use. An operator that computes after the stop, too, writes to no vector of this list
+  // (System).
   virtual std::vector<VectorView<T>> kept_vectors(bool ahead) = 0;
   // Called after the kept vectors were permuted.
   virtual void order_changed() noexcept {}

@@ -1,17 +1,34 @@
-// MINRES: Paige and Saunders, SIAM J. Numer. Anal. 12 (1975) 617, doi:10.1137/0712047. A symmetric, of any definiteness;
-// M symmetric positive definite. Among all x of x0 + span{z, M^-1 A z, (M^-1 A)^2 z ...}, z = M^-1 (b - A x0), it has the
-// smallest norm of the residual, ||r||_{M^-1} = sqrt(r . M^-1 r); without M that is the 2-norm.
+// MINRES: Paige and Saunders, SIAM J. Numer. Anal. 12 (1975) 617, doi:10.1137/0712047. A symmetric, of any
+// definiteness; M symmetric positive definite. Among all x of x0 + span{z, M^-1 A z, (M^-1 A)^2 z ...}, z = M^-1 (b - A
+// x0), it has the smallest norm of the residual, ||r||_{M^-1} = sqrt(r . M^-1 r); without M that is the 2-norm.
 //
 // Lanczos with M (Elman, Silvester and Wathen, Finite Elements and Fast Iterative Solvers, Oxford 2005, chapter 6):
 //
 //   A z_k = beta_k+1 q_k+1 + alpha_k q_k + beta_k q_k-1,  z_k = M^-1 q_k,  q_i . z_j = 0 for i != j and 1 for i = j
 //
-// The tridiagonal matrix of these numbers is made triangular by the Givens rotations of GMRES (gmres_scalars.hpp), of which
-// a column needs the last two only: a basis of four vectors, whose last column is computed in each step. With the entries
-// h0, h1, h2 of R in that column, d_k = (z_k - h1 d_k-1 - h0 d_k-2) / h2 and x := x + g_k d_k.
+// The tridiagonal matrix of these numbers is made triangular by the Givens rotations of GMRES (gmres_scalars.hpp), of
+// which a column needs the last two only: a basis of four vectors, whose last column is computed in each step. With the
+// entries h0, h1, h2 of R in that column, d_k = (z_k - h1 d_k-1 - h0 d_k-2) / h2 and x := x + g_k d_k.
 //
 // The norm ||r||_{M^-1} is no 2-norm, by which a solve is stopped. With M the residual itself is carried along:
 // r_k = s_k^2 r_k-1 + (g_k+1 c_k) q_k+1, from the last row of the product of rotations.
+//
+// Singular A, and b partly in its null space: r_k tends to that part, and x_k to a solution of least squares,
+// A M^-1 r_k = 0. Later steps would add ever larger multiples of the null vector to x. Let gamma_k be the last entry of
+// column k before its own rotation. In the norms of M^-1/2 A M^-1/2:
+//
+//   ||A r_k-1||^2 = ||r_k-1||^2 (gamma_k^2 + c_k-1^2 beta_k+1^2),  r_k-1 . A r_k-1 = +-||r_k-1||^2 c_k-1 gamma_k
+//
+// (Choi, Paige and Saunders, SIAM J. Sci. Comput. 33 (2011) 1810, doi:10.1137/100787921; Liu and Roosta,
+// arXiv:2206.05732, for the second). So both are known before step k changes x, without a product. Where
+//
+//   ||A r|| <= sqrt(100 eps) ||A|| ||r||,  |r . A r| <= 1000 eps ||A|| ||r||^2
+//
+// (single precision: 1.6 and 16), r belongs to the eigenvalue 0 as far as this precision tells. Then the step is
+// dropped, and the solve ends as inconsistent. The first test alone holds of nonsingular matrices of condition 1e7,
+// too, and cannot be stricter: rounding makes ||A r|| grow again long before it is near eps. ||A|| is the largest norm
+// of a column of the tridiagonal matrix since begin(). So nothing is found in the first step where A r is rounding
+// alone.
 //
 // Memory traffic of one iteration in vectors of n, read + written; the matrix of the product comes on top:
 //
@@ -44,7 +61,7 @@ class MinRes final : public Method<T> {
       for (Vector<T>* v : {&z_[0], &z_[1], &r_}) *v = make_vector<T>(context, layout.n);
     numbers_ = Vector<T>(context, GmresScalars<T>::size(window) + Count);
     fill<T>(*context, T(0), numbers_);
-    rotations_.data = numbers_.data(), rotations_.m = window;
+    rotations_.data = numbers_.data(), rotations_.m = window, rotations_.null_test = at(Largest);
   }
   VectorView<T> scratch() noexcept override { return scratch_; }
   std::array<VectorView<T>, 2> spare() noexcept override { return {q_[0].view(), q_[1].view()}; }
@@ -153,13 +170,13 @@ class MinRes final : public Method<T> {
  private:
   // Columns of the window of rotations, and the one that is computed.
   static constexpr std::int64_t window = 3, last = 2;
-  enum Place { RR, RZ, Beta, Step, SS, GC, Gate, Sign, Count };
+  enum Place { RR, RZ, Beta, Step, SS, GC, Gate, Sign, Largest, GoesOn, Count };
   // What counts as 0 beside the norm of a column.
   static constexpr T rounding = 16 * std::numeric_limits<T>::epsilon();
   T* at(Place place) noexcept { return numbers_.data() + GmresScalars<T>::size(window) + place; }
 
-  // w_squared := |q . z|, so that no root of a negative number is taken. Not 0 where q . z is negative: r would become 0,
-  // which ends a solve as if it had converged.
+  // w_squared := |q . z|, so that no root of a negative number is taken. Not 0 where q . z is negative: r would become
+  // 0, which ends a solve as if it had converged.
   void square_of_beta(const Context& context) {
     is_positive<T>(context, at(Gate), at(RZ));
     set_scalar<T>(context, rotations_.w_squared(), T(-1));
@@ -178,6 +195,8 @@ class MinRes final : public Method<T> {
     if (preconditioned_)
       guards_[guard_count_++] = {at(Sign), Test::positive, StopReason::indefinite_preconditioner,
                                  "r . M^-1 r"};
+    guards_[guard_count_++] = {at(GoesOn), Test::nonzero, StopReason::inconsistent,
+                               "b - A x is a null vector of A; further steps"};
     // No new direction, as in GMRES: the space holds the solution, or A is singular.
     guards_[guard_count_++] = {rotations_.w_squared(),     Test::nonzero,
                                StopReason::breakdown,      "beta(k+1)^2",
@@ -189,7 +208,7 @@ class MinRes final : public Method<T> {
   Vector<T> q_[2], z_[2], d_[2], r_, scratch_, numbers_;
   GmresScalars<T> rotations_;
   int parity_ = 0;
-  Guard<T> guards_[2];
+  Guard<T> guards_[3];
   std::size_t guard_count_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// BiCGStab for several columns side by side; bicgstab.cpp for each of them. alpha = rho / (r0 . v), omega = t . s / t . t and
-// beta = (rho / r0 . v) (t . t / t . s) with the new rho are computed where they are used.
+// BiCGStab for several columns side by side; bicgstab.cpp for each of them. alpha = rho / (r0 . v), omega = t . s / t .
+// t and beta = (rho / r0 . v) (t . t / t . s) with the new rho are computed where they are used.
 #include "solvers/multi_method.hpp"
 
 namespace protean::detail {

@@ -1,77 +1,25 @@
-// Steps with several columns on a GPU. A batch of steps is queued, kernel by kernel, and a small kernel after each step judges
-// every lane on its own: one that has ended is marked as not running, and later steps leave its vectors and scalars as they
-// are. The host queues the next batch before it reads the results of the last one, so it never waits between two steps.
-#include <cmath>
+// Steps with several columns on a GPU. A batch of steps is queued, kernel by kernel, and a small kernel after each step
+// judges every lane on its own: one that has ended is marked as not running, and later steps leave its vectors and
+// scalars as they are. The host queues the next batch before it reads the results of the last one, so it never waits
+// between two steps.
 #include <cstring>
-#include <limits>
 
 #include "core/allocation_hook.hpp"
 #include "core/buffer.hpp"
 #include "core/device/kernel_tools.cuh"
-#include "solvers/multi_method.hpp"
+#include "solvers/lane_judge.hpp"
 
 namespace protean::detail {
 namespace {
 
-// Steps of a batch.
-constexpr int batch = 8;
+constexpr int batch = most_batch;
 
-// In device memory, one for each lane; copied to the host after each batch.
-struct LaneJudgement {
-  double goal, too_large;
-  long long left;
-  int steps;                       // done in this batch
-  double last[most_lane_scalars];  // the scalars of the last step
-  double residual_squared[batch];
-};
-
-// Where the scalars of all lanes lie, and the guards of the method, as an argument of kernels.
-constexpr int most_guards = 3;
-template <class T>
-struct LaneTests {
-  struct Test {
-    int value, scale_a, scale_b;
-    bool positive;
-    double factor;
-  };
-  const T* scalars[most_lane_scalars];
-  Test tests[most_guards];
-  int scalar_count = 0, test_count = 0;
-
-  explicit LaneTests(MultiMethod<T>& method) {
-    const MultiMethodTraits& traits = method.traits();
-    for (; scalar_count < traits.scalars; ++scalar_count)
-      scalars[scalar_count] = method.scalars(scalar_count);
-    for (const LaneGuard& guard : traits.guards)
-      tests[test_count++] = {guard.value, guard.scale_a, guard.scale_b,
-                             guard.test == protean::detail::Test::positive,
-                             guard.factor(static_cast<double>(std::numeric_limits<T>::epsilon()))};
-  }
-};
-
-// The tests of Judge (core/device/judge.cuh) for each lane.
 template <class T>
 __global__ void judge_lanes(LaneJudgement* judgement, int lanes, int step, LaneTests<T> of, T* running,
                             const int* stop) {
   if (device::stopped(stop)) return;
   const int lane = static_cast<int>(threadIdx.x);
-  if (lane >= lanes) return;
-  LaneJudgement& mine = judgement[lane];
-  if (step == 0) mine.steps = 0;
-  if (running[lane] == T(0)) return;
-  for (int s = 0; s < of.scalar_count; ++s) mine.last[s] = static_cast<double>(of.scalars[s][lane]);
-  const double squared = mine.last[0], residual = sqrt(squared);
-  mine.residual_squared[step] = squared, mine.steps = step + 1, --mine.left;
-  bool end = !isfinite(squared) || squared < 0 || residual <= mine.goal || residual > mine.too_large ||
-             mine.left <= 0;
-  for (int t = 0; t < of.test_count; ++t) {
-    const auto& test = of.tests[t];
-    const double value = mine.last[test.value];
-    const double scale =
-        test.scale_a < 0 ? 0 : test.factor * sqrt(mine.last[test.scale_a]) * sqrt(mine.last[test.scale_b]);
-    end = end || !isfinite(value) || !(test.positive ? value > 0 : fabs(value) > scale);
-  }
-  if (end) running[lane] = T(0);
+  if (lane < lanes) of.judge(lane, step, judgement[lane], running);
 }
 
 template <class T>
@@ -106,7 +54,8 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
       header[l].left = limits[l].left;
     PROTEAN_CUDA_CHECK(cudaMemcpyAsync(judgement_.data(), header, lanes_ * sizeof(LaneJudgement),
                                        cudaMemcpyHostToDevice, stream()));
-    // The first copy back goes to the other slot only after this one has been read by the device: the stream is in order.
+    // The first copy back goes to the other slot only after this one has been read by the device: the stream is in
+    // order.
   }
 
   void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
@@ -162,13 +111,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   void take(Done& done) {
     const LaneJudgement* const copy = copies_.data + first_ * most_;
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(slots_[first_].done));
-    for (std::size_t l = 0; l < lanes_; ++l) {
-      const LaneJudgement& lane = copy[l];
-      for (int s = 0; s < lane.steps; ++s) done.residual_squared[l].push_back(lane.residual_squared[s]);
-      if (lane.steps > 0)
-        for (int s = 0; s < most_lane_scalars; ++s)
-          done.last[l][static_cast<std::size_t>(s)] = static_cast<T>(lane.last[s]);
-    }
+    add_batch<T>({copy, lanes_}, done);
     first_ ^= 1, --in_flight_;
   }
 

@@ -1,9 +1,10 @@
-// GMRES(m) for several columns side by side; gmres.cpp for each of them, with right preconditioning and the same orthogonalisation.
+// GMRES(m) for several columns side by side; gmres.cpp for each of them, with right preconditioning and the same
+// orthogonalisation.
 //
-// All lanes share the position in the cycle, so that w = A M^-1 v_j of all of them lies in the next place of the basis, and nothing
-// is copied. A column that ends leaves its lane, where zeros take its place. A column that must begin again in the middle of the
-// cycle waits until the others have ended or begin again, too; meanwhile its lane does not run, and the steps of the others do
-// not count for it.
+// All lanes share the position in the cycle, so that w = A M^-1 v_j of all of them lies in the next place of the basis,
+// and nothing is copied. A column that ends leaves its lane, where zeros take its place. A column that must begin again
+// in the middle of the cycle waits until the others have ended or begin again, too; meanwhile its lane does not run,
+// and the steps of the others do not count for it.
 //
 // Memory for each lane: (m + 1) n for the basis, x, n, and, with M, another n.
 #include <fmt/format.h>

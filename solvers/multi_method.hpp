@@ -1,9 +1,9 @@
-// The interface between a method for several columns side by side and its driver in multi_solver.cpp: begin(), step(), finish(), and
-// for each column the scalars that decide whether it goes on. Private to solvers/.
+// The interface between a method for several columns side by side and its driver in multi_solver.cpp: begin(), step(),
+// finish(), and for each column the scalars that decide whether it goes on. Private to solvers/.
 //
-// Vectors lie in lanes 0 .. width - 1 of interleaved vectors. A lane that does not run holds a column that has ended, or
-// nothing. Lanes that run nothing are few: see multi_width(). As in method.hpp scalars stay in the space of the context, and a
-// method decides nothing.
+// Vectors lie in lanes 0 .. width - 1 of interleaved vectors. A lane that does not run holds a column that has ended,
+// or nothing. Lanes that run nothing are few: see multi_width(). As in method.hpp scalars stay in the space of the
+// context, and a method decides nothing.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -65,8 +65,9 @@ struct MultiMethodTraits {
   bool symmetric_preconditioner = false;
   int scalars = 0;                    // of a lane; number 0 is r . r
   std::span<const LaneGuard> guards;  // at most three
-  // Steps come in cycles of at most period(). All lanes begin a cycle together, x is the iterate after finish(), and a lane that
-  // finish() was called for goes on with begin() only. Otherwise x is the iterate after each step, and lanes begin one by one.
+  // Steps come in cycles of at most period(). All lanes begin a cycle together, x is the iterate after finish(), and a
+  // lane that finish() was called for goes on with begin() only. Otherwise x is the iterate after each step, and lanes
+  // begin one by one.
   bool cycles = false;
 };
 

@@ -17,7 +17,9 @@
 #include "solvers/advice.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
+#include "solvers/lane_judge.hpp"
 #include "solvers/multi_method.hpp"
+#include "solvers/ordered_solve.hpp"
 
 namespace protean {
 namespace detail {
@@ -44,6 +46,7 @@ struct MultiWorkspace {
   Vector<T> column;   // made when a norm is out of the range of squares
   WorkspaceLayout::Preconditioning preconditioning;
   std::unique_ptr<MultiDeviceSteps<T>> device_steps;
+  Vector<T> ordered_b, ordered_x;  // B and X in the order of the operator
 };
 
 namespace {
@@ -73,8 +76,13 @@ template <class T>
 class MultiRun {
  public:
   MultiRun(const MultiSystem<T>& system, MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
-           std::span<const StoppingRule> rules, const StoppingRule& rule)
-      : system_(system), workspace_(workspace), method_(*workspace.method), observer_(observer) {
+           std::span<const StoppingRule> rules, const StoppingRule& rule,
+           const OrderedPreconditioner<T>* ordered_M = nullptr)
+      : system_(system),
+        workspace_(workspace),
+        method_(*workspace.method),
+        observer_(observer),
+        ordered_M_(ordered_M) {
     const std::int64_t k = system.B.columns;
     columns_.resize(static_cast<std::size_t>(k));
     residuals_.resize(columns_.size()), relative_.resize(columns_.size());
@@ -101,6 +109,11 @@ class MultiRun {
       steps_ = workspace_.device_steps.get();
     }
 #endif
+    if (context().simulated() && context().simulated()->steps_ahead() > 0) {
+      if (!workspace_.device_steps)
+        workspace_.device_steps = std::make_unique<SimulatedMultiSteps<T>>(context());
+      steps_ = workspace_.device_steps.get();
+    }
     if (!columns_.empty()) {
       begin();
       while (running() > 0) {
@@ -362,7 +375,10 @@ class MultiRun {
       if (c.lane >= 0 && (stops(c) || (c.waiting && together))) looked_at.push_back(&c);
     form_iterates(looked_at);
     compute_truth(looked_at);
-    if (new_values) revision_ = system_.A.revision();
+    if (new_values) {
+      revision_ = system_.A.revision();
+      if (ordered_M_) ordered_M_->refresh();
+    }
     for (Column* c : looked_at)
       if (act(*c, new_values)) again.push_back(c);
     if (!method_.traits().cycles || together)
@@ -507,7 +523,8 @@ class MultiRun {
         if (c.lane >= 0) keep.push_back({c.lane, next}), c.lane = next++;
       method_.pack(width, keep);
     }
-    // On a GPU a lane may have stopped some steps before the others, where these have gone on with the scalars of other steps.
+    // On a GPU a lane may have stopped some steps before the others, where these have gone on with the scalars of other
+    // steps.
     for (int place = 0; place < method_.traits().scalars; ++place) {
       std::vector<T> numbers(static_cast<std::size_t>(method_.width()));
       for (const Column& c : columns_)
@@ -544,6 +561,8 @@ class MultiRun {
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiSolveObserver* observer_;
+  const OrderedPreconditioner<T>*
+      ordered_M_;  // system_.M, where the solve is in another order than the caller's
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Revision revision_ = system_.A.revision();
   MultiSolveReport report_;
@@ -556,6 +575,42 @@ class MultiRun {
   MultiDeviceSteps<T>* steps_ = nullptr;
   typename MultiDeviceSteps<T>::Done done_;
 };
+
+// The solve in the order that A has now: B and X are permuted once, and X once back, also when the solve throws.
+template <class T>
+MultiSolveReport solve_in_order(const MultiSystem<T>& callers, const HasOrder<T>& ordered,
+                                MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
+                                std::span<const StoppingRule> rules, const StoppingRule& rule) {
+  const ContextPtr& context = callers.A.context();
+  const std::int64_t n = callers.B.rows, k = callers.B.columns;
+  const InFixedOrder<T> A(callers.A, ordered);
+  const auto packed = [&](Vector<T>& memory, VectorLayout layout) {
+    if (memory.size() < n * k) memory = {}, memory = Vector<T>(context, entries_of(n, k, sizeof(T)));
+    return MultiVectorView<T>{memory.data(),   n, k, layout == VectorLayout::columns ? n : k, layout,
+                              context->space()};
+  };
+  const MultiVectorView<T> b = packed(workspace.ordered_b, callers.B.layout),
+                           x = packed(workspace.ordered_x, callers.X.layout);
+  std::optional<OrderedPreconditioner<T>> M;
+  if (callers.M) {
+    M.emplace(*callers.M, A.permutation());
+    M->refresh();
+  }
+  A.permutation().template multi_apply<T>(callers.B, b);
+  A.permutation().template multi_apply<T>(MultiVectorView<const T>(callers.X), x);
+  struct BringBack {
+    const Permutation& permutation;
+    MultiVectorView<const T> from;
+    MultiVectorView<T> to;
+    ~BringBack() {
+      try {
+        permutation.template multi_apply_inverse<T>(from, to);
+      } catch (...) {}  // a broken device, of which the solve tells
+    }
+  } const bring_back{A.permutation(), x, callers.X};
+  const MultiSystem<T> system{A, b, x, M ? &*M : nullptr, M ? M->inverse_diagonal() : VectorView<const T>{}};
+  return MultiRun<T>(system, workspace, observer, rules, rule, M ? &*M : nullptr)();
+}
 
 constexpr const MultiMethodEntry* entries[] = {&multi_cg, &multi_bicgstab, &multi_gmres};
 constexpr std::string_view names[] = {"cg", "bicgstab", "gmres"};
@@ -659,6 +714,9 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
     workspace_ = std::make_unique<detail::MultiWorkspace<T>>(entry_->template make<T>(), options_, context, n,
                                                              most, system.preconditioning());
   }
+  const Ability<HasOrder<T>> ordered = A.abilities().order;
+  if (ordered && ordered->order().size() > 0 && k > 0)
+    return detail::solve_in_order<T>(system, *ordered, *workspace_, observer, rules, options_.stopping);
   return detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping)();
 }
 

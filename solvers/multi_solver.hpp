@@ -8,18 +8,19 @@
 #include <string_view>
 #include <vector>
 
+#include <protean/core/export.hpp>
 #include <protean/core/multi_vector.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
 #include <protean/solvers/solver.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 struct MultiIterationInfo {
   std::int64_t iteration = 0;  // 0: the initial guesses
   std::int64_t running = 0;    // columns that have not ended
-  // For each column the 2-norm of its recurrence residual, and that divided by the baseline of its rule; those of a column that
-  // has ended stay.
+  // For each column the 2-norm of its recurrence residual, and that divided by the baseline of its rule; those of a
+  // column that has ended stay.
   std::span<const double> residuals, relative_residuals;
   double seconds = 0;  // since the solve began
 };
@@ -47,7 +48,7 @@ struct MultiSolveReport {
   bool converged() const noexcept;
 };
 
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
 template <class T>
 struct MultiWorkspace;
 struct MultiMethodEntry;
@@ -56,24 +57,30 @@ struct MultiMethodEntry;
 // Methods that have a form for several right-hand sides: cg, bicgstab and gmres.
 std::span<const std::string_view> multi_methods() noexcept;
 
-// Solves A x_j = b_j for all columns j at the same time, so that one pass over A serves all of them. Each column has the
-// recurrences, scalars, tolerances and result of a solve of its own (Solver): nothing is shared but the passes over A and
-// over the vectors, which is not a block Krylov method: no column learns from another. So iterations and solutions are
-// those of k single solves within rounding.
+// Solves A x_j = b_j for all columns j at the same time, so that one pass over A serves all of them. Each column has
+// recurrences, scalars, tolerances and a result of its own, as in a solve of its own (Solver). The columns share the
+// passes over A and over the vectors, and nothing else. This is not a block Krylov method: no column uses the Krylov
+// space of another. So iterations and solutions are those of k single solves within rounding.
 //
-// A column that has ended is returned at once and is not computed any more. Up to three of them may hold a place among the vectors,
-// where their numbers are left as they are; then the others are packed together.
+// Where A computes in another order of the rows (HasOrder), so does the solve. It permutes B and X once before the
+// solve and X once after it, which takes two vectors for each column. Where A gets another order during the solve, each
+// product permutes its vectors from then on.
 //
-// gmres: the cycles of restarts begin together. A column that begins again within a cycle, since its recurrence was wrong or broke
-// down, waits for the others to end or to begin theirs; the steps that they do meanwhile do not count for it. The bases of all columns
-// are read as often as in solves of their own. So only products gain, and where the basis of one column lies in the caches and those
-// of all do not, single solves may be faster.
+// A column that has ended is returned at once (in another order when all have ended) and is computed no more. Up to
+// three ended columns stay in the block of vectors, where their numbers are not changed. With more of them the
+// remaining columns are packed together.
 //
-// Memory for each column: cg 4 vectors, 5 with a preconditioner that is no diagonal; bicgstab 6, 8 with a preconditioner; gmres
-// 3 + restart, 4 + restart with a preconditioner. And 2 vectors where products or M^-1 go column by column. The solver keeps it
-// between solves, and uses it again for the same size and context and no more columns. What is more than the host has is refused
-// before it is taken (OutOfMemory): give fewer columns at a time, or a smaller restart.
-// Two threads must not use one solver at the same time (BadArgument).
+// gmres: all columns begin their restart cycles together. A column may have to restart within a cycle, because its
+// recurrence was wrong or broke down. It then waits for the end of the common cycle; the steps of the others in that
+// time are not counted as steps of this column. The basis of each column is read as often as in a solve of its own,
+// so only the products gain. Single solves may be faster where the basis of one column fits into the caches and the
+// bases of all do not.
+//
+// Memory for each column: cg 4 vectors, 5 with a preconditioner that is no diagonal; bicgstab 6, 8 with a
+// preconditioner; gmres 3 + restart, 4 + restart with a preconditioner. And 2 vectors where products or M^-1 go
+// column by column. The solver keeps it between solves, and uses it again for the same size and context and no more
+// columns. What is more than the host has is refused before it is taken (OutOfMemory): give fewer columns at a time,
+// or a smaller restart. Two threads must not use one solver at the same time (BadArgument).
 template <class T>
 class MultiSolver {
  public:
@@ -84,10 +91,10 @@ class MultiSolver {
   MultiSolver(const MultiSolver&) = delete;
   MultiSolver& operator=(const MultiSolver&) = delete;
 
-  // B and X: n x k in the space of A, k from 0 on (on a GPU up to 256), in any layouts, which do not overlap. X: initial
-  // guesses on entry, solutions on return. M as in Solver::solve(); one without HasMultiProduct and inverse_diagonal() is
-  // applied column by column. rules: one for each column, or empty for options().stopping. Throws as Solver::solve(); X holds
-  // some iterates then, or the initial guesses.
+  // B and X: n x k in the space of A, k from 0 on (on a GPU up to 256), in any layouts, which do not overlap. X:
+  // initial guesses on entry, solutions on return. M as in Solver::solve(); one without HasMultiProduct and
+  // inverse_diagonal() is applied column by column. rules: one for each column, or empty for options().stopping.
+  // Throws as Solver::solve(); X holds some iterates then, or the initial guesses.
   MultiSolveReport solve(const LinearOperator<T>& A, MultiVectorView<const T> B, MultiVectorView<T> X,
                          const Preconditioner<T>* M = nullptr, MultiSolveObserver* observer = nullptr,
                          std::span<const StoppingRule> rules = {});

@@ -2,23 +2,29 @@
 // preconditioner in that order. Private.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/blas1.hpp"
 #include "core/permutation.hpp"
+#include "operators/callers_order.hpp"
+#include "operators/multi_product.hpp"
+#include "operators/order.hpp"
+#include "operators/wrapper.hpp"
 #include "preconditioners/preconditioner.hpp"
 
 namespace protean::detail {
 
 // P M^-1 P^T for a preconditioner M in the caller's numbering, which brings itself up to date.
 template <class T>
-class OrderedPreconditioner final : public Preconditioner<T> {
+class OrderedPreconditioner final : public Wrapper<T, Preconditioner<T>>, public HasMultiProduct<T> {
  public:
   OrderedPreconditioner(const Preconditioner<T>& M, const Permutation& permutation)
-      : Preconditioner<T>(M.context(), M.shape()),
+      : Wrapper<T, Preconditioner<T>>(M.context(), M.shape()),
         M_(M),
         permutation_(permutation),
         serial_of_M_(M.serial()) {}
+  const LinearOperator<T>& inner() const noexcept override { return M_; }
 
   bool is_of(const Preconditioner<T>& M, const Permutation& permutation) const noexcept {
     return serial_of_M_ == M.serial() && permutation_.is(permutation);
@@ -38,16 +44,29 @@ class OrderedPreconditioner final : public Preconditioner<T> {
     return has_diagonal_ ? diagonal_.view() : VectorView<const T>{};
   }
   bool symmetric() const noexcept override { return M_.symmetric(); }
-  std::string_view name() const noexcept override { return M_.name(); }
-  Revision revision() const noexcept override { return M_.revision(); }
   // M writes to y_, and what is written to y heeds the stop.
   Recording recording() const noexcept override {
     Recording recording = M_.recording();
     recording.heeds_stop = true;
     return recording;
   }
+  std::string_view no_multi_product() const noexcept override {
+    const Ability<HasMultiProduct<T>> multi = M_.abilities().multi_product;
+    return multi ? multi->no_multi_product() : "the preconditioner in its order has none";
+  }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    if (!several_) several_ = std::make_unique<CallersOrder<T>>(permutation_.inverse());
+    several_->multiply(X, beta, Y, [&](MultiVectorView<const T> px, MultiVectorView<T> py) {
+      multi_apply<T>(M_, alpha, px, beta, py);
+    });
+  }
 
  protected:
+  void change(Abilities<T>& set) const noexcept override {
+    const bool multi = static_cast<bool>(set.multi_product);
+    set.refuse_all("of a preconditioner in another order a solver uses products only");
+    if (multi) set.multi_product = this;
+  }
   void setup(const LinearOperator<T>&, bool) override {}
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     permutation_.apply_inverse<T>(x, x_);
@@ -63,6 +82,72 @@ class OrderedPreconditioner final : public Preconditioner<T> {
   mutable bool has_diagonal_ = false;
   mutable Vector<T> diagonal_;
   mutable Vector<T> x_, y_;  // for an M that is no diagonal; a solver applies it from one thread
+  mutable std::unique_ptr<CallersOrder<T>> several_;  // for products with several vectors
+};
+
+// A in the order P, which it has when this is made: its in_order(). Where A gets another order during the solve,
+// products permute their vectors from then on, so that P stays the order of the solve.
+template <class T>
+class InFixedOrder final : public Wrapper<T>,
+                           public HasDiagonal<T>,
+                           public HasApplyDot<T>,
+                           public HasMultiProduct<T> {
+ public:
+  InFixedOrder(const LinearOperator<T>& A, const HasOrder<T>& ordered)
+      : Wrapper<T>(A.context(), A.shape()), A_(A), ordered_(ordered), permutation_(ordered.order()) {}
+
+  const Permutation& permutation() const noexcept { return permutation_; }
+  // Whether A still has that order.
+  bool kept() const { return ordered_.order().is(permutation_); }
+  const LinearOperator<T>& inner() const noexcept override { return A_; }
+
+  void diagonal(VectorView<T> diagonal) const override {
+    if (kept()) return ordered_.in_order().abilities().diagonal->diagonal(diagonal);
+    callers().bring([&](VectorView<T> d) { A_.abilities().diagonal->diagonal(d); }, diagonal);
+  }
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    if (kept()) return apply_dot<T>(ordered_.in_order(), x, y, result);
+    callers().multiply(x, T(0), y,
+                       [&](VectorView<const T> px, VectorView<T> py) { apply_dot<T>(A_, px, py, result); });
+  }
+  std::string_view no_multi_product() const noexcept override {
+    const Ability<HasMultiProduct<T>> multi = A_.abilities().multi_product;
+    return multi ? multi->no_multi_product() : "the operator in its order has none";
+  }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    if (kept()) return multi_apply<T>(ordered_.in_order(), alpha, X, beta, Y);
+    callers().multiply(X, beta, Y, [&](MultiVectorView<const T> px, MultiVectorView<T> py) {
+      multi_apply<T>(A_, alpha, px, beta, py);
+    });
+  }
+
+ protected:
+  void change(Abilities<T>& set) const noexcept override {
+    if (set.diagonal) set.diagonal = this;
+    if (set.apply_dot) set.apply_dot = this;
+    if (set.multi_product) set.multi_product = this;
+    constexpr std::string_view why = "its vectors stay in the order in which the solve began";
+    if (set.rows) set.rows = Ability<HasRows<T>>::refused(why);
+    if (set.row_arrays) set.row_arrays = Ability<HasRowArrays<T>>::refused(why);
+    set.order = Ability<HasOrder<T>>::refused(why);
+  }
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (kept()) return ordered_.in_order().apply(alpha, x, beta, y);
+    callers().multiply(x, beta, y,
+                       [&](VectorView<const T> px, VectorView<T> py) { A_.apply(alpha, px, beta, py); });
+  }
+
+ private:
+  // From the order of the solve to the caller's. Made where A changes its order.
+  const CallersOrder<T>& callers() const {
+    if (!callers_) callers_ = std::make_unique<CallersOrder<T>>(permutation_.inverse());
+    return *callers_;
+  }
+
+  const LinearOperator<T>& A_;
+  const HasOrder<T>& ordered_;
+  const Permutation permutation_;
+  mutable std::unique_ptr<CallersOrder<T>> callers_;  // a solver uses it from one thread
 };
 
 // The vectors of N in another order, in `memory`, one behind the other.

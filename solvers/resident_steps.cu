@@ -236,7 +236,7 @@ class ResidentSteps final : public JudgedSteps<T> {
 template <class T>
 Steps<T>* resident_steps_for(Workspace<T>& workspace, const System<T>& system, std::string& why_not) {
   auto* const cg = dynamic_cast<HasCgState<T>*>(workspace.method.get());
-  const auto* const rows = dynamic_cast<const HasRowArrays<T>*>(&system.A);
+  const Ability<HasRowArrays<T>> rows = system.A.abilities().row_arrays;
   if (!cg) {
     why_not = "only cg has such steps";
   } else if (system.general_preconditioner()) {

@@ -1,5 +1,5 @@
-// Arithmetic on the scalars of a method where they lie, by vector operations on vectors of one entry: so it runs in every
-// space of a context, is recorded with the step, and returns at once when the run has ended. Private to solvers/.
+// Arithmetic on the scalars of a method where they lie, by vector operations on vectors of one entry: so it runs in
+// every space of a context, is recorded with the step, and returns at once when the run has ended. Private to solvers/.
 #pragma once
 #include "core/blas1.hpp"
 #include "core/vector.hpp"

@@ -22,6 +22,7 @@
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
+#include "solvers/options.hpp"
 #include "solvers/ordered_solve.hpp"
 #include "solvers/steps.hpp"
 
@@ -62,8 +63,13 @@ class Run final : private OrderFollower {
   Run& operator=(const Run&) = delete;
 
   SolveReport operator()() {
-    if (options_.device_steps == "resident" && (context().space() == Space::host || context().simulated()))
-      throw BadArgument("device_steps is resident, but the operator is not on a GPU; take auto");
+    for (const Option<SolverOptions>& option : solver_options())
+      if (option.on_device && context().space() == Space::host && !option.is_default(options_))
+        throw BadArgument(fmt::format("{} is {}, but the operator is not on a GPU; leave it at {}",
+                                      option.name, value_text(option, option.value(options_)),
+                                      value_text(option, option.default_value())));
+    if (options_.device_steps == "resident" && context().simulated())
+      throw BadArgument("device_steps is 'resident', but the operator is not on a GPU; take auto");
     if (context().simulated()) steps_ = &fetched_steps_;
     if (const Permutation order = has_order_ ? has_order_->order() : Permutation(); order.size() > 0) {
       prepare_order(order);
@@ -207,7 +213,7 @@ class Run final : private OrderFollower {
       if (context().vector_kernels() != VectorKernels::native) {
         why = fmt::format("the vector operations are those of {}", to_string(context().vector_kernels()));
       } else if (Steps<T>* const resident = resident_steps_for(workspace_, *system_, why)) {
-        rows_ = dynamic_cast<const HasRowArrays<T>*>(&system_->A);
+        rows_ = system_->A.abilities().row_arrays.get();
         rows_->keep_rows(true);
         return resident;
       }
@@ -248,6 +254,11 @@ class Run final : private OrderFollower {
         compute_true_residual();
         if (const StopReason good = control_->satisfied(report_.true_residual); converged(good))
           return end(good);
+        if (reason == StopReason::inconsistent) {
+          Diagnosis found = check_least_squares(method_, *system_, workspace_.number, report_.true_residual,
+                                                report_.rhs_norm);
+          reason = found.reason, detail = std::move(found.detail);
+        }
         const bool may_restart =
             reason == StopReason::running || (reason == StopReason::breakdown && steps_since_begin_ > 1);
         if (!may_restart) return end_of(reason, std::move(detail), verdict);
@@ -317,7 +328,7 @@ class Run final : private OrderFollower {
     const auto [q, d] = method_.spare();
     // A number of the size of the largest eigenvalue.
     double size = 0;
-    const auto* known = dynamic_cast<const HasDiagonal<T>*>(&system_->A);
+    const HasDiagonal<T>* known = system_->A.abilities().diagonal.get();
     try {
       if (known) known->diagonal(d);
     } catch (const BadArgument&) { known = nullptr; }  // a caller's operator without a function for it
@@ -421,7 +432,7 @@ class Run final : private OrderFollower {
   const StoppingRule& rule_;
   Method<T>& method_;
   const System<T>& callers_;
-  const HasOrder<T>* const has_order_ = dynamic_cast<const HasOrder<T>*>(&callers_.A);
+  const HasOrder<T>* const has_order_ = callers_.A.abilities().order.get();
   // The system in the order of the operator: callers_, or ordered_.
   const System<T>* system_ = &callers_;
   std::optional<System<T>> ordered_;
@@ -447,50 +458,6 @@ class Run final : private OrderFollower {
   // Of the matrix, as far as a failed solve has found out.
   std::optional<bool> symmetric_, positive_diagonal_;
 };
-
-void check(const StoppingRule& rule) {
-  // With a tolerance of 1 the initial guess 0 has converged, with an infinite one any.
-  if (!(rule.relative_tolerance >= 0 && rule.relative_tolerance < 1))
-    throw BadArgument(fmt::format("relative_tolerance is {}; it must be 0 or more and less than 1",
-                                  rule.relative_tolerance));
-  if (!(rule.absolute_tolerance >= 0 && std::isfinite(rule.absolute_tolerance)))
-    throw BadArgument(fmt::format("absolute_tolerance is {}; it must be a finite number of 0 or more",
-                                  rule.absolute_tolerance));
-  if (!(rule.max_seconds >= 0))
-    throw BadArgument(fmt::format("max_seconds is {}; it must be 0 or more", rule.max_seconds));
-  if (!(rule.divergence >= 1))
-    throw BadArgument(fmt::format("divergence is {}; it must be 1 or more", rule.divergence));
-  if (rule.max_iterations < 0)
-    throw BadArgument(fmt::format("max_iterations is {}; it must be 0 or more", rule.max_iterations));
-  if (rule.stagnation_window < 0)
-    throw BadArgument(
-        fmt::format("stagnation_window is {}; it must be 0 (off) or more", rule.stagnation_window));
-}
-
-void check(const SolverOptions& options) {
-  check(options.stopping);
-  if (options.restart < 1)
-    throw BadArgument(fmt::format("restart is {}; it must be 1 or more (basis vectors of gmres and fgmres)",
-                                  options.restart));
-  if (options.directions < 1 || options.directions > 100)
-    throw BadArgument(
-        fmt::format("directions is {}; it must be 1 to 100 (fcg keeps so many)", options.directions));
-  if (options.s < 1 || options.s > 16)
-    throw BadArgument(
-        fmt::format("s is {}; it must be 1 to 16 (dimension of the shadow space of idr)", options.s));
-  constexpr std::string_view known[] = {"cgs2", "mgs"};
-  if (std::find(std::begin(known), std::end(known), options.orthogonalization) == std::end(known))
-    throw BadArgument(fmt::format("there is no orthogonalization '{}'; there are cgs2 and mgs.{}",
-                                  options.orthogonalization, did_you_mean(options.orthogonalization, known)));
-  constexpr std::string_view spaces[] = {"none", "constant"};
-  if (std::find(std::begin(spaces), std::end(spaces), options.null_space) == std::end(spaces))
-    throw BadArgument(fmt::format("there is no null_space '{}'; there are none and constant.{}",
-                                  options.null_space, did_you_mean(options.null_space, spaces)));
-  constexpr std::string_view ways[] = {"auto", "graph", "resident"};
-  if (std::find(std::begin(ways), std::end(ways), options.device_steps) == std::end(ways))
-    throw BadArgument(fmt::format("there are no device_steps '{}'; there are auto, graph and resident.{}",
-                                  options.device_steps, did_you_mean(options.device_steps, ways)));
-}
 
 void check_symmetric(std::string_view method) {
   if (!find_solver(method).symmetric)
@@ -605,8 +572,8 @@ const SolverEntry& find_solver(std::string_view method) {
 template <class T>
 std::unique_ptr<Solver<T>> make_solver(std::string_view method, const SolverOptions& options) {
   const SolverEntry& entry = find_solver(method);
-  detail::check(options);
-  if (options.null_space != "none") detail::check_symmetric(method);
+  check_options(solver_options(), options);
+  require_read(solver_options(), options, "method", entry.id);
   if constexpr (sizeof(T) == 8)
     return entry.make_f64(options);
   else

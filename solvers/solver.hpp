@@ -9,12 +9,13 @@
 #include <string_view>
 
 #include <protean/core/blas1.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
 #include <protean/solvers/stopping.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 struct IterationInfo {
   std::int64_t iteration = 0;    // 0: the initial guess
@@ -43,7 +44,7 @@ class SolveObserver {
   }
 };
 
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
 template <class T>
 class Method;
 template <class T>
@@ -73,6 +74,8 @@ struct SolveReport {
   bool converged() const noexcept { return protean::converged(reason); }
 };
 
+// Ranges, and which method reads which of them: solver_options() of solvers/options.hpp, or `protean help problem
+// solver`.
 struct SolverOptions {
   StoppingRule stopping = {};
   std::int64_t restart = 30;               // gmres, fgmres: basis vectors before a restart
@@ -82,7 +85,7 @@ struct SolverOptions {
   // cg, fcg, minres: none | constant: A x = 0 for the vectors x whose entries are all equal, and for these only, unless
   // set_null_space() gives others (Neumann problems, graph Laplacians).
   std::string null_space = "none";
-  // On a device: auto | graph | resident.
+  // On a device: auto | graph | resident. On a host solve() throws BadArgument for another one than auto.
   // graph: some steps are recorded into a CUDA graph, which is replayed; for any method and operator.
   // resident: one kernel does many steps and keeps matrix and vectors in the shared memory of the processors.
   // For cg without preconditioner or with a diagonal one, where the operator has HasRowArrays and all fits;
@@ -92,10 +95,11 @@ struct SolverOptions {
   std::string device_steps = "auto";
 };
 
-// A solver keeps its workspace between solves and uses it again while size and context are the same, also b, x and M in
-// another order of the rows while operators have one (HasOrder). On a device it also keeps the recorded graph, while operator, preconditioner and x are the same and
-// LinearOperator::recording() has not changed. Two threads must not use one solver at the same time, and its
-// own observer must not use it (BadArgument). Two threads may use two solvers.
+// A solver keeps its workspace between solves. It uses it again while size and context are the same. While the
+// operators have another order of the rows (HasOrder), it also keeps b, x and M in that order. On a device it keeps
+// the recorded graph, too. It replays that graph while the operator, the preconditioner and x are the same and
+// LinearOperator::recording() has not changed. Two threads may use two solvers, but not one solver at the same time.
+// An observer must not use the solver that calls it. Both are refused with BadArgument.
 template <class T>
 class Solver {
  public:
@@ -103,26 +107,29 @@ class Solver {
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
-  // Solves A x = b. x: initial guess on entry, solution on return. b and x lie in the space of A and do not
-  // overlap. M: set up by the caller (Preconditioner::ensure), or null for no preconditioner. cg and minres refuse an
-  // M that is not symmetric (Preconditioner::symmetric). M^-1 r may be another function of r in each call (a solve of its
-  // own, for instance) with fcg and fgmres only; other methods go wrong then, which b - A x shows at the end. Numerical
-  // trouble is no exception but the reason in the report. Throws ShapeMismatch, WrongSpace, BadArgument,
-  // ArraysChanged (see watched()), and whatever A, M or the observer throw; x is some iterate then.
+  // Solves A x = b. x holds the initial guess on entry and the solution on return. b and x lie in the space of A and
+  // do not overlap. M is null for no preconditioner; otherwise the caller has set it up (Preconditioner::ensure). cg
+  // and minres refuse an M that is not symmetric (Preconditioner::symmetric). Only fcg and fgmres allow an M^-1 r
+  // that is another function of r in each call, such as an iterative solve. Other methods then go wrong, which the
+  // residual b - A x shows at the end. Numerical trouble is not an exception; it is the reason in the report. Throws
+  // ShapeMismatch, WrongSpace, BadArgument, ArraysChanged (see watched()), and what A, M or the observer throw. x
+  // then holds one of the iterates.
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                     const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
 
   // A solve without it does not see that A is singular: where b is in the range of A it converges to one of many
-  // solutions. (For an A with entries null_vectors() in core/statistics.hpp finds null vectors of zeros and ones.) For
-  // singular symmetric A, methods cg, fcg and minres: N has orthonormal columns that span the null space of A, in the
-  // space of A. They are borrowed and must live as long as solves use them; a block without columns ends it. Solves
-  // then
+  // solutions. (minres sees it where b is not: it ends with StopReason::inconsistent, and x is a solution of least
+  // squares, not the one of smallest norm.) (For an A with entries null_vectors() in core/statistics.hpp finds null
+  // vectors of zeros and ones.) For singular symmetric A, methods cg, fcg and minres: N has orthonormal columns that
+  // span the null space of A, in the space of A. They are borrowed and must live as long as solves use them; a block
+  // without columns ends it. Solves then
   // - throw BadArgument if ||A n_j|| is not small (above sqrt(eps) times the largest diagonal entry);
-  // - end with StopReason::inconsistent where ||N^T b|| is above the tolerance, since ||b - A x|| is at least that for all x;
-  // - begin from residuals without their part in the null space, and return the solution that has none: N^T x = 0, the one of
-  //   smallest norm.
-  // They compute one more product for each column. Throws BadArgument for other methods, ShapeMismatch and WrongSpace in
-  // solve(). Source: Kaasschieter, J. Comput. Appl. Math. 24 (1988) 265, doi:10.1016/0377-0427(88)90358-5.
+  // - end with StopReason::inconsistent where ||N^T b|| is above the tolerance, since ||b - A x|| is at least that for
+  //   all x;
+  // - begin from residuals without their part in the null space, and return the solution that has none: N^T x = 0, the
+  //   one of smallest norm.
+  // They compute one more product for each column. Throws BadArgument for other methods, ShapeMismatch and WrongSpace
+  // in solve(). Source: Kaasschieter, J. Comput. Appl. Math. 24 (1988) 265, doi:10.1016/0377-0427(88)90358-5.
   void set_null_space(VectorBlock<const T> N);
 
   const SolverOptions& options() const noexcept { return options_; }
@@ -164,8 +171,10 @@ std::span<const SolverEntry> solvers() noexcept;
 // Throws BadArgument for an unknown method, with the nearest name.
 const SolverEntry& find_solver(std::string_view method);
 
-// Throws BadArgument for an unknown method (with the nearest name) or options out of range.
+// Throws BadArgument for an unknown method (with the nearest name), for options out of range, and for those that are
+// not their default although the method does not read them (options_read_by()).
 template <class T>
-std::unique_ptr<Solver<T>> make_solver(std::string_view method, const SolverOptions& options = {});
+PROTEAN_EXPORT std::unique_ptr<Solver<T>> make_solver(std::string_view method,
+                                                      const SolverOptions& options = {});
 
 }  // namespace protean

@@ -29,8 +29,8 @@ class Steps {
   // Waits for all queued steps. Returns how many of them next() has not returned yet, and replaces `last` by
   // the verdict on the last of these. Called before the driver uses the method in another way.
   virtual std::int64_t settle(const IterationControl& control, Verdict& last) = 0;
-  // The order of the rows has changed between two steps, after all that is queued: later steps are those of this system,
-  // which outlives the solve.
+  // The order of the rows has changed between two steps, after all that is queued: later steps are those of this
+  // system, which outlives the solve.
   virtual void change_system(const System<T>& system) noexcept = 0;
   // Whether a step may have been done that next() has not returned.
   virtual bool runs_ahead() const noexcept { return true; }
@@ -82,8 +82,8 @@ Verdict fetch_verdict(const Context& context, const IterationControl& control, c
   return control.read(here);
 }
 
-// Makes the shield of a method ready for steps of this system that may run after the end of the solve. May allocate, so not
-// while a graph is recorded.
+// Makes the shield of a method ready for steps of this system that may run after the end of the solve. May allocate, so
+// not while a graph is recorded.
 template <class T>
 void prepare(Shield<T>& shield, Method<T>& method, const System<T>& system) {
   if (!system.needs_shield() || shield.vector.size() == system.x.size) return;

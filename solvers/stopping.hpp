@@ -4,7 +4,9 @@
 #include <limits>
 #include <string_view>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 // Positive: converged, b - A x was computed and is small enough. Negative: not converged.
 enum class StopReason : int {

@@ -2,11 +2,11 @@
 """Counts what the tests did, one line for each reason to skip:
 summary.py RESULTS_FOLDER CTEST_JUNIT [--allow-skips REGULAR_EXPRESSION]
 
-CTEST_JUNIT is what `ctest --output-junit` wrote: one entry for each test of ctest. Where RESULTS_FOLDER has GoogleTest's
-XML for an entry its cases are counted instead. A skipped or disabled test is never counted as passed, and an entry
-that failed counts at least one failure, also when it died before or after its cases. The last line is the counts
-alone. Exit status 1 when a test failed or none passed. With --allow-skips also when a test was skipped or disabled
-for a reason in which the expression is not found; such reasons are named before the counts.
+CTEST_JUNIT is what `ctest --output-junit` wrote: one entry for each test of ctest. Where RESULTS_FOLDER has
+GoogleTest's XML for an entry its cases are counted instead. A skipped or disabled test is never counted as passed, and
+an entry that failed counts at least one failure, also when it died before or after its cases. The last line is the
+counts alone. Exit status 1 when a test failed or none passed. With --allow-skips also when a test was skipped or
+disabled for a reason in which the expression is not found; such reasons are named before the counts.
 """
 import argparse
 import collections
@@ -44,7 +44,8 @@ def main() -> int:
         cases = []
         if file.exists():
             try:
-                cases = [case for case in ElementTree.parse(file).getroot().iter("testcase") if case.get("status") == "run"]
+                cases = [case for case in ElementTree.parse(file).getroot().iter("testcase")
+                         if case.get("status") == "run"]
             except ElementTree.ParseError:
                 failed.append(f"{name} (its results are not whole)")
             for case in cases:

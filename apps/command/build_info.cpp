@@ -48,12 +48,12 @@ std::string kernel_in_build(std::string_view name) {
                      note.empty() ? "" : ": ", note);
 }
 
-// The same for a preconditioner that a library computes.
-std::string preconditioner_in_build(std::string_view id) {
+// The same for hypre, which computes amg with setup classical.
+std::string hypre_in_build() {
+  const std::string_view why = unavailable(AmgSetup::classical);
+  if (!why.empty()) return fmt::format("no ({})", why);
   for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id == id)
-      return entry.unavailable.empty() ? fmt::format("yes (preconditioner {}): {}", id, entry.library)
-                                       : fmt::format("no ({})", entry.unavailable);
+    if (entry.id == "amg") return fmt::format("yes (preconditioner amg, setup classical): {}", entry.library);
   return "no";
 }
 
@@ -89,7 +89,7 @@ BuildInfo build_info() {
 #endif
   info.kokkos = kernel_in_build("kokkos");
   info.mkl = kernel_in_build("mkl");
-  info.hypre = preconditioner_in_build("amg");
+  info.hypre = hypre_in_build();
 #if defined(PROTEAN_HAVE_CUDA)
   info.cuda = fmt::format("yes, {} GPUs here", Context::device_count());
 #else

@@ -138,9 +138,10 @@ Action add_solve(CLI::App& command) {
   command.add_flag("--json", arguments->json, "Print the JSON report to the standard output, and no summary");
   command.add_flag("--quiet", arguments->quiet,
                    "No progress, no summary; one line where the solve has not converged, and errors");
-  command.add_flag(
-      "--explain", arguments->explain,
-      "With schedule: {policy: auto}: print the formats with predicted and real times, and each decision");
+  command.add_flag("--explain", arguments->explain,
+                   "With format auto on the host, or schedule: {policy: auto}: print the formats with "
+                   "predicted and real times, and "
+                   "each decision");
   command.footer(
       "Examples:\n"
       "  protean solve A.mtx --rhs b.mtx --method gmres --preconditioner ilu0 --solution x.mtx\n"
@@ -338,6 +339,11 @@ Action add_tune(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all of this machine)")
       ->type_name("S,S");
+  command
+      .add_option("--matrices", arguments->matrices,
+                  "Matrices of your own, which are measured after the built-in ones")
+      ->delimiter(',')
+      ->type_name("F.mtx,...");
   add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(

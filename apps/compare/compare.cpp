@@ -24,6 +24,7 @@
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "solvers/options.hpp"
 
 namespace protean::apps {
 namespace {
@@ -139,7 +140,7 @@ class Comparer {
            "protean compare takes the matrix as it is; write it in another order with `protean convert "
            "--order`, or "
            "remove the key (--set matrix.order=none)");
-    const LinearSystem system = make_system(host, problem);
+    const ProblemSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     result_.read_seconds = clock_.total();
     symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
@@ -283,7 +284,7 @@ class Comparer {
           "--html");
   }
 
-  static SpaceSystem put(const LinearSystem& system, const ContextPtr& host, Space space) {
+  static SpaceSystem put(const ProblemSystem& system, const ContextPtr& host, Space space) {
     SpaceSystem place{host, system.csr, {}, {}};
     if (space == Space::device) {
       place.context = device_context({.deterministic = host->deterministic()});
@@ -425,6 +426,10 @@ class Comparer {
   void measure_solve(Variant& variant, const AssembledMatrix<double>& A, Preconditioner<double>* M,
                      const SpaceSystem& place, double seconds) {
     SolverOptions options = result_.problem.solver.options;
+    // Of a comparison of host and device.
+    if (place.context->space() == Space::host)
+      for (const Option<SolverOptions>& option : solver_options())
+        if (option.on_device) option.set(options, option.default_value());
     options.stopping.max_seconds = std::min(options.stopping.max_seconds, std::max(seconds * 0.75, 0.05));
     const auto solver = make_solver<double>(result_.problem.solver.method, options);
     std::vector<double> solves;

@@ -202,10 +202,10 @@ extern const char compare_page[];
 
 std::string compare_table(const Comparison& c) {
   const bool spaces = two_spaces(c);
-  std::string text = fmt::format("\n  {}: {} rows, {} nonzeros; {}, relative tolerance {:g}, {} {}\n",
-                                 title(c), grouped(c.rows), grouped(c.nonzeros), c.problem.solver.method,
-                                 c.problem.solver.options.stopping.relative_tolerance, c.threads,
-                                 c.threads == 1 ? "thread" : "threads");
+  std::string text = fmt::format(
+      "\n  {}: {} rows, {} nonzeros; {}, preconditioner {}, relative tolerance {:g}, {} {}\n", title(c),
+      grouped(c.rows), grouped(c.nonzeros), c.problem.solver.method, c.problem.preconditioner.type,
+      c.problem.solver.options.stopping.relative_tolerance, c.threads, c.threads == 1 ? "thread" : "threads");
   text += fmt::format("  rhs: {}\n", rhs_text(c.problem.rhs));
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0)

@@ -24,6 +24,7 @@
 #include "apps/report/progress.hpp"
 #include "core/blas1.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/matrix_market.hpp"
 #include "core/ordering.hpp"
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
@@ -74,6 +75,12 @@ std::vector<std::int32_t> random_order(std::int64_t rows) {
   return order;
 }
 
+// The name of a file without folder and endings.
+std::string name_of(const std::string& file) {
+  const std::string name = std::filesystem::path(file).filename().string();
+  return name.substr(0, name.find('.'));
+}
+
 std::string bar(double part, int width) {
   const int full = static_cast<int>(std::clamp(part, 0.0, 1.0) * width);
   return fmt::format("[{:#<{}}{:-<{}}]", "", full, "", width - full);
@@ -85,6 +92,7 @@ class Tuner {
       : arguments_(arguments), progress_(!arguments.quiet), host_(Context::host(arguments.threads)) {
     if (!(arguments.budget > 0))
       throw BadArgument(fmt::format("--budget is {}; it must be above 0 seconds", arguments.budget));
+    for (const std::string& file : arguments.matrices) cases_.push_back({name_of(file), {}, {}, file});
     const bool gpu = Context::device_count() > 0;
     std::vector<Space> asked = spaces(arguments.spaces);
     if (asked.empty()) {
@@ -100,15 +108,17 @@ class Tuner {
     resume();
     CommandFiles files;  // the output is also the only input: an existing table is extended
     files.writes("-o", arguments_.output);
+    for (const std::string& file : arguments_.matrices) files.reads("--matrices", file);
+    files.require_inputs();
     files.require_outputs();
     std::size_t left = 0;
     for (const ContextPtr& context : contexts_)
-      for (const TuneCase& one : tune_cases())
+      for (const TuneCase& one : cases_)
         if (!done(one.name, context->space())) left += measurements_in(context->space());
     announce(left);
     const InterruptGuard guard;
     measurements_left_ = left, measurements_ = left;
-    for (const TuneCase& one : tune_cases())
+    for (const TuneCase& one : cases_)
       for (const ContextPtr& context : contexts_)
         if (!done(one.name, context->space()) && !stopped()) measure_matrix(one, context);
     progress_.clear();
@@ -156,7 +166,8 @@ class Tuner {
   }
 
   void measure_matrix(const TuneCase& one, const ContextPtr& context) {
-    const CsrMatrix<double> csr = generate(host_, one.kind, one.params);
+    const CsrMatrix<double> csr =
+        one.file.empty() ? generate(host_, one.kind, one.params) : read_matrix(host_, one.file);
     const CsrMatrix<double> source = context == host_ ? csr : upload(context, csr);
     MeasuredMatrix matrix{one.name, context->space(),        csr.rows(), csr.nonzeros(),
                           {},       row_changes(csr.pattern)};
@@ -170,7 +181,9 @@ class Tuner {
         matrix.formats.push_back(*measured);
       --measurements_left_;
     }
-    if (!stopped()) {
+    if (csr.rows() != csr.cols()) {
+      --measurements_left_;
+    } else if (!stopped()) {
       progress_.stage(fmt::format("{} {} on the {}: order {}", bar(share_done(), 24), one.name,
                                   to_string(context->space()), tuned_order));
       if (auto measured = measure_order(csr, context)) matrix.formats.push_back(*std::move(measured));
@@ -220,8 +233,9 @@ class Tuner {
                           converts[std::min<std::size_t>(1, converts.size() - 1)]};
   }
 
-  // What the order of a matrix in a random numbering costs, beside its product in csr. On a device it is found there, or on
-  // the host where find_order() hands it over, and the device permutes the matrix. Empty where the memory does not suffice.
+  // What the order of a matrix in a random numbering costs, beside its product in csr. On a device it is found there,
+  // or on the host where find_order() hands it over, and the device permutes the matrix. Empty where the memory does
+  // not suffice.
   std::optional<MeasuredFormat> measure_order(const CsrMatrix<double>& csr, const ContextPtr& context) const {
     try {
       const PermutedMatrix<double> shuffled(host_, csr, Permutation(context, random_order(csr.rows())));
@@ -244,13 +258,14 @@ class Tuner {
 
   void finish() const {
     if (arguments_.quiet) return;
-    const std::size_t all = tune_cases().size() * contexts_.size();
+    const std::size_t all = cases_.size() * contexts_.size();
     const std::size_t there = table_.matrices.size();
     print(fmt::format("{}: {} of {} matrices measured in {}{}\n", arguments_.output, there, all,
                       duration(clock_.total()), there < all ? "; the same command continues from here" : ""));
   }
 
   const TuneArguments& arguments_;
+  std::vector<TuneCase> cases_ = tune_cases();
   Progress progress_;
   ContextPtr host_;
   std::vector<ContextPtr> contexts_;

@@ -17,12 +17,12 @@ std::string read_format(const Node& node, const std::string& path, std::vector<s
 // The name of a kernel of the format; of any format for "auto".
 std::string read_kernel(const Node& node, const std::string& path, const std::string& format);
 
-// The parameters of the format from a section with the keys `parameters` and `parts`, whose path is `owner`. `parts` is for
-// format sum only: see read_parts().
+// The parameters of the format from a section with the keys `parameters` and `parts`, whose path is `owner`. `parts` is
+// for format sum only: see read_parts().
 FormatParams read_parameters(const Section& section, const std::string& owner, const std::string& format);
 
-// The parts of a sum, a list of {format: ID, take: RULE, parameters: {...}, kernel: NAME}, where take is the name of a rule
-// or {rule: NAME, NUMBER: VALUE, ...}. The last part has no `take`. `path` is that of the list.
+// The parts of a sum, a list of {format: ID, take: RULE, parameters: {...}, kernel: NAME}, where take is the name of a
+// rule or {rule: NAME, NUMBER: VALUE, ...}. The last part has no `take`. `path` is that of the list.
 std::vector<PartOfSum> read_parts(const Node& list, const std::string& path);
 
 }  // namespace protean::apps

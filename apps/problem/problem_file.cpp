@@ -18,6 +18,9 @@
 #include "core/io/input_file.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/policy/policy_options.hpp"
+#include "preconditioners/options.hpp"
+#include "solvers/options.hpp"
 
 namespace protean::apps {
 namespace {
@@ -41,8 +44,10 @@ class ProblemReader {
     if (const Node* node = top.find("solver")) read_solver(*node);
     if (const Node* node = top.find("preconditioner")) read_preconditioner(*node);
     if (const Node* node = top.find("operator")) read_operator(*node);
+    check_device_options();
     check_preconditioner();
     if (const Node* node = top.find("schedule")) read_schedule(*node);
+    check_expected_iterations();
     if (const Node* node = top.find("output")) read_output(*node);
     return std::move(problem_);
   }
@@ -58,8 +63,8 @@ class ProblemReader {
     return node ? read_path(*node, section.path_of(key)) : FilePath{};
   }
 
-  // A file that is written. On the command line its path begins at the working folder, as that of --report does, and `-`
-  // is the standard output.
+  // A file that is written. On the command line its path begins at the working folder, as that of --report does, and
+  // `-` is the standard output.
   FilePath read_output_path(const Section& section, std::string_view key) const {
     FilePath file = read_path(section, key);
     const Node* const node = section.find(key);
@@ -265,24 +270,38 @@ class ProblemReader {
     const KeySection section(node, "solver", "solver");
     SolverSpec& solver = problem_.solver;
     solver.method = section.word("method");
-    StoppingRule& rule = solver.options.stopping;
-    rule.relative_tolerance = section.number("relative_tolerance");
-    rule.absolute_tolerance = section.number("absolute_tolerance");
-    rule.max_iterations = section.integer("max_iterations");
-    rule.max_seconds = section.number("max_seconds");
-    rule.divergence = section.number("divergence");
-    rule.stagnation_window = section.integer("stagnation_window");
-    rule.baseline = section.word("baseline") == "rhs" ? Baseline::rhs : Baseline::initial_residual;
-    solver.options.restart = section.integer("restart");
-    solver.options.orthogonalization = section.word("orthogonalization");
-    solver.options.directions = section.integer("directions");
-    solver.options.s = section.integer("s");
-    solver.options.null_space = section.word("null_space");
-    if (solver.options.null_space != "none" && !find_solver(solver.method).symmetric)
-      fail(section.find("null_space")->place,
-           fmt::format("solver.null_space is for methods cg, fcg and minres; the method is {}",
-                       solver.method));
-    solver.options.device_steps = section.word("device_steps");
+    read_options(section, solver_options(), "method", solver.method, solver.options);
+    solver_node_ = &node;
+  }
+
+  // Reads those options of the table that are given. Each must have an effect with `reader`, which is a method or a
+  // type of preconditioner (`of`), and with the other options. What depends on other sections is checked where these
+  // are known.
+  template <class Options>
+  static void read_options(const KeySection& section, std::span<const Option<Options>> table,
+                           std::string_view of, std::string_view reader, Options& options) {
+    const std::string_view instead = "leave it out";
+    for (const Option<Options>& option : table)
+      if (const Node* const given = section.find(option.name)) {
+        const OptionValue value = section.option(option);
+        if (is_unread(option, reader, value))
+          fail(given->place, unread_text(option, section.path_of(option.name), of, reader, instead));
+        option.set(options, value);
+      }
+    for (const Option<Options>& option : table)
+      if (const Node* const given = section.find(option.name); given && !in_use(table, option, options))
+        fail(given->place, unused_text(option, section.path_of(option.name),
+                                       find_option(table, option.with)->value(options), instead));
+  }
+
+  // Options that do nothing on a host.
+  void check_device_options() const {
+    if (!solver_node_ || problem_.op.space == Space::device) return;
+    for (const Option<SolverOptions>& option : solver_options())
+      if (option.on_device && !option.is_default(problem_.solver.options))
+        fail(solver_node_->find(option.name)->value.place,
+             fmt::format("solver.{} has no effect on a host; leave it out, or take operator.space: device",
+                         option.name));
   }
 
   void read_preconditioner(const Node& node) {
@@ -319,60 +338,19 @@ class ProblemReader {
   // The type and its options.
   static PreconditionerPart read_preconditioner_part(const KeySection& section) {
     PreconditionerPart part{section.word("type"), {}};
-    for (const std::string_view key : {"fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree",
-                                       "eigenvalue_ratio", "smoother", "coarsening", "strong_threshold",
-                                       "aggressive_levels", "max_levels", "cycles", "unknowns"})
-      if (const Node* given = section.find(key)) require_option(section, key, part.id, given->place);
     for (const std::string_view key : {"combine", "parts"})
       if (const Node* given = section.find(key))
         fail(given->place,
              fmt::format("{} is for type composition; the type is {}", section.path_of(key), part.id));
-    PreconditionerOptions& options = part.options;
-    options.zero_diagonal =
-        section.word("zero_diagonal") == "error" ? ZeroDiagonal::error : ZeroDiagonal::one;
-    options.fill = section.integer("fill");
-    for (const TriangularSolve one : triangular_solves)
-      if (to_string(one) == section.word("solve")) options.solve = one;
-    options.sweeps = section.integer("sweeps");
-    if (const Node* given = section.find("sweeps"); given && options.solve != TriangularSolve::sweeps)
-      fail(given->place, fmt::format("{} is for solve: sweeps; solve is {}", section.path_of("sweeps"),
-                                     to_string(options.solve)));
-    if (const Node* given = section.find("block_size"))
-      options.block_size = read_integer_or_auto(*given, section.path_of("block_size"), 1, 64).value_or(0);
-    for (const DiagonalBlocks one : diagonal_blocks)
-      if (to_string(one) == section.word("blocks")) options.blocks = one;
-    options.omega = section.number("omega");
-    options.degree = section.integer("degree");
-    options.eigenvalue_ratio = section.number("eigenvalue_ratio");
-    for (const Smoother one : smoothers)
-      if (to_string(one) == section.word("smoother")) options.smoother = one;
-    for (const Coarsening one : coarsenings)
-      if (to_string(one) == section.word("coarsening")) options.coarsening = one;
-    options.strong_threshold = section.number("strong_threshold");
-    options.aggressive_levels = section.integer("aggressive_levels");
-    options.max_levels = section.integer("max_levels");
-    options.cycles = section.integer("cycles");
-    options.unknowns = section.integer("unknowns");
+    read_options(section, preconditioner_options(), "type", part.id, part.options);
     return part;
-  }
-
-  // Fails unless the type of preconditioner reads this option.
-  static void require_option(const KeySection& section, std::string_view key, std::string_view type,
-                             const Place& place) {
-    std::vector<std::string_view> readers;
-    for (const PreconditionerEntry& entry : preconditioners())
-      if (std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
-        readers.push_back(entry.id);
-    if (std::find(readers.begin(), readers.end(), type) == readers.end())
-      fail(place, fmt::format("{} is for type {}; the type is {}", section.path_of(key),
-                              fmt::join(readers, " and "), type));
   }
 
   // What no run could do, so that nothing is read first.
   void check_preconditioner() const {
     const PreconditionerSpec& spec = problem_.preconditioner;
     const std::string& method = problem_.solver.method;
-    const bool needs_symmetric = method == "cg" || method == "minres";
+    const bool needs_symmetric = make_solver<double>(method)->needs_symmetric_preconditioner();
     for (const PreconditionerEntry& entry : preconditioners())
       if (entry.id == spec.type && needs_symmetric && !entry.symmetric)
         fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and {} "
@@ -387,11 +365,18 @@ class ProblemReader {
                                               "ic0 for ilu0), or method gmres or bicgstab",
                                               method));
     check_solve(spec.options.solve);
-    check_available(spec.type);
+    check_available(spec.type, spec.options.setup);
     for (const PreconditionerPart& part : spec.parts)
-      check_solve(part.options.solve), check_available(part.id);
+      check_solve(part.options.solve), check_available(part.id, part.options.setup);
   }
-  void check_available(std::string_view type) const {
+  void check_available(std::string_view type, AmgSetup setup) const {
+    if (const std::string_view why = unavailable(setup); !why.empty())
+      fail(preconditioner_place_, fmt::format("preconditioner.setup {}: {}", to_string(setup), why));
+    if (setup == AmgSetup::classical && problem_.op.deterministic)
+      fail(preconditioner_place_,
+           "preconditioner.setup classical is not for operator.deterministic: another library adds its sums; "
+           "take "
+           "aggregation");
     for (const PreconditionerEntry& entry : preconditioners()) {
       if (entry.id != type) continue;
       if (!entry.unavailable.empty())
@@ -432,12 +417,22 @@ class ProblemReader {
     op.threads = static_cast<int>(section.integer("threads"));
     op.deterministic = section.yes("deterministic");
     op.expected_iterations = section.integer("expected_iterations");
-    if (op.expected_iterations > 0 && op.format != "auto" && problem_.matrix.order != "auto")
-      fail(section.find("expected_iterations")->place,
-           fmt::format("operator.expected_iterations is for format auto only; the format is {}", op.format));
+    if (const Node* const expected = section.find("expected_iterations"))
+      expected_iterations_place_ = expected->place;
     if (const Node* kernel = section.find("kernel"))
       op.kernel = read_kernel(*kernel, "operator.kernel", op.format);
     op.parameters = read_parameters(section, "operator", op.format);
+  }
+
+  // They choose a format or an order, and the policy reckons with them; nothing else reads them.
+  void check_expected_iterations() const {
+    if (!expected_iterations_place_ || problem_.matrix.order == "auto" || problem_.schedule.automatic) return;
+    if (problem_.op.format == "auto" && !on_elements()) return;
+    fail(*expected_iterations_place_,
+         fmt::format("operator.expected_iterations is for format auto, matrix.order auto and schedule.policy "
+                     "auto; {}: leave it out",
+                     on_elements() ? "the solve is on element matrices"
+                                   : fmt::format("the format is {}", problem_.op.format)));
   }
 
   void read_schedule(const Node& node) {
@@ -452,9 +447,7 @@ class ProblemReader {
       schedule.machine = read_path(section, "machine");
       if (section.has("overlapped"))
         schedule.overlapped = section.Section::word("overlapped", "true", {"true", "false"}) == "true";
-      PolicyOptions& policy = schedule.policy;
-      policy.worst_factor = section.number("worst_factor");
-      policy.most_switches = static_cast<int>(section.integer("most_switches"));
+      read_options(section, policy_options(), "policy", "auto", schedule.policy);
       return;
     }
     if (node.kind != Node::Kind::list)
@@ -525,6 +518,8 @@ class ProblemReader {
   std::filesystem::path folder_;
   Problem problem_;
   Place preconditioner_place_;
+  const Node* solver_node_ = nullptr;
+  std::optional<Place> expected_iterations_place_;
 };
 
 }  // namespace

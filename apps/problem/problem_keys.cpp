@@ -14,9 +14,9 @@
 #include "core/words.hpp"
 #include "formats/choose.hpp"
 #include "formats/compose.hpp"
-#include "operators/policy/switch_policy.hpp"
-#include "preconditioners/preconditioner.hpp"
-#include "solvers/solver.hpp"
+#include "operators/policy/policy_options.hpp"
+#include "preconditioners/options.hpp"
+#include "solvers/options.hpp"
 
 namespace protean::apps {
 namespace {
@@ -30,33 +30,30 @@ constexpr double most = 9007199254740991.0;  // 2^53 - 1: each whole number up t
 
 KeyDoc number(std::string_view section, std::string_view name, double value, double smallest, double largest,
               std::string_view about, std::string_view otherwise = {}) {
-  return {section, name, Type::number, about, otherwise, value, {smallest, largest}, {}, {}};
-}
-// Both ends do not belong to the range.
-KeyDoc between(std::string_view section, std::string_view name, double value, double below, double above,
-               std::string_view about) {
-  return {section, name, Type::number, about, {}, value, {below, above, true, true}, {}, {}};
-}
-// The upper end does not belong to the range.
-KeyDoc below(std::string_view section, std::string_view name, double value, double smallest, double limit,
-             std::string_view about) {
-  return {section, name, Type::number, about, {}, value, {smallest, limit, false, true}, {}, {}};
+  return {section, name, Type::number, std::string(about), otherwise, value, {smallest, largest}, {}, {}};
 }
 KeyDoc integer(std::string_view section, std::string_view name, std::int64_t value, double smallest,
                double largest, std::string_view about, std::string_view otherwise = {}) {
-  return {section, name, Type::integer, about, otherwise, static_cast<double>(value), {smallest, largest},
-          {},      {}};
+  return {section,
+          name,
+          Type::integer,
+          std::string(about),
+          otherwise,
+          static_cast<double>(value),
+          {smallest, largest},
+          {},
+          {}};
 }
 KeyDoc word(std::string_view section, std::string_view name, std::string_view value, Words words,
             std::string_view about) {
-  return {section, name, Type::word, about, value, 0, {}, std::move(words), {}};
+  return {section, name, Type::word, std::string(about), value, 0, {}, std::move(words), {}};
 }
 KeyDoc file(std::string_view section, std::string_view name, std::string_view about) {
-  return {section, name, Type::file, about, {}, 0, {}, {}, {}};
+  return {section, name, Type::file, std::string(about), {}, 0, {}, {}, {}};
 }
 KeyDoc other(std::string_view section, std::string_view name, std::string_view allowed,
              std::string_view otherwise, std::string_view about) {
-  return {section, name, Type::other, about, otherwise, 0, {}, {}, allowed};
+  return {section, name, Type::other, std::string(about), otherwise, 0, {}, {}, std::string(allowed)};
 }
 
 Words methods() {
@@ -76,36 +73,45 @@ Words composition_words() {
   for (const Composition one : compositions) words.push_back(to_string(one));
   return words;
 }
-Words triangular_solve_words() {
-  Words words;
-  for (const TriangularSolve one : triangular_solves) words.push_back(to_string(one));
-  return words;
+// The key of an option of the library.
+template <class Options>
+KeyDoc key_of(std::string_view section, const Option<Options>& option) {
+  std::string about = readers_text(option.readers);
+  if (!option.with.empty())
+    about += fmt::format("{}with {}: {}", about.empty() ? "" : ", ", option.with, option.with_word);
+  if (!about.empty()) about += ": ";
+  KeyDoc key{section, option.name, Type::word, about + std::string(option.about)};
+  const OptionValue value = option.default_value();
+  if (const auto* const word = std::get_if<std::string_view>(&value)) {
+    // Of a std::string it is a view of that.
+    key.otherwise = *std::find(option.words.begin(), option.words.end(), *word);
+    key.words.assign(option.words.begin(), option.words.end());
+    return key;
+  }
+  key.type = option.kind == OptionKind::whole ? Type::integer : Type::number;
+  key.range = option.range;
+  if (key.type == Type::integer) key.range.largest = std::min(key.range.largest, most);
+  if (const auto* const whole = std::get_if<std::int64_t>(&value))
+    key.number = static_cast<double>(*whole);
+  else
+    key.number = std::get<double>(value);
+  if (!option.zero.empty()) {
+    key.type = Type::other, key.allowed = allowed_text(option);
+    if (key.number == 0) key.otherwise = option.zero;
+  }
+  return key;
 }
 
-Words diagonal_block_words() {
-  Words words;
-  for (const DiagonalBlocks one : diagonal_blocks) words.push_back(to_string(one));
-  return words;
-}
-Words smoother_words() {
-  Words words;
-  for (const Smoother one : smoothers) words.push_back(to_string(one));
-  return words;
-}
-Words coarsening_words() {
-  Words words;
-  for (const Coarsening one : coarsenings) words.push_back(to_string(one));
-  return words;
+template <class Options>
+void add_options(std::vector<KeyDoc>& keys, std::string_view section,
+                 std::span<const Option<Options>> options) {
+  for (const Option<Options>& option : options) keys.push_back(key_of(section, option));
 }
 
 std::vector<KeyDoc> make_table() {
-  const SolverOptions solver;
-  const StoppingRule& rule = solver.stopping;
-  const PreconditionerOptions preconditioner;
-  const PolicyOptions policy;
   const fem::Spec fem;
   const std::string_view none = {};
-  return {
+  std::vector<KeyDoc> keys = {
       {"", "title", Type::text, "a line for the summary", {}, 0, {}, {}, {}},
       other("", "matrix", "map", "required", "the matrix A"),
       other("", "rhs", "map", "{solution: {random: 1}}",
@@ -155,68 +161,19 @@ std::vector<KeyDoc> make_table() {
       integer("initial_guess", "random", 0, 0, most, "random numbers in [-1, 1) of this seed", "not used"),
 
       word("solver", "method", "cg", methods(), "the Krylov method"),
-      below("solver", "relative_tolerance", rule.relative_tolerance, 0, 1,
-            "stop when ||b - A x|| is at most this times ||baseline||, 2-norms"),
-      number("solver", "absolute_tolerance", rule.absolute_tolerance, 0, 1e300, "or when it is at most this"),
-      word("solver", "baseline", "rhs", {"rhs", "initial-residual"}, "what the residual is compared with"),
-      integer("solver", "max_iterations", rule.max_iterations, 0, most, "stop then, not converged"),
-      number("solver", "max_seconds", rule.max_seconds, 0, infinity, "stop then, not converged"),
-      integer("solver", "restart", solver.restart, 1, 100000, "basis vectors of gmres and fgmres"),
-      word("solver", "orthogonalization", "cgs2", {"cgs2", "mgs"}, "of gmres and fgmres"),
-      integer("solver", "directions", solver.directions, 1, 100,
-              "fcg: directions that a new one is made conjugate to"),
-      integer("solver", "s", solver.s, 1, 16, "idr: the dimension of the shadow space"),
-      word("solver", "null_space", "none", {"none", "constant"},
-           "cg, fcg, minres: constant where A x = 0 for the vectors of equal entries"),
-      number("solver", "divergence", rule.divergence, 1, infinity,
-             "stop above this times the larger of baseline and initial residual; .inf: never"),
-      integer("solver", "stagnation_window", rule.stagnation_window, 0, most,
-              "stop after this many iterations without a new smallest residual; 0: never"),
-      word("solver", "device_steps", "auto", {"auto", "graph", "resident"}, "how steps run on a GPU"),
-
-      word("preconditioner", "type", "none", preconditioner_types(), "the preconditioner"),
-      word("preconditioner", "zero_diagonal", "error", {"error", "one"},
-           "what a row without a diagonal entry means"),
-      integer("preconditioner", "fill", preconditioner.fill, 0, 1000, "ic, ilu: the largest level of fill"),
-      word("preconditioner", "solve", "auto", triangular_solve_words(),
-           "ic0, ic, ilu0, ilu: how triangles are solved; auto: levels, on a GPU the faster one of levels "
-           "and cusparse"),
-      integer("preconditioner", "sweeps", preconditioner.sweeps, 1, 100,
-              "with solve: sweeps: Jacobi sweeps for each triangle"),
-      other("preconditioner", "block_size", "auto, or 1 to 64", "auto",
-            "block-jacobi: rows of a block, with blocks: found at most; auto: the unknowns of a node"),
-      word("preconditioner", "blocks", to_string(preconditioner.blocks), diagonal_block_words(),
-           "block-jacobi: found: neighbouring rows with the same columns belong together"),
-      between("preconditioner", "omega", preconditioner.omega, 0, 2, "ssor: the relaxation"),
-      integer("preconditioner", "degree", preconditioner.degree, 1, 100, "chebyshev: products for each use"),
-      {"preconditioner",
-       "eigenvalue_ratio",
-       Type::number,
-       "chebyshev: largest over smallest eigenvalue of its interval",
-       {},
-       preconditioner.eigenvalue_ratio,
-       {1, 1e12, true},
-       {},
-       {}},
-      word("preconditioner", "smoother", to_string(preconditioner.smoother), smoother_words(),
-           "amg: what is done on each level before and after the coarser one"),
-      word("preconditioner", "coarsening", to_string(preconditioner.coarsening), coarsening_words(),
-           "amg: how the points of the coarser levels are chosen"),
-      between("preconditioner", "strong_threshold", preconditioner.strong_threshold, 0, 1,
-              "amg: row i depends on j where -a_ij > this times the largest -a_ik of the row"),
-      integer("preconditioner", "aggressive_levels", preconditioner.aggressive_levels, 0, 100,
-              "amg: finest levels of which far fewer points are kept: less memory, more iterations"),
-      integer("preconditioner", "max_levels", preconditioner.max_levels, 1, 100, "amg: levels at most"),
-      integer("preconditioner", "cycles", preconditioner.cycles, 1, 100, "amg: V-cycles for each use"),
-      integer("preconditioner", "unknowns", preconditioner.unknowns, 1, 64,
-              "amg: unknowns of a node, such as 3 displacements, whose rows follow each other"),
+  };
+  add_options(keys, "solver", solver_options());
+  keys.push_back(word("preconditioner", "type", "none", preconditioner_types(), "the preconditioner"));
+  add_options(keys, "preconditioner", preconditioner_options());
+  const std::vector<KeyDoc> others = {
       word("preconditioner", "combine", to_string(Composition::additive), composition_words(),
            "composition: how its parts are applied"),
       other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,
             "composition: the preconditioners that it is made of"),
 
       other("operator", "format", "auto, or a format of `protean formats`", "auto",
-            "how the matrix is stored"),
+            "how the matrix is stored; auto begins with csr on the host, and a policy changes it when that "
+            "pays"),
       other("operator", "parameters", "map, see `protean formats ID`", none, "parameters of that format"),
       other("operator", "parts", "list", none, "of format sum: the parts, each in a format of its own"),
       other("operator", "kernel", "a kernel of the format", "native", "the code of the product"),
@@ -225,8 +182,10 @@ std::vector<KeyDoc> make_table() {
       word("operator", "deterministic", "false", {"true", "false"}, "the same bits in every run; slower"),
       word("operator", "variant", "automatic", {"automatic", "atomic", "coloured", "gather"},
            "of storage: element: how contributions are added"),
-      integer("operator", "expected_iterations", 0, 1, 1e9, "for format: auto: what the format is chosen for",
-              "300"),
+      integer("operator", "expected_iterations", 0, 1, 1e9,
+              "for format, order and policy auto: how many they reckon with; format auto is then made before "
+              "the solve",
+              "0"),
       other("operator.parts[]", "format", "a format", "required", "of this part"),
       other("operator.parts[]", "take", "a rule, or a map", none,
             "which entries; the last part takes the rest"),
@@ -238,9 +197,10 @@ std::vector<KeyDoc> make_table() {
            "a table of `protean tune`; otherwise that of PROTEAN_MACHINE, or the built-in one"),
       other("schedule", "overlapped", "true or false", "true with an idle processor, else false",
             "build a new format beside the solve"),
-      number("schedule", "worst_factor", policy.worst_factor, 1, 10,
-             "bound of the total time over that without changes"),
-      integer("schedule", "most_switches", policy.most_switches, 0, 100, "changes of format at most"),
+  };
+  keys.insert(keys.end(), others.begin(), others.end());
+  add_options(keys, "schedule", policy_options());
+  const std::vector<KeyDoc> last = {
       integer("schedule[]", "at_iteration", 0, 0, most, "change there; one of the three", "not used"),
       number("schedule[]", "at_residual", 0, smallest_positive, 1e300, "at this relative residual or below",
              "not used"),
@@ -257,6 +217,8 @@ std::vector<KeyDoc> make_table() {
       file("output", "report", "the report as JSON"),
       file("output", "history", "the residual of each iteration as CSV; it grows during the solve"),
   };
+  keys.insert(keys.end(), last.begin(), last.end());
+  return keys;
 }
 
 // A limit that no number of this key reaches in practice is not named.
@@ -283,7 +245,7 @@ std::string type_text(const KeyDoc& key) {
     case Type::other:
       break;
   }
-  return std::string(key.allowed);
+  return key.allowed;
 }
 
 std::string default_text(const KeyDoc& key) {
@@ -365,6 +327,20 @@ std::int64_t KeySection::integer(std::string_view key) const {
 std::string KeySection::word(std::string_view key) const {
   const KeyDoc& d = doc(key);
   return Section::word(key, d.otherwise, d.words);
+}
+
+OptionValue KeySection::option(const OptionInfo& option) const {
+  const Node& node = *find(option.name);
+  const std::string path = path_of(option.name);
+  if (option.kind == OptionKind::number) return read_number(node, path, option.range);
+  if (option.kind == OptionKind::word) {
+    const std::string given = word(option.name);
+    return *std::find(option.words.begin(), option.words.end(), given);
+  }
+  const auto smallest = static_cast<std::int64_t>(option.range.smallest);
+  const auto largest = static_cast<std::int64_t>(std::min(option.range.largest, most));
+  if (option.zero.empty()) return read_integer(node, path, smallest, largest);
+  return read_integer_or_word(node, path, option.zero, smallest, largest).value_or(0);
 }
 
 std::string problem_keys_text(std::string_view only) {

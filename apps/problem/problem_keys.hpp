@@ -18,14 +18,14 @@ struct KeyDoc {
   std::string_view section;  // "solver"; "" is the top level, "schedule[]" an element of a list
   std::string_view name;
   Type type = Type::text;
-  std::string_view about;  // one line
+  std::string about;  // one line
   // What stands for a key that is not given, for word and number also the value. Empty: nothing.
   std::string_view otherwise = {};
   double number = 0;                         // the default of a number or integer
   NumberRange range = {};                    // of a number or integer
   std::vector<std::string_view> words = {};  // those that a word may be
   // For Type::other, what is allowed, in words.
-  std::string_view allowed = {};
+  std::string allowed = {};
 
   std::string path() const;
 };
@@ -49,6 +49,8 @@ class KeySection : public Section {
   std::int64_t integer(std::string_view key) const;
   std::string word(std::string_view key) const;
   bool yes(std::string_view key) const { return word(key) == "true"; }
+  // The value of an option of the library, which is given.
+  OptionValue option(const OptionInfo& option) const;
 
  private:
   const KeyDoc& doc(std::string_view key) const;

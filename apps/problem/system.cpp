@@ -53,10 +53,10 @@ std::string_view rhs_key(const Problem& problem) {
   return problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file";
 }
 
-// The right-hand sides of the scaled system, or the solutions from which they are made, and the initial guesses: one for each, or
-// one for all.
+// The right-hand sides of the scaled system, or the solutions from which they are made, and the initial guesses: one
+// for each, or one for all.
 void make_right_sides(const ContextPtr& host, const Problem& problem, std::int64_t rows, bool several,
-                      LinearSystem& system) {
+                      ProblemSystem& system) {
   VectorColumns b = make_vectors(host, problem.rhs.vector, rows, problem.rhs.columns, rhs_key(problem));
   if (problem.rhs.columns_place && b.columns != problem.rhs.columns)
     fail(*problem.rhs.columns_place,
@@ -85,7 +85,7 @@ void make_right_sides(const ContextPtr& host, const Problem& problem, std::int64
 }
 
 // b_j := A x_j for the vectors x_j in system.b, which become the exact solutions.
-void multiply_solutions(const LinearOperator<double>& A, const ContextPtr& host, LinearSystem& system) {
+void multiply_solutions(const LinearOperator<double>& A, const ContextPtr& host, ProblemSystem& system) {
   const std::int64_t rows = A.rows();
   const Context& context = *A.context();
   system.exact = std::move(system.b);
@@ -103,9 +103,9 @@ std::string matrix_name(const MatrixSpec& spec) {
 }
 
 // The system for a solve on element matrices.
-LinearSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context,
-                                 bool several) {
-  LinearSystem system;
+ProblemSystem make_element_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context,
+                                  bool several) {
+  ProblemSystem system;
   fem::System source = fem::make_system(*host, *problem.matrix.fem);
   for (double& value : source.matrices) value *= problem.matrix.scale;
   system.elements = source.on(context, problem.op.variant);
@@ -177,9 +177,9 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   return scaled(context, csr, spec.scale, spec.scale_place);
 }
 
-LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context,
-                         bool several) {
-  LinearSystem system;
+ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context,
+                          bool several) {
+  ProblemSystem system;
   if (problem.matrix.fem && !problem.matrix.fem->assembled && context)
     return make_element_system(host, problem, context, several);
   system.csr = make_matrix_data(host, problem.matrix);

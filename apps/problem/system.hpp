@@ -23,7 +23,7 @@ CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix
 // The matrix in host memory, times spec.scale. Throws BadFile, OutOfMemory; refuses empty matrices.
 CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spec);
 
-struct LinearSystem {
+struct ProblemSystem {
   CsrMatrix<double> csr;
   std::unique_ptr<ElementOperator<double>>
       elements;  // instead of csr with storage: element; in the memory of the solve
@@ -36,9 +36,10 @@ struct LinearSystem {
 // Matrix and right-hand side are multiplied by matrix.scale, so x is the solution of the system as it was
 // given. Everything is made in host memory, except element matrices, which are made in `context`. b = A x is
 // always computed with format csr, so that all formats get the same b, bit for bit (with element matrices it
-// is computed by them). Throws BadFile also for a matrix that is not square, and for several right-hand sides unless `several`.
-LinearSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr,
-                         bool several = false);
+// is computed by them). Throws BadFile also for a matrix that is not square, and for several right-hand sides unless
+// `several`.
+ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr,
+                          bool several = false);
 
 // Returns the vector in the memory of `target`. `device` makes the copy.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);

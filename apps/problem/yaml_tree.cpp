@@ -343,21 +343,6 @@ std::string Section::path_of(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
 }
 
-std::string NumberRange::text() const {
-  constexpr double everything = 1e300;
-  constexpr double smallest_positive = std::numeric_limits<double>::min();
-  const bool no_end = largest >= everything;
-  if (smallest <= -everything && no_end) return "";
-  if (smallest == smallest_positive || open_below) {
-    const double limit = open_below ? smallest : 0;
-    if (no_end) return fmt::format(" above {}", limit);
-    return fmt::format(" above {}{}{}", limit, open_above ? " and below " : ", up to ", largest);
-  }
-  if (no_end) return fmt::format(" of at least {}", smallest);
-  if (open_above) return fmt::format(" of at least {} and below {}", smallest, largest);
-  return fmt::format(" from {} to {}", smallest, largest);
-}
-
 double Section::number(std::string_view key, double otherwise, const NumberRange& range) const {
   const Node* node = find(key);
   return node ? read_number(*node, path_of(key), range) : otherwise;
@@ -416,10 +401,11 @@ std::int64_t read_integer(const Node& node, const std::string& path, std::int64_
   return read_integer(node, path, smallest, largest, "");
 }
 
-std::optional<std::int64_t> read_integer_or_auto(const Node& node, const std::string& path,
-                                                 std::int64_t smallest, std::int64_t largest) {
-  if (node.kind == Node::Kind::scalar && node.text == "auto") return std::nullopt;
-  return read_integer(node, path, smallest, largest, "auto, or ");
+std::optional<std::int64_t> read_integer_or_word(const Node& node, const std::string& path,
+                                                 std::string_view word, std::int64_t smallest,
+                                                 std::int64_t largest) {
+  if (node.kind == Node::Kind::scalar && node.text == word) return std::nullopt;
+  return read_integer(node, path, smallest, largest, fmt::format("{}, or ", word));
 }
 
 std::string read_file_name(const Node& node, const std::string& path) {

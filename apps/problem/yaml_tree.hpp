@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/options.hpp"
+
 namespace protean::apps {
 
 // Where a value was written: a file with line and column, or "--set key=value" with neither.
@@ -62,19 +64,6 @@ struct OptionSetting {
 };
 void set_value(Node& root, const OptionSetting& setting);
 
-// The numbers that a key may be: from `smallest` to `largest`, where an end that is open does not belong to them.
-struct NumberRange {
-  double smallest = 0, largest = 0;
-  bool open_below = false, open_above = false;
-
-  bool has(double value) const noexcept {
-    return (open_below ? value > smallest : value >= smallest) &&
-           (open_above ? value < largest : value <= largest);
-  }
-  // " from 0 to 1", " above 0 and below 2"; empty where every number is in it.
-  std::string text() const;
-};
-
 // Reads a map that may have these keys and no other. The constructor throws BadFile for a node that is no map
 // and for an unknown key; the message has the keys allowed and the nearest one. Each getter takes one of the
 // keys. Its errors say what is expected.
@@ -110,9 +99,10 @@ class Section {
 double read_number(const Node& node, const std::string& path, const NumberRange& range);
 std::int64_t read_integer(const Node& node, const std::string& path, std::int64_t smallest,
                           std::int64_t largest);
-// Nothing for the word auto.
-std::optional<std::int64_t> read_integer_or_auto(const Node& node, const std::string& path,
-                                                 std::int64_t smallest, std::int64_t largest);
+// Nothing for this word.
+std::optional<std::int64_t> read_integer_or_word(const Node& node, const std::string& path,
+                                                 std::string_view word, std::int64_t smallest,
+                                                 std::int64_t largest);
 std::string read_text(const Node& node, const std::string& path);
 std::string read_file_name(const Node& node, const std::string& path);
 

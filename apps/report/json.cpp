@@ -7,6 +7,9 @@
 
 #include "apps/command/build_info.hpp"
 #include "core/words.hpp"
+#include "operators/policy/policy_options.hpp"
+#include "preconditioners/options.hpp"
+#include "solvers/options.hpp"
 
 namespace protean::apps {
 namespace {
@@ -88,22 +91,20 @@ Json matrix_json(const MatrixSpec& matrix) {
   return json;
 }
 
+template <class Options>
+Json value_json(const Option<Options>& option, const Options& options) {
+  const OptionValue value = option.value(options);
+  if (const auto* const word = std::get_if<std::string_view>(&value)) return *word;
+  if (const auto* const real = std::get_if<double>(&value)) return number(*real);
+  const std::int64_t whole = std::get<std::int64_t>(value);
+  return whole == 0 && !option.zero.empty() ? Json(option.zero) : Json(whole);
+}
+
 Json solver_json(const SolverSpec& solver) {
-  const StoppingRule& rule = solver.options.stopping;
-  return {{"method", solver.method},
-          {"relative_tolerance", rule.relative_tolerance},
-          {"absolute_tolerance", number(rule.absolute_tolerance)},
-          {"max_iterations", rule.max_iterations},
-          {"max_seconds", number(rule.max_seconds)},
-          {"restart", solver.options.restart},
-          {"orthogonalization", solver.options.orthogonalization},
-          {"directions", solver.options.directions},
-          {"s", solver.options.s},
-          {"null_space", solver.options.null_space},
-          {"baseline", baseline_name(rule.baseline)},
-          {"divergence", number(rule.divergence)},
-          {"stagnation_window", rule.stagnation_window},
-          {"device_steps", solver.options.device_steps}};
+  Json json = {{"method", solver.method}};
+  for (const Option<SolverOptions>& option : solver_options())
+    json[std::string(option.name)] = value_json(option, solver.options);
+  return json;
 }
 
 Json operator_json(const Problem& p) {
@@ -139,38 +140,22 @@ Json point_json(const SchedulePoint& point) {
 Json schedule_json(const ScheduleSpec& schedule) {
   Json json;
   if (schedule.automatic) {
-    json = {{"policy", "auto"},
-            {"machine", path(schedule.machine)},
-            {"worst_factor", schedule.policy.worst_factor},
-            {"most_switches", schedule.policy.most_switches}};
+    json = {{"policy", "auto"}, {"machine", path(schedule.machine)}};
+    for (const Option<PolicyOptions>& option : policy_options())
+      json[std::string(option.name)] = value_json(option, schedule.policy);
     if (schedule.overlapped) json["overlapped"] = *schedule.overlapped;
   }
   for (const SchedulePoint& point : schedule.points) json.push_back(point_json(point));
   return json;
 }
 
-// With the options that this type reads.
+// With the options that are for this type only, where they have an effect, and those that are for most of them.
 Json preconditioner_json(std::string_view type, const PreconditionerOptions& options) {
-  Json json = {{"type", type},
-               {"zero_diagonal", options.zero_diagonal == ZeroDiagonal::error ? "error" : "one"}};
-  const auto add = [&](std::string_view key, auto value) {
-    for (const PreconditionerEntry& entry : preconditioners())
-      if (entry.id == type &&
-          std::find(entry.options.begin(), entry.options.end(), key) != entry.options.end())
-        json[std::string(key)] = value;
-  };
-  add("fill", options.fill), add("solve", to_string(options.solve));
-  if (options.solve == TriangularSolve::sweeps) add("sweeps", options.sweeps);
-  if (options.block_size == 0)
-    add("block_size", "auto");
-  else
-    add("block_size", options.block_size);
-  add("blocks", to_string(options.blocks)), add("omega", options.omega);
-  add("degree", options.degree), add("eigenvalue_ratio", options.eigenvalue_ratio);
-  add("smoother", to_string(options.smoother)), add("coarsening", to_string(options.coarsening));
-  add("strong_threshold", options.strong_threshold), add("max_levels", options.max_levels);
-  add("aggressive_levels", options.aggressive_levels);
-  add("cycles", options.cycles), add("unknowns", options.unknowns);
+  Json json = {{"type", type}};
+  for (const Option<PreconditionerOptions>& option : preconditioner_options())
+    if ((option.readers.only.empty() || option.readers.has(type)) &&
+        in_use(preconditioner_options(), option, options))
+      json[std::string(option.name)] = value_json(option, options);
   return json;
 }
 Json preconditioner_json(const PreconditionerSpec& spec) {

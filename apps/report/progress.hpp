@@ -8,8 +8,8 @@
 
 namespace protean::apps {
 
-// When a line about the iterations is printed that remains: every so many iterations, or every so many seconds. Neither:
-// never.
+// How often a line about the iteration is printed. Such a line stays on the terminal. iterations: once in so many
+// iterations. seconds: once in so many seconds. If both are 0, no line is printed.
 struct Monitor {
   std::int64_t iterations = 0;
   double seconds = 0;
@@ -18,8 +18,8 @@ struct Monitor {
 // "100": every 100 iterations; "5s": every 5 seconds. Throws BadArgument for other texts. Empty: never.
 Monitor monitor_of(const std::string& text);
 
-// Writes to stderr: the line of progress and notes if that is a terminal, and what a monitor asks for anywhere. Without
-// both no call has an effect.
+// Writes to stderr. The line of progress and notes are written only to a terminal. The lines of the monitor are
+// written in any case. Without a terminal and a monitor no call has an effect.
 class Progress {
  public:
   explicit Progress(bool wanted, Monitor monitor = {});

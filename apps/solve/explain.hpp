@@ -28,7 +28,8 @@ std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements
 
 // What the policy knew and decided in a solve.
 struct Explanation {
-  std::string machine;  // "built in", or the file of the machine table
+  bool decides = false;  // there is a policy
+  std::string machine;   // "built in", or the file of the machine table
   std::vector<CandidateRecord> candidates;
   std::vector<DecisionRecord> decisions;
   std::vector<RealCost> real;

@@ -90,7 +90,7 @@ Json candidate_json(const CandidateRecord& c) {
         {"convert_seconds", c.predicted_convert},
         {"uncertainty", c.uncertainty}}},
       {"measured", {{"product_seconds", c.measured_product}, {"convert_seconds", c.measured_convert}}}};
-  if (!c.order.empty()) json["order"] = c.order;
+  if (c.order != "none") json["order"] = c.order;
   return json;
 }
 
@@ -194,7 +194,7 @@ void add_switches(Json& json, const SolveRecord& r) {
   for (const ScheduleEvent& event : r.decisions) json["decisions"].push_back(decision_json(event));
   for (const DecisionRecord& decision : r.policy.decisions)
     json["decisions"].push_back(decision_json(decision));
-  if (!r.problem.schedule.automatic) return;
+  if (!r.policy.decides) return;
   json["policy"] = {{"machine", r.policy.machine}, {"candidates", Json::array()}};
   for (const CandidateRecord& candidate : r.policy.candidates)
     json["policy"]["candidates"].push_back(candidate_json(candidate));

@@ -21,14 +21,11 @@
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/vector_file.hpp"
-#include "core/permutation.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
-#include "formats/survey.hpp"
-#include "operators/multi_product.hpp"
-#include "operators/ordered_operator.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/multi_solver.hpp"
+#include "systems/linear_system.hpp"
 
 namespace protean::apps {
 namespace {
@@ -83,34 +80,6 @@ class Observer final : public SolveObserver {
   Checkpoint checkpoint_;
 };
 
-ChoiceOptions choice_options(const Problem& problem) {
-  ChoiceOptions options;
-  options.space = problem.op.space;
-  options.expected_iterations = problem.op.expected_iterations;
-  options.products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products);
-  options.deterministic = problem.op.deterministic;
-  return options;
-}
-
-const FormatEntry& pick_format(const CsrMatrix<double>& csr, const Problem& problem, std::string& reason) {
-  const OperatorSpec& op = problem.op;
-  if (problem.schedule.automatic && op.format == "auto") {
-    reason = "csr, from which the policy changes when that pays";
-    return find_format("csr");
-  }
-  if (op.format != "auto") return find_format(op.format);
-  if (!op.kernel.empty() && op.kernel != "native") {
-    reason = fmt::format("csr, the plainest format, since kernel {} was asked for", op.kernel);
-    return find_format("csr");
-  }
-  ChoiceOptions options = choice_options(problem);
-  options.symmetric = !first_asymmetry(*Context::host(op.threads), csr.pattern, csr.values);
-  const FormatChoice choice =
-      choose_format(csr.pattern, CostModel(choose_machine({}).table, op.space), options);
-  reason = choice.reason;
-  return find_format(choice.id);
-}
-
 std::string_view kernel_note(const FormatEntry& entry, Space space, std::string_view name) {
   for (const Kernel& kernel : kernels_in(entry, space))
     if (kernel.name == name) return kernel.note;
@@ -127,9 +96,10 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   if (find_solver(record.problem.solver.method).symmetric && result.reason != StopReason::interrupted &&
       !text.starts_with("The matrix is not symmetric")) {
     const double difference = asymmetry(context, csr);
+    // All else that the method says of its failure follows from that.
     if (difference > 1e-12)
-      text += fmt::format(
-          " The matrix is not symmetric ({}); {} needs a symmetric one: take method gmres, bicgstab or idr, "
+      text = fmt::format(
+          "The matrix is not symmetric ({}); {} needs a symmetric one: take method gmres, bicgstab or idr, "
           "with preconditioner ilu0.",
           std::isinf(difference) ? std::string("its pattern is not")
                                  : fmt::format("entries differ by up to {:.1e} of the largest", difference),
@@ -157,47 +127,31 @@ std::string note_on_null_space(const Context& context, const CsrMatrix<double>& 
                  "or minres.");
 }
 
-// The policy of this solve with its inputs: the machine table and the candidates.
-struct PolicyRun {
-  ChosenMachine machine;
-  std::vector<SwitchTarget> targets;  // in the order in which the solve began
-  AutoSwitcher<double> switcher;
-
-  PolicyRun(const Problem& problem, AdaptiveOperator<double>& A, const SparsityPattern& pattern,
-            SolveObserver& observer, Progress& progress)
-      : machine(choose_machine(problem.schedule.machine.path)),
-        switcher(
-            A, CostModel(machine.table, A.context()->space()),
-            [this, &A, &pattern] {
-              auto found = survey_formats(A, CostModel(machine.table, A.context()->space()), pattern);
-              if (targets.empty()) targets = found;
-              return found;
-            },
-            options(problem, *A.context()), &observer) {
-    switcher.on_switch = [&progress](const std::string& text) { progress.note(text); };
-  }
-  PolicyRun(const PolicyRun&) = delete;
-  PolicyRun& operator=(const PolicyRun&) = delete;
-
-  Explanation explanation() const {
-    return {
-        machine.from, switcher.candidates(), {switcher.decisions().begin(), switcher.decisions().end()}, {}};
-  }
-
- private:
-  static AutoSwitchOptions options(const Problem& problem, const Context& context) {
-    AutoSwitchOptions result =
-        switch_options(context, problem.solver.options.stopping, problem.schedule.policy);
-    result.policy.overlapped = problem.schedule.overlapped.value_or(result.policy.overlapped);
-    return result;
-  }
-};
-
 // A line for the terminal.
 std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>& A) {
   if (event.action != ScheduleEvent::Action::switched)
     return fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason);
   return switch_text(A.history().back());
+}
+
+// The problem as settings of a solve, which all entrances share.
+SolveSettings settings_of(const Problem& problem, const ContextPtr& context, const MachineTable& machine) {
+  SolveSettings settings;
+  settings.method = problem.solver.method, settings.solver = problem.solver.options;
+  if (problem.preconditioner.parts.empty())
+    settings.preconditioner = problem.preconditioner.type;
+  else
+    settings.parts = problem.preconditioner.parts, settings.combine = problem.preconditioner.combine;
+  settings.preconditioning = problem.preconditioner.options;
+  settings.format = problem.op.format, settings.parameters = problem.op.parameters;
+  settings.kernel = problem.op.kernel, settings.order = problem.matrix.order;
+  settings.policy = problem.schedule.automatic, settings.policy_options = problem.schedule.policy;
+  settings.overlapped = problem.schedule.overlapped, settings.machine = &machine;
+  settings.schedule = problem.schedule.points;
+  settings.context = context;
+  settings.expected_iterations = problem.op.expected_iterations;
+  settings.check_arrays = false;  // whoever reads or makes a matrix checks it
+  return settings;
 }
 
 // The ending of the name says what is written. A device or a pipe gets text.
@@ -229,15 +183,27 @@ void require_orders(const Problem& problem) {
     require(schedule.points[i].to.order, schedule.places[i], fmt::format("schedule[{}].order", i));
 }
 
+// As SystemSolver does it; several columns are known only when b has been read.
+bool policy_decides(const Problem& problem) {
+  const OperatorSpec& op = problem.op;
+  const bool plain = op.kernel.empty() || op.kernel == "native";
+  return problem.schedule.automatic ||
+         (op.format == "auto" && plain && op.expected_iterations == 0 && problem.schedule.points.empty() &&
+          op.space == Space::host && !op.deterministic &&
+          !(problem.matrix.fem && !problem.matrix.fem->assembled));
+}
+
 // Reads the problem, applies the options of the command line, and checks all files before anything large is
 // read.
 Problem checked_problem(const SolveArguments& arguments) {
   Problem problem = read_problem(arguments.problem, arguments.settings, arguments.options);
   if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
-  if (arguments.explain && !problem.schedule.automatic)
+  if (arguments.explain && !policy_decides(problem))
     throw BadArgument(
-        "--explain describes the decisions of schedule: {policy: auto}; add --set schedule.policy=auto");
+        "--explain describes the decisions of a policy. Format auto without expected_iterations has one, on "
+        "the host and "
+        "not in deterministic mode; otherwise add --set schedule.policy=auto");
   require_orders(problem);
   CommandFiles files;
   files.reads(problem);
@@ -279,9 +245,7 @@ class SolveRun {
   void run() {
     make_contexts();
     make_data();
-    put_in_order();
-    if (context_ != host_) copy_to_device();
-    make_operator();
+    make_solver();
     set_up();
     run_solver();
     if (context_ != host_) copy_to_host();
@@ -318,7 +282,6 @@ class SolveRun {
       record_.rows = system_.elements->rows(), record_.nonzeros = system_.elements->entries();
       record_.elements = system_.elements->elements();
     }
-    source_ = system_.csr;
     record_.seconds.read = clock_.lap();
   }
 
@@ -334,115 +297,73 @@ class SolveRun {
                          problem_.solver.method, fmt::join(known, ", ")));
     if (problem_.schedule.automatic || !problem_.schedule.points.empty())
       refuse("a schedule is for one; leave it out");
-    if (problem_.matrix.order != "none") refuse("an order of the rows is for one; take matrix.order: none");
     if (problem_.output.history) refuse("output.history is for one; the report has an entry for each");
     if (arguments_.checkpoint > 0) refuse("--checkpoint is for one");
+    if (arguments_.explain) refuse("--explain is for one");
   }
 
-  // The matrix of the solve in another order. b, x and the matrix of the system stay in the order of the user.
-  void put_in_order() {
-    const std::string& asked = problem_.matrix.order;
-    if (asked == "none") return;
-    progress_.stage("ordering the matrix");
-    OrderedMatrix<double> found = protean::put_in_order(asked, system_.csr, host_, choice_options(problem_));
-    record_.order = found.order, record_.order_reason = found.reason;
-    if (found.ordered) {
-      ordered_ = std::move(found.ordered), source_ = ordered_->matrix();
-      permutation_ = ordered_->permutation();
-      if (context_ != host_)
-        permutation_ = Permutation(context_, {permutation_.order().begin(), permutation_.order().end()});
-    }
-    record_.seconds.order = clock_.lap();
-  }
-
-  // In host memory, in the order of the solve.
-  const CsrMatrix<double>& csr() const { return ordered_ ? ordered_->matrix() : system_.csr; }
-
-  void copy_to_device() {
-    progress_.stage("copying to the GPU");
-    if (!system_.elements) source_ = upload(context_, csr());
-    system_.b = moved(context_, *context_, std::move(system_.b));
-    system_.x0 = moved(context_, *context_, std::move(system_.x0));
-    record_.seconds.upload = clock_.lap();
-  }
-
-  // A fixed operator, or with a schedule one that changes its format.
-  void make_operator() {
-    progress_.stage("converting the matrix");
-    const bool changes = problem_.schedule.automatic || !problem_.schedule.points.empty();
+  // The matrix in the memory of the solve, and the solver.
+  void make_solver() {
     if (system_.elements) {
-      record_.format = system_.elements->name(), record_.kernel = "native";
-      record_.matrix_bytes = system_.elements->bytes();
-      if (changes)
-        keep(std::make_unique<AdaptiveOperator<double>>(std::move(system_.elements)));
-      else
-        A_ = std::move(system_.elements);
+      matrix_.emplace(std::move(system_.elements));
     } else {
-      auto matrix = convert();
-      if (changes)
-        keep(std::make_unique<AdaptiveOperator<double>>(source_, std::move(matrix)));
-      else
-        A_ = std::move(matrix);
+      if (context_ != host_) progress_.stage("copying to the GPU");
+      matrix_.emplace(context_, system_.csr, false);
+      matrix_->set_format(problem_.op.format, problem_.op.parameters, problem_.op.kernel);
+      matrix_->set_order(problem_.matrix.order);
     }
-    if (ordered_) A_ = std::make_unique<OrderedOperator<double>>(permutation_, std::move(A_));
-    record_.seconds.convert = clock_.lap();
-  }
-
-  void keep(std::unique_ptr<AdaptiveOperator<double>> changing) {
-    adaptive_ = changing.get();
-    A_ = std::move(changing);
-  }
-
-  std::unique_ptr<AssembledMatrix<double>> convert() {
-    const FormatEntry& entry = pick_format(csr(), problem_, record_.format_reason);
-    auto matrix = make_matrix(entry, source_, context_, problem_.op.parameters, problem_.op.kernel);
-    if (const std::string why = column_by_column<double>(*matrix);
-        system_.columns > 1 && problem_.op.format == "auto" && problem_.op.kernel.empty() && !why.empty()) {
-      matrix.reset();
-      matrix = make_matrix(find_format("csr"), source_, context_);
-      record_.format_reason = fmt::format("csr, which takes several right-hand sides in one pass: {}", why);
+    if (context_ != host_) {
+      system_.b = moved(context_, *context_, std::move(system_.b));
+      system_.x0 = moved(context_, *context_, std::move(system_.x0));
+      record_.seconds.upload = clock_.lap();
     }
-    context_->synchronize();
-    record_.format = matrix->entry().id, record_.kernel = matrix->kernel(),
-    record_.parameters = matrix->params();
-    record_.kernel_note = kernel_note(matrix->entry(), context_->space(), matrix->kernel());
-    record_.matrix_bytes = matrix->bytes();
-    if (const auto* composed = dynamic_cast<const HasParts*>(matrix.get()))
-      record_.parts = composed->part_shares();
-    return matrix;
+    machine_ = choose_machine(problem_.schedule.machine.path);
+    SolveSettings settings = settings_of(problem_, context_, machine_.table);
+    settings.on_stage = [this](std::string_view what) {
+      if (what != "solving") progress_.stage(std::string(what));
+    };
+    settings.on_note = [this](const std::string& text) { progress_.note(text); };
+    settings.on_event = [this](const ScheduleEvent& event) {
+      progress_.note(fmt::format("it {}: {}", event.iteration, describe(event, *matrix_->adaptive())));
+    };
+    solver_.emplace(std::move(settings));
+    (void)clock_.lap();
   }
 
   void set_up() {
-    progress_.stage("setting up");
-    M_ = make_preconditioner(problem_.preconditioner, *A_);
-    if (M_) {
-      M_->ensure(*A_);
-      record_.preconditioner = M_->figures(), record_.preconditioner_bytes = M_->bytes();
+    solver_->set_up(*matrix_, system_.columns);
+    record_.format_reason = matrix_->format_reason();
+    if (problem_.matrix.order != "none")
+      record_.order = matrix_->order(), record_.order_reason = matrix_->order_reason();
+    record_.matrix_bytes = matrix_->bytes();
+    if (const AssembledMatrix<double>* const matrix = matrix_->assembled()) {
+      record_.format = matrix->entry().id, record_.kernel = matrix->kernel();
+      record_.parameters = matrix->params();
+      record_.kernel_note = kernel_note(matrix->entry(), context_->space(), matrix->kernel());
+      if (const Ability<HasParts> composed = matrix->abilities().parts)
+        record_.parts = composed->part_shares();
+    } else {
+      record_.format = matrix_->format(), record_.kernel = "native";
     }
-    context_->synchronize();
-    if (system_.columns > 1)
-      multi_solver_ = std::make_unique<MultiSolver<double>>(problem_.solver.method, problem_.solver.options);
-    else
-      solver_ = make_solver<double>(problem_.solver.method, problem_.solver.options);
-    record_.seconds.setup = clock_.lap();
+    if (const Preconditioner<double>* const M = solver_->preconditioner())
+      record_.preconditioner = M->figures(), record_.preconditioner_bytes = M->bytes();
+    (void)clock_.lap();
   }
 
-  // The observer of the solve: the policy or the schedule, which call ours, or ours alone.
+  // The observer of the solve.
   SolveObserver* watch() {
     if (problem_.output.history) history_.emplace(problem_.output.history.path);
     constexpr double minute = 60;
     observer_.emplace(
         progress_, problem_.solver.options.stopping, history_ ? &*history_ : nullptr,
         Checkpoint(*context_, system_.x0, problem_.output.solution.path, minute * arguments_.checkpoint));
-    if (!adaptive_) return &*observer_;
-    if (problem_.schedule.automatic) {
-      policy_.emplace(problem_, *adaptive_, csr().pattern, *observer_, progress_);
-      return &policy_->switcher;
-    }
-    schedule_.emplace(*adaptive_, problem_.schedule.points, &*observer_, [this](const ScheduleEvent& event) {
-      progress_.note(fmt::format("it {}: {}", event.iteration, describe(event, *adaptive_)));
-    });
-    return &*schedule_;
+    return &*observer_;
+  }
+
+  template <class Result>
+  void keep_seconds(const Result& result) {
+    record_.seconds.order = result.order_seconds, record_.seconds.convert = result.convert_seconds;
+    record_.seconds.setup = result.setup_seconds;
   }
 
   // Several right-hand sides at once.
@@ -470,9 +391,12 @@ class SolveRun {
     guard_.emplace();
     const std::int64_t rows = record_.rows, k = system_.columns;
     const Space space = context_->space();
-    record_.columns = multi_solver_->solve(
-        *A_, MultiVectorView<const double>{system_.b.data(), rows, k, rows, VectorLayout::columns, space},
-        {system_.x0.data(), rows, k, rows, VectorLayout::columns, space}, M_.get(), &watch);
+    MultiSolveResult result = solver_->multi_solve(
+        *matrix_,
+        MultiVectorView<const double>{system_.b.data(), rows, k, rows, VectorLayout::columns, space},
+        MultiVectorView<double>{system_.x0.data(), rows, k, rows, VectorLayout::columns, space}, &watch);
+    keep_seconds(result);
+    record_.columns = std::move(result.report);
     const auto& columns = record_.columns.columns;
     const auto failed =
         std::find_if(columns.begin(), columns.end(), [](const SolveReport& one) { return !one.converged(); });
@@ -485,21 +409,18 @@ class SolveRun {
   }
 
   void run_solver() {
-    if (multi_solver_) return run_multi_solver();
+    if (system_.columns > 1) return run_multi_solver();
     SolveObserver* const watching = watch();
     guard_.emplace();
-    record_.result = solver_->solve(*A_, system_.b, system_.x0, M_.get(), watching);
-    if (policy_) policy_->switcher.finish();
-    if (schedule_) {
-      schedule_->finish();
-      record_.decisions = schedule_->events();
-    }
-    if (adaptive_) {
-      record_.switches.assign(adaptive_->history().begin(), adaptive_->history().end());
-      record_.failed_switches.assign(adaptive_->failures().begin(), adaptive_->failures().end());
-    }
+    SolveResult result = solver_->solve(*matrix_, system_.b, system_.x0, watching);
+    keep_seconds(result);
+    record_.result = std::move(result.report);
+    record_.decisions = std::move(result.events);
+    record_.switches = std::move(result.switches);
+    record_.failed_switches = std::move(result.failed_switches);
+    if (result.policy)
+      record_.policy = {true, machine_.from, std::move(result.candidates), std::move(result.decisions), {}};
     record_.seconds.solve = clock_.lap();
-    if (policy_) record_.policy = policy_->explanation();
   }
 
   void copy_to_host() {
@@ -508,12 +429,8 @@ class SolveRun {
   }
 
   void judge() {
-    const auto* const in_order = dynamic_cast<const OrderedOperator<double>*>(A_.get());
-    record_.products = (in_order ? in_order->inner() : *A_).products();
-    const LinearOperator<double>& last = adaptive_  ? adaptive_->running()
-                                         : in_order ? in_order->inner()
-                                                    : *A_;
-    if (const auto* tuned = dynamic_cast<const HasTuning*>(&last)) record_.tuning = tuned->tuning();
+    record_.products = matrix_->products();
+    if (const Ability<HasTuning> tuned = matrix_->A().abilities().tuning) record_.tuning = tuned->tuning();
     record_.advice = advise(*host_, system_.csr, record_);
     if (record_.result.iterations > 0 && record_.result.reason != StopReason::interrupted)
       record_.note = note_on_null_space(*host_, system_.csr, problem_);
@@ -573,10 +490,11 @@ class SolveRun {
     if (arguments_.quiet) return;
     std::string text = shown ? summary(record_) : std::string();
     if (arguments_.explain) {
-      (void)adaptive_->wait_prepared();  // a build that is still running would disturb the times
-      record_.policy.real = adaptive_->elements()
-                                ? measure_candidates(*adaptive_->elements(), context_, policy_->targets)
-                                : measure_candidates(source_, context_, policy_->targets);
+      AdaptiveOperator<double>& adaptive = *matrix_->adaptive();
+      (void)adaptive.wait_prepared();  // a build that is still running would disturb the times
+      record_.policy.real = adaptive.elements()
+                                ? measure_candidates(*adaptive.elements(), context_, matrix_->surveyed())
+                                : measure_candidates(matrix_->source(), context_, matrix_->surveyed());
       text += explain_text(record_.policy);
     }
     const OutputSpec& output = problem_.output;
@@ -592,19 +510,12 @@ class SolveRun {
   const Problem& problem_ = record_.problem;
   Progress progress_;
   ContextPtr host_, context_;
-  LinearSystem system_;       // x0 becomes the solution
-  CsrMatrix<double> source_;  // the matrix in the memory of the context; empty with element matrices
-  std::optional<PermutedMatrix<double>> ordered_;  // on the host; empty where the order is the user's
-  Permutation permutation_;                        // in the context of the solve
-  std::unique_ptr<LinearOperator<double>> A_;
-  AdaptiveOperator<double>* adaptive_ = nullptr;  // A_, where there is a schedule
-  std::unique_ptr<Preconditioner<double>> M_;
-  std::unique_ptr<Solver<double>> solver_;
-  std::unique_ptr<MultiSolver<double>> multi_solver_;  // instead, for several right-hand sides
+  ProblemSystem system_;  // x0 becomes the solution
+  ChosenMachine machine_;
+  std::optional<SystemMatrix<double>> matrix_;
+  std::optional<SystemSolver<double>> solver_;
   std::optional<HistoryFile> history_;
   std::optional<Observer> observer_;
-  std::optional<PolicyRun> policy_;
-  std::optional<FormatSchedule<double>> schedule_;
   std::optional<InterruptGuard> guard_;
 };
 

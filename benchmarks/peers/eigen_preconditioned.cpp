@@ -3,6 +3,7 @@
 #if defined(PROTEAN_HAVE_EIGEN)
 #include <Eigen/IterativeLinearSolvers>
 #include <Eigen/Sparse>
+#include <memory>
 #include <unsupported/Eigen/IterativeSolvers>
 
 #include "benchmarks/clock.hpp"
@@ -75,8 +76,47 @@ std::optional<PreconditionedResult> eigen_preconditioned(const CsrMatrix<double>
   return solved(solver, threshold, A, b, wanted, x);
 }
 
+std::optional<FactorTimes> eigen_factors(const CsrMatrix<double>& csr, const std::string& kind,
+                                         double seconds, const std::vector<double>& r,
+                                         std::vector<double>& z) {
+  const SparsityPattern& p = csr.pattern;
+  if (!p.row_ptr.p32) return std::nullopt;
+  Eigen::setNbThreads(1);
+  const Matrix A = Eigen::Map<const Matrix>(p.rows, p.cols, p.nonzeros, p.row_ptr.p32, p.col, csr.values);
+  const auto n = static_cast<Eigen::Index>(r.size());
+  const auto measured = [&](auto make, const char* what) {
+    FactorTimes times;
+    times.what = what;
+    times.setup = shortest(seconds, [&] { make()->compute(A); });
+    const auto factors = make();
+    factors->compute(A);
+    times.refactor = shortest(seconds, [&] { factors->factorize(A); });
+    times.apply = shortest(seconds, [&] {
+      Eigen::Map<Eigen::VectorXd>(z.data(), n) =
+          factors->solve(Eigen::Map<const Eigen::VectorXd>(r.data(), n));
+    });
+    return times;
+  };
+  using Cholesky = Eigen::IncompleteCholesky<double, Eigen::Lower, Eigen::NaturalOrdering<int>>;
+  using Factors = Eigen::IncompleteLUT<double, int>;
+  if (kind == "ic0") return measured([] { return std::make_unique<Cholesky>(); }, "IncompleteCholesky");
+  return measured(
+      [] {
+        auto made = std::make_unique<Factors>();
+        made->setDroptol(0), made->setFillfactor(1);
+        return made;
+      },
+      "ILUT, fill factor 1");
+}
+
 }  // namespace protean::bench
 #else
+std::optional<protean::bench::FactorTimes> protean::bench::eigen_factors(const CsrMatrix<double>&,
+                                                                         const std::string&, double,
+                                                                         const std::vector<double>&,
+                                                                         std::vector<double>&) {
+  return std::nullopt;
+}
 std::optional<protean::bench::PreconditionedResult> protean::bench::eigen_preconditioned(
     const CsrMatrix<double>&, const std::vector<double>&, const PreconditionedSolve&, std::vector<double>&) {
   return std::nullopt;

@@ -72,8 +72,54 @@ std::optional<PreconditionedResult> petsc_preconditioned(const CsrMatrix<double>
   return result;
 }
 
+std::optional<FactorTimes> petsc_factors(const CsrMatrix<double>& A, const std::string& kind, double seconds,
+                                         const std::vector<double>& r, std::vector<double>& z) {
+  const SparsityPattern& p = A.pattern;
+  if (!p.row_ptr.p32) return std::nullopt;
+  require_success(PetscInitializeNoArguments(), "PetscInitialize");
+  const auto n = static_cast<PetscInt>(p.rows);
+  Handles h;
+  const auto indices = [](const std::int32_t* v) { return const_cast<PetscInt*>(v); };
+  require_success(MatCreateSeqAIJWithArrays(PETSC_COMM_SELF, n, n, indices(p.row_ptr.p32), indices(p.col),
+                                            const_cast<double*>(A.values), &h.matrix),
+                  "MatCreateSeqAIJWithArrays");
+  if (kind == "ic0") require_success(MatSetOption(h.matrix, MAT_SYMMETRIC, PETSC_TRUE), "MatSetOption");
+  require_success(VecCreateSeqWithArray(PETSC_COMM_SELF, 1, n, z.data(), &h.x), "VecCreate");
+  require_success(VecCreateSeqWithArray(PETSC_COMM_SELF, 1, n, r.data(), &h.b), "VecCreate");
+  FactorTimes times;
+  const auto factor = [&](PC& pc) {
+    require_success(PCCreate(PETSC_COMM_SELF, &pc), "PCCreate");
+    require_success(PCSetOperators(pc, h.matrix, h.matrix), "PCSetOperators");
+    require_success(PCSetType(pc, kind == "ic0" ? PCICC : PCILU), "PCSetType");
+    require_success(PCSetUp(pc), "PCSetUp");
+  };
+  times.setup = shortest(seconds, [&] {
+    PC pc = nullptr;
+    factor(pc);
+    PCDestroy(&pc);
+  });
+  PC pc = nullptr;
+  factor(pc);
+  times.refactor = shortest(seconds, [&] {
+    // Tells PETSc that the values are new.
+    double* values = nullptr;
+    require_success(MatSeqAIJGetArray(h.matrix, &values), "MatSeqAIJGetArray");
+    require_success(MatSeqAIJRestoreArray(h.matrix, &values), "MatSeqAIJRestoreArray");
+    require_success(PCSetUp(pc), "PCSetUp");
+  });
+  times.apply = shortest(seconds, [&] { require_success(PCApply(pc, h.b, h.x), "PCApply"); });
+  PCDestroy(&pc);
+  return times;
+}
+
 }  // namespace protean::bench
 #else
+std::optional<protean::bench::FactorTimes> protean::bench::petsc_factors(const CsrMatrix<double>&,
+                                                                         const std::string&, double,
+                                                                         const std::vector<double>&,
+                                                                         std::vector<double>&) {
+  return std::nullopt;
+}
 std::optional<protean::bench::PreconditionedResult> protean::bench::petsc_preconditioned(
     const CsrMatrix<double>&, const std::vector<double>&, const PreconditionedSolve&, std::vector<double>&) {
   return std::nullopt;

@@ -1,9 +1,11 @@
 // Preconditioned solves by other libraries, each as its users would write them. One thread.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "benchmarks/clock.hpp"
 #include "core/csr.hpp"
 
 namespace protean::bench {
@@ -29,5 +31,32 @@ std::optional<PreconditionedResult> petsc_preconditioned(const CsrMatrix<double>
                                                          const std::vector<double>& b,
                                                          const PreconditionedSolve& wanted,
                                                          std::vector<double>& x);
+
+// Times of incomplete factors without fill, the shortest of those measured within `seconds` each.
+struct FactorTimes {
+  std::string what;       // the library's name of its factors, where they are not those of ic0 or ilu0
+  double setup = 0;       // of a new matrix
+  double refactor = 0;    // for new values in the same pattern
+  double apply = 0;       // z := M^-1 r
+  double difference = 0;  // of z from ours, relative in the 2-norm; set by the caller
+};
+// kind: ic0 or ilu0. z := M^-1 r.
+std::optional<FactorTimes> eigen_factors(const CsrMatrix<double>& A, const std::string& kind, double seconds,
+                                         const std::vector<double>& r, std::vector<double>& z);
+std::optional<FactorTimes> petsc_factors(const CsrMatrix<double>& A, const std::string& kind, double seconds,
+                                         const std::vector<double>& r, std::vector<double>& z);
+
+// The shortest time of f(), called for `seconds` and at least 3 times.
+template <class F>
+double shortest(double seconds, F f) {
+  const auto begin = Clock::now();
+  double best = 1e300;
+  for (int k = 0; k < 3 || seconds_since(begin) < seconds; ++k) {
+    const auto start = Clock::now();
+    f();
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
 
 }  // namespace protean::bench

@@ -19,7 +19,7 @@
 namespace protean {
 namespace device {
 
-void check(cudaError_t status, const char* call, std::source_location where) {
+void check(cudaError_t status, const char* call, SourceLocation where) {
   if (status == cudaSuccess) return;
   const std::string text = std::string(call) + ": " + cudaGetErrorString(status);
   (void)cudaGetLastError();  // clears the error for the next call, unless it is a sticky one
@@ -33,7 +33,7 @@ void check(cudaError_t status, const char* call, std::source_location where) {
   if (status == cudaErrorStreamCaptureInvalidated) throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
 }
-void check(cublasStatus_t status, const char* call, std::source_location where) {
+void check(cublasStatus_t status, const char* call, SourceLocation where) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const std::string text = std::string(call) + ": " + cublasGetStatusString(status);
   if (status == CUBLAS_STATUS_ALLOC_FAILED)
@@ -42,7 +42,7 @@ void check(cublasStatus_t status, const char* call, std::source_location where) 
     throw RecordingDisturbed(text, where);
   throw DeviceError(text, where);
 }
-void check(cusparseStatus_t status, const char* call, std::source_location where) {
+void check(cusparseStatus_t status, const char* call, SourceLocation where) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;
   const std::string text = std::string(call) + ": " + cusparseGetErrorString(status);
   if (status == CUSPARSE_STATUS_ALLOC_FAILED || status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES)
@@ -301,8 +301,8 @@ void* allocate_device(const Context& context, std::size_t bytes) {
   const DeviceScope scope(context);
   const DeviceState& state = context.device_state();
   void* data = nullptr;
-  // A pool takes memory piece by piece: a request that is larger than the device would take all that is left, for seconds, from
-  // every other program on it before it fails.
+  // A pool takes memory piece by piece: a request that is larger than the device would take all that is left, for
+  // seconds, from every other program on it before it fails.
   const cudaError_t status = bytes > state.memory_bytes
                                  ? cudaErrorMemoryAllocation
                                  : cudaMallocFromPoolAsync(&data, bytes, state.pool, state.stream);

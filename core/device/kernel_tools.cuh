@@ -116,8 +116,8 @@ __device__ inline void sum_parts(const T* parts, int blocks, T (&sums)[N]) {
   sum_block(sums);
 }
 
-// Adds 1 to *count and returns what it was. Releases what the thread wrote before, and acquires what other threads released
-// through *count. (cuda::atomic_ref does the same; its header takes the compiler two seconds in each file.)
+// Adds 1 to *count and returns what it was. Releases what the thread wrote before, and acquires what other threads
+// released through *count. (cuda::atomic_ref does the same; its header takes the compiler two seconds in each file.)
 __device__ inline unsigned arrive(unsigned* count) {
   unsigned before;
   asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");

@@ -1,5 +1,5 @@
-// Operations on several vectors: neighbouring threads take neighbouring vectors of one row, so that interleaved vectors are
-// read in whole cache lines and a thread keeps the scalars of its vector.
+// Operations on several vectors: neighbouring threads take neighbouring vectors of one row, so that interleaved vectors
+// are read in whole cache lines and a thread keeps the scalars of its vector.
 #include "core/device/multi_blas1.hpp"
 
 #include <algorithm>
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(multi_threads)
   }
 }
 
-// The sums of the threads of a block that have the same lane (threadIdx.x % w), in the thread of row 0. `rows` threads have
-// each lane; the others take part and add nothing.
+// The sums of the threads of a block that have the same lane (threadIdx.x % w), in the thread of row 0. `rows` threads
+// have each lane; the others take part and add nothing.
 template <int N, class T>
 __device__ inline void sum_lane(int w, int rows, T (&sums)[N]) {
   __shared__ T all[N][multi_threads];
@@ -99,8 +99,8 @@ struct MultiSums {
   T* result[N];
 };
 
-// Body: begin(lane) once in each thread, then add(i, lane, sums). active(lane): whether the vector runs; index(lane): where its
-// results belong.
+// Body: begin(lane) once in each thread, then add(i, lane, sums). active(lane): whether the vector runs; index(lane):
+// where its results belong.
 template <int N, class T, class Body>
 __global__ void __launch_bounds__(multi_threads)
     multi_reduce(std::int64_t n, int w, Body body, MultiSums<N, T> out, const int* stop) {

@@ -1,5 +1,5 @@
-// The device side of core/multi_blas1.hpp: the same operations on device memory, arguments already checked. Private; CUDA
-// builds only.
+// The device side of core/multi_blas1.hpp: the same operations on device memory, arguments already checked. Private;
+// CUDA builds only.
 #pragma once
 #include "core/multi_blas1.hpp"
 

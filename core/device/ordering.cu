@@ -93,10 +93,10 @@ __global__ void survey_kernel(Graph<Pointer> graph, Survey* survey) {
 }
 
 // The connected parts. label[i] is a row of the part of row i that is not above i, so labels are trees whose roots have
-// themselves as label. Trees are joined by their roots, the higher one below the lower one. At the end the label of each
-// row is the first row of its part, whichever thread came first. After Sutton, Ben-Nun and Barak, "Optimizing parallel
-// graph connectivity computation via subgraph sampling", IPDPS 2018: few entries join almost all rows of a large part, and
-// only the other rows look at all of their entries.
+// themselves as label. Trees are joined by their roots, the higher one below the lower one. At the end the label of
+// each row is the first row of its part, whichever thread came first. After Sutton, Ben-Nun and Barak, "Optimizing
+// parallel graph connectivity computation via subgraph sampling", IPDPS 2018: few entries join almost all rows of a
+// large part, and only the other rows look at all of their entries.
 __device__ inline std::int32_t root_of(std::int32_t* label, std::int32_t i) {
   for (;;) {
     const std::int32_t up = __ldcg(label + i);
@@ -210,7 +210,8 @@ struct Parts {
   __device__ std::int32_t of(std::int32_t row) const { return of_row ? of_row[row] : 0; }
 };
 
-// number[i]: parts that begin before row i. label[i], the first row of the part of row i, becomes the number of the part.
+// number[i]: parts that begin before row i. label[i], the first row of the part of row i, becomes the number of the
+// part.
 template <class Pointer>
 __global__ void parts_kernel(Graph<Pointer> graph, const std::int32_t* number, std::int32_t* label,
                              Parts parts) {
@@ -224,9 +225,9 @@ __global__ void parts_kernel(Graph<Pointer> graph, const std::int32_t* number, s
   }
 }
 
-// The first search: how many levels each part has from its first row, and which rows are in the last one. The rows of a level
-// lie in any order in the queue. Level l is at queue[bounds[l] .. bounds[l] + sizes[l] - 1]; known[i] is 1 for a row that is
-// found, else 0.
+// The first search: how many levels each part has from its first row, and which rows are in the last one. The rows of a
+// level lie in any order in the queue. Level l is at queue[bounds[l] .. bounds[l] + sizes[l] - 1]; known[i] is 1 for a
+// row that is found, else 0.
 __global__ void begin_kernel(Parts parts, std::int32_t* queue, std::int32_t* bounds, std::int32_t* sizes,
                              std::int32_t* known) {
   wait_for_stream();
@@ -300,8 +301,9 @@ __global__ void far_kernel(Graph<Pointer> graph, Parts parts, const std::int32_t
     if (key < __ldcg(parts.far + part)) atomicMin(parts.far + part, key);
   }
 }
-// The second search, which finds the order: the parts side by side. Level l of all parts is at queue[bounds[l] .. bounds[l + 1] - 1],
-// part after part. A child comes behind the children of lower places, so the parts keep their order in each level.
+// The second search, which finds the order: the parts side by side. Level l of all parts is at queue[bounds[l] ..
+// bounds[l + 1] - 1], part after part. A child comes behind the children of lower places, so the parts keep their order
+// in each level.
 __global__ void forget_kernel(std::int32_t rows, std::int32_t* parent) {
   wait_for_stream();
   for (std::int64_t i = first_thread(); i < rows; i += all_threads()) parent[i] = not_found;
@@ -350,8 +352,8 @@ __global__ void count_kernel(Graph<Pointer> graph, const std::int32_t* queue, co
   }
 }
 
-// One block. children[k - bounds[level]] := the place of the first child of the row at place k; it also stores where the
-// next level ends.
+// One block. children[k - bounds[level]] := the place of the first child of the row at place k; it also stores where
+// the next level ends.
 __global__ void __launch_bounds__(scan_threads)
     places_kernel(std::int32_t* bounds, int level, std::int32_t* children) {
   wait_for_stream();
@@ -524,8 +526,8 @@ class Searches {
     searched_ = graph_.rows - static_cast<std::int32_t>(survey.alone);
 
     const std::int32_t count = searched_ > 0 ? find_parts() : 0;
-    // One array for all that is known of the parts, see Parts; the keys of 64 bits are first. One number more: the places where
-    // the parts begin are stored in the place of the depths at last.
+    // One array for all that is known of the parts, see Parts; the keys of 64 bits are first. One number more: the
+    // places where the parts begin are stored in the place of the depths at last.
     const Scratch<unsigned long long> of_parts(*context_, 2 * std::int64_t{count} + 1);
     std::int32_t* const numbers = reinterpret_cast<std::int32_t*>(of_parts.data() + count);
     parts_ = {count, count > 1 ? label_.data() : nullptr, numbers, numbers + count, of_parts.data()};
@@ -561,8 +563,8 @@ class Searches {
     return read<std::int32_t>(children_.data() + rows);
   }
 
-  // Puts the rows that have neighbours into the queue, as start_kernel() says. Returns why the host must find the order,
-  // or nothing.
+  // Puts the rows that have neighbours into the queue, as start_kernel() says. Returns why the host must find the
+  // order, or nothing.
   std::string search_all(bool long_rows) {
     const Scratch<unsigned long long> keys(*context_, long_rows ? graph_.rows : 0);
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(parent_.data(), 0, parent_.bytes(), state_.stream));

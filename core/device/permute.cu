@@ -17,6 +17,19 @@ __global__ void gather_kernel(const T* from, const Index* index, std::int64_t si
     to[i] = from[index[i]];
 }
 
+// Neighbouring threads take neighbouring vectors of a row, which lie side by side where they are interleaved.
+template <class T>
+__global__ void gather_rows_kernel(MultiVectorView<const T> from, const std::int32_t* index,
+                                   MultiVectorView<T> to, std::int64_t from_row, std::int64_t from_column,
+                                   std::int64_t to_row, std::int64_t to_column, const int* stop) {
+  if (stopped(stop)) return;
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x, size = to.rows * to.columns;
+  for (std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; t < size; t += stride) {
+    const std::int64_t i = t / to.columns, j = t - i * to.columns;
+    to.data[i * to_row + j * to_column] = from.data[index[i] * from_row + j * from_column];
+  }
+}
+
 // lengths[k] := entries of row order[k]; the last item is 0.
 template <class Pointer>
 __global__ void lengths_kernel(const Pointer* row_ptr, const std::int32_t* order, std::int64_t rows,
@@ -60,6 +73,16 @@ void gather(const Context& context, const T* from, const Index* index, std::int6
          state.stop);
 }
 
+template <class T>
+void gather_rows(const Context& context, const MultiVectorView<const T>& from, const std::int32_t* index,
+                 const MultiVectorView<T>& to) {
+  const std::int64_t size = to.rows * to.columns;
+  if (size == 0) return;
+  const DeviceState& state = context.device_state();
+  launch(state, gather_rows_kernel<T>, blocks_for(state, size), block_size, from, index, to, from.row_step(),
+         from.column_step(), to.row_step(), to.column_step(), state.stop);
+}
+
 template <class T, class Pointer, class Entry>
 void permute(const Context& context, const CsrMatrix<T>& A, const std::int32_t* order,
              const std::int32_t* place, Pointer* row_ptr, std::int32_t* col, T* values, Entry* entry) {
@@ -92,6 +115,13 @@ PROTEAN_GATHER(float, std::int64_t)
 PROTEAN_GATHER(double, std::int32_t)
 PROTEAN_GATHER(double, std::int64_t)
 #undef PROTEAN_GATHER
+
+#define PROTEAN_GATHER_ROWS(T)                                                                       \
+  template void gather_rows<T>(const Context&, const MultiVectorView<const T>&, const std::int32_t*, \
+                               const MultiVectorView<T>&);
+PROTEAN_GATHER_ROWS(float)
+PROTEAN_GATHER_ROWS(double)
+#undef PROTEAN_GATHER_ROWS
 
 #define PROTEAN_PERMUTE(T, Pointer, Entry)                                                           \
   template void permute<T, Pointer, Entry>(const Context&, const CsrMatrix<T>&, const std::int32_t*, \

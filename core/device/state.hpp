@@ -6,13 +6,13 @@
 
 #include <mutex>
 #include <shared_mutex>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/context.hpp"
 #include "core/error.hpp"
+#include "core/source_location.hpp"
 
 namespace protean {
 
@@ -59,9 +59,9 @@ struct DeviceState {
     cudaEvent_t done = nullptr;  // the device no longer uses it
   } staging[staging_pieces];
 
-  // The context's further states, for background work of lower and of higher priority than the context's own, made by the
-  // first BackgroundWork of that priority. They share the pool. They have no cuBLAS handle, which takes long to make and is
-  // used by solvers only.
+  // The context's further states, for background work of lower and of higher priority than the context's own, made by
+  // the first BackgroundWork of that priority. They share the pool. They have no cuBLAS handle, which takes long to
+  // make and is used by solvers only.
   struct Beside {
     DeviceState* state = nullptr;
     std::timed_mutex in_use;
@@ -83,16 +83,13 @@ namespace device {
 // Work could not be queued, perhaps because another thread has waited for the whole device, which ends the
 // recording of a graph. Libraries say only that a launch has failed.
 struct RecordingDisturbed : DeviceError {
-  RecordingDisturbed(const std::string& message, std::source_location where) : DeviceError(message, where) {}
+  RecordingDisturbed(const std::string& message, SourceLocation where) : DeviceError(message, where) {}
 };
 
 // Throw DeviceError, or OutOfMemory where that is what happened.
-void check(cudaError_t status, const char* call,
-           std::source_location where = std::source_location::current());
-void check(cublasStatus_t status, const char* call,
-           std::source_location where = std::source_location::current());
-void check(cusparseStatus_t status, const char* call,
-           std::source_location where = std::source_location::current());
+void check(cudaError_t status, const char* call, SourceLocation where = SourceLocation::current());
+void check(cublasStatus_t status, const char* call, SourceLocation where = SourceLocation::current());
+void check(cusparseStatus_t status, const char* call, SourceLocation where = SourceLocation::current());
 
 // The handle of the context's state. For background work, which seldom needs one, it is made here.
 cusparseHandle_t cusparse(const Context& context);

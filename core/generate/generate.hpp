@@ -9,9 +9,10 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/row_stretch.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // One parameter of a generator: a number with its default and range, or one word of a list. The value of a
 // word is its position in the list.

@@ -60,8 +60,8 @@ void hand_over(const RowTarget& target, std::int64_t rows, std::int64_t cols, st
   }
 }
 
-// Makes a matrix with length(row) entries in each row, at least one, which fill(row, columns, values) writes in ascending
-// columns. Any thread may call both, more than once for a row. The peak of memory is the matrix itself, or a
+// Makes a matrix with length(row) entries in each row, at least one, which fill(row, columns, values) writes in
+// ascending columns. Any thread may call both, more than once for a row. The peak of memory is the matrix itself, or a
 // block of it.
 template <class Length, class Fill>
 CsrMatrix<double> fill_rows(const RowTarget& target, std::string_view kind, std::int64_t rows,

@@ -29,7 +29,7 @@ std::string converted(const std::string& path) {
 std::string by_python(const std::string& path, std::string_view what, std::string_view imports,
                       std::string_view matrix, std::string_view more) {
   return fmt::format(
-      "is {}. Convert it: python3 -c \"import scipy.io{}; scipy.io.mmwrite('{}', "
+      "this is {}. Convert it: python3 -c \"import scipy.io{}; scipy.io.mmwrite('{}', "
       "{})\"{}",
       what, imports, converted(path), fmt::format(fmt::runtime(matrix), path), more);
 }
@@ -41,10 +41,11 @@ std::string foreign_file(std::string_view first_bytes, const std::string& path) 
     if (first_bytes.starts_with(one.begin))
       return by_python(path, one.what, one.imports, one.matrix, one.more);
   if (first_bytes.starts_with("\x89HDF"))
-    return "is an HDF5 file, such as MATLAB writes with -v7.3, which is not read here. In MATLAB, "
+    return "this is an HDF5 file, such as MATLAB writes with -v7.3, which is not read here. In MATLAB, "
            "save('A.mat', 'A', '-v7') writes a file that SciPy can convert";
   if (first_bytes.starts_with(std::string_view("\0\x12\x7b\x50", 4)))
-    return "is a binary matrix of PETSc, which is not read here. Write it as Matrix Market: a viewer with "
+    return "this is a binary matrix of PETSc, which is not read here. Write it as Matrix Market: a viewer "
+           "with "
            "the "
            "format PETSC_VIEWER_ASCII_MATRIXMARKET";
   return {};

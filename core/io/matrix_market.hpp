@@ -6,11 +6,12 @@
 #include <string_view>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/multi_vector.hpp>
 #include <protean/core/row_stretch.hpp>
 #include <protean/core/vector.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 struct ReadOptions {
   Duplicates duplicates = Duplicates::sum;  // sum: in the order of the file
@@ -75,7 +76,7 @@ class MatrixMarketWriter final : public RowReceiver {
   void commit();
 
  private:
-  struct State;
+  struct PROTEAN_HIDDEN State;
   std::unique_ptr<State> state_;
 };
 

@@ -25,9 +25,10 @@
 #include <string>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/core/row_stretch.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // Maps the file. The arrays are the pages of the file, shared with other processes and read on first use. The
 // file may be replaced meanwhile (the writers here rename) but must not be shortened. verify: check the
@@ -55,7 +56,7 @@ class PbinWriter final : public RowReceiver {
   void commit();
 
  private:
-  struct State;
+  struct PROTEAN_HIDDEN State;
   std::unique_ptr<State> state_;
 };
 

@@ -3,10 +3,11 @@
 #include <string>
 #include <string_view>
 
+#include <protean/core/export.hpp>
 #include <protean/core/io/matrix_market.hpp>
 #include <protean/core/vector.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // "'.mtx', '.mtx.gz', ...": the endings that write_vector() takes, for messages.
 std::string_view vector_file_endings() noexcept;
@@ -24,9 +25,10 @@ void write_vector(const std::string& path, VectorView<const double> vector, cons
 Vector<double> read_vector(const ContextPtr& context, const std::string& path,
                            const ReadOptions& options = {});
 
-// Files of several vectors, all of one length: a Matrix Market array (or coordinate file) of as many columns, or a .npy file of
-// shape (size, columns), in either order of its entries. read_vectors() returns them one after another; a file of one row is one
-// vector. write_vectors() writes .npy files in column-major order (fortran_order). Otherwise as the functions above.
+// Files of several vectors, all of one length: a Matrix Market array (or coordinate file) of as many columns, or a .npy
+// file of shape (size, columns), in either order of its entries. read_vectors() returns them one after another; a file
+// of one row is one vector. write_vectors() writes .npy files in column-major order (fortran_order). Otherwise as the
+// functions above.
 VectorColumns read_vectors(const ContextPtr& context, const std::string& path,
                            const ReadOptions& options = {});
 void write_vectors(const std::string& path, MultiVectorView<const double> vectors,

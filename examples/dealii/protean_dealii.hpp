@@ -231,10 +231,10 @@ class ControlObserver final : public protean::SolveObserver {
 //                   symmetric one, as deal.II's does
 //   x               initial guess and solution
 // As in deal.II, control.check(step, ||r||) is asked in each iteration, with the 2-norm of the residual of the
-// recurrence, so log_history, history data and derived classes work; last_step() and last_value() are those of x as it is
-// returned. Of SolverControl and ReductionControl a solve has converged when b - A x itself, computed from x,
-// is within the tolerance; deal.II trusts the recurrence, and its GMRES, which is left-preconditioned, takes the norm of
-// M^-1 r unless it is told otherwise. Throws SolverControl::NoConvergence as deal.II does, also for a
+// recurrence, so log_history, history data and derived classes work; last_step() and last_value() are those of x as it
+// is returned. Of SolverControl and ReductionControl a solve has converged when b - A x itself, computed from x,
+// is within the tolerance; deal.II trusts the recurrence, and its GMRES, which is left-preconditioned, takes the norm
+// of M^-1 r unless it is told otherwise. Throws SolverControl::NoConvergence as deal.II does, also for a
 // breakdown; report() then has the reason.
 class IterativeSolver {
  public:

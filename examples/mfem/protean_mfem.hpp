@@ -214,8 +214,8 @@ struct SolverOptions {
   protean::PreconditionerOptions preconditioning = {};
   std::string format = "csr";  // for an mfem::SparseMatrix; "auto" chooses one
   protean::FormatParams parameters = {};
-  // Its stopping.relative_tolerance, absolute_tolerance and max_iterations are where SetRelTol(), SetAbsTol() and SetMaxIter()
-  // begin.
+  // Its stopping.relative_tolerance, absolute_tolerance and max_iterations are where SetRelTol(), SetAbsTol() and
+  // SetMaxIter() begin.
   protean::SolverOptions solver = {.stopping = {.baseline = protean::Baseline::initial_residual}};
 };
 

@@ -1,5 +1,5 @@
-# PETSc and its MPI by pkg-config. Sets PETSC_FOUND and a target protean_petsc to link, or PROTEAN_NO_PETSC: why there is
-# none. PKG_CONFIG_PATH names another PETSc.
+# PETSc and its MPI by pkg-config. Sets PETSC_FOUND and a target protean_petsc to link, or PROTEAN_NO_PETSC: why there
+# is none. PKG_CONFIG_PATH names another PETSc.
 set(PETSC_FOUND FALSE)
 set(PROTEAN_NO_PETSC "")
 find_package(PkgConfig QUIET)
@@ -30,6 +30,8 @@ else()
     add_library(protean_petsc INTERFACE)
     target_link_libraries(protean_petsc INTERFACE PkgConfig::PROTEAN_PETSC PkgConfig::PROTEAN_PETSC_MPI)
   else()
-    set(PROTEAN_NO_PETSC "PETSc ${PROTEAN_PETSC_VERSION} is not one of 3.18 or later with real double scalars, 32-bit indices and its private headers")
+    set(PROTEAN_NO_PETSC
+      "PETSc ${PROTEAN_PETSC_VERSION} is not one of 3.18 or later with real double scalars, 32-bit indices and its \
+private headers")
   endif()
 endif()

@@ -1,12 +1,12 @@
-// A program of PETSc's with the solvers of Protean: -laplace u = f in a square by finite differences, as in tutorial ex2 of its
-// KSP. One line registers the type "protean"; the rest are PETSc's calls and options:
+// A program of PETSc's with the solvers of Protean: -laplace u = f in a square by finite differences, as in tutorial
+// ex2 of its KSP. One line registers the type "protean"; the rest are PETSc's calls and options:
 //
 //   petsc_poisson -ksp_type protean -ksp_protean_method cg -pc_type icc -ksp_monitor -ksp_view
 //   petsc_poisson -ksp_type cg -pc_type icc                                      PETSc's own
 //   petsc_poisson -ksp_type protean -ksp_protean_format sell-packed -ksp_protean_order rcm
 //
-// Without options the system is solved four times: by PETSc's cg, by ours on PETSc's arrays, by ours in another format with new
-// values of the matrix, and by PETSc's cg with products of ours.
+// Without options the system is solved four times: by PETSc's cg, by ours on PETSc's arrays, by ours in another format
+// with new values of the matrix, and by PETSc's cg with products of ours.
 //
 // usage: petsc_poisson [-n points along a side] [options of PETSc]
 #include <cmath>

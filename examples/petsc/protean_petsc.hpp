@@ -1,14 +1,15 @@
 // Protean with PETSc's interfaces. Copy this header into a program that uses PETSc and links both libraries.
 //
-//   protean_petsc::KSPRegisterProtean  registers the KSP type "protean": our methods in PETSc's KSP, with its PC, tolerances,
-//                                      monitors and options
+//   protean_petsc::KSPRegisterProtean  registers the KSP type "protean": our methods in PETSc's KSP, with its PC,
+//                                      tolerances, monitors and options
 //   protean_petsc::MatCreateProtean    a Mat in any of our formats, made of one of type seqaij, for PETSc's own solvers
 //   protean_petsc::csr_view            the arrays of a Mat of type seqaij, not copied
 //
-// For PETSc with real double scalars and 32-bit indices, on the host. Our solvers use threads and one MPI rank; where there are
-// more, -ksp_type fgmres -pc_type bjacobi -sub_ksp_type protean solves the block of each rank. Functions return PETSc's error codes, so
-// PetscCall() is the way to call them. No exception of ours passes through PETSc: it becomes an error of PETSc with its text.
-// A KSP type must know the members of a KSP, hence a private header of PETSc, which its installation contains.
+// For PETSc with real double scalars and 32-bit indices, on the host. Our solvers use threads and one MPI rank; where
+// there are more, -ksp_type fgmres -pc_type bjacobi -sub_ksp_type protean solves the block of each rank. Functions
+// return PETSc's error codes, so PetscCall() is the way to call them. No exception of ours passes through PETSc: it
+// becomes an error of PETSc with its text. A KSP type must know the members of a KSP, hence a private header of PETSc,
+// which its installation contains.
 #pragma once
 #include <petsc/private/kspimpl.h>
 #include <petscksp.h>
@@ -43,13 +44,14 @@ static_assert(sizeof(PetscInt) == sizeof(std::int32_t), "this header is for a PE
 inline constexpr char KSPPROTEAN[] = "protean";
 
 struct MatrixOptions {
-  std::string format = "csr";  // "auto" chooses one
+  std::string format = "auto";  // the one with the smallest predicted time of conversion and solve
   protean::FormatParams parameters = {};
   std::string kernel = {};     // empty: the default one of the format
   std::string order = "none";  // of the rows in the solve: "auto", or one of protean::orderings()
 };
 
-// Each has an option of PETSc's: -ksp_protean_method, -ksp_protean_format, -ksp_protean_parameters name=value,name=value,
+// Each has an option of PETSc's: -ksp_protean_method, -ksp_protean_format, -ksp_protean_parameters
+// name=value,name=value,
 // -ksp_protean_kernel, -ksp_protean_order, -ksp_protean_policy, -ksp_protean_threads, -ksp_protean_restart,
 // -ksp_protean_directions, -ksp_protean_s. A prefix of the KSP goes before them as usual.
 struct Options {
@@ -214,9 +216,10 @@ namespace detail {
 // The products of a Mat: in one of our formats where it is of type seqaij, otherwise by its MatMult().
 class Matrix {
  public:
-  Matrix(protean::ContextPtr context, Mat A, MatrixOptions options, bool adaptive = false)
-      : context_(std::move(context)), options_(std::move(options)), adapts_(adaptive), aij_(is_seqaij(A)) {
-    if (!aij_ && (options_.format != "csr" || options_.order != "none" || adapts_ ||
+  Matrix(protean::ContextPtr context, Mat A, MatrixOptions options, protean::SolveForecast forecast = {},
+         bool adaptive = false)
+      : context_(std::move(context)), options_(std::move(options)), forecast_(forecast), aij_(is_seqaij(A)) {
+    if (!aij_ && (options_.format != "auto" || options_.order != "none" || adaptive ||
                   !options_.parameters.all().empty() || !options_.kernel.empty()))
       throw protean::NotAvailable(
           "formats, orders and the policy are for matrices of type seqaij, and this one is of type " +
@@ -234,7 +237,7 @@ class Matrix {
     }
   }
   ~Matrix() {
-    operator_.reset();
+    system_.reset();
     MatDestroy(&mat_);
   }
   Matrix(const Matrix&) = delete;
@@ -247,32 +250,32 @@ class Matrix {
     must(PetscObjectStateGet(reinterpret_cast<PetscObject>(mat_), &values));
     must(MatGetNonzeroState(mat_, &pattern));
     if (!aij_) {
-      if (!operator_) make_callback();
+      if (!system_) make_callback();
       if (values != values_ || pattern != pattern_) callback_->changed(pattern != pattern_);
     } else {
       const auto csr = csr_view(mat_, context_);
-      const bool same = operator_ && pattern == pattern_ &&
+      const bool same = system_ && pattern == pattern_ &&
                         csr.pattern.row_ptr.p32 == csr_.pattern.row_ptr.p32 &&
                         csr.pattern.col == csr_.pattern.col && csr.nonzeros() == csr_.nonzeros() &&
                         csr.rows() == csr_.rows();
       if (!same)
         make(csr);
       else if (values != values_ || csr.values != csr_.values)
-        give_values(csr);
+        system_->update_values(csr);
       csr_ = csr;
     }
     values_ = values, pattern_ = pattern;
   }
 
   Mat mat() const { return mat_; }
-  const protean::LinearOperator<double>& get() const { return *operator_; }
-  protean::AdaptiveOperator<double>* adaptive() const { return adaptive_; }
+  const protean::LinearOperator<double>& get() const { return system_->A(); }
+  protean::SystemMatrix<double>& system() { return *system_; }
   const MatrixOptions& options() const { return options_; }
   // For a person: "csr", "sell-packed in order rcm".
   std::string description() const {
     if (!aij_) return "MatMult() of type " + type_of(mat_);
-    std::string text(operator_->name());
-    if (order_ != "none") text += " in order " + order_;
+    std::string text(system_->format());
+    if (system_->order() != "none") text += " in order " + std::string(system_->order());
     return text;
   }
 
@@ -282,7 +285,7 @@ class Matrix {
     must(MatCreateVecs(mat_, &vectors->in, &vectors->out));
     PetscInt rows = 0, cols = 0;
     must(MatGetSize(mat_, &rows, &cols));
-    auto made = std::make_unique<protean::CallbackOperator<double>>(
+    auto made = std::make_shared<protean::CallbackOperator<double>>(
         context_, protean::Shape{rows, cols},
         [A = mat_, vectors](const double* x, double* y) {
           const Placed in(vectors->in, x), out(vectors->out, y);
@@ -294,59 +297,28 @@ class Matrix {
       must(MatGetDiagonal(A, vectors->out));
     });
     callback_ = made.get();
-    operator_ = std::move(made);
+    system_ = std::make_unique<protean::SystemMatrix<double>>(std::move(made));
   }
 
   void make(const protean::CsrMatrix<double>& csr) {
-    operator_.reset(), assembled_ = nullptr, ordered_ = nullptr, adaptive_ = nullptr;
-    auto in_order = options_.order == "none" ? protean::OrderedMatrix<double>()
-                                             : protean::put_in_order(options_.order, csr, context_);
-    order_ = in_order.order;
-    const auto& source = in_order.ordered ? in_order.ordered->matrix() : csr;
-    if (adapts_ && !protean::is_sorted(*context_, source.pattern))
-      throw protean::BadMatrix("columns do not ascend in all rows, as changes of format need it");
-    auto made = protean::make_matrix(options_.format, source, context_, options_.parameters, options_.kernel);
-    if (adapts_) {
-      auto changing = std::make_unique<protean::AdaptiveOperator<double>>(source, std::move(made));
-      adaptive_ = changing.get();
-      wrap(std::move(in_order.ordered), std::move(changing));
-    } else {
-      assembled_ = made.get();
-      wrap(std::move(in_order.ordered), std::move(made));
-    }
-  }
-  template <class B>
-  void wrap(std::optional<protean::PermutedMatrix<double>> ordered, std::unique_ptr<B> inner) {
-    if (!ordered) {
-      operator_ = std::move(inner);
-    } else {
-      auto outer = std::make_unique<protean::OrderedOperator<double>>(std::move(*ordered), std::move(inner));
-      ordered_ = outer.get();
-      operator_ = std::move(outer);
-    }
-  }
-  void give_values(const protean::CsrMatrix<double>& csr) {
-    if (ordered_)
-      ordered_->update_values(csr);
-    else if (adaptive_)
-      adaptive_->update_values(csr);
-    else
-      assembled_->update_values(csr);
+    system_.reset();
+    auto made = std::make_unique<protean::SystemMatrix<double>>(context_, csr);
+    made->set_format(options_.format, options_.parameters, options_.kernel);
+    made->set_order(options_.order);
+    (void)made->settle(forecast_);
+    system_ = std::move(made);
   }
 
   protean::ContextPtr context_;
   MatrixOptions options_;
-  bool adapts_, aij_;
+  protean::SolveForecast forecast_;
+  bool aij_;
   Mat mat_ = nullptr;
   PetscObjectState values_ = -1, pattern_ = -1;
   protean::CsrMatrix<double> csr_;
-  std::string order_ = "none";
-  std::unique_ptr<protean::LinearOperator<double>> operator_;
-  // What operator_ is.
-  protean::CallbackOperator<double>* callback_ = nullptr;
-  protean::AssembledMatrix<double>* assembled_ = nullptr;
-  protean::OrderedOperator<double>* ordered_ = nullptr;
-  protean::AdaptiveOperator<double>* adaptive_ = nullptr;
+  std::unique_ptr<protean::SystemMatrix<double>> system_;
+  protean::CallbackOperator<double>* callback_ =
+      nullptr;  // the operator of system_ where the Mat is no seqaij
 };
 
 inline PetscErrorCode matrix_of(Mat shell, Matrix*& matrix) {
@@ -382,7 +354,7 @@ inline PetscErrorCode shell_diagonal(Mat shell, Vec d) {
   return guarded(comm_of(shell), [&] {
     matrix->update();
     const Writing to(d);
-    dynamic_cast<const protean::HasDiagonal<double>&>(matrix->get()).diagonal(to.view());
+    matrix->get().abilities().diagonal->diagonal(to.view());
   });
 }
 inline PetscErrorCode shell_destroy(Mat shell) {
@@ -409,11 +381,11 @@ inline Matrix* matrix_in(Mat A) {
 
 }  // namespace detail
 
-// *B: a Mat of type shell with the entries of `aij` (type seqaij) in one of our formats, for PETSc's own solvers: MatMult(),
-// MatMultAdd() and MatGetDiagonal(). In format csr nothing is copied. It refers to `aij`, whose new values and new pattern have
-// effect on the next product. What needs entries is set up from aij: KSPSetOperators(ksp, B, aij) has ilu and all other PCs.
-// MatScale(), MatShift() and MatDiagonalScale() are refused: change aij. MatDestroy() frees it. Several calls of it at once
-// are not allowed where aij has changed.
+// *B: a Mat of type shell with the entries of `aij` (type seqaij) in one of our formats, for PETSc's own solvers:
+// MatMult(), MatMultAdd() and MatGetDiagonal(). In format csr nothing is copied. It refers to `aij`, whose new values
+// and new pattern have effect on the next product. What needs entries is set up from aij: KSPSetOperators(ksp, B, aij)
+// has ilu and all other PCs. MatScale(), MatShift() and MatDiagonalScale() are refused: change aij. MatDestroy() frees
+// it. Several calls of it at once are not allowed where aij has changed.
 inline PetscErrorCode MatCreateProtean(Mat aij, Mat* B, const MatrixOptions& options = {}, int threads = 0) {
   *B = nullptr;
   detail::Matrix* matrix = nullptr;
@@ -464,7 +436,8 @@ class Preconditioner final : public protean::Preconditioner<double> {
     must(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(pc_), PCJACOBI, &jacobi));
     diagonal_.clear();
     if (!jacobi || null_space) return;
-    // The entries of a diagonal are its product with ones; the methods multiply by it inside their own vector operations.
+    // The entries of a diagonal are its product with ones; the methods multiply by it inside their own vector
+    // operations.
     const std::vector<double> ones(static_cast<std::size_t>(rows()), 1.0);
     diagonal_.resize(ones.size());
     apply_to(ones.data(), diagonal_.data());
@@ -505,8 +478,8 @@ struct KspData {
   Options options;
   protean::ContextPtr context;     // made when it is needed
   std::unique_ptr<Matrix> matrix;  // null where the operator is that of a shell
-  std::unique_ptr<protean::Solver<double>> solver;
-  std::unique_ptr<Preconditioner> preconditioner;
+  std::unique_ptr<protean::SystemSolver<double>> solver;
+  Preconditioner* preconditioner = nullptr;  // of the solver, of the last solve; null for none
   std::vector<double> null_space;
   protean::SolveReport report;
   std::string description;    // of the matrix at the end of the last solve
@@ -581,7 +554,7 @@ inline Matrix& bring_up_to_date(KSP ksp) {
   const bool adaptive = data.options.policy || !data.options.schedule.empty();
   if (Matrix* const made = matrix_in(A)) {
     const MatrixOptions& asked = data.options.matrix;
-    if (adaptive || asked.format != "csr" || asked.order != "none" || !asked.kernel.empty() ||
+    if (adaptive || asked.format != "auto" || asked.order != "none" || !asked.kernel.empty() ||
         !asked.parameters.all().empty())
       throw protean::BadArgument(
           "the matrix was made by MatCreateProtean() in format " + made->options().format +
@@ -594,7 +567,10 @@ inline Matrix& bring_up_to_date(KSP ksp) {
   if (!data.context) data.context = protean::Context::host(data.options.threads);
   if (!data.matrix || data.matrix->mat() != A) {
     data.matrix.reset();
-    data.matrix = std::make_unique<Matrix>(data.context, A, data.options.matrix, adaptive);
+    const protean::SolveForecast forecast{
+        .products_per_iteration = static_cast<double>(protean::find_solver(data.options.method).products),
+        .policy = data.options.policy};
+    data.matrix = std::make_unique<Matrix>(data.context, A, data.options.matrix, forecast, adaptive);
   } else {
     data.matrix->update();
   }
@@ -648,7 +624,8 @@ inline protean::StoppingRule rule_of(KSP ksp, const Matrix& matrix, protean::Vec
   return rule;
 }
 
-// A null space of the matrix: the methods for symmetric matrices take it as one of theirs; for the others M^-1 r is freed of it.
+// A null space of the matrix: the methods for symmetric matrices take it as one of theirs; for the others M^-1 r is
+// freed of it.
 inline MatNullSpace null_space_of(KSP ksp) {
   Mat A = nullptr;
   MatNullSpace found = nullptr;
@@ -693,10 +670,17 @@ inline void solve(KSP ksp) {
   // The default test is a rule of ours, so that b - A x itself decides. Another one is asked in each iteration.
   const bool own_test = ksp->converged != KSPConvergedDefault;
   const protean::StoppingRule rule = rule_of(ksp, matrix, b.view(), x.view(), own_test);
-  if (!data.solver || !same_rule(data.solver->options().stopping, rule)) {
-    protean::SolverOptions wanted = data.options.solver;
-    wanted.stopping = rule;
-    data.solver = protean::make_solver<double>(data.options.method, wanted);
+  if (!data.solver || !same_rule(data.solver->settings().solver.stopping, rule)) {
+    protean::SolveSettings wanted;
+    wanted.method = data.options.method, wanted.solver = data.options.solver, wanted.solver.stopping = rule;
+    if (data.matrix) {  // a shell of MatCreateProtean() keeps its format
+      wanted.policy = data.options.policy, wanted.policy_options = data.options.policy_options;
+      wanted.schedule = data.options.schedule;
+    }
+    if (data.solver)
+      data.solver->set(std::move(wanted));
+    else
+      data.solver = std::make_unique<protean::SystemSolver<double>>(std::move(wanted));
   }
   const bool symmetric = protean::find_solver(data.options.method).symmetric;
   const MatNullSpace null_space = null_space_of(ksp);
@@ -706,36 +690,28 @@ inline void solve(KSP ksp) {
     data.solver->set_null_space({});
   PetscBool none = PETSC_FALSE;
   must(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(ksp->pc), PCNONE, &none));
-  protean::Preconditioner<double>* M = nullptr;
-  if (!none || (null_space && !symmetric)) {
-    if (!data.preconditioner || data.preconditioner->pc() != ksp->pc ||
-        data.preconditioner->shape() != A.shape() || data.preconditioner->context() != A.context())
-      data.preconditioner = std::make_unique<Preconditioner>(A.context(), A.shape(), ksp->pc, ksp->vec_rhs);
-    data.preconditioner->refresh(symmetric ? nullptr : null_space);
-    data.preconditioner->ensure(A);
-    M = data.preconditioner.get();
+  const bool wanted = !none || (null_space && !symmetric);
+  if (wanted != (data.preconditioner != nullptr) ||
+      (wanted && (data.preconditioner->pc() != ksp->pc || data.preconditioner->shape() != A.shape() ||
+                  data.preconditioner->context() != A.context()))) {
+    data.preconditioner = nullptr;
+    if (wanted)
+      data.solver->set_preconditioner([&data, ksp](const protean::LinearOperator<double>& B) {
+        auto made = std::make_unique<Preconditioner>(B.context(), B.shape(), ksp->pc, ksp->vec_rhs);
+        data.preconditioner = made.get();
+        return made;
+      });
+    else
+      data.solver->set_preconditioner({});
   }
+  // The solver makes it where the operator is another one, as one that changes its format, so it is made before.
+  data.solver->set_up(matrix.system());
+  if (data.preconditioner) data.preconditioner->refresh(symmetric ? nullptr : null_space);
 
   Observer observer(ksp, own_test);
-  protean::AdaptiveOperator<double>* const changing = data.matrix ? data.matrix->adaptive() : nullptr;
-  if (changing && data.options.policy) {
-    const protean::CostModel model(protean::builtin_machine(), protean::Space::host);
-    protean::AutoSwitcher<double> switcher(
-        *changing, model, [&] { return protean::survey_formats(*changing, model); },
-        protean::switch_options(*A.context(), rule, data.options.policy_options), &observer);
-    data.report = data.solver->solve(A, b.view(), x.view(), M, &switcher);
-    switcher.finish();
-  } else if (changing) {
-    protean::FormatSchedule<double> schedule(*changing, data.options.schedule, &observer);
-    data.report = data.solver->solve(A, b.view(), x.view(), M, &schedule);
-    schedule.finish();
-  } else {
-    data.report = data.solver->solve(A, b.view(), x.view(), M, &observer);
-  }
+  data.report = data.solver->solve(matrix.system(), b.view(), x.view(), &observer).report;
   data.description = matrix.description();
-  data.threads = A.context()->threads();
-  if (changing && !changing->history().empty() && changing->order_id() != "none")
-    data.description += " in order " + std::string(changing->order_id());
+  data.threads = matrix.get().context()->threads();
 
   const protean::SolveReport& report = data.report;
   ksp->its = static_cast<PetscInt>(report.iterations);
@@ -779,12 +755,11 @@ inline PetscErrorCode ksp_build_solution(KSP ksp, Vec v, Vec* V) {
 }
 
 inline void refuse_wrong(const Options& options) {
-  protean::make_solver<double>(options.method, options.solver);
-  if (options.matrix.format != "auto") {
-    const protean::FormatEntry& entry = protean::find_format(options.matrix.format);
-    const protean::Kernel& kernel = protean::find_kernel(entry, options.matrix.kernel, protean::Space::host);
-    protean::resolve_params(entry, options.matrix.parameters, &kernel);
-  }
+  protean::make_solver<double>(options.method, protean::options_read_by(options.method, options.solver));
+  const bool chosen = options.matrix.format == "auto";
+  const protean::FormatEntry& entry = protean::find_format(chosen ? "csr" : options.matrix.format);
+  const protean::Kernel& kernel = protean::find_kernel(entry, options.matrix.kernel, protean::Space::host);
+  if (!chosen) protean::resolve_params(entry, options.matrix.parameters, &kernel);
   protean::require_order(options.matrix.order);
   if (options.policy && !options.schedule.empty())
     throw protean::BadArgument("policy and schedule exclude each other; take one of them");
@@ -796,8 +771,10 @@ inline void refuse_wrong(const Options& options) {
 inline void set_options(KSP ksp, const Options& options) {
   refuse_wrong(options);
   KspData& data = data_of(ksp);
-  data.preconditioner.reset(), data.solver.reset(), data.matrix.reset(), data.context.reset();
+  data.preconditioner = nullptr, data.solver.reset(), data.matrix.reset(), data.context.reset();
   data.options = options;
+  // As all options of PETSc's, one that this method does not read may stand in its database for another one.
+  data.options.solver = protean::options_read_by(options.method, options.solver);
 }
 
 // "block_rows=4,block_cols=2"
@@ -891,7 +868,7 @@ inline PetscErrorCode ksp_view(KSP ksp, PetscViewer viewer) {
 inline PetscErrorCode ksp_reset(KSP ksp) {
   return guarded(comm_of(ksp), [&] {
     KspData& data = data_of(ksp);
-    data.preconditioner.reset(), data.solver.reset(), data.matrix.reset();
+    data.preconditioner = nullptr, data.solver.reset(), data.matrix.reset();
   });
 }
 inline PetscErrorCode ksp_destroy(KSP ksp) {
@@ -932,29 +909,33 @@ inline PetscErrorCode require_type(KSP ksp) {
 
 }  // namespace detail
 
-// Registers the type. Once, after PetscInitialize() and before KSPSetType() or KSPSetFromOptions(): then -ksp_type protean.
+// Registers the type. Once, after PetscInitialize() and before KSPSetType() or KSPSetFromOptions(): then -ksp_type
+// protean.
 //
 // Of PETSc's interface:
-//   KSPSetOperators       Amat of type seqaij: in the format that is asked for, csr (on PETSc's arrays) unless told
-//                         otherwise. Made by MatCreateProtean(): that one. Any other type: products by MatMult(). New
-//                         values and patterns are noticed by themselves
-//   PC                    z := M^-1 r by PCApply(). cg, fcg and minres need a symmetric one, as PETSc's do. Methods that may have
-//                         it on either side have it on the right. fcg and fgmres are for a PC that changes in a solve
-//   KSPSetTolerances      converged when  ||b - A x|| <= max(rtol ||b||, abstol)  in the 2-norm, with the residual computed from
+//   KSPSetOperators       Amat of type seqaij: in the format that is asked for, else in the one that promises the
+//                         shortest solve. Made by MatCreateProtean(): that one. Any other type: products by MatMult().
+//                         New values and patterns are noticed by themselves
+//   PC                    z := M^-1 r by PCApply(). cg, fcg and minres need a symmetric one, as PETSc's do. Methods
+//                         that may have it on either side have it on the right. fcg and fgmres are for a PC that
+//                         changes in a solve
+//   KSPSetTolerances      converged when  ||b - A x|| <= max(rtol ||b||, abstol)  in the 2-norm, with the residual
+//                                                                                 computed from
 //                         x and not by the recurrence. This is KSP_NORM_UNPRECONDITIONED. PETSc's default norm of cg,
-//                         bcgs and gmres is that of M^-1 (b - A x), so the same rtol means another accuracy there. Another
-//                         norm is refused but for KSP_NORM_NONE, which does maxits iterations. divtol: as in PETSc,
-//                         from the larger one of ||b|| and the initial residual
+//                         bcgs and gmres is that of M^-1 (b - A x), so the same rtol means another accuracy there.
+//                         Another norm is refused but for KSP_NORM_NONE, which does maxits iterations. divtol: as in
+//                         PETSc, from the larger one of ||b|| and the initial residual
 //   KSPConvergedDefaultSetUIRNorm, SetUMIRNorm, SetConvergedMaxits     have effect
 //   KSPSetConvergenceTest is asked in each iteration with the residual of the recurrence, and decides alone
 //   KSPMonitorSet, KSPSetResidualHistory    in each iteration, with the 2-norm of the residual of the recurrence
 //   KSPGetResidualNorm, KSPGetIterationNumber    of the x that is returned
 //   KSPGetConvergedReason our named reasons: KSPProteanGetReport() has them, and a text what to do. max-iterations:
 //                         DIVERGED_ITS; divergence: DTOL; indefinite-operator, negative-definite: INDEFINITE_MAT;
-//                         indefinite-preconditioner: INDEFINITE_PC; not-finite: NANORINF (PC_FAILED where the PC says so);
-//                         inconsistent: NULL; breakdown, stagnation, underflow: BREAKDOWN
+//                         indefinite-preconditioner: INDEFINITE_PC; not-finite: NANORINF (PC_FAILED where the PC says
+//                         so); inconsistent: NULL; breakdown, stagnation, underflow: BREAKDOWN
 //   KSPSetInitialGuessNonzero, KSPSetInitialGuessKnoll, KSPSetDiagonalScale    as in PETSc
-//   MatSetNullSpace       cg, fcg, minres: as Solver::set_null_space(). Others: it is taken out of M^-1 r, as PETSc does
+//   MatSetNullSpace       cg, fcg, minres: as Solver::set_null_space(). Others: it is taken out of M^-1 r, as PETSc
+//                         does
 //   KSPBuildSolution, KSPBuildResidual    after a solve; in a monitor with cg, fcg, minres, bicgstab and idr
 //   refused               KSPSolveTranspose, KSPSetComputeSingularValues, KSPSetComputeRitz, more than one rank
 inline PetscErrorCode KSPRegisterProtean() {
@@ -962,7 +943,8 @@ inline PetscErrorCode KSPRegisterProtean() {
   return PetscErrorCode(0);
 }
 
-// What options of the command line say, for programs. Wrong names and ranges are an error, and nothing has changed then.
+// What options of the command line say, for programs. Wrong names and ranges are an error, and nothing has changed
+// then.
 inline PetscErrorCode KSPProteanSetOptions(KSP ksp, const Options& options) {
   PetscCall(detail::require_type(ksp));
   return detail::guarded(detail::comm_of(ksp), [&] { detail::set_options(ksp, options); });

@@ -8,31 +8,35 @@
 //
 // Arrays:
 //   Slots are those of the blocks, and of blocks of zeros that fill up the last tiles.
-//   flags      [slots / 8] uint8: bit k % 8 of byte k / 8 is 1 where block k + 1 lies in the same block row, and in padding.
-//   block_col  [slots] uint16 where there are at most 65,536 columns of blocks, else int32: number of the column of blocks.
+//   flags      [slots / 8] uint8: bit k % 8 of byte k / 8 is 1 where block k + 1 lies in the same block row, and in
+//              padding.
+//   block_col  [slots] uint16 where there are at most 65,536 columns of blocks, else int32: number of the column of
+//              blocks.
 //   values     [R][C slots]: R arrays, one for each row of a block.
 //   first_row  [tiles + 1] int32: the block row of the first block of each tile.
 //   entries    [ceil(R C / 8) slots] uint8: as in bcsr.
-//   A block row without entries has one block of zeros. The blocks of `lanes` neighbouring tiles alternate in all arrays but
-//   flags (formats/engines/flagged_blocks.hpp). On a GPU also R values for each 128 tiles: what they add to the block row
-//   that began before.
-// Bytes: slots (v R C + 2 + ceil(R C / 8) + 1/8) + 4 (tiles + 1), with v bytes a value; 4 in place of 2 with int32 columns;
+//   A block row without entries has one block of zeros. The blocks of `lanes` neighbouring tiles alternate in all
+//   arrays but flags (formats/engines/flagged_blocks.hpp). On a GPU also R values for each 128 tiles: what they add to
+//   the block row that began before.
+// Bytes: slots (v R C + 2 + ceil(R C / 8) + 1/8) + 4 (tiles + 1), with v bytes a value; 4 in place of 2 with int32
+// columns;
 //   on a GPU v R for each 128 tiles more.
 // Parameters:
 //   rows, cols  the size of the blocks; auto takes those with the fewest bytes in a sample of the rows.
 //   tile        blocks of one thread of a GPU.
 //   lanes       tiles whose blocks alternate. 0: 1 on a host, 32 on a GPU, which takes no other number.
 //   max_fill    see Refuses.
-// Wins: on a GPU, on matrices of small dense blocks whose block rows differ in length: threads have equal work, and the rows
+// Wins: on a GPU, on matrices of small dense blocks whose block rows differ in length: threads have equal work, and the
+// rows
 //   take one bit a block in place of bcoo's 32.
 // Refuses: when R C times the blocks, not counting one for each block row, are more than max_fill nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
 //
-// On a GPU the paper's blocks of threads wait for each other (adjacent synchronisation), so that one launch is enough. Here
-// each block of threads leaves a carry, and a second launch adds the carries in their order: nothing waits, and the sum of
-// a row has a fixed order. Columns are not compressed to differences. A NaN or infinity in x_j also reaches rows without an
-// entry in column j when a block of theirs covers it; blocks of zeros lie in column 0.
+// On a GPU the paper's blocks of threads wait for each other (adjacent synchronisation), so that one launch is enough.
+// Here each block of threads leaves a carry, and a second launch adds the carries in their order: nothing waits, and
+// the sum of a row has a fixed order. Columns are not compressed to differences. A NaN or infinity in x_j also reaches
+// rows without an entry in column j when a block of theirs covers it; blocks of zeros lie in column 0.
 #include "formats/engines/flagged_blocks_host.hpp"
 
 namespace protean::formats {
@@ -55,6 +59,6 @@ constinit const FormatEntry bccoo{.family = "block",
                                   .params = params,
                                   .kernels = kernels,
                                   .admit = admit_flagged_on_host,
-                                  .device = PROTEAN_DEVICE_CODE(bccoo)};
+                                  .device = &device_code::bccoo};
 
 }  // namespace protean::formats

@@ -12,15 +12,16 @@
 //   slices            vertical slices with the same number of columns of blocks, the last with fewer.
 //   max_fill_percent  see Refuses.
 //   rows, cols, tile, lanes, max_fill: as in bccoo.
-// Wins: on a GPU, where neighbouring rows have entries in distant columns and x does not fit into its cache: one slice of x
+// Wins: on a GPU, where neighbouring rows have entries in distant columns and x does not fit into its cache: one slice
+// of x
 //   is read at a time.
 // Refuses: as bccoo, and when `stacked` is more than max_fill_percent of the nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
 //
-// Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. A product
-// on a GPU is three launches: blocks, carries, the sum of the slices. NaN and infinity in x: as in bccoo; a block of zeros
-// lies in the first column of its slice.
+// Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. A
+// product on a GPU is three launches: blocks, carries, the sum of the slices. NaN and infinity in x: as in bccoo; a
+// block of zeros lies in the first column of its slice.
 #include "formats/engines/flagged_blocks_host.hpp"
 
 namespace protean::formats {
@@ -57,6 +58,6 @@ constinit const FormatEntry bccoo_plus{.family = "block",
                                        .params = params,
                                        .kernels = kernels,
                                        .admit = admit_flagged_on_host,
-                                       .device = PROTEAN_DEVICE_CODE(bccoo_plus)};
+                                       .device = &device_code::bccoo_plus};
 
 }  // namespace protean::formats

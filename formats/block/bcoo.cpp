@@ -15,7 +15,8 @@
 //   before, and its sums.
 // Bytes: blocks (v R C + 8 + ceil(R C / 8)), with v bytes a value; on a GPU 4 + v R a segment more.
 // Parameters: rows, cols, max_fill: as in bcsr.
-// Wins: where block rows differ much in length, or many are empty: threads share the blocks, not the block rows. Elsewhere
+// Wins: where block rows differ much in length, or many are empty: threads share the blocks, not the block rows.
+// Elsewhere
 //   bcsr needs fewer bytes.
 // Refuses: when R C blocks > max_fill nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014,
@@ -48,6 +49,6 @@ constinit const FormatEntry bcoo{.family = "block",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit_blocks_on_host<bcoo_spec>,
-                                 .device = PROTEAN_DEVICE_CODE(bcoo)};
+                                 .device = &device_code::bcoo};
 
 }  // namespace protean::formats

@@ -1,7 +1,7 @@
-// BCOO on the device: the arrays of bcoo.cpp. A warp takes a segment of neighbouring blocks, one for each lane, and adds runs
-// of the same block row by shuffles. It writes the block rows that begin among them, as far as its own blocks go. What it
-// has of a block row that began before is its carry. A second launch adds the carries, in their order: it is the product of
-// private/coo_segments.cuh with R sums instead of one.
+// BCOO on the device: the arrays of bcoo.cpp. A warp takes a segment of neighbouring blocks, one for each lane, and
+// adds runs of the same block row by shuffles. It writes the block rows that begin among them, as far as its own blocks
+// go. What it has of a block row that began before is its carry. A second launch adds the carries, in their order: it
+// is the product of private/coo_segments.cuh with R sums instead of one.
 #include "formats/engines/blocks.cuh"
 #include "formats/engines/runs.cuh"
 #include "formats/private/coo_segments.cuh"

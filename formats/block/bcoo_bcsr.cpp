@@ -1,4 +1,5 @@
-// BCOO + BCSR: strips of rows with small dense blocks that may begin anywhere in their strip, and the other entries as ELL.
+// BCOO + BCSR: strips of rows with small dense blocks that may begin anywhere in their strip, and the other entries as
+// ELL.
 //
 //        | 1 . 2 . |     2 x 2 blocks with 2 entries at least, strip = 4          (. is a stored 0)
 //    A = | . 3 . . |     strip_ptr = 0 1        rest_length = 1 0 0 3
@@ -8,13 +9,15 @@
 //
 // Arrays:
 //   strip_ptr    [strips + 1] int64: blocks before each strip of `strip` rows.
-//   local_row    [blocks] uint8: row in its strip in which a block begins, ascending within a strip. No block goes past its
-//                strip or the matrix.
+//   local_row    [blocks] uint8: row in its strip in which a block begins, ascending within a strip. No block goes past
+//                its strip or the matrix.
 //   block_col    [blocks] int32: first column of the block, any; ascending for blocks of one local_row.
-//   values       [R C blocks]: one block after another, each row by row; 0 where another block has the entry or there is none.
+//   values       [R C blocks]: one block after another, each row by row; 0 where another block has the entry or there
+//                is none.
 //   entries      [ceil(R C / 8) blocks] uint8: as in bcsr. Each entry of the matrix lies in one block or in the rest.
 //   rest_length  [rows] int32: entries of each row that lie in no block.
-//   rest_col     [rest_width rows] int32: slot k of row r at k rows + r; columns ascend. Padding has column 0 and is not read.
+//   rest_col     [rest_width rows] int32: slot k of row r at k rows + r; columns ascend. Padding has column 0 and is
+//                not read.
 //   rest_values  [rest_width rows]: the same.
 // Bytes: blocks (v R C + 5 + ceil(R C / 8)) + 8 (strips + 1) + rest_width rows (v + 4) + 4 rows, with v bytes a value.
 // Parameters:
@@ -24,9 +27,11 @@
 //   max_fill    the most stored values an entry.
 // Wins: where small dense blocks do not lie on a grid, and the other entries are spread evenly over the rows.
 // Refuses: when stored values > max_fill nonzeros.
-// Source: A. Monakov, A. Avetisyan, Implementing blocked sparse matrix-vector multiplication on NVIDIA GPUs, SAMOS 2009,
-//   doi:10.1007/978-3-642-03138-0_32, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM Trans.
-//   Math. Softw. 43(4), 2017. The selection is greedy (bcoo_bcsr.hpp), as one of theirs; strips and the limit theta are ours.
+// Source: A. Monakov, A. Avetisyan, Implementing blocked sparse matrix-vector multiplication on NVIDIA GPUs, SAMOS
+// 2009,
+//   doi:10.1007/978-3-642-03138-0_32, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM
+//   Trans. Math. Softw. 43(4), 2017. The selection is greedy (bcoo_bcsr.hpp), as one of theirs; strips and the limit
+//   theta are ours.
 //
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it. Not in
 // deterministic mode.
@@ -257,6 +262,6 @@ constinit const FormatEntry bcoo_bcsr{.family = "block",
                                       .params = params,
                                       .kernels = kernels,
                                       .admit = admit,
-                                      .device = PROTEAN_DEVICE_CODE(bcoo_bcsr)};
+                                      .device = &device_code::bcoo_bcsr};
 
 }  // namespace protean::formats

@@ -1,6 +1,6 @@
-// BCOO + BCSR on the device: the arrays of bcoo_bcsr.cpp. A block of threads computes a strip; neighbouring lanes share a
-// row and take its blocks and the slots of its rest in turn, so that no two rows add to the same sum. One thread selects the
-// blocks of a strip.
+// BCOO + BCSR on the device: the arrays of bcoo_bcsr.cpp. A block of threads computes a strip; neighbouring lanes share
+// a row and take its blocks and the slots of its rest in turn, so that no two rows add to the same sum. One thread
+// selects the blocks of a strip.
 #include "formats/block/bcoo_bcsr.hpp"
 
 #include "formats/engines/row_view.cuh"

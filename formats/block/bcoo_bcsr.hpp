@@ -1,5 +1,5 @@
-// What host and device share of bcoo-bcsr: the selection of blocks and the view of the rows. bcoo_bcsr.cpp opens with the
-// layout. Private to this folder.
+// What host and device share of bcoo-bcsr: the selection of blocks and the view of the rows. bcoo_bcsr.cpp opens with
+// the layout. Private to this folder.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -44,8 +44,8 @@ void with_loose_size(int size, F&& f) {
   }
 }
 
-// Greedy: for each row of the strip from the top, for each entry from the left that no block has yet, takes the block with
-// this row as its upper one and this entry inside that has the most such entries, the last of equals, if they are
+// Greedy: for each row of the strip from the top, for each entry from the left that no block has yet, takes the block
+// with this row as its upper one and this entry inside that has the most such entries, the last of equals, if they are
 // enough. Calls block(row in the strip, first column, bits): rows ascend, and the columns of a row. covered[k - first]
 // of the strip's entries k is 0 before; afterwards it is 1 where a block has the entry. `first` is the first of them.
 template <class RowPtr, class Block>
@@ -101,8 +101,8 @@ struct StripView {
   std::int64_t rows, blocks;
   StripRule rule;
 
-  // The blocks of a row, for each row that they may begin in: list d has those whose row d it is. `column` counts within
-  // the block that the list is at.
+  // The blocks of a row, for each row that they may begin in: list d has those whose row d it is. `column` counts
+  // within the block that the list is at.
   struct Lists {
     std::int64_t at[largest_loose_block], end[largest_loose_block];
     int column[largest_loose_block];

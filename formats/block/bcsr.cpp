@@ -78,6 +78,6 @@ constinit const FormatEntry bcsr{.family = "block",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit_blocks_on_host<bcsr_spec>,
-                                 .device = PROTEAN_DEVICE_CODE(bcsr)};
+                                 .device = &device_code::bcsr};
 
 }  // namespace protean::formats

@@ -6,22 +6,26 @@
 //        | . . . . |     block_col = 0 1 0 1
 //        | 4 5 . 6 |     values    = 1 2 . . . . 3 . | . . . . 4 . 5 6
 //
-// Arrays: those of bcsr, but for values [R C blocks]: value e, counted row by row, of block k of the n blocks of a block row
+// Arrays: those of bcsr, but for values [R C blocks]: value e, counted row by row, of block k of the n blocks of a
+// block row
 //   at R C block_ptr + e n + k.
 // Bytes: those of bcsr.
-// Parameters: rows, cols: R and C from 1 to 8, or auto, which takes them from the model; max_fill, the most stored values
+// Parameters: rows, cols: R and C from 1 to 8, or auto, which takes them from the model; max_fill, the most stored
+// values
 //   an entry.
 // Wins: on a GPU where block rows have many blocks: neighbouring lanes take neighbouring blocks of a block row and read
 //   neighbouring values. On a host bcsr is faster.
 // Refuses: when R C blocks > max_fill nonzeros.
-// Source: J. W. Choi, A. Singh, R. W. Vuduc, Model-driven autotuning of sparse matrix-vector multiply on GPUs, PPoPP 2010,
+// Source: J. W. Choi, A. Singh, R. W. Vuduc, Model-driven autotuning of sparse matrix-vector multiply on GPUs, PPoPP
+// 2010,
 //   doi:10.1145/1693453.1693471.
 //
 // The model. Block rows that run at the same time wait for the longest of them: T = sum over groups of
-// (block rows of the group) (ceil(longest / L) L t_block + t_row), with L lanes a block row. The paper measures the times
-// of an iteration and of a start on dense blocks of each size. Here they are the bytes that these move: t_block = v R C + 4
-// + v C / 4, since most of x comes from a cache, and t_row = 8 + 2 v R. Groups are the 32 groups of 24 rows that are sampled,
-// and R and C are 2, 3 or 4. The blocks of threads have always 256 threads.
+// (block rows of the group) (ceil(longest / L) L t_block + t_row), with L lanes a block row. The paper measures the
+// times of an iteration and of a start on dense blocks of each size. Here they are the bytes that these move: t_block =
+// v R C + 4
+// + v C / 4, since most of x comes from a cache, and t_row = 8 + 2 v R. Groups are the 32 groups of 24 rows that are
+// sampled, and R and C are 2, 3 or 4. The blocks of threads have always 256 threads.
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
 #include <algorithm>
 
@@ -95,6 +99,6 @@ constinit const FormatEntry bcsr_choi{.family = "block",
                                       .params = params,
                                       .kernels = kernels,
                                       .admit = admit_blocks_on_host<bcsr_choi_spec>,
-                                      .device = PROTEAN_DEVICE_CODE(bcsr_choi)};
+                                      .device = &device_code::bcsr_choi};
 
 }  // namespace protean::formats

@@ -12,7 +12,8 @@
 // Wins: on a GPU where block rows are short and alike: a thread reads x once for all rows of its block. Neighbouring
 //   threads do not read neighbouring values. On a host it is bcsr with these sizes.
 // Refuses: when the stored values are more than max_fill nonzeros.
-// Source: L. Buatois, G. Caumon, B. Levy, Concurrent number cruncher: a GPU implementation of a general sparse linear solver,
+// Source: L. Buatois, G. Caumon, B. Levy, Concurrent number cruncher: a GPU implementation of a general sparse linear
+// solver,
 //   Int. J. Parallel Emergent Distrib. Syst. 24(3), 2009, 205-223, doi:10.1080/17445760802337010.
 #include "operators/assembled_matrix.hpp"
 

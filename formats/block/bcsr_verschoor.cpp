@@ -7,16 +7,19 @@
 //                        values    = 1 . 2 . | . 3 | | 4 5 . 6
 //
 // Arrays: those of bcsr, and
-//   border  [block rows] int32: the block rows by descending number of blocks, stable. The others and y keep their order.
+//   border  [block rows] int32: the block rows by descending number of blocks, stable. The others and y keep their
+//           order.
 // Bytes: those of bcsr and 4 block rows.
 // Parameters: rows, cols, max_fill: as in bcsr. Of the kernel on a GPU:
 //   K        block rows of a block of threads.
-//   mapping  threads of a block row: a warp; part of a warp, as many as the mean block row has work for; or an even share of
-//            the block of threads.
-// Wins: on a GPU where the lengths of block rows differ: those that a block of threads computes are alike, so that it does not
+//   mapping  threads of a block row: a warp; part of a warp, as many as the mean block row has work for; or an even
+//            share of the block of threads.
+// Wins: on a GPU where the lengths of block rows differ: those that a block of threads computes are alike, so that it
+// does not
 //   wait for one of them. On a host it is bcsr.
 // Refuses: when R C blocks > max_fill nonzeros.
-// Source: M. Verschoor, A. C. Jalba, Analysis and performance estimation of the conjugate gradient method on multiple GPUs,
+// Source: M. Verschoor, A. C. Jalba, Analysis and performance estimation of the conjugate gradient method on multiple
+// GPUs,
 //   Parallel Computing 38(10-11), 2012, 552-575, doi:10.1016/j.parco.2012.07.002.
 //
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
@@ -47,6 +50,6 @@ constinit const FormatEntry bcsr_verschoor{
     .params = params,
     .kernels = kernels,
     .admit = admit_blocks_on_host<bcsr_verschoor_spec>,
-    .device = PROTEAN_DEVICE_CODE(bcsr_verschoor)};
+    .device = &device_code::bcsr_verschoor};
 
 }  // namespace protean::formats

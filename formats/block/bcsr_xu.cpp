@@ -12,9 +12,10 @@
 //   they read of x stays in the cache of one processor. Short block rows leave most of the 128 threads without work.
 //   On a host it is bcsr with these blocks, as is bsr4.
 // Refuses: when 16 blocks > max_fill nonzeros.
-// Source: W. Xu, H. Zhang, S. Jiao, D. Wang, F. Song, Z. Liu, Optimizing sparse matrix vector multiplication using cache
-//   blocking method on Fermi GPU, SNPD 2012, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM
-//   Trans. Math. Softw. 43(4), 2017. The survey does not give the size of a block; 4 x 4 is our choice.
+// Source: W. Xu, H. Zhang, S. Jiao, D. Wang, F. Song, Z. Liu, Optimizing sparse matrix vector multiplication using
+// cache
+//   blocking method on Fermi GPU, SNPD 2012, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo,
+//   ACM Trans. Math. Softw. 43(4), 2017. The survey does not give the size of a block; 4 x 4 is our choice.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -6,14 +6,18 @@
 //        | 4 5 . 6 |     block_col = 0 0 1 1 | 0 0
 //                        values    = 1 4 . 5 2 . . 6 | . . 3 .
 //
-// Arrays: those of bsellpack with perm and with order elements: value e of block k of all block rows of a slice lie together.
+// Arrays: those of bsellpack with perm and with order elements: value e of block k of all block rows of a slice lie
+// together.
 // Bytes: those of bsellpack.
-// Parameters: rows, cols, slice, max_fill: as in bsellpack. rows and cols are not chosen by the model of the paper, which
+// Parameters: rows, cols, slice, max_fill: as in bsellpack. rows and cols are not chosen by the model of the paper,
+// which
 //   needs times measured on the device, but as in bcsr; bcsr-choi has a form of the model.
-// Wins: on a GPU where the numbers of blocks of block rows differ: fewer slots than bsellpack, but y is written in the order
+// Wins: on a GPU where the numbers of blocks of block rows differ: fewer slots than bsellpack, but y is written in the
+// order
 //   of the sorted block rows.
 // Refuses: when R C slots > max_fill nonzeros.
-// Source: J. W. Choi, A. Singh, R. W. Vuduc, Model-driven autotuning of sparse matrix-vector multiply on GPUs, PPoPP 2010,
+// Source: J. W. Choi, A. Singh, R. W. Vuduc, Model-driven autotuning of sparse matrix-vector multiply on GPUs, PPoPP
+// 2010,
 //   doi:10.1145/1693453.1693471.
 #include "operators/assembled_matrix.hpp"
 

@@ -10,8 +10,9 @@
 //   block_col  [slots] int32: block k of the block row at place i of a slice of h block rows at
 //              slice_ptr + k h + i. It begins at column C times that number. Padding repeats the last block's, 0 in an
 //              empty block row. The last slice has only the block rows that are left.
-//   values     [R C slots]: in units of 4 values (C, where 4 does not divide C; 1 with order elements). Unit u of block k of
-//              all block rows of a slice lie together: at (R C slice_ptr + k h R C) + (u h + i) W. 0 where there is no entry.
+//   values     [R C slots]: in units of 4 values (C, where 4 does not divide C; 1 with order elements). Unit u of block
+//              k of all block rows of a slice lie together: at (R C slice_ptr + k h R C) + (u h + i) W. 0 where there
+//              is no entry.
 //   entries    [ceil(R C / 8) slots] uint8: as in bcsr.
 //   perm       [block rows] int32: with sort all, the block row at each place.
 // Bytes: slots (v R C + 4 + ceil(R C / 8)) + 8 (slices + 1), and 4 block rows with sort all; v bytes a value.
@@ -20,14 +21,15 @@
 //   slice     block rows of a slice; 0: one slice of all (bell).
 //   sort      all: block rows by descending number of blocks, stable (bellpack).
 //   order     of the values: units, or elements.
-// Wins: on a GPU where neighbouring block rows have about the same number of blocks: neighbouring threads, one for each block
+// Wins: on a GPU where neighbouring block rows have about the same number of blocks: neighbouring threads, one for each
+// block
 //   row, read neighbouring values, and x is loaded once for all rows of a block.
 // Refuses: when R C slots > max_fill nonzeros.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624 (SBELL); slices of 32 as there.
 //
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, and empty block
-// rows of a slice when block 0 covers it. Not in deterministic mode.
+// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, and empty
+// block rows of a slice when block 0 covers it. Not in deterministic mode.
 #include "formats/engines/blocks_host.hpp"
 
 namespace protean::formats {
@@ -76,6 +78,6 @@ constinit const FormatEntry bsellpack{.family = "block",
                                       .params = params,
                                       .kernels = kernels,
                                       .admit = admit_blocks_on_host<bsellpack_spec>,
-                                      .device = PROTEAN_DEVICE_CODE(bsellpack)};
+                                      .device = &device_code::bsellpack};
 
 }  // namespace protean::formats

@@ -26,6 +26,7 @@
 // column. No thread needs a copy of y or atomic operations, and a row is summed in the order of its columns
 // with any number of threads. The blocks have nearly the same number of rows + entries. A small matrix gets
 // one thread and no split.
+#define PROTEAN_WITHOUT_AVX512  // not written in SIMD: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
@@ -298,7 +299,7 @@ constinit const FormatEntry csc{
     .params = {},
     .kernels = kernels,
     .admit = admit,
-    .device = PROTEAN_DEVICE_CODE(csc)};
+    .device = &device_code::csc};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE

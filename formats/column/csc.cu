@@ -1,8 +1,8 @@
 // CSC on the device: col_ptr, row and values as in csc.cpp, without `split`. Kernels:
 //   native    The entries are divided evenly among the threads, which add to y by atomic operations. The
 //             order of the sums is not fixed.
-//   atomic    A group of `lanes` neighbouring threads computes a column and adds to y by atomic operations. The order of
-//             the sums is not fixed.
+//   atomic    A group of `lanes` neighbouring threads computes a column and adds to y by atomic operations. The order
+//             of the sums is not fixed.
 //   two-pass  Such a group computes the products of a column; then a group of threads adds those of a row. The order of
 //             the sums is fixed. It needs (v + p) nnz + p (rows + 1) bytes more:
 //               row_ptr   [rows + 1] of the matrix in CSR.

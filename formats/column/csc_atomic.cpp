@@ -1,6 +1,7 @@
 // CSC with a group of threads for each column on a GPU, which add to y by atomic operations.
 //
-//        | 1 . 2 . |     col_ptr = 0 2 4 5 6             2 threads a column: those of column 0 read x[0] once, add 1 x[0]
+//        | 1 . 2 . |     col_ptr = 0 2 4 5 6             2 threads a column: those of column 0 read x[0] once, add 1
+//                                                        x[0]
 //    A = | . 3 . . |     row     = 0 3 | 1 3 | 0 | 3     to y[0] and 4 x[0] to y[3]
 //        | . . . . |     values  = 1 4 | 3 5 | 2 | 6
 //        | 4 5 . 6 |
@@ -9,7 +10,8 @@
 // Bytes: those of csc; on a GPU (v + 4) nnz + p (cols + 1), with v bytes a value and p = 4 or 8 bytes a pointer.
 // Parameters:
 //   lanes  threads for each column on a GPU; 0 takes the largest power of two up to the mean length of a column.
-// Wins: on a GPU, as the product with a transposed matrix that is stored by rows, where rows of y are seldom shared. Kernel
+// Wins: on a GPU, as the product with a transposed matrix that is stored by rows, where rows of y are seldom shared.
+// Kernel
 //   native of csc divides the entries instead of the columns. On a host it is the kernel of csc.
 // Refuses: deterministic mode on a GPU, since the order of the sums is not fixed.
 // Source: M. R. Hugues, S. G. Petiton, Sparse matrix formats evaluation and optimization on a GPU, HPCC 2010, 122-129,

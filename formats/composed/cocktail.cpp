@@ -1,19 +1,23 @@
-// COCKTAIL: dense diagonals, dense blocks and the rest of a matrix, each in the format of its kind that takes the fewest bytes.
+// COCKTAIL: dense diagonals, dense blocks and the rest of a matrix, each in the format of its kind that takes the
+// fewest bytes.
 //
 //        | 1 2 . 9 |     dia(57%)   off = 0, values = 1 4 5 8
 //    A = | 3 4 . . |     coo(43%)   row = 0 0 1, col = 1 3 0, values = 2 9 3
 //        | . . 5 . |
-//        | . . . 8 |     The 2 x 2 block of 1 2 3 4 has lost two entries to the diagonal, so it is no dense block any more.
+//        | . . . 8 |     The 2 x 2 block of 1 2 3 4 has lost two entries to the diagonal, so it is no dense block any
+//                        more.
 //
-// Arrays: those of the parts; each part has all rows and columns. A part without entries is not stored, so the result may be
+// Arrays: those of the parts; each part has all rows and columns. A part without entries is not stored, so the result
+// may be
 //   one format.
-// Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a time.
+// Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a
+// time.
 // Parameters:
 //   min_share  percent of all entries that diagonals or blocks must have to become a part.
-//   diagonals  yes: a first part of the diagonals that are filled to more than v / (v + 4), for values of v bytes, in dia or
-//              bdia. no: none.
-//   blocks     yes: a part of b x b blocks that are filled to 75 % or more, in bcsr, bell or bsellpack; b is that one of 4, 3
-//              and 2 for which the part has the most entries. no: none.
+//   diagonals  yes: a first part of the diagonals that are filled to more than v / (v + 4), for values of v bytes, in
+//              dia or bdia. no: none.
+//   blocks     yes: a part of b x b blocks that are filled to 75 % or more, in bcsr, bell or bsellpack; b is that one
+//              of 4, 3 and 2 for which the part has the most entries. no: none.
 // Wins: where a matrix has diagonals or blocks and something else. The rest is in csr, coo, ell or sell.
 // Refuses: deterministic mode on a host, because rows are not summed in the order of their columns.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
@@ -123,6 +127,6 @@ constinit const FormatEntry cocktail{
     .params = params,
     .kernels = kernels,
     .admit = admit_composed<plan_cocktail>,
-    .device = PROTEAN_DEVICE_CODE(cocktail)};
+    .device = &device_code::cocktail};
 
 }  // namespace protean::formats

@@ -1,6 +1,7 @@
-// cocktail on a GPU: the parts lie in device memory, where engines/cut.cu cuts the matrix. There is no other code: the format of
-// each part has its own.
+// cocktail on a GPU: the parts lie in device memory, where engines/cut.cu cuts the matrix. There is no other code: the
+// format of each part has its own.
 #include "formats/composed/planners.hpp"
+#include "formats/engines/composed.cuh"
 
 namespace protean::formats {
 

@@ -6,14 +6,18 @@
 //        | . . . 7 |          col = 1 | | 0 1 |  values = 2 | | 4 5 |
 //
 // Arrays: those of the parts; each part has all rows and columns. A part without entries is not stored.
-// Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a time.
+// Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a
+// time.
 // Parameters:
-//   parts  FORMAT[PARAMETER=VALUE,...]@KERNEL:RULE(NUMBER=VALUE,...) + ... + FORMAT, where formats/compose.hpp describes the
-//          rules. In C++ make_sum() takes parts as structs, in a problem file operator.parts is a list of them.
+//   parts  FORMAT[PARAMETER=VALUE,...]@KERNEL:RULE(NUMBER=VALUE,...) + ... + FORMAT, where formats/compose.hpp
+//          describes the rules. In C++ make_sum() takes parts as structs, in a problem file operator.parts is a list of
+//          them.
 // Wins: where a matrix has parts of different structure, and each is large enough to be worth its own pass over y.
-// Refuses: what the format of a part refuses, of its part. Deterministic mode on a host, because rows are not summed in the
+// Refuses: what the format of a part refuses, of its part. Deterministic mode on a host, because rows are not summed in
+// the
 //   order of their columns.
-// Source: the sum of disjoint parts after B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS
+// Source: the sum of disjoint parts after B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs,
+// ICS
 //   2012, doi:10.1145/2304576.2304624; the parts are the user's.
 //
 // The cut is made in the memory in which the source lies, on a device by its kernels. It is made again for new values.
@@ -55,6 +59,6 @@ constinit const FormatEntry sum{.family = "composed",
                                 .params = params,
                                 .kernels = kernels,
                                 .admit = admit_composed<plan_sum>,
-                                .device = PROTEAN_DEVICE_CODE(sum)};
+                                .device = &device_code::sum};
 
 }  // namespace protean::formats

@@ -1,5 +1,5 @@
-// BLSI on the device: the index of blsi.cpp, and the segments and carries of private/coo_segments.cuh. The sum of a row has
-// a fixed order.
+// BLSI on the device: the index of blsi.cpp, and the segments and carries of private/coo_segments.cuh. The sum of a row
+// has a fixed order.
 #include "formats/compressed/blsi.hpp"
 
 #include "formats/engines/row_view.cuh"

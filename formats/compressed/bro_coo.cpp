@@ -9,18 +9,20 @@
 //   base             [intervals] int32: the row of the first entry of each W q entries.
 //   width            [intervals] uint8: bits of a difference.
 //   interval_symbol  [intervals + 1] int64: symbols before each interval.
-//   symbols          [m] uint32: lane l of an interval has the entries l, l + W, l + 2 W, ... Its fields are differences of their
-//                    rows, the first one from base, the highest bit first, filled up to whole symbols; symbol j of lane l at
-//                    interval_symbol + j W + l.
+//   symbols          [m] uint32: lane l of an interval has the entries l, l + W, l + 2 W, ... Its fields are
+//                    differences of their rows, the first one from base, the highest bit first, filled up to whole
+//                    symbols; symbol j of lane l at interval_symbol + j W + l.
 //                    Padding of the last interval has the row of the last entry.
 //   col              [nnz] int32: not coded.
 //   values           [nnz].
-// Bytes: (v + 4) nnz + 4 m + 13 intervals + 8, with v bytes a value; on a device (v + 4) intervals more, for the sums of
+// Bytes: (v + 4) nnz + 4 m + 13 intervals + 8, with v bytes a value; on a device (v + 4) intervals more, for the sums
+// of
 //   the first row of each interval.
 // Parameters: W, the lanes of an interval; q, the entries of a lane.
 // Wins: where coo does: its rows take 1 or 2 bits instead of 32.
 // Refuses: never.
-// Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp). The order of the lanes is our reading. Medium
+// Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp). The order of the lanes is our
+// reading. Medium
 //   confidence.
 //
 // The streams are those of engines/bits.hpp, the rest is engines/bro.hpp.
@@ -52,6 +54,6 @@ constinit const FormatEntry bro_coo{.family = "compressed",
                                     .params = params,
                                     .kernels = kernels,
                                     .admit = admit_bro<bro_coo_shape>,
-                                    .device = PROTEAN_DEVICE_CODE(bro_coo)};
+                                    .device = &device_code::bro_coo};
 
 }  // namespace protean::formats

@@ -9,16 +9,18 @@
 //   row_ptr     [rows + 1] int32 or int64, as the source has: entries before each row.
 //   row_symbol  [rows + 1] of the same type: symbols before each row.
 //   width       [rows] uint8: bits of a difference in each row.
-//   symbols     [m] uint32: the first column of a row, then its differences, the highest bit first, filled up to whole symbols.
+//   symbols     [m] uint32: the first column of a row, then its differences, the highest bit first, filled up to whole
+//               symbols.
 //   values      [nnz].
 // Bytes: v nnz + 4 m + rows + 2 w (rows + 1), with v bytes a value and w a row pointer.
 // Parameters: none.
 // Wins: where rows are long and their columns lie near each other. No padding, whatever the lengths.
 // Refuses: never.
-// Source: W. T. Tang, W. J. Tan, R. S. M. Goh, S. J. Turner, W.-F. Wong, A family of bit-representation-optimized formats for fast
-//   sparse matrix-vector multiplication on the GPU, IEEE Transactions on Parallel and Distributed Systems 26(9), 2015, 2373-2385,
-//   doi:10.1109/TPDS.2014.2357437. That a first column takes a symbol and that differences lie side by side without lanes are our
-//   reading. Low confidence.
+// Source: W. T. Tang, W. J. Tan, R. S. M. Goh, S. J. Turner, W.-F. Wong, A family of bit-representation-optimized
+// formats for fast
+//   sparse matrix-vector multiplication on the GPU, IEEE Transactions on Parallel and Distributed Systems 26(9), 2015,
+//   2373-2385, doi:10.1109/TPDS.2014.2357437. That a first column takes a symbol and that differences lie side by side
+//   without lanes are our reading. Low confidence.
 //
 // The streams are those of engines/bits.hpp, the rest is engines/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"
@@ -44,6 +46,6 @@ constinit const FormatEntry bro_csr{.family = "compressed",
                                     .params = {},
                                     .kernels = kernels,
                                     .admit = admit_bro<bro_csr_shape>,
-                                    .device = PROTEAN_DEVICE_CODE(bro_csr)};
+                                    .device = &device_code::bro_csr};
 
 }  // namespace protean::formats

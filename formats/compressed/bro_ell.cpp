@@ -6,20 +6,23 @@
 //        | 4 5 . 6 |     symbol_ptr = 0 1 2             symbols = 0x60000000 0x80000000 | 0 0xe0000000
 //
 // Arrays:
-//   col_ptr     [slices + 1] int64: slots of a row before each slice. A slice has h rows, the last one those that are left.
+//   col_ptr     [slices + 1] int64: slots of a row before each slice. A slice has h rows, the last one those that are
+//               left.
 //   bit_alloc   [col_ptr[slices]] uint8: bits of a field in each slot of a slice.
 //   symbol_ptr  [slices + 1] int64: symbols of a row before each slice.
-//   symbols     [m] uint32: fields follow each other, the highest bit first, filled up to whole symbols. Symbol j of row l of
-//               slice s at h symbol_ptr[s] + j h' + l, where h' is the number of its rows. The first field of a row is its first
-//               column + 1, the others are differences. A field of 0 is padding, and ends the row.
+//   symbols     [m] uint32: fields follow each other, the highest bit first, filled up to whole symbols. Symbol j of
+//               row l of slice s at h symbol_ptr[s] + j h' + l, where h' is the number of its rows. The first field of
+//               a row is its first column + 1, the others are differences. A field of 0 is padding, and ends the row.
 //   values      [slots]: slot k of row l of slice s at h col_ptr[s] + k h' + l; 0 in padding.
 // Bytes: v slots + 4 m + slots of a row in all slices + 16 (slices + 1), with v bytes a value.
 // Parameters: h, the rows of a slice; max_fill, the most slots an entry.
 // Wins: where columns lie near each other (bands, meshes in a good numbering): 2 to 8 bits an index instead of 32.
 // Refuses: when slots > max_fill nonzeros.
-// Source: W. T. Tang, W. J. Tan, R. Ray, Y. W. Wong, W. Chen, S. Kuo, R. S. M. Goh, S. J. Turner, W.-F. Wong, Accelerating sparse
-//   matrix-vector multiplication on GPUs using bit-representation-optimized schemes, SC 2013, doi:10.1145/2503210.2503234. Their
-//   slices are as high as a thread block; those of a warp pad less. The number of fields of a slice is that of its longest row.
+// Source: W. T. Tang, W. J. Tan, R. Ray, Y. W. Wong, W. Chen, S. Kuo, R. S. M. Goh, S. J. Turner, W.-F. Wong,
+// Accelerating sparse
+//   matrix-vector multiplication on GPUs using bit-representation-optimized schemes, SC 2013,
+//   doi:10.1145/2503210.2503234. Their slices are as high as a thread block; those of a warp pad less. The number of
+//   fields of a slice is that of its longest row.
 //
 // The streams are those of engines/bits.hpp, the rest is engines/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"
@@ -51,6 +54,6 @@ constinit const FormatEntry bro_ell{.family = "compressed",
                                     .params = params,
                                     .kernels = kernels,
                                     .admit = admit_bro<bro_ell_shape>,
-                                    .device = PROTEAN_DEVICE_CODE(bro_ell)};
+                                    .device = &device_code::bro_ell};
 
 }  // namespace protean::formats

@@ -5,7 +5,8 @@
 //        | . . . . |     bit_alloc = 2 | 1                  tail_width  = 2
 //        | 4 5 . 6 |     values    = 1 3 | . 4              tail_col    = 2 1 3       tail_values = 2 5 6
 //
-// Arrays: those of bro-ell for the first K entries of every row; those of bro-coo, with names that begin with tail_, for the
+// Arrays: those of bro-ell for the first K entries of every row; those of bro-coo, with names that begin with tail_,
+// for the
 //   others. Without others those of bro-ell only.
 // Bytes: those of both.
 // Parameters: K and break_even, which are hyb's; h of bro-ell; W and q of bro-coo.
@@ -46,6 +47,6 @@ constinit const FormatEntry bro_hyb{.family = "compressed",
                                     .params = params,
                                     .kernels = kernels,
                                     .admit = admit_bro<bro_hyb_shape>,
-                                    .device = PROTEAN_DEVICE_CODE(bro_hyb)};
+                                    .device = &device_code::bro_hyb};
 
 }  // namespace protean::formats

@@ -5,7 +5,8 @@
 //        | . . . . |     bit_alloc = 2 | 1                  tail_row_symbol = 0 1 1 1 3
 //        | 4 5 . 6 |     values    = 1 3 | . 4              tail_width      = 0 0 0 2    tail_values = 2 5 6
 //
-// Arrays: those of bro-ell for the first K entries of every row; those of bro-csr, with names that begin with tail_, for the
+// Arrays: those of bro-ell for the first K entries of every row; those of bro-csr, with names that begin with tail_,
+// for the
 //   others. Without others those of bro-ell only. With sort = length also
 //   perm  [rows] int32: the row at each position. Longer rows come first; those of equal length keep their order.
 // Bytes: those of both, and 4 rows with perm.
@@ -51,6 +52,6 @@ constinit const FormatEntry bro_hybr{
     .params = params,
     .kernels = kernels,
     .admit = admit_bro<bro_hybr_shape>,
-    .device = PROTEAN_DEVICE_CODE(bro_hybr)};
+    .device = &device_code::bro_hybr};
 
 }  // namespace protean::formats

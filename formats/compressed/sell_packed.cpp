@@ -40,9 +40,10 @@
 // Wins: on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
 //   and similar lengths.
 // Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the
-//   others; on a device also where its bytes are more than `percent` of those of csr. Of 36 matrices measured on an H200
-//   (docs/results/formats-gpu.json) eight of the nine up to 73 % were faster than sell-c-sigma (the ninth 0.92 times as
-//   fast). Of the 27 above, three were faster than csr and not slower than sell-c-sigma (by 3, 4 and 18 % and 0, 0 and 1 %).
+//   others; on a device also where its bytes are more than `percent` of those of csr. Of 36 matrices measured on an
+//   H200 (docs/results/formats-gpu.json) eight of the nine up to 73 % were faster than sell-c-sigma (the ninth 0.92
+//   times as fast). Of the 27 above, three were faster than csr and not slower than sell-c-sigma (by 3, 4 and 18 % and
+//   0, 0 and 1 %).
 // Source: our own. Sliced ELLPACK with sorting in windows is SELL-C-sigma of M. Kreutzer, G. Hager, G.
 //   Wellein, H. Fehske, A. R. Bishop, SIAM J. Sci. Comput. 36(5), 2014, doi:10.1137/130930352.
 //
@@ -151,13 +152,24 @@ class SellPacked final : public AssembledMatrix<T>,
   CsrMatrix<T> to_csr() const override {
     CsrBuilder<T> builder(this->context(), this->rows(), this->cols(), this->nonzeros());
     Buffer<std::int64_t> length(this->context(), this->rows());
-    for_each_row([&](std::int64_t row, const std::vector<Entry>& entries) {
+    // To decode takes longer than to move the entries, so it is done once, and each part keeps what it has found until
+    // all row pointers are known.
+    struct Found {
+      std::vector<std::int64_t> rows;
+      std::vector<Entry> entries;
+    };
+    std::vector<Found> found(static_cast<std::size_t>(parts()));
+    for_each_row([&](int p, std::int64_t row, const std::vector<Entry>& entries) {
+      Found& mine = found[static_cast<std::size_t>(p)];
       length[row] = static_cast<std::int64_t>(entries.size());
+      mine.rows.push_back(row), mine.entries.insert(mine.entries.end(), entries.begin(), entries.end());
     });
     for (std::int64_t r = 0, sum = 0; r < this->rows(); ++r) builder.set_row_ptr(r + 1, sum += length[r]);
-    for_each_row([&](std::int64_t row, const std::vector<Entry>& entries) {
-      std::int64_t k = builder.row_ptr(row);
-      for (const Entry& e : entries) builder.col()[k] = e.col, builder.values()[k++] = e.value;
+    parallel(parts(), [&](int p, int) {
+      const Entry* next = found[static_cast<std::size_t>(p)].entries.data();
+      for (const std::int64_t row : found[static_cast<std::size_t>(p)].rows)
+        for (std::int64_t k = builder.row_ptr(row); k < builder.row_ptr(row + 1); ++k, ++next)
+          builder.col()[k] = next->col, builder.values()[k] = next->value;
     });
     return builder.freeze();
   }
@@ -238,7 +250,7 @@ class SellPacked final : public AssembledMatrix<T>,
                         values_.data() + starts_[p].slots * packed::height);
   }
 
-  // Calls act(row, entries by column) for every row, in parallel.
+  // Calls act(part, row, entries by column) for every row, in parallel.
   template <class Act>
   void for_each_row(Act act) const {
     parallel(parts(), [&](int p, int) {
@@ -260,7 +272,7 @@ class SellPacked final : public AssembledMatrix<T>,
           [&] {
             for (int l = 0; l < packed::height && first + position + l < part.end; ++l) {
               sort_and_drop_padding(lanes[l]);
-              act(first + (order ? order[position + l] : position + l), lanes[l]);
+              act(p, first + (order ? order[position + l] : position + l), lanes[l]);
             }
           });
     });
@@ -315,6 +327,10 @@ class SellPacked final : public AssembledMatrix<T>,
   static void sort_and_drop_padding(std::vector<Entry>& entries) {
     static constexpr T zero = 0;
     const auto padding = [](const Entry& e) { return std::memcmp(&e.value, &zero, sizeof(T)) == 0; };
+    // Mostly they are in order.
+    if (std::adjacent_find(entries.begin(), entries.end(),
+                           [](const Entry& a, const Entry& b) { return a.col >= b.col; }) == entries.end())
+      return;
     std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
       return a.col != b.col ? a.col < b.col : padding(a) < padding(b);
     });
@@ -396,6 +412,6 @@ constinit const FormatEntry sell_packed{.family = "compressed",
                                         .params = params,
                                         .kernels = kernels,
                                         .admit = admit,
-                                        .device = PROTEAN_DEVICE_CODE(sell_packed)};
+                                        .device = &device_code::sell_packed};
 
 }  // namespace protean::formats

@@ -18,6 +18,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 using namespace formats::HWY_NAMESPACE;
+using lanes::HWY_NAMESPACE::few_widths;
 
 // Where a reader of sell-packed is.
 template <class T>
@@ -27,8 +28,8 @@ struct PackedPlace {
   const unsigned char* entries;
 };
 
-// The groups of a slice and where their values lie. Decoded once for all vectors, apart from the sums, which are compiled for many
-// numbers of vectors.
+// The groups of a slice and where their values lie. Decoded once for all vectors, apart from the sums, which are
+// compiled for many numbers of vectors.
 template <class T>
 struct DecodedSlice {
   std::vector<Decoded> groups;  // mask: also without the rows that have ended
@@ -80,7 +81,7 @@ void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
     const std::int64_t end = std::min<std::int64_t>(top + window, part.end);
     for (std::int64_t row = top; row < end; row += height) {
       decode_slice(How::ordered, at, slice);
-      for_chunks<How::few_widths>(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
+      for_chunks<How::few_widths || few_widths>(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
         Lanes<T, W> sums[height];
         for (Lanes<T, W>& sum : sums) sum = Lanes<T, W>::zero();
         packed_slice<How>(t, first, slice, sums);
@@ -91,12 +92,18 @@ void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
   }
 }
 
-void multi_f64(const Part<double>& part, const MultiTask<double>& t) {
-  with_how(t, [&](auto how) { packed_rows(how, part, t); });
+template <class T>
+void packed_rows_of(const Part<T>& part, const MultiTask<T>& t) {
+  with_how(t, [&](auto how) {
+    if constexpr (decltype(how)::few_widths)  // registers of at most 256 bits
+      packed::PROTEAN_NARROW::packed_rows(how, part, t);
+    else
+      packed_rows(how, part, t);
+  });
 }
-void multi_f32(const Part<float>& part, const MultiTask<float>& t) {
-  with_how(t, [&](auto how) { packed_rows(how, part, t); });
-}
+
+void multi_f64(const Part<double>& part, const MultiTask<double>& t) { packed_rows_of(part, t); }
+void multi_f32(const Part<float>& part, const MultiTask<float>& t) { packed_rows_of(part, t); }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

@@ -1,4 +1,5 @@
-// SparseX (CSX): a stream of units, each a run of entries along a line or a small block, or the column differences of a row.
+// SparseX (CSX): a stream of units, each a run of entries along a line or a small block, or the column differences of a
+// row.
 //
 //        | 1 . 2 . |     row 0: new row, 2 entries, column 0, difference 2              128 2 0 2
 //    A = | . 3 . . |     row 1: new row, 1 entry, column 1                              128 1 1
@@ -8,8 +9,8 @@
 // Arrays:
 //   A part is part_rows successive rows.
 //   stream      [bytes] uint8: the units of each part in the order of their first entries, one after another:
-//                 kind, + 128 where the first entry lies in a later row than that of the unit before, + 64 where rows are
-//                 skipped
+//                 kind, + 128 where the first entry lies in a later row than that of the unit before, + 64 where rows
+//                 are skipped
 //                 number of entries, 1 to 255; of a block the number of its columns
 //                 number of rows that are skipped, where there are any
 //                 column of the first entry, less that of the unit before in the same row
@@ -24,19 +25,21 @@
 // Parameters:
 //   part_rows  rows of a part. Units do not leave it; threads have whole parts.
 //   min_run    entries of a run from which it is a unit of its own.
-// Wins: on matrices that are larger than the caches and whose entries lie on diagonals or in blocks, on a host with many
+// Wins: on matrices that are larger than the caches and whose entries lie on diagonals or in blocks, on a host with
+// many
 //   threads: the stream needs 0.1 to 2 bytes an entry. The conversion takes as long as many products.
 // Refuses: on a GPU when a part has more than 65,536 entries. Never on a host.
 // Source: A. Elafrou, V. Karakasis, T. Gkountouvas, K. Kourtis, G. Goumas, N. Koziris, SparseX: a library for
-//   high-performance sparse matrix-vector multiplication on multicore platforms, ACM TOMS 44 (2018), doi:10.1145/3134442;
-//   K. Kourtis, V. Karakasis, G. Goumas, N. Koziris, CSX: an extended compression format for SpMV on shared memory systems,
-//   PPoPP 2011, doi:10.1145/1941553.1941587.
+//   high-performance sparse matrix-vector multiplication on multicore platforms, ACM TOMS 44 (2018),
+//   doi:10.1145/3134442; K. Kourtis, V. Karakasis, G. Goumas, N. Koziris, CSX: an extended compression format for SpMV
+//   on shared memory systems, PPoPP 2011, doi:10.1145/1941553.1941587.
 //
-// The kinds that are looked for, four at most, are those that save most in up to eight parts. Each of them takes its runs in
-// all parts from what the kinds before it have left. The paper chooses in the same way, but for each thread's rows, and
-// generates code; here a product is a switch over the kinds. The bytes of a unit are our reading. In deterministic mode only
-// runs within a row are looked for, and no unit has columns on both sides of another's, so that a product adds the entries of
-// a row in ascending columns. On a GPU, which the authors do not propose, a warp has a part.
+// The kinds that are looked for, four at most, are those that save most in up to eight parts. Each of them takes its
+// runs in all parts from what the kinds before it have left. The paper chooses in the same way, but for each thread's
+// rows, and generates code; here a product is a switch over the kinds. The bytes of a unit are our reading. In
+// deterministic mode only runs within a row are looked for, and no unit has columns on both sides of another's, so that
+// a product adds the entries of a row in ascending columns. On a GPU, which the authors do not propose, a warp has a
+// part.
 #include "formats/compressed/sparsex.hpp"
 
 #include <bit>
@@ -379,6 +382,6 @@ constinit const FormatEntry sparsex{.family = "compressed",
                                     .params = params,
                                     .kernels = kernels,
                                     .admit = admit,
-                                    .device = PROTEAN_DEVICE_CODE(sparsex)};
+                                    .device = &device_code::sparsex};
 
 }  // namespace protean::formats

@@ -1,6 +1,6 @@
-// SparseX on the device: the arrays of sparsex.cpp. A warp has a part. All its lanes read the head of a unit; each of them
-// takes every 32nd entry. The sums of the rows of a part lie in shared memory, where no two lanes add to the same row in one
-// unit, and units are added one after another. So the order of the sums is fixed, and one launch is enough.
+// SparseX on the device: the arrays of sparsex.cpp. A warp has a part. All its lanes read the head of a unit; each of
+// them takes every 32nd entry. The sums of the rows of a part lie in shared memory, where no two lanes add to the same
+// row in one unit, and units are added one after another. So the order of the sums is fixed, and one launch is enough.
 //
 // The conversion is the host's, a thread for each part; the kinds are chosen on the host from a few parts.
 #include "formats/compressed/sparsex.hpp"
@@ -33,8 +33,8 @@ struct WriterArrays {
   std::uint8_t *row, *kind, *size;
   std::int32_t* step;
 };
-// Without a stream: part_begin[p] := the bytes of part p. Else writes them at stream + part_begin[p]. One thread for each
-// part.
+// Without a stream: part_begin[p] := the bytes of part p. Else writes them at stream + part_begin[p]. One thread for
+// each part.
 __global__ void __launch_bounds__(32)
     write_parts(DevicePattern a, std::int64_t part_rows, std::int64_t parts, int min_run, SparsexPicks picks,
                 WriterArrays all, std::int64_t* part_begin, std::uint8_t* stream) {
@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(part_threads)
   });
 }
 
-// Without keys: row_ptr[r] := the entries of row r. Else the keys of row r from row_ptr[r] on, in any order: column and place
-// in the part.
+// Without keys: row_ptr[r] := the entries of row r. Else the keys of row r from row_ptr[r] on, in any order: column and
+// place in the part.
 template <class T, class P>
 __global__ void __launch_bounds__(part_threads)
     part_keys(SparsexArrays<T> a, P* row_ptr, std::uint64_t* keys) {

@@ -320,8 +320,8 @@ struct SparsexSample {
   std::vector<std::int32_t> col;
 };
 constexpr std::int64_t sparsex_samples = 8, sparsex_most_sampled = 65536;  // parts; entries of one
-// The kinds that save most in the samples, the best first; horizontal is always among them, and alone where units must be
-// in the order of the columns.
+// The kinds that save most in the samples, the best first; horizontal is always among them, and alone where units must
+// be in the order of the columns.
 SparsexPicks pick_sparsex_kinds(std::vector<SparsexSample>& samples, int min_run, bool in_order);
 
 inline std::int64_t sparsex_parts(std::int64_t rows, std::int64_t part_rows) {

@@ -16,8 +16,8 @@ constexpr std::int64_t aligned_longest = 1024;  // slots of a lane
 using LaneLengths = std::array<std::int64_t, 5>;
 LaneLengths lane_lengths(const FormatParams& params, std::int64_t nonzeros);
 
-// What must be known of the lengths of rows: how many rows have each length below the longest of the lanes, and how many
-// lanes the longer rows take with each length of lanes.
+// What must be known of the lengths of rows: how many rows have each length below the longest of the lanes, and how
+// many lanes the longer rows take with each length of lanes.
 struct RowCounts {
   std::vector<std::int64_t> with_length;
   std::array<std::int64_t, 5> lanes_of_long_rows{};

@@ -248,7 +248,7 @@ constinit const FormatEntry coo{.family = "coordinate",
                                 .params = {},
                                 .kernels = kernels,
                                 .admit = admit,
-                                .device = PROTEAN_DEVICE_CODE(coo)};
+                                .device = &device_code::coo};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE

@@ -16,12 +16,13 @@
 //   height   rows of a slice at most, 1, 2, 4, ... 256.
 //   entries  the rows of a group of `height` rows are cut into slices of half as many rows, a quarter, ..., until these
 //            have at most so many entries on average, or one row.
-// Wins: on a GPU, where rows are short and their columns scattered, but alike among neighbouring rows: neighbouring threads
+// Wins: on a GPU, where rows are short and their columns scattered, but alike among neighbouring rows: neighbouring
+// threads
 //   read neighbouring x, and no thread needs another row than those in shared memory.
 // Refuses: never. A single row with most entries is left to one thread block.
 // Source: H.-V. Dang, B. Schmidt, CUDA-enabled sparse matrix-vector multiplication on GPUs using atomic operations,
-//   Parallel Computing 39 (2013) 737-750, doi:10.1016/j.parco.2013.09.005. The heights of slices, and the number of sums
-//   for each row, are our reading.
+//   Parallel Computing 39 (2013) 737-750, doi:10.1016/j.parco.2013.09.005. The heights of slices, and the number of
+//   sums for each row, are our reading.
 //
 // Each row is summed in the order of its columns.
 #include "formats/coordinate/scoo.hpp"
@@ -204,6 +205,6 @@ constinit const FormatEntry scoo{.family = "coordinate",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit,
-                                 .device = PROTEAN_DEVICE_CODE(scoo)};
+                                 .device = &device_code::scoo};
 
 }  // namespace protean::formats

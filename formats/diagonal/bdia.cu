@@ -1,4 +1,5 @@
-// BDIA on the device: the layout is that of bdia.cpp, one thread for each row. A warp keeps the x of a wide band in registers.
+// BDIA on the device: the layout is that of bdia.cpp, one thread for each row. A warp keeps the x of a wide band in
+// registers.
 #include "formats/engines/diagonals.cuh"
 
 namespace protean::formats {

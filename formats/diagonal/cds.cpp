@@ -7,20 +7,24 @@
 //                        entries =   7    |   15    |   1     |   2
 //
 // Arrays:
-//   off      [block diagonals] int32: block column - block row of every diagonal of blocks of b = block rows with an entry, ascending.
-//   values   [rows b block diagonals]: a(r, (r / b + off[d]) b + c) at (d b + c) rows + r; 0 where there is no entry or no
-//            such column.
-//   entries  [ceil(rows / 8) b block diagonals] uint8: bit r % 8 of byte r / 8 of line d b + c is 1 where its value r is an
-//            entry. It distinguishes stored zeros from fill. Products do not read it, except in deterministic mode.
+//   off      [block diagonals] int32: block column - block row of every diagonal of blocks of b = block rows with an
+//            entry, ascending.
+//   values   [rows b block diagonals]: a(r, (r / b + off[d]) b + c) at (d b + c) rows + r; 0 where there is no entry or
+//            no such column.
+//   entries  [ceil(rows / 8) b block diagonals] uint8: bit r % 8 of byte r / 8 of line d b + c is 1 where its value r
+//            is an entry. It distinguishes stored zeros from fill. Products do not read it, except in deterministic
+//            mode.
 // Bytes: b block diagonals (v rows + ceil(rows / 8)) + 4 block diagonals, with v bytes a value.
 // Parameters:
-//   block     b: rows and columns of a block; 0 takes the one up to 8 with the fewest values. It is chosen from all rows of a
-//             matrix of up to 4096 rows, and from 16 pieces of 256 rows of a larger one.
+//   block     b: rows and columns of a block; 0 takes the one up to 8 with the fewest values. It is chosen from all
+//             rows of a matrix of up to 4096 rows, and from 16 pieces of 256 rows of a larger one.
 //   max_fill  the most stored values an entry.
-// Wins: on stencils with several unknowns at each point: dia needs 2 b - 1 diagonals for each diagonal of blocks, cds b lines.
+// Wins: on stencils with several unknowns at each point: dia needs 2 b - 1 diagonals for each diagonal of blocks, cds b
+// lines.
 //   The rows of a block share x.
 // Refuses: when rows b block diagonals > max_fill nonzeros.
-// Source: J. Godwin, J. Holewinski, P. Sadayappan, High-performance sparse matrix-vector multiplication on GPUs for structured
+// Source: J. Godwin, J. Holewinski, P. Sadayappan, High-performance sparse matrix-vector multiplication on GPUs for
+// structured
 //   grid computations, GPGPU-5, 2012. The order of the lines is our reading.
 //
 // A NaN or infinity in x also reaches rows whose line has no entry there, because 0 times it is NaN. In
@@ -170,6 +174,6 @@ constinit const FormatEntry cds{.family = "diagonal",
                                 .params = params,
                                 .kernels = kernels,
                                 .admit = admit,
-                                .device = PROTEAN_DEVICE_CODE(cds)};
+                                .device = &device_code::cds};
 
 }  // namespace protean::formats

@@ -15,7 +15,8 @@ struct RowSample {
   }
 };
 
-// The block size b with the fewest lines in the sample, of equals the largest. diagonals[b] is the number of block diagonals.
+// The block size b with the fewest lines in the sample, of equals the largest. diagonals[b] is the number of block
+// diagonals.
 inline int best_block(const std::int64_t (&diagonals)[most_of_block + 1]) {
   int best = 1;
   for (int b = 2; b <= most_of_block; ++b)

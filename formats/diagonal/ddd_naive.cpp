@@ -1,4 +1,5 @@
-// DDD-NAIVE, naive direct dense diagonals: whole diagonals, each as long as it is in the matrix. Nothing is stored outside of the matrix.
+// DDD-NAIVE, naive direct dense diagonals: whole diagonals, each as long as it is in the matrix. Nothing is stored
+// outside of the matrix.
 //
 //        | 1 . 2 . |     off     = -3 -2 0 2
 //    A = | . 3 . . |     dia_ptr = 0 1 3 7 9                        (. is a stored 0)
@@ -10,15 +11,16 @@
 //   dia_ptr  [diagonals + 1] int64: values before each diagonal.
 //   values   [dia_ptr[diagonals]]: a(r, r + off[d]) at dia_ptr[d] + r - max(0, -off[d]), for all rows that have this
 //            column; 0 where there is no entry.
-//   entries  [values / 8 (rounded down) + 2 diagonals] uint8: bit r % 8 of byte dia_ptr[d] / 8 + 2 d + r / 8 - max(0, -off[d])
-//            / 8 is 1 where row r has an entry on diagonal d. It distinguishes stored zeros from fill. Products do not read
-//            it, except in deterministic mode.
+//   entries  [values / 8 (rounded down) + 2 diagonals] uint8: bit r % 8 of byte dia_ptr[d] / 8 + 2 d + r / 8 - max(0,
+//            -off[d]) / 8 is 1 where row r has an entry on diagonal d. It distinguishes stored zeros from fill.
+//            Products do not read it, except in deterministic mode.
 // Bytes: v values + 12 diagonals + 8 + floor(values / 8) + 2 diagonals, with v bytes a value.
 // Parameters:
 //   max_fill  the most stored values an entry.
 // Wins: over dia where diagonals lie far from the main one: their corners outside of the matrix are not stored.
 // Refuses: when values > max_fill nonzeros.
-// Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage matrix
+// Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage
+// matrix
 //   format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,
 //   doi:10.1145/3017994, name it without details: the arrays are our reading of its name.
 //
@@ -96,6 +98,6 @@ constinit const FormatEntry ddd_naive{.family = "diagonal",
                                       .params = params,
                                       .kernels = kernels,
                                       .admit = admit,
-                                      .device = PROTEAN_DEVICE_CODE(ddd_naive)};
+                                      .device = &device_code::ddd_naive};
 
 }  // namespace protean::formats

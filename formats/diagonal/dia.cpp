@@ -75,6 +75,6 @@ constinit const FormatEntry dia{.family = "diagonal",
                                 .params = params,
                                 .kernels = kernels,
                                 .admit = admit,
-                                .device = PROTEAN_DEVICE_CODE(dia)};
+                                .device = &device_code::dia};
 
 }  // namespace protean::formats

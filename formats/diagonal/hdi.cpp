@@ -79,6 +79,6 @@ constinit const FormatEntry hdi{.family = "diagonal",
                                 .params = params,
                                 .kernels = kernels,
                                 .admit = admit,
-                                .device = PROTEAN_DEVICE_CODE(hdi)};
+                                .device = &device_code::hdi};
 
 }  // namespace protean::formats

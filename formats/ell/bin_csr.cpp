@@ -7,8 +7,8 @@
 //
 // Arrays:
 //   slice_ptr         [bins + 1] int64: slots before each bin.
-//   col               [slots] int32: slot k of row i of bin b at slice_ptr[b] + k C + i. Columns ascend. Padding repeats the
-//                     row's last column; a row without entries beside the diagonal has its own column.
+//   col               [slots] int32: slot k of row i of bin b at slice_ptr[b] + k C + i. Columns ascend. Padding
+//                     repeats the row's last column; a row without entries beside the diagonal has its own column.
 //   values            [slots]: 0 where padded. The last bin is padded to C rows.
 //   diagonal          [rows]: 0 where the matrix has no entry.
 //   without_diagonal  [rows without one] int32, ascending.
@@ -16,9 +16,10 @@
 // Parameters: C, the rows of a bin; max_fill, the most slots an entry.
 // Wins: where the diagonal is used often, as in Jacobi's method: it is one array. Elsewhere like sell.
 // Refuses: rectangular matrices; when slots > max_fill nonzeros.
-// Source: D. Weber, J. Bender, M. Schnoes, A. Stork, D. Fellner, Efficient GPU data structures and methods to solve sparse linear
-//   systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26, doi:10.1111/j.1467-8659.2012.03227.x. The paper
-//   has single precision.
+// Source: D. Weber, J. Bender, M. Schnoes, A. Stork, D. Fellner, Efficient GPU data structures and methods to solve
+// sparse linear
+//   systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26, doi:10.1111/j.1467-8659.2012.03227.x.
+//   The paper has single precision.
 //
 // A NaN or an infinity in x_r reaches row r also where the matrix has no entry (r, r).
 #include "formats/engines/slices.hpp"
@@ -56,6 +57,6 @@ constinit const FormatEntry bin_csr{
     .params = params,
     .kernels = kernels,
     .admit = admit_slices_on_host<bin_csr_rule>,
-    .device = PROTEAN_DEVICE_CODE(bin_csr)};
+    .device = &device_code::bin_csr};
 
 }  // namespace protean::formats

@@ -61,6 +61,6 @@ constinit const FormatEntry ell{
     .params = params,
     .kernels = kernels,
     .admit = admit_slices_on_host<ell_rule>,
-    .device = PROTEAN_DEVICE_CODE(ell)};
+    .device = &device_code::ell};
 
 }  // namespace protean::formats

@@ -8,12 +8,13 @@
 // Arrays: those of sell-c-sigma with C = 32 and sigma = rows, rounded up to a multiple of C.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
 // Parameters: max_fill of sell-c-sigma.
-// Wins: where rows of very different length lie everywhere in the matrix, and x is small or gathered at random anyway: no
+// Wins: where rows of very different length lie everywhere in the matrix, and x is small or gathered at random anyway:
+// no
 //   other order of whole rows has less padding in slices of this height.
 // Refuses: when slots > max_fill nonzeros.
 // Source: J. Wong, E. Kuhl, E. Darve, A new sparse matrix vector multiplication graphics processing unit algorithm
-//   designed for finite element problems, Int. J. Numer. Methods Eng. 102(12), 1784-1814, 2015, doi:10.1002/nme.4865. The
-//   further order of rows of equal length, which the paper also has, is not built.
+//   designed for finite element problems, Int. J. Numer. Methods Eng. 102(12), 1784-1814, 2015, doi:10.1002/nme.4865.
+//   The further order of rows of equal length, which the paper also has, is not built.
 #include <algorithm>
 
 #include "operators/assembled_matrix.hpp"

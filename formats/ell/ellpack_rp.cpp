@@ -10,7 +10,8 @@
 // Parameters: max_fill of hll.
 // Wins: on a GPU where lengths vary much: all rows of a warp have about the same length.
 // Refuses: when ld width > max_fill nonzeros; sorting does not reduce what is stored.
-// Source: W. Cao, L. Yao, Z. Li, Y. Wang, Z. Wang, Implementing sparse matrix-vector multiplication using CUDA based on a
+// Source: W. Cao, L. Yao, Z. Li, Y. Wang, Z. Wang, Implementing sparse matrix-vector multiplication using CUDA based on
+// a
 //   hybrid sparse matrix format, ICCASM 2010, doi:10.1109/ICCASM.2010.5623237.
 #include "operators/assembled_matrix.hpp"
 

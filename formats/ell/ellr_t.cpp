@@ -10,9 +10,10 @@
 // Parameters: T and max_fill of sliced-ellr-t. The source finds T and the size of a block by timing all of them.
 // Wins: on a GPU, on rows of equal length with 16 entries and more.
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
-// Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, Automatic tuning of the sparse matrix vector product on GPUs based on
-//   the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. "Each row is a multiple of
-//   16" is read as a number of rows that is one.
+// Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, Automatic tuning of the sparse matrix vector product on GPUs based
+// on
+//   the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. "Each row is a
+//   multiple of 16" is read as a number of rows that is one.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -14,7 +14,8 @@
 //   lengths         [rows] int32: entries of the row at each position.
 //   perm            [rows] int32, only where rows are sorted: the row at each position, longest first, stable.
 //   diagonal_index  [rows] int32, with diagonal_index = yes: which entry of the row is the diagonal one, -1: none.
-// Bytes: (v + 4) slots + 8 (hacks + 1) + 4 rows (1 + [sorted] + [diagonal_index]), with v bytes a value. Filippone et al. count
+// Bytes: (v + 4) slots + 8 (hacks + 1) + 4 rows (1 + [sorted] + [diagonal_index]), with v bytes a value. Filippone et
+// al. count
 //   4 bytes for each offset of a hack.
 // Parameters:
 //   hack            rows in a hack; 0: all rows, rounded up to a multiple of 8.
@@ -25,9 +26,10 @@
 // Wins: where neighbouring rows have similar lengths. Padding is stored but never multiplied, so a NaN or an infinity
 //   in x reaches only rows that use it.
 // Refuses: when slots > max_fill nonzeros.
-// Source: D. Barbieri, V. Cardellini, A. Fanfarillo, S. Filippone, Three storage formats for sparse matrices on GPGPUs, Tech.
-//   Rep. RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4),
-//   2017, doi:10.1145/3017994, section 4.4.
+// Source: D. Barbieri, V. Cardellini, A. Fanfarillo, S. Filippone, Three storage formats for sparse matrices on GPGPUs,
+// Tech.
+//   Rep. RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM
+//   TOMS 43(4), 2017, doi:10.1145/3017994, section 4.4.
 #include "formats/engines/slices.hpp"
 
 namespace protean::formats {
@@ -76,6 +78,6 @@ constinit const FormatEntry hll{
     .params = params,
     .kernels = kernels,
     .admit = admit_slices_on_host<hll_rule>,
-    .device = PROTEAN_DEVICE_CODE(hll)};
+    .device = &device_code::hll};
 
 }  // namespace protean::formats

@@ -12,8 +12,8 @@
 // Wins: where the lengths of 128 neighbouring rows are similar: fewer pointers than hll, and more padding.
 // Refuses: when slots > max_fill nonzeros.
 // Source: T. Oberhuber, A. Suzuki, J. Vacata, New row-grouped CSR format for storing the sparse matrices on GPU with
-//   implementation in CUDA, Acta Technica 56, 2011, 447-466, arXiv:1012.2270. The groups of 128 rows are from memory of that
-//   paper: medium confidence.
+//   implementation in CUDA, Acta Technica 56, 2011, 447-466, arXiv:1012.2270. The groups of 128 rows are from memory of
+//   that paper: medium confidence.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -102,6 +102,6 @@ constinit const FormatEntry sell_c_sigma{
     .params = params,
     .kernels = kernels,
     .admit = admit_slices_on_host<sell_c_sigma_rule_on_host>,
-    .device = PROTEAN_DEVICE_CODE(sell_c_sigma)};
+    .device = &device_code::sell_c_sigma};
 
 }  // namespace protean::formats

@@ -8,10 +8,13 @@
 // Arrays: those of sell-c-sigma without perm, with C = 32 and round = 4.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 empty rows, with v bytes a value.
 // Parameters: max_fill of sell-c-sigma.
-// Wins: on a GPU, where rows have 16 entries and more and are too few to give each processor enough threads. Four threads
-//   of different warps share a row, and none of them ends earlier than the others. On a host it is sell with more padding.
+// Wins: on a GPU, where rows have 16 entries and more and are too few to give each processor enough threads. Four
+// threads
+//   of different warps share a row, and none of them ends earlier than the others. On a host it is sell with more
+//   padding.
 // Refuses: when slots > max_fill nonzeros.
-// Source: H. Anzt, S. Tomov, J. Dongarra, Implementing a sparse matrix vector product for the SELL-C/SELL-C-sigma formats on
+// Source: H. Anzt, S. Tomov, J. Dongarra, Implementing a sparse matrix vector product for the SELL-C/SELL-C-sigma
+// formats on
 //   NVIDIA GPUs, Tech. Rep. EECS-14-727, University of Tennessee, 2014. Their padding has column 0, ours the row's last
 //   column.
 #include "operators/assembled_matrix.hpp"

@@ -9,23 +9,24 @@
 //
 // Arrays:
 //   row_start  [slices + 1] int32: the first row of each slice, ascending; then the number of rows.
-//   slice_ptr  [slices + 1] int64: number of slots before each slice. Slice s has h = row_start[s + 1] - row_start[s] rows
-//              and is (slice_ptr[s + 1] - slice_ptr[s]) / h slots wide.
-//   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + k h + i. Entries come first, columns ascending.
-//              Padding repeats the row's last column (0 in rows without entries).
+//   slice_ptr  [slices + 1] int64: number of slots before each slice. Slice s has h = row_start[s + 1] - row_start[s]
+//              rows and is (slice_ptr[s + 1] - slice_ptr[s]) / h slots wide.
+//   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + k h + i. Entries come first, columns
+//              ascending. Padding repeats the row's last column (0 in rows without entries).
 //   values     [slots]: 0 where padded.
 //   empty      [rows without entries] int32, ascending: these rows give 0, whatever x[0] is.
 // Bytes: (v + 4) slots + 12 (slices + 1) + 4 empty rows, with v bytes a value.
 // Parameters:
 //   C        the most rows in a slice. Slices do not cross multiples of C, so each block of C rows is cut by itself.
-//   padding  the most padding in a slice, in percent of its slots. A slice takes the next row as long as it keeps to it. 0
-//            allows rows of the same length only.
-// Wins: where rows come in groups of like length that are not all as large as a slice of fixed height, as in matrices of
+//   padding  the most padding in a slice, in percent of its slots. A slice takes the next row as long as it keeps to
+//            it. 0 allows rows of the same length only.
+// Wins: where rows come in groups of like length that are not all as large as a slice of fixed height, as in matrices
+// of
 //   several kinds of equations, and where sorting would separate neighbouring columns.
 // Refuses: never, because the padding is bounded.
 // Source: A. Monakov, A. Lokhmotov, A. Avetisyan, Automatically tuning sparse matrix-vector multiplication for GPU
-//   architectures, HiPEAC 2010, 111-125, doi:10.1007/978-3-642-11515-8_10. The paper leaves open how the heights are found;
-//   the rule above is ours.
+//   architectures, HiPEAC 2010, 111-125, doi:10.1007/978-3-642-11515-8_10. The paper leaves open how the heights are
+//   found; the rule above is ours.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
 #include "formats/engines/slices.hpp"
@@ -66,6 +67,6 @@ constinit const FormatEntry sell_variable{.family = "ell",
                                           .params = params,
                                           .kernels = kernels,
                                           .admit = admit_slices_on_host<sell_variable_rule>,
-                                          .device = PROTEAN_DEVICE_CODE(sell_variable)};
+                                          .device = &device_code::sell_variable};
 
 }  // namespace protean::formats

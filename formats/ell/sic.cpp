@@ -8,14 +8,17 @@
 //
 // Arrays: those of sell-c-sigma, all rows sorted.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
-// Parameters: max_fill of sell-c-sigma. C is chosen: the smallest of 2, 4, 8, 16, 32 for which a slice of mean length has 64
+// Parameters: max_fill of sell-c-sigma. C is chosen: the smallest of 2, 4, 8, 16, 32 for which a slice of mean length
+// has 64
 //   slots. The source finds it by timing.
-// Wins: on a GPU, where rows are long and of very different lengths: neighbouring slices have about the same width, and a
+// Wins: on a GPU, where rows are long and of very different lengths: neighbouring slices have about the same width, and
+// a
 //   long row has a whole warp or block. On a host it is sell-c-sigma with all rows sorted.
 // Refuses: when slots > max_fill nonzeros.
-// Source: X. Feng, H. Jin, R. Zheng, K. Hu, J. Zeng, Z. Shao, Optimization of sparse matrix-vector multiplication with variant
-//   CSR on GPUs, ICPADS 2011, 165-172, doi:10.1109/ICPADS.2011.91. A segment (slices launched together) is our reading: all
-//   slices that get a warp, and all that get a block. Medium confidence.
+// Source: X. Feng, H. Jin, R. Zheng, K. Hu, J. Zeng, Z. Shao, Optimization of sparse matrix-vector multiplication with
+// variant
+//   CSR on GPUs, ICPADS 2011, 165-172, doi:10.1109/ICPADS.2011.91. A segment (slices launched together) is our reading:
+//   all slices that get a warp, and all that get a block. Medium confidence.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -7,8 +7,8 @@
 //
 // Arrays:
 //   slice_ptr  [slices + 1] int64: slots before each slice; absent where one slice holds all rows (S = 0).
-//   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + (k / T) S T + i T + k % T. Entries come first,
-//              columns ascending. Padding repeats the row's last column.
+//   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + (k / T) S T + i T + k % T. Entries come
+//              first, columns ascending. Padding repeats the row's last column.
 //   values     [slots]: 0 where padded. Widths are multiples of T; the last slice is padded to S rows.
 //   lengths    [rows] int32: entries of the row divided by T, rounded up.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows, with v bytes a value.
@@ -63,6 +63,6 @@ constinit const FormatEntry sliced_ellr_t{.family = "ell",
                                           .params = params,
                                           .kernels = kernels,
                                           .admit = admit_slices_on_host<sliced_ellr_t_rule>,
-                                          .device = PROTEAN_DEVICE_CODE(sliced_ellr_t)};
+                                          .device = &device_code::sliced_ellr_t};
 
 }  // namespace protean::formats

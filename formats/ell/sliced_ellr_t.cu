@@ -1,4 +1,5 @@
-// Sliced ELLR-T on the device: the arrays of sliced_ellr_t.cpp; T neighbouring threads share a row and read side by side.
+// Sliced ELLR-T on the device: the arrays of sliced_ellr_t.cpp; T neighbouring threads share a row and read side by
+// side.
 #include "formats/engines/slices.cuh"
 
 namespace protean::formats {

@@ -11,9 +11,10 @@
 // Wins: on a GPU, where lengths vary a little among neighbours: sorting 256 rows removes most of the padding, and x is
 //   still read near where the neighbours read it.
 // Refuses: when slots > max_fill nonzeros.
-// Source: M. Maggioni, T. Berger-Wolf, J. Liang, GPU-based steady-state solution of the chemical master equation, IPDPSW
-//   2013, 579-588. The paper sorts within the rows of a warp, which changes no padding where a slice is a warp; 256 rows, a
-//   thread block, is our reading. Medium confidence.
+// Source: M. Maggioni, T. Berger-Wolf, J. Liang, GPU-based steady-state solution of the chemical master equation,
+// IPDPSW
+//   2013, 579-588. The paper sorts within the rows of a warp, which changes no padding where a slice is a warp; 256
+//   rows, a thread block, is our reading. Medium confidence.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

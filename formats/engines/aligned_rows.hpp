@@ -1,5 +1,5 @@
-// The rows of icsr: each begins at a multiple of `align` and is padded to one. Padding repeats the last column of the row
-// with the value 0, so it is known by its columns. The view of row_view.hpp, for host and device memory. Private to
+// The rows of icsr: each begins at a multiple of `align` and is padded to one. Padding repeats the last column of the
+// row with the value 0, so it is known by its columns. The view of row_view.hpp, for host and device memory. Private to
 // formats/.
 #pragma once
 #include <cstdint>

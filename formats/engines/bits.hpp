@@ -1,10 +1,10 @@
-// Numbers in as few bits as they need: the codec of formats with coded columns or rows (bro-ell, bro-csr, bro-coo and their
-// sums). This file has the fields and the symbols, for host and device alike. Private to formats/.
+// Numbers in as few bits as they need: the codec of formats with coded columns or rows (bro-ell, bro-csr, bro-coo and
+// their sums). This file has the fields and the symbols, for host and device alike. Private to formats/.
 //
-// A stream is a sequence of fields. Field i has the bits of its number, the highest first, in width_i bits. Fields follow each
-// other without gaps, and the end is filled with 0 up to a whole symbol of 32 bits. A field may go on in the next symbol.
-// Some lanes have a stream each, and field i has the same width in all of them, so that GPU lanes and SIMD lanes decode in
-// step. Their symbols are interleaved:
+// A stream is a sequence of fields. Field i has the bits of its number, the highest first, in width_i bits. Fields
+// follow each other without gaps, and the end is filled with 0 up to a whole symbol of 32 bits. A field may go on in
+// the next symbol. Some lanes have a stream each, and field i has the same width in all of them, so that GPU lanes and
+// SIMD lanes decode in step. Their symbols are interleaved:
 //
 //   lane  widths 3 1 1 1 1     symbols of 4 lanes           0     1     2     3    <- lane
 //   0     001 1 0 0 0 ...                symbol 0  at    0  [    |     |     |     ]
@@ -13,12 +13,14 @@
 //   3     000 0 0 0 0 ...
 //
 // The contract of a codec:
-//   - the widths follow from the numbers alone (bits_of), so admit() predicts the symbols (symbols_of) and the exact bytes;
+//   - the widths follow from the numbers alone (bits_of), so admit() predicts the symbols (symbols_of) and the exact
+//     bytes;
 //   - what FieldWriter writes, FieldReader and field_at() read back, for every number and width from 0 to 32;
 //   - neither touches a symbol beyond the last one of its lane.
 //
-// Columns of a row are coded as differences: the first column + 1, then column k - column k - 1. All of them are at least 1,
-// so that 0 can stand for padding. Rows of coordinates are differences too, and 0 is a number like others there.
+// Columns of a row are coded as differences: the first column + 1, then column k - column k - 1. All of them are at
+// least 1, so that 0 can stand for padding. Rows of coordinates are differences too, and 0 is a number like others
+// there.
 #pragma once
 #include <cstdint>
 

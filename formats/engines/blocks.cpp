@@ -83,8 +83,8 @@ void write_bits(std::uint64_t bits, std::uint8_t* entries, int bytes) {
   for (int byte = 0; byte < bytes; ++byte) entries[byte] = static_cast<std::uint8_t>(bits >> (8 * byte));
 }
 
-// Writes the next values of the rows of a block to the places of its entries, 0 to the others. from[r] is the next value
-// of row r. Value (r, c) lies at to[(r C / W + c / W) unit + c % W]; one after another without units.
+// Writes the next values of the rows of a block to the places of its entries, 0 to the others. from[r] is the next
+// value of row r. Value (r, c) lies at to[(r C / W + c / W) unit + c % W]; one after another without units.
 template <bool units, class RowSize, class ColSize, class T>
 void expand_block(RowSize R, ColSize C, std::uint64_t bits, const T** from, T* to, int W, std::int64_t unit) {
   const std::uint64_t full = ~std::uint64_t{0} >> (64 - R * C);

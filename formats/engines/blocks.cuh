@@ -1,5 +1,5 @@
-// The device side of blocks.hpp: the finder of blocks, the slots, the values, and the product in which neighbouring lanes
-// share a block row. Private to formats/.
+// The device side of blocks.hpp: the finder of blocks, the slots, the values, and the product in which neighbouring
+// lanes share a block row. Private to formats/.
 #pragma once
 #include <limits>
 
@@ -347,7 +347,8 @@ __device__ inline void add_block(const BlockGrid<T>& a, RowSize R, ColSize C, Un
 }
 
 // y := alpha A x + beta y by groups of `lanes` neighbouring threads, which share a block row; `dot`: y := A x and
-// *result := x . y. For blocks whose units are one value, a row of the block, or 4 values in rows of 8 (blocks_lanes.cuh).
+// *result := x . y. For blocks whose units are one value, a row of the block, or 4 values in rows of 8
+// (blocks_lanes.cuh).
 template <bool dot, class T>
 void launch_lanes(const Context& context, const BlockGrid<T>& a, int lanes, T alpha, const T* x, T beta, T* y,
                   T* result);

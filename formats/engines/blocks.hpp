@@ -9,27 +9,29 @@
 //
 //    rows (CSR)     a b | c d      block row i: slots ptr[i] .. ptr[i + 1] - 1
 //    list (COO)     a b c d        block_row = 0 0 1 1, ascending
-//    slices (SELL)  a c b d        slice s of h block rows: block k of the block row in lane i at ptr[s] + k h + i; as many
-//                                  for each as the longest has. A last slice with fewer block rows is as high as these.
-//                                  One slice of all block rows (ELL) has no ptr. `sorted`: positions by descending number
-//                                  of blocks, the block row of each in perm.
+//    slices (SELL)  a c b d        slice s of h block rows: block k of the block row in lane i at ptr[s] + k h + i; as
+//                                  many for each as the longest has. A last slice with fewer block rows is as high as
+//                                  these. One slice of all block rows (ELL) has no ptr. `sorted`: positions by
+//                                  descending number of blocks, the block row of each in perm.
 //
 // Where the values of the slots are (values of 1 2 . 3 ... are written as a0 a1 a2 a3, row by row in a block):
 //
 //    blocks    a0 a1 a2 a3 b0 b1 b2 b3 c0 ...        one block after another
 //    columns   a0 a2 a1 a3 b0 b2 b1 b3 c0 ...        the same, each block column by column
 //    row       a0 b0 a1 b1 a2 b2 a3 b3 | c0 d0 ...   one value of all blocks of a block row
-//    slices    a0 c0 a1 c1 a2 c2 a3 c3 | b0 d0 ...   one value (or one unit of W values) of block k of all lanes of a slice
+//    slices    a0 c0 a1 c1 a2 c2 a3 c3 | b0 d0 ...   one value (or one unit of W values) of block k of all lanes of a
+//                                                    slice
 //    planes    a0 c0 b0 d0 | a1 c1 b1 d1 | ...       one value of all slots
 //
-// In each of them value (r, c) of block k of a block row lies at base + k step + u unit + c % W, with u = r C / W + c / W:
-// see BlockRow. block_col holds numbers of columns of blocks. `entries` holds, for each slot, ceil(R C / 8) bytes; bit i % 8
-// of byte i / 8 is 1 where value i = r C + c is an entry: it distinguishes stored zeros from fill. Padding slots have no
-// entry, the value 0 and the column of the slot before, or 0 (the own column where the diagonal is apart).
+// In each of them value (r, c) of block k of a block row lies at base + k step + u unit + c % W, with u = r C / W + c /
+// W: see BlockRow. block_col holds numbers of columns of blocks. `entries` holds, for each slot, ceil(R C / 8) bytes;
+// bit i % 8 of byte i / 8 is 1 where value i = r C + c is an entry: it distinguishes stored zeros from fill. Padding
+// slots have no entry, the value 0 and the column of the slot before, or 0 (the own column where the diagonal is
+// apart).
 //
-// Contract. Blocks of a block row ascend in their columns, but for `apart` blocks: with diagonal_apart the blocks on the
-// diagonal are the last ones of `values` (plane by plane, block rows each) and of `entries`. Products read x for all
-// columns of a block below `cols`, and write no row from `rows` on. Private to formats/.
+// Contract. Blocks of a block row ascend in their columns, but for `apart` blocks: with diagonal_apart the blocks on
+// the diagonal are the last ones of `values` (plane by plane, block rows each) and of `entries`. Products read x for
+// all columns of a block below `cols`, and write no row from `rows` on. Private to formats/.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -113,8 +115,8 @@ decltype(auto) with_shape(std::int64_t R, std::int64_t C, F&& f) {
   }
 }
 
-// Constants for the squares 2, 3, 4, 6 and 8 and for 1 x 4, 2 x 4, 8 x 4, 1 x 8, 2 x 8 and 4 x 8: for kernels that would
-// take too long to compile for all combinations.
+// Constants for the squares 2, 3, 4, 6 and 8 and for 1 x 4, 2 x 4, 8 x 4, 1 x 8, 2 x 8 and 4 x 8: for kernels that
+// would take too long to compile for all combinations.
 template <class F>
 decltype(auto) with_usual_shape(std::int64_t R, std::int64_t C, F&& f) {
   switch (R * 16 + C) {
@@ -286,8 +288,8 @@ constexpr int most_shapes = 16;
 // The numbers of blocks of the sampled block rows, one list for each shape. Those of a group lie together.
 using BlockSamples = std::vector<std::vector<std::int32_t>>;
 
-// What a format makes of its parameters: how the blocks lie, and the shapes among which choose() takes one. It is called
-// for two shapes and more. A shape that does not divide group_rows is never among several.
+// What a format makes of its parameters: how the blocks lie, and the shapes among which choose() takes one. It is
+// called for two shapes and more. A shape that does not divide group_rows is never among several.
 struct BlockSpec {
   BlockRule rule;
   std::vector<BlockShape> shapes;

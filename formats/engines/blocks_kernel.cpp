@@ -1,6 +1,6 @@
-// Small dense blocks times x. Where blocks lie one after another, the values of a block are one flat vector; x is repeated
-// in registers as often as the block has rows. So neither the width nor the height of a block has to match a register.
-// In slices, eight neighbouring block rows are computed together.
+// Small dense blocks times x. Where blocks lie one after another, the values of a block are one flat vector; x is
+// repeated in registers as often as the block has rows. So neither the width nor the height of a block has to match a
+// register. In slices, eight neighbouring block rows are computed together.
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "core/narrow-inl.hpp"
 #include "formats/engines/blocks_host.hpp"
 #include "formats/private/ordered-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
@@ -190,7 +191,8 @@ HWY_NOINLINE void add_block_of_any_size(const BlockGrid<T>& a, int R, int C, int
   add_block(a, AnySize{R}, AnySize{C}, AnySize{W}, v, unit, number, x, sum);
 }
 
-// sum[l][r] += the blocks of n <= together lanes. Lane l has the block in column number[l]; its values begin at v + l W.
+// sum[l][r] += the blocks of n <= together lanes. Lane l has the block in column number[l]; its values begin at v + l
+// W.
 template <class RowSize, class ColSize, class UnitSize, class T>
 HWY_INLINE void add_lanes(const BlockGrid<T>& a, RowSize R, ColSize C, UnitSize W, int n, const T* v,
                           std::int64_t unit, const std::int32_t* number, const T* x,
@@ -242,7 +244,8 @@ T in_lanes(const BlockProduct<T>& job, RowSize R, ColSize C, UnitSize W, std::in
   return dot;
 }
 
-// Calls f(R, C) as with_usual_shape() does. Processors without AVX2 get one code for all shapes, to save time of the build.
+// Calls f(R, C) as with_usual_shape() does. Processors without AVX2 get one code for all shapes, to save time of the
+// build.
 template <class T, class F>
 decltype(auto) with_compiled_shape(const BlockProduct<T>& job, F&& f) {
 #if HWY_TARGET == HWY_SCALAR
@@ -264,10 +267,12 @@ T product(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
       return in_lanes(job, R, C, C, begin, end);
     });
   if (a.order != BlockOrder::blocks)
-    return with_compiled_shape(
-        job, [&](auto R, auto C) { return one_by_one(job, R, C, FixedSize<1>(), begin, end); });
+    return with_compiled_shape(job, [&](auto R, auto C) {
+      return formats::PROTEAN_NARROW::one_by_one(job, R, C, FixedSize<1>(), begin, end);
+    });
   if (job.ordered) {
-    with_compiled_shape(job, [&](auto R, auto C) { ordered(job, R, C, begin, end); });
+    with_compiled_shape(job,
+                        [&](auto R, auto C) { formats::PROTEAN_NARROW::ordered(job, R, C, begin, end); });
     return T(0);
   }
 #if HWY_TARGET == HWY_SCALAR
@@ -275,7 +280,7 @@ T product(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
 #else
   return with_shape(a.R, a.C, [&](auto R, auto C) {
     if constexpr (std::is_same_v<decltype(R), AnySize>)
-      return one_by_one(job, R, C, C, begin, end);
+      return formats::PROTEAN_NARROW::one_by_one(job, R, C, C, begin, end);
     else
       return run<decltype(R)::most, decltype(C)::most>(job, begin, end);
   });

@@ -1,5 +1,5 @@
-// The product of all formats of blocks whose block rows are shared by a group of threads. Compiled once for each precision
-// (blocks_lanes_double.cu, blocks_lanes_float.cu), because the sizes of blocks are constants in it.
+// The product of all formats of blocks whose block rows are shared by a group of threads. Compiled once for each
+// precision (blocks_lanes_double.cu, blocks_lanes_float.cu), because the sizes of blocks are constants in it.
 #pragma once
 #include "formats/engines/blocks.cuh"
 

@@ -1,5 +1,5 @@
-// Coded columns and rows on a device: widths, admission, conversion, all on the device. bro.hpp describes the arrays, bro.cuh has
-// the products.
+// Coded columns and rows on a device: widths, admission, conversion, all on the device. bro.hpp describes the arrays,
+// bro.cuh has the products.
 #include "formats/engines/bro.cuh"
 #include "formats/engines/row_order.cuh"
 #include "formats/engines/row_view.cuh"
@@ -168,7 +168,8 @@ __global__ void bro_fill_slices(BroView<T> a, BroSource from, const T* source, s
   }
   writer.finish();
 }
-// The streams of the rows of the tail (unless symbols is null) and their values, a warp a row. Each lane makes whole symbols.
+// The streams of the rows of the tail (unless symbols is null) and their values, a warp a row. Each lane makes whole
+// symbols.
 template <class T>
 __global__ void bro_fill_rows(BroView<T> a, BroSource from, const T* source, std::uint32_t* symbols,
                               T* values) {

@@ -1,16 +1,16 @@
-// Rows whose columns, and coordinates whose rows, are differences in few bits (bits.hpp): bro-ell, bro-csr, bro-coo, and sums of
-// the first with one of the others. This is what host and device share; bro.cpp is the host side with the product in
-// bro_kernel.cpp, bro.cu the device side. Private to formats/.
+// Rows whose columns, and coordinates whose rows, are differences in few bits (bits.hpp): bro-ell, bro-csr, bro-coo,
+// and sums of the first with one of the others. This is what host and device share; bro.cpp is the host side with the
+// product in bro_kernel.cpp, bro.cu the device side. Private to formats/.
 //
 //             the first K entries     the others: the tail
 //   row 0     a b                                          slices   slots of h rows side by side, as in sell
 //   row 1     c d                     e f g                rows     the entries of a row side by side, as in csr
 //   row 2     h                                            entries  side by side without regard to rows, as in coo
 //
-// slices   Position p is row p, or row perm[p]. Slice s has the positions s h, s h + 1, ..., which are its lanes; the last slice
-//          may have fewer. It is as wide as its longest row (up to K). A lane's stream has a field for each slot: the
-//          difference of the columns, or 0 in padding, which follows the entries. The width of a field is that of the
-//          greatest difference in its slot of the slice.
+// slices   Position p is row p, or row perm[p]. Slice s has the positions s h, s h + 1, ..., which are its lanes; the
+//          last slice may have fewer. It is as wide as its longest row (up to K). A lane's stream has a field for each
+//          slot: the difference of the columns, or 0 in padding, which follows the entries. The width of a field is
+//          that of the greatest difference in its slot of the slice.
 //            col_ptr    [slices + 1] slots of a lane before each slice
 //            bit_alloc  [col_ptr[slices]] uint8, the width of each slot's field
 //            symbol_ptr [slices + 1] symbols of a lane before each slice
@@ -20,16 +20,17 @@
 //            row_ptr    [rows + 1] entries before each row
 //            row_symbol [rows + 1] symbols before each row; both as wide as the row pointers of the source
 //            width      [rows] uint8
-// entries  Intervals of W q entries. Lane l of an interval has its entries l, l + W, l + 2 W, ... Their rows are differences
-//          along the lane, the first one from the row of the interval's first entry. The streams of the last interval are
-//          filled up with its last row. Columns and values are not coded, and have no padding.
+// entries  Intervals of W q entries. Lane l of an interval has its entries l, l + W, l + 2 W, ... Their rows are
+//          differences along the lane, the first one from the row of the interval's first entry. The streams of the
+//          last interval are filled up with its last row. Columns and values are not coded, and have no padding.
 //            base       [intervals] int32, the first row
 //            width      [intervals] uint8
 //            interval_symbol [intervals + 1] int64, symbols before each interval; interleaved over W lanes
 //            col, values [entries]
 //
-// The values of the tail follow those of the slices. A format gives a rule, which names K, the tail and the sizes. The engine
-// finds the widths (admit), and makes the rest: exact bytes, conversion, new values, to_csr(), the diagonal, the products.
+// The values of the tail follow those of the slices. A format gives a rule, which names K, the tail and the sizes. The
+// engine finds the widths (admit), and makes the rest: exact bytes, conversion, new values, to_csr(), the diagonal, the
+// products.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// Products with coded columns and rows on the host (bro.hpp). Lanes of a slice lie in the lanes of vectors: all fields of a slot
-// have the same width, so a vector of symbols is shifted by one number.
+// Products with coded columns and rows on the host (bro.hpp). Lanes of a slice lie in the lanes of vectors: all fields
+// of a slot have the same width, so a vector of symbols is shifted by one number.
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
@@ -124,8 +124,8 @@ HWY_INLINE hn::Vec<D> sums_up_to(D d, hn::Vec<D> v) {
 
 constexpr std::int64_t decoded_most = 1024, decoded_lanes = 8;
 
-// The columns of a row with `count` > 0 entries; up to decoded_lanes numbers behind them are overwritten. `symbols` is the number
-// of symbols from the first one of this row to the end of the array.
+// The columns of a row with `count` > 0 entries; up to decoded_lanes numbers behind them are overwritten. `symbols` is
+// the number of symbols from the first one of this row to the end of the array.
 template <class T>
 HWY_INLINE void decode_row(const BroView<T>& a, std::int64_t p, const std::uint32_t* HWY_RESTRICT stream,
                            [[maybe_unused]] std::int64_t symbols, std::int64_t count,

@@ -1,12 +1,12 @@
-// A matrix that is the sum of parts, each a matrix in a format of the catalogue (formats/compose.hpp). engines/cut.hpp says
-// which entry lies in which part.
+// A matrix that is the sum of parts, each a matrix in a format of the catalogue (formats/compose.hpp). engines/cut.hpp
+// says which entry lies in which part.
 //
 //   A x = A_1 x + A_2 x + ...      parts_[0]->apply(alpha, x, beta, y), then parts_[i]->apply(alpha, x, 1, y)
 //
-// Parts without entries are left out, but one stays, because y must be written. A part has all rows and columns, so each is
-// converted, updated and multiplied by the code of its format. The matrix has no arrays of its own: its bytes are the sum of
-// those of its parts, and the cut is made again for new values. A format is a planner that names the parts for a pattern.
-// Private to formats/.
+// Parts without entries are left out, but one stays, because y must be written. A part has all rows and columns, so
+// each is converted, updated and multiplied by the code of its format. The matrix has no arrays of its own: its bytes
+// are the sum of those of its parts, and the cut is made again for new values. A format is a planner that names the
+// parts for a pattern. Private to formats/.
 #pragma once
 #include <memory>
 #include <vector>
@@ -45,21 +45,5 @@ std::unique_ptr<AssembledMatrix<T>> make_composed(const BuildRequest<T>& request
 }
 constexpr Kernel composed_kernel{
     .name = "native", .host = true, .make_f64 = make_composed<double>, .make_f32 = make_composed<float>};
-
-#if defined(PROTEAN_HAVE_CUDA)
-template <ComposedPlanner planner>
-Admission admit_composed_on_device(const Context& context, const SparsityPattern& pattern,
-                                   const FormatParams& params, std::size_t value_bytes) {
-  return admit_composed_with(cuts_on_device(), planner, context, pattern, params, value_bytes);
-}
-template <class T>
-std::unique_ptr<AssembledMatrix<T>> make_composed_on_device(const BuildRequest<T>& request) {
-  return make_composed_with(cuts_on_device(), request);
-}
-constexpr Kernel composed_device_kernel{.name = "native",
-                                        .device = true,
-                                        .make_f64 = make_composed_on_device<double>,
-                                        .make_f32 = make_composed_on_device<float>};
-#endif
 
 }  // namespace protean::formats

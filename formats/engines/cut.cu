@@ -28,8 +28,8 @@ __global__ void mark_owner(const std::uint8_t* owner, std::uint8_t wanted, std::
   if (k <= size) places[k] = k < size && owner[k] == wanted;
 }
 
-// `counts` are those of diagonals, `places` how many entries before each one were left when the rule began; each is null for
-// rules that do not need it. `owner` is a.owner.
+// `counts` are those of diagonals, `places` how many entries before each one were left when the rule began; each is
+// null for rules that do not need it. `owner` is a.owner.
 __global__ void take_entries(CutView a, CutRule rule, std::uint8_t part, std::int64_t size,
                              const std::int32_t* row, DenseDiagonals dense, const unsigned long long* counts,
                              const std::int64_t* places, std::uint8_t* owner, unsigned long long* taken) {

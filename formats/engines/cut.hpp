@@ -7,8 +7,8 @@
 //   | 6 . 7 . |   | . . 0 . |   | 1 . . . |   | . . . . |       1 0
 //   | 8 9 . 1 |   | . . . 0 |   | 1 . . . |   | . 2 . . |       1 2 0
 //
-//   diagonals  all entries of each diagonal of which more than min_fill percent are filled; 0: more than v / (v + 4), for values
-//              of v bytes, above which a diagonal takes fewer bytes than its entries in csr
+//   diagonals  all entries of each diagonal of which more than min_fill percent are filled; 0: more than v / (v + 4),
+//              for values of v bytes, above which a diagonal takes fewer bytes than its entries in csr
 //   band       the entries at most `lower` diagonals below and `upper` above the main one
 //   rows       rows with more than longer_than and at most at_most entries left
 //   width      the first entries left of each row, up to `entries`
@@ -16,8 +16,8 @@
 //   rest       what is left
 //   min_share  (of every rule but rest) percent of all entries of the matrix: a rule that finds fewer takes none
 //
-// A cut has a byte for each entry of the matrix and lives as long as a conversion. A part is a CSR matrix of all rows. Here
-// is what host and device share; cut.cpp is the host side, cut.cu the device side. Private to formats/.
+// A cut has a byte for each entry of the matrix and lives as long as a conversion. A part is a CSR matrix of all rows.
+// Here is what host and device share; cut.cpp is the host side, cut.cu the device side. Private to formats/.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -54,7 +54,8 @@ struct CutView {
   const std::int32_t* col;
   const std::uint8_t* owner;
 
-  // Whether entry k is left for part `part`. A part counts what it has taken itself: other threads may be taking entries.
+  // Whether entry k is left for part `part`. A part counts what it has taken itself: other threads may be taking
+  // entries.
   PROTEAN_HOST_DEVICE bool is_left(std::int64_t k, std::uint8_t part) const {
     return owner[k] == no_owner || owner[k] == part;
   }
@@ -99,8 +100,8 @@ class Cut {
  public:
   std::vector<std::int64_t> entries;  // of each part
   virtual ~Cut() = default;
-  // Calls use() with the pattern of a part, which lives as long as the call. The context is that of the cut, `whole` its
-  // pattern.
+  // Calls use() with the pattern of a part, which lives as long as the call. The context is that of the cut, `whole`
+  // its pattern.
   virtual void with_pattern(const Context& context, const SparsityPattern& whole, int part,
                             const std::function<void(const SparsityPattern&)>& use) const = 0;
   // The part with its values.

@@ -1,22 +1,23 @@
-// The diagonals engine: formats whose values lie in lines. A line is a piece of a diagonal: it has at most one value a row,
-// for neighbouring rows, and the column follows from the row. No column index is stored.
+// The diagonals engine: formats whose values lie in lines. A line is a piece of a diagonal: it has at most one value a
+// row, for neighbouring rows, and the column follows from the row. No column index is stored.
 //
 //   hacks (dia, hdi)          bands (bdia, crsd)            segments (ddd)          blocks (cds), b = 2
-//   off = -1 0 2              first offset, diagonals       off, first row, values  off = 0 1 of blocks, line 0, 1 of each
+//   off = -1 0 2              first offset, diagonals       off, first row, values  off = 0 1 of blocks, lines 0, 1 of
+//                                                                                  each
 //   . 2 4 | 1 3 5 | 6 7 .     -1, 2 | 2, 1                  -1 1 2 | 0 0 3 | 2 0 2  rows 0, 1: columns 0, 1 | 2, 3
 //   (. is fill)               the same values               2 4 | 1 3 5 | 6 7       (the lanes of two rows share x)
 //
-// Rows lie in hacks of `height` rows; all rows of a hack have the same lines. One hack of all rows is allowed. A view gives
-// the lines of a hack in ascending columns, by a cursor that host and device share:
+// Rows lie in hacks of `height` rows; all rows of a hack have the same lines. One hack of all rows is allowed. A view
+// gives the lines of a hack in ascending columns, by a cursor that host and device share:
 //   for (auto l = view.lines(h); l.more(); l.next())
 //     l.col(r)             the column of the line in row r
 //     values[l.at + r]     its value; fill is 0
 //     l.begin(), l.end()   the rows of the hack whose column exists and whose value is stored
 //     l.stores(r)          whether there is a place for row r: for all rows but in segments
 //     entries[l.byte(i)]   its bit i % 8 tells entries from fill; i = r - h height
-// Entries may also lie apart from the lines (crsd). From this come the row view (row_view.hpp), the conversion from CSR, and
-// the products. Products multiply fill, so that a NaN or infinity in x also reaches rows whose line has fill there; in
-// deterministic mode they do not.
+// Entries may also lie apart from the lines (crsd). From this come the row view (row_view.hpp), the conversion from
+// CSR, and the products. Products multiply fill, so that a NaN or infinity in x also reaches rows whose line has fill
+// there; in deterministic mode they do not.
 //
 // Private to formats/.
 #pragma once
@@ -102,9 +103,9 @@ struct HackView : LineView<T, HackView<T>> {
 };
 
 // bdia, crsd: band b has band_ptr[b + 1] - band_ptr[b] diagonals, from band_off[b] on. bdia is one hack with all bands.
-// crsd: hacks pattern_hack[p] .. pattern_hack[p + 1] - 1 have the bands pattern_band[p] .. pattern_band[p + 1] - 1; before
-// them lie the values of pattern_line[p] lines. The entries scatter_ptr[h] .. scatter_ptr[h + 1] - 1 of hack h, by rows and
-// then columns, lie apart; their values stand after all lines.
+// crsd: hacks pattern_hack[p] .. pattern_hack[p + 1] - 1 have the bands pattern_band[p] .. pattern_band[p + 1] - 1;
+// before them lie the values of pattern_line[p] lines. The entries scatter_ptr[h] .. scatter_ptr[h + 1] - 1 of hack h,
+// by rows and then columns, lie apart; their values stand after all lines.
 template <class T>
 struct BandView : LineView<T, BandView<T>> {
   std::int64_t bit_bytes;
@@ -193,8 +194,9 @@ struct BandView : LineView<T, BandView<T>> {
 };
 
 // ddd-naive, ddd-split: segment s has the values ptr[s] .. ptr[s + 1] - 1, of the rows from first[s] on. Hack h has the
-// segments hack_ptr[h] .. hack_ptr[h + 1] - 1, by offset and then row. Without hack_ptr there is one hack with all segments;
-// without `first` each segment begins in the first row that has its column. A segment has bytes of bits of its own.
+// segments hack_ptr[h] .. hack_ptr[h + 1] - 1, by offset and then row. Without hack_ptr there is one hack with all
+// segments; without `first` each segment begins in the first row that has its column. A segment has bytes of bits of
+// its own.
 template <class T>
 struct SegmentView : LineView<T, SegmentView<T>> {
   std::int64_t segments;
@@ -246,8 +248,8 @@ struct SegmentView : LineView<T, SegmentView<T>> {
   }
 };
 
-// cds: rows and columns lie in blocks of b. Line d b + c has the values of column c of the blocks that are off[d] blocks
-// right of the diagonal one. One hack.
+// cds: rows and columns lie in blocks of b. Line d b + c has the values of column c of the blocks that are off[d]
+// blocks right of the diagonal one. One hack.
 template <class T>
 struct BlockLineView : LineView<T, BlockLineView<T>> {
   static constexpr bool in_blocks = true;

@@ -32,8 +32,8 @@ struct Block {
   bool with_dot;
 };
 
-// The lines of a hack in an array: where finding the next line takes longer than in dia and hdi, it is done once for all rows
-// of a block.
+// The lines of a hack in an array: where finding the next line takes longer than in dia and hdi, it is done once for
+// all rows of a block.
 struct Line {
   std::int64_t at, shift;
 };

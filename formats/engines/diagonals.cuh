@@ -1,5 +1,5 @@
-// The device side of diagonal_view.hpp: the search for diagonals, conversion and products. One thread computes a row. With
-// dia and hdi, up to 8 warps of a block share the diagonals of 32 rows in small matrices. Private to formats/.
+// The device side of diagonal_view.hpp: the search for diagonals, conversion and products. One thread computes a row.
+// With dia and hdi, up to 8 warps of a block share the diagonals of 32 rows in small matrices. Private to formats/.
 #pragma once
 #include "core/bisect.hpp"
 #include "formats/engines/diagonal_view.hpp"
@@ -28,8 +28,8 @@ static __global__ void gather_offsets(const std::int32_t* before, std::int64_t z
   if (i < size && before[i + 1] > before[i]) off[before[i]] = static_cast<std::int32_t>(i - zero);
 }
 
-// The diagonals of a whole matrix, or of its blocks of b rows and columns. before[i]: how many of the possible ones below
-// number i have an entry.
+// The diagonals of a whole matrix, or of its blocks of b rows and columns. before[i]: how many of the possible ones
+// below number i have an entry.
 struct DiagonalNumbers {
   explicit DiagonalNumbers(const Context& context, const SparsityPattern& pattern, std::int64_t b = 1)
       : zero((pattern.rows + b - 1) / b), before(context, zero + (pattern.cols + b - 1) / b + 1) {
@@ -126,7 +126,8 @@ struct HackDiagonals {
   const device::Scratch<std::int32_t> list_;
 };
 
-// The bits of the entries of hacks, as queue_line_fill() writes them: hack h has the diagonals ptr[h] .. ptr[h + 1] - 1.
+// The bits of the entries of hacks, as queue_line_fill() writes them: hack h has the diagonals ptr[h] .. ptr[h + 1] -
+// 1.
 inline void hack_bits(const Context& context, const SparsityPattern& pattern, std::int64_t height,
                       std::int64_t hacks, const std::int64_t* ptr, const std::int32_t* off,
                       std::uint8_t* bits);
@@ -138,8 +139,8 @@ __device__ inline std::int64_t hack_of(const std::int64_t* ptr, std::int64_t hac
 
 // ---- Conversion
 
-// All values and bits of the lines. A warp takes 32 rows of a hack through its lines. The columns of a row and of its lines
-// both ascend. Either of `values` and `entries` may be null. Entries that lie apart are passed over.
+// All values and bits of the lines. A warp takes 32 rows of a hack through its lines. The columns of a row and of its
+// lines both ascend. Either of `values` and `entries` may be null. Entries that lie apart are passed over.
 template <class View, class T>
 __global__ void __launch_bounds__(device::block_size)
     line_fill(View a, DevicePattern pattern, const T* from, T* values, std::uint8_t* entries) {
@@ -259,8 +260,8 @@ __global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
   multiply_rows<split, dot>(a, task);
 }
 
-// bdia, and crsd with segments of whole warps: 32 rows of a warp lie in one hack. Where a band has at least `wide` diagonals,
-// each lane loads one x for 32 of them; lanes exchange them. All lanes stay to the end.
+// bdia, and crsd with segments of whole warps: 32 rows of a warp lie in one hack. Where a band has at least `wide`
+// diagonals, each lane loads one x for 32 of them; lanes exchange them. All lanes stay to the end.
 template <bool dot, class T>
 __global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
     band_product(BandView<T> a, ProductTask<T> task) {
@@ -319,8 +320,8 @@ __global__ void diagonal_main(HackView<T> a, std::int64_t size, T* diagonal) {
   diagonal[r] = low < last && a.off[low] == 0 ? a.values[low * a.height + r - h * a.height] : T(0);
 }
 
-// A matrix in lines. Derived has row_view(), which returns a view of diagonal_view.hpp, and calls write() when its other
-// arrays are there.
+// A matrix in lines. Derived has row_view(), which returns a view of diagonal_view.hpp, and calls write() when its
+// other arrays are there.
 template <class T, class Derived>
 class LinesOnDevice : public RowViewOnDevice<T, Derived>, public HasApplyDot<T> {
  public:

@@ -83,8 +83,8 @@ struct SegmentPlan {
   std::int64_t bit_bytes() const { return SegmentView<float>::bytes_of_bits(values(), count()); }
 };
 
-// Calls body(h, bits) for all hacks, in parallel parts of neighbouring hacks: bit i % 8 of byte d ceil(height / 8) + i / 8
-// tells whether row i of hack h has an entry on its diagonal d.
+// Calls body(h, bits) for all hacks, in parallel parts of neighbouring hacks: bit i % 8 of byte d ceil(height / 8) + i
+// / 8 tells whether row i of hack h has an entry on its diagonal d.
 template <class Body>
 void for_hacks(const Context& context, const SparsityPattern& pattern, const Diagonals& where, Body body) {
   const std::int64_t height = where.height, hacks = static_cast<std::int64_t>(where.ptr.size()) - 1,
@@ -112,8 +112,8 @@ void for_hacks(const Context& context, const SparsityPattern& pattern, const Dia
   });
 }
 
-// The rows of each part: whole hacks, so that all parts have nearly the same work; before(h) is that of all hacks before h.
-// A single hack is cut into equal pieces.
+// The rows of each part: whole hacks, so that all parts have nearly the same work; before(h) is that of all hacks
+// before h. A single hack is cut into equal pieces.
 template <class Before>
 std::vector<std::int64_t> row_borders(std::int64_t rows, std::int64_t height, std::int64_t hacks, int parts,
                                       Before before) {
@@ -132,8 +132,8 @@ std::vector<std::int64_t> row_borders(std::int64_t rows, std::int64_t height, st
   return borders;
 }
 
-// A matrix in lines. Derived has row_view(), which returns a view of diagonal_view.hpp. The values of lines come first, then
-// those of entries that lie apart.
+// A matrix in lines. Derived has row_view(), which returns a view of diagonal_view.hpp. The values of lines come first,
+// then those of entries that lie apart.
 template <class T, class Derived>
 class LineMatrix : public RowViewMatrix<T, Derived>, public HasApplyDot<T> {
  public:
@@ -157,8 +157,8 @@ class LineMatrix : public RowViewMatrix<T, Derived>, public HasApplyDot<T> {
       RowViewMatrix<T, Derived>::do_apply(alpha, x, beta, y);
   }
 
-  // Writes all values and bits of the lines: the columns of a row and of its lines both ascend. apart(k, r) gets the entries
-  // k of the CSR matrix that have no place in a line.
+  // Writes all values and bits of the lines: the columns of a row and of its lines both ascend. apart(k, r) gets the
+  // entries k of the CSR matrix that have no place in a line.
   template <class Apart>
   void fill(const CsrMatrix<T>& csr, Apart apart) {
     const auto view = self().row_view();

@@ -10,8 +10,9 @@
 //   3. A tile writes the rows that begin in it. Of the row that began before, it leaves a carry: the sum of its part. A
 //      second launch adds the carries in the order of the tiles (runs.cuh). So the order of the sums is fixed.
 //
-// Where very many rows without entries lie in one tile, tiles are `weighted`: rows_an_entry rows then count as much as an
-// entry. Entry k of row r has position k + r / rows_an_entry, and tile t has the entries at positions t tile_entries and up.
+// Where very many rows without entries lie in one tile, tiles are `weighted`: rows_an_entry rows then count as much as
+// an entry. Entry k of row r has position k + r / rows_an_entry, and tile t has the entries at positions t tile_entries
+// and up.
 #pragma once
 #include "core/bisect.hpp"
 #include "formats/engines/runs.cuh"
@@ -100,8 +101,8 @@ struct TileCarryRow {
   }
 };
 
-// All threads of the block call it. False when the solve has ended: nothing has been written then. The flag is read late: read
-// at the beginning, it took a tenth of the time of a product.
+// All threads of the block call it. False when the solve has ended: nothing has been written then. The flag is read
+// late: read at the beginning, it took a tenth of the time of a product.
 template <bool weighted, bool dot, class T, class P>
 __device__ inline bool multiply_entry_tile(const EntryTileView<T, P>& a, std::int64_t t,
                                            const ProductTask<T>& task, T (&dots)[1]) {

@@ -1,5 +1,5 @@
-// Conversion to CSR, the diagonal and new values, written once for formats that keep blocks of rows whose entries do not
-// lie row by row: columns, and slices that are sorted by column. (Rows that lie together: row_view.hpp.) Host only.
+// Conversion to CSR, the diagonal and new values, written once for formats that keep blocks of rows whose entries do
+// not lie row by row: columns, and slices that are sorted by column. (Rows that lie together: row_view.hpp.) Host only.
 //
 //   a block of rows    |  entries as the format keeps them   (row, col, place), (row, col, place), ...
 //                      |  next entry of each row             counted up while they are read
@@ -8,8 +8,8 @@
 //   const T* values                                  what place counts in
 //   int blocks() const
 //   Range rows(int b) const                          blocks have all rows, in their order
-//   void for_entries(int b, F&& f) const             calls f(std::int32_t row, std::int32_t col, std::int64_t place) for
-//                                                    the entries of block b; the columns of a row ascend
+//   void for_entries(int b, F&& f) const             calls f(std::int32_t row, std::int32_t col, std::int64_t place)
+//                                                    for the entries of block b; the columns of a row ascend
 // Private to formats/.
 #pragma once
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The host side of flagged_blocks.hpp.
 
-// The loops below are not written in SIMD. What they need is the fused multiply-add of AVX2.
+#define PROTEAN_WITHOUT_AVX512  // not written in SIMD: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE

@@ -1,15 +1,15 @@
-// The device side of flagged_blocks.hpp: conversion, new values, and the product of bccoo and bccoo-plus. A thread has a
-// tile.
+// The device side of flagged_blocks.hpp: conversion, new values, and the product of bccoo and bccoo-plus. A thread has
+// a tile.
 //
 //   tiles of 2 blocks   | a b | c d | e f | g h |       flags 1 0 1 1 1 0 1 0
 //   block rows          | 0 0 | 1 1 | 1 1 | 2 2 |       tile 1 has no end of a block row
 //
-//   1. A thread adds the products of its blocks one after another. Where a flag is 0, a block row ends. The thread writes
-//      it, unless it is the first one of its tile: that may have begun before.
+//   1. A thread adds the products of its blocks one after another. Where a flag is 0, a block row ends. The thread
+//      writes it, unless it is the first one of its tile: that may have begun before.
 //   2. The sums of what is open at the end of each tile are added over the threads of a block (carry_in_block() of
 //      runs.cuh). With them the first block row of each tile is complete, and is written.
-//   3. A block of threads writes the block rows that begin in it. Of the one that began before, it leaves a carry. A second
-//      launch adds the carries in the order of the blocks. So the order of the sums is fixed.
+//   3. A block of threads writes the block rows that begin in it. Of the one that began before, it leaves a carry. A
+//      second launch adds the carries in the order of the blocks. So the order of the sums is fixed.
 // Private to formats/.
 #pragma once
 #include "formats/engines/blocks.cuh"

@@ -31,15 +31,16 @@ HWY_NOINLINE void write_sums(const JagProduct<T>& job, const T* sums, std::int64
   }
 }
 
-// JagView::reaches() for a matrix in which jag_ptr tells where rows end, or for any. It is asked in the innermost loops.
+// JagView::reaches() for a matrix in which jag_ptr tells where rows end, or for any. It is asked in the innermost
+// loops.
 template <bool by_jag_ptr, class T>
 HWY_INLINE bool reaches(const JagView<T>& a, const std::int64_t* jag_ptr, std::int64_t p, std::int64_t k) {
   if constexpr (by_jag_ptr) return jag_ptr[k] + p < jag_ptr[k + 1];
   return a.reaches(p, k);
 }
 
-// A strip of U vectors of rows at a time, and not whole jags, so that y is written once. Entries that all rows of the strip
-// have are computed in vectors. The remaining entries of its longer rows follow, row by row.
+// A strip of U vectors of rows at a time, and not whole jags, so that y is written once. Entries that all rows of the
+// strip have are computed in vectors. The remaining entries of its longer rows follow, row by row.
 template <int U, bool by_jag_ptr, class D, class T>
 std::int64_t jagged(D d, const JagProduct<T>& job, std::int64_t p, std::int64_t end, T& dot) {
   constexpr std::int64_t N = lanes_of<D>, rows = U * N, ahead = 512 / static_cast<std::int64_t>(sizeof(T));

@@ -56,8 +56,8 @@ inline Admission admit_jags_on_device(const Context& context, const SparsityPatt
   return admission;
 }
 
-// Entries of 32 rows at a time pass through shared memory, so that reads of CSR and writes of jags are coalesced. to_col
-// may be null.
+// Entries of 32 rows at a time pass through shared memory, so that reads of CSR and writes of jags are coalesced.
+// to_col may be null.
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
     jag_fill(JagView<T> a, DeviceRows<T> from, std::int32_t* to_col, T* to_values) {
@@ -308,9 +308,9 @@ __global__ void bisected_fill(BisectedView<T> a, std::int64_t places, DeviceRows
   a.fill(p, begin, end, from.col, from.values, to_col, to_values);
 }
 
-// W neighbouring lanes have a strip. Lane l adds slots of row l mod h of a group of h rows. When a group ends, the lanes of
-// its upper half of rows add up what they have and take the rows of the lower half. So every lane ends with the sum of its
-// row, in a fixed order.
+// W neighbouring lanes have a strip. Lane l adds slots of row l mod h of a group of h rows. When a group ends, the
+// lanes of its upper half of rows add up what they have and take the rows of the lower half. So every lane ends with
+// the sum of its row, in a fixed order.
 template <class T>
 __global__ void __launch_bounds__(device::block_size, 8)
     bisected_product(BisectedView<T> a, std::int64_t strips, T alpha, const T* __restrict__ x, T beta, T* y,

@@ -9,12 +9,12 @@
 //     jag 2      c f        jag_ptr[2] = 7              group 1    c f        h = 2 rows, 2 threads each
 //                                                       group 2    (empty)    h = 1 row,  4 threads
 //
-//   Entry k of position p lies at jag_ptr[k] + p.       Slot k of row r of a group lies at gptr + k h + r, so lane l of the
-//   A row ends where the jags no longer reach it:       W lanes of a strip takes the slots l, l + W, ... of each group; its
-//   by the rows of a jag, or by lengths of rows.        row is l mod h. Half of the rows end with each group.
+//   Entry k of position p lies at jag_ptr[k] + p.      Slot k of row r of a group lies at gptr + k h + r. Lane l of the
+//   A row ends where the jags no longer reach it:      W lanes of a strip takes slots l, l + W, ... of each group; its
+//   by the rows of a jag, or by lengths of rows.       row is l mod h. Half of the rows end with each group.
 //
-// Both views are views of rows in the sense of row_view.hpp. A device gives a row of jags one thread or `split` threads, and
-// a strip W lanes of a warp. A host gives rows SIMD lanes. Private to formats/.
+// Both views are views of rows in the sense of row_view.hpp. A device gives a row of jags one thread or `split`
+// threads, and a strip W lanes of a warp. A host gives rows SIMD lanes. Private to formats/.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -100,10 +100,10 @@ constexpr ParamDoc jagged_fill_param = {.name = "max_fill",
                                         .smallest = 1,
                                         .largest = 1'000'000};
 
-// Strips of W positions in bisected groups. Lengths descend within a strip. Group g has the first h = W / 2^g rows of the
-// strip and the entries from the end of the group before up to the length of position W / 2^(g + 1) of the strip, the last
-// group up to the length of the first position. Padding has the value 0 and repeats the last column of its row (0 in a row
-// without entries).
+// Strips of W positions in bisected groups. Lengths descend within a strip. Group g has the first h = W / 2^g rows of
+// the strip and the entries from the end of the group before up to the length of position W / 2^(g + 1) of the strip,
+// the last group up to the length of the first position. Padding has the value 0 and repeats the last column of its row
+// (0 in a row without entries).
 struct BisectedRule {
   int W = 32;
   bool sort_all = false;

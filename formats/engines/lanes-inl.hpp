@@ -1,5 +1,5 @@
-// The product of lane-mapped ELLPACK on the host, for lanes.cpp (entries) and lane_blocks.cpp (blocks of two entries), which
-// share the time to compile it. Included once for each instruction set, after Highway. Private to formats/.
+// The product of lane-mapped ELLPACK on the host, for lanes.cpp (entries) and lane_blocks.cpp (blocks of two entries),
+// which share the time to compile it. Included once for each instruction set, after Highway. Private to formats/.
 #if defined(PROTEAN_LANES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PROTEAN_LANES_INL
 #undef PROTEAN_LANES_INL
@@ -37,7 +37,8 @@ HWY_INLINE hn::Vec<D> where_entry(D d, const std::int32_t* key, int e, hn::Vec<D
     return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(bit, hn::Zero(narrow))), x);
 }
 
-// Adds what the slots from `values` on contribute to the sums of their lanes: sum[e] is that of row e of the block rows.
+// Adds what the slots from `values` on contribute to the sums of their lanes: sum[e] is that of row e of the block
+// rows.
 template <int R, int C, class D, class T, class V>
 HWY_INLINE void add_slots(D d, const T* x, const T* values, std::int64_t L, const std::int32_t* col,
                           V (&sum)[R]) {

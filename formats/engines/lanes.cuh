@@ -350,8 +350,8 @@ Admission admit_lanes_on_device(const Context& context, const SparsityPattern& p
                          pattern, params, value_bytes);
 }
 
-// What a slot adds to the sums of its lane: sum[e] is that of row e of the block row. `value` is its value 0, and x of each
-// column is read before anything is added, so that the loads of several slots are under way at a time.
+// What a slot adds to the sums of its lane: sum[e] is that of row e of the block row. `value` is its value 0, and x of
+// each column is read before anything is added, so that the loads of several slots are under way at a time.
 template <class T, int R, int C>
 struct LaneSlot {
   T value[R * C], x[R * C];
@@ -381,8 +381,8 @@ struct LaneSlot {
 __device__ inline int lane_slots(std::int64_t slots, int L) {
   return static_cast<int>(slots >> (31 - __clz(L)));
 }
-// The sums of the slots of lane l of unit u, U slots a turn of the loop. They are added in the order of the slots by fused
-// multiply-adds, so the bits depend neither on U nor on the codes of the columns. Of the loops over single
+// The sums of the slots of lane l of unit u, U slots a turn of the loop. They are added in the order of the slots by
+// fused multiply-adds, so the bits depend neither on U nor on the codes of the columns. Of the loops over single
 // slots the compiler may unroll only that over plain columns: the others would take more than 32 registers.
 template <int R, int C, int U, class T>
 __device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t u, int l, const T* x, T (&sum)[R]) {
@@ -435,8 +435,8 @@ __device__ inline void lane_sum(const MappedLanes<T>& a, std::int64_t u, int l, 
 }
 
 // Units of L <= 32 lanes of a warp. carry[R u + e] is the part that unit u has of a row of the unit before.
-// One or two slots a turn fit into 32 registers, with which a multiprocessor holds 2048 threads: many threads hide the latency
-// of loads better than many loads of few threads.
+// One or two slots a turn fit into 32 registers, with which a multiprocessor holds 2048 threads: many threads hide the
+// latency of loads better than many loads of few threads.
 template <int R, int C, int U, class T>
 __global__ void __launch_bounds__(device::block_size, R* C* U <= 2 ? 2048 / device::block_size : 1)
     lane_warps(MappedLanes<T> a, T alpha, const T* __restrict__ x, T beta, T* y, T* carry, const int* stop) {

@@ -1,6 +1,6 @@
-// The engine of lane-mapped ELLPACK (argcsr, adell, coadell, adell-plus): rows take as many lanes as they have entries for, L
-// lanes are a unit, and a unit is as wide as its fullest lane. This is the host side and what host and device share;
-// lanes.cuh is the device side.
+// The engine of lane-mapped ELLPACK (argcsr, adell, coadell, adell-plus): rows take as many lanes as they have entries
+// for, L lanes are a unit, and a unit is as wide as its fullest lane. This is the host side and what host and device
+// share; lanes.cuh is the device side.
 //
 //   unit 0, L = 4, width 3        unit 1, width 2
 //   lane      0 1 2 3             4 5 6 7
@@ -9,27 +9,27 @@
 //   k = 1     b e h j             l . o .
 //   k = 2     c f . .
 //
-// The entries of a row are cut into pieces that follow each other in its lanes: c = min(width, entries left / lanes of the
-// row in the unit, rounded up) in each lane of a unit. lane_row of a lane without entries is -1 - row; such a lane is not read.
-// An empty row has one lane of this kind, and lanes that are left over belong to the row before them. Padding has the value 0
-// and repeats the last column of the row.
+// The entries of a row are cut into pieces that follow each other in its lanes: c = min(width, entries left / lanes of
+// the row in the unit, rounded up) in each lane of a unit. lane_row of a lane without entries is -1 - row; such a lane
+// is not read. An empty row has one lane of this kind, and lanes that are left over belong to the row before them.
+// Padding has the value 0 and repeats the last column of the row.
 //
-// A row may go on in the next unit. The unit where it begins writes it; each other one has a carry, and the carries are added
-// in the order of the units. So the order of the sums is fixed, and no atomic operations are needed.
+// A row may go on in the next unit. The unit where it begins writes it; each other one has a carry, and the carries are
+// added in the order of the units. So the order of the sums is fixed, and no atomic operations are needed.
 //
-// Columns can be coded: `first` has the first column of each lane, `delta` what is added from slot to slot (uint16). A unit
-// in which a difference needs more than 16 bits keeps its columns. code_ptr tells where: d >= 0 is a place in delta, -1 - c a
-// place in col.
+// Columns can be coded: `first` has the first column of each lane, `delta` what is added from slot to slot (uint16). A
+// unit in which a difference needs more than 16 bits keeps its columns. code_ptr tells where: d >= 0 is a place in
+// delta, -1 - c a place in col.
 //
-// Rows are cut into sections of lane_section rows, in which units begin anew, so that sections can be converted at the same
-// time.
+// Rows are cut into sections of lane_section rows, in which units begin anew, so that sections can be converted at the
+// same time.
 //
-// Slots can be blocks of two entries: of one row and neighbouring columns (1x2), or of one column and two rows (2x1). The
-// pattern of blocks has their keys as columns: 4 c + mask, where c is the first column, and bit e of mask says whether value e
-// is an entry. Lanes, units, padding and codes are then those of this pattern. lane_row has block rows, which are pairs of rows
-// in blocks 2x1. A unit has value 0 of all lanes of a slot, then value 1 of all lanes of it. A value that is no entry is 0. It
-// is multiplied by a column that its row has, or by 0: a NaN in another place of x does not reach the row.
-// Private to formats/.
+// Slots can be blocks of two entries: of one row and neighbouring columns (1x2), or of one column and two rows (2x1).
+// The pattern of blocks has their keys as columns: 4 c + mask, where c is the first column, and bit e of mask says
+// whether value e is an entry. Lanes, units, padding and codes are then those of this pattern. lane_row has block rows,
+// which are pairs of rows in blocks 2x1. A unit has value 0 of all lanes of a slot, then value 1 of all lanes of it. A
+// value that is no entry is 0. It is multiplied by a column that its row has, or by 0: a NaN in another place of x does
+// not reach the row. Private to formats/.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -51,9 +51,10 @@ constexpr std::int64_t lane_section = 4096;
 
 // How rows get their lanes.
 //   whole   A unit takes successive rows until they have L `desired` entries, or are L rows. Each has one lane and its
-//           share of the others, rounded down; the rows of the greatest length get those that are left, in turn. (ArgCSR)
-//   greedy  Row after row gets its entries / `desired` lanes, rounded up. One that does not fit takes the lanes that are left,
-//           as wide as the unit is, or as it needs for all its lanes, and goes on in the next unit. (AdELL)
+//           share of the others, rounded down; the rows of the greatest length get those that are left, in turn.
+//           (ArgCSR)
+//   greedy  Row after row gets its entries / `desired` lanes, rounded up. One that does not fit takes the lanes that
+//           are left, as wide as the unit is, or as it needs for all its lanes, and goes on in the next unit. (AdELL)
 //   scan    The same number of lanes, wherever a unit ends: a prefix sum tells the lanes of all rows. (AdELL+)
 enum class LaneMapping : unsigned char { whole, greedy, scan };
 
@@ -201,9 +202,9 @@ struct BlockValues {
   }
 };
 
-// Calls f(place, k, last) for all slots of row r: k is the entry of the row that lies there, or -1 in padding; last is the last
-// entry up to there, which is before the row when it is empty. used(lane, n) is told how many entries each lane has. The view
-// has no codes, and its lane_row marks as empty only lanes that are left over.
+// Calls f(place, k, last) for all slots of row r: k is the entry of the row that lies there, or -1 in padding; last is
+// the last entry up to there, which is before the row when it is empty. used(lane, n) is told how many entries each
+// lane has. The view has no codes, and its lane_row marks as empty only lanes that are left over.
 template <class T, class RowPtr, class Use, class F>
 PROTEAN_HOST_DEVICE void lay_out_row(const MappedLanes<T>& a, std::int64_t r, const RowPtr& row_ptr,
                                      Use&& used, F&& f) {
@@ -232,8 +233,8 @@ PROTEAN_HOST_DEVICE void lay_out_row(const MappedLanes<T>& a, std::int64_t r, co
   }
 }
 
-// The greedy mapping of rows [begin, end), which are a section: lanes(unit, lane, count, row) and close(unit, width). Lanes that
-// are left over have the row -1 - last row. Returns the number of units.
+// The greedy mapping of rows [begin, end), which are a section: lanes(unit, lane, count, row) and close(unit, width).
+// Lanes that are left over have the row -1 - last row. Returns the number of units.
 template <class Length, class Lanes, class Close>
 PROTEAN_HOST_DEVICE std::int64_t map_greedily(const LaneRule& rule, std::int64_t begin, std::int64_t end,
                                               const Length& length, Lanes&& lanes, Close&& close) {
@@ -350,8 +351,8 @@ struct LaneProduct {
   const T* x;
   T* y;
 };
-// Over units [begin, end), none of which but others before them continues a row across these borders. unroll: the slots that
-// one turn of the loop over a unit adds: 1, 2 or 4. The bits of y do not depend on it.
+// Over units [begin, end), none of which but others before them continues a row across these borders. unroll: the slots
+// that one turn of the loop over a unit adds: 1, 2 or 4. The bits of y do not depend on it.
 void lane_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
 void lane_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
 // The same where slots are blocks of two entries.

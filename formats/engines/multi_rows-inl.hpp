@@ -8,6 +8,7 @@
 #endif
 
 #include "core/lanes-inl.hpp"
+#include "core/narrow-inl.hpp"
 #include "formats/engines/multi_rows.hpp"
 #include "hwy/highway.h"
 
@@ -16,14 +17,6 @@ namespace protean::formats::HWY_NAMESPACE {
 
 using lanes::HWY_NAMESPACE::for_chunks;
 using lanes::HWY_NAMESPACE::Lanes;
-
-// How entries and vectors meet. side_by_side: X and Y are interleaved. ordered: the arithmetic of deterministic mode.
-template <bool side_by_side_, bool ordered_>
-struct How {
-  static constexpr bool side_by_side = side_by_side_, ordered = ordered_;
-  // Whether there is code for few widths only: vectors by columns are loaded number by number, whatever the width.
-  static constexpr bool few_widths = !side_by_side || ordered;
-};
 
 template <class How, int W, class T>
 HWY_INLINE void add_entry(const MultiTask<T>& t, T value, std::int64_t col, std::int64_t first,
@@ -60,20 +53,21 @@ HWY_INLINE void finish_row(const MultiTask<T>& t, std::int64_t row, std::int64_t
 // One row for all vectors: entries(add) calls add(value, column) for its entries.
 template <class How, class T, class Entries>
 HWY_INLINE void multi_row(const MultiTask<T>& t, std::int64_t row, const Entries& entries) {
-  for_chunks<How::few_widths>(t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
-    auto sum = Lanes<T, W>::zero();
-    entries([&](T value, std::int64_t col) HWY_ATTR { add_entry<How>(t, value, col, first, sum); });
-    finish_row<How>(t, row, first, sum);
-  });
+  for_chunks<How::few_widths || lanes::HWY_NAMESPACE::few_widths>(
+      t.columns, [&]<int W>(std::int64_t first) HWY_ATTR {
+        auto sum = Lanes<T, W>::zero();
+        entries([&](T value, std::int64_t col) HWY_ATTR { add_entry<How>(t, value, col, first, sum); });
+        finish_row<How>(t, row, first, sum);
+      });
 }
 
 template <class T, class F>
 HWY_INLINE void with_how(const MultiTask<T>& t, F&& f) {
   const bool side_by_side = t.x_column == 1 && t.y_column == 1;
   if (side_by_side)
-    t.ordered ? f(How<true, true>()) : f(How<true, false>());
+    t.ordered ? f(MultiHow<true, true>()) : f(MultiHow<true, false>());
   else
-    t.ordered ? f(How<false, true>()) : f(How<false, false>());
+    t.ordered ? f(MultiHow<false, true>()) : f(MultiHow<false, false>());
 }
 
 }  // namespace protean::formats::HWY_NAMESPACE

@@ -17,7 +17,7 @@ namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
 template <class How, class T, class P>
-void csr_rows(How, const MultiCsr<T, P>& a, const MultiTask<T>& t, std::int64_t begin, std::int64_t end) {
+void rows(How, const MultiCsr<T, P>& a, const MultiTask<T>& t, std::int64_t begin, std::int64_t end) {
   P prefetched = begin < end ? a.row_ptr[begin] : 0;
   for (std::int64_t r = begin; r < end; ++r) {
     const P first = a.row_ptr[r], last = a.row_ptr[r + 1];
@@ -29,7 +29,7 @@ void csr_rows(How, const MultiCsr<T, P>& a, const MultiTask<T>& t, std::int64_t 
 }
 
 template <class How, class T>
-void slice_rows(How, const SliceView<T>& a, const MultiTask<T>& t, std::int64_t begin, std::int64_t end) {
+void rows(How, const SliceView<T>& a, const MultiTask<T>& t, std::int64_t begin, std::int64_t end) {
   const bool simple = a.order == LaneOrder::columns && !a.diagonal_apart && a.kind == LaneLengths::none;
   for (std::int64_t p = begin; p < end; ++p) {
     const std::int64_t row = a.row(p);
@@ -52,7 +52,7 @@ void slice_rows(How, const SliceView<T>& a, const MultiTask<T>& t, std::int64_t 
 }
 
 template <class How, class T>
-void block_rows(How, const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t begin, std::int64_t end) {
+void rows(How, const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t begin, std::int64_t end) {
   for (std::int64_t place = begin; place < end; ++place) {
     const BlockRow b = a.block_row_at(place);
     const std::int64_t i = a.number(place);
@@ -84,20 +84,29 @@ void block_rows(How, const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t 
   }
 }
 
+// Few widths are registers of at most 256 bits.
+template <class How, class A, class T>
+void rows_in_widths(How how, const A& a, const MultiTask<T>& t, std::int64_t begin, std::int64_t end) {
+  if constexpr (How::few_widths)
+    formats::PROTEAN_NARROW::rows(how, a, t, begin, end);
+  else
+    rows(how, a, t, begin, end);
+}
+
 #define PROTEAN_MULTI_KERNELS(T, suffix)                                                               \
   void csr_p32_##suffix(const MultiCsr<T, std::int32_t>& a, const MultiTask<T>& t, std::int64_t b,     \
                         std::int64_t e) {                                                              \
-    with_how(t, [&](auto how) { csr_rows(how, a, t, b, e); });                                         \
+    with_how(t, [&](auto how) { rows_in_widths(how, a, t, b, e); });                                   \
   }                                                                                                    \
   void csr_p64_##suffix(const MultiCsr<T, std::int64_t>& a, const MultiTask<T>& t, std::int64_t b,     \
                         std::int64_t e) {                                                              \
-    with_how(t, [&](auto how) { csr_rows(how, a, t, b, e); });                                         \
+    with_how(t, [&](auto how) { rows_in_widths(how, a, t, b, e); });                                   \
   }                                                                                                    \
   void slices_##suffix(const SliceView<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
-    with_how(t, [&](auto how) { slice_rows(how, a, t, b, e); });                                       \
+    with_how(t, [&](auto how) { rows_in_widths(how, a, t, b, e); });                                   \
   }                                                                                                    \
   void blocks_##suffix(const BlockGrid<T>& a, const MultiTask<T>& t, std::int64_t b, std::int64_t e) { \
-    with_how(t, [&](auto how) { block_rows(how, a, t, b, e); });                                       \
+    with_how(t, [&](auto how) { rows_in_widths(how, a, t, b, e); });                                   \
   }
 PROTEAN_MULTI_KERNELS(double, f64)
 PROTEAN_MULTI_KERNELS(float, f32)

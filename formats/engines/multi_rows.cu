@@ -11,8 +11,8 @@ template <class T, class F>
 __device__ inline void for_products(const BlockGrid<T>& a, std::int64_t p, int part, int split, F&& f) {
   const std::int64_t place = p / a.R, i = a.number(place);
   const int r = static_cast<int>(p - place * a.R);
-  // As BlockGrid::place(): the first value of the row in a block, the distance between its values, and whether they come in
-  // units of four.
+  // As BlockGrid::place(): the first value of the row in a block, the distance between its values, and whether they
+  // come in units of four.
   const bool by_columns = a.order == BlockOrder::columns, quads = !by_columns && a.W == 4 && a.C > 4;
   const int unit_of_row = by_columns ? r : r * (a.C / a.W);
   const auto block = [&](const BlockRow& of, std::int64_t k, std::int64_t number) {
@@ -30,7 +30,8 @@ __device__ inline void for_products(const BlockGrid<T>& a, std::int64_t p, int p
   if (a.diagonal_apart && part == 0) block(a.apart(i), 0, i);
 }
 
-// Slots of padding count, where no length says that they are: they have the value 0 and the column of an entry of the row.
+// Slots of padding count, where no length says that they are: they have the value 0 and the column of an entry of the
+// row.
 template <class T, class F>
 __device__ inline void for_products(const SliceView<T>& a, std::int64_t p, int part, int split, F&& f) {
   const LaneSlots at = a.at(p);
@@ -67,8 +68,8 @@ __device__ inline void for_products(const SliceView<T>& a, std::int64_t p, int p
 template <class T, class P>
 void multi_csr_on_device(const Context& context, const CsrArrays<T, P>& csr, std::int64_t nonzeros, T alpha,
                          const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
-  // Measured on an H200 with 7, 27 and 81 entries a row: fewer parts are faster for many vectors, but slower for two than two
-  // products.
+  // Measured on an H200 with 7, 27 and 81 entries a row: fewer parts are faster for many vectors, but slower for two
+  // than two products.
   const std::int64_t mean = csr.rows > 0 ? nonzeros / csr.rows : 0;
   const int split = mean < 12 ? 1 : mean < 20 ? 2 : mean < 200 ? 4 : mean < 400 ? 8 : 16;
   multi_rows_on_device<4>(context, MultiCsrRows<T, P>(csr), split, alpha, X, beta, Y);

@@ -1,14 +1,14 @@
-// The device side of multi_rows.hpp. A thread multiplies a row, or every `split`-th of its entries, by V = 2, 4 or 8 neighbouring
-// vectors; neighbouring threads take the next vectors, then the next part of the row, then the next row:
+// The device side of multi_rows.hpp. A thread multiplies a row, or every `split`-th of its entries, by V = 2, 4 or 8
+// neighbouring vectors; neighbouring threads take the next vectors, then the next part of the row, then the next row:
 //
 //   V 4, 8 vectors, split 2:   thread     0    1    2    3    4    5    6    7    ...
 //                              row        p    p    p    p    p+1  p+1  p+1  p+1
 //                              entries    even even odd  odd  even even odd  odd
 //                              vectors    0-3  4-7  0-3  4-7  0-3  4-7  0-3  4-7
 //
-// So a thread reads and decodes an entry once for V vectors, whose entries of X lie side by side in interleaved vectors and come
-// with loads of 16 bytes. The entries of a part are added one after another, and the parts in a fixed order. Private to
-// formats/.
+// So a thread reads and decodes an entry once for V vectors, whose entries of X lie side by side in interleaved vectors
+// and come with loads of 16 bytes. The entries of a part are added one after another, and the parts in a fixed order.
+// Private to formats/.
 #pragma once
 #include <bit>
 
@@ -34,8 +34,9 @@ struct MultiDeviceTask {
   const int* stop;
 };
 
-// for_products(view, p, part, split, f) calls f(column, value) for the entries of the row at position p, also with padding where
-// a format stores it. Thread `part` of `split` takes its share of the entries; where a view cannot divide a row, split is 1.
+// for_products(view, p, part, split, f) calls f(column, value) for the entries of the row at position p, also with
+// padding where a format stores it. Thread `part` of `split` takes its share of the entries; where a view cannot divide
+// a row, split is 1.
 
 // By the view of the rows (row_view.hpp).
 template <class View, class F>
@@ -81,8 +82,9 @@ __device__ inline void load_side_by_side(const T* x, T (&to)[count]) {
   }
 }
 
-// A thread has V vectors, and `across` threads (a power of two) have all of them. side_by_side: the entries of a row of X lie side by side and start at multiples of V entries, there are
-// a multiple of V vectors, and a load of V entries is aligned.
+// A thread has V vectors, and `across` threads (a power of two) have all of them. side_by_side: the entries of a row of
+// X lie side by side and start at multiples of V entries, there are a multiple of V vectors, and a load of V entries is
+// aligned.
 template <int V, bool side_by_side, class T, class View>
 __global__ void __launch_bounds__(device::block_size)
     multi_rows_kernel(View view, int across, int split, MultiDeviceTask<T> task) {
@@ -124,8 +126,9 @@ __global__ void __launch_bounds__(device::block_size)
   }
 }
 
-// split: the parts of a row, a power of two up to 32. It does not depend on the number of vectors, so that the bits of a vector do
-// not either. most: the most vectors of a thread, 4 or 8. Eight pay where reading or decoding an entry costs much.
+// split: the parts of a row, a power of two up to 32. It does not depend on the number of vectors, so that the bits of
+// a vector do not either. most: the most vectors of a thread, 4 or 8. Eight pay where reading or decoding an entry
+// costs much.
 template <int most, class T, class View>
 void multi_rows_on_device(const Context& context, const View& view, int split, T alpha,
                           const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {

@@ -1,12 +1,12 @@
-// Products with several vectors on the host: Y := alpha A X + beta Y, row by row. An entry is read once and multiplied by
-// the entries of all vectors in its row of X, which lie side by side in interleaved vectors: these are SIMD lanes.
+// Products with several vectors on the host: Y := alpha A X + beta Y, row by row. An entry is read once and multiplied
+// by the entries of all vectors in its row of X, which lie side by side in interleaved vectors: these are SIMD lanes.
 //
 //   A       | a . b |     x_0 = (p q r), x_1 = (s t u)   interleaved  X = p s | q t | r u
 //   row 0:  (y_0 y_1) = a (p s) + b (r u)                lanes:       sum := a (p s), sum := sum + b (r u)
 //
-// The columns of a row are added one after another, as a format stores them, so that the bits of a vector depend neither on
-// the other vectors nor on the number of threads. In deterministic mode (HostOptions) they are those of its product alone.
-// A row belongs to one thread. Private to formats/.
+// The columns of a row are added one after another, as a format stores them, so that the bits of a vector depend
+// neither on the other vectors nor on the number of threads. In deterministic mode (HostOptions) they are those of its
+// product alone. A row belongs to one thread. Private to formats/.
 #pragma once
 #include "core/context.hpp"
 #include "core/multi_vector.hpp"
@@ -45,6 +45,14 @@ struct MultiCsr {
   const std::int32_t* col;
   const T* values;
   bool prefetch;  // the arrays do not fit the caches
+};
+
+// How entries and vectors meet. side_by_side: X and Y are interleaved. ordered: the arithmetic of deterministic mode.
+template <bool side_by_side_, bool ordered_>
+struct MultiHow {
+  static constexpr bool side_by_side = side_by_side_, ordered = ordered_;
+  // Whether there is code for few widths only: vectors by columns are loaded number by number, whatever the width.
+  static constexpr bool few_widths = !side_by_side || ordered;
 };
 
 // Rows, positions, and places of block rows.

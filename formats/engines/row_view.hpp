@@ -12,8 +12,8 @@
 //   std::int64_t positions() const
 //   std::int64_t row(std::int64_t p) const          -1: no row lies there. Every row has one position.
 //   std::int64_t length(std::int64_t p) const       entries of that row, without padding
-//   void for_entries(std::int64_t p, F&& f) const   calls f(std::int32_t col, std::int64_t place) for the entries of that
-//                                                   row; columns ascend. values[place] is the value.
+//   void for_entries(std::int64_t p, F&& f) const   calls f(std::int32_t col, std::int64_t place) for the entries of
+//                                                   that row; columns ascend. values[place] is the value.
 // Private to formats/.
 #pragma once
 #include <cmath>

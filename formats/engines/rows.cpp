@@ -18,9 +18,10 @@ namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
 // How the rows of a share are computed:
-//   by_length  rows of up to most_unrolled entries in code for their length: faster where most rows are as long as the one
-//              before, so that the jump to this code is predicted
-//   plain_sums rows of less than 16 entries in one simple loop: where the lengths of short rows vary, every other branch on
+//   by_length  rows of up to most_unrolled entries in code for their length: faster where most rows are as long as the
+//              one before, so that the jump to this code is predicted
+//   plain_sums rows of less than 16 entries in one simple loop: where the lengths of short rows vary, every other
+//   branch on
 //              a length is mispredicted, which takes longer than the arithmetic
 //   simd       the arrays come from memory, which takes longer than the arithmetic
 enum class Way { by_length, plain_sums, simd };

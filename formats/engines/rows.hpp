@@ -51,8 +51,8 @@ struct RowCarry {
   T row = 0, dot = 0;
 };
 
-// y := alpha A x + beta y for the rows that end in the share. With the dot product, x . A x, alpha is 1 and beta 0 or 1; it
-// has no dot product in deterministic mode.
+// y := alpha A x + beta y for the rows that end in the share. With the dot product, x . A x, alpha is 1 and beta 0 or
+// 1; it has no dot product in deterministic mode.
 RowCarry<double> rows_product(const RowsWork<double, std::int32_t>& work, const RowShare& share,
                               bool with_dot);
 RowCarry<double> rows_product(const RowsWork<double, std::int64_t>& work, const RowShare& share,
@@ -90,9 +90,10 @@ std::vector<RowShare> shares_of_equal_size(const SparsityPattern& pattern, int p
 std::vector<RowShare> shares_of_list(const SparsityPattern& pattern, const std::int32_t* list,
                                      std::int64_t count, int parts, std::int64_t cut);
 
-// Row blocks of csr-stream and csr-adaptive: as many rows as have at most `most_entries` entries together, or one row with
-// more. A block has at most block_rows_most rows and does not go past a multiple of block_section rows, so that
-// sections can be divided at the same time. first[b] is the first row of block b; the last number is the number of rows.
+// Row blocks of csr-stream and csr-adaptive: as many rows as have at most `most_entries` entries together, or one row
+// with more. A block has at most block_rows_most rows and does not go past a multiple of block_section rows, so that
+// sections can be divided at the same time. first[b] is the first row of block b; the last number is the number of
+// rows.
 struct RowBlocks {
   std::vector<std::int32_t> first;
 };
@@ -134,7 +135,8 @@ bool rows_alike(const SparsityPattern& pattern);
 // Entries of the longest row of a pattern in the context's space. In device memory the host waits for it.
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern);
 
-// The first one of the longest rows, of a pattern in the context's space; row 0 without entries where there are no rows.
+// The first one of the longest rows, of a pattern in the context's space; row 0 without entries where there are no
+// rows.
 struct LongestRow {
   std::int64_t row = 0, entries = 0;
 };

@@ -13,7 +13,8 @@ struct RowPiece {
   std::int32_t first, count;  // the pieces of this row
 };
 
-// The sum over this lane and the `count` lanes after it. These count to the same last lane. All lanes of a warp call it.
+// The sum over this lane and the `count` lanes after it. These count to the same last lane. All lanes of a warp call
+// it.
 template <class T>
 __device__ inline T sum_ahead(T value, int count) {
 #pragma unroll
@@ -24,8 +25,8 @@ __device__ inline T sum_ahead(T value, int count) {
   return value;
 }
 
-// How many threads lie between this one and the last one up to it in which a row ends; where there is none, between this
-// one and the first. All threads of a block call it.
+// How many threads lie between this one and the last one up to it in which a row ends; where there is none, between
+// this one and the first. All threads of a block call it.
 template <int threads>
 __device__ inline int threads_since_end(bool ends) {
   __shared__ unsigned of_warp[threads / 32];
@@ -65,8 +66,8 @@ __device__ inline BlockCarry<T> carry_in_block(T open, int since) {
   return {threadIdx.x > 0 ? of_thread[threadIdx.x - 1] : T(0), of_thread[threads - 1]};
 }
 
-// y[r] += alpha * (sum of the carries of row r), in the order of the tiles. row_of(t): the row of the carry of tile t, -1
-// where it has none; tiles of one row are neighbours. A lane reads a carry. The warp in which the carries of a row
+// y[r] += alpha * (sum of the carries of row r), in the order of the tiles. row_of(t): the row of the carry of tile t,
+// -1 where it has none; tiles of one row are neighbours. A lane reads a carry. The warp in which the carries of a row
 // begin adds all of them.
 constexpr int carry_threads = 128;
 template <class T, class RowOf>

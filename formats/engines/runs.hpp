@@ -5,10 +5,10 @@
 //   rows      | 0 0 0 1 | 1 1 1 1 | 2        a tile writes the rows that begin (or end) in it
 //                               ^ tile 1 has a part of row 1 only: its carry
 //
-// The entries of a row that is cut lie in successive tiles. One of them writes the row; each of the others leaves a carry,
-// the sum of its part. When all tiles are done, the carries are added to their rows in the order of the tiles. So the order
-// of the sums is fixed. On the host a thread computes successive tiles, and only the first row of a thread is a carry.
-// Private to formats/.
+// The entries of a row that is cut lie in successive tiles. One of them writes the row; each of the others leaves a
+// carry, the sum of its part. When all tiles are done, the carries are added to their rows in the order of the tiles.
+// So the order of the sums is fixed. On the host a thread computes successive tiles, and only the first row of a thread
+// is a carry. Private to formats/.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -45,7 +45,8 @@ struct RowCarry {
   T sum = 0;
 };
 
-// Writes y := alpha A x + beta y from the products of entries, row after row. Rows without entries are written on the way.
+// Writes y := alpha A x + beta y from the products of entries, row after row. Rows without entries are written on the
+// way.
 template <class T>
 class RowSums {
  public:

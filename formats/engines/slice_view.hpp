@@ -1,6 +1,6 @@
-// The slots engine: ELLPACK and all its relatives. Rows lie in slices of C positions; every slice is as wide as its longest
-// row. ELLPACK is one slice of all rows. slices.hpp is the host side, slices.cuh the device side, slot_product.hpp the
-// product of the host.
+// The slots engine: ELLPACK and all its relatives. Rows lie in slices of C positions; every slice is as wide as its
+// longest row. ELLPACK is one slice of all rows. slices.hpp is the host side, slices.cuh the device side,
+// slot_product.hpp the product of the host.
 //
 //   order columns: slot k of lane i        order threads, T = 2: slot k of lane i
 //   at first + k C + i                     at first + (k / T) C T + i T + k % T
@@ -68,8 +68,8 @@ struct SliceCounts {
   std::int64_t slots = 0, slices = 0, absent = 0;
 };
 
-// Cuts a block of `count` rows into slices: a slice takes the next row as long as at most `percent` of its slots are padding.
-// length(i) is the length of row i of the block. Calls slice(first row, rows, width) for each.
+// Cuts a block of `count` rows into slices: a slice takes the next row as long as at most `percent` of its slots are
+// padding. length(i) is the length of row i of the block. Calls slice(first row, rows, width) for each.
 template <class Length, class Slice>
 PROTEAN_HOST_DEVICE void cut_block(std::int64_t count, int percent, Length length, Slice slice) {
   std::int64_t first = 0, width = 0, entries = 0;
@@ -86,8 +86,8 @@ PROTEAN_HOST_DEVICE void cut_block(std::int64_t count, int percent, Length lengt
   if (count > 0) slice(first, count - first, width);
 }
 
-// The arrays of a matrix in slices; a view of its rows in the sense of row_view.hpp. Padding has the value 0 and repeats the
-// row's last column. A row without entries in slots has its own column where the diagonal is apart, else 0.
+// The arrays of a matrix in slices; a view of its rows in the sense of row_view.hpp. Padding has the value 0 and
+// repeats the row's last column. A row without entries in slots has its own column where the diagonal is apart, else 0.
 template <class T>
 struct SliceView {
   const T* values;  // [slots], then [rows] the diagonal where it is apart
@@ -133,8 +133,8 @@ struct SliceView {
     return low < absent_count && absent[low] == i;
   }
   PROTEAN_HOST_DEVICE bool has_diagonal(std::int64_t r) const { return diagonal_apart && !is_absent(r); }
-  // Calls f(column, slot) for the entries in slots, all but the diagonal one where that is apart, until it returns false. Columns
-  // ascend, and padding repeats one.
+  // Calls f(column, slot) for the entries in slots, all but the diagonal one where that is apart, until it returns
+  // false. Columns ascend, and padding repeats one.
   template <class F>
   PROTEAN_HOST_DEVICE void walk(std::int64_t p, F&& f) const {
     const LaneSlots to = at(p);
@@ -169,7 +169,8 @@ struct SliceView {
     });
     if (wanted) f(static_cast<std::int32_t>(r), slots + r);
   }
-  // The diagonal entry of the row at position p; 0 where it has none. index: of positions, which entry it is (-1: none), or null.
+  // The diagonal entry of the row at position p; 0 where it has none. index: of positions, which entry it is (-1:
+  // none), or null.
   PROTEAN_HOST_DEVICE T diagonal(std::int64_t p, const std::int32_t* index) const {
     const std::int64_t r = row(p);
     if (diagonal_apart) return values[slots + r];

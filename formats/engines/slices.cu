@@ -207,8 +207,8 @@ __global__ void slice_diagonal(SliceView<T> a, const std::int32_t* index, std::i
 
 namespace {
 
-// Writes all slots, 32 positions for each warp. Entries pass through shared memory: a warp reads eight of a row at a time and
-// writes those of 32 rows at a time. Without to_col the columns stay as they are.
+// Writes all slots, 32 positions for each warp. Entries pass through shared memory: a warp reads eight of a row at a
+// time and writes those of 32 rows at a time. Without to_col the columns stay as they are.
 template <bool threads, class T>
 __global__ void __launch_bounds__(device::block_size)
     slot_fill(SliceView<T> a, DeviceRows<T> from, Padding padding, std::int32_t* to_col, T* to_values) {
@@ -377,8 +377,8 @@ void multiply_slots(const Context& context, const Rows& rows, int split, T alpha
   });
 }
 
-// The place of the first slot of a row of order columns, the distance of its slots, their number, and a place behind the last
-// one and not behind the next.
+// The place of the first slot of a row of order columns, the distance of its slots, their number, and a place behind
+// the last one and not behind the next.
 struct StridedSlots {
   std::int64_t base, stride, width, end;
 };
@@ -475,8 +475,8 @@ __global__ void __launch_bounds__(device::block_size) slice_threads(SliceView<T>
   if (dot) device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
 }
 
-// Slices of variable heights of at most 32 rows: a warp for each, which reads as many whole columns of the slice at a time as
-// fit its lanes. The sums of the lanes of a row are added in a fixed order.
+// Slices of variable heights of at most 32 rows: a warp for each, which reads as many whole columns of the slice at a
+// time as fit its lanes. The sums of the lanes of a row are added in a fixed order.
 template <bool dot, class T>
 __global__ void __launch_bounds__(device::block_size) slice_warps(SliceView<T> a, ProductTask<T> task) {
   if (device::stopped(task.stop)) return;

@@ -11,8 +11,8 @@
 
 namespace protean::formats {
 
-// slice_ptr[0 .. blocks] := slots before each slice of a rule with slices of equal height. perm may be null. The host waits
-// once. absent: rows without entries, or without a diagonal entry where that is apart.
+// slice_ptr[0 .. blocks] := slots before each slice of a rule with slices of equal height. perm may be null. The host
+// waits once. absent: rows without entries, or without a diagonal entry where that is apart.
 struct SliceFound {
   std::int64_t slots, absent, longest;
 };
@@ -45,8 +45,9 @@ Admission admit_slices_on_device(const Context& context, const SparsityPattern& 
   return admission;
 }
 
-// The column of padding, whose value is 0. It is the row's last column again, so that padding reads no x that the row does not
-// use (in a row without entries 0, or its own column where the diagonal is apart); or -1, which cuSPARSE requires.
+// The column of padding, whose value is 0. It is the row's last column again, so that padding reads no x that the row
+// does not use (in a row without entries 0, or its own column where the diagonal is apart); or -1, which cuSPARSE
+// requires.
 enum class Padding : unsigned char { last_column, minus_one };
 
 // A matrix in slices, without a product: for the kernels of its formats.
@@ -113,8 +114,8 @@ extern template class SliceStorage<float>;
 extern template class SliceDevice<double>;
 extern template class SliceDevice<float>;
 
-// The sum of the row at position p from that of its slots: the padding of a row without entries reads x[0], which may be NaN or
-// infinite.
+// The sum of the row at position p from that of its slots: the padding of a row without entries reads x[0], which may
+// be NaN or infinite.
 template <class T>
 __device__ inline T sum_of_entries(const SliceView<T>& a, std::int64_t p, T sum) {
   return sum != sum && a.absent_count > 0 && a.is_absent(p) ? T(0) : sum;

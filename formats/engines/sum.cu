@@ -12,8 +12,8 @@ namespace {
 
 constexpr int threads = device::block_size;
 
-// Adds 1 to counts[key] for each lane with a key of at least 0. Lanes with the same key as the first one, which are most of
-// them in regular matrices, share one atomic operation. All lanes of a warp call it.
+// Adds 1 to counts[key] for each lane with a key of at least 0. Lanes with the same key as the first one, which are
+// most of them in regular matrices, share one atomic operation. All lanes of a warp call it.
 __device__ inline void count_alike(unsigned long long* counts, std::int64_t key) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const unsigned there = __ballot_sync(0xffffffffu, key >= 0);
@@ -99,8 +99,8 @@ __device__ inline std::int64_t diagonal_of(const std::int32_t* off, std::int64_t
   return d < count && off[d] == offset ? d : -1;
 }
 
-// Entries of each row that lie on none of the diagonals, a warp a row. lengths and found may be null; found: rows that have
-// some, their number, the longest.
+// Entries of each row that lie on none of the diagonals, a warp a row. lengths and found may be null; found: rows that
+// have some, their number, the longest.
 template <class P>
 __global__ void count_rest(DevicePattern a, const std::int32_t* off, std::int64_t diagonals, P* lengths,
                            unsigned long long* found) {

@@ -28,7 +28,8 @@ struct SumSlots {
       const T value = __ldcs(diagonal_values + d * rows + p);
       if (c >= 0 && c < cols) sum += value * __ldg(x + c);
     }
-    // Entries come first, so a batch that begins with padding ends the row. The loads of a batch are in flight together.
+    // Entries come first, so a batch that begins with padding ends the row. The loads of a batch are in flight
+    // together.
     constexpr int batch = 4;
     for (std::int64_t k = part; k < width; k += batch * split) {
       std::int32_t c[batch];

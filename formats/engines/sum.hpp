@@ -10,26 +10,27 @@
 //   | . 1 . 1 |        | . 1 . 1 |        | . 2 . 1 |
 //
 //   by length    Part i has the rows whose length is in its class, as a matrix of these rows alone; row_list has their
-//                numbers, part after part. A row lies in one part, so each part computes its rows of y := alpha A x + beta y.
+//                numbers, part after part. A row lies in one part, so each part computes its rows of y := alpha A x +
+//                beta y.
 //   by width     Part 1 has the first entries of every row, up to `width`, part 2 the others.
 //   by diagonal  Part 1 has some whole diagonals, part 2 all other entries.
 //                In both the first part computes y := alpha A_1 x + beta y, and the second adds y := alpha A_2 x + y.
 //
 // A part that has nothing is left out, but one stays, because y must be written. Containers:
-//   ell  width slots of each of its rows: slot k of its position p at k rows + p. On the host padding has the value 0 and
-//        repeats the row's last column (0 in a row without entries, whose position is in `empty`). On a device padding has
-//        column -1, and a thread ends a row there.
+//   ell  width slots of each of its rows: slot k of its position p at k rows + p. On the host padding has the value 0
+//        and repeats the row's last column (0 in a row without entries, whose position is in `empty`). On a device
+//        padding has column -1, and a thread ends a row there.
 //   csr  row pointers, columns, values. Row pointers are as wide as those of the source.
 //   coo  rows, columns, values.
-//   dia  offsets, values (diagonal d of row r at d rows + r, 0 where there is no entry), and a bit for each value that is 1
-//        where it is an entry.
+//   dia  offsets, values (diagonal d of row r at d rows + r, 0 where there is no entry), and a bit for each value that
+//        is 1 where it is an entry.
 //
-// A format is a rule, which names the cut and the sizes of its parts from counts of the pattern (SumCounter). The engine
-// does the rest, once for all: the exact bytes, the conversion, new values, to_csr(), the diagonal, the product of
-// deterministic mode in ascending columns (SumView is a view of rows as in row_view.hpp), and the products: on the host
-// those of engines/slot_product.hpp, engines/rows.hpp, private/coo.hpp and engines/diagonals.hpp; on a device one or two launches a
-// part on the context's stream, and no wait. No map from the entries of a part to those of the source is stored: the cut
-// gives it for each row, so new values need no memory.
+// A format is a rule, which names the cut and the sizes of its parts from counts of the pattern (SumCounter). The
+// engine does the rest, once for all: the exact bytes, the conversion, new values, to_csr(), the diagonal, the product
+// of deterministic mode in ascending columns (SumView is a view of rows as in row_view.hpp), and the products: on the
+// host those of engines/slot_product.hpp, engines/rows.hpp, private/coo.hpp and engines/diagonals.hpp; on a device one
+// or two launches a part on the context's stream, and no wait. No map from the entries of a part to those of the source
+// is stored: the cut gives it for each row, so new values need no memory.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -138,13 +139,13 @@ SumCut cut_by_length(const SumCounter& counter, const std::vector<std::int64_t>&
                      std::int64_t longest, int lanes);
 // The cut by diagonal; `rest` is csr or ell.
 SumCut cut_by_diagonal(const SumCounter& counter, const DenseDiagonals& rule, PartKind rest);
-// Percent of its places that a diagonal must fill to be stored as one: where 0 is asked for, more than v / (v + 4), because
-// a place takes v bytes and an entry elsewhere v + 4.
+// Percent of its places that a diagonal must fill to be stored as one: where 0 is asked for, more than v / (v + 4),
+// because a place takes v bytes and an entry elsewhere v + 4.
 DenseDiagonals dense_diagonals(const SumCounter& counter, std::int64_t percent, std::int64_t low,
                                std::int64_t high, std::int64_t shortest);
 
-// The admission of a cut whose empty parts are left out, and with the bytes of tables that a device needs. `max_fill` is
-// read from the parameters when they have it. Keeps no plan.
+// The admission of a cut whose empty parts are left out, and with the bytes of tables that a device needs. `max_fill`
+// is read from the parameters when they have it. Keeps no plan.
 void leave_out_empty_parts(SumCut& cut);
 Admission admission_of(const SumCut& cut, const SparsityPattern& pattern, const FormatParams& params,
                        std::size_t value_bytes, bool on_device);

@@ -1,5 +1,5 @@
-// The device side of tile_pieces.hpp: cutting rows, the arrays, and products of two launches, the sums of all pieces and the sums
-// of the pieces of each row. Private to formats/.
+// The device side of tile_pieces.hpp: cutting rows, the arrays, and products of two launches, the sums of all pieces
+// and the sums of the pieces of each row. Private to formats/.
 #pragma once
 #include <bit>
 #include <limits>

@@ -1,6 +1,6 @@
-// Pieces of rows: the entries that a row has in one tile. A format cuts the columns into tiles, stores the pieces tile by tile
-// in an order of its own, and keeps for each row where its pieces are. This is what host and device share; tile_pieces.cuh is
-// the device side.
+// Pieces of rows: the entries that a row has in one tile. A format cuts the columns into tiles, stores the pieces tile
+// by tile in an order of its own, and keeps for each row where its pieces are. This is what host and device share;
+// tile_pieces.cuh is the device side.
 //
 //        | a b . c |     tiles of 2 columns: pieces  ab  d | c  e f     by rows   r0: ab c   r1: d e   r3: f
 //    A = | . d e . |     stored in each tile longest first, by position p = 0 1 2 3 4:  ab d | c e f
@@ -8,10 +8,10 @@
 //        | . . f . |     piece     = 0 2 1 3 4     their positions
 //                        row       = 0 1 0 1 3     the row at each position
 //
-// A product has the sum of each piece first, then that of the pieces of each row in their order: rows that lie in several tiles
-// need neither atomic operations nor an order of the tiles. `Place` knows where a piece lies: place.span(p) are `count` slots
-// from `begin` on, `stride` apart. Padding follows the entries, has the value 0, and repeats the last column of the piece; a
-// piece has at least one entry. Private to formats/.
+// A product has the sum of each piece first, then that of the pieces of each row in their order: rows that lie in
+// several tiles need neither atomic operations nor an order of the tiles. `Place` knows where a piece lies:
+// place.span(p) are `count` slots from `begin` on, `stride` apart. Padding follows the entries, has the value 0, and
+// repeats the last column of the piece; a piece has at least one entry. Private to formats/.
 #pragma once
 #include <cstdint>
 
@@ -53,8 +53,8 @@ struct PieceView {
   }
 };
 
-// tile-composite: the pieces of a tile, longest first, are cut into workloads. A workload of h pieces, the longest of which has
-// w entries, is a CSR matrix where w >= h, else ELLPACK: slot k of its piece i at k h + i.
+// tile-composite: the pieces of a tile, longest first, are cut into workloads. A workload of h pieces, the longest of
+// which has w entries, is a CSR matrix where w >= h, else ELLPACK: slot k of its piece i at k h + i.
 struct CompositePlace {
   const std::int64_t* work_slot;   // [workloads + 1]
   const std::int32_t* work_piece;  // [workloads + 1] the first position
@@ -83,8 +83,8 @@ struct CompositePlace {
   }
 };
 
-// Where a workload begins: at a tile, where the entries before pass a multiple of `work`, and where the pieces become shorter
-// than a power of two, so that ELLPACK never doubles them.
+// Where a workload begins: at a tile, where the entries before pass a multiple of `work`, and where the pieces become
+// shorter than a power of two, so that ELLPACK never doubles them.
 struct CompositeRule {
   std::int64_t tile, work;
   PROTEAN_HOST_DEVICE static int length_class(std::int64_t length) {

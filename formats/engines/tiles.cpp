@@ -22,8 +22,8 @@ std::string tile_refusal(std::int64_t most) {
 
 namespace {
 
-// Calls f(tile column, bits, first) for the tiles of tile row i that have entries, by ascending columns. first[r] is the
-// first entry of row r in the tile.
+// Calls f(tile column, bits, first) for the tiles of tile row i that have entries, by ascending columns. first[r] is
+// the first entry of row r in the tile.
 template <class F>
 void for_tiles(const SparsityPattern& pattern, std::int64_t i, F&& f) {
   const std::int64_t top = i * tile_edge;

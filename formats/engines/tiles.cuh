@@ -3,13 +3,13 @@
 //   tile row 0   t t t t t t t t | t t t      units: successive tiles of a tile row, at most unit_tiles of them.
 //   tile row 1   t t                          A tile row without tiles has one unit.
 //
-//   1. A warp computes a unit. Lanes l and l + 16 have two parts of the sum of row l. It writes y, or its 16 sums to `partial`
-//      where the tile row has several units.
+//   1. A warp computes a unit. Lanes l and l + 16 have two parts of the sum of row l. It writes y, or its 16 sums to
+//      `partial` where the tile row has several units.
 //   2. A block for each of these tile rows adds their sums in a fixed order and writes y.
 //   3. Deferred entries are added by the tiles of equal numbers of entries of csr (entry_tiles.cuh).
 //
-// Conversion: a warp walks along the 16 rows of a tile row, one in each lane, from tile to tile. It does so twice, to count and
-// to write; new values are written in the same way.
+// Conversion: a warp walks along the 16 rows of a tile row, one in each lane, from tile to tile. It does so twice, to
+// count and to write; new values are written in the same way.
 #pragma once
 #include <limits>
 
@@ -30,8 +30,8 @@ struct TileSplit {
   std::int32_t tile_row, partial;  // of its first unit
 };
 
-// Calls f(tile column, bits, first) for the tiles of tile row i. `first` is the first entry of row `lane` in the tile. All
-// lanes of the warp call it, and come to f together.
+// Calls f(tile column, bits, first) for the tiles of tile row i. `first` is the first entry of row `lane` in the tile.
+// All lanes of the warp call it, and come to f together.
 template <class F>
 __device__ inline void for_tiles_of_warp(const DevicePattern& a, std::int64_t cols, std::int64_t i, F&& f) {
   constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
@@ -245,8 +245,8 @@ __global__ void __launch_bounds__(tile_threads_a_block)
   });
 }
 
-// The coordinates of a tile: acc[row] += the sum of its products. Lanes of a row add theirs to the first one. All lanes of the
-// warp call it; acc is the warp's own.
+// The coordinates of a tile: acc[row] += the sum of its products. Lanes of a row add theirs to the first one. All lanes
+// of the warp call it; acc is the warp's own.
 template <class T>
 __device__ inline void add_tile_coordinates(const std::uint8_t* entry, const T* values, int count, const T* x,
                                             T* acc) {
@@ -346,7 +346,8 @@ __global__ void __launch_bounds__(tile_threads_a_block)
     store(task.alpha, sum, task.beta, task.y + i * tile_edge + r);
 }
 
-// A block for each tile row of several units: 16 threads for each row have every 16th unit, then their sums are added in order.
+// A block for each tile row of several units: 16 threads for each row have every 16th unit, then their sums are added
+// in order.
 template <class T>
 __global__ void __launch_bounds__(tile_edge* tile_edge)
     add_tile_partials(std::int64_t rows, const TileSplit* split, const T* partial, ProductTask<T> task) {

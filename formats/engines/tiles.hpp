@@ -1,8 +1,8 @@
-// The tiles engine: a matrix in square tiles of 16 x 16, each stored in the one of seven ways that suits its entries. This is
-// what host and device share; tiles_host.hpp has the matrix on the host, tiles.cuh the one on the device.
+// The tiles engine: a matrix in square tiles of 16 x 16, each stored in the one of seven ways that suits its entries.
+// This is what host and device share; tiles_host.hpp has the matrix on the host, tiles.cuh the one on the device.
 //
 //        x x . . | . . . .      Tile row i has the rows 16 i to 16 i + 15; of the tiles of a tile row only those with
-//        . x . . | . . x .      entries are stored, by ascending columns: those from tile_ptr[i] to tile_ptr[i + 1] - 1.
+//        . x . . | . . x .      entries are stored, by ascending columns: tile_ptr[i] up to tile_ptr[i + 1] - 1.
 //        . . x . | . . . .
 //        . . . x | . . . .      tile_ptr = 0 2 3       tiles (col, kind) = (0, csr) (1, coo) | (1, dns)
 //        --------+--------
@@ -12,26 +12,28 @@
 //        . . . . | x x . x
 //
 // A tile has h rows and w columns: 16, or what is left of the matrix at its edges. It has some values, from place
-// value_ptr[i] + tile.value on, and some bytes in `index`, from index_ptr[i] + tile.index on. n is the number of its entries.
+// value_ptr[i] + tile.value on, and some bytes in `index`, from index_ptr[i] + tile.index on. n is the number of its
+// entries.
 //
 //   kind      values                                    bytes of `index`
-//   csr       n, row by row                             16 row pointers (that of a 17th row would be n, up to 256); then n
-//                                                       columns of 4 bits
+//   csr       n, row by row                             16 row pointers (that of a 17th row would be n, up to 256);
+//                                                       then n columns of 4 bits
 //   coo       n, row by row                             n, each 16 row + column
-//   ell       16 slots, slot k of row r at 16 k + r     2: bit r is 1 where row r has entries; then 16 slots columns of 4 bits.
-//                                                       Padding has the value 0 and the row's last column, 0 in an empty row
+//   ell       16 slots, slot k of row r at 16 k + r     2: bit r is 1 where row r has entries; then 16 slots columns
+//                                                       of 4 bits. Padding has the value 0 and the row's last column,
+//                                                       0 in an empty row
 //   hyb       the first `slots` entries of each row as in ell, then all others as in coo
 //   dns       h w, column by column; 0 where there is   ceil(h w / 8): bit c h + r is 1 where the tile has an entry
 //             no entry
 //   dns_row   w slots, row by row                       slots: the rows that have entries. They have all w
 //   dns_col   h slots, column by column                 slots: the columns that have entries. They have all h
 //
-// Two columns of 4 bits lie in a byte, the first one in its high half. A tile has at most 256 entries, so `count` keeps n - 1
-// of csr and coo in 8 bits, and of hyb the entries after the slots.
+// Two columns of 4 bits lie in a byte, the first one in its high half. A tile has at most 256 entries, so `count` keeps
+// n - 1 of csr and coo in 8 bits, and of hyb the entries after the slots.
 //
-// Deferred: what would be stored as in coo, in tiles of kind coo and hyb, is left to CSR arrays of the whole matrix. A hyb tile
-// becomes an ell tile; a tile without other entries is not stored. Their values follow those of the tiles. An entry lies in
-// its tile or in these arrays, by a rule that knows the tile's pattern only.
+// Deferred: what would be stored as in coo, in tiles of kind coo and hyb, is left to CSR arrays of the whole matrix. A
+// hyb tile becomes an ell tile; a tile without other entries is not stored. Their values follow those of the tiles. An
+// entry lies in its tile or in these arrays, by a rule that knows the tile's pattern only.
 //
 // Private to formats/.
 #pragma once
@@ -137,12 +139,12 @@ PROTEAN_HOST_DEVICE inline int entries_beyond(const TileBits& bits, int slots) {
   return beyond;
 }
 
-// The selection of Niu et al. For n entries in h rows (empty ones as well) the variation is the standard deviation of the
-// row lengths over their mean.
-//   paper  coo when n < 12 and the variation is above te; dns when n >= 128; dns_row or dns_col when all rows (columns) with
-//          entries are full; ell when the variation is at most te, hyb when it is above th, else csr.
-//   code   as their program does: dns when n >= 0.75 h w; coo when n <= 12; dns_row, dns_col only when 16 divides n; ell when the
-//          variation is at most te; else csr.
+// The selection of Niu et al. For n entries in h rows (empty ones as well) the variation is the standard deviation of
+// the row lengths over their mean.
+//   paper  coo when n < 12 and the variation is above te; dns when n >= 128; dns_row or dns_col when all rows (columns)
+//          with entries are full; ell when the variation is at most te, hyb when it is above th, else csr.
+//   code   as their program does: dns when n >= 0.75 h w; coo when n <= 12; dns_row, dns_col only when 16 divides n;
+//          ell when the variation is at most te; else csr.
 //   csr    csr.
 // The width of hyb is the one that takes the fewest bytes, the greatest of equals.
 PROTEAN_HOST_DEVICE inline TileForm choose_tile(const TileBits& bits, const TileRule& rule) {
@@ -231,7 +233,8 @@ PROTEAN_HOST_DEVICE inline int column_of(const std::uint8_t* packed, int e) {
 
 // The bytes of `index` of a tile that is present. One caller writes a whole byte.
 PROTEAN_HOST_DEVICE inline std::uint8_t tile_index_byte(const TileBits& bits, const TileForm& form, int at) {
-  // The e-th entry of the row-by-row order of all entries after the first `skip` ones of each row: 16 row + column, or 0.
+  // The e-th entry of the row-by-row order of all entries after the first `skip` ones of each row: 16 row + column, or
+  // 0.
   const auto entry = [&](int e, int skip) {
     for (int r = 0; r < form.height; ++r) {
       const int length = bits.length(r) - skip;

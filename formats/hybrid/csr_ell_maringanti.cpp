@@ -6,22 +6,26 @@
 //        | 4 5 . 6 |             empty      = 2
 //
 // Arrays:
-//   row_list     [rows] int32: the rows of ELLPACK, ascending, then those of csr, ascending. Absent when one part has all.
-//   ell_col      [width n] int32: slot s of the n rows of ELLPACK, at their positions in the list, at s n + position. width
-//                is the longest of them. A slot without an entry has the column of the row's last entry (0 in a row without).
+//   row_list     [rows] int32: the rows of ELLPACK, ascending, then those of csr, ascending. Absent when one part has
+//                all.
+//   ell_col      [width n] int32: slot s of the n rows of ELLPACK, at their positions in the list, at s n + position.
+//                width is the longest of them. A slot without an entry has the column of the row's last entry (0 in a
+//                row without).
 //   ell_values   [width n], in the same places. A slot without an entry has the value 0.
 //   csr_col      [m] int32, of the other rows.
 //   csr_values   [m].
 //   csr_row_ptr  [rows - n + 1] int32 or int64, as the source: by position.
 //   empty        [rows without entries] int32: their positions, ascending; absent when width is 0.
-// Bytes: (v + 4) (width n + m) + p (rows - n + 1) + 4 rows + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a row
+// Bytes: (v + 4) (width n + m) + p (rows - n + 1) + 4 rows + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a
+// row
 //   pointer. A part without rows takes none, and then there is no list.
 // Parameters:
 //   W         the longest row of ELLPACK.
 //   max_fill  the most stored values an entry.
 // Wins: on a GPU, when few rows are long: short ones take a thread each, long ones a warp each.
 // Refuses: when more than max_fill nonzeros values would be stored: one row of W entries pads all shorter ones.
-// Source: A. Maringanti, V. Athavale, S. B. Patkar, Acceleration of conjugate gradient method for circuit simulation using
+// Source: A. Maringanti, V. Athavale, S. B. Patkar, Acceleration of conjugate gradient method for circuit simulation
+// using
 //   CUDA, HiPC 2009, 438-444.
 //
 // Padding carries no NaN of x. A very long row keeps one warp busy alone; csr-ell-matam cuts it. The parts and their
@@ -61,6 +65,6 @@ constinit const FormatEntry csr_ell_maringanti{
     .params = params,
     .kernels = kernels,
     .admit = admit_sum<csr_ell_maringanti_cut>,
-    .device = PROTEAN_DEVICE_CODE(csr_ell_maringanti)};
+    .device = &device_code::csr_ell_maringanti};
 
 }  // namespace protean::formats

@@ -12,13 +12,15 @@
 //   Pt         the most entries of a row in ELLPACK, which is the work of a thread.
 // Wins: when it is not known in advance which rows are short.
 // Refuses: never.
-// Source: K. K. Matam, K. Kothapalli, Accelerating sparse matrix vector multiplication in iterative methods using GPU, ICPP
+// Source: K. K. Matam, K. Kothapalli, Accelerating sparse matrix vector multiplication in iterative methods using GPU,
+// ICPP
 //   2011, 612-621.
 //
-// The authors analyse the pattern and choose ELLPACK, csr or both, with limits for the work of a thread and of a warp. The
-// rule here is ours: t minimises (slots of ELLPACK) + ell_speed (entries of csr); all rows are in ELLPACK when this pads by
-// less than a tenth and no row is longer than Pt, and all rows are in csr when ELLPACK would get less than a tenth of the
-// entries. On a GPU warps have equal shares of the entries of csr, so a long row has many. Padding carries no NaN of x.
+// The authors analyse the pattern and choose ELLPACK, csr or both, with limits for the work of a thread and of a warp.
+// The rule here is ours: t minimises (slots of ELLPACK) + ell_speed (entries of csr); all rows are in ELLPACK when this
+// pads by less than a tenth and no row is longer than Pt, and all rows are in csr when ELLPACK would get less than a
+// tenth of the entries. On a GPU warps have equal shares of the entries of csr, so a long row has many. Padding carries
+// no NaN of x.
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -72,6 +74,6 @@ constinit const FormatEntry csr_ell_matam{.family = "hybrid",
                                           .params = params,
                                           .kernels = kernels,
                                           .admit = admit_sum<csr_ell_matam_cut>,
-                                          .device = PROTEAN_DEVICE_CODE(csr_ell_matam)};
+                                          .device = &device_code::csr_ell_matam};
 
 }  // namespace protean::formats

@@ -1,5 +1,6 @@
-// CSR+ELL of Matam on the device: the parts of csr_ell_matam.cpp, without empty; padding has column -1. A launch for each part
-// that there is: a thread a row for ELLPACK, and equal shares of the entries of csr for all warps (private/row_runs.cuh).
+// CSR+ELL of Matam on the device: the parts of csr_ell_matam.cpp, without empty; padding has column -1. A launch for
+// each part that there is: a thread a row for ELLPACK, and equal shares of the entries of csr for all warps
+// (private/row_runs.cuh).
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {

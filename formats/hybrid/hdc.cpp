@@ -14,16 +14,17 @@
 // Bytes: d (v rows + 4 + ceil(rows / 8)) + (v + 4) m + p (rows + 1), with v bytes a value and p = 4 or 8 bytes a row
 //   pointer. A part without entries takes none.
 // Parameters:
-//   fill   percent of the places of a diagonal that must be more than filled. 0: v / (v + 4), where both parts take as many
-//          bytes.
+//   fill   percent of the places of a diagonal that must be more than filled. 0: v / (v + 4), where both parts take as
+//          many bytes.
 //   reach  percent of the rows that a diagonal must cross at least. Its length in the array is that of all rows.
 // Wins: on stencils with some irregular rows.
 // Refuses: never.
 // Source: W. Yang, K. Li, Y. Liu, L. Shi, L. Wan, Optimization of quasi-diagonal matrix-vector multiplication on GPU,
 //   International Journal of High Performance Computing Applications 28(2) (2014) 183-195.
 //
-// y is written once: threads compute both parts of a row, on a GPU in one launch. A NaN or infinity in x also reaches rows
-// whose diagonal has no entry there; in deterministic mode it reaches only rows with an entry there. `reach` is ours.
+// y is written once: threads compute both parts of a row, on a GPU in one launch. A NaN or infinity in x also reaches
+// rows whose diagonal has no entry there; in deterministic mode it reaches only rows with an entry there. `reach` is
+// ours.
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -63,6 +64,6 @@ constinit const FormatEntry hdc{
     .params = params,
     .kernels = kernels,
     .admit = admit_sum<hdc_cut>,
-    .device = PROTEAN_DEVICE_CODE(hdc)};
+    .device = &device_code::hdc};
 
 }  // namespace protean::formats

@@ -6,25 +6,27 @@
 //        | 4 5 . 6 |
 //
 // Arrays:
-//   ell_col      [L rows] int32, slot s of row r at s rows + r. A slot without an entry has the column of the row's last
-//                entry (0 in a row without entries).
+//   ell_col      [L rows] int32, slot s of row r at s rows + r. A slot without an entry has the column of the row's
+//                last entry (0 in a row without entries).
 //   ell_values   [L rows], in the same places. A slot without an entry has the value 0.
 //   csr_col      [m] int32, for entries L, L + 1, ... of every row.
 //   csr_values   [m].
 //   csr_row_ptr  [rows + 1] int32 or int64, as the source: of these.
 //   empty_row    [rows without entries] int32: ascending; absent when L = 0.
-// Bytes: (v + 4) (L rows + m) + p (rows + 1) + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a row pointer. A part
+// Bytes: (v + 4) (L rows + m) + p (rows + 1) + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a row pointer. A
+// part
 //   without entries takes none.
 // Parameters:
-//   p  what an entry of csr costs, where a slot of ELLPACK costs 1. L is the smallest number that minimises L rows + p m.
+//   p  what an entry of csr costs, where a slot of ELLPACK costs 1. L is the smallest number that minimises L rows + p
+//      m.
 // Wins: when most rows have similar lengths and the others are longer.
 // Refuses: never.
 // Source: H. Liu, S. Yu, Z. Chen, B. Hsieh, L. Shao, Sparse matrix-vector multiplication on NVIDIA GPU, International
 //   Journal of Numerical Analysis and Modeling, Series B 3 (2012) 185-191.
 //
-// It differs from hyb in the rule and in the rest. The authors measure p in preliminary tests on their GPU, and take about
-// 20; here the two parts cost about the same, and the default is 2. Padding carries no NaN of x. The parts and their
-// products are those of the engine (formats/engines/sum.hpp).
+// It differs from hyb in the rule and in the rest. The authors measure p in preliminary tests on their GPU, and take
+// about 20; here the two parts cost about the same, and the default is 2. Padding carries no NaN of x. The parts and
+// their products are those of the engine (formats/engines/sum.hpp).
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -64,6 +66,6 @@ constinit const FormatEntry hec{
     .params = params,
     .kernels = kernels,
     .admit = admit_sum<hec_cut>,
-    .device = PROTEAN_DEVICE_CODE(hec)};
+    .device = &device_code::hec};
 
 }  // namespace protean::formats

@@ -1,5 +1,5 @@
-// HEC on the device: the parts of hec.cpp, without empty_row; padding has column -1. Two launches: a thread a row for the
-// slots, and equal shares of the entries of csr for all warps (private/row_runs.cuh), which add to y.
+// HEC on the device: the parts of hec.cpp, without empty_row; padding has column -1. Two launches: a thread a row for
+// the slots, and equal shares of the entries of csr for all warps (private/row_runs.cuh), which add to y.
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {

@@ -25,8 +25,8 @@
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
 //   processors, SC 2009, doi:10.1145/1654059.1654078.
 //
-// Padding never carries a NaN of x into a row that does not use it. The parts and their products are those of the engine
-// (formats/engines/sum.hpp).
+// Padding never carries a NaN of x into a row that does not use it. The parts and their products are those of the
+// engine (formats/engines/sum.hpp).
 #include <limits>
 
 #include "formats/hybrid/rules.hpp"
@@ -83,6 +83,6 @@ constinit const FormatEntry hyb{.family = "hybrid",
                                 .params = params,
                                 .kernels = kernels,
                                 .admit = admit_sum<hyb_cut>,
-                                .device = PROTEAN_DEVICE_CODE(hyb)};
+                                .device = &device_code::hyb};
 
 }  // namespace protean::formats

@@ -1,5 +1,5 @@
-// HYB on the device: the parts of hyb.cpp, without empty_row; padding has column -1. Two launches: a thread a row for the
-// slots, and equal shares of the coordinates for all warps (private/row_runs.cuh), which add to y.
+// HYB on the device: the parts of hyb.cpp, without empty_row; padding has column -1. Two launches: a thread a row for
+// the slots, and equal shares of the coordinates for all warps (private/row_runs.cuh), which add to y.
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {

@@ -5,16 +5,6 @@
 
 #include "formats/engines/sum.hpp"
 
-// The address of a format's device code, or null in a build without CUDA. It is a macro because that object does not exist
-// then. (As in host_support.hpp, which device code cannot include.)
-#if !defined(PROTEAN_DEVICE_CODE)
-#if defined(PROTEAN_HAVE_CUDA)
-#define PROTEAN_DEVICE_CODE(name) &device_code::name
-#else
-#define PROTEAN_DEVICE_CODE(name) nullptr
-#endif
-#endif
-
 namespace protean::formats {
 
 SumCut hyb_cut(const SumCounter& counter, const FormatParams& params);

@@ -6,24 +6,28 @@
 //        | 4 5 . 6 |
 //
 // Arrays: numbered by segment, from 0, in ascending order of lengths, without the segments that have no rows.
-//   row_list       [rows] int32: the rows of one segment after another, each in ascending order. Absent when one has all.
-//   ell<s>_col     [width n] int32: slot k of the n rows of a short segment at k n + position in it. width is the longest
-//                  of them. A slot without an entry has the column of the row's last entry.
+//   row_list       [rows] int32: the rows of one segment after another, each in ascending order. Absent when one has
+//                  all.
+//   ell<s>_col     [width n] int32: slot k of the n rows of a short segment at k n + position in it. width is the
+//                  longest of them. A slot without an entry has the column of the row's last entry.
 //   ell<s>_values  [width n], in the same places. A slot without an entry has the value 0.
 //   csr<s>_col, csr<s>_values  [m], csr<s>_row_ptr [n + 1]: the rows of a long segment, by position.
-// Bytes: (v + 4) (slots + entries of csr) + p (rows + 1 of each segment of csr) + 4 rows, with v bytes a value and p = 4 or
+// Bytes: (v + 4) (slots + entries of csr) + p (rows + 1 of each segment of csr) + 4 rows, with v bytes a value and p =
+// 4 or
 //   8 bytes a row pointer. There is no list when there is one segment.
 // Parameters:
 //   ell_below  segments whose rows have fewer entries are ELLPACK, others csr.
 // Wins: on a GPU, when the lengths differ much: the threads of a warp have about the same work, and at most half of the
 //   slots are padding.
 // Refuses: never.
-// Source: X. Feng, H. Jin, R. Zheng, Z. Shao, L. Zhu, A segment-based sparse matrix vector multiplication on CUDA, Concurrency
+// Source: X. Feng, H. Jin, R. Zheng, Z. Shao, L. Zhu, A segment-based sparse matrix vector multiplication on CUDA,
+// Concurrency
 //   and Computation: Practice and Experience 26(1) (2014) 271-286.
 //
-// What is known of it are segments by length, ELLPACK or csr for each, and less auxiliary data. The borders are ours: lengths from
-// a power of two to below the next. On a GPU each segment is a launch, with as many threads a row of csr as its shortest row
-// has entries, at most a warp. One list serves all segments, and those of ELLPACK need neither lengths nor pointers.
+// What is known of it are segments by length, ELLPACK or csr for each, and less auxiliary data. The borders are ours:
+// lengths from a power of two to below the next. On a GPU each segment is a launch, with as many threads a row of csr
+// as its shortest row has entries, at most a warp. One list serves all segments, and those of ELLPACK need neither
+// lengths nor pointers.
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -69,6 +73,6 @@ constinit const FormatEntry shec{.family = "hybrid",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit_sum<shec_cut>,
-                                 .device = PROTEAN_DEVICE_CODE(shec)};
+                                 .device = &device_code::shec};
 
 }  // namespace protean::formats

@@ -1,5 +1,5 @@
-// BiELL on the device: the arrays of biell.cpp. W neighbouring lanes of a warp compute a strip; as rows end, more of them
-// share a row.
+// BiELL on the device: the arrays of biell.cpp. W neighbouring lanes of a warp compute a strip; as rows end, more of
+// them share a row.
 #include "formats/engines/jags.cuh"
 
 namespace protean::formats {

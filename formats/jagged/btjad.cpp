@@ -8,8 +8,8 @@
 // Arrays:
 //   band_col  [bands + 1] int64: positions before each band.
 //   band_jag  [bands + 1] int64: jags before each band.
-//   col_perm  [positions] int32: the column at each position of a band; columns without entries in the band have none; stable,
-//             most entries first.
+//   col_perm  [positions] int32: the column at each position of a band; columns without entries in the band have none;
+//             stable, most entries first.
 //   jag_ptr   [jags + 1] int64: number of entries before each jag.
 //   row       [nonzeros] uint16: row - R band; entry k of position q of band b at
 //             jag_ptr[band_jag[b] + k] + q - band_col[b]; ascending with k.
@@ -18,9 +18,11 @@
 // Bytes: (v + 2) nonzeros + 4 positions + 8 (jags + 1) + 16 (bands + 1), with v bytes a value; 4 positions more in
 //   deterministic mode on a host.
 // Parameters: R, the rows of a band.
-// Wins: on a GPU, where lengths of rows vary, but not much: the sums of a band lie in shared memory, and nothing is padded.
+// Wins: on a GPU, where lengths of rows vary, but not much: the sums of a band lie in shared memory, and nothing is
+// padded.
 // Refuses: never.
-// Source: W. Abu-Sufah, A. Abdel Karim, Auto-tuning of sparse matrix-vector multiplication on graphics processors, ISC 2013, LNCS
+// Source: W. Abu-Sufah, A. Abdel Karim, Auto-tuning of sparse matrix-vector multiplication on graphics processors, ISC
+// 2013, LNCS
 //   7905, doi:10.1007/978-3-642-38750-0_12. Bands of rows are our reading of blocks that compute in shared memory. Low
 //   confidence.
 #include <cmath>
@@ -133,6 +135,6 @@ constinit const FormatEntry btjad{.family = "jagged",
                                   .params = params,
                                   .kernels = kernels,
                                   .admit = admit,
-                                  .device = PROTEAN_DEVICE_CODE(btjad)};
+                                  .device = &device_code::btjad};
 
 }  // namespace protean::formats

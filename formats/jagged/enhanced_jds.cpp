@@ -1,5 +1,5 @@
-// Enhanced JDS: jagged diagonals, each of which begins at a multiple of 16 slots; a GPU keeps the pointers of the jags in
-// shared memory.
+// Enhanced JDS: jagged diagonals, each of which begins at a multiple of 16 slots; a GPU keeps the pointers of the jags
+// in shared memory.
 //
 //        | 1 . 2 . |     with multiples of 4 slots
 //    A = | . 3 . . |     perm    = 3 0 1 2
@@ -11,9 +11,10 @@
 // Parameters: max_fill of jad.
 // Wins: on a GPU, where row lengths vary: every jag begins with a line of memory. The gaps are never read.
 // Refuses: when slots > max_fill nonzeros: a few very long rows pad 15 slots for each of their entries.
-// Source: A. Cevahir, A. Nukada, S. Matsuoka, Fast conjugate gradients with multiple GPUs, ICCS 2009, LNCS 5544, 893-903,
-//   doi:10.1007/978-3-642-01970-8_90. Multiples of 16 and pointers in shared memory are our reading; the paper also has mixed
-//   precision. Low confidence.
+// Source: A. Cevahir, A. Nukada, S. Matsuoka, Fast conjugate gradients with multiple GPUs, ICCS 2009, LNCS 5544,
+// 893-903,
+//   doi:10.1007/978-3-642-01970-8_90. Multiples of 16 and pointers in shared memory are our reading; the paper also has
+//   mixed precision. Low confidence.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -14,7 +14,8 @@
 //   perm      [rows] int32: the row at each position; stable, longest first.
 //   col       [slots] int32: entry k of position p at jag_ptr[k] + p; ascending with k.
 //   values    [slots]: 0 between the end of a jag and the next.
-// Bytes: (v + 4) slots + 4 rows (1 + [lengths]) + 8 (longest + 1) + 4 longest [jag_rows], with v bytes a value. There are as
+// Bytes: (v + 4) slots + 4 rows (1 + [lengths]) + 8 (longest + 1) + 4 longest [jag_rows], with v bytes a value. There
+// are as
 //   many slots as entries where round is 1.
 // Parameters:
 //   round     the slots of a jag are a multiple of it.
@@ -64,6 +65,6 @@ constinit const FormatEntry jad{
     .params = params,
     .kernels = kernels,
     .admit = admit_jags_on_host,
-    .device = PROTEAN_DEVICE_CODE(jad)};
+    .device = &device_code::jad};
 
 }  // namespace protean::formats

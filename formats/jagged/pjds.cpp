@@ -10,7 +10,8 @@
 // Parameters: max_fill of jad.
 // Wins: on a GPU, where row lengths vary: nearly nothing is padded, and every warp reads whole lines of memory.
 // Refuses: when slots > max_fill nonzeros: a few very long rows pad 31 slots for each of their entries.
-// Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. Basermann, A. R. Bishop, Sparse matrix-vector multiplication on
+// Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. Basermann, A. R. Bishop, Sparse matrix-vector multiplication
+// on
 //   GPGPU clusters: a new storage format and a scalable implementation, IPDPSW 2012, doi:10.1109/IPDPSW.2012.211.
 #include "operators/assembled_matrix.hpp"
 

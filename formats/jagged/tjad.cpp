@@ -1,5 +1,5 @@
-// TJAD, transposed jagged diagonals: columns sorted by their number of entries; then the first entries of all columns, the
-// second entries of those that have one, and so on.
+// TJAD, transposed jagged diagonals: columns sorted by their number of entries; then the first entries of all columns,
+// the second entries of those that have one, and so on.
 //
 //        | 1 . 2 . |     col_perm = 0 1 2 3
 //    A = | . 3 . . |     jag_ptr  = 0 4 6
@@ -14,18 +14,20 @@
 //   split     [(t - 1) positions] int32, on a host with t threads: the entries of a column before the rows of thread
 //             p + 1 at p positions + q. A small matrix has one thread.
 //   order     [positions] int32, in deterministic mode on a host: the positions by ascending column.
-//   sums      [rows], in deterministic mode on a host: the sums of a product that needs the old y. A lock lets one such product
-//             run at a time.
-// Bytes: (v + 4) nonzeros + 4 positions + 8 (longest + 1) + 4 (t - 1) positions, with v bytes a value; 4 positions + v rows more
+//   sums      [rows], in deterministic mode on a host: the sums of a product that needs the old y. A lock lets one such
+//             product run at a time.
+// Bytes: (v + 4) nonzeros + 4 positions + 8 (longest + 1) + 4 (t - 1) positions, with v bytes a value; 4 positions + v
+// rows more
 //   in deterministic mode.
 // Parameters: none.
-// Wins: where x is long and columns have few entries: every element of x is read once. Sums are added to y one by one, so
+// Wins: where x is long and columns have few entries: every element of x is read once. Sums are added to y one by one,
+// so
 //   csr is usually faster. No permutation of y is needed.
 // Refuses: never.
 // Source: E. Montagne, A. Ekambaram, An optimal storage format for sparse matrices, Inf. Process. Lett. 90(2), 2004,
-//   doi:10.1016/j.ipl.2004.01.014; W. Abu-Sufah, A. Abdel Karim, Auto-tuning of sparse matrix-vector multiplication on graphics
-//   processors, ISC 2013, LNCS 7905, doi:10.1007/978-3-642-38750-0_12. Columns without entries have no position. The thread
-//   mapping is our reading. Medium confidence.
+//   doi:10.1016/j.ipl.2004.01.014; W. Abu-Sufah, A. Abdel Karim, Auto-tuning of sparse matrix-vector multiplication on
+//   graphics processors, ISC 2013, LNCS 7905, doi:10.1007/978-3-642-38750-0_12. Columns without entries have no
+//   position. The thread mapping is our reading. Medium confidence.
 //
 // On a host each thread has a block of rows and takes its piece of every column, so no two threads add to the same row.
 #include <cmath>
@@ -150,6 +152,6 @@ constinit const FormatEntry tjad{
     .params = {},
     .kernels = kernels,
     .admit = admit,
-    .device = PROTEAN_DEVICE_CODE(tjad)};
+    .device = &device_code::tjad};
 
 }  // namespace protean::formats

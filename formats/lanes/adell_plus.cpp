@@ -1,5 +1,5 @@
-// AdELL+: AdELL whose lanes are found by one prefix sum, with blocks of two entries and 16-bit differences of columns where
-// they save memory, and an unrolled loop that is tuned while a solve runs.
+// AdELL+: AdELL whose lanes are found by one prefix sum, with blocks of two entries and 16-bit differences of columns
+// where they save memory, and an unrolled loop that is tuned while a solve runs.
 //
 //        | 1 . 2 . |     W = 2: 1 entry a lane; columns are kept
 //    A = | . 3 . . |     unit_ptr = 0 2 4 6 8
@@ -7,9 +7,10 @@
 //        | 4 5 . 6 |     col      = 0 2 | 1 0  | 0 1 | 3 3      values = 1 2 | 3 . | 4 5 | 6 .
 //
 // Arrays: those of adell, or those of coadell where columns are coded. With blocks of two entries a slot is a block:
-//   col       its key 4 c + mask: c is the first column; bit e of mask is 1 where value e is an entry. Differences are those of
-//             keys.
-//   values    [2 slots]: value e of slot k of lane l of warp u at 2 unit_ptr[u] + (2 k + e) W + l; 0 where it is no entry.
+//   col       its key 4 c + mask: c is the first column; bit e of mask is 1 where value e is an entry. Differences are
+//             those of keys.
+//   values    [2 slots]: value e of slot k of lane l of warp u at 2 unit_ptr[u] + (2 k + e) W + l; 0 where it is no
+//             entry.
 //   lane_row  pairs of rows in blocks 2x1: pair p is rows 2 p and 2 p + 1.
 //   carry     [2 warps] in blocks 2x1.
 // Bytes: those of adell or of coadell, with 2 v slots for blocks of two entries.
@@ -19,21 +20,23 @@
 //   columns   raw: keeps columns; delta16: codes them; auto: fewest bytes.
 //   max_fill  the most stored values an entry.
 //   unroll    of the kernel: slots a turn of its loop, 1, 2 or 4; auto: the fastest in the first products.
-// Wins: as adell and coadell. Small dense blocks, as several unknowns a point have them, take one column for two entries.
-//   Lanes are found without waiting for the rows before, but with `auto` the conversion plans several layouts: on a host it
-//   takes more time than adell's.
+// Wins: as adell and coadell. Small dense blocks, as several unknowns a point have them, take one column for two
+// entries.
+//   Lanes are found without waiting for the rows before, but with `auto` the conversion plans several layouts: on a
+//   host it takes more time than adell's.
 // Refuses: when stored values > max_fill nonzeros; blocks of two entries for more than 2^29 columns.
-// Source: M. Maggioni, T. Berger-Wolf, Optimization techniques for sparse matrix-vector multiplication on GPUs, J. Parallel
-//   Distrib. Comput. 93-94, 2016, 66-86, doi:10.1016/j.jpdc.2016.03.011. How blocks and codes are stored, and the choice of
-//   layouts by their bytes, are ours. Low confidence.
+// Source: M. Maggioni, T. Berger-Wolf, Optimization techniques for sparse matrix-vector multiplication on GPUs, J.
+// Parallel
+//   Distrib. Comput. 93-94, 2016, 66-86, doi:10.1016/j.jpdc.2016.03.011. How blocks and codes are stored, and the
+//   choice of layouts by their bytes, are ours. Low confidence.
 //
-// The paper tries all its options while a solve runs. Here the layout, which is blocking and columns, is chosen at the conversion:
-// of those that the parameters allow, the one with the fewest bytes. To try layouts in products would need several copies of the
-// matrix in memory, and conversions cost many products. Only `unroll` is tried, in 12 products: each option four times in turn,
-// the first not counted; the least time wins. All options of columns and unroll give the same bits, so no result depends on a
-// measured time. Another blocking cuts rows at other places, so its sums have another order. On a device products are recorded
-// when the trials have ended. Deterministic mode tries nothing. The report of a solve says what was chosen (`tuning`), as does the
-// ability HasTuning.
+// The paper tries all its options while a solve runs. Here the layout, which is blocking and columns, is chosen at the
+// conversion: of those that the parameters allow, the one with the fewest bytes. To try layouts in products would need
+// several copies of the matrix in memory, and conversions cost many products. Only `unroll` is tried, in 12 products:
+// each option four times in turn, the first not counted; the least time wins. All options of columns and unroll give
+// the same bits, so no result depends on a measured time. Another blocking cuts rows at other places, so its sums have
+// another order. On a device products are recorded when the trials have ended. Deterministic mode tries nothing. The
+// report of a solve says what was chosen (`tuning`), as does the ability HasTuning.
 #include "formats/lanes/adell_plus.hpp"
 
 #include "formats/private/timed_products.hpp"
@@ -109,6 +112,6 @@ constinit const FormatEntry adell_plus{
     .params = params,
     .kernels = kernels,
     .admit = admit,
-    .device = PROTEAN_DEVICE_CODE(adell_plus)};
+    .device = &device_code::adell_plus};
 
 }  // namespace protean::formats

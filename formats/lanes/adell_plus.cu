@@ -1,4 +1,5 @@
-// AdELL+ on the device: the arrays of adell_plus.cpp, the kernels of adell and coadell for its blocks and unrolled loops.
+// AdELL+ on the device: the arrays of adell_plus.cpp, the kernels of adell and coadell for its blocks and unrolled
+// loops.
 #include "formats/lanes/adell_plus.hpp"
 
 #include "formats/engines/lanes.cuh"

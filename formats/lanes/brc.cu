@@ -1,5 +1,5 @@
-// BRC on the device: the arrays of brc.cpp. A thread has a row of a block. The sums of a row block that is cut are added by a
-// second launch, in a fixed order.
+// BRC on the device: the arrays of brc.cpp. A thread has a row of a block. The sums of a row block that is cut are
+// added by a second launch, in a fixed order.
 #include "formats/engines/row_order.cuh"
 #include "formats/engines/row_view.cuh"
 #include "formats/lanes/brc.hpp"

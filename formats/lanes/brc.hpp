@@ -36,8 +36,8 @@ inline std::size_t brc_bytes(const BrcRule& rule, const BrcSizes& sizes, std::in
 Admission admit_brc(const BrcRule& rule, const BrcSizes& sizes, const SparsityPattern& pattern,
                     const FormatParams& params, std::size_t value_bytes);
 
-// A view of the rows in the sense of row_view.hpp. The blocks of a row block lie one after another, so slot k of a row is
-// the same number of slots after the beginning of its row block, whatever its block.
+// A view of the rows in the sense of row_view.hpp. The blocks of a row block lie one after another, so slot k of a row
+// is the same number of slots after the beginning of its row block, whatever its block.
 template <class T>
 struct BrcView {
   const T* values;

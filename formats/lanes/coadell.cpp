@@ -8,7 +8,8 @@
 // Arrays:
 //   unit_ptr, lane_row, values, carry  as in adell.
 //   first     [warps W] int32: the first column of each lane.
-//   code_ptr  [warps] int64: d >= 0: the differences of this warp begin at delta[d]; -1 - c: its columns begin at col[c].
+//   code_ptr  [warps] int64: d >= 0: the differences of this warp begin at delta[d]; -1 - c: its columns begin at
+//             col[c].
 //   delta     [slots of coded warps without their first row of slots] uint16: slot k > 0 of lane l of warp u at
 //             code_ptr[u] + (k - 1) W + l; 0 in padding.
 //   col       [slots of other warps] int32: warps in which a difference needs more than 16 bits.
@@ -16,9 +17,10 @@
 // Parameters: W, the lanes of a warp; max_fill, the most slots an entry.
 // Wins: as adell, where rows have many entries: an index takes 2 bytes instead of 4.
 // Refuses: when slots > max_fill nonzeros.
-// Source: M. Maggioni, T. Berger-Wolf, CoAdELL: adaptivity and compression for improving sparse matrix-vector multiplication on
-//   GPUs, IPDPSW 2014, 933-940, doi:10.1109/IPDPSW.2014.106. One width of 16 bits and a choice for each warp are our reading.
-//   Low confidence.
+// Source: M. Maggioni, T. Berger-Wolf, CoAdELL: adaptivity and compression for improving sparse matrix-vector
+// multiplication on
+//   GPUs, IPDPSW 2014, 933-940, doi:10.1109/IPDPSW.2014.106. One width of 16 bits and a choice for each warp are our
+//   reading. Low confidence.
 #include "formats/engines/lanes.hpp"
 
 namespace protean::formats {
@@ -48,6 +50,6 @@ constinit const FormatEntry coadell{.family = "lanes",
                                     .params = params,
                                     .kernels = kernels,
                                     .admit = admit_lanes_on_host<coadell_rule>,
-                                    .device = PROTEAN_DEVICE_CODE(coadell)};
+                                    .device = &device_code::coadell};
 
 }  // namespace protean::formats

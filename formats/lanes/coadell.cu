@@ -1,4 +1,5 @@
-// CoAdELL on the device: the arrays of coadell.cpp. As adell; a thread adds the differences to the first column of its lane.
+// CoAdELL on the device: the arrays of coadell.cpp. As adell; a thread adds the differences to the first column of its
+// lane.
 #include "formats/engines/lanes.cuh"
 
 namespace protean::formats {

@@ -1,5 +1,5 @@
-// Entries of a matrix in device memory, sorted by column. For conversions of csc and of halves of symmetric matrices. Private
-// to formats/.
+// Entries of a matrix in device memory, sorted by column. For conversions of csc and of halves of symmetric matrices.
+// Private to formats/.
 #pragma once
 #include <algorithm>
 #include <bit>

@@ -5,10 +5,10 @@
 
 namespace protean::formats {
 
-// Until done(): ask for next(), run a product with this option, and pass its seconds to measured(). Options are tried in turn,
-// round after round. The first round is not counted: the driver of a GPU loads a kernel when it is first used, and on a host
-// the first products bring the matrix into the caches. The least time of an option counts, because other work on the machine
-// only makes a product slower. Between equal times the option with the lower number is the best.
+// Until done(): ask for next(), run a product with this option, and pass its seconds to measured(). Options are tried
+// in turn, round after round. The first round is not counted: the driver of a GPU loads a kernel when it is first used,
+// and on a host the first products bring the matrix into the caches. The least time of an option counts, because other
+// work on the machine only makes a product slower. Between equal times the option with the lower number is the best.
 class OptionSweep {
  public:
   static constexpr int most_options = 8;

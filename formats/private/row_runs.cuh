@@ -165,8 +165,8 @@ template <class T>
 class RowRuns {
  public:
   RowRuns() = default;
-  // With a list row r of the pattern is row list[r] of y. All rows of the pattern have entries then, and the caller sets
-  // RunView::used to the list.
+  // With a list row r of the pattern is row list[r] of y. All rows of the pattern have entries then, and the caller
+  // sets RunView::used to the list.
   RowRuns(const ContextPtr& context, const SparsityPattern& pattern, const RunCounts& counts,
           const std::int32_t* list = nullptr)
       : tile_(context, run_tiles(pattern.nonzeros)),

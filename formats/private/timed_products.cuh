@@ -1,5 +1,5 @@
-// Products on a device that a tuner measures while a solve runs, each on the context's stream. timed_products.hpp is the host
-// side. Private to formats/.
+// Products on a device that a tuner measures while a solve runs, each on the context's stream. timed_products.hpp is
+// the host side. Private to formats/.
 #pragma once
 #include "core/device_checks.hpp"
 #include "formats/device_support.cuh"
@@ -25,8 +25,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Tuner: next(), best(), done() and measured(seconds), as those of row/csr_tuner.hpp and option_sweep.hpp. The next product
-// reads the time of the one before, for which it waits. So the products of the trials must not be recorded
+// Tuner: next(), best(), done() and measured(seconds), as those of row/csr_tuner.hpp and option_sweep.hpp. The next
+// product reads the time of the one before, for which it waits. So the products of the trials must not be recorded
 // (LinearOperator::recording()). One that is recorded all the same uses the best option so far and is not measured. Not
 // guarded: a device context is used by one thread at a time.
 template <class Tuner>

@@ -1,4 +1,5 @@
-// Products on the host that a tuner measures while a solve runs. timed_products.cuh is the device side. Private to formats/.
+// Products on the host that a tuner measures while a solve runs. timed_products.cuh is the device side. Private to
+// formats/.
 #pragma once
 #include <atomic>
 #include <chrono>

@@ -16,13 +16,15 @@
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 rows, and 8 (bin_max + 3) on the host, or 8 (longer + 1) + v pieces on a device
 //   where there are longer rows; v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: bin_max: rows of more than 2^bin_max entries are shared.
-// Wins: where a few rows hold a large share of the entries and the others vary in length (graphs). A bin has a launch of
-//   its own with 2^(b-1) threads a row; longer rows have one and one more that adds their pieces in order. On a host the
-//   longer rows are cut where a thread has its share.
+// Wins: where a few rows hold a large share of the entries and the others vary in length (graphs). A bin has a launch
+// of
+//   its own with 2^(b-1) threads a row; longer rows have one and one more that adds their pieces in order. On a host
+//   the longer rows are cut where a thread has its share.
 // Refuses: never.
 // Source: A. Ashari, N. Sedaghati, J. Eisenlohr, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector
-//   multiplication on GPUs for graph applications, SC 2014, 781-792, doi:10.1109/SC.2014.69. There a long row is a launch
-//   from the device; here pieces of all long rows are one launch, so their number has no limit (RowMax in the paper).
+//   multiplication on GPUs for graph applications, SC 2014, 781-792, doi:10.1109/SC.2014.69. There a long row is a
+//   launch from the device; here pieces of all long rows are one launch, so their number has no limit (RowMax in the
+//   paper).
 #include "formats/engines/rows.hpp"
 #include "formats/row/rules.hpp"
 
@@ -88,6 +90,6 @@ constinit const FormatEntry acsr{.family = "row",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit,
-                                 .device = PROTEAN_DEVICE_CODE(acsr)};
+                                 .device = &device_code::acsr};
 
 }  // namespace protean::formats

@@ -79,6 +79,6 @@ constinit const FormatEntry balanced_csr{.family = "row",
                                          .params = params,
                                          .kernels = kernels,
                                          .admit = admit_ranges,
-                                         .device = PROTEAN_DEVICE_CODE(balanced_csr)};
+                                         .device = &device_code::balanced_csr};
 
 }  // namespace protean::formats

@@ -1,5 +1,5 @@
-// CMRS, compressed multi-row storage: rows in strips of equal height, one pointer for each strip; each entry knows its row
-// in the strip.
+// CMRS, compressed multi-row storage: rows in strips of equal height, one pointer for each strip; each entry knows its
+// row in the strip.
 //
 //        | 1 . 2 . |     height = 2 (rows 0 1 | 2 3)
 //    A = | . 3 . . |     strip_ptr = 0 3 6
@@ -8,8 +8,8 @@
 //
 // Arrays:
 //   strip_ptr  [strips + 1] int64: number of entries before each strip; strips = ceil(rows / height).
-//   packed     [nonzeros] uint32: the row in the strip in the top log2(height) bits, the column below. Entries of a strip
-//              in the order of rows, columns ascending.
+//   packed     [nonzeros] uint32: the row in the strip in the top log2(height) bits, the column below. Entries of a
+//              strip in the order of rows, columns ascending.
 //   values     [nonzeros].
 // Bytes: (v + 4) nonzeros + 8 (strips + 1), with v bytes a value: less than csr.
 // Parameters:
@@ -17,7 +17,8 @@
 // Wins: on a GPU, on rows of 20 and more entries whose lengths vary: a warp has the entries of all rows of a strip, and
 //   neighbouring rows share what they read of x.
 // Refuses: when the columns leave too few bits for the row, cols > 2^32 / height.
-// Source: Z. Koza, M. Matyka, S. Szkoda, L. Miroslaw, Compressed multirow storage format for sparse matrices on graphics
+// Source: Z. Koza, M. Matyka, S. Szkoda, L. Miroslaw, Compressed multirow storage format for sparse matrices on
+// graphics
 //   processing units, SIAM J. Sci. Comput. 36(2), C219-C239, 2014, doi:10.1137/120900216.
 //
 // The row in the strip could also be an array of bytes. It is packed into the columns because then CMRS needs no more
@@ -136,6 +137,6 @@ constinit const FormatEntry cmrs{.family = "row",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit_cmrs,
-                                 .device = PROTEAN_DEVICE_CODE(cmrs)};
+                                 .device = &device_code::cmrs};
 
 }  // namespace protean::formats

@@ -27,8 +27,8 @@
 //   doi:10.1137/1.9780898718003; merge: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector
 //   multiplication, SC 2016, doi:10.1109/SC.2016.57.
 //
-// Products with several vectors read each row once. A row then belongs to one thread, whatever `balance` is, so a single very
-// long row is not divided.
+// Products with several vectors read each row once. A row then belongs to one thread, whatever `balance` is, so a
+// single very long row is not divided.
 //
 // Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp) on the same arrays, which do not use
 // `balance`.
@@ -117,6 +117,6 @@ constinit const FormatEntry csr{
     .params = params,
     .kernels = kernels,
     .admit = admit,
-    .device = PROTEAN_DEVICE_CODE(csr)};
+    .device = &device_code::csr};
 
 }  // namespace protean::formats

@@ -1,17 +1,17 @@
 // CSR on the device: the layout is that of csr.cpp, and for some divisions of the work further arrays.
 // Parameters: balance
-//   rows   A group of `lanes` neighbouring threads, 4 to 32, computes a row. Their sums are added by shuffles in a fixed
-//          order.
-//   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows hold
-//          much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
-//   auto   merge; but rows, where all lanes of a group have work and the rows are long, or have columns far from each other
-//          that the next row shares; and where the matrix is so small that a second launch shows.
+//   rows   A group of `lanes` neighbouring threads, 4 to 32, computes a row. Their sums are added by shuffles in a
+//          fixed order.
+//   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows
+//          hold much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
+//   auto   merge; but rows, where all lanes of a group have work and the rows are long, or have columns far from each
+//          other that the next row shares; and where the matrix is so small that a second launch shows.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
 // csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.
-// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
-// doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs,
-// InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for each row).
+// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC
+// 2009, doi:10.1145/1654059.1654078; I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based
+// GPUs, InPar 2012, doi:10.1109/InPar.2012.6339602 (threads for each row).
 #include <optional>
 
 #include "core/device/primitives.hpp"
@@ -32,9 +32,9 @@ namespace {
 
 constexpr int csr_threads = 128;
 
-// What a group of threads computes at a time. sums() gives the sums of the rows first, first + stride, ..., in every lane of
-// the group; 0 for rows past the end. All threads of a warp call it. The loads stay in the first-level cache, because the
-// next row begins in the sector in which this one ends.
+// What a group of threads computes at a time. sums() gives the sums of the rows first, first + stride, ..., in every
+// lane of the group; 0 for rows past the end. All threads of a warp call it. The loads stay in the first-level cache,
+// because the next row begins in the sector in which this one ends.
 
 // A row: the entries of three steps are loaded before the group waits for the first.
 struct OneRow {
@@ -159,8 +159,8 @@ struct RowLengths {
 // The number of sampled entries, and the distance within which columns mostly share a line of 128 bytes.
 constexpr std::int64_t sample_rows = 4096, near_columns = 8;
 
-// Takes one entry of each of `sample_rows` rows spread over the matrix. Counts the entries with none near it in its row,
-// but one in the next row: their elements of x share a line when neighbouring groups load them at the same time.
+// Takes one entry of each of `sample_rows` rows spread over the matrix. Counts the entries with none near it in its
+// row, but one in the next row: their elements of x share a line when neighbouring groups load them at the same time.
 template <class P>
 __global__ void sample_columns(CsrArrays<double, P> a, RowLengths* result) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
-// CSR5: the entries of csr in tiles of omega lanes with sigma entries each, stored so that the lanes of a SIMD register or a
-// warp read neighbours; flags and offsets tell each lane where rows begin in it.
+// CSR5: the entries of csr in tiles of omega lanes with sigma entries each, stored so that the lanes of a SIMD register
+// or a warp read neighbours; flags and offsets tell each lane where rows begin in it.
 //
 //        | 1 . 2 . |     omega = 2, sigma = 2: a full tile of entries 1 2 | 3 4, then 5 6
 //    A = | . 3 . . |     row_ptr   = 0 2 3 3 6        col = 0 1 2 0 | 1 3    values = 1 3 2 4 | 5 6
@@ -9,33 +9,35 @@
 //
 // Arrays:
 //   row_ptr    [rows + 1] int32 or int64: as in csr.
-//   col        [nonzeros] int32: entry l sigma + s of a full tile at s omega + l. The entries after the last full tile lie
-//              in the order of csr.
+//   col        [nonzeros] int32: entry l sigma + s of a full tile at s omega + l. The entries after the last full tile
+//              lie in the order of csr.
 //   values     [nonzeros]: the same.
-//   tile_ptr   [tiles + 1] uint32: the row of the first entry of each tile, and rows; tiles = ceil(nonzeros / (omega sigma)).
-//              The top bit is 1 when a row from this one up to the row of the next tile has no entries.
+//   tile_ptr   [tiles + 1] uint32: the row of the first entry of each tile, and rows; tiles = ceil(nonzeros / (omega
+//              sigma)). The top bit is 1 when a row from this one up to the row of the next tile has no entries.
 //   tile_desc  [full tiles][packets][omega] uint32: a descriptor for each lane, from the top bit on: y_offset, the row
-//              starts of the tile in the lanes before (ceil(log2(omega sigma)) bits); seg_offset, the lanes without a row
-//              start that follow directly (ceil(log2 omega) bits); sigma flags, 1 where a row starts. The first entry of a
-//              tile counts as a row start. packets = ceil(bits / 32).
+//              starts of the tile in the lanes before (ceil(log2(omega sigma)) bits); seg_offset, the lanes without a
+//              row start that follow directly (ceil(log2 omega) bits); sigma flags, 1 where a row starts. The first
+//              entry of a tile counts as a row start. packets = ceil(bits / 32).
 //   empty_ptr  [full tiles + 1] int64: number of empty_off before each tile.
-//   empty_off  int32: for tiles with the top bit, the row of each row start less the row of the tile. In others row start j
-//              belongs to row j of the tile.
-// Bytes: (v + 4) nonzeros + p (rows + 1) + 4 (tiles + 1) + 4 full_tiles omega packets + 8 (full_tiles + 1) + 4 empty_off,
+//   empty_off  int32: for tiles with the top bit, the row of each row start less the row of the tile. In others row
+//              start j belongs to row j of the tile.
+// Bytes: (v + 4) nonzeros + p (rows + 1) + 4 (tiles + 1) + 4 full_tiles omega packets + 8 (full_tiles + 1) + 4
+// empty_off,
 //   with v bytes a value and p bytes a row pointer; on a GPU also v bytes a tile.
 // Parameters:
 //   omega  lanes. 0 takes 4 on the host and 32, a warp, on a GPU, which takes no other.
-//   sigma  entries of a lane. 0 takes 16 on the host. On a GPU it takes the mean row length between 4 and 32, and 6 above
-//          256, as the authors' program does.
+//   sigma  entries of a lane. 0 takes 16 on the host. On a GPU it takes the mean row length between 4 and 32, and 6
+//          above 256, as the authors' program does.
 // Wins: on a GPU, on rows of any lengths: all lanes have the same number of entries, and rows need not be known to read
 //   them.
 // Refuses: another omega than 32 on a GPU.
-// Source: W. Liu, B. Vinter, CSR5: An efficient storage format for cross-platform sparse matrix-vector multiplication, ICS
+// Source: W. Liu, B. Vinter, CSR5: An efficient storage format for cross-platform sparse matrix-vector multiplication,
+// ICS
 //   2015, 339-350, doi:10.1145/2751205.2751209.
 //
-// The authors write the first row of each tile by adding a carry to it. Here the tile in which a row begins writes it, so
-// that beta y is added once, and later tiles add carries. They get the sums of neighbouring lanes as differences of one
-// prefix sum, which loses digits; here only the lanes of a row are added.
+// The authors write the first row of each tile by adding a carry to it. Here the tile in which a row begins writes it,
+// so that beta y is added once, and later tiles add carries. They get the sums of neighbouring lanes as differences of
+// one prefix sum, which loses digits; here only the lanes of a row are added.
 #include "formats/row/csr5.hpp"
 
 #include <algorithm>
@@ -50,8 +52,8 @@ namespace {
 
 constexpr int usual_lanes = 4, usual_depth = 16;
 
-// Calls f(i, row) for each row start of a full tile, where entry i of the tile is the first of a row. The first entry of
-// the tile is always one. Returns whether the tile has a row without entries.
+// Calls f(i, row) for each row start of a full tile, where entry i of the tile is the first of a row. The first entry
+// of the tile is always one. Returns whether the tile has a row without entries.
 template <class F>
 bool walk_tile(const SparsityPattern& pattern, const Csr5Shape& shape, std::int64_t tile, F&& f) {
   const std::int64_t begin = tile * shape.entries(), end = begin + shape.entries();
@@ -242,6 +244,6 @@ constinit const FormatEntry csr5{.family = "row",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit,
-                                 .device = PROTEAN_DEVICE_CODE(csr5)};
+                                 .device = &device_code::csr5};
 
 }  // namespace protean::formats

@@ -1,8 +1,8 @@
-// CSR5 on the device: the layout is that of csr5.cpp with omega = 32. A warp computes a tile. Each lane adds its entries one
-// after another; a row that lies within the lane is finished there; the sums of a row over several lanes are added by
-// shuffles. The row that began in an earlier tile leaves a carry; a second launch adds the carries (engines/runs.cuh).
-// A warp computes each row of the entries after the last full tile, in the first launch. Rows without entries have a launch
-// of their own, when there are any. The order of the sums is fixed.
+// CSR5 on the device: the layout is that of csr5.cpp with omega = 32. A warp computes a tile. Each lane adds its
+// entries one after another; a row that lies within the lane is finished there; the sums of a row over several lanes
+// are added by shuffles. The row that began in an earlier tile leaves a carry; a second launch adds the carries
+// (engines/runs.cuh). A warp computes each row of the entries after the last full tile, in the first launch. Rows
+// without entries have a launch of their own, when there are any. The order of the sums is fixed.
 //
 // Further array: carry [tiles], which each product overwrites.
 #include "core/device/primitives.hpp"
@@ -25,7 +25,8 @@ Csr5Shape device_shape(const SparsityPattern& pattern, const FormatParams& param
   return csr5_shape(params, 32, csr5_depth(pattern));
 }
 
-// Calls f(s, row) where entry s of the `count` entries from k on is the first of a row. These lie in rows first to last.
+// Calls f(s, row) where entry s of the `count` entries from k on is the first of a row. These lie in rows first to
+// last.
 template <class P, class F>
 __device__ inline void walk_lane(const P* row_ptr, std::int64_t first, std::int64_t last, std::int64_t k,
                                  int count, F&& f) {
@@ -50,8 +51,8 @@ __device__ inline TileRows rows_of_tile(const P* row_ptr, std::int64_t rows, std
   return {first, t + 1 < tiles ? row_with(row_ptr, first, rows - 1, (t + 1) * size) : rows};
 }
 
-// Tile pointers, descriptors and, in empty_ptr, the number of offsets of each tile; a warp each. Where tile_ptr is null, it
-// only adds up the offsets.
+// Tile pointers, descriptors and, in empty_ptr, the number of offsets of each tile; a warp each. Where tile_ptr is
+// null, it only adds up the offsets.
 template <class P>
 __global__ void __launch_bounds__(csr5_threads)
     describe_tiles(std::int64_t rows, std::int64_t tiles, std::int64_t full, const P* row_ptr,

@@ -14,13 +14,16 @@
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (blocks + 1), and 12 long + 8 + v pieces on a device where there are such rows;
 //   v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: S, the most entries of a block of several rows.
-// Wins: where the lengths vary in any way. On a GPU the threads of a block store the products of its entries; then one or
+// Wins: where the lengths vary in any way. On a GPU the threads of a block store the products of its entries; then one
+// or
 //   more threads add those of a row; a long row is added by all threads of a block, a very long one by several blocks,
 //   whose sums are added in order. On a host threads get whole blocks, and very long rows are cut.
 // Refuses: never.
-// Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage format,
-//   SC 2014, 769-780, doi:10.1109/SC.2014.68; M. Daga, J. L. Greathouse, Structural agnostic SpMV: adapting CSR-Adaptive
-//   for irregular matrices, HiPC 2015, 64-74, doi:10.1109/HiPC.2015.55 (very long rows; they add by atomic operations).
+// Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
+// format,
+//   SC 2014, 769-780, doi:10.1109/SC.2014.68; M. Daga, J. L. Greathouse, Structural agnostic SpMV: adapting
+//   CSR-Adaptive for irregular matrices, HiPC 2015, 64-74, doi:10.1109/HiPC.2015.55 (very long rows; they add by atomic
+//   operations).
 #include "formats/engines/rows.hpp"
 
 namespace protean::formats {
@@ -58,6 +61,6 @@ constinit const FormatEntry csr_adaptive{
     .params = params,
     .kernels = kernels,
     .admit = admit,
-    .device = PROTEAN_DEVICE_CODE(csr_adaptive)};
+    .device = &device_code::csr_adaptive};
 
 }  // namespace protean::formats

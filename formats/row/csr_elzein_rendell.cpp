@@ -10,7 +10,8 @@
 // Parameters: threads a block on a GPU (block).
 // Wins: on a GPU, where all rows are short or all are long. On a host it is the kernel of csr with whole rows.
 // Refuses: never.
-// Source: A. H. El Zein, A. P. Rendell, Generating optimal CUDA sparse matrix vector product implementations for evolving
+// Source: A. H. El Zein, A. P. Rendell, Generating optimal CUDA sparse matrix vector product implementations for
+// evolving
 //   GPU hardware, Concurr. Comput. Pract. Exp. 24(1), 2012, 3-13. They measure the border on each device; here it is a
 //   mean of 8.
 #include "formats/row/rules.hpp"

@@ -12,7 +12,8 @@
 // Wins: on a GPU, in solves of some hundred products, where all rows have about the same length. On a host it
 //   is the kernel of csr with whole rows.
 // Refuses: never.
-// Source: A.-K. Cheik Ahamed, F. Magoules, Fast sparse matrix-vector multiplication on graphics processing unit for finite
+// Source: A.-K. Cheik Ahamed, F. Magoules, Fast sparse matrix-vector multiplication on graphics processing unit for
+// finite
 //   element analysis, HPCC 2012, 1307-1314. The order of the sums may differ while it searches.
 #include "operators/assembled_matrix.hpp"
 

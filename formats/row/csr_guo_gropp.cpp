@@ -12,7 +12,8 @@
 //              host program keeps it.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 rows, and 56 on the host; v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: none.
-// Wins: on a GPU, where lengths vary much within a matrix: the threads of a warp have rows of about the same length. The
+// Wins: on a GPU, where lengths vary much within a matrix: the threads of a warp have rows of about the same length.
+// The
 //   ranges have 2, 4, 8, 16, 32 and 32 threads a row and a launch each, if they have rows. On a host neighbouring
 //   positions have about the same length, but rows that share x are apart.
 // Refuses: never.
@@ -80,6 +81,6 @@ constinit const FormatEntry csr_guo_gropp{.family = "row",
                                           .params = {},
                                           .kernels = kernels,
                                           .admit = admit,
-                                          .device = PROTEAN_DEVICE_CODE(csr_guo_gropp)};
+                                          .device = &device_code::csr_guo_gropp};
 
 }  // namespace protean::formats

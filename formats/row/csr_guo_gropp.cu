@@ -1,5 +1,5 @@
-// csr-guo-gropp on the device: the list of csr_guo_gropp.cpp, sorted on the device, and a launch for each range that has
-// rows. The borders of the ranges stay with the host program.
+// csr-guo-gropp on the device: the list of csr_guo_gropp.cpp, sorted on the device, and a launch for each range that
+// has rows. The borders of the ranges stay with the host program.
 #include <array>
 
 #include "formats/engines/rows.cuh"

@@ -12,7 +12,8 @@
 // Wins: on a GPU, where all rows have about the same length: no thread is without an entry. On a host it is the
 //   kernel of csr with whole rows.
 // Refuses: never.
-// Source: D. Mukunoki, D. Takahashi, Optimization of sparse matrix-vector multiplication for CRS format on NVIDIA Kepler
+// Source: D. Mukunoki, D. Takahashi, Optimization of sparse matrix-vector multiplication for CRS format on NVIDIA
+// Kepler
 //   architecture GPUs, ICCSA 2013, LNCS 7975, 211-223: shuffles, no loop over rows. The largest power of two up to the
 //   mean, at most 32, is our reading of the rule.
 #include "formats/row/rules.hpp"

@@ -11,7 +11,8 @@
 // Wins: on a GPU, where all rows have about the same length. On a host it is the kernel of csr.
 // Refuses: never.
 // Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
-//   doi:10.1109/InPar.2012.6339602, section 4: the size of a group is the smallest power of two above the root of the mean length.
+//   doi:10.1109/InPar.2012.6339602, section 4: the size of a group is the smallest power of two above the root of the
+//   mean length.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -11,7 +11,8 @@
 // Wins: on a GPU, where rows have a few entries and the same length: every thread is busy, and nothing is
 //   exchanged. On a host it is the kernel of csr with whole rows.
 // Refuses: never.
-// Source: N. Bell, M. Garland, Efficient sparse matrix-vector multiplication on CUDA, NVR-2008-004, NVIDIA, 2008 (CSR, scalar).
+// Source: N. Bell, M. Garland, Efficient sparse matrix-vector multiplication on CUDA, NVR-2008-004, NVIDIA, 2008 (CSR,
+// scalar).
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

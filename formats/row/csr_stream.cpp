@@ -11,10 +11,12 @@
 //              most S entries and 256 rows, and does not go past a multiple of 4096 rows.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (blocks + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
 // Parameters: S, the most entries of a block.
-// Wins: on a GPU, where rows are short, whatever their lengths are: the threads of a block read its entries side by side
+// Wins: on a GPU, where rows are short, whatever their lengths are: the threads of a block read its entries side by
+// side
 //   and store the products; then a thread adds those of a row. On a host threads get whole blocks.
 // Refuses: when a row has more than S entries; csr-adaptive takes such rows.
-// Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage format,
+// Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
+// format,
 //   SC 2014, 769-780, doi:10.1109/SC.2014.68 (CSR-Stream).
 #include "formats/engines/rows.hpp"
 
@@ -54,6 +56,6 @@ constinit const FormatEntry csr_stream{.family = "row",
                                        .params = params,
                                        .kernels = kernels,
                                        .admit = admit,
-                                       .device = PROTEAN_DEVICE_CODE(csr_stream)};
+                                       .device = &device_code::csr_stream};
 
 }  // namespace protean::formats

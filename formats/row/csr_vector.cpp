@@ -11,7 +11,8 @@
 // Wins: on a GPU, where rows have 32 entries and more: a warp reads neighbouring entries. On a host it is the
 //   kernel of csr with whole rows.
 // Refuses: never.
-// Source: N. Bell, M. Garland, Efficient sparse matrix-vector multiplication on CUDA, NVR-2008-004, NVIDIA, 2008 (CSR, vector).
+// Source: N. Bell, M. Garland, Efficient sparse matrix-vector multiplication on CUDA, NVR-2008-004, NVIDIA, 2008 (CSR,
+// vector).
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

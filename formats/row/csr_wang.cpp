@@ -12,7 +12,8 @@
 // Bytes: (v + 4) nnz + p (rows + 1) + l rows + 8 (groups + 1), with v bytes a value, p = 4 or 8 bytes a row pointer and
 //   l = 2 or 4 bytes a length.
 // Parameters: none.
-// Wins: where rows have one or two entries, whose pointers are a large share of what csr reads: here they are 2.25 bytes
+// Wins: where rows have one or two entries, whose pointers are a large share of what csr reads: here they are 2.25
+// bytes
 //   a row. On a GPU as many threads as slightly more than the mean length compute a row.
 // Refuses: never.
 // Source: Z. Wang, X. Xu, W. Zhao, Y. Zhang, S. He, Optimizing sparse matrix-vector multiplication on CUDA, ICETC 2010,
@@ -119,6 +120,6 @@ constinit const FormatEntry csr_wang{.family = "row",
                                      .params = {},
                                      .kernels = kernels,
                                      .admit = admit,
-                                     .device = PROTEAN_DEVICE_CODE(csr_wang)};
+                                     .device = &device_code::csr_wang};
 
 }  // namespace protean::formats

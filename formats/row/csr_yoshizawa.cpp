@@ -11,7 +11,8 @@
 // Wins: on a GPU, where the longest row is hardly longer than the others: no group goes on alone. On a host it
 //   is the kernel of csr with whole rows.
 // Refuses: never.
-// Source: H. Yoshizawa, D. Takahashi, Automatic tuning of sparse matrix-vector multiplication for CRS format on GPUs, CSE
+// Source: H. Yoshizawa, D. Takahashi, Automatic tuning of sparse matrix-vector multiplication for CRS format on GPUs,
+// CSE
 //   2012, 130-136. The number is the smallest power of two that is at least the longest row, at most 32.
 #include "formats/engines/rows.hpp"
 #include "formats/row/rules.hpp"

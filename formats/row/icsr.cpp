@@ -14,7 +14,8 @@
 //   align     slots to which rows are rounded up: 32 values of 4 bytes are a cache line of a GPU.
 //   max_fill  the most slots an entry.
 //   On a GPU also T, the threads a row.
-// Wins: on a GPU, where rows have some multiple of align entries: each load of a warp is one whole line. On a host no row
+// Wins: on a GPU, where rows have some multiple of align entries: each load of a warp is one whole line. On a host no
+// row
 //   has a rest that is added one by one.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Yang, C. Sun, Z. Li, D. Cao, An improved sparse matrix-vector multiplication kernel for solving modified
@@ -126,6 +127,6 @@ constinit const FormatEntry icsr{.family = "row",
                                  .params = params,
                                  .kernels = kernels,
                                  .admit = admit,
-                                 .device = PROTEAN_DEVICE_CODE(icsr)};
+                                 .device = &device_code::icsr};
 
 }  // namespace protean::formats

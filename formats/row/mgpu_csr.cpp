@@ -1,5 +1,5 @@
-// MGPU-CSR: csr with tiles of equal numbers of entries; a code of 32 bits tells each thread of a tile where rows end among
-// its entries.
+// MGPU-CSR: csr with tiles of equal numbers of entries; a code of 32 bits tells each thread of a tile where rows end
+// among its entries.
 //
 //        | 1 . 2 . |     threads = 2, values = 2: tiles of the entries 1 2 | 3 4 and 5 6 | . .
 //    A = | . 3 . . |     row_ptr, col, values as in csr      used = 0 1 3
@@ -8,12 +8,13 @@
 //
 // Arrays:
 //   row_ptr  [rows + 1], col [nonzeros], values [nonzeros]: those of csr, the caller's own.
-//   limits   [tiles + 1] uint32: the row of the first entry of each tile, and the number of rows; rows without entries are
-//            not counted; tiles = ceil(nonzeros / (threads values)). The top bit is 1 when that row began before the tile.
-//   code     [tiles threads] uint32: for each thread, which has `values` entries in a row. Bits 0 to 12: bit j is 1 when its
-//            entry j is the last of a row. Bits 13 to 19: how many threads before it is the last one up to it in which a
-//            row ends; the first thread of the tile where there is none. Bits 20 to 30: the rows that end in the tile
-//            before its first entry.
+//   limits   [tiles + 1] uint32: the row of the first entry of each tile, and the number of rows; rows without entries
+//            are not counted; tiles = ceil(nonzeros / (threads values)). The top bit is 1 when that row began before
+//            the tile.
+//   code     [tiles threads] uint32: for each thread, which has `values` entries in a row. Bits 0 to 12: bit j is 1
+//            when its entry j is the last of a row. Bits 13 to 19: how many threads before it is the last one up to it
+//            in which a row ends; the first thread of the tile where there is none. Bits 20 to 30: the rows that end in
+//            the tile before its first entry.
 //   used     [rows with entries] int32: these rows, ascending; absent when all rows have entries.
 // Bytes: those of csr + 4 (tiles + 1) + 4 tiles threads + 4 used, on a GPU also v bytes a tile, with v bytes a value.
 // Parameters:
@@ -170,6 +171,6 @@ constinit const FormatEntry mgpu_csr{
     .params = params,
     .kernels = kernels,
     .admit = admit,
-    .device = PROTEAN_DEVICE_CODE(mgpu_csr)};
+    .device = &device_code::mgpu_csr};
 
 }  // namespace protean::formats

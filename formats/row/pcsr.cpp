@@ -26,12 +26,14 @@
 // Wins: on matrices of finite elements, with long rows in a band: x is read from memory in order, once for each block,
 //   and indices take half the bytes.
 // Refuses: when slots > max_fill nonzeros, as where partitions are nearly empty.
-// Source: M. M. Dehnavi, D. M. Fernandez, D. Giannacopoulos, Finite-element sparse matrix vector multiplication on graphic
-//   processing units, IEEE Trans. Magnetics 46(8), 2982-2985, 2010, doi:10.1109/TMAG.2010.2043511. The survey of Filippone
-//   et al. says no more than "a vector partitioning scheme, zero padding of the matrix rows and computation strategy"; the
-//   arrays, and that partitions begin where the panel needs x, are our reading. Low confidence.
+// Source: M. M. Dehnavi, D. M. Fernandez, D. Giannacopoulos, Finite-element sparse matrix vector multiplication on
+// graphic
+//   processing units, IEEE Trans. Magnetics 46(8), 2982-2985, 2010, doi:10.1109/TMAG.2010.2043511. The survey of
+//   Filippone et al. says no more than "a vector partitioning scheme, zero padding of the matrix rows and computation
+//   strategy"; the arrays, and that partitions begin where the panel needs x, are our reading. Low confidence.
 //
-// A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column of a block is j.
+// A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column of a block is
+// j.
 #include "formats/row/pcsr.hpp"
 
 #include <algorithm>
@@ -249,6 +251,6 @@ constinit const FormatEntry pcsr{
     .params = params,
     .kernels = kernels,
     .admit = admit,
-    .device = PROTEAN_DEVICE_CODE(pcsr)};
+    .device = &device_code::pcsr};
 
 }  // namespace protean::formats

@@ -1,5 +1,6 @@
-// PCSR on the device: the layout is that of pcsr.cpp. A block of threads computes a panel. For each of its blocks it copies
-// the part of x to shared memory; then 16 threads compute a row and keep its sum in registers. y is written once.
+// PCSR on the device: the layout is that of pcsr.cpp. A block of threads computes a panel. For each of its blocks it
+// copies the part of x to shared memory; then 16 threads compute a row and keep its sum in registers. y is written
+// once.
 #include "core/bisect.hpp"
 #include "formats/engines/row_view.cuh"
 #include "formats/row/pcsr.hpp"
@@ -41,7 +42,8 @@ __global__ void __launch_bounds__(device::block_size)
   }
 }
 
-// Minimum, maximum, or inclusive sums of one number a thread over a block of most_panel_rows threads, which all call it.
+// Minimum, maximum, or inclusive sums of one number a thread over a block of most_panel_rows threads, which all call
+// it.
 template <class Combine>
 __device__ inline std::int32_t combine_block(std::int32_t value, Combine combine) {
   __shared__ std::int32_t of_warp[most_panel_rows / 32];

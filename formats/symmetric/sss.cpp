@@ -1,5 +1,5 @@
-// SSS: symmetric sparse skyline. The entries below the diagonal by rows, and the diagonal as a vector; the entries above
-// the diagonal are those below it.
+// SSS: symmetric sparse skyline. The entries below the diagonal by rows, and the diagonal as a vector; the entries
+// above the diagonal are those below it.
 //
 //        | 5 1 . 3 |     row_ptr  = 0 0 1 1 3
 //    A = | 1 . 2 . |     col      =   | 0 | 1 | 0        a_10, a_21, a_30; each stands for two entries of A
@@ -8,20 +8,22 @@
 //                        stored   = 1 0 1 1              a_11 is no entry
 //
 // Arrays:
-//   row_ptr   [rows + 1] int32 or int64, as wide as the row pointers of the CSR matrix it is built from: nondecreasing from
-//             0 to n, the number of entries below the diagonal, (nnz - entries of the diagonal) / 2.
+//   row_ptr   [rows + 1] int32 or int64, as wide as the row pointers of the CSR matrix it is built from: nondecreasing
+//             from 0 to n, the number of entries below the diagonal, (nnz - entries of the diagonal) / 2.
 //   col       [n] int32: below the number of their row, ascending within a row.
 //   values    [n].
 //   diagonal  [rows]: 0 where the matrix has no entry.
 //   stored    [(rows + 7) / 8] bits, only when the diagonal has gaps: 1 where a_rr is an entry.
-//   windows   workspace, on a host with t > 1 threads: each thread owns some rows and has a window of y for the rows before
-//             them in which its entries have columns: from the lowest of these columns to its first row. The windows are
-//             added to y in the order of the threads, so t threads always give the same bits.
+//   windows   workspace, on a host with t > 1 threads: each thread owns some rows and has a window of y for the rows
+//             before them in which its entries have columns: from the lowest of these columns to its first row. The
+//             windows are added to y in the order of the threads, so t threads always give the same bits.
 //   sums      [rows] in deterministic mode, instead of the windows: the sums of a product that needs the old y.
-// Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8 when the
+// Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8
+// when the
 //   diagonal has gaps; v for each row of a window, or v rows in deterministic mode. About half of csr.
 // Parameters: none.
-// Wins: on symmetric matrices that are larger than the caches, since half of the entries are read. Windows cost least where
+// Wins: on symmetric matrices that are larger than the caches, since half of the entries are read. Windows cost least
+// where
 //   the band is narrow.
 // Refuses: a matrix that is not square or not symmetric to the bit, and values that would break the symmetry (0 and -0
 //   differ). The reason names an entry.
@@ -29,9 +31,9 @@
 //   T. Gkountouvas, V. Karakasis, K. Kourtis, G. Goumas, N. Koziris, Improving the performance of the symmetric sparse
 //   matrix-vector multiplication in multicore, IPDPS 2013, doi:10.1109/IPDPS.2013.43: windows of y for each thread.
 //
-// In deterministic mode a row is summed in ascending columns with any number of threads: each thread adds all entries of its
-// rows, and reads those rows of other threads again that reach its columns. Products that use a workspace run one after
-// another.
+// In deterministic mode a row is summed in ascending columns with any number of threads: each thread adds all entries
+// of its rows, and reads those rows of other threads again that reach its columns. Products that use a workspace run
+// one after another.
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
@@ -119,8 +121,8 @@ HWY_INLINE void sss_share(const SssArrays<T, P>& a, const SssShare& share, const
   }
 }
 
-// Calls f(row, col, place) for all entries in the rows of share `i`; the columns of a row ascend. `size` is the place of the
-// diagonal's first value.
+// Calls f(row, col, place) for all entries in the rows of share `i`; the columns of a row ascend. `size` is the place
+// of the diagonal's first value.
 template <class T, class P, class F>
 HWY_INLINE void for_sss_entries(const SssArrays<T, P>& a, const SssShare* shares, int count, int i,
                                 std::int64_t size, F f) {
@@ -469,7 +471,7 @@ constinit const FormatEntry sss{.family = "symmetric",
                                 .params = {},
                                 .kernels = kernels,
                                 .admit = admit,
-                                .device = PROTEAN_DEVICE_CODE(sss)};
+                                .device = &device_code::sss};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE

@@ -1,24 +1,28 @@
 // SSS on a GPU: the arrays of sss.cpp without windows and sums. Kernels:
-//   native  Each entry is read once; what it adds to the row of its column is added by an atomic operation, so the order of the
-//           sums is not fixed. `slices` where rows are many and neighbours are alike (takes_slices()), else `rows`.
-//   rows    One launch after the one that writes beta y (unless beta is 1). A block of threads has up to 512 neighbouring rows,
-//           and their sums in shared memory; entries with columns in these rows are added there, others to y.
-//   slices  A thread computes a row. Neighbouring threads have neighbouring rows, whose columns are mostly neighbours too, so
-//           the additions of a warp go to few sectors of memory; equal columns of neighbouring rows are added up before. The
-//           launch before writes beta y and the products with the diagonal. The arrays are those above, but the entries of
-//           a slice, 32 rows, lie by steps: the first entries of its rows, then the second of those that have one, and so on,
-//           without padding:
+//   native  Each entry is read once; what it adds to the row of its column is added by an atomic operation, so the
+//           order of the sums is not fixed. `slices` where rows are many and neighbours are alike (takes_slices()),
+//           else `rows`.
+//   rows    One launch after the one that writes beta y (unless beta is 1). A block of threads has up to 512
+//           neighbouring rows, and their sums in shared memory; entries with columns in these rows are added there,
+//           others to y.
+//   slices  A thread computes a row. Neighbouring threads have neighbouring rows, whose columns are mostly neighbours
+//           too, so the additions of a warp go to few sectors of memory; equal columns of neighbouring rows are added
+//           up before. The launch before writes beta y and the products with the diagonal. The arrays are those above,
+//           but the entries of a slice, 32 rows, lie by steps: the first entries of its rows, then the second of those
+//           that have one, and so on, without padding:
 //
 //             rows       1: a b   2: c   3: d e f      (a slice of three rows)
 //             values     a c d | b e | f               begin at row_ptr of the first row of the slice
 //
-//   gather  A row is the sum over its entries below the diagonal, the diagonal, and its entries above, which an index by
-//           columns finds among those below. No atomic operations, and a fixed order. Each value is read twice; the second
-//           time it is often in a cache. It needs n (p + 4) + p (rows + 1) bytes more, for n entries below the diagonal:
+//   gather  A row is the sum over its entries below the diagonal, the diagonal, and its entries above, which an index
+//           by columns finds among those below. No atomic operations, and a fixed order. Each value is read twice; the
+//           second time it is often in a cache. It needs n (p + 4) + p (rows + 1) bytes more, for n entries below the
+//           diagonal:
 //             upper_ptr    [rows + 1] as wide as row_ptr: nondecreasing from 0 to n.
 //             upper_col    [n] int32: the columns above the diagonal, ascending within a row.
 //             upper_place  [n] as wide as row_ptr: where values has the entry.
-// Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8 when the
+// Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8
+// when the
 //   diagonal has gaps.
 // The conversion, and new values, compare each entry with its mirror by bisection; the host waits for the result.
 #include <memory>
@@ -107,8 +111,8 @@ void require_symmetric(const Context& context, const FormatEntry& entry, const C
   if (!found.refusal.empty()) throw FormatRefused(entry.id, found.refusal);
 }
 
-// Of the rows below the diagonal: the steps of all slices, and the entries whose column is near that of the next row at the
-// same step.
+// Of the rows below the diagonal: the steps of all slices, and the entries whose column is near that of the next row at
+// the same step.
 struct SliceSteps {
   unsigned long long steps = 0, neighbours = 0;
 };
@@ -176,8 +180,8 @@ __global__ void fill_half(DevicePattern a, const T* from, const P* row_ptr, std:
   diagonal[r] = k < a.row_ptr[r + 1] && a.col[k] == r ? from[k] : T(0);
 }
 
-// Where the entries of the rows of a slice lie (slices above). All lanes of a warp call it, each with the length of its row and
-// the begin of the slice: f(k, place) for each entry.
+// Where the entries of the rows of a slice lie (slices above). All lanes of a warp call it, each with the length of its
+// row and the begin of the slice: f(k, place) for each entry.
 template <class P, class F>
 __device__ inline void for_slice(P length, P begin, F&& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -273,8 +277,8 @@ struct UpperIndex {
   Buffer<P> place;
 };
 
-// `lanes` (a power of two) threads a row. y has been multiplied by beta. The flag is read at the beginning and used where
-// something is written.
+// `lanes` (a power of two) threads a row. y has been multiplied by beta. The flag is read at the beginning and used
+// where something is written.
 template <class T, class P>
 __global__ void __launch_bounds__(threads)
     sss_add(SssView<T, P> a, int rows_a_block, int lanes, T alpha, const T* x, T* y, const int* stop) {
@@ -328,8 +332,8 @@ __global__ void __launch_bounds__(threads)
   if (r < a.rows) begin_row(a, r, alpha, x, beta, y);
 }
 
-// Adds what neighbouring lanes with the same column add, into the first of them, and returns whether this lane is one. A lane
-// without an entry has column -1. All lanes of a warp call it.
+// Adds what neighbouring lanes with the same column add, into the first of them, and returns whether this lane is one.
+// A lane without an entry has column -1. All lanes of a warp call it.
 template <class T>
 __device__ inline bool add_equal_columns(std::int32_t col, T& add) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -385,7 +389,8 @@ __global__ void __launch_bounds__(threads, 4)
   if (length > 0) atomicAdd(y + r, alpha * sum);
 }
 
-// sum += values[place(k)] x[column(k)] for k = from, from + lanes, ... below `to`, in this order. Some loads are made together.
+// sum += values[place(k)] x[column(k)] for k = from, from + lanes, ... below `to`, in this order. Some loads are made
+// together.
 template <class T, class P, class Place, class Column>
 __device__ inline void add_lane_entries(P from, P to, int lanes, const T* x, T& sum, Place place,
                                         Column column, const T* values) {
@@ -596,9 +601,9 @@ std::unique_ptr<AssembledMatrix<T>> make(const BuildRequest<T>& request) {
   return std::make_unique<Format<T, std::int64_t>>(request);
 }
 
-// A warp waits for the longest row of its slice, and a thread computes a row, so rows must be alike and many; columns must be
-// neighbours, so that additions are. Fitted to 17 real matrices on an H200: of those that pass, slices took 0.32 to 0.96 of the
-// time of rows, of the others 1.02 to 2.3.
+// A warp waits for the longest row of its slice, and a thread computes a row, so rows must be alike and many; columns
+// must be neighbours, so that additions are. Fitted to 17 real matrices on an H200: of those that pass, slices took
+// 0.32 to 0.96 of the time of rows, of the others 1.02 to 2.3.
 bool takes_slices(const Context& context, std::int64_t rows, const SssDevicePlan& plan) {
   const auto size = static_cast<double>(plan.size);
   return rows >= std::int64_t{context.device_state().processors} * 512 &&

@@ -1,5 +1,5 @@
-// TILE-COMPOSITE: columns in tiles of a fixed width; the rows of each tile ranked by length in workloads, each of them CSR or
-// ELLPACK.
+// TILE-COMPOSITE: columns in tiles of a fixed width; the rows of each tile ranked by length in workloads, each of them
+// CSR or ELLPACK.
 //
 //        | 1 . 2 . |     tile = 2, work = 2      tile_work  = 0 2 3         work_piece = 0 1 3 5
 //    A = | . 3 . . |     piece_ptr = 0 2 3 3 5   piece_row  = 3 0 1 0 3     work_slot  = 0 2 4 6
@@ -7,29 +7,33 @@
 //        | 4 5 . 6 |     col       = 0 1 | 0 1 | 2 3         values = 4 5 | 1 3 | 2 6
 //
 // Arrays:
-//   piece_ptr   [rows + 1] int64, piece [pieces] int32: the positions of the pieces of each row, by ascending columns. A piece is
-//               what a row has in a tile; rows without entries in a tile have none there.
+//   piece_ptr   [rows + 1] int64, piece [pieces] int32: the positions of the pieces of each row, by ascending columns.
+//               A piece is what a row has in a tile; rows without entries in a tile have none there.
 //   piece_row   [pieces] int32: its row. Tile after tile; in a tile longest first, stable.
 //   tile_work   [tiles + 1] int32: the first workload of each tile.
-//   extent      [pieces] int32: in CSR where the piece ends, counted from the workload's first slot; in ELLPACK its entries.
+//   extent      [pieces] int32: in CSR where the piece ends, counted from the workload's first slot; in ELLPACK its
+//               entries.
 //   work_piece  [workloads + 1] int32, work_slot [workloads + 1] int64: first position and first slot of each workload.
-//   col         [slots] int32, values [slots]: a workload of h rows, the longest with w entries, is CSR where w >= h; otherwise
-//               entry k of its row i lies at k h + i, and padding has the value 0 and the row's last column in the tile.
+//   col         [slots] int32, values [slots]: a workload of h rows, the longest with w entries, is CSR where w >= h;
+//               otherwise entry k of its row i lies at k h + i, and padding has the value 0 and the row's last column
+//               in the tile.
 //   partial     [pieces], on a device: workspace of a product.
-// Bytes: (v + 4) slots + 12 pieces + 8 (rows + 1) + 4 (tiles + 1) + 12 (workloads + 1) + v [partial], with v bytes a value.
+// Bytes: (v + 4) slots + 12 pieces + 8 (rows + 1) + 4 (tiles + 1) + 12 (workloads + 1) + v [partial], with v bytes a
+// value.
 // Parameters:
 //   tile  columns of a tile: those of which x fits a cache.
-//   work  a workload begins where the entries of the tiles up to it pass a multiple of so many entries, or where the length
-//         falls below a power of two.
+//   work  a workload begins where the entries of the tiles up to it pass a multiple of so many entries, or where the
+//         length falls below a power of two.
 // Wins: on large matrices with scattered columns: while a tile is computed, its part of x stays in the cache.
 // Refuses: more than 2^31 - 2 pieces. It stores less than two values an entry.
-// Source: X. Yang, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector multiplication on GPUs: implications for graph
-//   mining, PVLDB 4 (2011) 231-242, doi:10.14778/1938545.1938548. Where workloads begin, and the list of the pieces of each row,
-//   are our reading; so is that columns stay in their order, all of them in tiles. The authors sort them by degree and build
-//   the dense tiles alone. Medium confidence.
+// Source: X. Yang, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector multiplication on GPUs: implications for
+// graph
+//   mining, PVLDB 4 (2011) 231-242, doi:10.14778/1938545.1938548. Where workloads begin, and the list of the pieces of
+//   each row, are our reading; so is that columns stay in their order, all of them in tiles. The authors sort them by
+//   degree and build the dense tiles alone. Medium confidence.
 //
-// On the host the tiles follow each other, and add to y. On a device all tiles are computed in one launch, and a second one adds
-// the sums of each row in the order of the tiles.
+// On the host the tiles follow each other, and add to y. On a device all tiles are computed in one launch, and a second
+// one adds the sums of each row in the order of the tiles.
 #include "formats/tiled/tile_composite.hpp"
 
 #include "formats/engines/tile_pieces_host.hpp"
@@ -223,6 +227,6 @@ constinit const FormatEntry tile_composite{.family = "tiled",
                                            .params = params,
                                            .kernels = kernels,
                                            .admit = admit,
-                                           .device = PROTEAN_DEVICE_CODE(tile_composite)};
+                                           .device = &device_code::tile_composite};
 
 }  // namespace protean::formats

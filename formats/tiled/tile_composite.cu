@@ -1,5 +1,5 @@
-// TILE-COMPOSITE on the device: the arrays of tile_composite.cpp. Two launches: a block for each workload, with a warp for each
-// piece of CSR and a thread for each piece of ELLPACK; then a thread for each row.
+// TILE-COMPOSITE on the device: the arrays of tile_composite.cpp. Two launches: a block for each workload, with a warp
+// for each piece of CSR and a thread for each piece of ELLPACK; then a thread for each row.
 #include "formats/engines/tile_pieces.cuh"
 #include "formats/tiled/tile_composite.hpp"
 

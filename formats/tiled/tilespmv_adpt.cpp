@@ -7,32 +7,39 @@
 //
 // Arrays:
 //   tile_ptr     [tile rows + 1] int64: tiles before each tile row, of 16 rows. Only tiles with entries are stored.
-//   value_ptr    [tile rows + 1] int64, index_ptr [tile rows + 1] int64: values and bytes of `index` before each tile row.
+//   value_ptr    [tile rows + 1] int64, index_ptr [tile rows + 1] int64: values and bytes of `index` before each tile
+//                row.
 //   tile_col, tile_value, tile_index, tile_kind, tile_slots, tile_count
-//                [tiles] int32, uint32, uint32, uint8, uint8, uint8, side by side in 16 bytes a tile: tile column, ascending in a
-//                tile row; first value and first byte of `index`, counted from those of the tile row; 0 csr, 1 coo, 2 ell,
-//                3 hyb, 4 dns, 5 dns_row, 6 dns_col; what the kind needs beside (formats/engines/tiles.hpp).
+//                [tiles] int32, uint32, uint32, uint8, uint8, uint8, side by side in 16 bytes a tile: tile column,
+//                ascending in a tile row; first value and first byte of `index`, counted from those of the tile row; 0
+//                csr, 1 coo, 2 ell, 3 hyb, 4 dns, 5 dns_row, 6 dns_col; what the kind needs beside
+//                (formats/engines/tiles.hpp).
 //   index        uint8: row pointers, columns of 4 bits, numbers of rows, bits, as the kind needs it.
 //   values       of all tiles.
-//   rest_ptr     [rows + 1] int32 or int64, rest_col, rest_values: with coo = deferred, CSR arrays of the entries that coo and
-//                hyb tiles would store as coordinates.
+//   rest_ptr     [rows + 1] int32 or int64, rest_col, rest_values: with coo = deferred, CSR arrays of the entries that
+//                coo and hyb tiles would store as coordinates.
 //   unit, split, partial, and the tiles of the deferred entries, on a device: workspace of a product.
-// Bytes: 24 (tile rows + 1) + 16 tiles + index + v values + [p (rows + 1) + (v + 4) deferred entries], with v bytes a value and
-//   p bytes a row pointer; on a device also 16 (units + 1) + 8 (split tile rows + 1) + 16 v units of split tile rows, a unit being 8
-//   tiles, and the starts and carries of the deferred entries.
+// Bytes: 24 (tile rows + 1) + 16 tiles + index + v values + [p (rows + 1) + (v + 4) deferred entries], with v bytes a
+// value and
+//   p bytes a row pointer; on a device also 16 (units + 1) + 8 (split tile rows + 1) + 16 v units of split tile rows, a
+//   unit being 8 tiles, and the starts and carries of the deferred entries.
 // Parameters:
-//   selection  which kind a tile gets. paper: the published rules; code: those of the authors' program; csr: csr for all.
+//   selection  which kind a tile gets. paper: the published rules; code: those of the authors' program; csr: csr for
+//              all.
 //   coo        tiles: coordinates stay in their tile. deferred: they form a CSR matrix, and a second product adds it.
 //   te, th     percent: up to te of variation of its row lengths a tile is ell, above th it is hyb.
 // Wins: where entries lie in small dense areas: an index takes half a byte, and a warp uses its 16 x again.
-// Refuses: never, but for more than 2^32 - 1 values in 16 rows. Where tiles have one or two entries it is larger than csr.
-// Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector multiplication on
+// Refuses: never, but for more than 2^32 - 1 values in 16 rows. Where tiles have one or two entries it is larger than
+// csr.
+// Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector
+// multiplication on
 //   GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
 //
-// A dns tile multiplies all its places, so a NaN in x reaches all its rows; no other kind reads x for a row that does not use
-// it. The bits of dns, and the two bytes of ell and hyb that tell rows without entries, are ours. Warps that share a tile row
-// add to y by atomic operations in the original; here a second launch adds their sums in a fixed order. Deferred entries are
-// computed with CSR5 in the original; here with the tiles of equal numbers of entries of csr (formats/engines/entry_tiles.cuh).
+// A dns tile multiplies all its places, so a NaN in x reaches all its rows; no other kind reads x for a row that does
+// not use it. The bits of dns, and the two bytes of ell and hyb that tell rows without entries, are ours. Warps that
+// share a tile row add to y by atomic operations in the original; here a second launch adds their sums in a fixed
+// order. Deferred entries are computed with CSR5 in the original; here with the tiles of equal numbers of entries of
+// csr (formats/engines/entry_tiles.cuh).
 #include "formats/engines/tiles_host.hpp"
 
 namespace protean::formats {
@@ -75,6 +82,6 @@ constinit const FormatEntry tilespmv_adpt{.family = "tiled",
                                           .params = params,
                                           .kernels = kernels,
                                           .admit = admit_tiles,
-                                          .device = PROTEAN_DEVICE_CODE(tilespmv_adpt)};
+                                          .device = &device_code::tilespmv_adpt};
 
 }  // namespace protean::formats

@@ -1,5 +1,5 @@
-// TileSpMV on the device: the tiles of tilespmv_adpt.cpp, a warp for at most eight tiles of a tile row. One launch; a second one
-// where a tile row has more than eight tiles; two more with deferred entries.
+// TileSpMV on the device: the tiles of tilespmv_adpt.cpp, a warp for at most eight tiles of a tile row. One launch; a
+// second one where a tile row has more than eight tiles; two more with deferred entries.
 #include "formats/engines/tiles.cuh"
 
 namespace protean::formats {

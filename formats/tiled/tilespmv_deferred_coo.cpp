@@ -1,4 +1,5 @@
-// TileSpMV_DeferredCOO: tiles of 16 x 16 stored in six ways; what would be coordinates forms a CSR matrix that is added.
+// TileSpMV_DeferredCOO: tiles of 16 x 16 stored in six ways; what would be coordinates forms a CSR matrix that is
+// added.
 //
 //        | 1 . 2 . |     its only tile would be coo: no tile is stored
 //    A = | . 3 . . |     tile_ptr = 0 0    rest_ptr = 0 2 3 3 6    rest_col = 0 2 1 0 1 3    rest_values = 1 2 3 4 5 6
@@ -8,13 +9,16 @@
 // Arrays: those of tilespmv-adpt with coo = deferred. There are no tiles of the kinds coo and hyb.
 // Bytes: as tilespmv-adpt.
 // Parameters: selection, te and th of tilespmv-adpt.
-// Wins: where many entries are scattered, as in graphs, beside some dense areas: a tile of one or two entries would cost more
+// Wins: where many entries are scattered, as in graphs, beside some dense areas: a tile of one or two entries would
+// cost more
 //   than the entries. The authors take it for more than 1.8 million nonzeros.
 // Refuses: as tilespmv-adpt.
-// Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector multiplication on
+// Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector
+// multiplication on
 //   GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
 //
-// The original computes the CSR matrix with CSR5; here it is computed as csr computes tiles of equal numbers of entries.
+// The original computes the CSR matrix with CSR5; here it is computed as csr computes tiles of equal numbers of
+// entries.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

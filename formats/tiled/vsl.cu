@@ -20,8 +20,8 @@ __global__ void lengths_in_order(std::int64_t size, const std::int32_t* item, co
   if (p < size) before[p] = length[item[p]];
 }
 
-// For each of them its first entry in the part, the entries of the part, and the number of pieces. before[p]: entries before
-// position p in the order of the keys.
+// For each of them its first entry in the part, the entries of the part, and the number of pieces. before[p]: entries
+// before position p in the order of the keys.
 __global__ void count_channel_pieces(std::int64_t size, VslRule rule, const std::uint64_t* key,
                                      const std::int32_t* item, const std::int64_t* before,
                                      const std::int32_t* length, std::int64_t* place, std::int64_t* entries,

@@ -41,8 +41,8 @@ struct ElementMultiWork {
   std::int64_t x_row, x_column, y_row, y_column, columns;
 };
 
-// Y += alpha times the products of the batches. Each line of entries is read once for four vectors, from the cache for the
-// next four.
+// Y += alpha times the products of the batches. Each line of entries is read once for four vectors, from the cache for
+// the next four.
 template <class T>
 void multiply_elements(const ElementMultiWork<T>& work, Range batches);
 

@@ -25,12 +25,14 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/operators/multi_product.hpp>
+#include <protean/operators/rows.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
 struct ElementPlan;
 }
 
@@ -95,7 +97,8 @@ template <class T>
 class ElementOperator : public LinearOperator<T>,
                         public HasDiagonal<T>,
                         public HasApplyDot<T>,
-                        public HasMultiProduct<T> {
+                        public HasMultiProduct<T>,
+                        public HasRows<T> {
  public:
   // The assembled matrix, sorted, in the context's space. Entry (r, c) is the sum of the entries of its
   // elements in the order of the groups and of the elements in a group: the same bits in every run, for any
@@ -104,6 +107,7 @@ class ElementOperator : public LinearOperator<T>,
   // `symmetric` the upper half is the mirrored lower half. Throws OutOfMemory before the allocation if the
   // matrix needs more than most_bytes (0: the free memory).
   CsrMatrix<T> assemble(std::size_t most_bytes = 0) const;
+  CsrMatrix<T> rows_as_csr() const final { return assemble(); }
 
   // The pattern of the assembled matrix in rows [first, end) of each block, one block after the other,
   // without assembling it. It is in host memory and has as many columns as the operator. Reads the
@@ -165,9 +169,9 @@ class ElementOperator : public LinearOperator<T>,
 // not finite, a matrix that is not symmetric), BadArgument (sizes out of range, constrained unknowns out of
 // range or named twice), WrongSpace, NotAvailable, OutOfMemory. An element has at most largest_element rows.
 template <class T>
-std::unique_ptr<ElementOperator<T>> make_element_operator(ContextPtr context, std::int64_t nodes,
-                                                          std::span<const ElementGroup<T>> groups,
-                                                          const ElementOptions& options = {});
+PROTEAN_EXPORT std::unique_ptr<ElementOperator<T>> make_element_operator(
+    ContextPtr context, std::int64_t nodes, std::span<const ElementGroup<T>> groups,
+    const ElementOptions& options = {});
 
 inline constexpr int largest_element = 1024;
 // Of all groups together.

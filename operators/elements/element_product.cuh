@@ -260,8 +260,8 @@ struct MultiSteps {
   std::int64_t x_row, x_column, y_row, y_column;
 };
 
-// Y += alpha A X for `columns` vectors, which each block computes one after another: from the second on the entries of its batch
-// come from the second-level cache.
+// Y += alpha A X for `columns` vectors, which each block computes one after another: from the second on the entries of
+// its batch come from the second-level cache.
 template <bool symmetric, Target target, class T>
 __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
     element_multi_product(ElementView<T> a, std::int64_t begin, int columns, MultiSteps step, T alpha,

@@ -110,27 +110,37 @@ struct AdaptiveOperator<T>::Build {
 
 // The products of the running matrix, in its order.
 template <class T>
-class AdaptiveOperator<T>::InOrder final : public LinearOperator<T>,
+class AdaptiveOperator<T>::InOrder final : public Wrapper<T>,
                                            public HasDiagonal<T>,
                                            public HasApplyDot<T>,
+                                           public HasMultiProduct<T>,
+                                           public HasRows<T>,
                                            public HasRowArrays<T> {
  public:
-  explicit InOrder(const AdaptiveOperator& A) : LinearOperator<T>(A.context(), A.shape()), A_(A) {}
+  explicit InOrder(const AdaptiveOperator& A) : Wrapper<T>(A.context(), A.shape()), A_(A) {}
+  const LinearOperator<T>& inner() const noexcept override { return A_; }
   void diagonal(VectorView<T> diagonal) const override {
-    dynamic_cast<const HasDiagonal<T>&>(A_.running()).diagonal(diagonal);
+    A_.running().abilities().diagonal->diagonal(diagonal);
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     A_.count_products(1);
     A_.timed([&] { apply_dot<T>(A_.running(), x, y, result); });
   }
+  std::string_view no_multi_product() const noexcept override { return A_.no_multi_product(); }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    A_.count_products(X.columns);
+    A_.multi_product(alpha, X, beta, Y);
+  }
+  CsrMatrix<T> rows_as_csr() const override { return A_.rows_in_order(); }
   RowArrays<T> row_arrays() const noexcept override { return A_.rows_of_running(); }
   void keep_rows(bool kept) const noexcept override { A_.keep_rows(kept); }
-  std::string_view name() const noexcept override { return A_.name(); }
-  Revision revision() const noexcept override { return A_.revision(); }
-  Recording recording() const noexcept override { return A_.recording(); }
-  void check_arrays() const override { A_.check_arrays(); }
 
  protected:
+  void change(Abilities<T>& set) const noexcept override {
+    set.diagonal = this, set.apply_dot = this, set.multi_product = this, set.rows = this,
+    set.row_arrays = this;
+    set.order = Ability<HasOrder<T>>::refused("its vectors are in the order of the matrix already");
+  }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     A_.count_products(1);
     A_.product(alpha, x, beta, y);
@@ -155,9 +165,50 @@ std::size_t own_bytes(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& sour
 template <class T>
 AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>>&& start,
                                       AdaptiveOptions options)
-    : LinearOperator<T>(start ? start->context() : nullptr, {source.rows(), source.cols()}),
+    : Wrapper<T>(start ? start->context() : nullptr, {source.rows(), source.cols()}),
       source_(std::move(source)),
       options_(std::move(options)) {
+  check_start(start.get());
+  check_options();
+  in_order_ = std::make_unique<InOrder>(*this);
+  followers_.reserve(4);
+  current_ = std::move(start);  // nothing throws after it
+}
+
+template <class T>
+AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::string order, PermutedMatrix<T>&& ordered,
+                                      std::unique_ptr<AssembledMatrix<T>>&& start, AdaptiveOptions options)
+    : Wrapper<T>(start ? start->context() : nullptr, {source.rows(), source.cols()}),
+      source_(std::move(source)),
+      options_(std::move(options)) {
+  check_start(start.get());
+  check_options();
+  if (order.empty() || order == no_order)
+    throw BadArgument(fmt::format(
+        "an adaptive operator begins in order '{}'; the order of its matrix needs a name other than none",
+        order));
+  const Permutation& P = ordered.permutation();
+  if (P.size() != this->rows() || this->cols() != this->rows() ||
+      ordered.matrix().nonzeros() != source_.nonzeros())
+    throw ShapeMismatch(fmt::format(
+        "the source is {} x {} with {} entries, in order {} it is {} x {} with {}; they must be the same",
+        this->rows(), this->cols(), source_.nonzeros(), order, ordered.matrix().rows(),
+        ordered.matrix().cols(), ordered.matrix().nonzeros()));
+  if (P.size() > 0 && P.context()->space() != this->context()->space())
+    throw WrongSpace(fmt::format("order {} permutes vectors in {} memory, the operator works on {} memory",
+                                 order, to_string(P.context()->space()),
+                                 to_string(this->context()->space())));
+  in_order_ = std::make_unique<InOrder>(*this);
+  followers_.reserve(4);
+  if (P.size() > 0) callers_order_ = std::make_unique<detail::CallersOrder<T>>(P);
+  found_orders_.emplace_back(order, P);
+  order_ = P, order_id_ = std::move(order);
+  permuted_ = std::make_shared<PermutedMatrix<T>>(std::move(ordered));
+  current_ = std::move(start);  // nothing throws after the line before
+}
+
+template <class T>
+void AdaptiveOperator<T>::check_start(const AssembledMatrix<T>* start) const {
   if (!start) throw BadArgument("an adaptive operator needs a matrix to begin with; it was given none");
   if (start->shape() != this->shape() || start->nonzeros() != source_.nonzeros())
     throw ShapeMismatch(fmt::format(
@@ -167,15 +218,11 @@ AdaptiveOperator<T>::AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<Assem
   if (source_.pattern.space != this->context()->space())
     throw WrongSpace(fmt::format("the source lies in {} memory, the matrix to begin with in {} memory",
                                  to_string(source_.pattern.space), to_string(this->context()->space())));
-  check_options();
-  in_order_ = std::make_unique<InOrder>(*this);
-  followers_.reserve(4);
-  current_ = std::move(start);  // nothing throws after it
 }
 
 template <class T>
 AdaptiveOperator<T>::AdaptiveOperator(std::unique_ptr<ElementOperator<T>>&& elements, AdaptiveOptions options)
-    : LinearOperator<T>(elements ? elements->context() : nullptr, elements ? elements->shape() : Shape{}),
+    : Wrapper<T>(elements ? elements->context() : nullptr, elements ? elements->shape() : Shape{}),
       options_(std::move(options)) {
   if (!elements) throw BadArgument("an adaptive operator of element matrices was given none");
   check_options();
@@ -264,15 +311,44 @@ void AdaptiveOperator<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T
 
 template <class T>
 std::string_view AdaptiveOperator<T>::no_multi_product() const noexcept {
-  if (callers_order_) return "its rows are in another order than the vectors";
-  const auto* const multi = dynamic_cast<const HasMultiProduct<T>*>(&running());
+  const Ability<HasMultiProduct<T>> multi = running().abilities().multi_product;
   return multi ? multi->no_multi_product() : "its present format has no product with several vectors";
 }
 
 template <class T>
 void AdaptiveOperator<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta,
                                          MultiVectorView<T> Y) const {
+  if (!callers_order_) return multi_product(alpha, X, beta, Y);
+  callers_order_->multiply(X, beta, Y, [&](MultiVectorView<const T> px, MultiVectorView<T> py) {
+    multi_product(alpha, px, beta, py);
+  });
+}
+
+template <class T>
+void AdaptiveOperator<T>::multi_product(T alpha, MultiVectorView<const T> X, T beta,
+                                        MultiVectorView<T> Y) const {
   multi_apply<T>(running(), alpha, X, beta, Y);
+}
+
+template <class T>
+CsrMatrix<T> AdaptiveOperator<T>::rows_in_order() const {
+  if (running_is_exact() && source_assembled()) return ordered_source();
+  return *csr_of(running());
+}
+
+template <class T>
+CsrMatrix<T> AdaptiveOperator<T>::rows_as_csr() const {
+  if (running_is_exact() && source_assembled()) return source_;
+  CsrMatrix<T> rows = rows_in_order();
+  if (order_.size() == 0) return rows;
+  const bool on_host = this->context()->space() == Space::host;
+  return PermutedMatrix<T>(on_host ? this->context() : Context::host(), rows, order_.inverse()).matrix();
+}
+
+template <class T>
+void AdaptiveOperator<T>::change(Abilities<T>& set) const noexcept {
+  set.diagonal = this, set.apply_dot = this, set.multi_product = this, set.rows = this, set.row_arrays = this;
+  set.order = this;
 }
 
 template <class T>
@@ -703,7 +779,8 @@ RowArrays<T> AdaptiveOperator<T>::row_arrays() const noexcept {
 
 template <class T>
 RowArrays<T> AdaptiveOperator<T>::rows_of_running() const noexcept {
-  const auto* rows = rows_shown_ ? dynamic_cast<const HasRowArrays<T>*>(current_.get()) : nullptr;
+  const HasRowArrays<T>* const rows =
+      rows_shown_ && current_ ? current_->abilities().row_arrays.get() : nullptr;
   if (!rows) return {};
   RowArrays<T> arrays = rows->row_arrays();
   // The arrays of the next format may lie at the same addresses.

@@ -18,15 +18,19 @@
 #include <vector>
 
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
+#include <protean/core/permutation.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/operators/multi_product.hpp>
 #include <protean/operators/order.hpp>
 #include <protean/operators/row_arrays.hpp>
+#include <protean/operators/rows.hpp>
+#include <protean/operators/wrapper.hpp>
 
-namespace protean {
-namespace detail {
+namespace PROTEAN_EXPORT protean {
+namespace PROTEAN_HIDDEN detail {
 template <class T>
 class CallersOrder;
 }  // namespace detail
@@ -111,10 +115,10 @@ struct AdaptiveOptions {
   // All times measured here are taken from it. It is also called from the building thread.
   std::function<double()> clock = {};
   // Finds the order with a name (FormatSpec::order other than "none") for the pattern of the source, in the caller's
-  // order: result[k] is the row at place k. Context and pattern are of the host, also for an operator on a device. It is
-  // also called from the building thread, and should compute in parallel
-  // regions of the context, which end it when the build is cancelled. Empty: find_order() of core/ordering.hpp, which may
-  // find the order on the device.
+  // order: result[k] is the row at place k. Context and pattern are of the host, also for an operator on a device. It
+  // is also called from the building thread, and should compute in parallel
+  // regions of the context, which end it when the build is cancelled. Empty: find_order() of core/ordering.hpp, which
+  // may find the order on the device.
   std::function<std::vector<std::int32_t>(std::string_view id, const Context& context,
                                           const SparsityPattern& pattern)>
       find_order = {};
@@ -145,10 +149,10 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 // is kept as long as the operator: new values, other right-hand sides and a change back to it cost no search. In
 // deterministic mode a change of order beside the solve is refused, since sums have other rounding errors in another
 // order and the iteration of the change depends on the time. An order that is not in use takes 8 bytes a row. On a
-// device find_order() says where an order is found. A GPU finds rcm itself for most matrices. Else the pattern is copied
-// to the host (4 bytes an entry and 4 a row), and the threads of the host find the order, which is the larger part of the
-// time by far while the solve waits (AdaptiveOptions::background_workers threads beside the solve, else all). The device
-// permutes the matrix.
+// device find_order() says where an order is found. A GPU finds rcm itself for most matrices. Else the pattern is
+// copied to the host (4 bytes an entry and 4 a row), and the threads of the host find the order, which is the larger
+// part of the time by far while the solve waits (AdaptiveOptions::background_workers threads beside the solve, else
+// all). The device permutes the matrix.
 //
 // Products may be computed by several threads at once. All other members that are not const belong to one
 // thread and must not run at the same time as a product. SolveObserver::on_iteration(), between two
@@ -160,10 +164,11 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 // values; two more vectors during a build and an adoption. On a device 24 more bytes an entry, or a row
 // where the rows are more, while it is ordered.
 template <class T>
-class AdaptiveOperator final : public LinearOperator<T>,
+class AdaptiveOperator final : public Wrapper<T>,
                                public HasDiagonal<T>,
                                public HasApplyDot<T>,
                                public HasMultiProduct<T>,
+                               public HasRows<T>,
                                public HasRowArrays<T>,
                                public HasOrder<T> {
  public:
@@ -173,15 +178,22 @@ class AdaptiveOperator final : public LinearOperator<T>,
   // it throws, the caller keeps start.
   AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>>&& start,
                    AdaptiveOptions options = {});
+  // Begins in an order that was found before: `ordered` is `source` in the order with the name `order` (one of
+  // FormatSpec::order, as "rcm"), and start was made of ordered.matrix(). A change back to it costs no search. Throws
+  // as above, and BadArgument for an order without a name and for "none". Where it throws, the caller keeps both.
+  AdaptiveOperator(CsrMatrix<T> source, std::string order, PermutedMatrix<T>&& ordered,
+                   std::unique_ptr<AssembledMatrix<T>>&& start, AdaptiveOptions options = {});
   // The source is element matrices. Throws BadArgument for options out of range or a null pointer. Where it throws,
   // the caller keeps them.
   explicit AdaptiveOperator(std::unique_ptr<ElementOperator<T>>&& elements, AdaptiveOptions options = {});
   ~AdaptiveOperator() override;  // cancels a build and waits until all builds have ended
 
-  // The operator that computes the products: an AssembledMatrix or an ElementOperator.
+  // The operator that computes the products: an AssembledMatrix or an ElementOperator. Its tuning, layout and parts are
+  // those of this operator; they end with the next change of format.
   const LinearOperator<T>& running() const noexcept {
     return current_ ? static_cast<const LinearOperator<T>&>(*current_) : *elements_;
   }
+  const LinearOperator<T>& inner() const noexcept override { return running(); }
   std::size_t running_bytes() const noexcept { return current_ ? current_->bytes() : elements_->bytes(); }
   bool on_elements() const noexcept { return !current_; }
   // The running matrix, in order(). Throws BadArgument while the operator computes with element matrices.
@@ -250,8 +262,8 @@ class AdaptiveOperator final : public LinearOperator<T>,
   void count_in_order(std::int64_t more) const noexcept override;
   void follow(OrderFollower& follower) const override;
   void unfollow(OrderFollower& follower) const noexcept override;
-  // What a change of order would permute. Where nobody follows the order, each product permutes two vectors. Empty where
-  // several solves do, since the order cannot change then.
+  // What a change of order would permute. Where nobody follows the order, each product permutes two vectors. Empty
+  // where several solves do, since the order cannot change then.
   std::optional<OrderFollower::Permuted> permuted() const;
   // How often the running matrix has been replaced.
   std::uint64_t form() const noexcept { return form_; }
@@ -260,7 +272,8 @@ class AdaptiveOperator final : public LinearOperator<T>,
   // the diagonal in another format may be slow.
   void diagonal(VectorView<T> diagonal) const override;
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
-  // Those of the running format, in the caller's order.
+  // Those of the running format, in the caller's order. In another order they permute all vectors, with workspace for
+  // as many of each as the largest product so far had.
   std::string_view no_multi_product() const noexcept override;
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
   // Whether row_arrays() gives a solve on a device the rows of the running matrix, so that it can compute
@@ -276,7 +289,8 @@ class AdaptiveOperator final : public LinearOperator<T>,
     protean::check_arrays(source_);
     if (!source_.watch) running().check_arrays();
   }
-  std::string_view name() const noexcept override { return running().name(); }
+  // The source, if that has the values of the running matrix.
+  CsrMatrix<T> rows_as_csr() const override;
   Revision revision() const noexcept override { return revision_; }
   // The version changes with each change of format, so that a solver on a device records its steps again,
   // also in the middle of a solve.
@@ -286,11 +300,12 @@ class AdaptiveOperator final : public LinearOperator<T>,
   }
 
  protected:
+  void change(Abilities<T>& set) const noexcept override;
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override;
 
  private:
-  struct Build;
-  class InOrder;
+  struct PROTEAN_HIDDEN Build;
+  class PROTEAN_HIDDEN InOrder;
   struct Timings {
     static constexpr int kept = 16;
     mutable std::array<std::atomic<float>, kept> seconds{};
@@ -323,9 +338,12 @@ class AdaptiveOperator final : public LinearOperator<T>,
   void order_rows(Build& build, const CsrMatrix<T>& source, std::size_t& bytes_in_use,
                   std::size_t budget) const;
   void product(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const;
+  void multi_product(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const;
+  CsrMatrix<T> rows_in_order() const;
   RowArrays<T> rows_of_running() const noexcept;
 
   void check_options() const;
+  void check_start(const AssembledMatrix<T>* start) const;
   bool running_is_exact() const noexcept { return !current_ || current_->entry().traits.exact_values; }
 
   std::unique_ptr<ElementOperator<T>> elements_;  // null if made of CSR
@@ -342,7 +360,7 @@ class AdaptiveOperator final : public LinearOperator<T>,
   mutable std::vector<OrderFollower*> followers_;
   AdaptiveOptions options_;
   Revision revision_;
-  bool rows_shown_ = false;
+  std::atomic<bool> rows_shown_{false};  // read where other solves ask for abilities
   mutable std::atomic<bool> rows_kept_{false};
   std::uint64_t form_ = 0;     // number of changes of format
   std::uint64_t changes_ = 1;  // 1 + number of changes of format or values

@@ -4,15 +4,18 @@
 #include <charconv>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include <fast_float/fast_float.h>
+#include <hwy/targets.h>
 
 #include "core/error.hpp"
 
 namespace protean {
 
-// The text of builtin_machine.tsv. The build makes this constant.
+// The texts of builtin_machine.tsv and builtin_avx2.tsv. The build makes these constants.
 extern const char builtin_machine_lines[];
+extern const char builtin_avx2_lines[];
 
 namespace {
 
@@ -110,9 +113,45 @@ MachineTable parse_machine_lines(std::string_view text, std::string_view file) {
   return table;
 }
 
-const MachineTable& builtin_machine() {
-  static const MachineTable table = parse_machine_lines(builtin_machine_lines, "builtin_machine.tsv");
+namespace {
+
+bool of_elements(const MeasuredFormat& format) {
+  return format.format.starts_with("lma-") || format.format == "assembly" || format.format == "csr";
+}
+
+// The host of builtin_avx2.tsv, with what was measured on the other machine alone: the GPU, and element matrices
+// relative to csr. Assembled formats with few measurements there would change what is known of them here.
+MachineTable avx2_machine() {
+  MachineTable table = parse_machine_lines(builtin_avx2_lines, "builtin_avx2.tsv");
+  const MachineTable& other = builtin_machine(BuiltinHost::avx512);
+  table.machine += "; others: " + other.machine;
+  for (MeasuredMatrix matrix : other.matrices) {
+    if (matrix.space == Space::host) {
+      if (std::none_of(matrix.formats.begin(), matrix.formats.end(),
+                       [](const MeasuredFormat& format) { return format.format.starts_with("lma-"); }))
+        continue;
+      std::erase_if(matrix.formats, [](const MeasuredFormat& format) { return !of_elements(format); });
+    }
+    table.matrices.push_back(std::move(matrix));
+  }
   return table;
 }
+
+}  // namespace
+
+const MachineTable& builtin_machine(BuiltinHost host) {
+  if (host == BuiltinHost::avx512) {
+    static const MachineTable table = parse_machine_lines(builtin_machine_lines, "builtin_machine.tsv");
+    return table;
+  }
+  static const MachineTable table = avx2_machine();
+  return table;
+}
+
+BuiltinHost builtin_host() {
+  return (hwy::SupportedTargets() & HWY_AVX3) != 0 ? BuiltinHost::avx512 : BuiltinHost::avx2;
+}
+
+const MachineTable& builtin_machine() { return builtin_machine(builtin_host()); }
 
 }  // namespace protean

@@ -131,6 +131,11 @@ struct CostModel::Samples {
       if (matrix.space != space) continue;
       if (const MeasuredFormat* reference = find(matrix, csr)) add(matrix, *reference);
     }
+    // On a host the solve waits for the look at each of these formats. Of a large table one best time out of many is
+    // likely to be noise.
+    const std::size_t least = space == Space::host ? (matrices.size() + 19) / 20 : 1;
+    for (const auto& [format, times] : times_fastest)
+      if (times >= least) fastest.insert(format);
   }
 
   const std::vector<Sample>& in(std::string_view format) const {
@@ -140,6 +145,8 @@ struct CostModel::Samples {
   }
 
  private:
+  std::unordered_map<std::string, std::size_t> times_fastest;  // on how many matrices
+
   void add(const MeasuredMatrix& matrix, const MeasuredFormat& reference) {
     const MeasuredFormat* in_packed = find(matrix, packed);
     const std::size_t number = matrices.size();
@@ -151,7 +158,7 @@ struct CostModel::Samples {
       if (is_storage_format(own)) least = std::min(least, own.product_seconds);
     for (const MeasuredFormat& own : matrix.formats) {
       if (is_storage_format(own) && own.product_seconds <= least)
-        fastest.insert(own.format.substr(0, own.format.find('/')));
+        ++times_fastest[own.format.substr(0, own.format.find('/'))];
       std::vector<Sample>& samples = of_format[own.format];
       // Of a format that a table has twice for a matrix, the first counts.
       if (!samples.empty() && samples.back().matrix == number) continue;

@@ -11,8 +11,9 @@
 
 #include <protean/core/context.hpp>
 #include <protean/core/csr.hpp>
+#include <protean/core/export.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // One matrix in one format, measured.
 struct MeasuredFormat {
@@ -23,8 +24,8 @@ struct MeasuredFormat {
 
 // One matrix in several formats, csr among them. A matrix assembled from element matrices may also have
 // lma-atomic, lma-coloured and lma-gather, and `assembly`: bytes and product of csr, with the time of the
-// assembly as convert_seconds. `order-rcm` (of any order: order-ID) has bytes and product of csr of the matrix in a random
-// numbering of its rows, and as convert_seconds the time to find the order of that matrix and to permute it.
+// assembly as convert_seconds. `order-rcm` (of any order: order-ID) has bytes and product of csr of the matrix in a
+// random numbering of its rows, and as convert_seconds the time to find the order of that matrix and to permute it.
 struct MeasuredMatrix {
   std::string matrix;
   Space space = Space::host;
@@ -39,10 +40,10 @@ struct MachineTable {
   std::vector<MeasuredMatrix> matrices;
 };
 
-// Measured on one host with two threads and one H200 (docs/results: spmv-host.json, tune-host.yaml,
-// coded-gpu-formulas.json, engines-gpu.json, tune-gpu.yaml). It has no prices of orders. The table is
-// operators/policy/builtin_machine.tsv, which benchmarks/make_machine_table.py writes and the build embeds; the first call
-// reads it.
+// The table for this processor's vector instructions: measured on a host with AVX-512 or on one with AVX2, each with
+// two threads, and on one H200. It has no prices of orders. The tables are operators/policy/builtin_machine.tsv and
+// builtin_avx2.tsv, which benchmarks/make_machine_table.py writes and the build embeds; the first call reads them.
+// The heads of these files name the measurements in docs/results.
 const MachineTable& builtin_machine();
 
 // The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.
@@ -100,17 +101,17 @@ class CostModel {
   // assembly.
   CostPrediction assembly(const CostQuery& query, std::string_view running, std::size_t running_bytes,
                           double running_seconds) const;
-  // convert_seconds is the time to find the order `id` and to put the matrix into it, with all threads, where a product of
-  // `running` takes running_seconds; product_seconds is that of csr, in the present order. order_products such products if
-  // the table has no time of that order.
+  // convert_seconds is the time to find the order `id` and to put the matrix into it, with all threads, where a product
+  // of `running` takes running_seconds; product_seconds is that of csr, in the present order. order_products such
+  // products if the table has no time of that order.
   CostPrediction ordering(const CostQuery& query, std::string_view id, std::string_view running,
                           std::size_t running_bytes, double running_seconds) const;
   // Whether the table has a time of that order.
   bool knows_order(std::string_view id) const;
   // Predicts without a measurement in this solve, as if this machine were the table's.
   CostPrediction absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const;
-  // Whether a storage format, with one of its kernels, was the fastest on at least one measured matrix. None of the others is
-  // expected to be the best choice.
+  // Whether a storage format, with one of its kernels, was the fastest on at least one measured matrix, and on a host
+  // on at least one of 20. None of the others is expected to be the best choice.
   bool may_be_fastest(std::string_view format) const;
 
  private:
@@ -122,7 +123,7 @@ class CostModel {
   Estimate estimate(const CostQuery& query, std::string_view format, std::size_t bytes) const;
   double csr_bandwidth(const CostQuery& query) const;  // bytes per second; 0 if unknown
 
-  struct Samples;
+  struct PROTEAN_HIDDEN Samples;
   static std::shared_ptr<const Samples> samples_of(const MachineTable& table, Space space);
 
   std::shared_ptr<const Samples> samples_;

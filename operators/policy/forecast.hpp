@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace protean {
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
 
 // A number of iterations with its uncertainty. `known` is false at the beginning of a solve, and where the
 // residual does not fall. Then likely is 0 and high is infinite; low is still a valid lower estimate.

@@ -18,9 +18,9 @@
 //    for itself. Later changes begin with the excess of their own iteration.
 // 3. With forecast_factor = worst_factor no change begins on the forecast, and 2. holds always.
 //
-// A change of the order of the rows is a change like any other. Its price W has the time to find the order and to permute
-// the matrix, and the vectors of the solve that are permuted at the change and on the way back. A product in another order
-// has the permutations of vectors that the preconditioner then needs, so (K) holds for iterations.
+// A change of the order of the rows is a change like any other. Its price W has the time to find the order and to
+// permute the matrix, and the vectors of the solve that are permuted at the change and on the way back. A product in
+// another order has the permutations of vectors that the preconditioner then needs, so (K) holds for iterations.
 //
 // Assumption (P) for a build while the solve waits: it takes at most convert_margin times the predicted time.
 // For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back)
@@ -59,23 +59,19 @@ class Decider {
     if (state_.build == BuildState::running) return continue_or_cancel_build();
     if (state_.build == BuildState::ready) return adopt_or_drop_build();
     if (!current_.measured)
-      return answer(SwitchAction::stay, state_.current, {},
-                    "the product of the current format has not been measured yet");
+      return answer(SwitchAction::stay, state_.current, {}, {.reason = Reason::not_measured});
     if (const SwitchCandidate& first = state_.candidates[state_.first];
         state_.current != state_.first && current_.product_seconds > first.product_seconds)
       return answer(SwitchAction::go_back, state_.first, offer(first),
-                    fmt::format("a product takes {} in {}; it took {} in {}", time(current_.product_seconds),
-                                current_.name, time(first.product_seconds), first.name));
+                    {.reason = Reason::slower_than_first,
+                     .name = current_.name,
+                     .other = first.name,
+                     .cost_seconds = current_.product_seconds,
+                     .allowed_seconds = first.product_seconds});
     return choose_candidate();
   }
 
  private:
-  static std::string time(double seconds) {
-    if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
-    if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
-    return fmt::format("{:.3g} s", seconds);
-  }
-
   double excess() const { return state_.seconds - state_.stay_seconds; }
   double allowed(double factor) const { return (factor - 1) * state_.stay_seconds; }
   // Upper bound of the time after the build until the policy may have gone back to the first format: the
@@ -117,14 +113,15 @@ class Decider {
   }
   double net(const Offer& o) const { return likely_iterations() * o.gain - o.cost; }
 
-  SwitchDecision answer(SwitchAction action, std::size_t candidate, const Offer& o, std::string reason,
+  SwitchDecision answer(SwitchAction action, std::size_t candidate, const Offer& o, Why why,
                         double granted = 0) const {
     SwitchDecision result;
     result.action = action, result.candidate = candidate;
     result.gain_seconds = o.gain, result.cost_seconds = o.cost, result.worst_seconds = o.worst;
     result.excess_seconds = excess();
     result.allowed_seconds = allowed(granted > 0 ? granted : options_.worst_factor);
-    result.granted = granted, result.remaining = state_.remaining, result.reason = std::move(reason);
+    result.granted = granted, result.remaining = state_.remaining;
+    result.reason = text_of(why), result.why = std::move(why);
     return result;
   }
 
@@ -137,16 +134,20 @@ class Decider {
     const double spent = excess() - state_.excess_before;
     if (state_.granted > options_.worst_factor && spent > state_.price)
       return answer(SwitchAction::cancel, state_.building, o,
-                    fmt::format("building {} has cost {}; at most {} were predicted", candidate.name,
-                                time(spent), time(state_.price)),
+                    {.reason = Reason::build_dear,
+                     .name = candidate.name,
+                     .cost_seconds = spent,
+                     .allowed_seconds = state_.price},
                     state_.granted);
     if (excess() + trial_seconds(candidate) > allowed(state_.granted))
       return answer(SwitchAction::cancel, state_.building, o,
-                    fmt::format("building {} would exceed the allowance of {}; the excess is {} already",
-                                candidate.name, time(allowed(state_.granted)), time(excess())),
+                    {.reason = Reason::build_over_limit,
+                     .name = candidate.name,
+                     .cost_seconds = excess(),
+                     .allowed_seconds = allowed(state_.granted)},
                     state_.granted);
-    return answer(SwitchAction::stay, state_.building, o, fmt::format("{} is being built", candidate.name),
-                  state_.granted);
+    return answer(SwitchAction::stay, state_.building, o,
+                  {.reason = Reason::building, .name = candidate.name}, state_.granted);
   }
 
   SwitchDecision adopt_or_drop_build() const {
@@ -156,15 +157,15 @@ class Decider {
     if (net(o) <= 0)
       return answer(
           SwitchAction::stay, state_.building, o,
-          fmt::format("{} is ready, but only about {:.0f} iterations remain; adopting it would cost more",
-                      candidate.name, likely_iterations()),
+          {.reason = Reason::ready_too_late, .name = candidate.name, .iterations = likely_iterations()},
           state_.granted);
-    return answer(SwitchAction::adopt, state_.building, o, fmt::format("{} is ready", candidate.name),
+    return answer(SwitchAction::adopt, state_.building, o, {.reason = Reason::ready, .name = candidate.name},
                   state_.granted);
   }
 
   SwitchDecision choose_candidate() const {
-    // The best candidate whose change may begin. If there is none, the best of those that would gain, to report why it may not.
+    // The best candidate whose change may begin. If there is none, the best of those that would gain, to report why it
+    // may not.
     std::size_t best = state_.current, best_allowed = state_.current;
     double best_net = -INFINITY, best_allowed_net = 0, granted = 0;
     bool best_gains = false;
@@ -179,8 +180,7 @@ class Decider {
         best_allowed = i, best_allowed_net = net(o), granted = factor;
     }
     if (best_allowed != state_.current) return begin(best_allowed, granted);
-    if (best == state_.current)
-      return answer(SwitchAction::stay, best, {}, "there is no other format to change to");
+    if (best == state_.current) return answer(SwitchAction::stay, best, {}, {.reason = Reason::no_other});
     const Offer o = offer(state_.candidates[best]);
     return answer(SwitchAction::stay, best, o, why_not(state_.candidates[best], o));
   }
@@ -201,31 +201,31 @@ class Decider {
   SwitchDecision begin(std::size_t index, double granted) const {
     const SwitchCandidate& candidate = state_.candidates[index];
     const Offer o = offer(candidate);
-    const std::string because =
-        granted == options_.worst_factor
-            ? fmt::format("its cost of at most {} is within the allowance of {}", time(o.worst),
-                          time(allowed(granted) - excess()))
-            : fmt::format("at least {:.0f} iterations remain, which save {} for a cost of at most {}",
-                          state_.remaining.low, time(state_.remaining.low * o.low_gain), time(o.worst));
-    return answer(SwitchAction::begin, index, o,
-                  fmt::format("{} would save {} an iteration; {}", candidate.name, time(o.gain), because),
-                  granted);
+    Why why{.name = candidate.name, .gain_seconds = o.gain, .cost_seconds = o.worst};
+    if (granted == options_.worst_factor) {
+      why.reason = Reason::within_account, why.allowed_seconds = allowed(granted) - excess();
+    } else {
+      why.reason = Reason::by_forecast, why.iterations = state_.remaining.low;
+      why.allowed_seconds = state_.remaining.low * o.low_gain;
+    }
+    return answer(SwitchAction::begin, index, o, std::move(why), granted);
   }
 
-  std::string why_not(const SwitchCandidate& candidate, const Offer& o) const {
+  Why why_not(const SwitchCandidate& candidate, const Offer& o) const {
     if (state_.switches >= options_.most_switches)
-      return fmt::format("the format has been changed {} times, the largest number allowed", state_.switches);
-    if (!gains_enough(o))
-      return fmt::format("no format is expected to be faster by {:.0f} % of an iteration",
-                         100 * options_.hysteresis);
+      return {.reason = Reason::most_switches, .count = state_.switches};
+    if (!gains_enough(o)) return {.reason = Reason::small_gain, .least_share = options_.hysteresis};
     if (net(o) <= 0)
-      return fmt::format(
-          "{} would save {} an iteration and cost {}: that pays after {:.0f} iterations, and about {:.0f} "
-          "remain",
-          candidate.name, time(o.gain), time(o.cost), o.cost / o.gain, likely_iterations());
-    return fmt::format("{} may cost {}; the account allows {} so far, and the forecast does not justify more",
-                       candidate.name, time(o.worst),
-                       time(std::max(allowed(options_.worst_factor) - excess(), 0.0)));
+      return {.reason = Reason::does_not_pay,
+              .name = candidate.name,
+              .gain_seconds = o.gain,
+              .cost_seconds = o.cost,
+              .iterations = o.cost / o.gain,
+              .more_iterations = likely_iterations()};
+    return {.reason = Reason::beyond_account,
+            .name = candidate.name,
+            .cost_seconds = o.worst,
+            .allowed_seconds = std::max(allowed(options_.worst_factor) - excess(), 0.0)};
   }
 
   const PolicyOptions& options_;
@@ -249,26 +249,6 @@ std::string_view to_string(SwitchAction action) noexcept {
       return "go back";
   }
   return "?";
-}
-
-void check_policy(const PolicyOptions& options) {
-  const auto require = [](const char* name, double value, bool in_range, const char* range) {
-    if (!std::isfinite(value) || !in_range)
-      throw BadArgument(fmt::format("{} is {}; it must be a finite number {}", name, value, range));
-  };
-  const auto at_least = [&](const char* name, double value, int smallest) {
-    require(name, value, value >= smallest, smallest == 0 ? "of at least 0" : "of at least 1");
-  };
-  at_least("worst_factor", options.worst_factor, 1);
-  at_least("forecast_factor", options.forecast_factor, 1);
-  at_least("pessimism", options.pessimism, 0);
-  at_least("payback", options.payback, 0);
-  at_least("convert_margin", options.convert_margin, 1);
-  at_least("hysteresis", options.hysteresis, 0);
-  at_least("most_switches", options.most_switches, 0);
-  at_least("trial_products", options.trial_products, 1);
-  at_least("overlap_slowdown", options.overlap_slowdown, 0);
-  require("overlap_stretch", options.overlap_stretch, options.overlap_stretch > 0, "above 0");
 }
 
 SwitchDecision decide(const PolicyOptions& options, const PolicyState& state) {

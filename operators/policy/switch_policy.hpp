@@ -18,9 +18,11 @@
 #include <string>
 #include <string_view>
 
+#include <protean/core/export.hpp>
 #include <protean/operators/policy/forecast.hpp>
+#include <protean/operators/policy/reason.hpp>
 
-namespace protean {
+namespace PROTEAN_EXPORT protean {
 
 // One format the matrix may have, in one order of its rows.
 struct SwitchCandidate {
@@ -30,8 +32,8 @@ struct SwitchCandidate {
   std::string why;             // the reason, if not admitted or lost
   std::size_t bytes = 0;       // of the matrix in it
   double product_seconds = 0;  // y = A x: measured where `measured`, else predicted
-  // Of a build by all threads while the solve waits, predicted or measured. In another order than the current one's with
-  // the time to find the order and to permute the matrix.
+  // Of a build by all threads while the solve waits, predicted or measured. In another order than the current one's
+  // with the time to find the order and to permute the matrix.
   double convert_seconds = 0;
   double uncertainty = 0.1;  // relative, of a predicted product_seconds
   bool measured = false;
@@ -95,7 +97,8 @@ struct SwitchDecision {
   double excess_seconds = 0, allowed_seconds = 0;  // the account at the time of the decision
   double granted = 0;  // the factor that allowed the change to begin: worst_factor or forecast_factor
   Forecast remaining;
-  std::string reason;  // one sentence for a person
+  Why why;
+  std::string reason;  // text_of(why)
 };
 
 SwitchDecision decide(const PolicyOptions& options, const PolicyState& state);

@@ -6,18 +6,18 @@ must be the same exactly, and x bit for bit, in every format and with one thread
     compare_formats.py PROTEAN SOURCE_FOLDER [--full] [--only=NAME,NAME] [--methods=NAME,NAME]
                        [--mode=default|deterministic] [--space=host|device] [--jobs=N] [--json=FILE] [--table=FILE]
 
-As a test it runs in deterministic mode only (test_every_format compares the solves of the default mode, in one process) and keeps
-to what takes a minute:
+As a test it runs in deterministic mode only (test_every_format compares the solves of the default mode, in one process)
+and keeps to what takes a minute:
   - A method sees of a format nothing but its products. So each format solves each small system by one method, and one
     format of each engine solves all systems by all methods.
   - In deterministic mode one bit of one product would show in x from that iteration on: solves end after 50 iterations,
     and formats that do not stand for their engine solve two systems, one of them large enough for two threads.
   - On a host, presets have the arrays and the code of their base: they are left out.
---full goes to the tolerance in every format and adds the long solves and the other five methods. --space=device solves on a
-GPU in the formats that have a device side. --jobs runs so many solves at a time. --json adds each solve to a file (those of earlier
-runs stay, unless they are of the same solve), --table puts a table of all solves of the JSON file into a Markdown file,
-between two marks. Exits 77 (skipped) when NumPy or SciPy is missing, and with --sanitizers=NAMES: it
-compares answers, and hundreds of instrumented solves take too long.
+--full goes to the tolerance in every format and adds the long solves and the other five methods. --space=device solves
+on a GPU in the formats that have a device side. --jobs runs so many solves at a time. --json adds each solve to a file
+(those of earlier runs stay, unless they are of the same solve), --table puts a table of all solves of the JSON file
+into a Markdown file, between two marks. Exits 77 (skipped) when NumPy or SciPy is missing, and with --sanitizers=NAMES:
+it compares answers, and hundreds of instrumented solves take too long.
 
 BiCGStab amplifies the last bit of a product on hard matrices: a product summed in another order (which is all that
 formats differ by) may take 1300 or 2200 iterations to the same answer. There only the answer is compared, the method
@@ -174,7 +174,7 @@ def compare(name, given, run_spec, mode, formats, matrix, b, direct, inverse_nor
             "matrix": as_pbin(given, folder),
             "rhs": {"solution": "ones"},
             "solver": {"method": method, "relative_tolerance": run_spec.tolerance, "max_iterations": 20000,
-                       "restart": 60},
+                       **({"restart": 60} if method.endswith("gmres") else {})},
             "preconditioner": {"type": "jacobi"},
             "operator": {"format": "csr", "deterministic": deterministic, "space": space},
             "output": {"solution": "x.mtx", "report": "r.json"},
@@ -187,7 +187,8 @@ def compare(name, given, run_spec, mode, formats, matrix, b, direct, inverse_nor
                 print(f"skipped: no device: {run.stderr.strip()}")
                 sys.exit(77)
             if report is None:
-                refused = run.returncode == 2 and "refused" in run.stderr or "does not run in device memory" in run.stderr
+                refused = run.returncode == 2 and "refused" in run.stderr \
+                    or "does not run in device memory" in run.stderr
                 print(f"{name:12} {id:14} {run.stderr.strip()}")
                 failures += not refused
                 continue
@@ -224,7 +225,8 @@ def compare(name, given, run_spec, mode, formats, matrix, b, direct, inverse_nor
                   f"{'  BAD: ' + ', '.join(bad) if bad else ''}", flush=True)
     if results:
         counts = [r["iterations"] for r in results]
-        print(f"{name:12} {mode:13} {method}: {len(counts)} formats, {min(counts)} to {max(counts)} iterations", flush=True)
+        print(f"{name:12} {mode:13} {method}: {len(counts)} formats, {min(counts)} to {max(counts)} iterations",
+              flush=True)
     return results, failures
 
 
@@ -243,7 +245,8 @@ def write_table(path, solves):
     order = {name: i for i, (name, *_) in enumerate(CASES)}
     lines = ["| system | method | tolerance | formats | iterations | iterations, deterministic | x, deterministic |",
              "|---|---|---|---|---|---|---|"]
-    for (name, method, tolerance, settings), by_mode in sorted(rows.items(), key=lambda row: (order[row[0][0]], row[0])):
+    for (name, method, tolerance, settings), by_mode in sorted(rows.items(),
+                                                               key=lambda row: (order[row[0][0]], row[0])):
         usual, fixed = by_mode.get("default"), by_mode.get("deterministic")
         shown = "".join(f", {s.split('.')[1].replace('_', ' ').replace('=', ' ')}" for s in settings)
         group = usual or fixed

@@ -23,7 +23,8 @@ PROBE = """
   const set = (id, name, value) => { $(id)[name] = value; $(id).dispatchEvent(new Event("input")); };
   // The smallest scale at which a picture is shown, and by how much the page and the table are too wide.
   const layout = () => ({
-    scale: Math.min(...[...document.querySelectorAll("svg")].map(e => e.getBoundingClientRect().width / e.viewBox.baseVal.width)),
+    scale: Math.min(...[...document.querySelectorAll("svg")].map(
+      e => e.getBoundingClientRect().width / e.viewBox.baseVal.width)),
     page: document.body.scrollWidth - document.body.clientWidth,
     table: $("table").scrollWidth - $("table").parentElement.clientWidth});
   const out = {first: heads(), shown: rows().length, layout: layout(), window: window.innerWidth};
@@ -35,9 +36,11 @@ PROBE = """
   click("B/nnz"); out.down = column("B/nnz").map(Number);
   click("format"); out.names = column("format");
   set("grouped", "checked", true);
-  out.families = [...document.querySelectorAll("#table tr.family")].map(tr => tr.textContent), out.grouped = column("family");
+  out.families = [...document.querySelectorAll("#table tr.family")].map(tr => tr.textContent);
+  out.grouped = column("family");
   set("grouped", "checked", false);
-  set("find", "value", "csr"); out.found = column("format"); set("find", "value", "no such format"); out.nothing = rows().length;
+  set("find", "value", "csr"); out.found = column("format");
+  set("find", "value", "no such format"); out.nothing = rows().length;
   set("find", "value", "");
   set("family", "value", out.families[0]); out.family = column("family"); set("family", "value", "");
   out.bars = document.querySelectorAll("#bars rect").length;
@@ -47,7 +50,8 @@ PROBE = """
   out.profile = document.querySelectorAll("#profile path").length;
   out.regret = document.querySelectorAll("#regret rect").length;
   out.suite = !$("suite").hidden;
-  if (out.suite) { const before = $("title").textContent; $("problem").value = "1"; $("problem").onchange({target: $("problem")});
+  if (out.suite) { const before = $("title").textContent; $("problem").value = "1";
+    $("problem").onchange({target: $("problem")});
     out.changed = before !== $("title").textContent; }
   // Names in the roofline, of formats that are equally fast, too: the number of pairs that cover each other.
   const covered = () => {
@@ -79,7 +83,8 @@ PROBE = """
   out.narrow = layout();
   out.requests = performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"));
   out.errors = window.errors;
-  const pre = document.createElement("pre"); pre.id = "probe"; pre.textContent = JSON.stringify(out); document.body.appendChild(pre);
+  const pre = document.createElement("pre"); pre.id = "probe"; pre.textContent = JSON.stringify(out);
+  document.body.appendChild(pre);
 })();
 </script></body>"""
 CATCH = "<head><script>window.errors = []; window.onerror = m => { window.errors.push(m); };" \
@@ -92,7 +97,8 @@ def probe(browser, page, folder):
     copy.write_text(text)
     result = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND",
-         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--window-size=1200,900", "--dump-dom", copy.as_uri()],
+         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--window-size=1200,900", "--dump-dom",
+         copy.as_uri()],
         capture_output=True, text=True, timeout=120)
     match = re.search(r'<pre id="probe">(.*?)</pre>', result.stdout, re.S)
     assert match, "the page's script did not come to its end\n" + result.stderr[-2000:]
@@ -104,16 +110,19 @@ def check(seen, suite):
     assert seen["requests"] == [], seen["requests"]
     assert seen["rows"] >= 5, seen
     # What a user came for is there at once and fits; where there are many formats, the fastest.
-    assert seen["first"][:7] == ["format", "total", "solve", "conversion", "setup", "iterations", "break-even"], seen["first"]
+    assert seen["first"][:7] == ["format", "total", "solve", "conversion", "setup", "iterations",
+                                 "break-even"], seen["first"]
     assert seen["window"] == 1200 and seen["layout"]["table"] <= 0 and seen["layout"]["page"] <= 0, seen["layout"]
     assert seen["shown"] <= 24 and (seen["shown"] < seen["rows"]) == ("more" in seen), seen
     # Text in a picture has the size of text, in a narrow window too.
     assert seen["layout"]["scale"] > 0.99 and seen["narrow"]["scale"] > 0.99 and seen["narrow"]["page"] <= 0, seen
     for column in ("format", "B/nnz", "B/nnz predicted", "stored", "padding", "conversion", "in products", "product",
-                   "GFLOPS", "% of copy", "effective GB/s", "minimum GB/s", "iterations", "true residual", "s/iteration",
+                   "GFLOPS", "% of copy", "effective GB/s", "minimum GB/s", "iterations", "true residual",
+                   "s/iteration",
                    "setup", "solve", "total", "break-even", "family", "same bits"):
         assert column in seen["columns"], (column, seen["columns"])
-    assert seen["grouped"] == sorted(seen["grouped"]) and seen["families"] == sorted(set(seen["grouped"])), seen["families"]
+    assert seen["grouped"] == sorted(seen["grouped"]), seen["grouped"]
+    assert seen["families"] == sorted(set(seen["grouped"])), seen["families"]
     assert set(seen["family"]) == {seen["families"][0]}, seen["family"]
     assert seen["found"] and all("csr" in name for name in seen["found"]) and seen["nothing"] == 0, seen["found"]
     assert seen["up"] == sorted(seen["up"]) and len(set(seen["up"])) > 1, seen["up"]
@@ -139,7 +148,8 @@ def main():
         problems = source / "problems"
         for problem, several in ((problems / "fv2.yaml", False), (problems / "suites" / "small.yaml", True)):
             page = folder / "page.html"
-            subprocess.run([command, "compare", problem, "--html", page, "--quiet", "--budget", "40", "--formats", "all",
+            subprocess.run([command, "compare", problem, "--html", page, "--quiet", "--budget", "40",
+                            "--formats", "all",
                             "--kernels", "native"], check=True, timeout=300)
             check(probe(browser, page, folder), several)
     print("the page works: sorted by a click, all plots there, no error, no network")

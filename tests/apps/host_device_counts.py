@@ -69,23 +69,26 @@ gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format
                      capture_output=True, text=True).stdout.strip()
 ten = [r for r in results if r["of_the_ten"]]
 lines = ["# Iterations on the host and on a GPU", "",
-         f"`tests/apps/host_device_counts.py`; {gpu}. Within 1 % + 2: {sum(r['within'] for r in ten)} of the ten problems "
-         f"held to it ({sum(r['real'] for r in ten)} with real matrices), {sum(r['within'] for r in results)} of all "
-         f"{len(results)}; equal: {sum(r['iterations_host'] == r['iterations_device'] for r in results)}.", "",
+         f"`tests/apps/host_device_counts.py`; {gpu}. Within 1 % + 2: {sum(r['within'] for r in ten)} of the ten "
+         f"problems held to it ({sum(r['real'] for r in ten)} with real matrices), "
+         f"{sum(r['within'] for r in results)} of all {len(results)}; equal: "
+         f"{sum(r['iterations_host'] == r['iterations_device'] for r in results)}.", "",
          "| problem | matrix | method | format | host | device | within 1 % + 2 | true residual on the device |",
          "|---|---|---|---|---:|---:|---|---:|"]
 for r in results:
     formats = r["format"] if r["format"] == r["format_host"] else f"{r['format_host']} / {r['format']}"
-    lines.append(f"| {r['problem']}{'' if r['of_the_ten'] else ' (beside the ten)'} | {'real' if r['real'] else 'generated'} | "
-                 f"{r['method']} | {formats} | {r['iterations_host']} | {r['iterations_device']} | "
-                 f"{'yes' if r['within'] else 'no'} | {r['true_relative_device']:.2e} |")
-lines += ["", "The ten are systems whose count rounding does not decide: CG, GMRES, and BiCGStab on well-conditioned matrices. "
-          "BiCGStab on add20 and sherman4 amplifies the last bit of a product: its count changes by several percent with the "
-          "number of threads and with the format, on the host alone; there the answer is held to the tolerance, not the count."]
+    lines.append(f"| {r['problem']}{'' if r['of_the_ten'] else ' (beside the ten)'} | "
+                 f"{'real' if r['real'] else 'generated'} | {r['method']} | {formats} | {r['iterations_host']} | "
+                 f"{r['iterations_device']} | {'yes' if r['within'] else 'no'} | {r['true_relative_device']:.2e} |")
+lines += ["", "The ten are systems whose count rounding does not decide: CG, GMRES, and BiCGStab on well-conditioned "
+          "matrices. BiCGStab on add20 and sherman4 amplifies the last bit of a product: its count changes by several "
+          "percent with the number of threads and with the format, on the host alone; there the answer is held to the "
+          "tolerance, not the count."]
 text = "\n".join(lines) + "\n"
 print(text)
 if given.json:
-    pathlib.Path(given.json).write_text(json.dumps({"gpu": gpu, "machine": machine, "results": results}, indent=1) + "\n")
+    pathlib.Path(given.json).write_text(json.dumps({"gpu": gpu, "machine": machine, "results": results}, indent=1)
+                                        + "\n")
 if given.markdown:
     pathlib.Path(given.markdown).write_text(text)
 for failure in failures:

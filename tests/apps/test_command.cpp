@@ -10,6 +10,7 @@
 #include "core/io/matrix_market.hpp"
 #include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
+#include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "support/stokes.hpp"
 
@@ -219,6 +220,14 @@ TEST_F(Command, CgOnAnUnsymmetricMatrixSaysSo) {
   const Outcome o = run({"solve", "p.yaml"});
   EXPECT_EQ(o.code, 1) << o.out;
   EXPECT_NE(o.out.find("not symmetric"), std::string::npos) << o.out;
+  // A matrix with a negative diagonal is not called definite as well: -A has no symmetry either.
+  write("a.mtx",
+        "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 1 -2\n1 2 1\n2 2 -3\n2 3 1\n3 3 -4\n");
+  const Outcome negative = run({"solve", "a.mtx", "--method", "cg"});
+  EXPECT_EQ(negative.code, 1) << negative.out;
+  EXPECT_NE(negative.out.find("The matrix is not symmetric"), std::string::npos) << negative.out;
+  EXPECT_EQ(negative.out.find("solve -A x = -b"), std::string::npos) << negative.out;
+  EXPECT_EQ(negative.out.find("Solve -A x = -b"), std::string::npos) << negative.out;
 }
 
 // A small residual, and an x far from the one that b was made of: only the pressures' differences are determined.
@@ -606,14 +615,17 @@ TEST_F(Command, ReportsTheOptionsOfEveryPreconditioner) {
   for (const PreconditionerEntry& entry : preconditioners()) {
     if (!entry.unavailable.empty()) continue;
     std::string spec = "{type: " + std::string(entry.id);
-    for (const std::string_view option : entry.options)
-      if (option == "solve") spec += ", solve: sweeps";
+    PreconditionerOptions used;
+    if (find_option(preconditioner_options(), "solve")->readers.has(entry.id))
+      spec += ", solve: sweeps", used.solve = TriangularSolve::sweeps;
     const Outcome o = run({"solve", "p.yaml", "--method", "gmres", "--set", "preconditioner=" + spec + "}"});
     EXPECT_EQ(o.code, 0) << o.err;
     const Json report = Json::parse(files().at("r.json"));
-    for (const std::string_view option : entry.options)
-      EXPECT_TRUE(report["problem"]["preconditioner"].contains(std::string(option)))
-          << entry.id << ' ' << option;
+    for (const Option<PreconditionerOptions>& option : preconditioner_options())
+      EXPECT_EQ(report["problem"]["preconditioner"].contains(std::string(option.name)),
+                (option.readers.has(entry.id) || option.readers.only.empty()) &&
+                    in_use(preconditioner_options(), option, used))
+          << entry.id << ' ' << option.name;
   }
 }
 

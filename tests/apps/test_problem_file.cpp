@@ -11,6 +11,8 @@
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
+#include "preconditioners/options.hpp"
+#include "solvers/options.hpp"
 #include "support/space.hpp"
 
 namespace protean::apps {
@@ -44,11 +46,11 @@ title: all of it
 matrix: {file: /abs/A.mtx.xz, duplicates: refuse}
 rhs: {file: sub/b.mtx}
 initial_guess: {random: 7}
-solver: {method: cg, relative_tolerance: 1e-6, absolute_tolerance: 2.5e-3, max_iterations: 1e3, restart: 5,
-         orthogonalization: mgs, max_seconds: 2, baseline: initial-residual, divergence: .inf, stagnation_window: 9,
+solver: {method: gmres, restart: 5, orthogonalization: mgs, relative_tolerance: 1e-6, absolute_tolerance: 2.5e-3, 
+         max_iterations: 1e3, max_seconds: 2, baseline: initial-residual, divergence: .inf, stagnation_window: 9,
          device_steps: graph}
 preconditioner: {type: jacobi, zero_diagonal: one}
-operator: {format: csr, parameters: {}, kernel: native, space: host, threads: 3}
+operator: {format: csr, parameters: {}, kernel: native, space: device, threads: 3}
 output: {solution: x.mtx, report: ../r.json, history: h.csv}
 )");
   EXPECT_EQ(p.matrix.file.path, "/abs/A.mtx.xz");
@@ -102,42 +104,56 @@ TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
             "ilu0");
 }
 
-// Without hypre the file is refused before anything is read; with it, on a device and in deterministic mode.
-TEST(ProblemFile, MultigridIsOfALibrary) {
-  const std::string text =
+// Without hypre its setup is refused before anything is read; with it, in deterministic mode.
+TEST(ProblemFile, MultigridAndItsSetups) {
+  const std::string text = minimal +
+                           "preconditioner: {type: amg, setup: classical, smoother: gauss-seidel, "
+                           "coarsening: pmis, strong_threshold: 0.5, "
+                           "aggressive_levels: 1, max_levels: 7, cycles: 2, unknowns: 3}\n";
+  const std::string ours =
       minimal +
-      "preconditioner: {type: amg, smoother: gauss-seidel, coarsening: pmis, strong_threshold: 0.5, "
-      "aggressive_levels: 1, max_levels: 7, cycles: 2, unknowns: 3}\n";
-  const auto refusal = [&](const std::string& more) -> std::string {
+      "preconditioner: {type: amg, strength: 0.25, level_format: csr, smoother: chebyshev, unknowns: 3}\n";
+  const auto refused = [&](const std::string& all) -> std::string {
     try {
-      (void)read(text + more);
+      (void)read(all);
     } catch (const BadFile& error) { return error.what(); }
     return "not refused";
   };
+  const auto refusal = [&](const std::string& more) -> std::string { return refused(text + more); };
   const auto has = [](const std::string& message, const char* part) {
     return message.find(part) != std::string::npos;
   };
   const PreconditionerEntry& entry = preconditioners().back();
   ASSERT_EQ(entry.id, "amg");
-  if (!entry.unavailable.empty()) {
+  EXPECT_EQ(read(ours).preconditioner.options, (PreconditionerOptions{.smoother = Smoother::chebyshev,
+                                                                      .strength = 0.25,
+                                                                      .level_format = LevelFormat::csr,
+                                                                      .unknowns = 3}));
+  EXPECT_EQ(refused(ours + "operator: {deterministic: true}"), "not refused");
+  EXPECT_TRUE(has(refused(ours + "operator: {space: device}"),
+                  "amg is not for operator.space device: it computes on the host"));
+  EXPECT_TRUE(has(refused(minimal + "preconditioner: {type: amg, coarsening: pmis}"),
+                  "coarsening is for setup: classical; setup is aggregation"));
+  EXPECT_TRUE(has(refused(minimal + "preconditioner: {type: amg, setup: classical, strength: 0.25}"),
+                  "strength is for setup: aggregation; setup is classical"));
+  if (!unavailable(AmgSetup::classical).empty()) {
     const std::string message = refusal("");
     EXPECT_EQ(message.rfind("folder/p.yaml:2:", 0), 0u) << message;
-    EXPECT_TRUE(has(message, "preconditioner.type amg: this build has no hypre")) << message;
+    EXPECT_TRUE(has(message, "preconditioner.setup classical: this build has no hypre")) << message;
     EXPECT_TRUE(has(message, "PROTEAN_HYPRE=ON")) << message;
     return;
   }
   const PreconditionerOptions options = read(text).preconditioner.options;
-  EXPECT_EQ(options, (PreconditionerOptions{.smoother = Smoother::gauss_seidel,
+  EXPECT_EQ(options, (PreconditionerOptions{.setup = AmgSetup::classical,
+                                            .smoother = Smoother::gauss_seidel,
                                             .coarsening = Coarsening::pmis,
                                             .strong_threshold = 0.5,
                                             .aggressive_levels = 1,
                                             .max_levels = 7,
                                             .cycles = 2,
                                             .unknowns = 3}));
-  EXPECT_TRUE(has(refusal("operator: {space: device}"),
-                  "amg is not for operator.space device: hypre computes on the host"));
   EXPECT_TRUE(has(refusal("operator: {deterministic: true}"),
-                  "amg is not for operator.deterministic: another library"));
+                  "preconditioner.setup classical is not for operator.deterministic: another library"));
   try {
     (void)read(minimal +
                "preconditioner: {type: composition, parts: [{type: jacobi}, {type: amg}]}\noperator: {space: "
@@ -156,11 +172,11 @@ TEST(ProblemFile, GeneratorsHaveTheirOwnKeys) {
 }
 
 TEST(ProblemFile, SettingsOverrideAndCreate) {
-  const Problem p = read(minimal + "solver: {method: cg, restart: 5}\ninitial_guess: zero\n",
+  const Problem p = read(minimal + "solver: {method: gmres, restart: 5}\ninitial_guess: zero\n",
                          {"solver.restart=17", "operator.format=csr", "initial_guess.random=3",
                           "matrix={generate: {kind: banded, n: 10}}", "solver.relative_tolerance=1e-3"});
   EXPECT_EQ(p.solver.options.restart, 17);
-  EXPECT_EQ(p.solver.method, "cg");
+  EXPECT_EQ(p.solver.method, "gmres");
   EXPECT_EQ(p.op.format, "csr");
   EXPECT_EQ(p.initial_guess.seed, 3);
   EXPECT_EQ(p.matrix.kind, "banded");
@@ -280,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
                 minimal + "preconditioner: {fill: 2}",
                 {},
                 in_line_2,
-                {"preconditioner.fill is for type ic and ilu; the type is none"}},
+                {"preconditioner.fill is for types ic and ilu; the type is none"}},
         Refusal{"OmegaOfTwo",
                 minimal + "preconditioner: {type: ssor, omega: 2}",
                 {},
@@ -302,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(
                 in_line_2,
                 {"eigenvalue_ratio is '1'; it must be a number above 1, up to 1000000000000"}},
         Refusal{"ThresholdOfOne",
-                minimal + "preconditioner: {type: amg, strong_threshold: 1}",
+                minimal + "preconditioner: {type: amg, setup: classical, strong_threshold: 1}",
                 {},
                 in_line_2,
                 {"preconditioner.strong_threshold is '1'; it must be a number above 0 and below 1"}},
@@ -336,7 +352,7 @@ INSTANTIATE_TEST_SUITE_P(
             minimal + "preconditioner: {type: composition, parts: [{type: jacobi}, {type: ssor, fill: 2}]}",
             {},
             in_line_2,
-            {"preconditioner.parts[1].fill is for type ic and ilu; the type is ssor"}},
+            {"preconditioner.parts[1].fill is for types ic and ilu; the type is ssor"}},
         Refusal{"OptionBesideTheParts",
                 minimal + "preconditioner: {type: composition, omega: 1.5, parts: [{type: ssor}]}",
                 {},
@@ -373,7 +389,7 @@ INSTANTIATE_TEST_SUITE_P(
                 minimal + "preconditioner: {type: ssor, solve: levels}",
                 {},
                 in_line_2,
-                {"preconditioner.solve is for type ic0 and ic and ilu0 and ilu; the type is ssor"}},
+                {"preconditioner.solve is for types ic0, ic, ilu0 and ilu; the type is ssor"}},
         Refusal{"UnknownSolve",
                 minimal + "preconditioner: {type: ic0, solve: level}",
                 {},
@@ -518,11 +534,16 @@ std::string problem_with(const KeyDoc& key, const std::string& value) {
   if (key.section == "rhs.solution") return matrix + "rhs:\n  solution:\n    " + line;
   if (key.section == "schedule") return matrix + "schedule:\n  policy: auto\n  " + line;
   if (key.section == "schedule[]") return matrix + "schedule:\n- format: csr\n  " + line;
+  if (key.section == "solver")
+    for (const SolverEntry& entry : solvers())
+      if (find_option(solver_options(), key.name)->readers.has(entry.id))
+        return fmt::format("{}solver:\n  method: {}\n  {}", matrix, entry.id, line);
   if (key.section == "preconditioner")
     for (const PreconditionerEntry& entry : preconditioners())
-      if (std::find(entry.options.begin(), entry.options.end(), key.name) != entry.options.end())
-        return fmt::format("{}solver: {{method: gmres}}\npreconditioner:\n  type: {}\n{}  {}", matrix,
-                           entry.id, key.name == "sweeps" ? "  solve: sweeps\n" : "", line);
+      if (const auto* option = find_option(preconditioner_options(), key.name); option->readers.has(entry.id))
+        return fmt::format(
+            "{}solver: {{method: gmres}}\npreconditioner:\n  type: {}\n{}  {}", matrix, entry.id,
+            option->with.empty() ? "" : fmt::format("  {}: {}\n", option->with, option->with_word), line);
   return fmt::format("{}{}:\n  {}", matrix, key.section, line);
 }
 
@@ -549,11 +570,8 @@ TEST(ProblemFile, TheRangesOfTheTableAreThoseThatAreChecked) {
     const auto taken = [&](double value) {
       const std::string problem = problem_with(key, text(value));
       // What this build does not have is refused whatever its numbers are.
-      const bool absent =
-          std::any_of(preconditioners().begin(), preconditioners().end(), [&](const auto& one) {
-            return !one.unavailable.empty() &&
-                   problem.find(fmt::format("type: {}\n", one.id)) != std::string::npos;
-          });
+      const bool absent = !unavailable(AmgSetup::classical).empty() &&
+                          problem.find("setup: classical\n") != std::string::npos;
       try {
         make_parts(read(problem));
       } catch (const Error& error) {
@@ -574,7 +592,7 @@ TEST(ProblemFile, TheRangesOfTheTableAreThoseThatAreChecked) {
         EXPECT_NE(message.find(key.name), std::string::npos) << message;
       }
     };
-    const apps::NumberRange& range = key.range;
+    const NumberRange& range = key.range;
     const auto beyond = [&](double end, double to) {
       if (whole) return end + (to > 0 ? 1 : -1);
       return std::nextafter(end, to * std::numeric_limits<double>::infinity());

@@ -1,10 +1,13 @@
 // Machine tables are written, read, refused and extended.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
 
+#include "apps/command/build_info.hpp"
 #include "apps/machine/machine_file.hpp"
 #include "apps/machine/tune.hpp"
 #include "core/context.hpp"
@@ -117,6 +120,45 @@ TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
   EXPECT_THROW((void)tune(arguments), BadArgument);
   arguments.spaces = "", arguments.budget = 0;
   EXPECT_THROW((void)tune(arguments), BadArgument);
+}
+
+// After the built-in matrices, which this table has already.
+TEST(Tune, MeasuresMatricesOfFiles) {
+  const test::Folder folder;
+  MachineTable table;
+  table.machine =
+      fmt::format("{}, 1 threads{}", machine_info().cpu, Context::device_count() > 0 ? ", and a GPU" : "");
+  for (const TuneCase& one : tune_cases())
+    table.matrices.push_back({one.name, Space::host, 10, 20, {{"csr", 244, 1e-6, 0}}});
+  std::string square = "%%MatrixMarket matrix coordinate real general\n50 50 99\n";
+  for (int i = 1; i <= 50; ++i)
+    square += fmt::format("{0} {0} 2\n", i) + (i > 1 ? fmt::format("{} {} 1\n", i, i - 1) : "");
+  write_file(folder / "mine.v2.mtx", square);
+  write_file(folder / "wide.mtx",
+             "%%MatrixMarket matrix coordinate real general\n2 5 3\n1 1 1\n1 5 2\n2 3 4\n");
+  TuneArguments arguments{folder / "m.yaml", 4, 1, true};
+  arguments.spaces = "host";
+  arguments.matrices = {folder / "mine.v2.mtx", folder / "nowhere.mtx"};
+  write_file(arguments.output, machine_text(table));
+  EXPECT_THROW((void)tune(arguments), BadArgument) << "one is not there";
+  arguments.matrices[1] = folder / "wide.mtx";
+  const std::size_t all = tune_cases().size() + 2;
+  for (; arguments.budget <= 128 && read_machine(arguments.output).matrices.size() < all;
+       arguments.budget *= 2)
+    ASSERT_EQ(tune(arguments), 0);
+  const MachineTable measured = read_machine(arguments.output);
+  ASSERT_EQ(measured.matrices.size(), all);
+  const MeasuredMatrix &mine = measured.matrices[all - 2], &wide = measured.matrices[all - 1];
+  EXPECT_EQ(mine.matrix, "mine");
+  EXPECT_EQ(mine.nonzeros, 99);
+  EXPECT_EQ(wide.matrix, "wide");
+  EXPECT_EQ(wide.rows, 2);
+  const auto has = [](const MeasuredMatrix& matrix, std::string_view name) {
+    return std::any_of(matrix.formats.begin(), matrix.formats.end(),
+                       [&](const MeasuredFormat& format) { return format.format == name; });
+  };
+  EXPECT_TRUE(has(mine, "sell-packed") && has(mine, "dia") && has(mine, "order-rcm"));
+  EXPECT_TRUE(has(wide, "csr") && !has(wide, "order-rcm")) << "an order is that of rows and columns";
 }
 
 // The order of a matrix on a GPU is found by the host, so its price is measured there, too.

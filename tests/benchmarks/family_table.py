@@ -10,12 +10,14 @@ import tempfile
 
 
 def product(name, time, size=0, right=True):
-    return {"name": name, "ours": size > 0, "right": right, "microseconds": time, "bytes": size, "convert_microseconds": 30}
+    return {"name": name, "ours": size > 0, "right": right, "microseconds": time, "bytes": size,
+            "convert_microseconds": 30}
 
 
 def file(benchmark, matrices):
     return {"benchmark": benchmark, "machine": {"date": "2026-01-01T00:00:00Z", "commit": "abc"},
-            "matrices": [{"matrix": name, "nonzeros": 100, "products": products} for name, products in matrices.items()]}
+            "matrices": [{"matrix": name, "nonzeros": 100, "products": products}
+                         for name, products in matrices.items()]}
 
 
 def main(script):
@@ -38,13 +40,17 @@ def main(script):
         def write(name, *arguments):
             (folder / name).write_text(json.dumps(file(*arguments)))
 
-        # bdia is compared with dia, blsi is said to be slower than hyb, pjds is compared with ellpack-r, which is not there.
-        write("new.json", "gpu_spmv", {"pde200": [product("cusparse csr 1", 5), product("csr", 10, 1200), product("bdia", 5, 800),
+        # bdia is compared with dia, blsi is said to be slower than hyb, pjds is compared with ellpack-r, which is not
+        # there.
+        write("new.json", "gpu_spmv", {"pde200": [product("cusparse csr 1", 5), product("csr", 10, 1200),
+                                                  product("bdia", 5, 800),
                                                   product("hyb", 10, 1200), product("blsi", 20, 1600)]})
         write("old.json", "gpu_spmv", {
-            "pde200": [product("cusparse csr 1", 5), product("csr", 20, 1200), product("dia", 10, 800), product("bdia", 4, 800),
+            "pde200": [product("cusparse csr 1", 5), product("csr", 20, 1200), product("dia", 10, 800),
+                       product("bdia", 4, 800),
                        product("csr-scalar", 40, 1200), product("csr-vector", 30, 1200), product("cds", 25, 2400)],
-            "wave": [product("cusparse csr 1", 5), product("csr", 10, 1200), product("pjds", 8, 1200), product("hdi", 1, 1, right=False)]})
+            "wave": [product("cusparse csr 1", 5), product("csr", 10, 1200), product("pjds", 8, 1200),
+                     product("hdi", 1, 1, right=False)]})
         code, text = run("new.json", "old.json")
         check("runs", code == 0)
         # Of bdia's two times the one of the first file counts: 5 of 10, beside dia with 10 of 20 of the other file.
@@ -58,18 +64,22 @@ def main(script):
         check("kernels of 2008", "kernels of 2008, by these means (1): cds 1.20." in text)
         check("size", "cds 0.80, 0.50" in text)
         # A mean figure that is not reached: 1.25 beside hyb, on matrices of varying lengths.
-        write("less.json", "gpu_spmv", {"wave": [product("cusparse csr 1", 5), product("csr", 10, 1), product("hyb", 11, 1),
+        write("less.json", "gpu_spmv", {"wave": [product("cusparse csr 1", 5), product("csr", 10, 1),
+                                                 product("hyb", 11, 1),
                                                  product("csr-ell-matam", 10, 1)]})
         check("by less", "| by less: hyb 1.10 (1) |" in row(run("less.json")[1], "csr-ell-matam"))
         # A host's file has seconds, and other libraries; a claim about GPUs is not compared.
         host = file("spmv", {"hpcg47": [
-            {"name": name, "ours": ours, "right": True, "seconds_min": time, "bytes": 1200, "convert_seconds": 0.5} for name, ours, time in
-            (("csr", True, 0.02), ("dia", True, 0.01), ("csr (mkl)", True, 0.001), ("sell-c-sigma", True, 0.025), ("mkl csr", False, 0.03),
+            {"name": name, "ours": ours, "right": True, "seconds_min": time, "bytes": 1200, "convert_seconds": 0.5}
+            for name, ours, time in
+            (("csr", True, 0.02), ("dia", True, 0.01), ("csr (mkl)", True, 0.001), ("sell-c-sigma", True, 0.025),
+             ("mkl csr", False, 0.03),
              ("eigen row-major", False, 0.04))]})
         (folder / "host.json").write_text(json.dumps(host))
         code, text = run("host.json")
         check("host", code == 0 and "to MKL there | to Eigen there" in text)
-        check("host: claims about GPUs", "not compared: its source measured GPUs | stencils (1) | 2.00 (2.00 to 2.00) | 3.00 | 4.00 | 1.00 |" in row(text, "dia"))
+        check("host: claims about GPUs", "not compared: its source measured GPUs | stencils (1) | 2.00 (2.00 to 2.00) "
+              "| 3.00 | 4.00 | 1.00 |" in row(text, "dia"))
         check("host: claims about any machine", "| no: csr 0.80 (1) |" in row(text, "sell-c-sigma"))
         code, text = run("host.json", "new.json")
         check("two benchmarks", code != 0 and "must all be of one" in text)
@@ -79,7 +89,8 @@ def main(script):
         check("no marker", code != 0 and page.read_text() == "Head.\n")
         page.write_text("Head.\n<!-- The rest of this page is made by benchmarks/family_table.py. -->\nstale\n")
         code, text = run("new.json", page=page)
-        check("page", code == 0 and page.read_text().startswith("Head.\n<!--") and "stale" not in page.read_text() and row(page.read_text(), "bdia"))
+        check("page", code == 0 and page.read_text().startswith("Head.\n<!--") and "stale" not in page.read_text()
+              and row(page.read_text(), "bdia"))
     for what in failures:
         print("FAILED:", what)
     return 1 if failures else 0

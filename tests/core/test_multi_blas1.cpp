@@ -1,5 +1,5 @@
-// Operations on several vectors: each against sums in long double, vectors that do not run keep their bits, and the same bits for
-// any number of threads.
+// Operations on several vectors: each against sums in long double, vectors that do not run keep their bits, and the
+// same bits for any number of threads.
 #include <cmath>
 #include <limits>
 #include <string>

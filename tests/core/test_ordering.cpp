@@ -522,6 +522,10 @@ std::vector<Graph> graphs_of_parts() {
   add_grid(edges, 300, 120, 100);
   for (std::int32_t k = 0; k < 800; ++k) add_path(edges, 12300 + 6 * k, 1 + k % 5);
   add("a giant and dust", graph_of(17200, edges));
+  edges.clear();  // the first one of the parts that are placed together is large
+  add_path(edges, 0, 2), add_grid(edges, 2, 120, 100);
+  for (std::int32_t k = 0; k < 100; ++k) add_path(edges, 12002 + 3 * k, 3);
+  add("a pair, a giant and paths", graph_of(12302, edges));
   std::mt19937 random(3);  // below and above the threshold of a giant part
   for (const std::int32_t many : {5000, 9000, 11000, 16000}) {
     edges.clear();
@@ -652,8 +656,8 @@ TEST(ForecastOrder, ForetellsTheLevelsOfASearch) {
   }
 }
 
-// A pattern in device memory gives the same forecast; where an order would pay the levels are those of a deep search, so that
-// parts of up to deep_rows rows are known.
+// A pattern in device memory gives the same forecast; where an order would pay the levels are those of a deep search,
+// so that parts of up to deep_rows rows are known.
 TEST(ForecastOrder, OfAPatternOnADeviceIsThatOfTheHostWithADeepSearch) {
   const auto small_parts = repeated(generate(test_context(), "poisson-2d", {{"n", 60}}), 30),
              mesh = generate(test_context(), "poisson-3d", {{"n", 40}}),

@@ -135,7 +135,8 @@ TEST(CrashTraceDeathTest, NamesTheTestTheAddressAndTheCalls) {
   volatile std::uintptr_t nowhere = 8;
   EXPECT_EXIT(*reinterpret_cast<volatile int*>(nowhere) = 1, testing::KilledBySignal(SIGSEGV),
               "fault: Segmentation fault at 0x0000000000000008 in "
-              "CrashTraceDeathTest.NamesTheTestTheAddressAndTheCalls.*main");
+              "CrashTraceDeathTest.NamesTheTestTheAddressAndTheCalls.*main.*"
+              "NamesTheTestTheAddressAndTheCalls_Test::TestBody");
 }
 #endif
 

@@ -1,5 +1,5 @@
-// Formats whose columns or rows are coded in few bits: the codec, golden arrays on the catalogue's T8, and the property by which
-// each format differs from its neighbours, which is also shown not to hold of the neighbour.
+// Formats whose columns or rows are coded in few bits: the codec, golden arrays on the catalogue's T8, and the property
+// by which each format differs from its neighbours, which is also shown not to hold of the neighbour.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -110,7 +110,8 @@ std::int64_t at(const Numbers& numbers, std::int64_t i) {
 }
 using Columns = std::vector<std::int32_t>;
 
-// Slices of h rows: the columns of each position, from the arrays alone. Nothing when a width is not the least for its slot.
+// Slices of h rows: the columns of each position, from the arrays alone. Nothing when a width is not the least for its
+// slot.
 std::vector<Columns> decode_slices(const AssembledMatrix<double>& matrix, std::int64_t h) {
   const Numbers col_ptr = array(matrix, "col_ptr"), bit_alloc = array(matrix, "bit_alloc"),
                 symbol_ptr = array(matrix, "symbol_ptr");

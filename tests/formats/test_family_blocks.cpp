@@ -1,5 +1,5 @@
-// Golden arrays of the formats of blocks on the catalogue's T8 and clSpMV's C, and the property by which each format differs
-// from its neighbours. Each property is also shown not to hold of the neighbours.
+// Golden arrays of the formats of blocks on the catalogue's T8 and clSpMV's C, and the property by which each format
+// differs from its neighbours. Each property is also shown not to hold of the neighbours.
 #include <algorithm>
 #include <bit>
 #include <cmath>

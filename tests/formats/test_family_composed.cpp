@@ -1,5 +1,5 @@
-// Sums that a user composes (formats/compose.hpp): the rules that cut a matrix, the text of parts, and cocktail. Any parts
-// keep the contract of test_formats.cpp.
+// Sums that a user composes (formats/compose.hpp): the rules that cut a matrix, the text of parts, and cocktail. Any
+// parts keep the contract of test_formats.cpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -79,7 +79,8 @@ TEST(Cuts, WidthOfT8) {
 }
 
 TEST(Cuts, BlocksOfT8) {
-  // 2 x 2 blocks with 3 entries: rows 0/1, columns 0/1; rows 4/5, columns 0/1, 4/5 and 6/7; with 4: rows 6/7, columns 6/7.
+  // 2 x 2 blocks with 3 entries: rows 0/1, columns 0/1; rows 4/5, columns 0/1, 4/5 and 6/7; with 4: rows 6/7, columns
+  // 6/7.
   EXPECT_EQ(owners_of_t8("bcsr[rows=2,cols=2]:blocks(rows=2,cols=2) + csr"),
             (std::vector<int>{0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0}));
   EXPECT_EQ(owners_of_t8("bcsr[rows=2,cols=2]:blocks(rows=2,cols=2,min_fill=76) + csr"),
@@ -323,8 +324,8 @@ TEST(Sums, CgConvergesAsWithCsr) {
   EXPECT_NEAR(static_cast<double>(iterations[0]), static_cast<double>(iterations[1]), 2);
 }
 
-// The distinguishing property of cocktail: a list of parts whose shares add up to all entries, each entry in one part, and
-// each in one of the nine formats.
+// The distinguishing property of cocktail: a list of parts whose shares add up to all entries, each entry in one part,
+// and each in one of the nine formats.
 bool is_a_cocktail(const Matrix& matrix) {
   const auto* shown = dynamic_cast<const HasParts*>(&matrix);
   if (!shown) return false;

@@ -1,5 +1,6 @@
-// Golden arrays of the formats in lines of diagonals on the catalogue's T8 and clSpMV's B, and the property by which each format
-// differs from its neighbours. Each property is also shown not to hold of the neighbour. (dia and hdi: test_golden_diagonal.cpp.)
+// Golden arrays of the formats in lines of diagonals on the catalogue's T8 and clSpMV's B, and the property by which
+// each format differs from its neighbours. Each property is also shown not to hold of the neighbour. (dia and hdi:
+// test_golden_diagonal.cpp.)
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -161,12 +162,14 @@ TEST(GoldenDiagonals, CdsChoosesTheBlock) {
     }
 }
 
-// In a solve with an infinite x_j only the rows that use column j, or have fill on its diagonal, may become infinite or NaN.
+// In a solve with an infinite x_j only the rows that use column j, or have fill on its diagonal, may become infinite or
+// NaN.
 TEST(GoldenDiagonals, ScatteredEntriesMultiplyNoOtherX) {
   const auto csr = t8();
   Numbers x(8, 1), y(8);
   x[0] = std::numeric_limits<double>::infinity();
-  // Column 0 is used by the rows 0, 4 and 5; that of row 5 is scattered. Segment 1 has diagonal -4, where row 4 uses it.
+  // Column 0 is used by the rows 0, 4 and 5; that of row 5 is scattered. Segment 1 has diagonal -4, where row 4 uses
+  // it.
   build("crsd", csr, {{"rows", "4"}})->apply({x.data(), 8}, {y.data(), 8});
   for (std::size_t r = 0; r < 8; ++r) EXPECT_EQ(std::isfinite(y[r]), r != 0 && r != 4 && r != 5) << r;
   // dia has fill in rows 1, 2 and 3 on the diagonals -1, -2 and -3.

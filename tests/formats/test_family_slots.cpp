@@ -1,5 +1,5 @@
-// Golden arrays of the sliced ELLPACK family on the catalogue's T8, and the property by which each format differs from its
-// neighbours. Each property is also shown not to hold of the neighbour.
+// Golden arrays of the sliced ELLPACK family on the catalogue's T8, and the property by which each format differs from
+// its neighbours. Each property is also shown not to hold of the neighbour.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -43,6 +43,14 @@ TEST(GoldenSlots, HllOnT8) {
   const Numbers values = layout_numbers(*matrix, "values");
   EXPECT_EQ(Numbers(values.begin(), values.begin() + 12),
             (Numbers{11, 22, 12, 23, 0, 24, 0, 25, 0, 26, 34, 0}));
+}
+
+// A window of one row.
+TEST(GoldenSlots, HllSortsAMatrixOfOneRow) {
+  const auto csr =
+      csr_from_triplets<double>(test_context(), 1, 3, std::vector<Triplet<double>>{{0, 0, 2.0}, {0, 2, 5.0}});
+  const auto matrix = build("hll", csr, {{"hack", "1"}, {"sort", "all"}});
+  EXPECT_TRUE(identical(csr, matrix->to_csr()));
 }
 
 TEST(GoldenSlots, EllpackRAndTheEllpackOfPsblasOnT8) {

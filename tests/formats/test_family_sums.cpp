@@ -1,5 +1,6 @@
-// Formats that are sums of disjoint parts: golden arrays on the catalogue's T8, the rule of each format for every entry, and
-// the property by which each format differs from its neighbours, which is also shown not to hold of the neighbour.
+// Formats that are sums of disjoint parts: golden arrays on the catalogue's T8, the rule of each format for every
+// entry, and the property by which each format differs from its neighbours, which is also shown not to hold of the
+// neighbour.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -292,8 +293,8 @@ TEST(SumsOfParts, EllDiaOnT8) {
   EXPECT_EQ(diagonal, Numbers(dia.begin(), dia.begin() + 8));
 }
 
-// The offsets that are stored as diagonals are those with more than `fill` percent of their places filled, of at least half
-// of the rows, between low and high.
+// The offsets that are stored as diagonals are those with more than `fill` percent of their places filled, of at least
+// half of the rows, between low and high.
 bool stores_dense_diagonals(const AssembledMatrix<double>& matrix, const CsrMatrix<double>& csr,
                             std::int64_t fill, std::int64_t low, std::int64_t high) {
   Numbers expected;

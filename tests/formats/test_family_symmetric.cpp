@@ -1,5 +1,6 @@
-// Symmetric sparse skyline: its arrays on T8 made symmetric, the property by which it differs from its neighbours, what it
-// refuses, solves with it, and its kernels on a GPU. The contract runs on symmetric matrices of its own (support/symmetric.hpp).
+// Symmetric sparse skyline: its arrays on T8 made symmetric, the property by which it differs from its neighbours, what
+// it refuses, solves with it, and its kernels on a GPU. The contract runs on symmetric matrices of its own
+// (support/symmetric.hpp).
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -192,7 +192,8 @@ TEST(GoldenTiled, DeferredOnT8) {
   EXPECT_EQ(layout_numbers(*build("tilespmv-deferred-coo", t8()), "rest_col"), Numbers{});
 }
 
-// Tiles of every kind, one in each of seven tile columns and once more in an order turned by one, and a tile row at the edge.
+// Tiles of every kind, one in each of seven tile columns and once more in an order turned by one, and a tile row at the
+// edge.
 CsrMatrix<double> all_kinds() {
   std::vector<Triplet<double>> list;
   const auto at = [](int kind, int r, int c) {
@@ -394,8 +395,8 @@ CsrMatrix<double> skewed() {
   return csr_from_triplets<double>(test_context(), 300, 150, list);
 }
 
-// Every entry once, in the window of columns of its tile; the pieces of a tile are ranked; a workload is CSR, without padding,
-// where its longest piece has at least as many entries as it has pieces, else ELLPACK.
+// Every entry once, in the window of columns of its tile; the pieces of a tile are ranked; a workload is CSR, without
+// padding, where its longest piece has at least as many entries as it has pieces, else ELLPACK.
 bool has_ranked_workloads(const Matrix& A, std::int64_t nonzeros) {
   if (!has(A, "work_piece")) return false;
   const auto numbers = [&](const char* name) { return layout_numbers(A, name); };

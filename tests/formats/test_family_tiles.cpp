@@ -1,5 +1,5 @@
-// Row formats with a layout of their own: strips of rows, and tiles of equal numbers of entries. Their arrays on T8, and
-// for each the property by which it differs from its neighbours, which do not have it.
+// Row formats with a layout of their own: strips of rows, and tiles of equal numbers of entries. Their arrays on T8,
+// and for each the property by which it differs from its neighbours, which do not have it.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -288,8 +288,8 @@ TEST(FamilyTiles, ANaNStaysInItsRows) {
   }
 }
 
-// Rows that threads share: a row longer than the part of a thread, rows without entries beside it, and a part that begins
-// with a row. Sums are exact here, so the results are those of csr.
+// Rows that threads share: a row longer than the part of a thread, rows without entries beside it, and a part that
+// begins with a row. Sums are exact here, so the results are those of csr.
 TEST(FamilyTiles, ThreadsShareRows) {
   std::vector<Triplet<double>> list;
   const auto columns = [](std::int32_t r) { return r == 40 ? 9000 : r % 7 == 3 || r > 300 ? 0 : 1 + r % 40; };

@@ -1,5 +1,6 @@
 // The contract of a storage format, for every format x kernel x space x scalar type on every matrix of the
-// battery. The arrays and the code of a preset are those of its base, so it is tested on a few matrices only. A new line in formats/catalogue.def is tested here without a change.
+// battery. The arrays and the code of a preset are those of its base, so it is tested on a few matrices only. A new
+// line in formats/catalogue.def is tested here without a change.
 #include <cmath>
 #include <limits>
 #include <set>

@@ -1,5 +1,5 @@
-// The options of adell-plus: the tuner on made-up times, and matrices on host and device. All options of columns and unroll
-// give the same bits, so what a tuner measures changes no result.
+// The options of adell-plus: the tuner on made-up times, and matrices on host and device. All options of columns and
+// unroll give the same bits, so what a tuner measures changes no result.
 #include <algorithm>
 #include <cmath>
 #include <random>

@@ -1,5 +1,5 @@
-// Products with several vectors: every format that computes them in one pass, and one that does not, on every matrix of the
-// battery. Each column is checked with Wilkinson's bound, row by row.
+// Products with several vectors: every format that computes them in one pass, and one that does not, on every matrix of
+// the battery. Each column is checked with Wilkinson's bound, row by row.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -147,8 +147,8 @@ TEST_P(Multi, OnePass) {
     EXPECT_NE(why.find(GetParam().format->id), std::string::npos) << why;
 }
 
-// What is written for a column depends on that column alone: not on its neighbours, whatever they hold, nor on how many there
-// are.
+// What is written for a column depends on that column alone: not on its neighbours, whatever they hold, nor on how many
+// there are.
 TEST_P(Multi, AColumnKeepsItsBitsInAnyCompany) {
   if (!one_pass(*GetParam().format, GetParam().space)) return;  // each column is a product of its own
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
@@ -186,7 +186,8 @@ TEST_P(Multi, AColumnKeepsItsBitsInAnyCompany) {
   }
 }
 
-// In deterministic mode the bits are those of the product of one vector, in every format and with any number of threads.
+// In deterministic mode the bits are those of the product of one vector, in every format and with any number of
+// threads.
 TEST_P(Multi, DeterministicBitsAreThoseOfOneVector) {
   if (GetParam().space == Space::device) GTEST_SKIP() << "a GPU promises the same bits in every run only";
   for (int threads : {1, 3}) {
@@ -215,8 +216,8 @@ TEST_P(Multi, DeterministicBitsAreThoseOfOneVector) {
   }
 }
 
-// A NaN in x reaches the rows that use it, and no others: neither rows without entries nor padding. Blocks store fill, which
-// multiplies it.
+// A NaN in x reaches the rows that use it, and no others: neither rows without entries nor padding. Blocks store fill,
+// which multiplies it.
 TEST_P(Multi, NotANumberStaysInTheRowsThatUseIt) {
   if (!one_pass(*GetParam().format, GetParam().space) || GetParam().format->engine == "blocks") return;
   const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -1,5 +1,5 @@
-// Recording::heeds_stop on a GPU, for every format, kernel and preconditioner: while the flag of an ended solve is set, what says
-// that it heeds the stop leaves y and the result as they are, bit for bit.
+// Recording::heeds_stop on a GPU, for every format, kernel and preconditioner: while the flag of an ended solve is set,
+// what says that it heeds the stop leaves y and the result as they are, bit for bit.
 #include <cstring>
 #include <limits>
 
@@ -8,6 +8,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/elements/element_operator.hpp"
+#include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "support/fake_device.hpp"
 #include "support/oracle.hpp"
@@ -104,6 +105,7 @@ TEST_F(StopOnDevice, Preconditioners) {
     for (const TriangularSolve way : triangular_solves) {
       PreconditionerOptions options;
       options.solve = way;
+      options = preconditioner_options_read_by(entry.id, options);
       const auto M = make_preconditioner<double>(entry.id, *A, options);
       M->ensure(*A);
       const std::string what = std::string(entry.id) + ", " + std::string(to_string(way));

@@ -29,7 +29,8 @@ def faults(text):
     return found
 
 
-entries = re.findall(r"^PROTEAN_(?:FORMAT|PRESET)\((\w+), *(\w+)[,)]", (root / "formats/catalogue.def").read_text(), re.M)
+entries = re.findall(r"^PROTEAN_(?:FORMAT|PRESET)\((\w+), *(\w+)[,)]", (root / "formats/catalogue.def").read_text(),
+                     re.M)
 wrong = [] if entries else ["formats/catalogue.def has no formats"]
 for family, name in entries:
     path = f"formats/{family}/{name}.cpp"

@@ -3,8 +3,9 @@
 
 linked_by_hand.py WORK_FOLDER EXAMPLES_FOLDER CXX
 
-A program in C and one in C++ with -lprotean alone, then with the words of `pkg-config --libs`, then with those of
-`pkg-config --static --libs` in a copy of the package that has the archive only. Then what a compiler says without
+Exceptions and types across the border of the shared library, with this compiler and with g++ and clang++ where they are
+found. A program in C and one in C++ with -lprotean alone, then with the words of `pkg-config --libs`, then with those
+of `pkg-config --static --libs` in a copy of the package that has the archive only. Then what a compiler says without
 -std=c++20. Exit status 77: skipped.
 """
 import os
@@ -70,6 +71,14 @@ if shared:
     if [word for word in link if word.startswith("-l")] != ["-lprotean"]:
         sys.exit(f"pkg-config asks for more than -lprotean: {link}")
     build_and_run("pkg_config", flags, link, libraries)
+    # The optimization and the visibility of the program's own code do not matter.
+    border = pathlib.Path(__file__).parent / "consumer" / "border.cpp"
+    for compiler in dict.fromkeys([cxx, *filter(shutil.which, ("g++", "clang++"))]):
+        for option in ("-O0", "-O2", "-fvisibility=hidden"):
+            out = work / "by_hand_border"
+            run(compiler, "-std=c++20", option, "-Wall", "-Werror", border, *flags, "-o", out, f"-L{libraries}",
+                "-lprotean")
+            run(out, env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
     tested += 1
 if archive.exists():
     # The package was moved, so these words must lead to the copy.

@@ -9,9 +9,12 @@ allowed = {
     "core": {"core"},
     "operators": {"core", "operators"},
     "formats": {"core", "operators", "formats"},
-    "preconditioners": {"core", "operators", "preconditioners"},
+    "preconditioners": {"core", "operators", "formats", "preconditioners"},
     "solvers": {"core", "operators", "preconditioners", "solvers"},
-    "capi": {"core", "operators", "formats", "preconditioners", "solvers", "capi"},
+    "systems": {"core", "operators", "formats", "preconditioners", "solvers", "systems"},
+    "capi": {"core", "operators", "formats", "preconditioners", "solvers", "systems", "capi"},
+    "python": {"core", "operators", "formats", "preconditioners", "solvers", "systems", "apps", "python"},
+    "petsc": {"core", "operators", "formats", "preconditioners", "solvers", "systems", "petsc"},
 }
 bad = files = 0
 for room, below in allowed.items():

@@ -96,7 +96,7 @@ std::string rounding_difference(const Outcome<T>& kept, const Outcome<T>& fresh,
   const auto values = numbers<T>(solved.system, solved.generation);
   const SystemInfo& system = systems()[solved.system];
   const SolveReport &a = kept.report, &b = fresh.report;
-  const std::string_view method = solved.solver.name();
+  const std::string_view method = solved.method;
   // What a method does with a system it is not for depends on rounding; so does a breakdown of BiCGStab.
   const bool suited = values->margin > 0 && (method != "cg" || system.symmetric);
   const bool both = a.converged() && b.converged();
@@ -126,6 +126,8 @@ Owed owed(const OperatorSpec& before, const SolvePlan& plan, int threads) {
   const bool of_elements = before.kind == Kind::elements || before.kind == Kind::adaptive_elements;
   const bool adaptive = before.kind == Kind::adaptive || before.kind == Kind::adaptive_elements;
   const bool by_time = adaptive && (plan.change == Change::beside || plan.change == Change::automatic);
+  // Chebyshev's interval follows from products, in the format that the operator had when it was set up.
+  if (adaptive && plan.preconditioning == Preconditioning::chebyshev) return Owed::rounding;
   const bool atomic = of_elements && before.scatter == ElementScatter::atomic;
   if (atomic && (threads > 1 || on_gpu(before.place))) return Owed::rounding;
   switch (before.place) {
@@ -160,7 +162,7 @@ std::string lie(const Outcome<T>& outcome, const Solved<T>& solved) {
     return fmt::format("||b - A x|| is {} +- {}, the report says {} ({})", truth.norm, truth.rounding,
                        report.true_residual, to_string(report.reason));
   if (!report.converged()) return {};
-  const StoppingRule& rule = solved.solver.options().stopping;
+  const StoppingRule& rule = solved.rule;
   const double baseline = rule.baseline == Baseline::rhs ? report.rhs_norm : report.initial_residual;
   const double goal = std::max(rule.relative_tolerance * baseline, rule.absolute_tolerance);
   if (!(truth.norm <= goal + truth.rounding))

@@ -3,7 +3,8 @@
 //
 //   host, simulated device     bits, in the same storage format, with the same number of threads. Exceptions,
 //                              which agree up to rounding: elements scattered by atomic additions from several
-//                              threads; a change of format whose iteration depends on time (beside, automatic)
+//                              threads; a change of format whose iteration depends on time (beside, automatic);
+//                              chebyshev, whose interval depends on the format in which it was found
 //   host, deterministic mode   bits, whatever the format, its changes and the number of threads, in the same order of
 //                              the rows
 //   GPU                        up to rounding
@@ -16,6 +17,7 @@
 // library. In every case b - A x is computed in long double and compared with the residual of the report.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "life/solve.hpp"
@@ -34,7 +36,8 @@ struct Solved {
   int system = 0;
   unsigned generation = 0;
   const std::vector<T>& b;
-  const Solver<T>& solver;
+  std::string_view method;
+  StoppingRule rule;
 };
 
 // Empty, or how the report lies about its own x.

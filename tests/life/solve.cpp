@@ -143,7 +143,6 @@ SolveReport with_schedule(const SolvePlan& plan, const Participants<T>& with, So
 
 template <class T>
 SolveReport solve(const SolvePlan& plan, const Participants<T>& with, SolveObserver& watcher) {
-  if (with.M) with.M->ensure(with.A.get());
   if (with.A.adaptive() && plan.change == Change::automatic) return with_auto_switcher(plan, with, watcher);
   if (with.A.adaptive() && (plan.change == Change::now || plan.change == Change::beside))
     return with_schedule(plan, with, watcher);
@@ -153,6 +152,23 @@ SolveReport solve(const SolvePlan& plan, const Participants<T>& with, SolveObser
 }
 
 }  // namespace
+
+ContextPtr context_of_fresh_objects(const OperatorSpec& before, const ContextPtr& kept, unsigned numbers) {
+  if (on_gpu(before.place) && numbers % 8 != 0) return kept;
+  return make_context(before.place, 1 + static_cast<int>(numbers % 3));
+}
+
+OperatorSpec spec_of_fresh_operator(const OperatorSpec& before, bool order_changed, SolvePlan& plan) {
+  OperatorSpec spec = before;
+  if (spec.place != Place::ordered || order_changed) return spec;
+  plan.change = Change::none;
+  spec.format = {.entry = &find_format("csr"),
+                 .params = {},
+                 .kernel = {},
+                 .elements = false,
+                 .order = before.format.order};
+  return spec;
+}
 
 FailingAllocation::FailingAllocation(std::int64_t n) {
   if (n == 0) return;
@@ -174,6 +190,8 @@ Outcome<T> carry_out(const SolvePlan& plan, const Participants<T>& with, const s
   try {
     copy<T>(context, {b.data(), n}, with.b);
     copy<T>(context, {x0.data(), n}, with.x);
+    // Products of a setup do not count: kept preconditioners may be set up already.
+    if (with.M) with.M->ensure(with.A.get());
     with.A.throw_at_product(plan.throw_at_product);
     Watcher<T> watcher(plan, with.A, outcome);
     outcome.report = solve(plan, with, watcher);

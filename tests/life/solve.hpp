@@ -10,7 +10,8 @@
 
 namespace protean::test::life {
 
-// What happens to the storage format, the order of the rows or both during a solve. Operators that are not adaptive keep theirs.
+// What happens to the storage format, the order of the rows or both during a solve. Operators that are not adaptive
+// keep theirs.
 enum class Change : unsigned char {
   none,
   now,        // by a FormatSchedule, the solve waits
@@ -72,6 +73,12 @@ struct Outcome {
 template <class T>
 Outcome<T> carry_out(const SolvePlan& plan, const Participants<T>& with, const std::vector<T>& b,
                      const std::vector<T>& x0);
+
+// Where and of what fresh objects are made, that shall do the same. A GPU takes a while to begin with, so its context
+// is most often the kept one. In deterministic mode the host owes the same bits in csr without any change of format,
+// and `plan` then has none. The order of the rows is that of the sums, so the bits belong to it.
+ContextPtr context_of_fresh_objects(const OperatorSpec& before, const ContextPtr& kept, unsigned numbers);
+OperatorSpec spec_of_fresh_operator(const OperatorSpec& before, bool order_changed, SolvePlan& plan);
 
 // While it lives, the n-th allocation of the library fails. One at a time.
 class FailingAllocation {

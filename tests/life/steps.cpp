@@ -16,8 +16,8 @@ namespace {
 SolvePlan draw_plan(Draw& draw) {
   SolvePlan plan;
   plan.op = draw.below(World<double>::operators), plan.solver = draw.below(World<double>::solvers);
-  plan.preconditioning = draw.of(
-      {Preconditioning::none, Preconditioning::jacobi, Preconditioning::jacobi, Preconditioning::callback});
+  plan.preconditioning = draw.one_in(3) ? draw.of({Preconditioning::none, Preconditioning::jacobi})
+                                        : static_cast<Preconditioning>(draw.below(preconditionings));
   plan.rhs = draw.one_in(20) ? draw.of({Rhs::zero, Rhs::infinite_entry}) : Rhs::random;
   plan.guess = draw.of({Guess::zero, Guess::zero, Guess::random, Guess::last_solution});
   plan.memory = draw.of({Memory::same, Memory::same, Memory::moved, Memory::arena, Memory::shifted});
@@ -79,7 +79,7 @@ class Trial {
     world_.vectors(plan_.op).last_x = kept_.x;
     count();
     const Solver<T>& solver = world_.solver(plan_.solver);
-    const Solved<T> solved{before_.system, A.spec().generation, b_, solver};
+    const Solved<T> solved{before_.system, A.spec().generation, b_, solver.name(), solver.options().stopping};
     if (std::string text = A.complaint(plan_.failing_allocation > 0); !text.empty()) return text;
     if (kept_.out_of_memory && plan_.failing_allocation > 0) return {};
     if (std::string text = lie(kept_, solved); !text.empty()) return text;
@@ -90,8 +90,8 @@ class Trial {
     const Owed exactly = plan_.failing_allocation > 0 && plan_.change != Change::none
                              ? Owed::rounding
                              : owed(before_, plan, A.context()->threads());
-    const ContextPtr context = context_for_fresh_objects(A.context());
-    Operator<T> fresh(context, spec_of_fresh_operator(plan));
+    const ContextPtr context = context_of_fresh_objects(before_, A.context(), plan.numbers);
+    Operator<T> fresh(context, spec_of_fresh_operator(before_, kept_.orders_adopted > 0, plan));
     const auto again = make_solver<T>(solver.name(), solver.options());
     const auto M = make_preconditioning<T>(plan.preconditioning, fresh.get());
     Vector<T> b(context, size()), x(context, size());
@@ -102,13 +102,15 @@ class Trial {
 
   // A recurrence goes on in another order, so the solve takes the iterations that it takes without.
   std::string compared_with_no_change_of_order(const Solved<T>& solved) {
-    const ContextPtr context = context_for_fresh_objects(world_.op(plan_.op).context());
+    const Solver<T>& solver = world_.solver(plan_.solver);
+    const ContextPtr context =
+        context_of_fresh_objects(before_, world_.op(plan_.op).context(), plan_.numbers);
     OperatorSpec spec = before_;
     spec.format.order = {};
     SolvePlan plan = plan_;
     plan.change = Change::none, plan.failing_allocation = 0;
     Operator<T> plain(context, spec);
-    const auto again = make_solver<T>(solved.solver.name(), solved.solver.options());
+    const auto again = make_solver<T>(solver.name(), solver.options());
     const auto M = make_preconditioning<T>(plan.preconditioning, plain.get());
     Vector<T> b(context, size()), x(context, size());
     const Outcome<T> outcome = carry_out<T>(plan, {plain, *again, M.get(), b.view(), x.view()}, b_, x0_);
@@ -121,25 +123,6 @@ class Trial {
 
  private:
   std::int64_t size() const { return world_.op(plan_.op).size(); }
-
-  // A GPU takes a while to begin with, so its context is most often the kept one.
-  ContextPtr context_for_fresh_objects(const ContextPtr& kept) const {
-    if (on_gpu(before_.place) && plan_.numbers % 8 != 0) return kept;
-    return make_context(before_.place, 1 + static_cast<int>(plan_.numbers % 3));
-  }
-  // In deterministic mode the host owes the same bits in csr without any change of format. The order of the rows is
-  // that of the sums, so the bits belong to it.
-  OperatorSpec spec_of_fresh_operator(SolvePlan& plan) const {
-    OperatorSpec spec = before_;
-    if (spec.place != Place::ordered || kept_.orders_adopted > 0) return spec;
-    plan.change = Change::none;
-    spec.format = {.entry = &find_format("csr"),
-                   .params = {},
-                   .kernel = {},
-                   .elements = false,
-                   .order = before_.format.order};
-    return spec;
-  }
 
   void count() {
     auto& counts = world_.counts;
@@ -207,6 +190,18 @@ std::string twice(World<T>& world, const Step& step) {
   SolvePlan again = step.plan;
   again.memory = Memory::same, again.numbers = step.second.numbers;
   return solve_once(world, step, again);
+}
+
+template <class T>
+std::string columns(World<T>& world, const Step& step) {
+  SolvePlan plan = step.plan;
+  // There is no AutoSwitcher for several right-hand sides.
+  if (plan.change == Change::automatic || plan.change == Change::cancelled) plan.change = Change::now;
+  plan.change_at /= 3;
+  note(world, step,
+       fmt::format("{} (operator {}: {})", describe(plan, step.columns), plan.op,
+                   describe(world.op(plan.op).spec())));
+  return solve_columns(world, plan, step.columns);
 }
 
 template <class T>
@@ -312,20 +307,14 @@ Step draw_step(std::uint64_t seed, int number) {
   Draw draw(mixed(seed, 3, static_cast<std::uint64_t>(number)));
   Step step;
   step.number = number;
-  step.kind = draw.of({solve,          solve,
-                       solve,          solve,
-                       solve,          solve,
-                       solve,          there_and_back,
-                       there_and_back, there_and_back,
-                       twice,          two_threads,
-                       product,        product,
-                       new_values,     new_values,
-                       new_values,     change_format,
-                       change_format,  change_format,
-                       change_format,  change_format,
-                       new_operator,   new_operator,
-                       new_solver,     new_preconditioners});
+  step.kind = draw.of({solve,         solve,         solve,          solve,          solve,
+                       solve,         solve,         there_and_back, there_and_back, there_and_back,
+                       twice,         two_threads,   columns,        columns,        columns,
+                       columns,       product,       product,        new_values,     new_values,
+                       new_values,    change_format, change_format,  change_format,  change_format,
+                       change_format, new_operator,  new_operator,   new_solver,     new_preconditioners});
   step.plan = draw_plan(draw), step.second = draw_plan(draw);
+  step.columns = draw_columns(draw);
   step.seed = draw.number();
   if (draw.one_in(5)) step.failing_allocation = 1 + draw.below(6);
   return step;
@@ -343,6 +332,8 @@ std::string carry_out(World<T>& world, const Step& step) {
       return twice(world, step);
     case StepKind::two_threads:
       return two_threads(world, step);
+    case StepKind::columns:
+      return columns(world, step);
     case StepKind::product:
       return product(world, step);
     case StepKind::new_values:
@@ -355,7 +346,10 @@ std::string carry_out(World<T>& world, const Step& step) {
       return {};
     case StepKind::new_solver:
       note(world, step, "a new solver");
-      world.new_solver(step.plan.solver, draw);
+      if (step.plan.numbers % 3 == 0)
+        world.new_multi_solver(step.columns.solver, draw);
+      else
+        world.new_solver(step.plan.solver, draw);
       return {};
     case StepKind::new_preconditioners:
       note(world, step, "all preconditioners are dropped");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "life/columns.hpp"
 #include "life/solve.hpp"
 #include "life/world.hpp"
 
@@ -13,6 +14,7 @@ enum class StepKind : unsigned char {
   solve,
   there_and_back,  // one solver: operator A, then B, then A again, each with the x of before
   twice,           // one solver, one operator, the same x: what is kept is used as it is
+  columns,         // several right-hand sides
   two_threads,     // two solvers with operators of two contexts, at the same time
   product,         // y := alpha A x + beta y
   new_values,
@@ -25,7 +27,8 @@ enum class StepKind : unsigned char {
 struct Step {
   int number = 0;
   StepKind kind = StepKind::solve;
-  SolvePlan plan, second;               // second: of two solves
+  SolvePlan plan, second;  // second: of two solves
+  ColumnsPlan columns;
   std::uint64_t seed = 0;               // of what is drawn when the step is carried out
   std::int64_t failing_allocation = 0;  // of changes outside of a solve
 };

@@ -10,6 +10,7 @@
 #include "formats/catalogue.hpp"
 #include "life/systems.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
+#include "solvers/options.hpp"
 #include "support/engines.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
@@ -302,14 +303,26 @@ std::string Operator<T>::complaint(bool faults) {
 }
 
 std::string_view to_string(Preconditioning kind) {
-  constexpr std::string_view names[] = {"no preconditioner", "jacobi", "a callback preconditioner"};
+  constexpr std::string_view names[] = {"no preconditioner",
+                                        "jacobi",
+                                        "a callback preconditioner",
+                                        "block-jacobi",
+                                        "spai0",
+                                        "gauss-seidel",
+                                        "ssor",
+                                        "ic0",
+                                        "ic",
+                                        "ilu0",
+                                        "ilu",
+                                        "chebyshev"};
+  static_assert(std::size(names) == preconditionings);
   return names[static_cast<int>(kind)];
 }
 
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioning(Preconditioning kind, const LinearOperator<T>& A) {
-  if (kind != Preconditioning::callback)
-    return make_preconditioner<T>(kind == Preconditioning::jacobi ? "jacobi" : "none", A);
+  if (kind == Preconditioning::none) return nullptr;
+  if (kind != Preconditioning::callback) return make_preconditioner<T>(to_string(kind), A);
   const ContextPtr context = A.context();
   const std::int64_t n = A.rows();
   const auto half = std::make_shared<Vector<T>>();
@@ -366,7 +379,7 @@ SolverOptions draw_options(Draw& draw, bool single, bool gpu) {
   options.s = draw.of({1, 2, 4, 8});
   // Where it cannot be, resident is refused each time.
   if (draw.one_in(gpu ? 4 : 20)) options.device_steps = "resident";
-  if (draw.one_in(4)) options.device_steps = "graph";
+  if (draw.one_in(4) && gpu) options.device_steps = "graph";
   return options;
 }
 
@@ -381,6 +394,11 @@ World<T>::World(std::string_view space, std::uint64_t seed) : places_(places_of(
     solvers_.emplace_back();
     Draw draw(mixed(seed, 2, slot));
     new_solver(slot, draw);
+  }
+  for (int slot = 0; slot < multi_solvers; ++slot) {
+    multi_solvers_.emplace_back();
+    Draw draw(mixed(seed, 4, slot));
+    new_multi_solver(slot, draw);
   }
 }
 
@@ -418,6 +436,7 @@ void World<T>::new_solver(int slot, Draw& draw) {
   const bool gpu = on_gpu(places_.front());
   SolverOptions options = draw_options(draw, sizeof(T) == 4, gpu);
   if (slot == 0) options.device_steps = "auto";
+  options = options_read_by(method, options);
   solvers_[slot] = make_solver<T>(method, options);
   note(fmt::format(
       "solver {} is now a {} with relative tolerance {:g}, absolute {:g}, at most {} iterations, stagnation "
@@ -426,6 +445,23 @@ void World<T>::new_solver(int slot, Draw& draw) {
       options.stopping.max_iterations, options.stopping.stagnation_window,
       options.stopping.baseline == Baseline::rhs ? "relative to b" : "relative to the initial residual",
       options.restart, options.orthogonalization, options.device_steps));
+}
+
+template <class T>
+void World<T>::new_multi_solver(int slot, Draw& draw) {
+  // The first ones are of all methods that take several right-hand sides.
+  const auto methods = multi_methods();
+  const auto one = multi_solvers_[slot] ? draw.below(static_cast<int>(methods.size())) : slot;
+  const std::string_view method = methods[static_cast<std::size_t>(one) % methods.size()];
+  SolverOptions options = draw_options(draw, sizeof(T) == 4, false);
+  options.device_steps = "auto";
+  options = options_read_by(method, options);
+  multi_solvers_[slot] = std::make_unique<MultiSolver<T>>(method, options);
+  note(fmt::format(
+      "multi solver {} is now a {} with relative tolerance {:g}, absolute {:g}, at most {} iterations, "
+      "restart {}, {}",
+      slot, method, options.stopping.relative_tolerance, options.stopping.absolute_tolerance,
+      options.stopping.max_iterations, options.restart, options.orthogonalization));
 }
 
 template <class T>

@@ -16,6 +16,7 @@
 #include "operators/ordered_operator.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
 
 namespace protean::test::life {
@@ -121,10 +122,23 @@ class Operator {
   bool had_faults_ = false;
 };
 
-enum class Preconditioning : unsigned char { none, jacobi, callback };
+enum class Preconditioning : unsigned char {
+  none,
+  jacobi,
+  callback,  // half of the inverse diagonal, which it takes over when it is set up
+  block_jacobi,
+  spai0,
+  gauss_seidel,
+  ssor,
+  ic0,
+  ic,
+  ilu0,
+  ilu,
+  chebyshev
+};
+inline constexpr int preconditionings = static_cast<int>(Preconditioning::chebyshev) + 1;
 std::string_view to_string(Preconditioning kind);
-// For operators of this size and context, not yet set up; null for none. The callback one multiplies by half
-// of the inverse diagonal, which it takes over when it is set up.
+// For operators of this size and context, not yet set up; null for none.
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_preconditioning(Preconditioning kind, const LinearOperator<T>& A);
 
@@ -153,18 +167,22 @@ SolverOptions draw_options(Draw& draw, bool single, bool gpu);
 template <class T>
 class World {
  public:
-  static constexpr int operators = 6, solvers = 5;
+  static constexpr int operators = 6, solvers = 5, multi_solvers = 3;
   // space: "host", "simulated" or "device"; the latter two also have operators on the host.
   World(std::string_view space, std::uint64_t seed);
 
   Operator<T>& op(int slot) { return *operators_[slot]; }
   Solver<T>& solver(int slot) { return *solvers_[slot]; }
+  MultiSolver<T>& multi_solver(int slot) { return *multi_solvers_[slot]; }
   // Of the context of an operator.
   Vectors<T>& vectors(int slot) { return kept(slot).vectors; }
+  // Of several right-hand sides, B and X.
+  std::pair<MultiVector<T>, MultiVector<T>>& columns(int slot) { return kept(slot).columns; }
   // Kept for all operators of one context and size; null for none.
   Preconditioner<T>* preconditioner(Preconditioning kind, int slot);
   void new_operator(int slot, Draw& draw);
   void new_solver(int slot, Draw& draw);
+  void new_multi_solver(int slot, Draw& draw);
   void drop_preconditioners();
   // The first operator from `from` on, in turn, of another context than that of `slot`; -1 where there is
   // none.
@@ -180,6 +198,7 @@ class World {
   // Beside the operators of one context.
   struct Kept {
     Vectors<T> vectors;
+    std::pair<MultiVector<T>, MultiVector<T>> columns;
     std::map<std::pair<std::int64_t, Preconditioning>, std::unique_ptr<Preconditioner<T>>> preconditioners;
   };
   Kept& kept(int slot) { return kept_[operators_[slot]->context()]; }
@@ -189,6 +208,7 @@ class World {
   std::map<ContextPtr, Kept> kept_;
   std::vector<std::unique_ptr<Operator<T>>> operators_;
   std::vector<std::unique_ptr<Solver<T>>> solvers_;
+  std::vector<std::unique_ptr<MultiSolver<T>>> multi_solvers_;
   std::vector<std::string> notes_;
 };
 

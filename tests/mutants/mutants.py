@@ -132,8 +132,8 @@ def report(mutants) -> None:
     lines = ["# Mutants", "",
              f"Small, realistic faults put into the code one at a time (`tests/mutants/`): the tests kill "
              f"**{score(rows)}**.", "",
-             f"{results['date']}, commit {results['commit']}, CPU build; `tests/mutants/mutants.py run`. Mutants that an earlier run "
-             f"killed were not run again. A mutant is "
+             f"{results['date']}, commit {results['commit']}, CPU build; `tests/mutants/mutants.py run`. Mutants that "
+             "an earlier run killed were not run again. A mutant is "
              "killed when a test fails, crashes or does not end in its time; each kill was repeated.", ""]
     if missing:
         lines += [f"Not run yet: {', '.join(map(str, missing))}.", ""]

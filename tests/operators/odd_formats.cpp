@@ -92,6 +92,12 @@ class Rounded final : public AssembledMatrix<double> {
 };
 Made rounded(const Request& r) { return std::make_unique<Rounded>(r); }
 
+Made wrongly_rounded(const Request& r) {
+  const CsrMatrix<double> copy = deep_copy(r.context, r.csr);
+  const_cast<double*>(copy.values)[copy.nonzeros() / 2] *= 1.001;
+  return rounded({copy, r.params, r.context, r.entry, r.kernel, r.admission, r.asked});
+}
+
 Admission accept(const Context&, const SparsityPattern& p, const FormatParams&, std::size_t value_bytes) {
   return Admission::accept(p.bytes() + static_cast<std::size_t>(p.nonzeros) * value_bytes, p.nonzeros);
 }
@@ -105,6 +111,9 @@ constexpr Kernel throwing_kernels[] = {kernel(throwing)}, number_kernels[] = {ke
                  endless_kernels[] = {kernel(endless)}, rounded_kernels[] = {kernel(rounded)},
                  stubborn_kernels[] = {kernel(stubborn)}, not_a_number_kernels[] = {kernel(not_a_number)},
                  same_kernels[] = {kernel(same)};
+// Not by our own code, as the kernels of a library.
+constexpr Kernel foreign_kernels[] = {{"foreign", true, true, {}, rounded, nullptr}},
+                 wrong_foreign_kernels[] = {{"foreign", true, true, {}, wrongly_rounded, nullptr}};
 
 struct Both {
   DeviceCode device;
@@ -171,6 +180,11 @@ const FormatEntry& endless_format() {
 const FormatEntry& stubborn_format() {
   static const Both both("stubborn", stubborn_kernels, accept);
   return both.entry;
+}
+const FormatEntry& foreign_kernel_format(bool wrong) {
+  static const Both both("foreign", foreign_kernels, accept),
+      wrong_one("foreign", wrong_foreign_kernels, accept);
+  return (wrong ? wrong_one : both).entry;
 }
 const FormatEntry& rounded_format() {
   static const Both both("rounded", rounded_kernels, accept, false);

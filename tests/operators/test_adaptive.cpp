@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "odd_formats.hpp"
 #include "operators/policy/adaptive_operator.hpp"
+#include "operators/policy/product_check.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solving.hpp"
 #include "support/engines.hpp"
@@ -193,6 +194,40 @@ TEST_P(Adaptive, FaultsLeaveTheRunningMatrixUntouched) {
     EXPECT_EQ(A->failures().back().iteration, 6);
     EXPECT_EQ(allocated_bytes(), bytes);
   }
+}
+
+// The values may differ by a thousandth. By two thousandths they differ in every row, however small x is there.
+TEST(ProductCheck, BoundsAreThoseOfTheTerms) {
+  constexpr int n = 200;
+  std::vector<Triplet<double>> entries, larger;
+  for (int i = 0; i < n; ++i) entries.push_back({i, i, 3.0}), larger.push_back({i, i, 3.0 * 1.002});
+  const ContextPtr context = test_context();
+  const auto csr = csr_from_triplets<double>(context, n, n, entries);
+  const auto made = [&](const CsrMatrix<double>& of) { return make_matrix(find_format("csr"), of, context); };
+  detail::ProductCheck<double> check(context, csr, 1e-3);
+  EXPECT_FALSE(check.has_kept());
+  check.keep(*made(csr));
+  EXPECT_TRUE(check.has_kept());
+  EXPECT_EQ(check.differing_rows(*made(csr)), 0);
+  EXPECT_EQ(check.differing_rows(*made(csr_from_triplets<double>(context, n, n, larger))), n);
+  for (Triplet<double>& one : larger) one.value = 3.0 * 1.0009;
+  EXPECT_EQ(check.differing_rows(*made(csr_from_triplets<double>(context, n, n, larger))), 0);
+}
+
+// A solve may take a while until it looks at a build that has failed.
+TEST_P(Adaptive, ABuildThatHasFailedHoldsNoPermutedMatrix) {
+  const auto A = make();
+  FormatSpec in_order = spec(refusing_format());
+  in_order.order = "rcm";
+  const std::size_t bytes = allocated_bytes();
+  A->prepare(in_order);
+  while (A->preparation() == Preparation::running) std::this_thread::yield();
+  EXPECT_EQ(A->preparation(), Preparation::failed);
+  // Its order is kept, for another change to it.
+  EXPECT_LT(allocated_bytes(), bytes + csr_.bytes() / 2);
+  EXPECT_FALSE(A->adopt_prepared(1));
+  ASSERT_EQ(A->failures().size(), 1u);
+  EXPECT_EQ(A->failures()[0].failure, SwitchFailure::refused) << A->failures()[0].why;
 }
 
 TEST_P(Adaptive, RefusesWhatDoesNotFitBesideSourceAndRunningMatrix) {
@@ -420,6 +455,23 @@ TEST_P(AdaptiveHost, ProductsOfSeveralThreadsWhileAFormatIsPrepared) {
     ASSERT_TRUE(A->wait_prepared() == Preparation::ready && A->adopt_prepared(0));
   }
   EXPECT_TRUE(product_is_good(*A));
+}
+
+// Its product is computed when it is adopted, not by the thread that builds it.
+TEST_P(AdaptiveHost, AKernelOfALibraryIsCheckedToo) {
+  const auto A = make();
+  for (const bool overlapped : {false, true}) {
+    if (overlapped) A->prepare(spec(foreign_kernel_format(false)), "", 3), (void)A->wait_prepared();
+    EXPECT_TRUE(overlapped ? A->adopt_prepared(3) : A->switch_to(spec(foreign_kernel_format(false)), 3))
+        << A->failures().back().why;
+    EXPECT_EQ(A->current().kernel(), "foreign");
+    EXPECT_TRUE(product_is_good(*A));
+    ASSERT_TRUE(A->switch_to(spec("csr"), 4)) << A->failures().back().why;
+  }
+  ASSERT_TRUE(A->failures().empty());
+  EXPECT_FALSE(A->switch_to(spec(foreign_kernel_format(true)), 5));
+  ASSERT_EQ(A->failures().size(), 1u);
+  EXPECT_EQ(A->failures()[0].failure, SwitchFailure::wrong_product) << A->failures()[0].why;
 }
 
 TEST_P(AdaptiveHost, InexactValuesOnlyWherePermittedAndAsNewValues) {

@@ -1,6 +1,7 @@
 // The built-in machine table and the lines it is read from.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <string>
@@ -66,29 +67,69 @@ TEST(BuiltinMachine, WrongLinesAreRefusedByTheirNumber) {
   }
 }
 
+MachineTable table_of(const std::string& name) {
+  std::ifstream file(PROTEAN_MACHINE_TABLES + name);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  return parse_machine_lines(text, name);
+}
+
+void expect_same(const MeasuredMatrix& a, const MeasuredMatrix& b) {
+  EXPECT_EQ(a.matrix, b.matrix);
+  ASSERT_EQ(a.formats.size(), b.formats.size()) << a.matrix;
+  std::set<std::string> names;
+  for (std::size_t k = 0; k < a.formats.size(); ++k) {
+    EXPECT_EQ(a.formats[k].format, b.formats[k].format);
+    EXPECT_EQ(a.formats[k].product_seconds, b.formats[k].product_seconds);
+    names.insert(a.formats[k].format);
+  }
+  EXPECT_TRUE(names.count("csr")) << a.matrix;
+  EXPECT_EQ(names.size(), a.formats.size()) << a.matrix << " has a format twice";
+}
+
 // What the program carries is the whole file of the sources: each line, and each time to the last bit.
 TEST(BuiltinMachine, IsTheFileOfTheSources) {
-  std::ifstream file(PROTEAN_MACHINE_TABLE);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const MachineTable table = parse_machine_lines(text, PROTEAN_MACHINE_TABLE);
-  const MachineTable& built_in = builtin_machine();
+  const MachineTable table = table_of("builtin_machine.tsv");
+  const MachineTable& built_in = builtin_machine(BuiltinHost::avx512);
   EXPECT_FALSE(built_in.machine.empty());
   EXPECT_EQ(built_in.machine, table.machine);
   ASSERT_GT(table.matrices.size(), 50u);
   ASSERT_EQ(built_in.matrices.size(), table.matrices.size());
-  for (std::size_t i = 0; i < table.matrices.size(); ++i) {
-    const MeasuredMatrix &a = built_in.matrices[i], &b = table.matrices[i];
-    EXPECT_EQ(a.matrix, b.matrix);
-    ASSERT_EQ(a.formats.size(), b.formats.size()) << a.matrix;
-    std::set<std::string> names;
-    for (std::size_t k = 0; k < a.formats.size(); ++k) {
-      EXPECT_EQ(a.formats[k].format, b.formats[k].format);
-      EXPECT_EQ(a.formats[k].product_seconds, b.formats[k].product_seconds);
-      names.insert(a.formats[k].format);
-    }
-    EXPECT_TRUE(names.count("csr")) << a.matrix;
-    EXPECT_EQ(names.size(), a.formats.size()) << a.matrix << " has a format twice";
+  for (std::size_t i = 0; i < table.matrices.size(); ++i)
+    expect_same(built_in.matrices[i], table.matrices[i]);
+}
+
+// The host with AVX2 has its own assembled formats. The GPU and the element matrices are those of the other table.
+TEST(BuiltinMachine, EachProcessorHasItsHost) {
+  EXPECT_EQ(&builtin_machine(), &builtin_machine(builtin_host()));
+  const MachineTable own = table_of("builtin_avx2.tsv");
+  const MachineTable &avx2 = builtin_machine(BuiltinHost::avx2),
+                     &other = builtin_machine(BuiltinHost::avx512);
+  ASSERT_GT(own.matrices.size(), 20u);
+  ASSERT_GT(avx2.matrices.size(), own.matrices.size());
+  for (std::size_t i = 0; i < own.matrices.size(); ++i) {
+    EXPECT_EQ(own.matrices[i].space, Space::host);
+    expect_same(avx2.matrices[i], own.matrices[i]);
   }
+  std::size_t next = own.matrices.size(), on_device = 0;
+  std::set<std::string> elements;
+  for (const MeasuredMatrix& matrix : other.matrices) {
+    const bool of_elements =
+        std::any_of(matrix.formats.begin(), matrix.formats.end(),
+                    [](const MeasuredFormat& format) { return format.format == "lma-gather"; });
+    if (matrix.space == Space::host && !of_elements) continue;
+    ASSERT_LT(next, avx2.matrices.size());
+    const MeasuredMatrix& taken = avx2.matrices[next++];
+    if (matrix.space == Space::device) {
+      ++on_device;
+      expect_same(taken, matrix);
+      continue;
+    }
+    EXPECT_EQ(taken.matrix, matrix.matrix);
+    for (const MeasuredFormat& format : taken.formats) elements.insert(format.format);
+  }
+  EXPECT_EQ(next, avx2.matrices.size());
+  EXPECT_GT(on_device, 20u);
+  EXPECT_EQ(elements, (std::set<std::string>{"assembly", "csr", "lma-atomic", "lma-coloured", "lma-gather"}));
 }
 
 // A model may live longer than its table. Of a format that a matrix has twice, the first counts; a matrix

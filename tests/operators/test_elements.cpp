@@ -429,6 +429,19 @@ TEST_P(Elements, BadInputIsNamed) {
     EXPECT_NO_THROW((void)make(good));
     entry = was;
   }
+  if (GetParam().symmetric) {
+    // 100 units of round-off of the largest entry are allowed, 101 are not.
+    double* const k = numbers.matrices[0].data() + 64 * 17;
+    const std::vector<double> were(k, k + 64);
+    constexpr double unit = std::numeric_limits<double>::epsilon();
+    std::fill(k, k + 64, 0.0);
+    for (int i = 0; i < 8; ++i) k[9 * i] = 1;
+    k[8 * 2 + 5] = 0.5, k[8 * 5 + 2] = 0.5 + 100 * unit;
+    EXPECT_NO_THROW((void)make(good));
+    k[8 * 5 + 2] = 0.5 + 100.5 * unit;
+    EXPECT_THROW((void)make(good), BadMatrix);
+    std::copy(were.begin(), were.end(), k);
+  }
   ElementOptions o = good;
   mesh.nodes = 514;
   EXPECT_THROW((void)make(o), BadMatrix);

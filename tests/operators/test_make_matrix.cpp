@@ -44,6 +44,16 @@ TEST(MakeMatrix, ArraysOfTheSourceNeedNoFurtherMemory) {
   EXPECT_GT(shared, 3);
 }
 
+TEST(MakeMatrix, ALimitOfOneByteIsOne) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 20}});
+  try {
+    (void)make_matrix(find_format("coo"), csr, test_context(), {}, {}, 1);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("may be used for it"), std::string::npos) << error.what();
+  }
+}
+
 TEST(MakeMatrix, ARectangleIsRefusedToAFormatOfSquareMatrices) {
   const std::int32_t row_ptr[] = {0, 1, 2}, col[] = {0, 1};
   const double values[] = {1, 2};

@@ -227,6 +227,156 @@ TEST_P(OrderChange, IsKeptForOtherSolvesAndNewValues) {
   EXPECT_EQ(searches, 1);
 }
 
+// An operator that is made in an order is one that has changed to it: no search, the same products, orders by their
+// names.
+TEST_P(OrderChange, MayHaveComeBeforeTheOperator) {
+  int searches = 0;
+  PermutedMatrix<double> permuted(test_context(), csr_, shuffle_of(test_context(), csr_.rows(), 5));
+  const Permutation P = permuted.permutation();
+  auto start = make_matrix(find_format("csr"), permuted.matrix(), test_context());
+  AdaptiveOperator<double> A(
+      csr_, "shuffled", std::move(permuted), std::move(start),
+      {.find_order = [&](std::string_view id, const Context& context, const SparsityPattern& pattern) {
+        ++searches;
+        EXPECT_EQ(pattern.col, csr_.pattern.col) << "orders are found for the caller's numbering";
+        return make_order(id, context, pattern);
+      }});
+  EXPECT_EQ(A.order_id(), "shuffled");
+  EXPECT_TRUE(A.runs(order_only("shuffled")));
+  EXPECT_FALSE(A.runs(order_only("none")));
+  EXPECT_TRUE(A.order().is(P));
+  expect_callers_order(A, csr_);
+  expect_reordered(A, csr_);
+  const std::int64_t outside = A.products();
+  expect_course_from_another_order(solve(A, [](const IterationInfo&) {}), plain_);
+  if (std::get<1>(GetParam()) != std::string_view("general")) {
+    EXPECT_EQ(A.in_order().products(), A.products() - outside) << "the solve runs in that order";
+  }
+  const Solved solved = solve(A, [&](const IterationInfo& info) {
+    if (info.iteration == 2) { EXPECT_TRUE(A.switch_to(both("sell-c-sigma", "none"), 2)); }
+    if (info.iteration == 4) { EXPECT_TRUE(A.switch_to(order_only("shuffled"), 4)); }
+    if (info.iteration == 6) { EXPECT_TRUE(A.switch_to(order_only("rcm"), 6)); }
+    if (info.iteration == 8) { EXPECT_TRUE(A.switch_to(order_only("shuffled"), 8)); }
+  });
+  expect_course_from_another_order(solved, plain_);
+  EXPECT_EQ(searches, 1) << "of rcm";
+  const std::vector<std::string> expected{"shuffled", "none", "shuffled", "rcm", "shuffled"};
+  ASSERT_EQ(A.history().size(), 4u);
+  for (std::size_t k = 0; k < 4; ++k) {
+    EXPECT_EQ(A.history()[k].from_order, expected[k]);
+    EXPECT_EQ(A.history()[k].to_order, expected[k + 1]);
+  }
+  EXPECT_TRUE(A.order().is(P));
+  std::vector<double> twice(csr_.values, csr_.values + csr_.nonzeros());
+  for (double& v : twice) v *= 2;
+  CsrMatrix<double> doubled = csr_;
+  doubled.values = twice.data();
+  A.update_values(doubled);
+  EXPECT_EQ(A.order_id(), "shuffled");
+  expect_callers_order(A, doubled);
+  expect_reordered(A, doubled);
+}
+
+// An order has one owner: an operator that has one is not put into another.
+TEST(OrderChanges, HaveOneOwner) {
+  const CsrMatrix<double> csr = system_matrix(switched_systems[0]);
+  const Permutation P = shuffle_of(test_context(), csr.rows(), 5);
+  const std::shared_ptr<LinearOperator<double>> changing = adaptive(csr),
+                                                fixed = std::make_shared<OrderedOperator<double>>(
+                                                    P, std::shared_ptr<LinearOperator<double>>(make_matrix(
+                                                           find_format("csr"), csr, test_context())));
+  for (const auto& inside : {changing, fixed}) {
+    try {
+      OrderedOperator<double> twice(P, inside);
+      ADD_FAILURE() << inside->name();
+    } catch (const BadArgument& refused) {
+      EXPECT_NE(std::string(refused.what()).find("AdaptiveOperator"), std::string::npos) << refused.what();
+    }
+  }
+}
+
+// Solves one after another with an operator that began in an order: each begins where the one before ended, and each
+// name means the same in a schedule and in its events, in the operator's history, and in the numbers.
+TEST_P(OrderChange, NamesMeanTheSameFromSolveToSolve) {
+  PermutedMatrix<double> permuted(test_context(), csr_, shuffle_of(test_context(), csr_.rows(), 5));
+  const Permutation P = permuted.permutation();
+  auto start = make_matrix(find_format("csr"), permuted.matrix(), test_context());
+  AdaptiveOperator<double> A(csr_, "shuffled", std::move(permuted), std::move(start));
+  const auto M = preconditioner(preconditioner_id(), A);
+  const Permutation rcm(test_context(), make_order("rcm", *test_context(), csr_.pattern));
+  const auto expect_in = [&](const std::string& name) {
+    EXPECT_EQ(A.order_id(), name);
+    EXPECT_TRUE(A.runs(order_only(name)));
+    if (name == "none") {
+      EXPECT_EQ(A.order().size(), 0);
+    } else {
+      const Permutation& expected = name == "rcm" ? rcm : P;
+      EXPECT_TRUE(std::equal(expected.order().begin(), expected.order().end(), A.order().order().begin()));
+    }
+    expect_callers_order(A, csr_);
+  };
+  struct Step {
+    std::int64_t at;
+    const char* order;
+    Action action;
+  };
+  const auto solve_by = [&](const std::vector<Step>& steps) {
+    std::vector<SchedulePoint> points;
+    for (const Step& step : steps)
+      points.push_back(
+          {.at = static_cast<double>(step.at), .to = order_only(step.order), .overlapped = false});
+    FormatSchedule<double> schedule(A, points);
+    expect_course_from_another_order(solve_with(A, csr_, system(), &schedule, 1e-9, M.get()), plain_);
+    schedule.finish();
+    ASSERT_EQ(schedule.events().size(), steps.size());
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+      EXPECT_EQ(schedule.events()[k].action, steps[k].action)
+          << steps[k].order << schedule.events()[k].reason;
+      EXPECT_EQ(schedule.events()[k].to, std::string("order ") + steps[k].order);
+    }
+  };
+  solve_by({{2, "shuffled", Action::stayed}, {3, "rcm", Action::switched}});
+  expect_in("rcm");
+  solve_by({{1, "rcm", Action::stayed}, {3, "none", Action::switched}, {5, "none", Action::stayed}});
+  expect_in("none");
+  solve_by({});
+  expect_in("none");
+  solve_by({{2, "rcm", Action::switched}, {4, "shuffled", Action::switched}});
+  expect_in("shuffled");
+  std::string course = "shuffled";
+  for (const SwitchRecord& one : A.history()) {
+    EXPECT_EQ(one.from_order, course.substr(course.rfind(' ') + 1));
+    course += " " + one.to_order;
+  }
+  EXPECT_EQ(course, "shuffled rcm none rcm shuffled");
+}
+
+// Whatever does not fit is refused, and the caller keeps matrix and order.
+TEST(OrderChanges, ThatCameBeforeMustFit) {
+  const CsrMatrix<double> csr = system_matrix(switched_systems[0]);
+  const CsrMatrix<double> other = generate(test_context(), "poisson-2d", {{"n", 29}});
+  PermutedMatrix<double> permuted(test_context(), csr, shuffle_of(test_context(), csr.rows(), 5));
+  PermutedMatrix<double> small(test_context(), other, shuffle_of(test_context(), other.rows(), 5));
+  const ContextPtr device = fake_device_context();
+  PermutedMatrix<double> there(test_context(), csr, shuffle_of(device, csr.rows(), 5));
+  auto start = make_matrix(find_format("csr"), permuted.matrix(), test_context());
+  using Adaptive = AdaptiveOperator<double>;
+  for (const char* no_name : {"", "none"}) {
+    EXPECT_THROW(Adaptive(csr, no_name, std::move(permuted), std::move(start)), BadArgument);
+  }
+  EXPECT_THROW(Adaptive(csr, "rcm", std::move(small), std::move(start)), ShapeMismatch);
+  EXPECT_THROW(Adaptive(csr, "rcm", std::move(there), std::move(start)), WrongSpace);
+  EXPECT_THROW(Adaptive(other, "rcm", std::move(permuted), std::move(start)), ShapeMismatch);
+  EXPECT_THROW(Adaptive(csr, "rcm", std::move(permuted), std::move(start), {.memory_fraction = 0}),
+               BadArgument);
+  ASSERT_TRUE(start);
+  ASSERT_EQ(permuted.permutation().size(), csr.rows());
+  EXPECT_EQ(permuted.matrix().nonzeros(), csr.nonzeros());
+  const Adaptive A(csr, "rcm", std::move(permuted), std::move(start));
+  EXPECT_EQ(A.order_id(), "rcm");
+  expect_callers_order(A, csr);
+}
+
 // Applies M without showing that it is a diagonal: a solver asks M each time.
 class Asked final : public Preconditioner<double> {
  public:
@@ -266,8 +416,8 @@ TEST_P(OrderChange, NewValuesInTheSolve) {
   };
   const Solved plain = run(false), solved = run(true);
   EXPECT_GT(plain.report.restarts, 0);
-  // gmres and bicgstab2 form x with M^-1 when the cycle ends: with the diagonal that it was made with, not the new one as
-  // in `plain`. So they begin again from another x.
+  // gmres and bicgstab2 form x with M^-1 when the cycle ends: with the diagonal that it was made with, not the new one
+  // as in `plain`. So they begin again from another x.
   if (preconditioner_id() == "jacobi" && (is("gmres") || is("bicgstab2"))) {
     EXPECT_TRUE(solved.report.converged());
     EXPECT_LE(solved.residual, 1e-9 * 1.001);
@@ -400,20 +550,6 @@ TEST_P(OrderChange, LeavesAnIterateInTheCallersOrder) {
     const std::vector<double> x = run(true, throws), y = run(false, throws);
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-8) << i << throws;
   }
-}
-
-// In a matrix that was put into an order before the solve.
-TEST_P(OrderChange, InsideAnOrderedOperator) {
-  PermutedMatrix<double> permuted(test_context(), csr_, shuffle_of(test_context(), csr_.rows(), 5));
-  auto inner = adaptive(permuted.matrix());
-  AdaptiveOperator<double>& changing = *inner;
-  OrderedOperator<double> A(std::move(permuted), std::move(inner));
-  const auto M = preconditioner(preconditioner_id(), A);
-  Between between([&](const IterationInfo& info) {
-    if (info.iteration == 5) { EXPECT_TRUE(changing.switch_to(both("sell-c-sigma", "rcm"), 5)); }
-  });
-  expect_course_from_another_order(solve_with(A, csr_, system(), &between, 1e-9, M.get()), plain_);
-  EXPECT_EQ(changing.order_id(), "rcm");
 }
 
 // Everything that can go wrong leaves the solve as it was, to the last bit.

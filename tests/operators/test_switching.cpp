@@ -1,8 +1,9 @@
 // A solve with changes of format gives the result of the solve without: all methods, blocking and beside the solve.
 //
-// A new matrix is built from the CSR source, never from the running matrix. So a pair of formats does nothing that its two
-// formats do not do in pairs with others: one is left in the middle of a solve, the other is built and adopted there. The
-// pairs are therefore csr with every format, in both directions, and any two engines, which have one layout each.
+// A new matrix is built from the CSR source, never from the running matrix. So a pair of formats does nothing that its
+// two formats do not do in pairs with others: one is left in the middle of a solve, the other is built and adopted
+// there. The pairs are therefore csr with every format, in both directions, and any two engines, which have one layout
+// each.
 #include <algorithm>
 #include <cmath>
 

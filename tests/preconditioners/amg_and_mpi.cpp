@@ -25,7 +25,8 @@ struct Problem {
   ContextPtr context = Context::host(1);
   CsrMatrix<double> csr = generate(context, "poisson-2d", {{"n", 20}});
   std::unique_ptr<AssembledMatrix<double>> A = make_matrix(find_format("csr"), csr, context);
-  std::unique_ptr<Preconditioner<double>> M = make_preconditioner<double>("amg", *A);
+  std::unique_ptr<Preconditioner<double>> M =
+      make_preconditioner<double>("amg", *A, {.setup = AmgSetup::classical});
 
   bool solves() {
     std::vector<double> b(400, 1.0), x(400, 0.0);

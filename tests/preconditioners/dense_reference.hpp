@@ -12,6 +12,7 @@
 
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 
@@ -49,6 +50,12 @@ std::unique_ptr<Preconditioner<T>> ready(std::string_view id, const LinearOperat
   auto M = make_preconditioner<T>(id, A, options);
   M->ensure(A);
   return M;
+}
+// The same with those of the options that it reads.
+template <class T>
+std::unique_ptr<Preconditioner<T>> ready_with_read(std::string_view id, const LinearOperator<T>& A,
+                                                   const PreconditionerOptions& options) {
+  return ready(id, A, preconditioner_options_read_by(id, options));
 }
 inline double figure(const Preconditioner<double>& M, std::string_view name) {
   for (const PreconditionerFigure& one : M.figures())
@@ -128,8 +135,8 @@ inline Dense symmetric_part(Dense A) {
   return A;
 }
 
-// L strictly below, the pivots on and the rows of U above the diagonal, for the entries whose level of fill is at most `fill`;
-// algorithm 10.5 of Saad on dense arrays.
+// L strictly below, the pivots on and the rows of U above the diagonal, for the entries whose level of fill is at most
+// `fill`; algorithm 10.5 of Saad on dense arrays.
 inline Dense incomplete_factors(const Dense& A, int fill) {
   const std::int64_t n = A.n;
   std::vector<int> level(static_cast<std::size_t>(n * n), 1000);

@@ -1,5 +1,5 @@
-// Algebraic multigrid by hypre: what it must be as a preconditioner, what it refuses, and that hypre's state of the process is
-// no concern of its users. How it shares MPI with a program: amg_and_mpi.cpp.
+// Algebraic multigrid by hypre (setup classical): what it must be as a preconditioner, what it refuses, and that
+// hypre's state of the process is no concern of its users. How it shares MPI with a program: amg_and_mpi.cpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -27,18 +27,22 @@ const PreconditionerEntry& amg_entry() {
   throw BadArgument("there is no amg");
 }
 
-TEST(AmgInAnyBuild, IsThereOrSaysWhatToDo) {
+TEST(AmgInAnyBuild, ClassicalIsThereOrSaysWhatToDo) {
   const PreconditionerEntry& entry = amg_entry();
   EXPECT_TRUE(entry.symmetric);
+  EXPECT_TRUE(entry.unavailable.empty());
   const auto A = assembled(sparse(poisson_1d(4)));
-  if (entry.unavailable.empty()) {
+  const PreconditionerOptions by_hypre{.setup = AmgSetup::classical};
+  EXPECT_EQ(unavailable(AmgSetup::aggregation), "");
+  if (unavailable(AmgSetup::classical).empty()) {
     EXPECT_EQ(entry.library.rfind("hypre ", 0), 0u) << entry.library;
-    EXPECT_NE(make_preconditioner<double>("amg", *A), nullptr);
+    EXPECT_NE(make_preconditioner<double>("amg", *A, by_hypre), nullptr);
     return;
   }
   EXPECT_EQ(entry.library, "");
-  const std::string text = message<NotAvailable>([&] { (void)make_preconditioner<double>("amg", *A); });
-  EXPECT_SAYS(text, "preconditioner amg: this build has no hypre");
+  const std::string text =
+      message<NotAvailable>([&] { (void)make_preconditioner<double>("amg", *A, by_hypre); });
+  EXPECT_SAYS(text, "preconditioner amg with setup classical: this build has no hypre");
   EXPECT_SAYS(text, "PROTEAN_HYPRE=ON");
   EXPECT_SAYS(text, "HYPRE_ROOT");
 }
@@ -46,9 +50,16 @@ TEST(AmgInAnyBuild, IsThereOrSaysWhatToDo) {
 class Amg : public testing::Test {
  protected:
   void SetUp() override {
-    if (!amg_entry().unavailable.empty()) GTEST_SKIP() << "no hypre in this build: PROTEAN_HYPRE, HYPRE_ROOT";
+    if (!unavailable(AmgSetup::classical).empty())
+      GTEST_SKIP() << "no hypre in this build: PROTEAN_HYPRE, HYPRE_ROOT";
   }
 };
+
+// The options of amg, with hypre's setup.
+PreconditionerOptions classical(PreconditionerOptions options = {}) {
+  options.setup = AmgSetup::classical;
+  return options;
+}
 
 struct Solved {
   std::int64_t iterations = 0;
@@ -119,7 +130,7 @@ TEST_F(Amg, SymmetricPositiveDefinite) {
           std::string(to_string(options.smoother)) + " " + std::string(to_string(options.coarsening)) + " " +
           std::to_string(options.aggressive_levels) + " aggressive, " + std::to_string(options.max_levels) +
           " levels, " + std::to_string(options.cycles) + " cycles");
-      const auto M = ready<double>("amg", *matrix, options);
+      const auto M = ready<double>("amg", *matrix, classical(options));
       EXPECT_LE(figure(*M, "levels"), options.max_levels);
       const Dense inverted = dense_inverse(*M);
       EXPECT_LE(largest_asymmetry(inverted), 1e-14L);
@@ -139,10 +150,11 @@ TEST_F(Amg, OneLevelIsTheSmoother) {
       // (D + L) D^-1 (D + U)
       for (std::int64_t k = 0; k <= std::min(i, j); ++k) seidel(i, j) += A(i, k) / A(k, k) * A(k, j);
     }
-  expect_same(dense_inverse(*ready<double>("amg", *matrix, {.max_levels = 1})), inverse(l1), 1e-14L);
-  expect_same(
-      dense_inverse(*ready<double>("amg", *matrix, {.smoother = Smoother::gauss_seidel, .max_levels = 1})),
-      inverse(seidel), 1e-14L);
+  expect_same(dense_inverse(*ready<double>("amg", *matrix, classical({.max_levels = 1}))), inverse(l1),
+              1e-14L);
+  expect_same(dense_inverse(*ready<double>("amg", *matrix,
+                                           classical({.smoother = Smoother::gauss_seidel, .max_levels = 1}))),
+              inverse(seidel), 1e-14L);
 }
 
 // Two cycles: z := B r, z := z + B (r - A z).
@@ -150,11 +162,11 @@ TEST_F(Amg, CyclesFollowEachOther) {
   const Dense A = anisotropic_2d(10, 0.1L);
   const auto matrix = assembled(sparse(A));
   for (const Smoother smoother : smoothers) {
-    const Dense B = dense_inverse(*ready<double>("amg", *matrix, {.smoother = smoother}));
+    const Dense B = dense_inverse(*ready<double>("amg", *matrix, classical({.smoother = smoother})));
     const Dense BAB = product(B, product(A, B));
     Dense expected(A.n);
     for (std::size_t k = 0; k < B.a.size(); ++k) expected.a[k] = 2 * B.a[k] - BAB.a[k];
-    const auto M = ready<double>("amg", *matrix, {.smoother = smoother, .cycles = 2});
+    const auto M = ready<double>("amg", *matrix, classical({.smoother = smoother, .cycles = 2}));
     expect_same(dense_inverse(*M), expected, 1e-13L);
   }
 }
@@ -165,8 +177,8 @@ TEST_F(Amg, IterationsHardlyGrowWithTheGrid) {
         .iterations;
   };
   for (const Smoother smoother : smoothers) {
-    const std::int64_t small = iterations(20, "amg", {.smoother = smoother}),
-                       large = iterations(40, "amg", {.smoother = smoother});
+    const std::int64_t small = iterations(20, "amg", classical({.smoother = smoother})),
+                       large = iterations(40, "amg", classical({.smoother = smoother}));
     EXPECT_LE(large, small + 2) << to_string(smoother);
     EXPECT_LE(large, 14) << to_string(smoother);
   }
@@ -178,7 +190,7 @@ TEST_F(Amg, ConvectionAndDiffusion) {
   for (const double n : {8.0, 24.0}) {
     const CsrMatrix<double> csr = generate(test_context(), "convection-diffusion-3d", {{"n", n}});
     for (const char* method : {"bicgstab", "gmres", "fgmres", "idr"}) {
-      const Solved amg = solved(csr, method, "amg");
+      const Solved amg = solved(csr, method, "amg", classical());
       EXPECT_LE(amg.residual, 1.01e-8) << method;
       EXPECT_LE(amg.iterations, 40) << method << ' ' << n;
     }
@@ -187,12 +199,12 @@ TEST_F(Amg, ConvectionAndDiffusion) {
 
 TEST_F(Amg, UnknownsOfElasticity) {
   const CsrMatrix<double> csr = generate(test_context(), "elasticity-3d", {{"n", 12}});
-  const std::int64_t scalar = solved(csr, "cg", "amg").iterations,
-                     system = solved(csr, "cg", "amg", {.unknowns = 3}).iterations;
+  const std::int64_t scalar = solved(csr, "cg", "amg", classical()).iterations,
+                     system = solved(csr, "cg", "amg", classical({.unknowns = 3})).iterations;
   EXPECT_LT(system, scalar);
   EXPECT_LT(2 * system, solved(csr, "cg", "jacobi").iterations);
   const auto A = assembled(sparse(poisson_1d(10)));
-  EXPECT_SAYS(message<ShapeMismatch>([&] { ready<double>("amg", *A, {.unknowns = 3}); }),
+  EXPECT_SAYS(message<ShapeMismatch>([&] { ready<double>("amg", *A, classical({.unknowns = 3})); }),
               "unknowns is 3, which does not divide the 10 rows");
 }
 
@@ -200,8 +212,8 @@ TEST_F(Amg, FloatIsConverted) {
   const Dense A = poisson_2d(15);
   const auto wide = assembled(sparse(A));
   const auto narrow = assembled(sparse<float>(A));
-  const auto M = ready<double>("amg", *wide);
-  const auto M32 = ready<float>("amg", *narrow);
+  const auto M = ready<double>("amg", *wide, classical());
+  const auto M32 = ready<float>("amg", *narrow, classical());
   std::vector<float> r(225), z(225);
   std::vector<double> same;
   for (std::size_t i = 0; i < r.size(); ++i) same.push_back(r[i] = std::sin(static_cast<float>(i)));
@@ -215,15 +227,17 @@ TEST_F(Amg, SmallAndDegenerateMatrices) {
   for (const std::int64_t n : {1, 2, 3, 9, 10, 11}) {
     const auto A = assembled(sparse(poisson_1d(n)));
     for (const Smoother smoother : smoothers)
-      EXPECT_TRUE(positive_definite(dense_inverse(*ready<double>("amg", *A, {.smoother = smoother})))) << n;
+      EXPECT_TRUE(
+          positive_definite(dense_inverse(*ready<double>("amg", *A, classical({.smoother = smoother})))))
+          << n;
   }
   // Without an entry beside the diagonal the smoother is exact.
   const Dense D = diagonal_matrix({2, 4, -8, 1e-3L, 5, 6, 7, 8, 9, 10, 11, 12});
-  expect_same(dense_inverse(*ready<double>("amg", *assembled(sparse(D)))), inverse(D), 1e-15L);
+  expect_same(dense_inverse(*ready<double>("amg", *assembled(sparse(D)), classical())), inverse(D), 1e-15L);
   EXPECT_SAYS(message<ShapeMismatch>([] {
                 const std::vector<Triplet<double>> entries = {{0, 0, 1.0}};
                 const auto A = assembled(csr_from_triplets<double>(test_context(), 2, 3, entries));
-                ready<double>("amg", *A);
+                ready<double>("amg", *A, classical());
               }),
               "2 x 3");
 }
@@ -232,19 +246,19 @@ TEST_F(Amg, MissingDiagonalEntries) {
   Dense A = poisson_1d(20);
   A(7, 7) = 0;  // not stored
   const auto missing = assembled(sparse(A));
-  const std::string text = message<BadMatrix>([&] { ready<double>("amg", *missing); });
+  const std::string text = message<BadMatrix>([&] { ready<double>("amg", *missing, classical()); });
   EXPECT_SAYS(text, "1 of 20 diagonal entries");
   EXPECT_SAYS(text, "row 7 (0)");
   A(7, 7) = 1;
-  const auto M = ready<double>("amg", *missing, {.zero_diagonal = ZeroDiagonal::one});
-  expect_same(dense_inverse(*M), dense_inverse(*ready<double>("amg", *assembled(sparse(A)))), 0);
+  const auto M = ready<double>("amg", *missing, classical({.zero_diagonal = ZeroDiagonal::one}));
+  expect_same(dense_inverse(*M), dense_inverse(*ready<double>("amg", *assembled(sparse(A)), classical())), 0);
 }
 
 TEST_F(Amg, EntriesThatAreNotFinite) {
   const CsrMatrix<double> csr = sparse(poisson_2d(6));
   const std::vector<double> r = right_hand_side<double>(36);
   const auto good = assembled(csr);
-  const auto M = ready<double>("amg", *good);
+  const auto M = ready<double>("amg", *good, classical());
   const std::vector<double> z = applied(*M, r);
   for (const double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
@@ -263,26 +277,26 @@ TEST_F(Amg, EntriesThatAreNotFinite) {
 TEST_F(Amg, FailuresOfHypreAreNamed) {
   const std::vector<double> r = right_hand_side<double>(36);
   const auto good = assembled(sparse(poisson_2d(6)));
-  const std::vector<double> z = applied(*ready<double>("amg", *good), r);
+  const std::vector<double> z = applied(*ready<double>("amg", *good, classical()), r);
   // The coarsest level is one zero.
   Dense singular = poisson_1d(3);
   singular(0, 0) = singular(2, 2) = 1;
   const auto A = assembled(sparse(singular));
-  const auto M = make_preconditioner<double>("amg", *A);
+  const auto M = make_preconditioner<double>("amg", *A, classical());
   for (int time = 0; time < 2; ++time) {
     const std::string text = message<BadMatrix>([&] { M->ensure(*A); });
     EXPECT_SAYS(
         text, "amg: a V-cycle of the setup failed with error 1 of hypre: [Generic error]; another smoother");
     EXPECT_SAYS(text, "another preconditioner");
     EXPECT_THROW((void)applied(*M, {1, 2, 3}), BadArgument) << "it was never set up";
-    EXPECT_EQ(applied(*ready<double>("amg", *good), r), z);
+    EXPECT_EQ(applied(*ready<double>("amg", *good, classical()), r), z);
   }
   // Gauss-Seidel divides by the diagonal, and its products overflow.
   Dense small(2);
   small(0, 0) = small(1, 1) = 1e-200L, small(0, 1) = small(1, 0) = 1e200L;
   const auto B = assembled(sparse(small));
   const std::string text = message<BadMatrix>(
-      [&] { ready<double>("amg", *B, {.smoother = Smoother::gauss_seidel, .max_levels = 1}); });
+      [&] { ready<double>("amg", *B, classical({.smoother = Smoother::gauss_seidel, .max_levels = 1})); });
   EXPECT_SAYS(text, "amg: a V-cycle for r = (1 ... 1) gives ");
   EXPECT_SAYS(text, "scale the matrix, or another smoother");
 }
@@ -301,7 +315,7 @@ TEST_F(Amg, NullSpaceOfConstants) {
       if (y + 1 < m) couple(y * m + x, (y + 1) * m + x);
     }
   const auto A = assembled(csr_from_triplets<double>(test_context(), m * m, m * m, entries));
-  const auto M = ready<double>("amg", *A);
+  const auto M = ready<double>("amg", *A, classical());
   std::vector<double> b(static_cast<std::size_t>(m * m)), x(b.size());
   b.front() = 1, b.back() = -1;
   const SolveReport report = make_solver<double>("cg", {.null_space = "constant"})
@@ -313,7 +327,7 @@ TEST_F(Amg, NullSpaceOfConstants) {
 // The numbers of a solve that breaks down pass through, and leave nothing behind.
 TEST_F(Amg, NanGoesThrough) {
   const auto A = assembled(sparse(poisson_2d(20)));
-  const auto M = ready<double>("amg", *A);
+  const auto M = ready<double>("amg", *A, classical());
   std::vector<double> r = right_hand_side<double>(400);
   const std::vector<double> z = applied(*M, r);
   std::vector<double> bad = r;
@@ -335,13 +349,13 @@ TEST_F(Amg, IntegersOfHypre) {
 TEST_F(Amg, NotInDeterministicMode) {
   const ContextPtr context = Context::host(1, {.deterministic = true});
   const auto A = assembled(sparse(poisson_1d(9)), context);
-  EXPECT_SAYS(message<NotAvailable>([&] { (void)make_preconditioner<double>("amg", *A); }),
-              "amg is not for deterministic mode: another library adds its sums");
+  EXPECT_SAYS(message<NotAvailable>([&] { (void)make_preconditioner<double>("amg", *A, classical()); }),
+              "amg with setup classical is not for deterministic mode: another library adds its sums");
 }
 
 TEST_F(Amg, Figures) {
   const auto A = assembled(generate(test_context(), "poisson-3d", {{"n", 16}}));
-  const auto M = make_preconditioner<double>("amg", *A);
+  const auto M = make_preconditioner<double>("amg", *A, classical());
   EXPECT_TRUE(M->figures().empty());
   M->ensure(*A);
   EXPECT_GE(figure(*M, "levels"), 3);
@@ -349,13 +363,13 @@ TEST_F(Amg, Figures) {
   EXPECT_LT(figure(*M, "operator_complexity"), 4);
   EXPECT_GT(figure(*M, "grid_complexity"), 1);
   EXPECT_LT(figure(*M, "grid_complexity"), 2);
-  const auto aggressive = ready<double>("amg", *A, {.aggressive_levels = 1});
+  const auto aggressive = ready<double>("amg", *A, classical({.aggressive_levels = 1}));
   EXPECT_LT(figure(*aggressive, "operator_complexity"), 0.7 * figure(*M, "operator_complexity"));
   EXPECT_LT(aggressive->bytes(), M->bytes());
   // At least the entries of all levels.
   EXPECT_GT(static_cast<double>(M->bytes()),
             figure(*M, "operator_complexity") * 12 * static_cast<double>(16 * 16 * (7 * 16 - 6)));
-  const auto two = ready<double>("amg", *A, {.max_levels = 2});
+  const auto two = ready<double>("amg", *A, classical({.max_levels = 2}));
   EXPECT_EQ(figure(*two, "levels"), 2);
   EXPECT_LT(two->bytes(), M->bytes());
   // MPI runs already.
@@ -368,7 +382,7 @@ TEST_F(Amg, TheSameBitsForAnyNumberOfThreads) {
   std::vector<double> first;
   for (const int threads : {1, 2, 5}) {
     const auto A = assembled(csr, Context::host(threads));
-    const std::vector<double> z = applied(*ready<double>("amg", *A), r);
+    const std::vector<double> z = applied(*ready<double>("amg", *A, classical()), r);
     if (first.empty()) first = z;
     EXPECT_EQ(z, first) << threads;
   }
@@ -377,12 +391,12 @@ TEST_F(Amg, TheSameBitsForAnyNumberOfThreads) {
 TEST_F(Amg, PartOfAComposition) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 20}});
   const auto A = assembled(csr);
-  const PreconditionerPart parts[] = {{"jacobi"}, {"amg", {.cycles = 2}}};
+  const PreconditionerPart parts[] = {{"jacobi"}, {"amg", classical({.cycles = 2})}};
   const auto M = make_composition<double>(*A, parts, Composition::additive);
   M->ensure(*A);
   const std::vector<double> r = right_hand_side<double>(400);
   const std::vector<double> sum = applied(*M, r), one = applied(*ready<double>("jacobi", *A), r),
-                            other = applied(*ready<double>("amg", *A, {.cycles = 2}), r);
+                            other = applied(*ready<double>("amg", *A, classical({.cycles = 2})), r);
   for (std::size_t i = 0; i < r.size(); ++i) EXPECT_NEAR(sum[i], one[i] + other[i], 1e-14);
 }
 
@@ -414,7 +428,7 @@ TEST_F(Amg, ReuseInAnyOrder) {
   }
   std::vector<std::unique_ptr<Preconditioner<double>>> kept;
   for (const PreconditionerOptions& options : kinds)
-    kept.push_back(make_preconditioner<double>("amg", *matrices[0].A, options));
+    kept.push_back(make_preconditioner<double>("amg", *matrices[0].A, classical(options)));
   const std::vector<double> r = right_hand_side<double>(144);
   for (int step = 0; step < 200; ++step) {
     Owned& matrix = matrices[random() % matrices.size()];
@@ -425,9 +439,9 @@ TEST_F(Amg, ReuseInAnyOrder) {
       matrix.A->update_values(matrix.csr);
     }
     kept[k]->ensure(*matrix.A);
-    ASSERT_EQ(applied(*kept[k], r), applied(*ready<double>("amg", *matrix.A, kinds[k]), r))
+    ASSERT_EQ(applied(*kept[k], r), applied(*ready<double>("amg", *matrix.A, classical(kinds[k])), r))
         << "step " << step;
-    if (random() % 10 == 0) kept[k] = make_preconditioner<double>("amg", *matrix.A, kinds[k]);
+    if (random() % 10 == 0) kept[k] = make_preconditioner<double>("amg", *matrix.A, classical(kinds[k]));
   }
 }
 
@@ -435,13 +449,13 @@ TEST_F(Amg, ReuseInAnyOrder) {
 TEST_F(Amg, SolvesOfSeveralThreads) {
   const CsrMatrix<double> shared = generate(test_context(), "poisson-2d", {{"n", 30}});
   const auto A = assembled(shared, Context::host(1));
-  const auto M = ready<double>("amg", *A);
+  const auto M = ready<double>("amg", *A, classical());
   const std::vector<double> r = right_hand_side<double>(900), z = applied(*M, r);
   const auto solve = [](int kind) {
     const CsrMatrix<double> csr =
         generate(test_context(), kind % 2 ? "convection-diffusion-3d" : "poisson-3d", {{"n", 8.0 + kind}});
     const auto own = assembled(csr, Context::host(1));
-    const auto m = ready<double>("amg", *own, {.smoother = smoothers[kind % 2]});
+    const auto m = ready<double>("amg", *own, classical({.smoother = smoothers[kind % 2]}));
     const std::vector<double> b = right_hand_side<double>(csr.rows());
     std::vector<double> x(b.size());
     const SolveReport report =

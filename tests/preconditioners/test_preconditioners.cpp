@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "core/buffer.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
@@ -16,6 +17,7 @@
 #include "operators/policy/adaptive_operator.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/dense_reference.hpp"
+#include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -28,14 +30,14 @@ TEST(Incomplete, FactorsAreThoseOfTheDenseAlgorithm) {
   for (const Dense& A : {poisson_2d(7), convection_2d(6, 3), scattered(40, 1), scattered(40, 2)})
     for (const int fill : {0, 1, 2, 5}) {
       const auto matrix = assembled(sparse(A));
-      const auto M = ready<double>(fill == 0 ? "ilu0" : "ilu", *matrix, {.fill = fill});
+      const auto M = ready_with_read<double>(fill == 0 ? "ilu0" : "ilu", *matrix, {.fill = fill});
       EXPECT_EQ(figure(*M, "shift"), 0);
       expect_same(dense_inverse(*M), inverse(incomplete_product(A, fill)), 1e-13);
     }
   for (const Dense& A : {poisson_2d(7), symmetric_part(scattered(40, 3))})
     for (const int fill : {0, 1, 2, 5}) {
       const auto matrix = assembled(sparse(A));
-      const auto M = ready<double>(fill == 0 ? "ic0" : "ic", *matrix, {.fill = fill});
+      const auto M = ready_with_read<double>(fill == 0 ? "ic0" : "ic", *matrix, {.fill = fill});
       EXPECT_EQ(figure(*M, "shift"), 0);
       expect_same(dense_inverse(*M), inverse(incomplete_product(A, fill)), 1e-13);
     }
@@ -151,7 +153,8 @@ TEST(Incomplete, CholeskyIsSymmetricBitForBit) {
   int rounded = 0, coupled = 0;
   for (const char* id : {"ic0", "ic"}) {
     const PreconditionerOptions options{.fill = 0, .solve = TriangularSolve::sweeps, .sweeps = 1};
-    const Dense inverted = dense_inverse(*ready<double>(id, *assembled(csr), options));
+    const Dense inverted =
+        dense_inverse(*ready<double>(id, *assembled(csr), preconditioner_options_read_by(id, options)));
     for (std::int64_t i = 0; i < A.n; ++i)
       for (std::int64_t j = 0; j < i; ++j) {
         if (A(i, j) == 0) continue;
@@ -197,7 +200,7 @@ TEST(Incomplete, FactorsOfAShiftedMatrix) {
   Dense A = poisson_2d(4);
   A(1, 1) = A(0, 1) * A(1, 0) / A(0, 0);  // the second pivot is zero
   for (const int fill : {0, 1}) {
-    const auto M = ready<double>(fill == 0 ? "ilu0" : "ilu", *assembled(sparse(A)), {.fill = fill});
+    const auto M = ready_with_read<double>(fill == 0 ? "ilu0" : "ilu", *assembled(sparse(A)), {.fill = fill});
     const double shift = figure(*M, "shift");
     ASSERT_GT(shift, 0);
     Dense shifted = A;
@@ -390,6 +393,21 @@ TEST(Chebyshev, IsTheChebyshevPolynomial) {
   }
 }
 
+// D^-1 A is the same for every multiple of A.
+TEST(Chebyshev, BoundsTheSameEigenvaluesInAnyUnit) {
+  const Dense A = poisson_2d(9);
+  const double bound = figure(*ready<double>("chebyshev", *assembled(sparse(A))), "eigenvalue_bound");
+  EXPECT_GT(bound, 1.9);
+  for (const int exponent : {-300, -100, 100, 300}) {
+    Dense other = A;
+    for (std::int64_t i = 0; i < A.n; ++i)
+      for (std::int64_t j = 0; j < A.n; ++j) other(i, j) = std::ldexp(A(i, j), exponent);
+    EXPECT_NEAR(figure(*ready<double>("chebyshev", *assembled(sparse(other))), "eigenvalue_bound"), bound,
+                1e-12 * bound)
+        << exponent;
+  }
+}
+
 TEST(Chebyshev, NeedsAPositiveDefiniteMatrixAndADiagonal) {
   Dense A = poisson_1d(12);
   A(4, 4) = -2;
@@ -418,6 +436,15 @@ INSTANTIATE_TEST_SUITE_P(Preconditioners, Every, testing::ValuesIn(all_ids()), [
     if (c == '-') c = '_';
   return name;
 });
+
+// A few numbers that are no arrays need not count.
+TEST_P(Every, CountsAllItsBuffers) {
+  const auto A = assembled(sparse(poisson_2d(20)));
+  const std::size_t before = allocated_bytes();
+  const auto M = make_preconditioner<double>(GetParam(), *A);
+  M->ensure(*A);
+  EXPECT_GE(M->bytes() + 64, allocated_bytes() - before);
+}
 
 TEST_P(Every, AlphaAndBeta) {
   const auto A = assembled(sparse(poisson_2d(6)));
@@ -593,22 +620,26 @@ TEST(Preconditioners, OptionsOutOfRange) {
   const auto refused = [&](PreconditionerOptions options) {
     return message<BadArgument>([&] { make_preconditioner<double>("jacobi", A, options); });
   };
-  EXPECT_SAYS(refused({.fill = -1}), "fill is -1");
-  EXPECT_SAYS(refused({.sweeps = 0}), "sweeps is 0; it must be 1 to 100");
-  EXPECT_SAYS(refused({.sweeps = 101}), "sweeps is 101");
-  EXPECT_SAYS(refused({.block_size = 65}), "block_size is 65; it must be 1 to 64");
-  EXPECT_SAYS(refused({.block_size = -1}),
-              "block_size is -1; it must be 1 to 64, or 0 for that of the matrix");
-  EXPECT_SAYS(refused({.omega = 2}), "omega is 2");
+  EXPECT_SAYS(refused({.fill = -1}), "fill is -1; it must be a whole number from 0 to 1000");
+  EXPECT_SAYS(refused({.block_size = 65}),
+              "block_size is 65; it must be 0 for auto, or a whole number from 1");
+  EXPECT_SAYS(refused({.omega = 2}), "omega is 2; it must be a number above 0 and below 2");
   EXPECT_SAYS(refused({.omega = std::nan("")}), "omega is nan");
-  EXPECT_SAYS(refused({.degree = 0}), "degree is 0");
-  EXPECT_SAYS(refused({.eigenvalue_ratio = 1}), "eigenvalue_ratio is 1");
-  EXPECT_SAYS(refused({.strong_threshold = 0}), "strong_threshold is 0; it must be between 0 and 1");
-  EXPECT_SAYS(refused({.strong_threshold = std::nan("")}), "strong_threshold is nan");
-  EXPECT_SAYS(refused({.aggressive_levels = -1}), "aggressive_levels is -1; it must be 0 to 100");
-  EXPECT_SAYS(refused({.max_levels = 0}), "max_levels is 0; it must be 1 to 100");
-  EXPECT_SAYS(refused({.cycles = 101}), "cycles is 101; it must be 1 to 100");
-  EXPECT_SAYS(refused({.unknowns = 65}), "unknowns is 65; it must be 1 to 64");
+  EXPECT_SAYS(refused({.smoother = static_cast<Smoother>(7)}),
+              "smoother is 7; it must be one of: l1-jacobi, gauss-seidel, chebyshev");
+  // In range, but jacobi does not read them.
+  EXPECT_SAYS(
+      refused({.omega = 1.5}),
+      "omega is for preconditioner ssor; the preconditioner is jacobi: leave it at 1, or take that one");
+  EXPECT_SAYS(refused({.fill = 2}), "fill is for preconditioners ic and ilu; the preconditioner is jacobi");
+  EXPECT_SAYS(
+      message<BadArgument>(
+          [&] { make_preconditioner<double>("none", A, {.zero_diagonal = ZeroDiagonal::one}); }),
+      "zero_diagonal is for each preconditioner but none and block-jacobi; the preconditioner is none");
+  EXPECT_SAYS(message<BadArgument>([&] { make_preconditioner<double>("ic0", A, {.sweeps = 5}); }),
+              "sweeps is for solve: sweeps; solve is auto: leave it at 4");
+  EXPECT_EQ(preconditioner_options_read_by("ic", {.fill = 3, .omega = 1.5}),
+            PreconditionerOptions{.fill = 3});
 }
 
 TEST(Preconditioners, RectangularAndEmpty) {

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/dense_reference.hpp"
+#include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -49,8 +50,10 @@ void expect_entries_refused(const std::string& id) {
     for (const ZeroDiagonal zero : {ZeroDiagonal::error, ZeroDiagonal::one}) {
       SCOPED_TRACE(std::to_string(value) + (zero == ZeroDiagonal::one ? " one" : ""));
       const auto refused = [&](std::int64_t row, std::int64_t column) {
-        return message<BadMatrix>(
-            [&] { ready<T>(id, *assembled(with_value<T>(row, column, value)), {.zero_diagonal = zero}); });
+        return message<BadMatrix>([&] {
+          ready<T>(id, *assembled(with_value<T>(row, column, value)),
+                   preconditioner_options_read_by(id, {.zero_diagonal = zero}));
+        });
       };
       EXPECT_SAYS(refused(20, 20), id + " needs finite entries, but that of row 20, column 20 is ");
       // jacobi reads the diagonal alone, and chebyshev that and products.

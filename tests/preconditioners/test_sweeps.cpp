@@ -1,5 +1,6 @@
 // The parts that triangular solves are made of: stages that wait for each other, solves by levels, and what several
 // threads do with them.
+#include "preconditioners/options.hpp"
 #include "preconditioners/sweeps.hpp"
 
 #include <atomic>
@@ -11,6 +12,7 @@
 
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
+#include "operators/multi_product.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
@@ -70,17 +72,20 @@ TEST(Stages, EachTriangleHasItsOwnLevels) {
   for (const bool upper : {false, true}) {
     detail::SweepPattern pattern;
     pattern.n = 5;
-    pattern.ptr = Buffer<std::int64_t>(context, 6), pattern.mid = Buffer<std::int64_t>(context, 5);
-    pattern.col = Buffer<std::int32_t>(context, 4);
-    for (std::int64_t i = 0, at = 0; i < 5; ++i) {
-      pattern.ptr[i] = at;
-      if (!upper && i > 0) pattern.col[at++] = static_cast<std::int32_t>(i - 1);
-      pattern.mid[i] = at;
-      if (upper && i < 4) pattern.col[at++] = static_cast<std::int32_t>(i + 1);
-      pattern.ptr[i + 1] = at;
+    detail::set_row_sizes(
+        context, pattern, [&](std::int64_t i) { return !upper && i > 0 ? 1 : 0; },
+        [&](std::int64_t i) { return upper && i < 4 ? 1 : 0; });
+    for (std::int64_t i = 0; i < 5; ++i) {
+      for (std::int64_t p = pattern.lower(i).begin; p < pattern.lower(i).end; ++p)
+        pattern.col[p] = static_cast<std::int32_t>(i - 1);
+      for (std::int64_t p = pattern.upper(i).begin; p < pattern.upper(i).end; ++p)
+        pattern.col[p] = static_cast<std::int32_t>(i + 1);
     }
-    detail::find_levels(context, pattern);
+    ASSERT_EQ(pattern.col.size(), 4);
+    detail::find_levels(context, pattern, false);
     EXPECT_EQ(pattern.forward.count(), upper ? 1 : 5);
+    EXPECT_EQ(pattern.backward.count(), 0) << "nobody asked for it";
+    detail::find_levels(context, pattern);
     EXPECT_EQ(pattern.backward.count(), upper ? 5 : 1);
   }
 }
@@ -112,10 +117,10 @@ TEST(Sweeps, OneForSeveralCallers) {
   for (const PreconditionerEntry& entry : preconditioners()) {
     if (entry.id == "none" || !entry.unavailable.empty()) continue;
     for (const TriangularSolve how : {TriangularSolve::levels, TriangularSolve::sweeps}) {
-      const bool reads = std::ranges::find(entry.options, "solve") != entry.options.end();
+      const bool reads = find_option(preconditioner_options(), "solve")->readers.has(entry.id);
       if (!reads && how == TriangularSolve::sweeps) continue;
       const auto A = assembled(csr, Context::host(1));
-      const auto M = ready<double>(entry.id, *A, {.solve = how});
+      const auto M = ready<double>(entry.id, *A, preconditioner_options_read_by(entry.id, {.solve = how}));
       std::vector<std::vector<double>> rhs, expected, expected_sum;
       for (int c = 0; c < callers; ++c) {
         std::vector<double> r = right_hand_side<double>(csr.rows());
@@ -142,6 +147,97 @@ TEST(Sweeps, OneForSeveralCallers) {
       for (std::thread& thread : threads) thread.join();
       EXPECT_EQ(wrong, 0) << entry.id << ' ' << to_string(how);
     }
+  }
+}
+
+// Several columns at once: those of one column alone within rounding, whatever their number, layout and place. Rows of
+// the second half are coupled with many of the first half, so that several threads share two levels.
+TEST(Sweeps, SeveralColumns) {
+  const std::int64_t n = 3000;
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < n; ++i) {
+    entries.push_back({i, i, 30});
+    for (std::int32_t k = 0; i >= n / 2 && k < 20; ++k) {
+      const auto j = static_cast<std::int32_t>((i * 7 + 71 * k) % (n / 2));
+      entries.push_back({i, j, -1 - 0.01 * k}), entries.push_back({j, i, -1 - 0.01 * k});
+    }
+  }
+  const CsrMatrix<double> csr = csr_from_triplets<double>(test_context(), n, n, entries);
+  for (const char* id : {"ic0", "ic", "ilu0", "ilu"})
+    for (const int threads : {1, 4}) {
+      const auto A = assembled(csr, Context::host(threads));
+      const auto M = ready<double>(id, *A);
+      EXPECT_EQ(column_by_column<double>(*M), "") << id;
+      std::vector<std::vector<double>> r, alone;
+      for (int j = 0; j < 15; ++j) {
+        r.push_back(right_hand_side<double>(n));
+        for (std::size_t i = 0; i < r.back().size(); ++i)
+          r.back()[i] *= 1 + static_cast<double>((i * static_cast<std::size_t>(j + 3)) % 11);
+        alone.push_back(applied(*M, r.back()));
+      }
+      // Column j of all 15 in a product with all of them.
+      std::vector<std::vector<double>> first(15);
+      for (const VectorLayout layout : {VectorLayout::interleaved, VectorLayout::columns})
+        for (const int columns : {15, 1, 2, 3, 5, 8, 9}) {
+          SCOPED_TRACE(std::string(id) + ' ' + std::to_string(threads) + ' ' + std::to_string(columns));
+          const int from = columns == 15 ? 0 : 4;
+          MultiVector<double> R(A->context(), n, columns, layout), Z(A->context(), n, columns, layout),
+              Y(A->context(), n, columns, layout);
+          for (int j = 0; j < columns; ++j)
+            for (std::int64_t i = 0; i < n; ++i) R.view()(i, j) = r[from + j][i], Y.view()(i, j) = i % 3;
+          multi_apply<double>(*M, R.view(), Z.view());
+          multi_apply<double>(*M, 2.0, R.view(), -1.0, Y.view());
+          std::int64_t other = 0, wrong = 0, wrong_sum = 0;
+          for (int j = 0; j < columns; ++j) {
+            std::vector<double>& expected = first[from + j];
+            if (expected.empty())
+              for (std::int64_t i = 0; i < n; ++i) expected.push_back(Z.view()(i, j));
+            for (std::int64_t i = 0; i < n; ++i) {
+              const double z = Z.view()(i, j), reference = alone[from + j][i];
+              wrong += !(std::abs(z - reference) <= 1e-13 * (1 + std::abs(reference)));
+              wrong_sum += !(std::abs(Y.view()(i, j) - (2 * z - i % 3)) <= 1e-13 * (3 + std::abs(z)));
+              // One column that lies side by side is the product with one vector.
+              other += z != expected[i] && columns > 1;
+            }
+          }
+          EXPECT_EQ(wrong, 0);
+          EXPECT_EQ(wrong_sum, 0);
+          EXPECT_EQ(other, 0) << "other columns matter";
+        }
+      MultiVector<double> none(A->context(), n, 0);
+      EXPECT_NO_THROW(multi_apply<double>(*M, none.view(), none.view()));
+    }
+  const auto A = assembled(csr);
+  EXPECT_NE(column_by_column<double>(*ready<double>("ic0", *A, {.solve = TriangularSolve::sweeps})), "");
+  const auto exact = assembled(csr, Context::host(1, {.deterministic = true}));
+  EXPECT_NE(column_by_column<double>(*ready<double>("ic0", *exact)), "");
+}
+
+// New values in a kept pattern are compared with their mirrored ones, too.
+TEST(Sweeps, NewValuesMustBeSymmetric) {
+  const CsrMatrix<double> csr = generate(test_context(), "elasticity-3d", {{"n", 4}});
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  for (const char* id : {"ic0", "ic"}) {
+    const auto A = assembled(csr);
+    const auto M = ready<double>(id, *A);
+    const std::vector<double> z = applied(*M, r);
+    std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+    double largest = 0;
+    for (double& value : values) largest = std::max(largest, std::abs(value *= 2));
+    CsrMatrix<double> renewed = csr;
+    renewed.values = values.data(), renewed.values_owner = nullptr;
+    values[static_cast<std::size_t>(csr.pattern.row_ptr[40])] += 1e-3 * largest;
+    A->update_values(renewed);
+    const std::string text = message<BadMatrix>([&] { M->ensure(*A); });
+    EXPECT_SAYS(text,
+                std::string(id) +
+                    " needs a symmetric matrix, but entries and their mirrored ones differ by up to 1.0e-03");
+    EXPECT_EQ(applied(*M, r), z);
+    values[static_cast<std::size_t>(csr.pattern.row_ptr[40])] -= 1e-3 * largest;
+    A->update_values(renewed);
+    M->ensure(*A);
+    const std::vector<double> half = applied(*M, r);
+    for (std::size_t i = 0; i < z.size(); ++i) EXPECT_NEAR(half[i], z[i] / 2, 1e-12 * std::abs(z[i])) << i;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
+#include "solvers/options.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
@@ -29,7 +30,8 @@ template <class T = double>
 SolveReport solve(const char* method, const LinearOperator<T>& A,
                   const Preconditioner<std::type_identity_t<T>>* M = nullptr, std::int64_t iterations = 2,
                   std::int64_t columns = 0) {
-  const SolverOptions options{.stopping = {.max_iterations = iterations}, .restart = 5};
+  const SolverOptions options =
+      options_read_by(method, {.stopping = {.max_iterations = iterations}, .restart = 5});
   std::vector<T> b = right_hand_side<T>(A.rows()), x(b.size(), T(0));
   if (columns == 0) return make_solver<T>(method, options)->solve(A, view(std::as_const(b)), view(x), M);
   const std::int64_t n = A.rows();

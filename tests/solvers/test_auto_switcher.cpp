@@ -19,6 +19,7 @@
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
+#include "operators/policy/builtin_machine.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
@@ -240,6 +241,55 @@ INSTANTIATE_TEST_SUITE_P(Methods, AutoSwitcherLive,
                            return std::string(std::get<0>(test.param)) +
                                   (std::get<1>(test.param) ? "_overlapped" : "_blocking");
                          });
+
+// A second solve with the switcher of the first: formats and products are known, so it changes at once, without a
+// survey, where the operator begins in the first format again (as with new element matrices).
+TEST(AutoSwitcher, ALaterSolveDecidesAtOnce) {
+  Live live;
+  live.options.policy.overlapped = false;
+  const auto switcher = live.switcher({&fast});
+  const SolveReport first = live.solve(*switcher);
+  switcher->finish();
+  ASSERT_EQ(live.A.history().size(), 1u);
+  const std::int64_t changed_at = live.A.history()[0].iteration;
+  EXPECT_GT(changed_at, 2);
+  for (int more = 0; more < 3; ++more) {
+    ASSERT_TRUE(live.A.switch_to({.entry = &start, .params = {}, .kernel = {}}, 0));
+    live.options.expected_iterations = first.iterations;
+    switcher->begin(live.options);
+    const std::size_t before = live.A.history().size();
+    live.solve(*switcher);
+    switcher->finish();
+    ASSERT_EQ(live.A.history().size(), before + 1);
+    EXPECT_LE(live.A.history().back().iteration, 2);
+    EXPECT_EQ(live.A.history().back().to, "fast");
+    ASSERT_FALSE(switcher->decisions().empty());
+  }
+  EXPECT_EQ(live.surveys, 1);
+}
+
+// The account is that of all solves: a conversion that no solve could pay alone is allowed once the sequence has lasted
+// long enough, and never before that.
+TEST(AutoSwitcher, AConversionIsPaidBySeveralSolves) {
+  Live live;
+  live.options.policy.overlapped = false;
+  live.convert = 150;
+  const auto switcher = live.switcher({&fast});
+  double iterations = static_cast<double>(live.solve(*switcher, "cg", 1e-2).iterations);
+  switcher->finish();
+  ASSERT_TRUE(live.A.history().empty()) << "one solve pays for it alone; the test shows nothing";
+  const std::int64_t one = static_cast<std::int64_t>(iterations);
+  int solves = 1;
+  for (; solves < 200 && live.A.history().empty(); ++solves) {
+    live.options.expected_iterations = one, live.options.following_iterations = iterations;
+    switcher->begin(live.options);
+    iterations += static_cast<double>(live.solve(*switcher, "cg", 1e-2).iterations);
+    switcher->finish();
+  }
+  EXPECT_FALSE(live.A.history().empty());
+  EXPECT_GT(solves, 2);
+  EXPECT_EQ(live.surveys, 1);
+}
 
 TEST(AutoSwitcher, StaysWhereNothingIsGained) {
   Live live;
@@ -682,7 +732,7 @@ TEST_P(AutoSwitcherOrder, ChangesToAnOrderThatPays) {
   const auto records = switcher->candidates();
   const CandidateRecord& seen = of(records, "csr in order rcm");
   EXPECT_EQ(seen.order, "rcm");
-  EXPECT_EQ(of(records, "csr").order, "");
+  EXPECT_EQ(of(records, "csr").order, "none");
   EXPECT_TRUE(seen.ran);
   EXPECT_NEAR(seen.predicted_product, 2e-3 * live.forecast.product_ratio, 1e-6);
   EXPECT_NEAR(seen.measured_product, 0.4e-3, 1e-6);
@@ -1225,8 +1275,8 @@ TEST(AutoSwitcher, WithTheCatalogueAndTheBuiltInTable) {
   AutoSwitchOptions options;
   options.goal = 1e-8, options.policy.overlapped = false;
   AutoSwitcher<double> switcher(
-      A, CostModel(builtin_machine(), Space::host), [&] { return survey_formats(csr.pattern, Space::host); },
-      options);
+      A, CostModel(builtin_machine(BuiltinHost::avx512), Space::host),
+      [&] { return survey_formats(csr.pattern, Space::host); }, options);
   Vector<double> b(context, csr.rows()), x(context, csr.rows());
   for (std::int64_t i = 0; i < b.size(); ++i) b[i] = 1, x[i] = 0;
   EXPECT_TRUE(make_solver<double>("cg")->solve(A, b, x, nullptr, &switcher).converged());

@@ -137,6 +137,9 @@ TEST_F(CApiGuards, InAMonitorItsSolverIsNotChanged) {
     EXPECT_EQ(called_, 1);
     EXPECT_EQ(status, PROTEAN_BAD_ARGUMENT);
     EXPECT_NE(text.find("a solve is running with this"), std::string::npos) << text;
+    if (text.find("with this solver") != std::string::npos) {
+      EXPECT_NE(text.find("after the solve, and take another solver"), std::string::npos) << text;
+    }
     EXPECT_EQ(x, expected);
     EXPECT_EQ(protean_solver_iterations(solver), iterations);
     // Afterwards it is allowed.
@@ -286,6 +289,14 @@ TEST_F(CApiGuards, NumbersOutOfRangeAreRefused) {
   }
   EXPECT_EQ(protean_solver_set(solver, "relative_tolerance", 0), PROTEAN_OK);
   EXPECT_EQ(protean_solver_set(solver, "absolute_tolerance", 1e-4), PROTEAN_OK);
+  // Without a policy its options do nothing.
+  EXPECT_EQ(solve(), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("worst_factor is for a policy, and the solve has none: leave it at 1.05"))
+      << protean_last_error();
+  const std::pair<const char*, double> defaults[] = {
+      {"worst_factor", 1.05},   {"forecast_factor", 1.5}, {"pessimism", 0.5},   {"payback", 1},
+      {"convert_margin", 1.25}, {"hysteresis", 0.03},     {"most_switches", 3}, {"trial_products", 8}};
+  for (const auto& [name, value] : defaults) EXPECT_EQ(protean_solver_set(solver, name, value), PROTEAN_OK);
   EXPECT_EQ(solve(), PROTEAN_OK) << "an absolute tolerance alone";
   EXPECT_STREQ(protean_solver_reason(solver), "absolute-tolerance");
 }
@@ -387,10 +398,13 @@ TEST_F(CApiGuards, CountsBeyondMemoryAreNamed) {
 TEST_F(CApiGuards, WithoutMemoryTheHandlesGoOn) {
   std::vector<double> y(x.size());
   int failures = 0;
-  for (const char* order : {"none", "rcm"}) {
+  for (const char* order : {"none", "rcm", "auto"}) {
     bool done = false;
-    for (std::int64_t nth = 1; nth < 5000 && !done; ++nth) {
+    // A format that is chosen asks all formats, with many allocations; some of them are refused here.
+    const bool chosen = std::string_view(order) == "auto";
+    for (std::int64_t nth = 1; nth < 20000 && !done; nth += chosen ? 1 + nth / 16 : 1) {
       protean_matrix* fresh = matrix();
+      if (!chosen) { ASSERT_EQ(protean_matrix_set_format(fresh, "csr", nullptr, nullptr), PROTEAN_OK); }
       ASSERT_EQ(protean_matrix_set_order(fresh, order), PROTEAN_OK);
       protean_solver* one = create("cg", "jacobi");
       ASSERT_EQ(protean_solver_schedule(one, "at_iteration", 2, "ell", nullptr, nullptr, 0), PROTEAN_OK);

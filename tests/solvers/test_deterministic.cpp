@@ -10,6 +10,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/options.hpp"
 #include "solvers/solver.hpp"
 #include "support/engines.hpp"
 #include "support/space.hpp"
@@ -34,7 +35,8 @@ Outcome solve(const ContextPtr& context, const AssembledMatrix<double>& A, const
   options.restart = 40;
   const Placed<double> b(context, rhs);
   Placed<double> x(context, std::vector<double>(rhs.size(), 0.0));
-  const SolveReport report = make_solver<double>(method, options)->solve(A, b.read(), x.view(), M.get());
+  const SolveReport report =
+      make_solver<double>(method, options_read_by(method, options))->solve(A, b.read(), x.view(), M.get());
   return {report.reason, report.iterations, report.recurrence_residual, report.true_residual, x.fetch()};
 }
 

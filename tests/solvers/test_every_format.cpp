@@ -1,9 +1,9 @@
-// Every storage format in every method on ten real systems. The right-hand side is A times ones, so the solution is known.
-// The error of x is held to what the residual and the norm of the inverse allow, the residual to the tolerance, and the
-// number of iterations to that of csr.
+// Every storage format in every method on ten real systems. The right-hand side is A times ones, so the solution is
+// known. The error of x is held to what the residual and the norm of the inverse allow, the residual to the tolerance,
+// and the number of iterations to that of csr.
 //
-// On a device each format takes part with each of its own kernels; on a host one format of each engine (csr alone on the largest system), or all of them where the
-// environment has PROTEAN_TEST_ALL_FORMATS: that takes minutes.
+// On a device each format takes part with each of its own kernels; on a host one format of each engine (csr alone on
+// the largest system), or all of them where the environment has PROTEAN_TEST_ALL_FORMATS: that takes minutes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,6 +16,7 @@
 #include "core/io/matrix_market.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/options.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
 
@@ -27,7 +28,8 @@ struct System {
   double tolerance;
   double inverse_norm;  // of the matrix, in the 1-norm, by SciPy's onenormest and a sparse direct solver
   bool symmetric;       // and positive definite
-  // Left out are methods that take too long with Jacobi, and bicgstab and bicgstab2 on jpwh_991, which break down in every format.
+  // Left out are methods that take too long with Jacobi, and bicgstab and bicgstab2 on jpwh_991, which break down in
+  // every format.
   std::vector<std::string_view> methods;
 };
 const std::vector<std::string_view> all_methods = {"cg",     "fcg",      "minres",    "gmres",
@@ -94,9 +96,10 @@ TEST_P(EveryFormat, SolvesByEveryMethod) {
       SCOPED_TRACE(std::string(method));
       Placed<double> x(context, std::vector<double>(n, 0.0));
       const SolveReport report =
-          make_solver<double>(
-              method,
-              {.stopping = {.relative_tolerance = system.tolerance, .max_iterations = 20000}, .restart = 60})
+          make_solver<double>(method,
+                              options_read_by(method, {.stopping = {.relative_tolerance = system.tolerance,
+                                                                    .max_iterations = 20000},
+                                                       .restart = 60}))
               ->solve(*A, b.read(), x.view(), M.get());
       ++solved;
       EXPECT_TRUE(report.converged()) << to_string(report.reason);

@@ -12,6 +12,7 @@
 #include "preconditioners/preconditioner.hpp"
 #include "protean.h"
 #include "solvers/multi_solver.hpp"
+#include "solvers/options.hpp"
 #include "solvers/systems.hpp"
 #include "support/elements.hpp"
 #include "support/fake_device.hpp"
@@ -69,7 +70,7 @@ TEST(GmresGuard, PenaltyRowsAreNoBreakdown) {
   for (const char* method : all_methods()) {
     // The residual of idr grows by more than the spread of these eigenvalues before it falls.
     if (method == std::string_view("idr")) continue;
-    const SolveReport report = solve<double>(method, A, b, x, {.restart = 200});
+    const SolveReport report = solve<double>(method, A, b, x, options_read_by(method, {.restart = 200}));
     EXPECT_TRUE(report.converged()) << method << " " << to_string(report.reason) << " " << report.detail;
   }
 }
@@ -246,6 +247,14 @@ void expect_underflow(const std::vector<long double>& factors, double tolerance,
         if (cg_alone || !report.converged()) {
           EXPECT_EQ(report.reason, StopReason::underflow) << to_string(report.reason) << " " << report.detail;
           EXPECT_NE(report.detail.find("||r|| = 1e-"), std::string::npos) << report.detail;
+          EXPECT_NE(report.detail.find(sizeof(T) == 4 ? "; single precision" : "; double precision"),
+                    std::string::npos)
+              << report.detail;
+          const std::string began = "the solve began with ||r|| = 1e";
+          if (report.detail.find(began) != std::string::npos) {
+            const auto power = std::to_string(std::lround(std::log10(report.initial_residual)));
+            EXPECT_NE(report.detail.find(began + power), std::string::npos) << report.detail;
+          }
         }
         // What the advice recommends helps.
         const DenseOperator<T> larger(scaled(matrix, 1 / factor));
@@ -591,6 +600,8 @@ TEST_F(CSolver, AnOptionLeavesThoseThatWereSetBefore) {
 }
 
 TEST_F(CSolver, OptionsThatCountAreWholeNumbers) {
+  protean_solver_free(solver_);
+  ASSERT_EQ(protean_solver_create("gmres", "none", &solver_), PROTEAN_OK);
   for (const char* option : {"max_iterations", "restart", "stagnation_window"})
     for (const double value : {2.5, -1.0, std::nan(""), 1e16}) {
       EXPECT_EQ(protean_solver_set(solver_, option, value), PROTEAN_BAD_ARGUMENT) << option << " " << value;
@@ -622,15 +633,17 @@ TEST_F(CSolver, OptionsOfThePreconditioner) {
   EXPECT_GT(iterations(2), 1);
   EXPECT_EQ(iterations(0), iterations(1)) << "the matrix has one unknown a node";
   std::vector<double> x(6, 0.0);
-  EXPECT_EQ(protean_solver_set(solver_, "block_size", 100), PROTEAN_OK);
-  EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_set(solver_, "block_size", 100), PROTEAN_BAD_ARGUMENT);
   EXPECT_NE(std::string(protean_last_error()).find("block_size is 100"), std::string::npos);
   EXPECT_EQ(protean_solver_set(solver_, "fill", 0.5), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solve(solver_, matrix, b.data(), x.data()), PROTEAN_OK) << protean_last_error();
   protean_matrix_free(matrix);
 }
 
 TEST_F(CSolver, OptionsOfMethods) {
-  for (const char* option : {"directions", "s"}) {
+  for (const auto& [method, option] : {std::pair("fcg", "directions"), std::pair("idr", "s")}) {
+    protean_solver_free(solver_);
+    ASSERT_EQ(protean_solver_create(method, "jacobi", &solver_), PROTEAN_OK);
     EXPECT_EQ(protean_solver_set(solver_, option, 3), PROTEAN_OK) << protean_last_error();
     EXPECT_EQ(protean_solver_set(solver_, option, 0), PROTEAN_BAD_ARGUMENT);
     EXPECT_EQ(protean_solver_set(solver_, option, 2.5), PROTEAN_BAD_ARGUMENT);

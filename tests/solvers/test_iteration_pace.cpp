@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "solvers/switcher/time_account.hpp"
+
 namespace protean {
 namespace {
 
@@ -85,6 +87,40 @@ TEST(IterationPace, ADeviceWithoutBurstsIsCountedAgainSoonAfterAChange) {
   EXPECT_LE(skipped, 12);
   for (int i = 0; i < 600; ++i) pace.add(0.001);
   EXPECT_NEAR(pace.seconds(), 0.001, 1e-9);
+}
+
+// A device that reports no bursts: 256 iterations are one mean.
+TEST(IterationPace, ALongRowOfReportsIsOneMean) {
+  IterationPace pace(true);
+  for (int i = 0; i < 256; ++i) pace.add(0.001);
+  pace.add(0.005);
+  EXPECT_NEAR(pace.seconds(), 0.001, 1e-9);
+}
+
+TEST(TimeAccount, OfADeviceIsNotAheadOfTheClock) {
+  detail::TimeAccount account(true, 0);
+  EXPECT_EQ(account.since_change(), 0);
+  account.begin(1, 1), account.leave(1, 1);
+  account.charge(3, true, true);
+  account.pause(0.5);
+  EXPECT_DOUBLE_EQ(account.elapsed(3.2), 3.2) << "the reported iterations may still have run";
+  EXPECT_DOUBLE_EQ(account.elapsed(9), 3.5) << "1 s before, 2 s of iterations, 0.5 s of pause";
+}
+
+TEST(TimeAccount, CountsAnewAfterABuildAChangeAndInAnotherSolve) {
+  for (const int what : {0, 1, 2}) {
+    detail::TimeAccount account(false, 0);
+    account.begin(0, 0), account.leave(0, 0);
+    for (int i = 1; i <= 8; ++i) account.charge(i, true, true), account.leave(i, i);
+    EXPECT_EQ(account.since_change(), 8);
+    EXPECT_DOUBLE_EQ(account.pace(), 1);
+    if (what == 0) account.disturbed();
+    if (what == 1) account.changed();
+    if (what == 2) account.end(8), account.begin_another(10);
+    EXPECT_EQ(account.since_change(), 0) << what;
+    EXPECT_DOUBLE_EQ(account.pace(), what == 0 ? 1 : 0) << what;
+    EXPECT_DOUBLE_EQ(account.first_pace(), 1) << what;
+  }
 }
 
 }  // namespace

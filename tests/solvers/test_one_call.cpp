@@ -13,6 +13,7 @@
 #include "core/generate/generate.hpp"
 #include "core/parallel.hpp"
 #include "gtest/gtest.h"
+#include "operators/policy/builtin_machine.hpp"
 #include "protean.hpp"
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"
@@ -45,15 +46,17 @@ TEST(AutoFormat, IsTheFormatThatTheRuleNames) {
        {std::pair{"poisson-2d", 60.0}, {"elasticity-3d", 8.0}, {"random-spd", 4000.0}}) {
     SCOPED_TRACE(kind);
     const auto csr = generate(test_context(), kind, {{"n", n}});
-    const auto choice = choose_format(csr.pattern, CostModel(builtin_machine(), Space::host));
+    // On each processor by the same table, in which something is to be chosen for these matrices.
+    const MachineTable& machine = builtin_machine(BuiltinHost::avx512);
+    const auto choice = choose_format(csr.pattern, CostModel(machine, Space::host));
     ASSERT_NE(choice.id, "csr") << "a matrix for which something is to be chosen";
-    const auto A = make_matrix("auto", csr, test_context());
+    const auto A = make_matrix("auto", csr, test_context(), {}, {}, {.machine = &machine});
     EXPECT_EQ(A->name(), choice.id);
     expect_product(*A, csr);
     // For a few products no conversion pays.
     EXPECT_EQ(make_matrix("auto", csr, test_context(), {}, {}, {.expected_iterations = 1})->name(), "csr");
     const auto single = convert_values<float>(test_context(), csr);
-    const auto A32 = make_matrix("auto", single, test_context(), {}, "native");
+    const auto A32 = make_matrix("auto", single, test_context(), {}, "native", {.machine = &machine});
     EXPECT_EQ(A32->name(), choice.id);
     expect_product(*A32, single);
   }
@@ -81,9 +84,15 @@ TEST(AutoFormat, IsCsrWhereTheChosenFormatRefusesTheWholeMatrix) {
       entries.push_back({i, static_cast<std::int32_t>(state % n), 1});
     }
   const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
-  const auto choice = choose_format(csr.pattern, CostModel(builtin_machine(), Space::host));
-  EXPECT_THROW((void)make_matrix(find_format(choice.id), csr, test_context()), FormatRefused) << choice.id;
-  EXPECT_EQ(make_matrix("auto", csr, test_context())->name(), "csr");
+  MachineTable table;  // in which diagonals are fast
+  table.matrices = {{"band",
+                     Space::host,
+                     csr.rows(),
+                     csr.nonzeros(),
+                     {{"csr", csr.bytes(), 1e-3, 0}, {"dia", csr.bytes() / 2, 1e-4, 1e-4}}}};
+  EXPECT_EQ(choose_format(csr.pattern, CostModel(table, Space::host)).id, "dia");
+  EXPECT_THROW((void)make_matrix(find_format("dia"), csr, test_context()), FormatRefused);
+  EXPECT_EQ(make_matrix("auto", csr, test_context(), {}, {}, {.machine = &table})->name(), "csr");
 }
 
 TEST(AutoFormat, IsCsrForRowsThatAreNotSorted) {
@@ -149,7 +158,7 @@ struct Solving {
 
 TEST(OneCall, SolvesByNames) {
   Solving one;
-  SolveResult result = one();
+  SolveResult result = one({.expected_iterations = assumed_iterations});
   EXPECT_TRUE(result.converged());
   EXPECT_LE(one.residual(), 1.01e-8);
   EXPECT_EQ(result.format, make_matrix("auto", one.csr, test_context())->name());
@@ -212,6 +221,19 @@ TEST(OneCall, AScheduleIsCarriedOut) {
   ASSERT_EQ(result.events.size(), 3u);
   EXPECT_EQ(result.events[2].action, ScheduleEvent::Action::not_reached);
   EXPECT_EQ(watch.last, result.report.iterations);
+}
+
+// A change that failed is named with the kernel that was asked for.
+TEST(OneCall, AChangeThatFailedNamesItsKernel) {
+  Solving one;
+  const SolveResult result =
+      one({.format = "csr",
+           .schedule = {{.at = 3, .to = {&find_format("ell"), {}, "nobody"}, .overlapped = false}}});
+  EXPECT_TRUE(result.converged());
+  EXPECT_EQ(result.format, "csr");
+  ASSERT_FALSE(result.events.empty());
+  EXPECT_EQ(result.events.back().action, ScheduleEvent::Action::failed);
+  EXPECT_EQ(result.events.back().to, "ell/nobody");
 }
 
 // A table that promises a tenth of the product's time makes the policy change the format.
@@ -277,8 +299,8 @@ TEST(OneCall, APolicyOutOfRangeIsRefused) {
                     (void)one({.format = "scr", .policy = true, .policy_options = {.worst_factor = -1}});
                   }),
                   "worst_factor is -1"));
-  EXPECT_TRUE(one({.policy_options = {.worst_factor = -1}}).converged())
-      << "without a policy they mean nothing";
+  EXPECT_TRUE(has(message_of<BadArgument>([&] { (void)one({.policy_options = {.worst_factor = 2}}); }),
+                  "worst_factor is for a policy, and the solve has none: leave it at 1.05"));
   AdaptiveOperator<double> A(one.csr, make_matrix("csr", one.csr, test_context()));
   const CostModel model(builtin_machine(), Space::host);
   AutoSwitchOptions options;
@@ -455,14 +477,25 @@ TEST(OneCallOrder, ChangesByASchedule) {
   EXPECT_EQ(result.switches[1].to, "ell");
   EXPECT_EQ(result.switches[1].to_order, "length");
   EXPECT_EQ(result.order, "length");
-  // From an order before the solve, and back to it.
-  order.order = "none";
-  settings.order = "cluster", settings.schedule[1].to = order;
+  // From an order before the solve, back to it, and to that of the program.
+  settings.order = "cluster";
+  for (const std::string end : {"cluster", "none"}) {
+    order.order = end, settings.schedule[1].to = order;
+    result = one(settings);
+    EXPECT_TRUE(result.converged());
+    EXPECT_LE(one.residual(), 1.01e-8);
+    ASSERT_EQ(result.switches.size(), 2u);
+    EXPECT_EQ(result.switches[0].from_order, "cluster");
+    EXPECT_EQ(result.switches[1].from_order, "rcm");
+    EXPECT_EQ(result.switches[1].to_order, end);
+    EXPECT_EQ(result.order, end);
+    EXPECT_EQ(result.events[1].to, "order " + end);
+  }
+  // What is there already is no change.
+  order.order = "cluster", settings.schedule = {{.at = 5, .to = order, .overlapped = false}};
   result = one(settings);
-  EXPECT_TRUE(result.converged());
-  EXPECT_LE(one.residual(), 1.01e-8);
-  ASSERT_EQ(result.switches.size(), 2u);
-  EXPECT_EQ(result.switches[1].from_order, "rcm");
+  EXPECT_TRUE(result.switches.empty());
+  EXPECT_EQ(result.events.at(0).action, ScheduleEvent::Action::stayed);
   EXPECT_EQ(result.order, "cluster");
   // With the policy, too.
   MachineTable table;
@@ -482,6 +515,12 @@ TEST(OneCallOrder, ChangesByASchedule) {
   EXPECT_EQ(policy.order, "rcm");
   ASSERT_FALSE(policy.switches.empty());
   EXPECT_EQ(policy.switches[0].to, "ell");
+  EXPECT_EQ(policy.switches[0].from_order, "rcm");
+  ASSERT_FALSE(policy.candidates.empty());
+  for (const CandidateRecord& seen : policy.candidates) {
+    EXPECT_EQ(seen.order, "rcm") << seen.format;
+    EXPECT_TRUE(has(seen.format, " in order rcm")) << seen.format;
+  }
 }
 
 TEST(OneCallOrder, RefusesWrongWordsBeforeAnyWork) {
@@ -671,10 +710,34 @@ TEST(MultiSolve, SettingsForOneRightHandSideAreRefused) {
     });
   };
   EXPECT_TRUE(has(refused({.policy = true}), "policy"));
-  EXPECT_TRUE(has(refused({.order = "rcm"}), "order"));
   EXPECT_TRUE(has(refused({.method = "minres"}), "minres"));
   EXPECT_TRUE(has(refused({.preconditioner = "ilu0"}), "symmetric"));
   EXPECT_EQ(X, std::vector<double>(50, 0.0));
+}
+
+TEST(MultiSolve, ColumnsInAnOrderAreThoseOfSingleSolves) {
+  Solving one = in_random_order("poisson-2d", 40);
+  const std::int64_t n = one.n, k = 3;
+  std::vector<double> B, X(static_cast<std::size_t>(n * k), 0.0), x(static_cast<std::size_t>(n));
+  for (std::int64_t j = 0; j < k; ++j) {
+    const auto b = sample_vector<double>(n, 11 + static_cast<unsigned>(j));
+    B.insert(B.end(), b.begin(), b.end());
+  }
+  for (const char* preconditioner : {"none", "jacobi", "ic0"}) {
+    const SolveSettings settings{
+        .preconditioner = preconditioner, .format = "csr", .order = "rcm", .context = test_context()};
+    X.assign(X.size(), 0.0);
+    const MultiSolveResult all = multi_solve(one.csr, {B.data(), n, k, n}, {X.data(), n, k, n}, settings);
+    ASSERT_TRUE(all.converged());
+    EXPECT_EQ(all.order, "rcm");
+    for (std::int64_t j = 0; j < k; ++j) {
+      x.assign(x.size(), 0.0);
+      const SolveResult single = solve(one.csr, {B.data() + j * n, n}, {x.data(), n}, settings);
+      EXPECT_NEAR(static_cast<double>(all.report.columns[static_cast<std::size_t>(j)].iterations),
+                  static_cast<double>(single.report.iterations), 1.0);
+      EXPECT_LE(all.report.columns[static_cast<std::size_t>(j)].true_relative, 1.01e-8);
+    }
+  }
 }
 
 }  // namespace

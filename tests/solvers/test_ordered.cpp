@@ -146,7 +146,8 @@ TEST_P(OrderedSolve, IsThatOfTheCallersOrder) {
   Vector<double> x = ramp(csr.rows()), y = ramp(csr.rows());  // not 0: the guess is permuted too
   const SolveReport expected = solve(*plain, one, x), report = solve(*A, two, y);
   ASSERT_TRUE(report.converged());
-  // Methods with two-sided recurrences amplify the last bits of a sum: their counts vary with the number of threads, too.
+  // Methods with two-sided recurrences amplify the last bits of a sum: their counts vary with the number of threads,
+  // too.
   const bool amplifies =
       std::string_view(method).starts_with("bicgstab") || std::string_view(method) == "idr";
   EXPECT_NEAR(static_cast<double>(report.iterations), static_cast<double>(expected.iterations),
@@ -196,8 +197,8 @@ TEST(OrderedOperator, TakesNewValuesWithoutANewOrder) {
   EXPECT_EQ(A->permutation().order().data(), order);
 }
 
-// The preconditioner in that order is kept from solve to solve: a later solve takes memory as often with one as without. A new
-// one would lie elsewhere, and a GPU would record its steps again.
+// The preconditioner in that order is kept from solve to solve: a later solve takes memory as often with one as
+// without. A new one would lie elsewhere, and a GPU would record its steps again.
 TEST(OrderedSolves, KeepThePreconditionerInTheOrder) {
   const auto csr = poisson();
   const auto A = ordered(csr);

@@ -87,7 +87,7 @@ class Resident : public testing::Test {
                           Watcher* given = nullptr) {
     const auto A = make_matrix(find_format(asked.format), placed(context(), csr), context(), asked.params);
     PreconditionerOptions options;
-    options.zero_diagonal = ZeroDiagonal::one;
+    if (asked.jacobi) options.zero_diagonal = ZeroDiagonal::one;
     const auto M = make_preconditioner<T>(asked.jacobi ? "jacobi" : "none", *A, options);
     if (M) M->ensure(*A);
     const Placed<T> b(context(), rhs ? *rhs : wavy<T>(csr.rows()));

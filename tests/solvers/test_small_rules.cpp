@@ -1,6 +1,11 @@
 // Small rules of solvers and preconditioners, each by a solve that needs it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
+#include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
@@ -62,6 +67,53 @@ TEST(Preconditioner, IsToldWhetherThePatternIsAnotherOne) {
   M.ensure(A), M.ensure(A);
   M.ensure(other);
   EXPECT_EQ(changes, (std::vector<bool>{true, false, true, true}));
+}
+
+TEST(Solver, RefusesAPreconditionerOfAnotherSizeBeforeAnyProduct) {
+  const DenseOperator<double> A(poisson_1d(4));
+  const auto b = right_hand_side<double>(4);
+  std::vector<double> x(4, 0.0);
+  for (const std::int64_t n : {3, 5}) {
+    // It has no diagonal whose size could be looked at instead.
+    const CallbackPreconditioner<double> M(
+        A.context(), {n, n}, [](const double*, double*, CUstream_st*) { FAIL() << "it is used"; });
+    try {
+      (void)make_solver<double>("cg")->solve(A, view(b), view(x), &M);
+      ADD_FAILURE() << n;
+    } catch (const ShapeMismatch& error) {
+      EXPECT_EQ(error.what(), fmt::format("the preconditioner is {} x {}; the operator is 4 x 4", n, n));
+    }
+    EXPECT_EQ(A.products(), 0);
+  }
+}
+
+TEST(Observer, IsToldTheSecondsSinceTheSolveBegan) {
+  const DenseOperator<double> A(poisson_1d(6));
+  const auto b = right_hand_side<double>(6);
+  std::vector<double> x(6, 0.0);
+  History history;
+  history.then = [](const IterationInfo&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return true;
+  };
+  const auto report = make_solver<double>("cg")->solve(A, view(b), view(x), nullptr, &history);
+  ASSERT_GE(history.seen.size(), 4u);
+  for (std::size_t i = 0; i < history.seen.size(); ++i)
+    EXPECT_GE(history.seen[i].seconds, 1e-3 * static_cast<double>(i)) << i;
+  EXPECT_LE(history.seen.back().seconds, report.seconds);
+}
+
+TEST(Observer, OfAZeroRightHandSideIsToldNoResidual) {
+  const DenseOperator<double> A(poisson_1d(3));
+  const std::vector<double> b(3, 0.0);
+  std::vector<double> x(3, 1.0);
+  History history;
+  const auto report = make_solver<double>("cg")->solve(A, view(b), view(x), nullptr, &history);
+  EXPECT_EQ(report.reason, StopReason::zero_right_hand_side);
+  ASSERT_EQ(history.seen.size(), 1u);
+  EXPECT_EQ(history.seen[0].iteration, 0);
+  EXPECT_EQ(history.seen[0].residual, 0);
+  EXPECT_EQ(history.seen[0].relative_residual, 0);
 }
 
 // The recurrence falls to 1e-8 because of one wrong product; the solve then begins anew from the true residual. Its

@@ -218,6 +218,8 @@ TEST(Watch, OfTheCInterface) {
   ASSERT_EQ(protean_matrix_csr(context, program.n, program.n, program.nonzeros, program.row_ptr.data(),
                                program.col.data(), program.values.data(), 0, &matrix),
             PROTEAN_OK);
+  // Format csr, which computes with the arrays of the program; others copy them.
+  ASSERT_EQ(protean_matrix_set_format(matrix, "csr", nullptr, nullptr), PROTEAN_OK);
   ASSERT_EQ(protean_matrix_watch(matrix), PROTEAN_OK);
   ASSERT_EQ(protean_solver_create("cg", "jacobi", &solver), PROTEAN_OK);
   std::vector<double> b(static_cast<std::size_t>(program.n), 1.0), x(b.size(), 0.0);

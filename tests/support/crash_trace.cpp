@@ -2,9 +2,12 @@
 // into every test binary. The sanitizers print more, so this is left out beside them.
 #include <execinfo.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -16,19 +19,51 @@ namespace {
 
 std::array<char, 1 << 16> stack;
 
+std::array<char, 4096> program;        // its path
+std::uintptr_t begin = 0, length = 0;  // where it lies in memory
+
 void print(const char* text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); }
 
+// "0x" and 16 digits
+using Hexadecimal = std::array<char, 19>;
+Hexadecimal hexadecimal(std::uintptr_t number) {
+  Hexadecimal text{};
+  for (std::size_t digit = 18; digit-- > 2; number /= 16) text[digit] = "0123456789abcdef"[number % 16];
+  text[0] = '0', text[1] = 'x';
+  return text;
+}
+
+// The names of functions of this program, hidden ones too, which backtrace_symbols_fd() does not know.
+void print_names(void* const* calls, int count) {
+  std::array<Hexadecimal, 64> addresses;
+  std::array<char*, 70> words{};
+  std::size_t n = 0;
+  for (const char* word : {"addr2line", "-Cfpse"}) words[n++] = const_cast<char*>(word);
+  words[n++] = program.data();
+  for (int i = 0; i < count; ++i) {
+    // A return address is behind its call.
+    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(calls[i]) - begin - 1;
+    if (place < length) words[n++] = (addresses[i] = hexadecimal(place)).data();
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    execvp(words[0], words.data());
+    _exit(0);  // no addr2line: the lines above must do
+  }
+  if (child > 0) waitpid(child, nullptr, 0);
+}
+
 void on_fault(int signal, siginfo_t* info, void*) {
-  std::array<char, 64> address{};
-  auto rest = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  for (std::size_t digit = 18; digit-- > 2; rest /= 16) address[digit] = "0123456789abcdef"[rest % 16];
-  address[0] = '0', address[1] = 'x';
-  print("\nfault: "), print(strsignal(signal)), print(" at "), print(address.data());
+  print("\nfault: "), print(strsignal(signal)), print(" at ");
+  print(hexadecimal(reinterpret_cast<std::uintptr_t>(info->si_addr)).data());
   if (const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info())
     print(" in "), print(test->test_suite_name()), print("."), print(test->name());
   print("\n");
   std::array<void*, 64> calls{};
-  backtrace_symbols_fd(calls.data(), backtrace(calls.data(), calls.size()), STDERR_FILENO);
+  const int count = backtrace(calls.data(), calls.size());
+  backtrace_symbols_fd(calls.data(), count, STDERR_FILENO);
+  print_names(calls.data(), count);
   // The instruction is run again and ends the program.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
@@ -43,6 +78,18 @@ class Flush final : public testing::EmptyTestEventListener {
 [[maybe_unused]] const bool installed = [] {
   std::array<void*, 1> first{};
   (void)backtrace(first.data(), 1);  // the first call loads a library, which a handler may not do
+  (void)!readlink("/proc/self/exe", program.data(), program.size() - 1);
+  // The program is the first that is listed.
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void*) {
+        begin = info->dlpi_addr;
+        for (int i = 0; i < info->dlpi_phnum; ++i)
+          if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            length =
+                std::max<std::uintptr_t>(length, info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
+        return 1;
+      },
+      nullptr);
   stack_t own{};
   own.ss_sp = stack.data(), own.ss_size = stack.size();
   sigaltstack(&own, nullptr);  // for a fault because the stack is full

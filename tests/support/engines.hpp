@@ -7,8 +7,8 @@
 
 namespace protean::test {
 
-// Whether a format holds any square matrix. Those of symmetric matrices have tests of their own (test_family_symmetric.cpp):
-// the systems here need not be symmetric to the bit.
+// Whether a format holds any square matrix. Those of symmetric matrices have tests of their own
+// (test_family_symmetric.cpp): the systems here need not be symmetric to the bit.
 inline bool holds_any_matrix(const FormatEntry& entry) { return !entry.traits.symmetric_only; }
 
 // The layouts that hold any square matrix.

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/multi_product.hpp"
 
 namespace protean::test {
 namespace {
@@ -131,7 +132,7 @@ struct Inside {
 
 // A matrix of the host in the device's memory.
 template <class T>
-class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T> {
+class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasMultiProduct<T> {
  public:
   explicit FakeMatrix(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
     const Inside inside(*request.context);
@@ -157,6 +158,17 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T> {
     const detail::DeviceWork work(*this->context(), {x.data, y.data, result});
     if (is_left_out(work)) return;
     apply_dot<T>(*inner_, {x.data, x.size}, {y.data, y.size}, result);
+  }
+  std::string_view no_multi_product() const noexcept override {
+    const auto* const multi = dynamic_cast<const HasMultiProduct<T>*>(inner_.get());
+    return multi ? multi->no_multi_product() : "the simulated kernel has no such product";
+  }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    const detail::DeviceWork work(*this->context(), {X.data, Y.data});
+    if (is_left_out(work)) return;
+    dynamic_cast<const HasMultiProduct<T>&>(*inner_).do_multi_apply(
+        alpha, {X.data, X.rows, X.columns, X.stride, X.layout}, beta,
+        {Y.data, Y.rows, Y.columns, Y.stride, Y.layout});
   }
 
  protected:

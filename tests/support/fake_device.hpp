@@ -23,10 +23,11 @@
 namespace protean::test {
 
 struct FakeDeviceOptions {
-  // Steps that solvers do before the host asks for them, and steps that run after the one that ends a run, as those of a
-  // recorded graph do.
+  // Steps that solvers do before the host asks for them, and steps that run after the one that ends a run, as those of
+  // a recorded graph do.
   std::int64_t steps_ahead = 0, steps_after_end = 0;
-  // Whether the products of its matrices heed the stop (Recording::heeds_stop), as our kernels do and cuSPARSE's do not.
+  // Whether the products of its matrices heed the stop (Recording::heeds_stop), as our kernels do and cuSPARSE's do
+  // not.
   bool products_heed_stop = true;
 };
 
@@ -51,8 +52,8 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
     std::size_t mapped, bytes;
     bool accessible = false;
   };
-  // Opens the block at this address while the device works. Called at the first access, so that a piece of work changes the
-  // rights of the few blocks that it uses and not of all.
+  // Opens the block at this address while the device works. Called at the first access, so that a piece of work changes
+  // the rights of the few blocks that it uses and not of all.
   bool allow(const char* address) noexcept;
   const FakeDeviceOptions options_;
   char* begin_ = nullptr;

@@ -272,7 +272,9 @@ void against(double skew, const char* theirs, const char* method, PCType pc, boo
   Vec by_petsc = nullptr;
   ok(VecDuplicate(s.x, &by_petsc)), ok(VecCopy(s.x, by_petsc));
   ok(KSPSetPCSide(s.ksp, PC_SIDE_DEFAULT)), ok(KSPSetNormType(s.ksp, KSP_NORM_DEFAULT));
-  s.ours(method, pc);
+  protean_petsc::Options options;
+  options.method = method, options.matrix.format = "csr";
+  s.ours(options, pc);
   const KSPConvergedReason reason = s.solve();
   const double gap = difference(s.x, by_petsc), residual = s.residual(), size = norm(s.b);
   char text[240];
@@ -334,6 +336,47 @@ void beside_petsc() {
   ok(KSPSetType(inner, KSPCG)),
       ok(KSPSetTolerances(inner, 1e-2, PETSC_DEFAULT, PETSC_DEFAULT, PETSC_DEFAULT));
   expect(s.solve() > 0 && s.iterations() < 15, "fgmres with PETSc's cg as PC");
+}
+
+// The same format, order and iterations as a solve of C++ with the same settings: one pipeline serves both.
+void as_in_cpp() {
+  struct Case {
+    const char *method, *format, *order;
+    bool jacobi;
+  };
+  for (const Case& one : {Case{"cg", "auto", "none", false}, Case{"bicgstab", "auto", "auto", true},
+                          Case{"gmres", "sell-c-sigma", "rcm", false}, Case{"idr", "csr", "length", true}}) {
+    Problem s(40);
+    protean_petsc::Options options;
+    options.method = one.method, options.matrix.format = one.format, options.matrix.order = one.order;
+    s.ours(options, one.jacobi ? PCJACOBI : PCNONE);
+    s.solve();
+    const auto context = protean::Context::host();
+    const auto csr = protean_petsc::csr_view(s.A, context);
+    std::vector<double> x(static_cast<std::size_t>(csr.rows()), 0.0);
+    PetscReal relative = 0, absolute = 0, divergence = 0;
+    PetscInt most = 0;
+    ok(KSPGetTolerances(s.ksp, &relative, &absolute, &divergence, &most));
+    protean::SolveSettings settings;
+    settings.method = one.method, settings.format = one.format, settings.order = one.order;
+    settings.solver.stopping = {
+        .relative_tolerance = relative, .absolute_tolerance = absolute, .max_iterations = most};
+    if (one.jacobi) settings.preconditioner = "jacobi";
+    settings.context = context;
+    // There PETSc drives the solve, so format auto is chosen before it.
+    settings.expected_iterations = protean::assumed_iterations;
+    const double* b = nullptr;
+    ok(VecGetArrayRead(s.b, &b));
+    const auto expected = protean::solve(csr, {b, csr.rows()}, {x.data(), csr.rows()}, settings);
+    ok(VecRestoreArrayRead(s.b, &b));
+    const std::string format(s.matrix()->name());
+    char text[240];
+    std::snprintf(text, sizeof text, "%s in %s: %d iterations in %s, in C++ %d in %s, order %s", one.method,
+                  one.format, static_cast<int>(s.iterations()), format.c_str(),
+                  static_cast<int>(expected.report.iterations), expected.format.c_str(),
+                  expected.order.c_str());
+    expect(std::abs(s.iterations() - expected.report.iterations) <= 1 && format == expected.format, text);
+  }
 }
 
 void formats_and_orders() {
@@ -931,6 +974,7 @@ int main(int argc, char** argv) {
     error_if_not_converged();
     shells();
     beside_petsc();
+    as_in_cpp();
     formats_and_orders();
     tolerances();
     monitors();

@@ -1,0 +1,177 @@
+// How good the choice of format is on measured matrices: the format that choose_format() takes by one machine table,
+// and what it costs by another one, of the same machine, in which these matrices were measured (`protean tune
+// --matrices`). Nothing is measured here, so that the result does not depend on the load of the machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/machine/machine_file.hpp"
+#include "benchmarks/options.hpp"
+#include "benchmarks/report.hpp"
+#include "benchmarks/sources.hpp"
+#include "core/io/matrix_market.hpp"
+#include "formats/choose.hpp"
+#include "formats/survey.hpp"
+#include "operators/policy/cost_model.hpp"
+
+namespace protean::bench {
+namespace {
+
+constexpr const char* usage =
+    "usage: selection_benchmark --truth TABLE.yaml --folder DIR [--names FILE] [--set held-out] [--machine "
+    "TABLE.yaml]\n"
+    "                           [--json FILE]\n"
+    "  --truth    a table of protean tune that has the matrices, which are DIR/NAME.mtx.xz\n"
+    "  --names    lines NAME<tab>SET; only matrices of --set are looked at. Without it all matrices of the "
+    "table\n"
+    "  --machine  the table by which is chosen instead of the built-in one\n";
+
+// Iterations for which a format is chosen; the last stands for the product alone.
+constexpr std::int64_t iterations[] = {30, 300, 1000000};
+
+struct Regret {
+  std::vector<double> to_best, to_csr;
+};
+
+double mean_of(const std::vector<double>& ratios) {
+  double sum = 0;
+  for (const double r : ratios) sum += std::log(r);
+  return std::exp(sum / static_cast<double>(ratios.size()));
+}
+double quantile(std::vector<double> ratios, double part) {
+  std::sort(ratios.begin(), ratios.end());
+  const auto at = static_cast<std::size_t>(std::ceil(part * static_cast<double>(ratios.size()))) - 1;
+  return ratios[std::min(at, ratios.size() - 1)];
+}
+
+std::map<std::string, std::string> read_sets(const std::string& path) {
+  std::map<std::string, std::string> sets;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (const std::size_t tab = line.find('\t'); !line.starts_with('#') && tab != line.npos)
+      sets[line.substr(0, tab)] = line.substr(tab + 1);
+  return sets;
+}
+
+double total(const MeasuredFormat& format, double products) {
+  return (format.format == "csr" ? 0 : format.convert_seconds) + products * format.product_seconds;
+}
+
+}  // namespace
+}  // namespace protean::bench
+
+int main(int argc, char** argv) {
+  using namespace protean;
+  using namespace protean::bench;
+  std::string truth_file, folder, names, set = "held-out", machine_file, json;
+  if (!read_options(argc, argv,
+                    {{"--truth", &truth_file},
+                     {"--folder", &folder},
+                     {"--names", &names},
+                     {"--set", &set},
+                     {"--machine", &machine_file},
+                     {"--json", &json}}) ||
+      truth_file.empty()) {
+    fmt::print(stderr, "{}", usage);
+    return 2;
+  }
+  const MachineTable truth = apps::read_machine(truth_file);
+  const MachineTable chosen_by = machine_file.empty() ? MachineTable() : apps::read_machine(machine_file);
+  const CostModel model(machine_file.empty() ? builtin_machine() : chosen_by, Space::host);
+  const std::map<std::string, std::string> sets = read_sets(names);
+  const ContextPtr context = Context::host(2);
+  std::map<std::int64_t, Regret> regrets;
+  std::vector<double> conversion_errors, product_errors;
+  nlohmann::json rows = nlohmann::json::array();
+  for (const MeasuredMatrix& measured : truth.matrices) {
+    if (measured.space != Space::host) continue;
+    if (!names.empty()) {
+      const auto found = sets.find(measured.matrix);
+      if (found == sets.end() || found->second != set) continue;
+    }
+    CsrMatrix<double> csr;
+    try {
+      csr = read_matrix(context, folder + "/" + measured.matrix + ".mtx.xz");
+    } catch (const Error&) { continue; }  // a generated matrix has no file
+    std::map<std::string, MeasuredFormat> formats;
+    for (const MeasuredFormat& format : measured.formats)
+      if (format.format.find('/') == std::string::npos && !format.format.starts_with("order-"))
+        formats[format.format] = format;
+    const MeasuredFormat& plain = formats.at("csr");
+    CostQuery query{csr.rows(), csr.nonzeros(), csr.bytes()};
+    query.row_changes = row_changes(csr.pattern);
+    if (const auto packed = formats.find("sell-packed"); packed != formats.end())
+      query.packed_bytes = packed->second.bytes;
+    for (const auto& [id, format] : formats) {
+      if (id == "csr") continue;
+      const CostPrediction p =
+          model.relative(query, id, format.bytes, "csr", plain.bytes, plain.product_seconds);
+      if (!p.known) continue;
+      product_errors.push_back(std::abs(p.product_seconds / format.product_seconds - 1));
+      conversion_errors.push_back(std::abs(p.convert_seconds / format.convert_seconds - 1));
+    }
+    const bool symmetric = is_symmetric(context, csr);
+    nlohmann::json row = {{"matrix", measured.matrix}, {"choices", nlohmann::json::array()}};
+    std::string line = fmt::format("{:18}", measured.matrix);
+    for (const std::int64_t count : iterations) {
+      ChoiceOptions options{.expected_iterations = count};
+      options.symmetric = symmetric;
+      const FormatChoice choice = choose_format(csr.pattern, model, options);
+      const auto products = static_cast<double>(count);
+      const auto found = formats.find(std::string(choice.id));
+      // A format that the whole matrix refuses: csr is taken then.
+      const MeasuredFormat& taken = found == formats.end() ? plain : found->second;
+      const auto best = std::min_element(formats.begin(), formats.end(), [&](const auto& a, const auto& b) {
+        return total(a.second, products) < total(b.second, products);
+      });
+      Regret& regret = regrets[count];
+      regret.to_best.push_back(total(taken, products) / total(best->second, products));
+      regret.to_csr.push_back(total(taken, products) / total(plain, products));
+      line += fmt::format(" | {:13} {:13} {:5.2f} {:5.2f}", choice.id, best->first, regret.to_best.back(),
+                          regret.to_csr.back());
+      row["choices"].push_back({{"iterations", count},
+                                {"chosen", choice.id},
+                                {"best", best->first},
+                                {"to_best", regret.to_best.back()},
+                                {"to_csr", regret.to_csr.back()}});
+    }
+    fmt::print("{}\n", line);
+    rows.push_back(std::move(row));
+  }
+  nlohmann::json summary = nlohmann::json::array();
+  for (const auto& [count, regret] : regrets) {
+    const auto slower = static_cast<double>(
+        std::count_if(regret.to_csr.begin(), regret.to_csr.end(), [](double ratio) { return ratio > 1.02; }));
+    fmt::print(
+        "{:8} iterations: {} matrices, to the best {:.3f} in the mean, {:.2f} at 95 %, {:.2f} at worst; to "
+        "csr "
+        "{:.3f} in the mean, {:.2f} at worst, {} slower than 1.02\n",
+        count, regret.to_best.size(), mean_of(regret.to_best), quantile(regret.to_best, 0.95),
+        quantile(regret.to_best, 1), mean_of(regret.to_csr), quantile(regret.to_csr, 1), slower);
+    summary.push_back({{"iterations", count},
+                       {"matrices", regret.to_best.size()},
+                       {"to_best_mean", mean_of(regret.to_best)},
+                       {"to_best_95", quantile(regret.to_best, 0.95)},
+                       {"to_best_worst", quantile(regret.to_best, 1)},
+                       {"to_csr_mean", mean_of(regret.to_csr)},
+                       {"to_csr_worst", quantile(regret.to_csr, 1)},
+                       {"slower_than_csr", slower}});
+  }
+  fmt::print(
+      "predicted from the measured product of csr, all formats: product {:.0f} % off at the median, "
+      "conversion "
+      "{:.0f} %\n",
+      100 * quantile(product_errors, 0.5), 100 * quantile(conversion_errors, 0.5));
+  if (!json.empty())
+    write_json(json, {{"machine", machine(2)},
+                      {"matrices", rows},
+                      {"summary", summary},
+                      {"median_product_error", quantile(product_errors, 0.5)},
+                      {"median_conversion_error", quantile(conversion_errors, 0.5)}});
+}

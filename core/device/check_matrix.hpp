@@ -1,0 +1,17 @@
+// The device side of validate() of a matrix (core/csr_check.cpp). Private; CUDA builds only.
+#pragma once
+#include <cstdint>
+
+#include "core/csr.hpp"
+
+namespace protean::device {
+
+// The first row r with row_ptr[r] < 0, row_ptr[r + 1] < row_ptr[r] or row_ptr[r + 1] > nonzeros, or `rows`. Waits.
+std::int64_t first_bad_row(const Context& context, const SparsityPattern& pattern);
+// The first entry whose column is not in 0 .. cols - 1 or whose value is not finite, or `count`. Either array may be
+// null. Waits.
+template <class T>
+std::int64_t first_bad_entry(const Context& context, std::int64_t count, std::int64_t cols,
+                             const std::int32_t* col, const T* values);
+
+}  // namespace protean::device

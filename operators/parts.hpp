@@ -1,0 +1,26 @@
+// A matrix that is a sum of several matrices, each in a format of its own.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <protean/core/export.hpp>
+
+namespace PROTEAN_EXPORT protean {
+
+// A part of a matrix, and its share of the entries.
+struct PartShare {
+  std::string_view format;
+  std::int64_t entries = 0;
+  std::size_t bytes = 0;  // 0 for a part without entries, which is not stored
+};
+
+// Ability of a matrix of several parts that each are a matrix.
+class HasParts {
+ public:
+  virtual ~HasParts() = default;
+  virtual std::vector<PartShare> part_shares() const = 0;
+};
+
+}  // namespace protean

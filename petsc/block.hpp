@@ -1,0 +1,103 @@
+// One sequential matrix of a rank in one of our formats: a whole matrix, or the diagonal or the off-diagonal block of a
+// matrix of several ranks.
+//
+// PETSc's arrays stay the matrix; a Block is a copy of them in another format (in csr it is a view), which follows the
+// states that PETSc counts: new values are put into the same format, a new pattern is converted anew.
+#pragma once
+#include <petscmat.h>
+
+#include <cstdint>
+#include <memory>
+#include <protean/core/context.hpp>
+#include <protean/core/csr.hpp>
+#include <protean/core/vector.hpp>
+#include <string>
+#include <vector>
+
+#include "petsc/settings.hpp"
+
+namespace protean {
+template <class T>
+class AdaptiveOperator;
+template <class T>
+class AutoSwitcher;
+template <class T>
+class LinearOperator;
+template <class T>
+class SystemMatrix;
+}  // namespace protean
+
+namespace protean_types {
+
+enum class Role : unsigned char { whole, diagonal, off_diagonal };
+const char* name_of(Role role) noexcept;
+
+// What a KSP tells after an iteration (KSPProteanWatch()).
+struct Watched {
+  std::int64_t iteration = 0;
+  double residual = 0, first_residual = 0;  // norms, of this iteration and of iteration 0
+  double relative_tolerance = 0, absolute_tolerance = 0;
+  std::int64_t max_iterations = 0;
+};
+
+class Block {
+ public:
+  Block();
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  // The format of later products. Nothing happens where it is the same.
+  void configure(std::shared_ptr<const Settings> settings, Role role);
+  const std::shared_ptr<const Settings>& settings() const noexcept { return settings_; }
+  Role role() const noexcept { return role_; }
+
+  // What the next product would do first: converts the matrix, or takes its new values. Throws as product().
+  void bring_up_to_date(Mat A);
+  // y := A x, or y := y + A x. A is the matrix that has this block; x and y are not the same. Throws Failure and what
+  // make_matrix() and SystemMatrix throw.
+  void product(Mat A, Vec x, Vec y, bool add);
+  // Where the policy is asked for: decides by residuals from now on, no longer by the number of products.
+  void watched(const Watched& iteration);
+  // Lines for a person, with the changes of format so far.
+  std::vector<std::string> description() const;
+
+ private:
+  struct Clock;
+  class Counting;
+  bool same_pattern(const protean::CsrMatrix<double>& csr) const;
+  void make(const protean::CsrMatrix<double>& csr);
+  protean::CsrMatrix<double> without_empty_rows(const protean::CsrMatrix<double>& csr) const;
+  void find_empty_rows(const protean::CsrMatrix<double>& csr);
+  const protean::LinearOperator<double>& matrix() const;
+  void forget() noexcept;
+  void begin_policy(std::int64_t expected_products);
+
+  std::shared_ptr<const Settings> settings_;
+  Role role_ = Role::whole;
+  protean::ContextPtr context_;
+  // Of the arrays that matrix() was made of.
+  PetscObjectState values_ = -1, pattern_ = -1;
+  protean::CsrMatrix<double> given_;
+  std::uint64_t hash_ = 0;
+  // Rows that have entries, where these are few: matrix() has these rows alone.
+  std::vector<std::int32_t> rows_, row_ptr_;
+  std::vector<double> in_rows_;
+  std::unique_ptr<protean::SystemMatrix<double>> system_;  // without the policy
+  // With it. The clock runs during products, conversions and decisions of this block alone.
+  std::shared_ptr<Clock> clock_;
+  std::unique_ptr<protean::AdaptiveOperator<double>> adaptive_;
+  std::unique_ptr<protean::AutoSwitcher<double>> switcher_;
+  bool by_residuals_ = false;
+  std::int64_t products_ = 0, of_these_values_ = 0;
+  std::int64_t conversions_ = 0, updates_ = 0;
+  double making_seconds_ = 0;  // of the first format of the present pattern
+};
+
+// The block of a sequential matrix of type seqaijprotean: null if it has none yet, or made now.
+Block* found_block(Mat A) noexcept;
+Block& block_of(Mat A);
+// Before the arrays of A are freed.
+void drop_block(Mat A);
+
+}  // namespace protean_types

@@ -1,0 +1,15 @@
+// The types seqaijprotean, mpiaijprotean and aijprotean of PETSc's Mat.
+//
+// A matrix of type seqaijprotean is one of type seqaij: its arrays, and with them factorizations, relaxation, products
+// of matrices, transposed products, are those of PETSc. MatMult() and MatMultAdd() compute with a copy of it (Block).
+// A matrix of type mpiaijprotean is one of type mpiaij whose two blocks on each rank are of type seqaijprotean.
+#pragma once
+#include <petscmat.h>
+
+namespace protean_types {
+
+inline constexpr char seq_type[] = "seqaijprotean", mpi_type[] = "mpiaijprotean", root_type[] = "aijprotean";
+
+PetscErrorCode register_matrix_types();
+
+}  // namespace protean_types

@@ -1,0 +1,133 @@
+#include "preconditioners/options.hpp"
+
+namespace protean {
+namespace {
+
+constexpr std::string_view without_diagonal[] = {"none", "block-jacobi"}, block_jacobi[] = {"block-jacobi"},
+                           ssor[] = {"ssor"}, chebyshev[] = {"chebyshev"}, amg[] = {"amg"},
+                           with_factors[] = {"ic0", "ic", "ilu0", "ilu"}, with_fill[] = {"ic", "ilu"};
+constexpr std::string_view zero_diagonals[] = {"error", "one"}, block_words[] = {"equal", "found"},
+                           solve_words[] = {"auto", "levels", "cusparse", "sweeps"},
+                           smoother_words[] = {"l1-jacobi", "gauss-seidel", "chebyshev"},
+                           setup_words[] = {"aggregation", "classical"},
+                           level_format_words[] = {"auto", "csr"},
+                           coarsening_words[] = {"hmis", "pmis", "falgout"};
+
+using P = PreconditionerOptions;
+constexpr Option<PreconditionerOptions> table[] = {
+    option<&P::zero_diagonal>({.name = "zero_diagonal",
+                               .words = zero_diagonals,
+                               .readers = {.but = without_diagonal},
+                               .about = "what a row without a diagonal entry means; one: use 1 for it"}),
+    option<&P::fill>({.name = "fill",
+                      .range = {0, 1000},
+                      .readers = {with_fill},
+                      .about = "the largest level of fill that is kept"}),
+    option<&P::solve>({.name = "solve",
+                       .c_name = "triangular_solve",
+                       .words = solve_words,
+                       .readers = {with_factors},
+                       .about = "how triangles are solved; auto: levels, on a GPU the faster one of levels "
+                                "and cusparse"}),
+    option<&P::sweeps>({.name = "sweeps",
+                        .range = {1, 100},
+                        .readers = {with_factors},
+                        .with = "solve",
+                        .with_word = "sweeps",
+                        .about = "Jacobi sweeps for each triangle"}),
+    option<&P::block_size>({.name = "block_size",
+                            .range = {1, 64},
+                            .zero = "auto",
+                            .readers = {block_jacobi},
+                            .about = "rows of a block, with blocks: found at most; auto: the unknowns of a "
+                                     "node"}),
+    option<&P::blocks>({.name = "blocks",
+                        .c_name = "diagonal_blocks",
+                        .words = block_words,
+                        .readers = {block_jacobi},
+                        .about = "found: neighbouring rows with the same columns belong together"}),
+    option<&P::omega>(
+        {.name = "omega", .range = {0, 2, true, true}, .readers = {ssor}, .about = "the relaxation"}),
+    option<&P::degree>(
+        {.name = "degree", .range = {1, 100}, .readers = {chebyshev}, .about = "products for each use"}),
+    option<&P::eigenvalue_ratio>({.name = "eigenvalue_ratio",
+                                  .range = {1, 1e12, true},
+                                  .readers = {chebyshev},
+                                  .about = "largest over smallest eigenvalue of its interval"}),
+    option<&P::setup>({.name = "setup",
+                       .c_name = "amg_setup",
+                       .words = setup_words,
+                       .readers = {amg},
+                       .about = "how coarser levels are made; classical: by hypre, where the build has it"}),
+    option<&P::smoother>({.name = "smoother",
+                          .words = smoother_words,
+                          .readers = {amg},
+                          .about = "what is done on each level before and after the coarser one"}),
+    option<&P::coarsening>({.name = "coarsening",
+                            .words = coarsening_words,
+                            .readers = {amg},
+                            .with = "setup",
+                            .with_word = "classical",
+                            .about = "how the points of the coarser levels are chosen"}),
+    option<&P::strong_threshold>(
+        {.name = "strong_threshold",
+         .range = {0, 1, true, true},
+         .readers = {amg},
+         .with = "setup",
+         .with_word = "classical",
+         .about = "row i depends on j where -a_ij > this times the largest -a_ik of the row"}),
+    option<&P::aggressive_levels>(
+        {.name = "aggressive_levels",
+         .range = {0, 100},
+         .readers = {amg},
+         .with = "setup",
+         .with_word = "classical",
+         .about = "finest levels of which far fewer points are kept: less memory, more iterations"}),
+    option<&P::strength>({.name = "strength",
+                          .range = {0, 1, false, true},
+                          .readers = {amg},
+                          .with = "setup",
+                          .with_word = "aggregation",
+                          .about = "nodes i and j are coupled where |a_ij| > this times sqrt |a_ii a_jj|"}),
+    option<&P::level_format>(
+        {.name = "level_format",
+         .words = level_format_words,
+         .readers = {amg},
+         .with = "setup",
+         .with_word = "aggregation",
+         .about = "the format of the matrices of the coarser levels; auto: level by level"}),
+    option<&P::max_levels>(
+        {.name = "max_levels", .range = {1, 100}, .readers = {amg}, .about = "levels at most"}),
+    option<&P::cycles>(
+        {.name = "cycles", .range = {1, 100}, .readers = {amg}, .about = "V-cycles for each use"}),
+    option<&P::unknowns>(
+        {.name = "unknowns",
+         .range = {1, 64},
+         .readers = {amg},
+         .about = "unknowns of a node, such as 3 displacements, whose rows follow each other"}),
+};
+
+// The word of an enumerator.
+template <class Enum>
+std::string_view word_of(std::span<const std::string_view> words, Enum one) noexcept {
+  const auto i = static_cast<std::size_t>(one);
+  return i < words.size() ? words[i] : "unknown";
+}
+
+}  // namespace
+
+std::span<const Option<PreconditionerOptions>> preconditioner_options() noexcept { return table; }
+
+PreconditionerOptions preconditioner_options_read_by(std::string_view id,
+                                                     const PreconditionerOptions& options) {
+  return only_read(preconditioner_options(), options, id);
+}
+
+std::string_view to_string(DiagonalBlocks blocks) noexcept { return word_of(block_words, blocks); }
+std::string_view to_string(TriangularSolve solve) noexcept { return word_of(solve_words, solve); }
+std::string_view to_string(AmgSetup setup) noexcept { return word_of(setup_words, setup); }
+std::string_view to_string(LevelFormat format) noexcept { return word_of(level_format_words, format); }
+std::string_view to_string(Coarsening coarsening) noexcept { return word_of(coarsening_words, coarsening); }
+std::string_view to_string(Smoother smoother) noexcept { return word_of(smoother_words, smoother); }
+
+}  // namespace protean

@@ -1,0 +1,49 @@
+"""Krylov solvers whose matrix changes its storage format while the solve is running.
+
+`protean.linalg` has solvers with the signatures of `scipy.sparse.linalg`. The functions here do what SciPy does not:
+`matrix` stores a matrix in any of the formats, `solve` returns a report, `choose`, `inspect` and `compare` tell of a
+matrix.
+
+Examples
+--------
+>>> import numpy as np, protean
+>>> A = 4 * np.eye(100) - np.eye(100, k=1) - np.eye(100, k=-1)
+>>> report = protean.solve(A, np.ones(100), method="cg", preconditioner="jacobi")
+>>> report.converged
+True
+"""
+
+from . import _core, errors, linalg
+from ._convert import get_threads, set_threads
+from ._matrix import Matrix, matrix
+from ._preconditioner import Preconditioner, preconditioner
+from ._solve import Column, Iteration, Report, Solver, solve
+from ._survey import Choice, choose, compare, formats, inspect, methods, options, preconditioners
+from ._table import Table
+
+__version__ = _core.__version__
+
+__all__ = [
+    "Choice",
+    "Column",
+    "Iteration",
+    "Matrix",
+    "Preconditioner",
+    "Report",
+    "Solver",
+    "Table",
+    "choose",
+    "compare",
+    "errors",
+    "formats",
+    "get_threads",
+    "inspect",
+    "linalg",
+    "matrix",
+    "methods",
+    "options",
+    "preconditioner",
+    "preconditioners",
+    "set_threads",
+    "solve",
+]

@@ -1,0 +1,157 @@
+"""From whatever the caller has to what the extension takes: matrices, vectors, preconditioners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .errors import BadArgument, ShapeMismatch
+
+if TYPE_CHECKING:
+    CoreMatrix = Union[_core.MatrixF64, _core.MatrixF32]
+    CoreSource = Union[_core.SourceF64, _core.SourceF32]
+
+Array = NDArray[Any]
+F32, F64, I32 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
+
+_threads = 0
+
+
+def set_threads(threads: int) -> None:
+    """Set the number of threads of matrices that are made from now on.
+
+    Parameters
+    ----------
+    threads : int
+        0 for the default: ``OMP_NUM_THREADS`` where it is set, else the processors that the process may use.
+
+    Examples
+    --------
+    >>> import protean
+    >>> protean.set_threads(1)
+    >>> protean.get_threads()
+    1
+    >>> protean.set_threads(0)
+    """
+    global _threads
+    if threads < 0:
+        raise BadArgument(f"threads is {threads}; it must be 0 or more")
+    _threads = int(threads)
+
+
+def get_threads() -> int:
+    """Return the number of threads of matrices that are made from now on."""
+    return _threads or _core.default_threads()
+
+
+def threads_of(threads: int | None) -> int:
+    if threads is None:
+        return _threads
+    if threads < 0:
+        raise BadArgument(f"threads is {threads}; it must be 0 or more")
+    return int(threads)
+
+
+def is_float32(dtype: Any) -> bool:
+    """Whether values are computed in float32: those of other real types are computed in float64."""
+    if dtype == F64:
+        return False
+    kind = dtype.kind
+    if kind == "c":
+        raise TypeError(
+            "complex numbers are not supported: protean computes with float32 and float64. A complex system of n rows "
+            "is a real one of 2 n rows, [[Re A, -Im A], [Im A, Re A]]"
+        )
+    if kind not in "fiub":
+        raise TypeError(f"entries of type {dtype} are no real numbers")
+    return bool(dtype == F32)
+
+
+def vector_function(function: Callable[[Array], Any], dtype: Any) -> Callable[[Array], Array]:
+    """A function that returns a contiguous vector of this type."""
+
+    def call(x: Array) -> Array:
+        y = np.asarray(function(x))
+        if y.dtype.kind == "c":
+            is_float32(y.dtype)
+        return np.ascontiguousarray(y, dtype=dtype).reshape(-1)
+
+    return call
+
+
+def _index(array: Any) -> Array:
+    array = np.asarray(array)
+    if array.dtype != np.int32 and array.dtype != np.int64:
+        array = array.astype(np.int64)
+    return np.ascontiguousarray(array)
+
+
+def is_sparse(A: Any) -> bool:
+    return hasattr(A, "tocsr") and hasattr(A, "shape")
+
+
+def csr_arrays(A: Any, dtype: Any) -> tuple[int, int, Array, Array, Array]:
+    """Rows, columns, indptr, indices, data; no copies where the arrays of A are CSR of this type already."""
+    if is_sparse(A):
+        csr = A.tocsr()
+        rows, cols = csr.shape
+        return rows, cols, _index(csr.indptr), _index(csr.indices), np.ascontiguousarray(csr.data, dtype=dtype)
+    dense = np.asarray(A)
+    if dense.ndim != 2:
+        raise ShapeMismatch(f"the matrix has {dense.ndim} dimensions; it must have 2")
+    rows, cols = dense.shape
+    is_float32(dense.dtype)
+    row, col = dense.nonzero()
+    indptr = np.zeros(rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=rows), out=indptr[1:])
+    return rows, cols, indptr, _index(col), np.ascontiguousarray(dense[row, col], dtype=dtype)
+
+
+def dtype_of(A: Any) -> Any:
+    """The type of the entries of whatever may be a matrix."""
+    dtype = getattr(A, "dtype", None)
+    if dtype is None:
+        dtype = F64 if hasattr(A, "matvec") else np.asarray(A).dtype
+    return np.dtype(dtype)
+
+
+def shape_of(A: Any) -> tuple[int, int]:
+    shape = getattr(A, "shape", None)
+    if shape is None:
+        shape = np.asarray(A).shape
+    if len(shape) != 2:
+        raise ShapeMismatch(f"the matrix has {len(shape)} dimensions; it must have 2")
+    return int(shape[0]), int(shape[1])
+
+
+def core_matrix(A: Any, single: bool, threads: int) -> CoreMatrix:
+    """The matrix of the extension, with values in float32 (`single`) or float64."""
+    made = _core.MatrixF32 if single else _core.MatrixF64
+    if getattr(A, "format", None) == "csr":  # the common case, without detours
+        indptr, indices, data = A.indptr, A.indices, A.data
+        if data.dtype is (F32 if single else F64) and indptr.dtype is I32 and indices.dtype is I32:
+            try:
+                rows, cols = A.shape
+                return made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads)
+            except TypeError:
+                pass  # arrays with strides
+    if not is_sparse(A) and hasattr(A, "matvec"):
+        rows, cols = shape_of(A)
+        return made.of_function(rows, cols, vector_function(A.matvec, F32 if single else F64), threads)
+    rows, cols, indptr, indices, data = csr_arrays(A, F32 if single else F64)
+    return made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads)
+
+
+def columns_of(b: Array, dtype: Any) -> Array:
+    """b of shape (n, k) with the entries of a row, or of a column, side by side."""
+    b = np.asarray(b, dtype=dtype)
+    size = b.itemsize
+    if b.strides[0] == size and b.strides[1] >= size * b.shape[0]:
+        return b
+    if b.strides[1] == size and b.strides[0] >= size * b.shape[1]:
+        return b
+    return np.ascontiguousarray(b)

@@ -1,0 +1,152 @@
+"""The extension: it translates between NumPy and the library. Use the modules beside it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+multi_methods: tuple[str, ...]
+
+class _Matrix:
+    shape: tuple[int, int]
+    nonzeros: int
+    threads: int
+    is_function: bool
+    borrowed: bool
+    format: str
+    kernel: str
+    order: str
+    bytes: int
+    parameters: dict[str, str]
+    format_reason: str
+    wanted_format: str
+    wanted_order: str
+    def want(self, format: str, parameters: dict[str, int | str] | None, kernel: str, order: str) -> None: ...
+    def settle(self) -> None: ...
+    def convert(
+        self, format: str, parameters: dict[str, int | str] | None, kernel: str, order: str | None
+    ) -> None: ...
+    def update(self, values: NDArray[Any], kept: object) -> None: ...
+    def apply(self, x: NDArray[Any], y: NDArray[Any]) -> None: ...
+    def apply_columns(self, x: NDArray[Any], y: NDArray[Any]) -> None: ...
+    def time_product(self, budget: float) -> float: ...
+    def csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]: ...
+
+class MatrixF64(_Matrix):
+    @staticmethod
+    def of_csr(
+        rows: int,
+        cols: int,
+        indptr: NDArray[Any],
+        indices: NDArray[Any],
+        data: NDArray[Any],
+        kept: object,
+        threads: int,
+    ) -> MatrixF64: ...
+    @staticmethod
+    def of_function(
+        rows: int, cols: int, function: Callable[[NDArray[Any]], NDArray[Any]], threads: int
+    ) -> MatrixF64: ...
+    def transposed(self) -> MatrixF64: ...
+
+class MatrixF32(_Matrix):
+    @staticmethod
+    def of_csr(
+        rows: int,
+        cols: int,
+        indptr: NDArray[Any],
+        indices: NDArray[Any],
+        data: NDArray[Any],
+        kept: object,
+        threads: int,
+    ) -> MatrixF32: ...
+    @staticmethod
+    def of_function(
+        rows: int, cols: int, function: Callable[[NDArray[Any]], NDArray[Any]], threads: int
+    ) -> MatrixF32: ...
+    def transposed(self) -> MatrixF32: ...
+
+class SourceF64:
+    @staticmethod
+    def of_matrix(matrix: MatrixF64) -> SourceF64: ...
+    @staticmethod
+    def of_function(function: Callable[[NDArray[Any]], NDArray[Any]], rows: int) -> SourceF64: ...
+
+class SourceF32:
+    @staticmethod
+    def of_matrix(matrix: MatrixF32) -> SourceF32: ...
+    @staticmethod
+    def of_function(function: Callable[[NDArray[Any]], NDArray[Any]], rows: int) -> SourceF32: ...
+
+class PreconditionerF64(SourceF64):
+    rows: int
+    name: str
+    symmetric: bool
+    bytes: int
+    figures: dict[str, float]
+    def __init__(self, matrix: MatrixF64, preconditioner: str | dict[str, Any]) -> None: ...
+    def apply(self, r: NDArray[Any], z: NDArray[Any]) -> None: ...
+    def update(self) -> None: ...
+
+class PreconditionerF32(SourceF32):
+    rows: int
+    name: str
+    symmetric: bool
+    bytes: int
+    figures: dict[str, float]
+    def __init__(self, matrix: MatrixF32, preconditioner: str | dict[str, Any]) -> None: ...
+    def apply(self, r: NDArray[Any], z: NDArray[Any]) -> None: ...
+    def update(self) -> None: ...
+
+class _Solver:
+    method: str
+    format: str
+    kernel: str
+    order: str
+    parameters: dict[str, str]
+    def solve(
+        self, matrix: _Matrix, b: NDArray[Any], x: NDArray[Any], callback: Callable[..., object] | None
+    ) -> dict[str, Any]: ...
+    def solve_columns(self, matrix: _Matrix, b: NDArray[Any], x: NDArray[Any]) -> dict[str, Any]: ...
+
+class SolverF64(_Solver):
+    def __init__(self, keywords: dict[str, Any], preconditioner: SourceF64 | None) -> None: ...
+
+class SolverF32(_Solver):
+    def __init__(self, keywords: dict[str, Any], preconditioner: SourceF32 | None) -> None: ...
+
+def solve_scipy(
+    matrix: _Matrix,
+    method: str,
+    b: NDArray[Any],
+    x: NDArray[Any],
+    absolute: float,
+    max_iterations: int,
+    number: int,
+    preconditioner: SourceF64 | SourceF32 | None,
+    callback: Callable[..., object] | None,
+    calls: int,
+) -> tuple[int, int]: ...
+def solve_scipy_columns(
+    matrix: _Matrix,
+    method: str,
+    b: NDArray[Any],
+    x: NDArray[Any],
+    absolutes: list[float],
+    max_iterations: int,
+    number: int,
+    preconditioner: SourceF64 | SourceF32 | None,
+) -> list[tuple[int, int]]: ...
+def formats() -> list[dict[str, Any]]: ...
+def methods() -> list[dict[str, Any]]: ...
+def preconditioners() -> list[dict[str, Any]]: ...
+def options() -> list[dict[str, Any]]: ...
+def default_threads() -> int: ...
+def choose(
+    matrix: _Matrix, expected_iterations: int, method: str
+) -> tuple[str, str, str, str, list[dict[str, Any]]]: ...
+def inspect(matrix: _Matrix) -> dict[str, Any]: ...
+def admit(matrix: _Matrix, format: str) -> tuple[bool, int, str]: ...
+def command(words: list[str]) -> int: ...

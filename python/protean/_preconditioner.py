@@ -1,0 +1,171 @@
+"""Preconditioners: of this library by name, and those of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _core
+from ._convert import (
+    Array,
+    F32,
+    F64,
+    core_matrix,
+    dtype_of,
+    is_float32,
+    is_sparse,
+    shape_of,
+    threads_of,
+    vector_function,
+)
+from ._matrix import Matrix, matrix
+from .errors import BadArgument, ShapeMismatch
+
+if TYPE_CHECKING:
+    from ._convert import CoreMatrix, CoreSource
+
+
+class Preconditioner:
+    """M of this library, set up for a matrix. ``M @ r`` is M^-1 r. `preconditioner` makes it."""
+
+    def __init__(self, of: Matrix, given: str | dict[str, Any]) -> None:
+        self._matrix = of
+        self._given = given
+        core = of._core
+        self._core: _core.PreconditionerF32 | _core.PreconditionerF64
+        if isinstance(core, _core.MatrixF32):
+            self._core = _core.PreconditionerF32(core, given)
+        else:
+            self._core = _core.PreconditionerF64(core, given)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self._core.rows, self._core.rows
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the vectors, that of the matrix."""
+        return self._matrix.dtype
+
+    @property
+    def name(self) -> str:
+        """The name, such as "ic0"."""
+        return self._core.name
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether M is symmetric where the matrix is. cg and minres take such an M only."""
+        return self._core.symmetric
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all its arrays."""
+        return self._core.bytes
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Numbers that tell how the setup went, such as the shift of an incomplete factorization."""
+        return self._core.figures
+
+    def update(self) -> None:
+        """Set M up again after `Matrix.update`; it does nothing where the matrix has not changed."""
+        self._core.update()
+
+    def matvec(self, r: Any) -> Array:
+        """M^-1 r, as ``M @ r``."""
+        r = np.asarray(r)
+        is_float32(r.dtype)
+        if r.ndim == 2 and r.shape[1] == 1:
+            return self.matvec(r[:, 0])[:, np.newaxis]
+        if r.shape != (self._core.rows,):
+            raise ShapeMismatch(f"r has shape {r.shape}; M is for vectors of {self._core.rows} entries")
+        z = np.empty(self._core.rows, dtype=self.dtype)
+        self._core.apply(np.ascontiguousarray(r, dtype=self.dtype), z)
+        return z
+
+    __matmul__ = matvec
+
+    def aspreconditioner(self) -> Any:
+        """M as a `scipy.sparse.linalg.LinearOperator`, for SciPy's own solvers. It needs SciPy."""
+        from scipy.sparse.linalg import LinearOperator
+
+        return LinearOperator(self.shape, matvec=self.matvec, dtype=self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<protean.Preconditioner {self.name} of {self.shape[0]} x {self.shape[1]}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Preconditioner, (self._matrix, self._given)
+
+
+def preconditioner(name: str, A: Any, **options: Any) -> Preconditioner:
+    """Set up a preconditioner of this library for a matrix.
+
+    Parameters
+    ----------
+    name : str
+        A name of `preconditioners`, such as "jacobi", "ic0", "ilu0".
+    A : Matrix, sparse array or matrix, or array of shape (n, n)
+        The matrix.
+    **options
+        Options of the preconditioner (`options`), such as ``fill=2``.
+
+    Returns
+    -------
+    Preconditioner
+        To be given as M to the functions of `protean.linalg`, or as `preconditioner` to `solve`. Its function
+        `Preconditioner.aspreconditioner` makes an operator for SciPy of it.
+
+    Examples
+    --------
+    >>> import numpy as np, protean
+    >>> M = protean.preconditioner("jacobi", np.diag([2.0, 4.0]))
+    >>> M @ np.ones(2)
+    array([0.5 , 0.25])
+    """
+    return Preconditioner(A if isinstance(A, Matrix) else matrix(A), {"type": name, **options})
+
+
+def source_of(M: Any, of: CoreMatrix, single: bool) -> CoreSource | None:
+    """What the extension makes a preconditioner of: M in all forms in which callers have it."""
+    if M is None:
+        return None
+    dtype = F32 if single else F64
+    rows = of.shape[0]
+    if isinstance(M, (str, dict)):
+        if M == "none":
+            return None
+        given = {"type": M} if isinstance(M, str) else M
+        if isinstance(of, _core.MatrixF32):
+            return _core.PreconditionerF32(of, given)
+        return _core.PreconditionerF64(of, given)
+    source = _core.SourceF32 if single else _core.SourceF64
+    if isinstance(M, Preconditioner):
+        if M.shape != of.shape:
+            raise ShapeMismatch(f"matrix and preconditioner have different shapes, {of.shape} and {M.shape}")
+        if M.dtype == dtype:
+            return M._core
+        return source.of_function(vector_function(M.matvec, dtype), rows)
+    if isinstance(M, Matrix) and M.dtype == dtype:
+        if M.shape != of.shape:
+            raise ShapeMismatch(f"matrix and preconditioner have different shapes, {of.shape} and {M.shape}")
+        return source.of_matrix(M._core)  # type: ignore[arg-type]
+    if hasattr(M, "aspreconditioner") and not hasattr(M, "matvec"):
+        M = M.aspreconditioner()  # a hierarchy of pyamg
+    if not is_sparse(M) and not isinstance(M, np.ndarray) and not hasattr(M, "matvec") and hasattr(M, "solve"):
+        if tuple(M.shape) != of.shape:  # the factors of spilu() and splu()
+            raise ShapeMismatch(f"matrix and preconditioner have different shapes, {of.shape} and {tuple(M.shape)}")
+        return source.of_function(vector_function(M.solve, dtype), rows)
+    if not hasattr(M, "shape") and not isinstance(M, (list, tuple)):
+        raise BadArgument(
+            f"the preconditioner is of type {type(M).__name__}; it must be a matrix that approximates the inverse, a "
+            "LinearOperator, an object with solve(), or a name such as 'jacobi'"
+        )
+    if shape_of(M) != of.shape:
+        raise ShapeMismatch(f"matrix and preconditioner have different shapes, {of.shape} and {shape_of(M)}")
+    if hasattr(M, "matvec") and not is_sparse(M):
+        return source.of_function(vector_function(M.matvec, dtype), rows)
+    is_float32(dtype_of(M))
+    return source.of_matrix(core_matrix(M, single, threads_of(None)))  # type: ignore[arg-type]

@@ -1,0 +1,405 @@
+"""One solve with all that the library can do, and its report."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, is_float32, threads_of
+from ._matrix import Matrix
+from ._preconditioner import source_of
+from .errors import BadArgument, ShapeMismatch
+
+
+class Iteration(NamedTuple):
+    """What a callback of `solve` is told of an iteration."""
+
+    iteration: int
+    """0 for the initial guess."""
+    residual: float
+    """The 2-norm of the residual of the recurrence."""
+    relative_residual: float
+    """The same, divided by the norm of b, or what option ``baseline`` names."""
+    seconds: float
+    """Since the solve began."""
+    restarts: int
+    """How often the method has begun again from b - A x."""
+    x: Array
+    """The array of the solution, which goes on changing. gmres and fgmres change it at the end of a cycle only."""
+
+
+class Column:
+    """The result for one of several right-hand sides."""
+
+    converged: bool
+    reason: str
+    iterations: int
+    restarts: int
+    rhs_norm: float
+    initial_residual: float
+    recurrence_residual: float
+    true_residual: float
+    recurrence_relative: float
+    true_relative: float
+    solve_seconds: float
+    detail: str
+    advice: str
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    def __repr__(self) -> str:
+        return f"<{self.reason} after {self.iterations} iterations, residual {self.true_relative:.2e}>"
+
+
+class Report:
+    """What a solve did. Nothing is called converged unless b - A x was computed and is small enough."""
+
+    x: Array
+    """The solution, or the last iterate."""
+    method: str
+    converged: bool
+    reason: str
+    """Why the solve ended: "relative-tolerance", "max-iterations", "breakdown" ..."""
+    detail: str
+    """The numbers that led to the reason; may be empty."""
+    advice: str
+    """What to do where it has not converged."""
+    iterations: int
+    restarts: int
+    rhs_norm: float
+    initial_residual: float
+    recurrence_residual: float
+    true_residual: float
+    """The 2-norm of b - A x."""
+    recurrence_relative: float
+    true_relative: float
+    """The same divided by that of b, or what option ``baseline`` names."""
+    residuals: Array
+    """2-norms of the residuals of the recurrence, the initial one first."""
+    seconds: dict[str, float]
+    """Of the stages: check, order, convert, setup, solve."""
+    format: str
+    """The storage format in which the solve ended."""
+    kernel: str
+    order: str
+    format_reason: str
+    order_reason: str
+    switches: list[dict[str, Any]]
+    """The changes of format that took place."""
+    failed_switches: list[dict[str, Any]]
+    decisions: list[dict[str, Any]]
+    """Of the policy."""
+    candidates: list[dict[str, Any]]
+    """The formats that the policy considered, with predicted and measured seconds."""
+    events: list[dict[str, Any]]
+    """Of the schedule."""
+    columns: list[Column]
+    """One for each of several right-hand sides; else empty."""
+
+    def __init__(self, x: Array, method: str, values: dict[str, Any]) -> None:
+        self.x = x
+        self.method = method
+        self.columns = []
+        self.switches, self.failed_switches, self.decisions = [], [], []
+        self.candidates, self.events = [], []
+        self.residuals = np.empty(0)
+        columns = values.pop("columns", None)
+        if columns is not None:
+            self.columns = [Column(column) for column in columns]
+            worst = next((one for one in self.columns if not one.converged), None)
+            worst = worst or max(self.columns, key=lambda one: one.iterations, default=None)
+            if worst is not None:
+                self.__dict__.update(worst.__dict__)
+        self.__dict__.update(values)
+
+    def __repr__(self) -> str:
+        return f"<protean.Report {self._first_line()}>"
+
+    def _first_line(self) -> str:
+        said = "converged" if self.converged else "not converged"
+        return (
+            f"{self.method}: {said} ({self.reason}) after {self.iterations} iterations, "
+            f"residual {self.true_relative:.2e}, format {self.format}"
+        )
+
+    def explain(self) -> str:
+        """Say what was done and why: the format, each change of it, the decisions of the policy, and advice.
+
+        Returns
+        -------
+        str
+            Lines of text.
+
+        Examples
+        --------
+        >>> import numpy as np, protean
+        >>> report = protean.solve(np.diag([1.0, 2.0, 3.0]), np.ones(3))
+        >>> print(report.explain().splitlines()[0])
+        cg: converged (relative-tolerance) after 3 iterations, residual ..., format csr
+        """
+        lines = [self._first_line()]
+        if self.detail:
+            lines.append(self.detail)
+        if self.format_reason:
+            lines.append(f"format: {self.format_reason}")
+        if self.order_reason:
+            lines.append(f"order: {self.order_reason}")
+        for one in self.switches:
+            orders = "" if one["from_order"] == one["to_order"] else f" in order {one['to_order']}"
+            lines.append(
+                f"iteration {one['iteration']}: {one['from']} -> {one['to']}{orders}, {one['convert_seconds']:.3g} s"
+                f"{' beside the solve' if one['overlapped'] else ''}: {one['reason']}"
+            )
+        for one in self.failed_switches:
+            lines.append(f"iteration {one['iteration']}: no change to {one['to']}: {one['why']}")
+        for one in self.decisions:
+            what = f"{one['action']} {one['format']}".strip()
+            lines.append(f"iteration {one['iteration']}: {what}: {one['reason']}")
+        for one in self.events:
+            lines.append(f"iteration {one['iteration']}: {one['action']} {one['to']}: {one['reason']}")
+        for number, column in enumerate(self.columns):
+            lines.append(f"column {number}: {column.reason} after {column.iterations} iterations")
+        lines.append(", ".join(f"{stage} {seconds:.3g} s" for stage, seconds in self.seconds.items()))
+        if self.advice:
+            lines.append(self.advice)
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot the residuals, with a line where the format changed. It needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to plot; a new figure without it.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        if len(self.residuals) == 0:
+            raise BadArgument("a solve with several right-hand sides keeps no residuals to plot")
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots()
+        ax.semilogy(self.residuals / (self.rhs_norm or 1.0), label=self.method)
+        for one in self.switches:
+            ax.axvline(one["iteration"], linestyle="--", color="grey")
+            ax.annotate(one["to"], (one["iteration"], 1), xycoords=("data", "axes fraction"), rotation=90, va="top")
+        ax.set_xlabel("iteration")
+        ax.set_ylabel("||r|| / ||b||")
+        return ax
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("method", self.method),
+            ("reason", self.reason),
+            ("iterations", str(self.iterations)),
+            ("residual", f"{self.true_relative:.3e}"),
+            ("format", self.format),
+            ("order", self.order),
+            ("changes of format", ", ".join(f"{s['iteration']}: {s['to']}" for s in self.switches) or "none"),
+        ]
+        rows += [(f"seconds, {stage}", f"{seconds:.3g}") for stage, seconds in self.seconds.items()]
+        if self.advice:
+            rows.append(("advice", self.advice))
+        cells = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in rows)
+        return f"<table>{cells}</table>"
+
+
+class Solver:
+    """A solver that is kept: workspace and preconditioner serve the next solve with the same matrix.
+
+    Parameters
+    ----------
+    method : str, optional
+        A name of `methods`.
+    preconditioner : optional
+        A name of `preconditioners`; a dict such as ``{"type": "ic", "fill": 2}``; a `Preconditioner`; a matrix that
+        approximates the inverse; a `LinearOperator`; an object with ``solve()``, such as that of ``spilu()``; a
+        hierarchy of pyamg.
+    **options
+        The keys of a problem file: see `solve`.
+
+    Examples
+    --------
+    >>> import numpy as np, protean
+    >>> A = protean.matrix(np.diag([1.0, 2.0, 3.0]))
+    >>> solver = protean.Solver(method="cg", preconditioner="jacobi")
+    >>> for scale in (1.0, 2.0):
+    ...     A.update(scale * np.diag([1.0, 2.0, 3.0]))
+    ...     report = solver.solve(A, np.ones(3))
+    ...     print(report.iterations, report.x * scale * [1, 2, 3])
+    1 [1. 1. 1.]
+    1 [1. 1. 1.]
+    """
+
+    def __init__(self, method: str = "cg", preconditioner: Any = None, **options: Any) -> None:
+        self._keywords: dict[str, Any] = {"method": method, **options}
+        self._other: Any = None
+        if isinstance(preconditioner, (str, dict)):
+            self._keywords["preconditioner"] = preconditioner
+        else:
+            self._other = preconditioner
+        self._cores: dict[bool, _core.SolverF64 | _core.SolverF32] = {}
+        checked = _core.SolverF64(self._keywords, None)  # so that wrong options are refused here
+        if self._other is None:
+            self._cores[False] = checked
+
+    def _one(self, single: bool, of: Any) -> _core.SolverF64 | _core.SolverF32:
+        core = self._cores.get(single)
+        if core is None:
+            source: Any = source_of(self._other, of, single)
+            core = _core.SolverF32(self._keywords, source) if single else _core.SolverF64(self._keywords, source)
+            self._cores[single] = core
+        return core
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _solver, (self._keywords, self._other)
+
+    def solve(
+        self,
+        A: Any,
+        b: Any,
+        x0: Any = None,
+        *,
+        callback: Callable[[Iteration], object] | None = None,
+        threads: int | None = None,
+    ) -> Report:
+        """Solve A x = b. The parameters are those of `protean.solve`."""
+        values = b if isinstance(b, np.ndarray) else np.asarray(b)
+        if isinstance(A, Matrix):
+            given = [key for key in ("format", "parameters", "kernel", "order") if key in self._keywords]
+            if given or threads is not None:
+                raise BadArgument(
+                    f"{', '.join(given) or 'threads'} belongs to the Matrix that was given; leave it out, and make the "
+                    "matrix so, or use Matrix.convert()"
+                )
+            core: Any = A._core
+            single = A.dtype == F32
+            is_float32(values.dtype)
+        else:
+            single = is_float32(dtype_of(A)) and is_float32(values.dtype)
+            is_float32(values.dtype)
+            core = core_matrix(A, single, threads_of(threads))
+            core.want(
+                self._keywords.get("format", "auto"),
+                self._keywords.get("parameters"),
+                self._keywords.get("kernel", ""),
+                self._keywords.get("order", "none"),
+            )
+        dtype = F32 if single else F64
+        rows = core.shape[0]
+        if values.ndim not in (1, 2) or values.shape[0] != rows:
+            raise ShapeMismatch(f"the matrix has {rows} rows and b has shape {values.shape}; b must have {rows} rows")
+        solver = self._one(single, core)
+        if values.ndim == 2 and values.shape[1] != 1:
+            return self._columns(solver, core, columns_of(values, dtype), x0, callback)
+        right = np.ascontiguousarray(values, dtype=dtype).reshape(-1)
+        x = np.zeros(rows, dtype=dtype)
+        if x0 is not None:
+            guess = np.asarray(x0)
+            if guess.size != rows:
+                raise ShapeMismatch(f"x0 has shape {guess.shape}; it must have {rows} entries")
+            x[:] = guess.reshape(-1)
+        call: Callable[..., object] | None = None
+        if callback is not None:
+            told = callback
+
+            def call(iteration: int, residual: float, relative: float, seconds: float, restarts: int) -> object:
+                return told(Iteration(iteration, residual, relative, seconds, restarts, x))
+
+        try:
+            result = solver.solve(core, right, x, call)
+        except KeyboardInterrupt as interrupt:
+            interrupt.x = x  # type: ignore[attr-defined]
+            raise
+        return Report(x.reshape(values.shape), self._keywords["method"], result)
+
+    def _columns(self, solver: Any, core: Any, right: Array, x0: Any, callback: Any) -> Report:
+        if callback is not None:
+            raise BadArgument("a callback is for one right-hand side; solve the columns one after another")
+        by_columns = right.strides[0] == right.itemsize
+        x = np.zeros(right.shape, dtype=right.dtype, order="F" if by_columns else "C")
+        if x0 is not None:
+            x[:] = x0
+        try:
+            result = solver.solve_columns(core, right, x)
+        except KeyboardInterrupt as interrupt:
+            interrupt.x = x  # type: ignore[attr-defined]
+            raise
+        return Report(x, self._keywords["method"], result)
+
+
+def _solver(keywords: dict[str, Any], other: Any) -> Solver:
+    given = dict(keywords)
+    if other is not None:
+        given["preconditioner"] = other
+    return Solver(**given)
+
+
+def solve(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    method: str = "cg",
+    preconditioner: Any = None,
+    callback: Callable[[Iteration], object] | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Report:
+    """Solve A x = b.
+
+    Parameters
+    ----------
+    A : Matrix, sparse array or matrix, array of shape (n, n), or LinearOperator
+        The matrix.
+    b : array of shape (n,), (n, 1) or (n, k)
+        The right-hand side, or k of them as columns (methods cg, bicgstab and gmres). Where A and b are float32, the
+        solve computes in float32, else in float64. A `Matrix` decides alone.
+    x0 : array of the shape of b, optional
+        The initial guess, 0 without it. It is not changed.
+    method : str, optional
+        A name of `methods`.
+    preconditioner : optional
+        See `Solver`.
+    callback : callable, optional
+        Called with an `Iteration` between two iterations. The solve ends where it returns False. Its exceptions come
+        through.
+    threads : int, optional
+        The number of threads, where A is no `Matrix`.
+    **options
+        The keys of a problem file: ``relative_tolerance`` (1e-8), ``absolute_tolerance``, ``max_iterations`` (10000),
+        ``restart`` and all others of `options` for the method; ``format`` ("auto"), ``parameters``, ``kernel`` and
+        ``order`` of the matrix where A is no `Matrix`; ``policy`` ("auto", or a dict of its options);
+        ``schedule``, a list such as ``[{"at_iteration": 20, "format": "sell-packed"}]``; ``expected_iterations``.
+
+    Returns
+    -------
+    Report
+        With the solution ``x``. Numerical trouble is no exception but its ``reason``.
+
+    Raises
+    ------
+    BadArgument, ShapeMismatch, BadMatrix, FormatRefused, NotAvailable, OutOfMemory
+        See `protean.errors`.
+    KeyboardInterrupt
+        After Ctrl-C, between two iterations. Its attribute ``x`` is the iterate.
+
+    Examples
+    --------
+    >>> import numpy as np, protean
+    >>> A = 2 * np.eye(50) - np.eye(50, k=1) - np.eye(50, k=-1)
+    >>> report = protean.solve(A, np.ones(50), preconditioner="ic0")
+    >>> report.converged, report.iterations
+    (True, 1)
+    >>> bool(np.allclose(A @ report.x, 1))
+    True
+    """
+    return Solver(method, preconditioner, **options).solve(A, b, x0, callback=callback, threads=threads)

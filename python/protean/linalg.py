@@ -1,0 +1,659 @@
+"""Solvers with the signatures and the rules of `scipy.sparse.linalg`.
+
+``x, info = cg(A, b)`` stops as SciPy does: ``norm(b - A @ x) <= max(rtol * norm(b), atol)``, and `b - A x` is computed
+before a solve is called converged. Computations are in float32 where A and b are, else in float64. Complex numbers are
+refused. Beside what SciPy takes, A may be a `protean.Matrix`; M may be the name of a preconditioner of this library,
+such as ``"ic0"``, a `protean.Preconditioner`, the factors of ``spilu()``, or a hierarchy of pyamg; b may have several
+columns.
+
+Ctrl-C ends a solve between two iterations with KeyboardInterrupt, whose attribute ``x`` is the iterate.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _convert, _core
+from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, is_float32, shape_of, vector_function
+from ._matrix import Matrix
+from ._preconditioner import source_of
+from .errors import BadArgument, ShapeMismatch
+
+__all__ = ["cg", "bicgstab", "gmres", "minres", "idrs", "fgmres", "bicgstab2", "fcg"]
+
+_ITERATE, _NORM, _CYCLE = 1, 2, 3
+# Reasons of an end that are limits; others are breakdowns of the method.
+_LIMITS = {-1, -2, -3, -8, -9}
+_MAX_ITERATIONS = -1
+
+
+def _norm(b: Array) -> float:
+    if b.dtype == F32:
+        b = b.astype(F64)
+    squared = float(b.dot(b))
+    if 1e-280 < squared < 1e280:
+        return math.sqrt(squared)
+    # Squares may be below or above the range of the numbers.
+    largest = float(np.abs(b).max(initial=0.0))
+    return largest * float(np.linalg.norm(b / largest)) if 0 < largest < math.inf else largest
+
+
+def _tolerance(name: str, b_norm: float, atol: Any, rtol: float) -> float:
+    if atol is None or isinstance(atol, str) or atol < 0:
+        raise BadArgument(
+            f"'protean.linalg.{name}' called with invalid `atol`={atol}; if set, `atol` must be a real, non-negative "
+            "number."
+        )
+    return max(float(atol), float(rtol) * b_norm)
+
+
+def _run(
+    name: str,
+    method: str,
+    A: Any,
+    b: Any,
+    x0: Any,
+    rtol: float,
+    atol: Any,
+    maxiter: int | None,
+    M: Any,
+    callback: Callable[..., object] | None,
+    *,
+    calls: int = _ITERATE,
+    per_row: int = 10,
+    number: int = 0,
+    cycle: int = 1,
+    breakdown: int = 0,
+) -> tuple[Array, int]:
+    """Solve by SciPy's rules.
+
+    number: restart, s or directions. cycle: iterations for each that maxiter counts. breakdown: info where the method
+    broke down; 0: the number of iterations, as at other ends.
+    """
+    right = b if type(b) is np.ndarray else np.asarray(b)
+    single = False
+    if isinstance(A, Matrix):
+        core: Any = A._core
+        single = A.dtype == F32
+        is_float32(right.dtype)
+    else:
+        if right.dtype is not F64 or getattr(A, "dtype", None) is not F64:
+            single = is_float32(dtype_of(A)) & is_float32(right.dtype)
+        core = core_matrix(A, single, _convert._threads)
+    rows, cols = core.shape
+    if rows != cols:
+        raise ShapeMismatch(f"expected square matrix, but got shape=({rows}, {cols})")
+    if right.shape != (rows,) and (right.ndim != 2 or right.shape[0] != rows):
+        raise ShapeMismatch(f"shapes of A {core.shape} and b {right.shape} are incompatible")
+    dtype = F32 if single else F64
+    if M is None and hasattr(A, "psolve"):
+        source: Any = (_core.SourceF32 if single else _core.SourceF64).of_function(
+            vector_function(A.psolve, dtype), rows
+        )
+    else:
+        source = source_of(M, core, single) if M is not None else None
+    iterations = rows * per_row if maxiter is None else int(maxiter)
+    if right.ndim == 2 and right.shape[1] != 1:
+        if callback is not None:
+            raise BadArgument("a callback is for one right-hand side; solve the columns one after another")
+        return _columns(
+            name, method, core, right, x0, rtol, atol, iterations, source, number, cycle, breakdown, dtype
+        )
+    vector = np.ascontiguousarray(right, dtype=dtype).reshape(-1)
+    norm = _norm(vector)
+    absolute = _tolerance(name, norm, atol, rtol)
+    x = np.zeros(rows, dtype=dtype)
+    if x0 is not None:
+        if isinstance(x0, str):
+            if x0 != "Mb":
+                raise BadArgument(f"x0 is '{x0}'; it must be a vector, None, or 'Mb' for M b")
+            x[:] = vector if M is None else _apply(M, core, vector, dtype)
+        else:
+            guess = np.asarray(x0)
+            if guess.shape != (rows,) and guess.shape != (rows, 1):
+                raise ShapeMismatch(f"shapes of A {core.shape} and x0 {guess.shape} are incompatible")
+            is_float32(guess.dtype)
+            x[:] = guess.reshape(-1)
+    if norm == 0:
+        return np.zeros(rows, dtype=dtype), 0
+    try:
+        reason, done = _core.solve_scipy(
+            core, method, vector, x, absolute, iterations * cycle, number, source, callback, calls
+        )
+    except KeyboardInterrupt as interrupt:
+        interrupt.x = x  # type: ignore[attr-defined]
+        raise
+    return x, _info(reason, done, iterations, breakdown)
+
+
+def _info(reason: int, done: int, iterations: int, breakdown: int) -> int:
+    if reason > 0:
+        return 0
+    if reason == _MAX_ITERATIONS:
+        return iterations
+    if breakdown and reason not in _LIMITS:
+        return breakdown
+    return max(done, 1)
+
+
+def _apply(M: Any, core: Any, vector: Array, dtype: Any) -> Array:
+    """M b, for the guess 'Mb'."""
+    if isinstance(M, (str, dict)):
+        made = source_of(M, core, dtype == F32)
+        if made is None:
+            return vector
+        result = np.empty_like(vector)
+        made.apply(vector, result)  # type: ignore[union-attr]
+        return result
+    if hasattr(M, "aspreconditioner") and not hasattr(M, "matvec"):
+        M = M.aspreconditioner()
+    for product in ("matvec", "dot", "solve"):
+        if hasattr(M, product):
+            return np.asarray(getattr(M, product)(vector)).reshape(-1)
+    return np.asarray(M) @ vector
+
+
+def _columns(
+    name: str,
+    method: str,
+    core: Any,
+    right: Array,
+    x0: Any,
+    rtol: float,
+    atol: Any,
+    iterations: int,
+    source: Any,
+    number: int,
+    cycle: int,
+    breakdown: int,
+    dtype: Any,
+) -> tuple[Array, int]:
+    """Several right-hand sides: in one pass where the method has that, else one after another."""
+    B = columns_of(right, dtype)
+    by_columns = B.strides[0] == B.itemsize
+    X = np.zeros(B.shape, dtype=dtype, order="F" if by_columns else "C")
+    if x0 is not None:
+        if np.shape(x0) != B.shape:
+            raise ShapeMismatch(f"x0 has shape {np.shape(x0)}; it must have that of b, {B.shape}")
+        X[:] = x0
+    absolutes = [_tolerance(name, _norm(np.ascontiguousarray(B[:, j])), atol, rtol) for j in range(B.shape[1])]
+    results: list[tuple[int, int]] = []
+    try:
+        if method in _core.multi_methods:
+            results = _core.solve_scipy_columns(
+                core, method, B, X, absolutes, iterations * cycle, number, source
+            )
+        else:
+            for j, absolute in enumerate(absolutes):
+                x = np.ascontiguousarray(X[:, j])
+                b = np.ascontiguousarray(B[:, j])
+                if b.any():
+                    results.append(
+                        _core.solve_scipy(core, method, b, x, absolute, iterations * cycle, number, source, None, 0)
+                    )
+                else:
+                    x[:] = 0
+                X[:, j] = x
+    except KeyboardInterrupt as interrupt:
+        interrupt.x = X  # type: ignore[attr-defined]
+        raise
+    infos = [_info(reason, done, iterations, breakdown) for reason, done in results]
+    return X, next((info for info in infos if info != 0), 0)
+
+
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], object] | None = None,
+) -> tuple[Array, int]:
+    """Solve A x = b by conjugate gradients, for a symmetric positive definite A.
+
+    Parameters
+    ----------
+    A : sparse array or matrix, array of shape (n, n), LinearOperator, or Matrix
+        The matrix. CSR arrays of float32 or float64 are not copied.
+    b : array of shape (n,), (n, 1) or (n, k)
+        The right-hand side, or several ones as columns.
+    x0 : array of the shape of b, or 'Mb', optional
+        The initial guess, 0 without it. It is not changed.
+    rtol, atol : float, optional
+        The solve has converged where ``norm(b - A @ x) <= max(rtol * norm(b), atol)``.
+    maxiter : int, optional
+        The largest number of iterations, 10 n without it.
+    M : optional
+        The preconditioner: what approximates the inverse of A, as matrix or LinearOperator; or the name of a
+        preconditioner of this library, such as "ic0"; or an object with ``solve()`` or ``aspreconditioner()``.
+    callback : callable, optional
+        Called as ``callback(x)`` after each iteration, with the array that will be the result. Exceptions come through.
+
+    Returns
+    -------
+    x : array of the shape (n,) or (n, k)
+        The solution, or the last iterate.
+    info : int
+        0: converged. Above 0: not converged, the number of iterations. Of several columns the first that is not 0.
+
+    Raises
+    ------
+    BadArgument, ShapeMismatch, BadMatrix, OutOfMemory
+        See `protean.errors`; the first three are a ValueError.
+    TypeError
+        Complex numbers.
+    KeyboardInterrupt
+        After Ctrl-C. Its attribute ``x`` is the iterate.
+
+    Notes
+    -----
+    SciPy's cg goes on where A is not positive definite; this one ends there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import cg
+    >>> A = np.array([[4.0, 1.0], [1.0, 3.0]])
+    >>> x, info = cg(A, np.array([1.0, 2.0]))
+    >>> info, np.round(x, 4).tolist()
+    (0, [0.0909, 0.6364])
+    """
+    return _run("cg", "cg", A, b, x0, rtol, atol, maxiter, M, callback)
+
+
+def fcg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], object] | None = None,
+    directions: int = 5,
+) -> tuple[Array, int]:
+    """Solve A x = b by flexible conjugate gradients: M may be another one in each iteration.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, maxiter, M, callback
+        As those of `cg`.
+    directions : int, optional
+        How many earlier directions a new one is made conjugate to, 1 to 100.
+
+    Returns
+    -------
+    x, info
+        As those of `cg`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import fcg
+    >>> fcg(np.diag([1.0, 2.0]), np.array([1.0, 2.0]))[1]
+    0
+    """
+    return _run("fcg", "fcg", A, b, x0, rtol, atol, maxiter, M, callback, number=directions)
+
+
+def minres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    shift: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], object] | None = None,
+    show: bool = False,
+    check: bool = False,
+) -> tuple[Array, int]:
+    """Solve (A - shift I) x = b by minimal residuals, for a symmetric A, which need not be definite.
+
+    Parameters
+    ----------
+    A, b, x0, M
+        As those of `cg`. M must be positive definite.
+    rtol : float, optional
+        The solve has converged where ``norm(b - (A - shift I) @ x) <= rtol * norm(b)``.
+    shift : float, optional
+        Taken from the diagonal of A.
+    maxiter : int, optional
+        The largest number of iterations, 5 n without it.
+    callback : callable, optional
+        Called as ``callback(x)`` after each iteration, with a copy.
+    show : bool, optional
+        Print how the solve ended.
+    check : bool, optional
+        Raise ValueError where A or M is seen not to be symmetric, by two products each.
+
+    Returns
+    -------
+    x, info
+        As those of `cg`.
+
+    Notes
+    -----
+    SciPy's minres compares with estimates of ``norm(A) * norm(x)``; this one with ``norm(b)``, and it computes the
+    residual.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import minres
+    >>> x, info = minres(np.diag([1.0, -2.0]), np.array([1.0, 2.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [1.0, -1.0])
+    """
+    if check:
+        _check_symmetric(A, M, b)
+    call = None
+    if callback is not None:
+        told = callback
+
+        def call(x: Array) -> None:
+            told(x.copy())
+
+    if shift != 0:
+        A = _shifted(A, float(shift))
+    x, info = _run("minres", "minres", A, b, x0, rtol, 0.0, maxiter, M, call, per_row=5)
+    if show:
+        end = "converged" if info == 0 else f"not converged after {info} iterations"
+        print(f"minres: {end}")
+    return x, info
+
+
+class _Shifted:
+    """A - shift I, as an operator."""
+
+    def __init__(self, A: Any, shift: float) -> None:
+        self.shape = shape_of(A)
+        self.dtype = dtype_of(A)
+        self._product = A.matvec if hasattr(A, "matvec") else A.__matmul__
+        self._shift = shift
+
+    def matvec(self, x: Array) -> Array:
+        return np.asarray(self._product(x)).reshape(-1) - self._shift * x
+
+
+def _shifted(A: Any, shift: float) -> Any:
+    if isinstance(A, (np.ndarray, list, tuple)):
+        dense: Any = np.array(A, dtype=F32 if is_float32(np.asarray(A).dtype) else F64)
+        dense[np.diag_indices(min(dense.shape))] -= shift
+        return dense
+    if hasattr(A, "tocsr") and not isinstance(A, Matrix):
+        from scipy.sparse import eye_array
+
+        return A - shift * eye_array(A.shape[0], dtype=A.dtype)
+    return _Shifted(A, shift)
+
+
+def _check_symmetric(A: Any, M: Any, b: Any) -> None:
+    """v . (B w) is w . (B v) for a symmetric B, with w = B v.
+
+    Source: Paige and Saunders, SIAM J. Numer. Anal. 12 (1975) 617.
+    """
+    vector = np.asarray(b, dtype=F64).reshape(-1)
+    for B, what in ((A, "matrix"), (M, "preconditioner")):
+        if B is None or isinstance(B, (str, dict)):
+            continue
+        product = B.matvec if hasattr(B, "matvec") else (B if hasattr(B, "dot") else np.asarray(B)).dot
+        w = np.asarray(product(vector)).reshape(-1)
+        s, t = float(w @ w), float(vector @ np.asarray(product(w)).reshape(-1))
+        eps = float(np.finfo(F64).eps)
+        if abs(s - t) > (s + eps) * eps ** (1 / 3):
+            raise BadArgument(f"non-symmetric {what}")
+
+
+def bicgstab(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], object] | None = None,
+) -> tuple[Array, int]:
+    """Solve A x = b by stabilised biconjugate gradients, for any A.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, maxiter, M, callback
+        As those of `cg`. M need not be symmetric.
+
+    Returns
+    -------
+    x : array of the shape (n,) or (n, k)
+        The solution, or the last iterate.
+    info : int
+        0: converged. Above 0: not converged, the number of iterations. -10: the method broke down.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import bicgstab
+    >>> bicgstab(np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([3.0, 1.0]))[1]
+    0
+    """
+    return _run("bicgstab", "bicgstab", A, b, x0, rtol, atol, maxiter, M, callback, breakdown=-10)
+
+
+def bicgstab2(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], object] | None = None,
+) -> tuple[Array, int]:
+    """Solve A x = b by BiCGStab(2), which copes with eigenvalues near the imaginary axis; four products an iteration.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, maxiter, M, callback
+        As those of `bicgstab`.
+
+    Returns
+    -------
+    x, info
+        As those of `bicgstab`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import bicgstab2
+    >>> bicgstab2(np.array([[0.0, 1.0], [-1.0, 0.1]]), np.array([1.0, 1.0]))[1]
+    0
+    """
+    return _run("bicgstab2", "bicgstab2", A, b, x0, rtol, atol, maxiter, M, callback, breakdown=-10)
+
+
+def idrs(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], object] | None = None,
+    s: int = 4,
+) -> tuple[Array, int]:
+    """Solve A x = b by IDR(s), for any A; one product an iteration.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, maxiter, M, callback
+        As those of `bicgstab`.
+    s : int, optional
+        The dimension of the shadow space, 1 to 16.
+
+    Returns
+    -------
+    x, info
+        As those of `bicgstab`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import idrs
+    >>> idrs(np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([3.0, 1.0]))[1]
+    0
+    """
+    return _run("idrs", "idr", A, b, x0, rtol, atol, maxiter, M, callback, number=s, breakdown=-10)
+
+
+def _restarted(
+    name: str,
+    A: Any,
+    b: Any,
+    x0: Any,
+    rtol: float,
+    atol: float,
+    restart: int | None,
+    maxiter: int | None,
+    M: Any,
+    callback: Callable[[Any], object] | None,
+    callback_type: str | None,
+) -> tuple[Array, int]:
+    if callback is not None and callback_type is None:
+        warnings.warn(
+            f"protean.linalg.{name} called without specifying `callback_type`. The default value will be changed in a "
+            "future release. For compatibility, specify a value for `callback_type` explicitly, e.g., "
+            f"``{name}(..., callback_type='pr_norm')``, or to retain the old behavior "
+            f"``{name}(..., callback_type='legacy')``",
+            category=DeprecationWarning,
+            stacklevel=3,
+        )
+    if callback_type is None:
+        callback_type = "legacy"
+    if callback_type not in ("x", "pr_norm", "legacy"):
+        raise BadArgument(f"Unknown callback_type: {callback_type!r}")
+    rows = shape_of(A)[0]
+    size = max(min(20 if restart is None else int(restart), rows), 1)
+    legacy = callback is not None and callback_type == "legacy"
+    call = callback
+    if callback is not None and callback_type != "x":
+        told = callback
+
+        def call(norm: float) -> None:
+            told(np.float64(norm))  # SciPy's is of NumPy, too
+
+    return _run(
+        name,
+        name,
+        A,
+        b,
+        x0,
+        rtol,
+        atol,
+        maxiter,
+        M,
+        call,
+        calls=_CYCLE if callback_type == "x" else _NORM,
+        number=size,
+        cycle=1 if legacy else size,
+    )
+
+
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Any], object] | None = None,
+    callback_type: str | None = None,
+) -> tuple[Array, int]:
+    """Solve A x = b by generalised minimal residuals with restarts, for any A.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, M
+        As those of `cg`. M need not be symmetric.
+    restart : int, optional
+        Iterations between restarts, ``min(20, n)`` without it.
+    maxiter : int, optional
+        The largest number of cycles, 10 n without it; of iterations where `callback_type` is "legacy" and there is a
+        callback.
+    callback : callable, optional
+        Called with one argument, which `callback_type` says.
+    callback_type : {'x', 'pr_norm', 'legacy'}, optional
+        "x": the iterate, after each cycle. "pr_norm": the norm of the residual divided by that of b, after each
+        iteration. "legacy", the default: the same, and maxiter counts iterations.
+
+    Returns
+    -------
+    x, info
+        As those of `cg`; info above 0 is maxiter where that ended the solve.
+
+    Notes
+    -----
+    M is applied on the right, so that the residual is that of A x = b; SciPy applies it on the left, so that its
+    callback gets the norm of M r.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import gmres
+    >>> A = np.array([[3.0, 2.0, 0.0], [1.0, -1.0, 0.0], [0.0, 5.0, 1.0]])
+    >>> x, info = gmres(A, np.array([2.0, 4.0, -1.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [2.0, -2.0, 9.0])
+    """
+    return _restarted("gmres", A, b, x0, rtol, atol, restart, maxiter, M, callback, callback_type)
+
+
+def fgmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Any], object] | None = None,
+    callback_type: str | None = None,
+) -> tuple[Array, int]:
+    """Solve A x = b by flexible GMRES: M may be another one in each iteration, such as a solve of its own.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, restart, maxiter, M, callback, callback_type
+        As those of `gmres`.
+
+    Returns
+    -------
+    x, info
+        As those of `gmres`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from protean.linalg import fgmres
+    >>> fgmres(np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([3.0, 1.0]))[1]
+    0
+    """
+    return _restarted("fgmres", A, b, x0, rtol, atol, restart, maxiter, M, callback, callback_type)

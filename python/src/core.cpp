@@ -1,0 +1,13 @@
+// protean._core: the library for the modules of python/protean. It translates, and does nothing else.
+#include "common.hpp"
+
+NB_MODULE(_core, m) {
+  using namespace protean::python;
+  nb::set_leak_warnings(false);  // a matrix that a module of the caller keeps is no leak
+  m.attr("__version__") = PROTEAN_VERSION_TEXT;
+  bind_errors(m);
+  bind_matrices(m);
+  bind_preconditioners(m);
+  bind_solvers(m);
+  bind_tables(m);
+}

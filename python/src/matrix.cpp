@@ -1,0 +1,345 @@
+#include "matrix.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "core/csr_view.hpp"
+#include "core/error.hpp"
+#include "operators/multi_product.hpp"
+#include "settings.hpp"
+
+namespace protean::python {
+namespace {
+
+enum class Width : unsigned char { int32, int64 };
+Width width_of(const IndexArray& array, const char* what) {
+  const nb::dlpack::dtype type = array.dtype();
+  if (type == nb::dtype<std::int32_t>()) return Width::int32;
+  if (type == nb::dtype<std::int64_t>()) return Width::int64;
+  throw BadArgument(std::string(what) + " are neither int32 nor int64");
+}
+template <class Index>
+const Index* data_of(const IndexArray& array) {
+  return static_cast<const Index*>(array.data());
+}
+
+// Columns as int32. Those that do not fit become -1, which validate() refuses: they are out of range of any matrix.
+std::shared_ptr<std::vector<std::int32_t>> narrowed(const std::int64_t* col, std::int64_t count) {
+  auto result = std::make_shared<std::vector<std::int32_t>>(static_cast<std::size_t>(count));
+  std::transform(col, col + count, result->begin(), [](std::int64_t c) {
+    return c < 0 || c > std::numeric_limits<std::int32_t>::max() ? -1 : static_cast<std::int32_t>(c);
+  });
+  return result;
+}
+
+void require_columns(const SparsityPattern& pattern) {
+  for (std::int64_t r = 0; r < pattern.rows; ++r)
+    if (pattern.row_ptr[r] < 0 || pattern.row_ptr[r + 1] < pattern.row_ptr[r] ||
+        pattern.row_ptr[r + 1] > pattern.nonzeros)
+      throw BadMatrix("indptr decreases, or is out of range, after row " + std::to_string(r));
+  for (std::int64_t k = 0; k < pattern.nonzeros; ++k)
+    if (pattern.col[k] < 0 || pattern.col[k] >= pattern.cols)
+      throw BadMatrix("entry " + std::to_string(k) + " is in column " + std::to_string(pattern.col[k]) +
+                      "; columns are 0 to " + std::to_string(pattern.cols - 1));
+}
+
+// Arrays of the caller, and a copy that takes the place of one of them.
+struct Owners {
+  std::shared_ptr<const void> first, second;
+};
+
+}  // namespace
+
+template <class T>
+Matrix<T>::Matrix(std::unique_ptr<SystemMatrix<T>> system, Shape shape)
+    : system_(std::move(system)), rows_(shape.rows), cols_(shape.cols) {}
+
+template <class T>
+Matrix<T>::Matrix(ContextPtr context, CsrMatrix<T> csr, bool borrowed)
+    : rows_(csr.rows()), cols_(csr.cols()), borrowed_(borrowed) {
+  system_ = std::make_unique<SystemMatrix<T>>(std::move(context), std::move(csr), false);
+}
+
+template <class T>
+std::shared_ptr<Matrix<T>> Matrix<T>::of_csr(std::int64_t rows, std::int64_t cols, const IndexArray& row_ptr,
+                                             const IndexArray& col, const VectorArray<const T>& values,
+                                             nb::object kept, int threads) {
+  const ContextPtr context = context_of(threads);
+  const std::int64_t nonzeros = static_cast<std::int64_t>(values.shape(0));
+  if (static_cast<std::int64_t>(row_ptr.shape(0)) != rows + 1)
+    throw BadMatrix("indptr has " + std::to_string(row_ptr.shape(0)) + " entries; a matrix of " +
+                    std::to_string(rows) + " rows has " + std::to_string(rows + 1));
+  if (static_cast<std::int64_t>(col.shape(0)) != nonzeros)
+    throw BadMatrix("indices and data have " + std::to_string(col.shape(0)) + " and " +
+                    std::to_string(nonzeros) + " entries; they must have equally many");
+  const std::shared_ptr<const void> arrays = std::make_shared<Kept>(std::move(kept));
+  const bool wide = width_of(row_ptr, "row pointers") == Width::int64,
+             wide_col = width_of(col, "columns") == Width::int64;
+  const nb::gil_scoped_release no_gil;
+  std::shared_ptr<const void> owner = arrays;
+  const std::int32_t* columns = nullptr;
+  if (wide_col) {
+    auto copied = narrowed(data_of<std::int64_t>(col), nonzeros);
+    columns = copied->data();
+    owner = std::make_shared<Owners>(Owners{arrays, std::move(copied)});
+  } else {
+    columns = data_of<std::int32_t>(col);
+  }
+  CsrMatrix<T> csr =
+      wide ? csr_view(context, rows, cols, nonzeros, data_of<std::int64_t>(row_ptr), columns, values.data())
+           : csr_view(context, rows, cols, nonzeros, data_of<std::int32_t>(row_ptr), columns, values.data());
+  csr.pattern.owner = owner, csr.values_owner = arrays;
+  bool as_given = true;
+  try {
+    validate(context, csr);
+    as_given = is_sorted(*context, csr.pattern);
+  } catch (const BadMatrix&) {
+    // A column that is there twice in a row is no fault: such entries are added up.
+    require_columns(csr.pattern);
+    as_given = false;
+  }
+  if (!as_given) {
+    csr = sorted_copy(context, csr, Duplicates::sum);
+    validate(context, csr);
+  }
+  return std::make_shared<Matrix>(context, std::move(csr), as_given);
+}
+
+template <class T>
+std::shared_ptr<Matrix<T>> Matrix<T>::of_function(std::int64_t rows, std::int64_t cols, nb::object function,
+                                                  int threads) {
+  const ContextPtr context = context_of(threads);
+  PythonFunction<T> product(std::move(function), cols, rows, "the operator");
+  const HostProductFunction<T> call = [product = std::move(product)](const T* x, T* y) { product(x, y); };
+  auto callback = std::make_shared<CallbackOperator<T>>(context, Shape{rows, cols}, call,
+                                                        CallbackOptions{"python", false});
+  return std::shared_ptr<Matrix>(
+      new Matrix(std::make_unique<SystemMatrix<T>>(std::shared_ptr<LinearOperator<T>>(std::move(callback))),
+                 Shape{rows, cols}));
+}
+
+template <class T>
+void Matrix<T>::require_no_solve(const char* what) const {
+  if (system_->in_use())
+    throw BadArgument(
+        std::string("a solve is running with this matrix, and ") + what +
+        " must wait for its end; a schedule or the policy changes the format of a running solve");
+}
+
+template <class T>
+void Matrix<T>::make() {
+  if (!is_function() && !system_->assembled()) system_->settle_named();
+}
+
+template <class T>
+void Matrix<T>::want(const std::string& format, const FormatParams& parameters, const std::string& kernel,
+                     const std::string& order) {
+  system_->set_format(format, parameters, kernel);
+  system_->set_order(order);
+  wanted_format = format, wanted_order = order;
+}
+
+template <class T>
+void Matrix<T>::convert(const std::string& format, const FormatParams& parameters, const std::string& kernel,
+                        const std::optional<std::string>& order) {
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(mutex_);
+  require_no_solve("a conversion");
+  make();  // so that there is a format to keep where the new one is refused
+  system_->set_format(format, parameters, kernel);
+  if (order) system_->set_order(*order);
+  const bool open = format == "auto" || (order && *order == "auto");
+  if (open)
+    (void)system_->settle();
+  else
+    system_->settle_named();
+  wanted_format = format;
+  if (order) wanted_order = *order;
+}
+
+template <class T>
+void Matrix<T>::update(const VectorArray<const T>& values, nb::object kept) {
+  const auto owner = std::make_shared<Kept>(std::move(kept));
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(mutex_);
+  if (is_function()) throw BadArgument("the operator is a function of yours, which has no values to update");
+  CsrMatrix<T> csr = with_values(system_->given(), values.data());
+  if (static_cast<std::int64_t>(values.shape(0)) != csr.nonzeros())
+    throw ShapeMismatch(std::to_string(values.shape(0)) + " new values were given; the matrix has " +
+                        std::to_string(csr.nonzeros()) + " entries");
+  csr.values_owner = owner;
+  validate_values(context(), csr);
+  system_->update_values(csr);
+}
+
+template <class T>
+void Matrix<T>::apply(VectorView<const T> x, VectorView<T> y) {
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(mutex_);
+  make();
+  A().apply(x, y);
+}
+
+template <class T>
+void Matrix<T>::apply(MultiVectorView<const T> X, MultiVectorView<T> Y) {
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(mutex_);
+  make();
+  multi_apply<T>(A(), X, Y);
+}
+
+template class Matrix<float>;
+template class Matrix<double>;
+
+namespace {
+
+// Seconds of a product, the least of several, for about `budget` seconds.
+template <class T>
+double time_product(Matrix<T>& matrix, double budget) {
+  using Clock = std::chrono::steady_clock;
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(matrix.mutex());
+  matrix.make();
+  Vector<T> x(matrix.context(), matrix.shape().cols), y(matrix.context(), matrix.shape().rows);
+  std::fill_n(x.data(), x.size(), T(1));
+  const auto seconds = [](Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+  };
+  const auto begin = Clock::now();
+  double least = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < 3 || seconds(begin) < budget; ++run) {
+    const auto start = Clock::now();
+    matrix.A().apply(x, y);
+    least = std::min(least, seconds(start));
+  }
+  return least;
+}
+
+template <class T>
+void bind_matrix(nb::module_& m, const char* name) {
+  using M = Matrix<T>;
+  nb::class_<M>(m, name)
+      .def_static(
+          "of_csr",
+          [](std::int64_t rows, std::int64_t cols, const IndexArray& row_ptr, const IndexArray& col,
+             const VectorArray<const T>& values, nb::object kept,
+             int threads) { return M::of_csr(rows, cols, row_ptr, col, values, std::move(kept), threads); },
+          nb::arg("rows"), nb::arg("cols"), nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
+          nb::arg("data").noconvert(), nb::arg("kept").none(), nb::arg("threads"))
+      .def_static("of_function", &M::of_function, nb::arg("rows"), nb::arg("cols"), nb::arg("function"),
+                  nb::arg("threads"))
+      .def_prop_ro("shape", [](const M& a) { return nb::make_tuple(a.shape().rows, a.shape().cols); })
+      .def_prop_ro("nonzeros", [](const M& a) { return a.is_function() ? -1 : a.csr().nonzeros(); })
+      .def_prop_ro("threads", [](const M& a) { return a.context()->threads(); })
+      .def_prop_ro("is_function", &M::is_function)
+      .def_prop_ro("borrowed", &M::borrowed)
+      .def_prop_ro("format",
+                   [](M& a) {
+                     const auto lock = a.wait();
+                     a.make();
+                     return std::string(a.system().format());
+                   })
+      .def_prop_ro("kernel",
+                   [](M& a) {
+                     const auto lock = a.wait();
+                     a.make();
+                     return std::string(a.system().kernel());
+                   })
+      .def_prop_ro("order",
+                   [](M& a) {
+                     const auto lock = a.wait();
+                     a.make();
+                     return std::string(a.system().order());
+                   })
+      .def_prop_ro("bytes",
+                   [](M& a) {
+                     const auto lock = a.wait();
+                     a.make();
+                     return a.system().bytes();
+                   })
+      .def_prop_ro("parameters",
+                   [](M& a) {
+                     const auto lock = a.wait();
+                     a.make();
+                     nb::dict result;
+                     if (const AssembledMatrix<T>* const now = a.system().assembled())
+                       for (const auto& [key, value] : now->params().all())
+                         result[nb::str(key.data(), key.size())] = value;
+                     return result;
+                   })
+      .def_prop_ro("format_reason", [](M& a) { return a.system().format_reason(); })
+      .def_prop_ro("wanted_format", [](const M& a) { return a.wanted_format; })
+      .def_prop_ro("wanted_order", [](const M& a) { return a.wanted_order; })
+      .def(
+          "want",
+          [](M& a, const std::string& format, nb::handle parameters, const std::string& kernel,
+             const std::string& order) { a.want(format, parameters_of(parameters), kernel, order); },
+          nb::arg("format"), nb::arg("parameters").none(), nb::arg("kernel"), nb::arg("order"))
+      .def("settle",
+           [](M& a) {
+             const nb::gil_scoped_release no_gil;
+             const std::lock_guard lock(a.mutex());
+             a.system().settle_named();
+           })
+      .def(
+          "convert",
+          [](M& a, const std::string& format, nb::handle parameters, const std::string& kernel,
+             const std::optional<std::string>& order) {
+            a.convert(format, parameters_of(parameters), kernel, order);
+          },
+          nb::arg("format"), nb::arg("parameters").none(), nb::arg("kernel"), nb::arg("order").none())
+      .def(
+          "update",
+          [](M& a, const VectorArray<const T>& values, nb::object kept) {
+            a.update(values, std::move(kept));
+          },
+          nb::arg("values").noconvert(), nb::arg("kept"))
+      .def(
+          "apply",
+          [](M& a, const VectorArray<const T>& x, const VectorArray<T>& y) {
+            a.apply(VectorView<const T>(view_of<const T>(x)), view_of<T>(y));
+          },
+          nb::arg("x").noconvert(), nb::arg("y").noconvert())
+      .def(
+          "apply_columns",
+          [](M& a, const ColumnsArray<const T>& x, const ColumnsArray<T>& y) {
+            a.apply(view_of<const T>(x), view_of<T>(y));
+          },
+          nb::arg("x").noconvert(), nb::arg("y").noconvert())
+      .def("transposed",
+           [](M& a) {
+             if (a.is_function())
+               throw BadArgument("the operator is a function of yours, which has no transpose");
+             const nb::gil_scoped_release no_gil;
+             const std::lock_guard lock(a.mutex());
+             return std::make_shared<M>(a.context(), transpose(a.context(), a.csr()), false);
+           })
+      .def(
+          "time_product", [](M& a, double budget) { return time_product(a, budget); }, nb::arg("budget"))
+      .def("csr", [](M& a) {
+        if (a.is_function()) throw BadArgument("the operator is a function of yours, which has no entries");
+        const CsrMatrix<T>& csr = a.csr();
+        const auto rows = static_cast<std::size_t>(csr.rows()),
+                   count = static_cast<std::size_t>(csr.nonzeros());
+        // Copies, so that nobody changes the arrays of the matrix.
+        std::vector<std::int64_t> row_ptr(rows + 1);
+        for (std::size_t r = 0; r <= rows; ++r)
+          row_ptr[r] = csr.pattern.row_ptr[static_cast<std::int64_t>(r)];
+        const auto array = [](const auto* data, std::size_t size) {
+          using V = std::remove_const_t<std::remove_pointer_t<decltype(data)>>;
+          return nb::cast(nb::ndarray<nb::numpy, const V, nb::ndim<1>>(data, {size}), nb::rv_policy::copy);
+        };
+        return nb::make_tuple(array(row_ptr.data(), rows + 1), array(csr.pattern.col, count),
+                              array(csr.values, count));
+      });
+}
+
+}  // namespace
+
+void bind_matrices(nb::module_& m) {
+  bind_matrix<double>(m, "MatrixF64");
+  bind_matrix<float>(m, "MatrixF32");
+}
+
+}  // namespace protean::python

@@ -1,0 +1,36 @@
+// Preconditioners of Python: one by name, a matrix that approximates the inverse, or a function of the caller.
+#pragma once
+#include "common.hpp"
+#include "matrix.hpp"
+#include "preconditioners/preconditioner.hpp"
+
+namespace protean::python {
+
+// Where the preconditioner of a solve comes from. A SystemSolver makes it for its operator.
+template <class T>
+class PreconditionerSource {
+ public:
+  virtual ~PreconditionerSource() = default;
+  virtual std::unique_ptr<Preconditioner<T>> make(const LinearOperator<T>& A) const = 0;
+};
+
+// M that was set up for a matrix of its own, and may be applied by itself. Solves with other matrices use it as it is.
+template <class T>
+class OwnPreconditioner final : public PreconditionerSource<T> {
+ public:
+  // Throws as make_preconditioner() and Preconditioner::ensure().
+  OwnPreconditioner(std::shared_ptr<Matrix<T>> matrix, const std::string& id,
+                    const PreconditionerOptions& options);
+  std::unique_ptr<Preconditioner<T>> make(const LinearOperator<T>& A) const override;
+  // z := M^-1 r
+  void apply(VectorView<const T> r, VectorView<T> z) const;
+  // After new values of the matrix.
+  void update();
+  const Preconditioner<T>& M() const { return *M_; }
+
+ private:
+  std::shared_ptr<Matrix<T>> matrix_;
+  std::shared_ptr<Preconditioner<T>> M_;
+};
+
+}  // namespace protean::python

@@ -1,0 +1,299 @@
+#include "settings.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/error.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
+#include "operators/policy/policy_options.hpp"
+#include "preconditioners/options.hpp"
+#include "solvers/options.hpp"
+
+namespace protean::python {
+namespace {
+
+std::string type_of(nb::handle value) { return nb::cast<std::string>(value.type().attr("__name__")); }
+
+std::string word(nb::handle value, std::string_view called) {
+  if (!nb::isinstance<nb::str>(value))
+    throw BadArgument(std::string(called) + " is of type " + type_of(value) + "; it must be a word (str)");
+  return nb::cast<std::string>(value);
+}
+
+bool is_number(nb::handle value) {
+  return !nb::isinstance<nb::bool_>(value) && !nb::isinstance<nb::str>(value) && PyNumber_Check(value.ptr());
+}
+
+double number(nb::handle value, std::string_view called) {
+  if (!is_number(value))
+    throw BadArgument(std::string(called) + " is of type " + type_of(value) + "; it must be a number");
+  const double result = PyFloat_AsDouble(value.ptr());
+  if (result == -1 && PyErr_Occurred()) throw nb::python_error();
+  return result;
+}
+
+std::int64_t whole(nb::handle value, std::string_view called) {
+  const double given = number(value, called);
+  OptionInfo info;
+  info.name = called, info.kind = OptionKind::whole;
+  info.range = {0, no_limit};
+  const OptionValue checked = number_value(info, given, called);
+  require_allowed(info, checked, called);
+  return std::get<std::int64_t>(checked);
+}
+
+// Sets the option of this name from a table. False: the table has none. `what` reads it: "method", "preconditioner";
+// empty: nobody is asked.
+template <class Options>
+bool set_option(std::span<const Option<Options>> table, Options& options, std::string_view name,
+                nb::handle given, std::string_view what, std::string_view reader) {
+  const Option<Options>* const option = find_option(table, name);
+  if (!option) return false;
+  std::string text;
+  OptionValue value;
+  if (option->kind == OptionKind::word) {
+    text = word(given, name);
+    value = std::string_view(text);
+  } else if (nb::isinstance<nb::str>(given)) {
+    text = word(given, name);
+    if (option->zero.empty() || text != option->zero)
+      throw BadArgument(std::string(name) + " is '" + text + "'; it must be " + allowed_text(*option));
+    value = option->kind == OptionKind::whole ? OptionValue(std::int64_t{0}) : OptionValue(0.0);
+  } else {
+    value = number_value(*option, number(given, name), name);
+  }
+  require_allowed(*option, value, name);
+  if (!what.empty() && is_unread(*option, reader, value))
+    refuse_unread(unread_text(*option, name, what, reader, "leave it out"));
+  option->set(options, value);
+  return true;
+}
+
+template <class Options>
+void add_names(std::span<const Option<Options>> table, std::vector<std::string_view>& names) {
+  for (const Option<Options>& option : table) names.push_back(option.name);
+}
+
+[[noreturn]] void refuse_name(const std::string& what, std::string_view name,
+                              const std::vector<std::string_view>& names) {
+  std::string all;
+  for (const std::string_view one : names) all += (all.empty() ? "" : ", ") + std::string(one);
+  throw BadArgument("there is no " + what + " '" + std::string(name) + "'; there are " + all + "." +
+                    did_you_mean(name, names));
+}
+
+// An option that another one switches off is refused rather than ignored.
+template <class Options>
+void require_in_use(std::span<const Option<Options>> table, const Options& options) {
+  for (const Option<Options>& option : table)
+    if (!option.is_default(options) && !in_use(table, option, options))
+      refuse_unread(
+          unused_text(option, option.name, find_option(table, option.with)->value(options), "leave it out"));
+}
+
+std::vector<std::string_view> ids_of_preconditioners() {
+  std::vector<std::string_view> ids;
+  for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
+  return ids;
+}
+
+void set_preconditioner(SolveSettings& settings, nb::handle given) {
+  if (nb::isinstance<nb::dict>(given) && nb::borrow<nb::dict>(given).contains("parts")) {
+    for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
+      const std::string name = word(key, "a key of preconditioner");
+      if (name == "parts") {
+        for (const nb::handle part : nb::borrow<nb::sequence>(value)) {
+          auto [id, options] = preconditioner_of(part);
+          settings.parts.push_back({std::move(id), options});
+        }
+      } else if (name == "combine") {
+        const std::string wanted = word(value, "combine");
+        std::vector<std::string_view> names;
+        bool known = false;
+        for (const Composition one : compositions) {
+          names.push_back(to_string(one));
+          if (to_string(one) == wanted) settings.combine = one, known = true;
+        }
+        if (!known) refuse_name("combination", wanted, names);
+      } else if (name != "type" || word(value, "type") != "composition") {
+        refuse_name("key of a composition", name, {"parts", "combine", "type"});
+      }
+    }
+    return;
+  }
+  std::tie(settings.preconditioner, settings.preconditioning) = preconditioner_of(given);
+}
+
+void set_policy(SolveSettings& settings, nb::handle given) {
+  if (given.is_none()) return;
+  if (nb::isinstance<nb::str>(given)) {
+    const std::string wanted = word(given, "policy");
+    if (wanted != "auto" && wanted != "none")
+      throw BadArgument("policy is '" + wanted +
+                        "'; it must be auto, none, or a dict of the policy's options");
+    settings.policy = wanted == "auto";
+    return;
+  }
+  if (!nb::isinstance<nb::dict>(given))
+    throw BadArgument("policy is of type " + type_of(given) +
+                      "; it must be None, \"auto\", or a dict of options");
+  settings.policy = true;
+  for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
+    const std::string name = word(key, "a key of policy");
+    if (name == "overlapped") {
+      settings.overlapped = nb::cast<bool>(value);
+    } else if (!set_option(policy_options(), settings.policy_options, name, value, "", "")) {
+      std::vector<std::string_view> names = {"overlapped"};
+      add_names(policy_options(), names);
+      refuse_name("option of the policy", name, names);
+    }
+  }
+}
+
+constexpr ScheduleTrigger triggers[] = {ScheduleTrigger::iteration, ScheduleTrigger::residual,
+                                        ScheduleTrigger::seconds};
+
+SchedulePoint point_of(const nb::dict& given) {
+  SchedulePoint point;
+  std::string format, order, kernel;
+  FormatParams params;
+  int conditions = 0;
+  for (const auto& [key, value] : given) {
+    const std::string name = word(key, "a key of schedule");
+    bool trigger = false;
+    for (const ScheduleTrigger one : triggers)
+      if (to_string(one) == name)
+        point.trigger = one, point.at = number(value, name), trigger = true, ++conditions;
+    if (trigger) continue;
+    if (name == "format") {
+      format = word(value, name);
+    } else if (name == "order") {
+      order = word(value, name);
+    } else if (name == "kernel") {
+      kernel = word(value, name);
+    } else if (name == "parameters") {
+      params = parameters_of(value);
+    } else if (name == "overlapped") {
+      point.overlapped = nb::cast<bool>(value);
+    } else {
+      refuse_name("key of a point of schedule", name,
+                  {"at_iteration", "at_residual", "after_seconds", "format", "parameters", "kernel", "order",
+                   "overlapped"});
+    }
+  }
+  if (conditions != 1)
+    throw BadArgument("a point of schedule has " + std::to_string(conditions) +
+                      " conditions; give one of at_iteration, at_residual, after_seconds");
+  if (!(point.at >= 0)) throw BadArgument("the condition of a point of schedule must be 0 or more");
+  if (format.empty() && order.empty())
+    throw BadArgument("a point of schedule has neither format nor order; give one of them, or both");
+  if (format == "auto")
+    throw BadArgument("a schedule names its formats; auto does not. Use policy=\"auto\" instead");
+  if (format.empty() && (!kernel.empty() || !params.all().empty()))
+    throw BadArgument("parameters and kernel belong to a format; name the format, too");
+  if (!order.empty()) require_order(order, false), point.to.order = order;
+  if (!format.empty()) {
+    point.to.entry = &find_format(format);
+    point.to.params = std::move(params), point.to.kernel = std::move(kernel);
+    (void)resolve_params(*point.to.entry, point.to.params);
+  }
+  return point;
+}
+
+}  // namespace
+
+FormatParams parameters_of(nb::handle given) {
+  FormatParams params;
+  if (given.is_none()) return params;
+  if (!nb::isinstance<nb::dict>(given))
+    throw BadArgument("parameters is of type " + type_of(given) + "; it must be a dict, such as {\"C\": 8}");
+  for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
+    std::string name = word(key, "a key of parameters");
+    if (nb::isinstance<nb::str>(value))
+      params.set(std::move(name), nb::cast<std::string>(value));
+    else
+      params.set(name, whole(value, name));
+  }
+  return params;
+}
+
+std::pair<std::string, PreconditionerOptions> preconditioner_of(nb::handle given) {
+  PreconditionerOptions options;
+  std::string id = "none";
+  if (given.is_none()) return {id, options};
+  if (nb::isinstance<nb::str>(given)) {
+    id = word(given, "preconditioner");
+  } else if (nb::isinstance<nb::dict>(given)) {
+    const auto dict = nb::borrow<nb::dict>(given);
+    if (!dict.contains("type"))
+      throw BadArgument(
+          "the dict of the preconditioner has no key type; give its name, such as {\"type\": \"ic\"}");
+    id = word(dict["type"], "type");
+  } else {
+    throw BadArgument("preconditioner is of type " + type_of(given) +
+                      "; it must be a name, or a dict such as {\"type\": \"ic\", \"fill\": 2}");
+  }
+  const std::vector<std::string_view> ids = ids_of_preconditioners();
+  if (std::find(ids.begin(), ids.end(), id) == ids.end()) refuse_name("preconditioner", id, ids);
+  if (!nb::isinstance<nb::dict>(given)) return {id, options};
+  for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
+    const std::string name = word(key, "a key of preconditioner");
+    if (name == "type" || set_option(preconditioner_options(), options, name, value, "preconditioner", id))
+      continue;
+    std::vector<std::string_view> names = {"type"};
+    add_names(preconditioner_options(), names);
+    refuse_name("option of a preconditioner", name, names);
+  }
+  require_in_use(preconditioner_options(), options);
+  return {id, options};
+}
+
+SolveSettings settings_of(const nb::dict& keywords) {
+  SolveSettings settings;
+  if (keywords.contains("method")) settings.method = word(keywords["method"], "method");
+  (void)find_solver(settings.method);
+  for (const auto& [key, value] : keywords) {
+    const std::string name = word(key, "a keyword");
+    if (name == "method") {
+    } else if (name == "preconditioner") {
+      set_preconditioner(settings, value);
+    } else if (name == "format") {
+      settings.format = word(value, name);
+    } else if (name == "parameters") {
+      settings.parameters = parameters_of(value);
+    } else if (name == "kernel") {
+      settings.kernel = word(value, name);
+    } else if (name == "order") {
+      settings.order = word(value, name);
+    } else if (name == "policy") {
+      set_policy(settings, value);
+    } else if (name == "schedule") {
+      if (value.is_none()) continue;
+      for (const nb::handle point : nb::borrow<nb::sequence>(value))
+        settings.schedule.push_back(point_of(nb::cast<nb::dict>(point)));
+    } else if (name == "expected_iterations") {
+      settings.expected_iterations = whole(value, name);
+    } else if (name == "preconditioner_updates") {
+      settings.preconditioner_updates = whole(value, name);
+    } else if (!set_option(solver_options(), settings.solver, name, value, "method", settings.method)) {
+      std::vector<std::string_view> names = {"method",
+                                             "preconditioner",
+                                             "format",
+                                             "kernel",
+                                             "parameters",
+                                             "order",
+                                             "policy",
+                                             "schedule",
+                                             "expected_iterations",
+                                             "preconditioner_updates"};
+      add_names(solver_options(), names);
+      refuse_name("option", name, names);
+    }
+  }
+  require_in_use(solver_options(), settings.solver);
+  check(settings);
+  return settings;
+}
+
+}  // namespace protean::python

@@ -1,0 +1,76 @@
+#include "watch.hpp"
+
+namespace protean::python {
+
+void Signals::look() {
+  if (Clock::now() < next_) return;
+  {
+    const nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  next_ = Clock::now() + period;
+}
+
+Watch::Watch(nb::object callback, Calls calls, nb::object x, bool history)
+    : callback_(std::move(callback)),
+      x_(std::move(x)),
+      calls_(callback_.is_none() ? Calls::none : calls),
+      history_(history) {}
+
+bool Watch::reads_solution(const IterationInfo& info) const noexcept {
+  return calls_ == Calls::info || (calls_ == Calls::iterate && info.iteration > 0) ||
+         (calls_ == Calls::cycle && info.restarts > restarts_);
+}
+
+// The solve ends in the ordinary way and x is the iterate, so that an interrupted solve leaves something of use.
+bool Watch::on_iteration(const IterationInfo& info) {
+  if (history_) residuals_.push_back(info.residual);
+  try {
+    if (calls_ != Calls::none && !call(info)) return false;
+    signals_.look();
+  } catch (const nb::python_error&) {
+    error_ = std::current_exception();
+    return false;
+  }
+  return true;
+}
+
+bool Watch::call(const IterationInfo& info) {
+  if (calls_ != Calls::info && info.iteration == 0) return true;
+  if (calls_ == Calls::cycle) {
+    cycle_open_ = true;
+    if (info.restarts == restarts_) return true;
+    restarts_ = info.restarts;
+  }
+  const nb::gil_scoped_acquire gil;
+  if (calls_ == Calls::norm) {
+    callback_(info.relative_residual);
+  } else if (calls_ == Calls::info) {
+    const nb::object answer =
+        callback_(info.iteration, info.residual, info.relative_residual, info.seconds, info.restarts);
+    return answer.ptr() != Py_False;
+  } else {
+    callback_(x_);
+  }
+  return true;
+}
+
+void Watch::finish(const SolveReport&) {
+  if (error_) std::rethrow_exception(error_);
+  if (calls_ == Calls::cycle && cycle_open_) callback_(x_);
+}
+
+bool ColumnsWatch::on_iteration(const MultiIterationInfo&) {
+  try {
+    signals_.look();
+  } catch (const nb::python_error&) {
+    error_ = std::current_exception();
+    return false;
+  }
+  return true;
+}
+void ColumnsWatch::finish() const {
+  if (error_) std::rethrow_exception(error_);
+}
+
+}  // namespace protean::python

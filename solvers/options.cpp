@@ -1,0 +1,67 @@
+#include "solvers/options.hpp"
+
+namespace protean {
+namespace {
+
+constexpr std::string_view with_restart[] = {"gmres", "fgmres"}, fcg[] = {"fcg"}, idr[] = {"idr"},
+                           for_symmetric[] = {"cg", "fcg", "minres"};
+constexpr std::string_view baselines[] = {"rhs", "initial-residual"}, orthogonalizations[] = {"cgs2", "mgs"},
+                           null_spaces[] = {"none", "constant"},
+                           device_steps[] = {"auto", "graph", "resident"};
+
+using S = SolverOptions;
+using R = StoppingRule;
+constexpr Option<SolverOptions> table[] = {
+    option<&S::stopping, &R::relative_tolerance>(
+        {.name = "relative_tolerance",
+         .range = {0, 1, false, true},
+         .about = "stop when ||b - A x|| is at most this times ||baseline||, 2-norms"}),
+    option<&S::stopping, &R::absolute_tolerance>(
+        {.name = "absolute_tolerance", .range = {0, finite}, .about = "or when it is at most this"}),
+    option<&S::stopping, &R::baseline>(
+        {.name = "baseline", .words = baselines, .about = "what the residual is compared with"}),
+    option<&S::stopping, &R::max_iterations>(
+        {.name = "max_iterations", .range = {0, no_limit}, .about = "stop then, not converged"}),
+    option<&S::stopping, &R::max_seconds>(
+        {.name = "max_seconds", .range = {0, no_limit}, .about = "stop then, not converged"}),
+    option<&S::stopping, &R::divergence>(
+        {.name = "divergence",
+         .range = {1, no_limit},
+         .about = "stop above this times the larger of baseline and initial residual; .inf: never"}),
+    option<&S::stopping, &R::stagnation_window>(
+        {.name = "stagnation_window",
+         .range = {0, no_limit},
+         .about = "stop after this many iterations without a new smallest residual; 0: never"}),
+    option<&S::restart>({.name = "restart",
+                         .range = {1, 100000},
+                         .readers = {with_restart},
+                         .about = "basis vectors before a restart"}),
+    option<&S::orthogonalization>({.name = "orthogonalization",
+                                   .words = orthogonalizations,
+                                   .readers = {with_restart},
+                                   .about = "Gram-Schmidt: classical, twice, or modified"}),
+    option<&S::directions>({.name = "directions",
+                            .range = {1, 100},
+                            .readers = {fcg},
+                            .about = "directions that a new one is made conjugate to"}),
+    option<&S::s>(
+        {.name = "s", .range = {1, 16}, .readers = {idr}, .about = "the dimension of the shadow space"}),
+    option<&S::null_space>({.name = "null_space",
+                            .words = null_spaces,
+                            .readers = {for_symmetric},
+                            .about = "constant where A x = 0 for the vectors of equal entries"}),
+    option<&S::device_steps>({.name = "device_steps",
+                              .words = device_steps,
+                              .on_device = true,
+                              .about = "how steps run on a GPU"}),
+};
+
+}  // namespace
+
+std::span<const Option<SolverOptions>> solver_options() noexcept { return table; }
+
+SolverOptions options_read_by(std::string_view method, const SolverOptions& options) {
+  return only_read(solver_options(), options, find_solver(method).id);
+}
+
+}  // namespace protean

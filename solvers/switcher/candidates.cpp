@@ -1,0 +1,163 @@
+// Which formats are considered: whether a survey of them pays, its results, and those of a survey in another order.
+#include "solvers/auto_switcher.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "core/background.hpp"
+#include "operators/policy/adaptive_operator.hpp"
+
+namespace protean {
+namespace {
+
+constexpr std::string_view callers_order = "none";
+
+}  // namespace
+
+// A survey does not pay in a solve that is about to end. On the host the solve waits for the survey, so its
+// cost is compared with the account, like the cost of a conversion.
+template <class T>
+bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const {
+  const Forecast left = this->remaining();
+  const bool long_enough = iteration >= 64 || (left.known && left.likely >= 32);
+  if (!long_enough) return false;
+  // The forecast of an order takes about a product, in this thread unless there is another one for builds.
+  const bool forecast_here = !forecasts_beside() && why_no_order().reason == Reason::none;
+  const double price = options_.survey_seconds + (forecast_here ? A_.seconds_per_product() : 0);
+  if (on_device()) return pays_beside(price);
+  if (price <= (options_.policy.worst_factor - 1) * time_.stay_seconds()) return true;
+  // A change is taken to save 15 % of the remaining time, which must pay for the survey.
+  return left.known && 0.15 * left.low * time_.first_pace() >= price &&
+         price <= (options_.policy.forecast_factor - 1) / 2 * time_.stay_seconds();
+}
+
+template <class T>
+bool AutoSwitcher<T>::survey_ready() {
+  if (surveyed_) return true;
+  if (!survey_started_) {
+    if (!survey_pays(last_iteration_)) return false;
+    survey_started_ = true;
+    if (!on_device()) begin_order_forecast();
+    // On the host in this thread at once, on a device in another thread beside the solve.
+    const bool beside = on_device();
+    surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, beside] {
+      if (!beside) return survey_();
+      // On a stream of its own, so that it waits for no iterations, and ended with the solve.
+      const BackgroundWork background(A_.context(), leaving_, 1, nullptr, BackgroundPriority::before_solve);
+      return survey_();
+    });
+    const double begin = A_.now();
+    if (!beside) surveying_.wait();
+    survey_took_ = A_.now() - begin;
+  }
+  if (surveying_.valid()) {
+    if (surveying_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+    try {
+      for (SwitchTarget& target : surveying_.get())
+        add_candidate(std::move(target), std::string(A_.order_id()));
+    } catch (const std::exception& error) {
+      // The solve continues in the current format, which is then the only candidate.
+      record_stay({}, {.reason = Reason::survey_failed, .other = error.what()});
+    }
+  }
+  surveyed_ = true;
+  first_ = targets_.size();
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (targets_[i].admitted && A_.runs(targets_[i].spec)) first_ = i;
+  if (first_ == targets_.size()) {
+    SwitchTarget present;
+    if (A_.on_elements()) {
+      present.spec.elements = true;
+    } else {
+      const AssembledMatrix<T>& running = A_.current();
+      const bool standard =
+          running.kernel() == kernels_in(running.entry(), A_.context()->space()).front().name;
+      present.spec = {&running.entry(), running.params(), standard ? "" : std::string(running.kernel())};
+    }
+    add_candidate(std::move(present), std::string(A_.order_id()));
+  }
+  current_ = first_;
+  targets_[first_].bytes = candidates_[first_].bytes = records_[first_].bytes = A_.running_bytes();
+  records_[first_].ran = true;
+  return true;
+}
+
+template <class T>
+void AutoSwitcher<T>::add_candidate(SwitchTarget target, const std::string& order) {
+  target.spec.order.clear();
+  formats_.push_back(target.spec.elements ? std::string(A_.elements()->name()) : target.spec.name());
+  target.spec.order = order;
+  SwitchCandidate candidate;
+  candidate.name =
+      order == callers_order ? formats_.back() : fmt::format("{} in order {}", formats_.back(), order);
+  candidate.order = order, candidate.bytes = target.bytes;
+  candidate.admitted = target.admitted, candidate.why = target.why;
+  CandidateRecord seen;
+  seen.format = candidate.name, seen.admitted = candidate.admitted, seen.why = candidate.why;
+  seen.bytes = candidate.bytes;
+  seen.order = order;
+  targets_.push_back(std::move(target)), built_.push_back(0);
+  candidates_.push_back(std::move(candidate)), records_.push_back(std::move(seen));
+  estimated_ = false;
+}
+
+// Finds the candidate that the matrix is in now. The caller may have changed the format. New element matrices put the
+// matrix back to element matrices.
+template <class T>
+void AutoSwitcher<T>::find_current() {
+  estimated_ = false;
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (candidates_[i].admitted && A_.runs(targets_[i].spec)) return void(current_ = i);
+  // It is none that was surveyed, so all begins anew.
+  surveyed_ = survey_started_ = false;
+  targets_.clear(), formats_.clear(), built_.clear(), candidates_.clear(), records_.clear(), last_in_.clear();
+  time_.forget_first();
+  first_ = current_ = 0;
+}
+
+// Surveys the formats again after a change of order: their bytes are other ones, and others may be possible. The
+// survey is made only where the account allows its time.
+template <class T>
+void AutoSwitcher<T>::survey_new_order() {
+  const std::string order = candidates_[current_].order;
+  // A survey needs the pattern in host memory. That of the first order is there, that of a later one only on the
+  // device.
+  if (on_device()) return;
+  if (new_order_surveyed_ || order == candidates_[first_].order ||
+      excess() + survey_took_ > (options_.policy.worst_factor - 1) * time_.stay_seconds())
+    return;
+  new_order_surveyed_ = true;
+  std::vector<SwitchTarget> found;
+  try {
+    found = survey_();
+  } catch (const std::exception&) { return; }  // the predictions stay those of the first survey
+  for (SwitchTarget& target : found) {
+    target.spec.order.clear();
+    const std::string format = target.spec.name();
+    std::size_t i = 0;
+    while (i < targets_.size() && (formats_[i] != format || candidates_[i].order != order)) ++i;
+    if (i == targets_.size()) {
+      add_candidate(std::move(target), order);
+    } else if (!records_[i].ran) {
+      target.spec.order = order;
+      candidates_[i].bytes = records_[i].bytes = target.bytes;
+      candidates_[i].admitted = records_[i].admitted = target.admitted;
+      if (!candidates_[i].lost) candidates_[i].why = records_[i].why = target.why;
+      targets_[i] = std::move(target);
+    }
+  }
+  estimated_ = false;
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                 \
+  template bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const;                    \
+  template bool AutoSwitcher<T>::survey_ready();                                               \
+  template void AutoSwitcher<T>::add_candidate(SwitchTarget target, const std::string& order); \
+  template void AutoSwitcher<T>::find_current();                                               \
+  template void AutoSwitcher<T>::survey_new_order();
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

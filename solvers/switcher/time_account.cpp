@@ -1,0 +1,52 @@
+#include "solvers/switcher/time_account.hpp"
+
+#include <algorithm>
+
+namespace protean::detail {
+
+void TimeAccount::begin_another(double now) noexcept {
+  earlier_stay_seconds_ = stay_seconds_;
+  created_ = now, solve_begin_ = -1, burst_ = {}, paused_ = 0;
+  changed();
+}
+
+void TimeAccount::begin(double now, double seconds) {
+  const double before = std::min(seconds, now - created_);
+  solve_begin_ = now - before;
+  stay_seconds_ += before;
+}
+
+void TimeAccount::charge(double now, bool undisturbed, bool first) {
+  const double seconds = now - last_exit_;
+  if (undisturbed && pace_.add(seconds)) ++since_change_;
+  if (first) first_pace_.add(seconds);
+  const double pace = first_pace_.seconds();
+  if (!on_device_) {
+    stay_seconds_ += first ? seconds : pace;
+    return;
+  }
+  if (burst_.iterations == 0 || seconds > 0.5 * pace_.seconds()) {
+    // A new burst begins, so the time of the last one is known: it replaces the estimate.
+    if (burst_.iterations > 0 && burst_.first)
+      stay_seconds_ += last_exit_ - burst_.begin - burst_.paused - burst_.credited;
+    burst_ = Burst{.begin = last_exit_};
+  }
+  burst_.first = burst_.first && first;
+  stay_seconds_ += pace, burst_.credited += pace, ++burst_.iterations;
+}
+
+void TimeAccount::leave(double looked, double now) noexcept {
+  last_exit_ = on_device_ ? looked + paused_ : now;
+  burst_.paused += paused_, paused_ = 0;
+}
+
+double TimeAccount::elapsed(double now) const noexcept {
+  if (solve_begin_ < 0) return earlier_seconds_;
+  if (!on_device_ || burst_.iterations == 0) return earlier_seconds_ + now - solve_begin_;
+  const double paused = burst_.paused + paused_,
+               pace = pace_.seconds() > 0 ? pace_.seconds() : first_pace_.seconds();
+  return earlier_seconds_ + burst_.begin - solve_begin_ + paused +
+         std::min(now - burst_.begin - paused, static_cast<double>(burst_.iterations) * pace);
+}
+
+}  // namespace protean::detail

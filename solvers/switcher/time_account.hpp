@@ -1,0 +1,74 @@
+// The account of a solve that changes its format: how long it has lasted, and how long the same iterations would have
+// taken in the first format. Times are seconds of one clock; the caller reads it.
+#pragma once
+#include <cstdint>
+
+#include <protean/solvers/iteration_pace.hpp>
+
+namespace protean::detail {
+
+class TimeAccount {
+ public:
+  TimeAccount(bool on_device, double created)
+      : on_device_(on_device), created_(created), first_pace_(on_device), pace_(on_device) {}
+
+  bool begun() const noexcept { return solve_begin_ >= 0; }
+  // Another solve: excess and bounds are those of all solves together.
+  void begin_another(double now) noexcept;
+  // The solve has ended.
+  void end(double now) noexcept { earlier_seconds_ = elapsed(now); }
+  // At iteration 0, when the solve has lasted `seconds`: the work before the first iteration costs the same in every
+  // format.
+  void begin(double now, double seconds);
+  // Charges the iteration that was computed since leave(). undisturbed: without a build beside it; first: in the
+  // first format.
+  void charge(double now, bool undisturbed, bool first);
+  // What takes as long in every format.
+  void charge_any_format(double seconds) noexcept { stay_seconds_ += seconds; }
+  // Seconds of the present call in which no iterations were computed.
+  void pause(double seconds) noexcept { paused_ += seconds; }
+  // At the end of a call, which looked from `looked` to `now`. While the host decides, a device continues with the
+  // iterations that are queued.
+  void leave(double looked, double now) noexcept;
+  // The iterations since then are counted anew: after a build, and, with their pace, after a change of format.
+  void disturbed() noexcept { since_change_ = 0; }
+  void changed() noexcept { since_change_ = 0, pace_.clear(); }
+
+  // The first format is another one.
+  void forget_first() noexcept { first_pace_.clear(); }
+
+  // The time of the same iterations in the first format: of all solves, and of the present one.
+  double stay_seconds() const noexcept { return stay_seconds_; }
+  double present_stay_seconds() const noexcept { return stay_seconds_ - earlier_stay_seconds_; }
+  // The time of all solves up to now. On a device only iterations that have been computed count.
+  double elapsed(double now) const noexcept;
+  // The time since the present solve began, whatever has been computed.
+  double since_begin(double now) const noexcept { return now - solve_begin_; }
+  // Seconds of an iteration in the first format, and in the present one.
+  double first_pace() const noexcept { return first_pace_.seconds(); }
+  double pace() const noexcept { return pace_.seconds(); }
+  // Iterations in the present format without a build beside them.
+  std::int64_t since_change() const noexcept { return since_change_; }
+
+ private:
+  // Iterations that a device reports together: all of them were computed while the host waited for the first
+  // report. So the measured time is right at the beginning of a burst only. Within a burst each iteration is
+  // taken to last as long as the pace says.
+  struct Burst {
+    double begin = 0;
+    double paused = 0;    // seconds in which no iterations were computed
+    double credited = 0;  // seconds added to stay_seconds_
+    std::int64_t iterations = 0;
+    bool first = true;  // all of them in the first format, without a build beside them
+  };
+
+  bool on_device_;
+  double created_, solve_begin_ = -1, last_exit_ = 0, paused_ = 0;
+  double stay_seconds_ = 0, earlier_seconds_ = 0,
+         earlier_stay_seconds_ = 0;  // earlier: before the present solve
+  Burst burst_;
+  std::int64_t since_change_ = 0;
+  IterationPace first_pace_, pace_;
+};
+
+}  // namespace protean::detail

@@ -1,0 +1,408 @@
+#include "systems/linear_system.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/csr_view.hpp"
+#include "core/error.hpp"
+#include "core/words.hpp"
+#include "formats/catalogue.hpp"
+#include "operators/policy/policy_options.hpp"
+#include "preconditioners/options.hpp"
+#include "systems/seconds.hpp"
+
+namespace protean {
+namespace {
+
+// Ends the policy or the schedule of a solve, also where the solve throws.
+template <class Observer>
+class Finished {
+ public:
+  explicit Finished(Observer& observer) : observer_(observer) {}
+  ~Finished() {
+    try {
+      observer_.finish();
+    } catch (...) {}  // another exception is on its way
+  }
+  Finished(const Finished&) = delete;
+  Finished& operator=(const Finished&) = delete;
+
+ private:
+  Observer& observer_;
+};
+
+ContextPtr context_of(const SolveSettings& settings, Space space) {
+  if (settings.context) return settings.context;
+  if (space != Space::host)
+    throw BadArgument("the matrix lies in device memory; give its context in SolveSettings::context");
+  return Context::host();
+}
+
+void require_preconditioner(std::string_view id) {
+  std::vector<std::string_view> ids;
+  for (const PreconditionerEntry& entry : preconditioners()) {
+    ids.push_back(entry.id);
+    if (entry.id == id && !entry.unavailable.empty())
+      throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry.unavailable));
+  }
+  if (std::find(ids.begin(), ids.end(), id) == ids.end())
+    throw BadArgument(fmt::format("there is no preconditioner '{}'; there are {}.{}", id,
+                                  fmt::join(ids, ", "), did_you_mean(id, ids)));
+}
+
+void require_preconditioner(const SolveSettings& settings) {
+  if (!settings.parts.empty()) {
+    for (const PreconditionerPart& part : settings.parts) require_preconditioner(part.id);
+    return;
+  }
+  require_preconditioner(settings.preconditioner);
+  check_options(preconditioner_options(), settings.preconditioning);
+  require_read(preconditioner_options(), settings.preconditioning, "preconditioner", settings.preconditioner);
+}
+
+}  // namespace
+
+void check(const SolveSettings& settings) {
+  (void)make_solver<double>(settings.method, settings.solver);
+  require_preconditioner(settings);
+  if (settings.policy && !settings.schedule.empty())
+    throw BadArgument("policy and schedule exclude each other; take one of them");
+  if (settings.policy)
+    check_policy(settings.policy_options);
+  else
+    require_no_policy(settings.policy_options);
+  if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
+  require_order(settings.order);
+  for (const SchedulePoint& point : settings.schedule)
+    if (!point.to.order.empty()) require_order(point.to.order, false);
+  if (settings.expected_iterations < 0)
+    throw BadArgument(
+        fmt::format("expected_iterations is {}; it must be 0 or more", settings.expected_iterations));
+  if (settings.preconditioner_updates < 0)
+    throw BadArgument(
+        fmt::format("preconditioner_updates is {}; it must be 0 or more", settings.preconditioner_updates));
+}
+
+// What earlier solves of one matrix took, for the forecasts of later ones and for the preconditioner.
+template <class T>
+struct SystemSolver<T>::Sequence {
+  std::uint64_t matrix = 0;     // SystemMatrix::serial()
+  std::int64_t iterations = 0;  // of the last solve that converged
+  double all_iterations = 0;    // of all solves
+  // The preconditioner.
+  std::uint64_t serial = 0;  // of the operator it was made for
+  Revision revision;         // that was seen last
+  std::int64_t updates = 0;  // sets of values since its setup
+  std::int64_t first = 0;    // iterations of the first solve after its setup
+  bool renew = false;        // it has become too old
+};
+
+template <class T>
+SystemSolver<T>::SystemSolver(SolveSettings settings)
+    : settings_(std::move(settings)), sequence_(std::make_unique<Sequence>()) {
+  check(settings_);
+}
+
+template <class T>
+SystemSolver<T>::~SystemSolver() = default;
+
+template <class T>
+void SystemSolver<T>::set(SolveSettings settings) {
+  check(settings);
+  const bool other = settings.preconditioner != settings_.preconditioner ||
+                     settings.parts != settings_.parts || settings.combine != settings_.combine ||
+                     settings.preconditioning != settings_.preconditioning;
+  settings_ = std::move(settings);
+  solver_.reset(), multi_solver_.reset();
+  sequence_->iterations = 0;
+  if (other) sequence_->serial = 0;
+}
+
+template <class T>
+void SystemSolver<T>::set_preconditioner(Maker maker) {
+  maker_ = std::move(maker), sequence_->serial = 0;
+}
+
+template <class T>
+void SystemSolver<T>::set_null_space(VectorBlock<const T> N) {
+  null_space_ = N;
+  if (solver_) solver_->set_null_space(N);
+}
+
+template <class T>
+void SystemSolver<T>::stage(std::string_view what) const {
+  if (settings_.on_stage) settings_.on_stage(what);
+}
+
+// Where nobody has said how many iterations to expect, the policy stands behind format "auto". It begins in csr at
+// once, so a short solve loses nothing.
+template <class T>
+bool SystemSolver<T>::has_policy(const SystemMatrix<T>& matrix) const {
+  if (settings_.policy) return true;
+  return settings_.schedule.empty() && settings_.expected_iterations == 0 && matrix.may_begin_in_csr();
+}
+
+template <class T>
+SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const {
+  return {.products_per_iteration = static_cast<double>(find_solver(settings_.method).products),
+          .expected_iterations =
+              settings_.expected_iterations > 0 ? settings_.expected_iterations : sequence_->iterations,
+          .several_columns = columns > 1,
+          .policy = columns == 1 && has_policy(matrix),
+          .machine = settings_.machine};
+}
+
+template <class T>
+void SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix) {
+  stage("setting up");
+  Stopwatch clock;
+  renew_preconditioner(matrix.A());
+  matrix.context()->synchronize();
+  before_.setup += clock.lap();
+}
+
+template <class T>
+void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A) {
+  Sequence& now = *sequence_;
+  if (now.serial != A.serial()) {
+    now.serial = 0;
+    M_ = maker_ ? maker_(A)
+         : !settings_.parts.empty()
+             ? make_composition<T>(A, settings_.parts, settings_.combine)
+             : make_preconditioner<T>(settings_.preconditioner, A, settings_.preconditioning);
+    now.serial = A.serial(), now.renew = true;
+  }
+  if (!M_) return;
+  const Revision revision = A.revision();
+  if (revision.pattern != now.revision.pattern) now.renew = true;
+  if (revision.values != now.revision.values) ++now.updates;
+  now.revision = revision;
+  const std::int64_t every = settings_.preconditioner_updates;
+  if (!now.renew && (now.updates == 0 || every == 0 || now.updates < every)) return;
+  M_->ensure(A);
+  now.updates = 0, now.first = 0, now.renew = false;
+}
+
+// Returns what changes the matrix during the solve.
+template <class T>
+auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns) -> Changes {
+  if (sequence_->matrix != matrix.serial()) {
+    *sequence_ = {};
+    sequence_->matrix = matrix.serial();
+    before_.check = matrix.check_seconds(), before_.convert = matrix.upload_seconds();
+  }
+  if (columns == 1 && !solver_) {
+    solver_ = make_solver<T>(settings_.method, settings_.solver);
+    solver_->set_null_space(null_space_);
+  }
+  if (columns > 1 && !multi_solver_)
+    multi_solver_ = std::make_unique<MultiSolver<T>>(settings_.method, settings_.solver);
+  const SolveForecast expected = forecast(matrix, columns);
+  const auto seconds = matrix.settle(expected, settings_.on_stage);
+  before_.order += seconds.order, before_.convert += seconds.convert;
+  if (columns > 1) return Changes::none;
+  const Changes changes = expected.policy              ? Changes::policy
+                          : settings_.schedule.empty() ? Changes::none
+                                                       : Changes::schedule;
+  if (changes == Changes::none) return changes;
+  if (matrix.in_use()) {
+    if (changes == Changes::policy && !settings_.policy) return Changes::none;
+    throw BadArgument(
+        "a solve is running with this matrix, so that another one cannot change its format and order; "
+        "leave policy "
+        "and schedule out of it");
+  }
+  (void)matrix.make_adaptive();
+  return changes;
+}
+
+template <class T>
+void SystemSolver<T>::set_up(SystemMatrix<T>& matrix, std::int64_t columns) {
+  {
+    const auto lock = matrix.preparing();
+    (void)set_up_matrix(matrix, columns);
+  }
+  set_up_preconditioner(matrix);
+}
+
+template <class T>
+template <class Result>
+void SystemSolver<T>::describe(SystemMatrix<T>& matrix, Result& result) {
+  result.format = matrix.format(), result.kernel = matrix.kernel(), result.order = matrix.order();
+  result.format_reason = matrix.format_reason(), result.order_reason = matrix.order_reason();
+  const Before seconds = std::exchange(before_, {});
+  result.check_seconds = seconds.check, result.order_seconds = seconds.order;
+  result.convert_seconds = seconds.convert, result.setup_seconds = seconds.setup;
+}
+
+template <class T>
+SolveReport SystemSolver<T>::run(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                 SolveObserver* observer, Changes changes, SolveResult& result) {
+  const LinearOperator<T>& A = matrix.A();
+  if (changes == Changes::none) return solver_->solve(A, b, x, M_.get(), observer);
+  if (changes == Changes::policy) {
+    AutoSwitchOptions options =
+        switch_options(*matrix.context(), settings_.solver.stopping, settings_.policy_options);
+    options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
+    options.expected_iterations = forecast(matrix, 1).expected_iterations;
+    options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
+    // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
+    // Element matrices with new values are assembled anew, so each solve must pay for itself.
+    if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
+    AutoSwitcher<T>& switcher =
+        matrix.begin_policy(settings_.machine ? *settings_.machine : builtin_machine(), options, observer);
+    switcher.on_switch = settings_.on_note;
+    SolveReport report;
+    {
+      const Finished finished(switcher);
+      report = solver_->solve(A, b, x, M_.get(), &switcher);
+    }
+    result.decisions.assign(switcher.decisions().begin(), switcher.decisions().end());
+    result.candidates = switcher.candidates();
+    return report;
+  }
+  FormatSchedule<T> schedule(*matrix.adaptive(), settings_.schedule, observer, settings_.on_event);
+  SolveReport report;
+  {
+    const Finished finished(schedule);
+    report = solver_->solve(A, b, x, M_.get(), &schedule);
+  }
+  result.events = schedule.events();
+  return report;
+}
+
+template <class T>
+SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                   SolveObserver* observer) {
+  if (!observer) observer = settings_.observer;
+  auto preparing = matrix.preparing();
+  const Changes changes = set_up_matrix(matrix, 1);
+  const typename SystemMatrix<T>::Use use(matrix);
+  preparing.unlock();
+  set_up_preconditioner(matrix);
+  stage("solving");
+  SolveResult result;
+  // Another solve that changes the matrix writes its history.
+  const AdaptiveOperator<T>* const adaptive = changes == Changes::none ? nullptr : matrix.adaptive();
+  const std::size_t switches = adaptive ? adaptive->history().size() : 0,
+                    failures = adaptive ? adaptive->failures().size() : 0;
+  result.policy = changes == Changes::policy;
+  result.report = run(matrix, b, x, observer, changes, result);
+  matrix.context()->synchronize();
+  if (adaptive) {
+    const auto made = adaptive->history().subspan(switches);
+    result.switches.assign(made.begin(), made.end());
+    const auto failed = adaptive->failures().subspan(failures);
+    result.failed_switches.assign(failed.begin(), failed.end());
+  }
+  describe(matrix, result);
+  remember(result.report);
+  return result;
+}
+
+template <class T>
+void SystemSolver<T>::remember(const SolveReport& report) {
+  Sequence& now = *sequence_;
+  now.all_iterations += static_cast<double>(report.iterations);
+  if (report.converged() && report.iterations > 0) now.iterations = report.iterations;
+  if (report.reason == StopReason::interrupted) return;
+  if (now.first == 0)
+    now.first = std::max<std::int64_t>(report.iterations, 1);
+  else
+    now.renew = now.renew || report.iterations > 2 * now.first;
+  now.renew = now.renew || (!report.converged() && now.updates > 0);
+}
+
+template <class T>
+MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B,
+                                              MultiVectorView<T> X, MultiSolveObserver* observer,
+                                              std::span<const StoppingRule> rules) {
+  const char* const what = settings_.policy                ? "a policy"
+                           : !settings_.schedule.empty()   ? "a schedule"
+                           : settings_.observer != nullptr ? "an observer of one column"
+                                                           : nullptr;
+  if (what)
+    throw BadArgument(fmt::format(
+        "{} is for one right-hand side; leave it out, or solve the columns one after another", what));
+  if (!multi_solver_) multi_solver_ = std::make_unique<MultiSolver<T>>(settings_.method, settings_.solver);
+  auto preparing = matrix.preparing();
+  (void)set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
+  const typename SystemMatrix<T>::Use use(matrix);
+  preparing.unlock();
+  set_up_preconditioner(matrix);
+  stage("solving");
+  MultiSolveResult result;
+  result.report = multi_solver_->solve(matrix.A(), B, X, M_.get(), observer, rules);
+  matrix.context()->synchronize();
+  describe(matrix, result);
+  return result;
+}
+
+template <class T>
+LinearSystem<T>::LinearSystem(CsrMatrix<T> csr, SolveSettings settings)
+    : solver_(std::move(settings)),
+      matrix_(context_of(solver_.settings(), csr.pattern.space), std::move(csr),
+              solver_.settings().check_arrays) {
+  const SolveSettings& wanted = solver_.settings();
+  matrix_.set_format(wanted.format, wanted.parameters, wanted.kernel);
+  matrix_.set_order(wanted.order);
+}
+
+template <class T>
+LinearSystem<T>::LinearSystem(std::unique_ptr<ElementOperator<T>> elements, SolveSettings settings)
+    : solver_(std::move(settings)), matrix_(std::move(elements)) {
+  matrix_.set_format(solver_.settings().format, solver_.settings().parameters, solver_.settings().kernel);
+  matrix_.set_order(solver_.settings().order);
+}
+
+template <class T>
+LinearSystem<T>::LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSettings settings)
+    : solver_(std::move(settings)), matrix_(std::move(A)) {
+  matrix_.set_format(solver_.settings().format, solver_.settings().parameters, solver_.settings().kernel);
+  matrix_.set_order(solver_.settings().order);
+}
+
+template <class T>
+void LinearSystem<T>::update_values(const T* values) {
+  matrix_.update_values(with_values(matrix_.given(), values));
+}
+
+template <class T>
+void LinearSystem<T>::set(const SolveSettings& settings) {
+  const SolveSettings before = solver_.settings();
+  solver_.set(settings);
+  if (before.format != settings.format || before.parameters != settings.parameters ||
+      before.kernel != settings.kernel)
+    matrix_.set_format(settings.format, settings.parameters, settings.kernel);
+  if (before.order != settings.order) matrix_.set_order(settings.order);
+}
+
+template <class T>
+SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
+                  std::type_identity_t<VectorView<T>> x, const SolveSettings& settings) {
+  return LinearSystem<T>(csr, settings).solve(b, x);
+}
+
+template <class T>
+MultiSolveResult multi_solve(const CsrMatrix<T>& csr, std::type_identity_t<MultiVectorView<const T>> B,
+                             std::type_identity_t<MultiVectorView<T>> X, const SolveSettings& settings,
+                             std::span<const StoppingRule> rules) {
+  return LinearSystem<T>(csr, settings).multi_solve(B, X, nullptr, rules);
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                  \
+  template class SystemSolver<T>;                                                               \
+  template class LinearSystem<T>;                                                               \
+  template SolveResult solve<T>(const CsrMatrix<T>&, std::type_identity_t<VectorView<const T>>, \
+                                std::type_identity_t<VectorView<T>>, const SolveSettings&);     \
+  template MultiSolveResult multi_solve<T>(                                                     \
+      const CsrMatrix<T>&, std::type_identity_t<MultiVectorView<const T>>,                      \
+      std::type_identity_t<MultiVectorView<T>>, const SolveSettings&, std::span<const StoppingRule>);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

@@ -1,0 +1,160 @@
+// A linear system that is solved again and again: matrix, format, order, preconditioner and solver are kept.
+//
+//   protean::LinearSystem<double> system(csr, {.method = "cg", .preconditioner = "ic0", .policy = true});
+//   for (...) {                            // Newton, time steps
+//     system.update_values(new_values);   // the same pattern
+//     system.solve({b, n}, {x, n});       // x: the guess on entry
+//   }
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <protean/core/export.hpp>
+#include <protean/systems/settings.hpp>
+#include <protean/systems/system_matrix.hpp>
+
+namespace PROTEAN_EXPORT protean {
+
+// Solves linear systems as its settings say: method, preconditioner, schedule or policy. It keeps the workspace of
+// the solver, and the preconditioner of the last matrix. Two threads must not use one at the same time.
+template <class T>
+class SystemSolver {
+ public:
+  // Throws as check().
+  explicit SystemSolver(SolveSettings settings = {});
+  ~SystemSolver();
+  SystemSolver(const SystemSolver&) = delete;
+  SystemSolver& operator=(const SystemSolver&) = delete;
+
+  // Sets the settings of later solves. Parts that the new settings leave as they were are kept, such as the
+  // preconditioner if its options are the same. Throws as check(); then nothing has changed.
+  void set(SolveSettings settings);
+  const SolveSettings& settings() const noexcept { return settings_; }
+  // Later solves use a preconditioner that the caller makes, in place of the one that settings() names. An empty
+  // maker goes back to the named one.
+  using Maker = std::function<std::unique_ptr<Preconditioner<T>>(const LinearOperator<T>& A)>;
+  void set_preconditioner(Maker maker);
+  // Solver::set_null_space() for later solves.
+  void set_null_space(VectorBlock<const T> N);
+
+  // Prepares a solve: makes the order, the format and the preconditioner where they are not ready. solve() does so by
+  // itself. columns: the number of right-hand sides.
+  void set_up(SystemMatrix<T>& matrix, std::int64_t columns = 1);
+  // Solves A x = b. x holds the initial guess on entry and the solution on return. b and x lie in the space of the
+  // context. Throws as set_up() and Solver::solve(). x is unchanged where it throws before the first iteration.
+  SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                    SolveObserver* observer = nullptr);
+  // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
+  // settings().solver.stopping. Throws BadArgument for settings that are for one right-hand side only: a policy, a
+  // schedule, settings().observer.
+  MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
+                               MultiSolveObserver* observer = nullptr,
+                               std::span<const StoppingRule> rules = {});
+  // The preconditioner of the last solve; null if there was none.
+  const Preconditioner<T>* preconditioner() const noexcept { return M_.get(); }
+
+ private:
+  enum class Changes : unsigned char { none, policy, schedule };  // of the matrix in a solve
+  struct PROTEAN_HIDDEN Sequence;  // what earlier solves of the present matrix took
+  void stage(std::string_view what) const;
+  bool has_policy(const SystemMatrix<T>& matrix) const;
+  SolveForecast forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const;
+  Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
+  void set_up_preconditioner(SystemMatrix<T>& matrix);
+  void renew_preconditioner(const LinearOperator<T>& A);
+  SolveReport run(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x, SolveObserver* observer,
+                  Changes changes, SolveResult& result);
+  template <class Result>
+  void describe(SystemMatrix<T>& matrix, Result& result);
+  void remember(const SolveReport& report);
+
+  SolveSettings settings_;
+  Maker maker_;
+  VectorBlock<const T> null_space_;
+  std::unique_ptr<Solver<T>> solver_;
+  std::unique_ptr<MultiSolver<T>> multi_solver_;
+  std::unique_ptr<Preconditioner<T>> M_;
+  std::unique_ptr<Sequence> sequence_;
+  // Seconds of stages that the next result has.
+  struct Before {
+    double check = 0, order = 0, convert = 0, setup = 0;
+  } before_;
+};
+
+// A matrix with its solver (SystemMatrix, SystemSolver): what most programs need.
+template <class T>
+class LinearSystem {
+ public:
+  // csr: the caller's arrays, in the space of settings.context or in host memory (SystemMatrix). The constructor
+  // checks the arrays; all other work is done by the first solve or set_up(). Throws as SystemMatrix and check().
+  explicit LinearSystem(CsrMatrix<T> csr, SolveSettings settings = {});
+  // Element matrices. The solve begins with them. A policy assembles them during the solve where that pays; a
+  // schedule does so at its points.
+  explicit LinearSystem(std::unique_ptr<ElementOperator<T>> elements, SolveSettings settings = {});
+  // Any operator. The caller may keep a share of it. It can have no format, order, policy or schedule. When it
+  // changes, tell it so by its own function, such as CallbackOperator::changed().
+  explicit LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSettings settings = {});
+
+  // New values of the same pattern: where they are in memory, in the order of the CSR arrays.
+  void update_values(const T* values);
+  void update_values(const CsrMatrix<T>& csr) { matrix_.update_values(csr); }
+  void update_values(std::span<const ElementGroup<T>> groups) { matrix_.update_values(groups); }
+
+  void set_up(std::int64_t columns = 1) { solver_.set_up(matrix_, columns); }
+  SolveResult solve(VectorView<const T> b, VectorView<T> x, SolveObserver* observer = nullptr) {
+    return solver_.solve(matrix_, b, x, observer);
+  }
+  MultiSolveResult multi_solve(MultiVectorView<const T> B, MultiVectorView<T> X,
+                               MultiSolveObserver* observer = nullptr,
+                               std::span<const StoppingRule> rules = {}) {
+    return solver_.multi_solve(matrix_, B, X, observer, rules);
+  }
+
+  // Throws as SystemSolver::set(), SystemMatrix::set_format() and set_order(), where these have changed.
+  void set(const SolveSettings& settings);
+  const SolveSettings& settings() const noexcept { return solver_.settings(); }
+  const LinearOperator<T>& A() const { return matrix_.A(); }
+  SystemMatrix<T>& matrix() noexcept { return matrix_; }
+  SystemSolver<T>& solver() noexcept { return solver_; }
+
+ private:
+  SystemSolver<T> solver_;
+  SystemMatrix<T> matrix_;
+};
+
+// Solves A x = b in one call: a LinearSystem for this solve alone. csr lies in the space of the context or in host
+// memory, b and x in the space of the context; csr and b are only read. x is the initial guess on entry and the
+// solution on return. To solve again with one matrix, keep a LinearSystem.
+//
+// Numerical trouble is no exception but the reason in the report. Throws BadArgument for unknown names (with the
+// nearest one), options out of range, and policy with a schedule; NotAvailable for an order that is not in this build;
+// BadMatrix for arrays that are no matrix, and for rows that are not sorted where a format, an order, the policy or a
+// schedule needs them sorted; otherwise what put_in_order(), make_matrix(), Preconditioner::ensure() and
+// Solver::solve() throw. x is unchanged where it throws before the first iteration. T: float, double.
+template <class T>
+PROTEAN_EXPORT SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
+                                 std::type_identity_t<VectorView<T>> x, const SolveSettings& settings = {});
+
+// Solves A X = B for all columns of B at the same time (MultiSolver: methods cg, bicgstab and gmres). The matrix is
+// read once for all of them in each iteration, in formats that have a product with several vectors (HasMultiProduct);
+// report.product says so. B and X lie in the space of the context, in any layouts. X holds initial guesses on entry and
+// the solutions on return. rules: a stopping rule for each column, or empty for settings.solver.stopping. format "auto"
+// is csr where the one that solve() would take has no product with several vectors.
+//
+//   std::vector<double> B(n * k), X(n * k);   // one right-hand side after another, as Fortran has them
+//   MultiSolveResult done = multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n});
+//
+// Throws as solve() and MultiSolver, and BadArgument for settings that are not for several right-hand sides: policy,
+// schedule, observer (LinearSystem::multi_solve() has one for columns).
+template <class T>
+PROTEAN_EXPORT MultiSolveResult multi_solve(const CsrMatrix<T>& csr,
+                                            std::type_identity_t<MultiVectorView<const T>> B,
+                                            std::type_identity_t<MultiVectorView<T>> X,
+                                            const SolveSettings& settings = {},
+                                            std::span<const StoppingRule> rules = {});
+
+}  // namespace protean

@@ -1,0 +1,113 @@
+// What a solve is to do, and what it did. The settings are the same for every entrance: the command, C++, C, Fortran
+// and PETSc translate theirs to these, and their defaults are the ones below (docs/entrances.md).
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <protean/core/context.hpp>
+#include <protean/core/export.hpp>
+#include <protean/operators/assembled_matrix.hpp>
+#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/operators/policy/cost_model.hpp>
+#include <protean/operators/policy/switch_policy.hpp>
+#include <protean/preconditioners/preconditioner.hpp>
+#include <protean/solvers/auto_switcher.hpp>
+#include <protean/solvers/format_schedule.hpp>
+#include <protean/solvers/multi_solver.hpp>
+#include <protean/solvers/solver.hpp>
+
+namespace PROTEAN_EXPORT protean {
+
+// Methods, preconditioners, formats and orders are named as in their catalogues. A key of a problem file has the same
+// name and meaning as the member here.
+struct SolveSettings {
+  std::string method = "cg";            // solvers()
+  SolverOptions solver = {};            // tolerances, limits, options of the method
+  std::string preconditioner = "none";  // preconditioners()
+  PreconditionerOptions preconditioning = {};
+  // A format's name, or "auto". On the host auto begins with csr, and a policy with the default options changes the
+  // format when that pays (AutoSwitcher). With `expected_iterations`, for several columns, on a device and in
+  // deterministic mode auto is the format with the smallest predicted time of conversion and solve, made before the
+  // solve (choose_format()).
+  std::string format = "auto";
+  FormatParams parameters = {};  // of the format named
+  std::string kernel = {};       // empty: the default one
+  // The order of rows and columns in the solve: "none", "auto" (choose_order()) or one of orderings(). b, x, observer,
+  // residuals and preconditioner keep the caller's.
+  std::string order = "none";
+  // The format, and the order of the rows, changes during the solve when that pays (AutoSwitcher), in any format and
+  // with policy_options. Format auto then begins with csr.
+  bool policy = false;
+  const MachineTable* machine =
+      nullptr;  // of `policy` and of format auto, which must outlive the system; null: built in
+  PolicyOptions policy_options = {};
+  // The format, or the order, changes at these points (FormatSchedule). Orders have the names of `order`: "none" is the
+  // caller's numbering, also in a solve that began in another one. Not together with policy.
+  std::vector<SchedulePoint> schedule = {};
+  ContextPtr context = nullptr;       // null: Context::host(); needed for arrays of a device
+  SolveObserver* observer = nullptr;  // called in each iteration
+  // How many iterations a solve is expected to need, for the policy and for the choice of format and order "auto". 0:
+  // not known. Then as many as earlier solves of the system needed, or assumed_iterations if there are none, where a
+  // choice before the solve is made.
+  std::int64_t expected_iterations = 0;
+  // Instead of `preconditioner`, where it is not empty: the parts of a composition (make_composition()).
+  std::vector<PreconditionerPart> parts = {};
+  Composition combine = Composition::additive;
+  // In a kept system the preconditioner is set up again after so many updates of the values; 0: never. It is also set
+  // up again before the next solve when a solve did not converge, or needed more than twice the iterations of the
+  // first solve after a setup.
+  std::int64_t preconditioner_updates = 1;
+  // Whether arrays are checked before they are used: row pointers and columns of a new matrix, and that all values
+  // are finite. The check reads all arrays once, in the time of a few products. Without it a wrong column makes a
+  // product access memory outside of its vectors.
+  bool check_arrays = true;
+  // Whether the policy builds formats in another thread beside the solve. Empty: it does so where a processor is
+  // idle.
+  std::optional<bool> overlapped = {};
+  // Functions of the caller. on_stage: called when a stage begins ("checking the matrix", "converting the matrix"
+  // ...). on_note: called at each change of format by the policy, with a line of text for the user. on_event: called
+  // at each event of a schedule.
+  std::function<void(std::string_view)> on_stage = {};
+  std::function<void(const std::string&)> on_note = {};
+  std::function<void(const ScheduleEvent&)> on_event = {};
+};
+
+// Throws BadArgument for unknown names (the message has the nearest one), options out of range, and options that
+// exclude each other. Throws NotAvailable for what is not in this build.
+void check(const SolveSettings& settings);
+
+struct SolveResult {
+  SolveReport report;
+  std::string format, kernel, order;   // in which the solve ended
+  std::string format_reason;           // of format "auto": why it took what it did, and what was refused
+  bool policy = false;                 // whether a policy decided during the solve
+  std::string order_reason;            // of order "auto": why it took what it did
+  std::vector<SwitchRecord> switches;  // changes of format that took place in this solve
+  std::vector<FailedSwitch> failed_switches;
+  std::vector<DecisionRecord> decisions;  // of the policy
+  std::vector<CandidateRecord>
+      candidates;  // of the policy; empty if no solve of the system has lasted until it looked
+  std::vector<ScheduleEvent> events;  // of the schedule
+  double order_seconds = 0;           // of the order before the solve, with P A P^T
+  double convert_seconds = 0;         // of the first format
+  double setup_seconds = 0;           // of the preconditioner
+  double check_seconds = 0;           // of the arrays
+  bool converged() const noexcept { return report.converged(); }
+};
+
+struct MultiSolveResult {
+  MultiSolveReport report;
+  std::string format, kernel, order;
+  // Of format "auto": why it took what it did, as where csr was taken because of the several vectors.
+  std::string format_reason, order_reason;
+  double order_seconds = 0, convert_seconds = 0;
+  double setup_seconds = 0;  // of the preconditioner
+  double check_seconds = 0;
+  bool converged() const noexcept { return report.converged(); }
+};
+
+}  // namespace protean

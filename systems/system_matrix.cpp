@@ -1,0 +1,432 @@
+#include "systems/system_matrix.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <tuple>
+
+#include "core/buffer.hpp"
+#include "core/csr_view.hpp"
+#include "core/error.hpp"
+#include "core/statistics.hpp"
+#include "core/transfer.hpp"
+#include "core/watch.hpp"
+#include "formats/catalogue.hpp"
+#include "formats/survey.hpp"
+#include "operators/multi_product.hpp"
+#include "systems/seconds.hpp"
+
+namespace protean {
+namespace {
+
+void enter(const std::function<void(std::string_view)>& stage, std::string_view what) {
+  if (stage) stage(what);
+}
+
+// B in the caller's numbering; null where it is. B is not owned.
+template <class T>
+std::unique_ptr<OrderedOperator<T>> in_callers_order(const std::optional<PermutedMatrix<T>>& permuted,
+                                                     LinearOperator<T>& B) {
+  if (!permuted || permuted->permutation().size() == 0) return nullptr;
+  return std::make_unique<OrderedOperator<T>>(
+      permuted->permutation(), std::shared_ptr<LinearOperator<T>>(std::shared_ptr<void>(), &B));
+}
+
+}  // namespace
+
+template <class T>
+SystemMatrix<T>::SystemMatrix(ContextPtr context, CsrMatrix<T> csr, bool check)
+    : context_(std::move(context)), check_(check), given_(std::move(csr)) {
+  Stopwatch clock;
+  if (given_.pattern.space != context_->space() && given_.pattern.space != Space::host)
+    throw WrongSpace("the matrix lies in device memory; give the context of that device");
+  if (check_) {
+    // An array that has been freed or changed is named as that.
+    check_arrays(given_);
+    validate(given_.pattern.space == context_->space() ? context_ : Context::host(), given_);
+  }
+  check_seconds_ = clock.lap();
+  csr_ = given_.pattern.space == context_->space() ? given_ : upload(context_, given_);
+  if (csr_.pattern.space != given_.pattern.space) {
+    context_->synchronize();
+    upload_seconds_ = clock.lap();
+  }
+}
+
+template <class T>
+SystemMatrix<T>::SystemMatrix(std::unique_ptr<ElementOperator<T>> elements)
+    : of_elements_(true), elements_(std::move(elements)) {
+  if (!elements_) throw BadArgument("the element matrices are a null pointer");
+  context_ = elements_->context();
+}
+
+template <class T>
+SystemMatrix<T>::SystemMatrix(std::shared_ptr<LinearOperator<T>> A) : other_(std::move(A)) {
+  if (!other_) throw BadArgument("the operator is a null pointer");
+  context_ = other_->context();
+}
+
+template <class T>
+SystemMatrix<T>::~SystemMatrix() = default;
+
+template <class T>
+std::uint64_t SystemMatrix<T>::next_serial() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+template <class T>
+void SystemMatrix<T>::require_entries(std::string_view what) const {
+  if (of_elements_)
+    throw BadArgument(
+        fmt::format("element matrices have no {0}; make the matrix from CSR arrays instead, or have a "
+                    "schedule change them "
+                    "during a solve",
+                    what));
+  if (other_)
+    throw BadArgument(
+        fmt::format("operator {} is functions of the caller and has no {}; make the matrix from "
+                    "CSR arrays instead",
+                    other_->name(), what));
+}
+
+template <class T>
+void SystemMatrix<T>::set_format(std::string_view format, const FormatParams& parameters,
+                                 std::string_view kernel) {
+  if (format != "auto") {
+    require_entries("storage format");
+    const FormatEntry& entry = find_format(format);
+    (void)resolve_params(entry, parameters, &find_kernel(entry, kernel, context_->space()));
+  } else if (!parameters.all().empty()) {
+    throw BadArgument("parameters belong to one format; name it instead of auto, or leave them out");
+  }
+  if (format == "auto" && !kernel.empty()) (void)find_kernel(find_format("csr"), kernel, context_->space());
+  before_ = {wanted_, asked_};
+  wanted_.format = format, wanted_.parameters = parameters, wanted_.kernel = kernel;
+  asked_ = true;
+}
+
+template <class T>
+void SystemMatrix<T>::set_order(std::string_view order) {
+  require_order(order);
+  if (order != "none") {
+    require_entries("order of its rows");
+    if (given_.rows() != given_.cols())
+      throw ShapeMismatch(fmt::format(
+          "the matrix is {} x {}; an order ({}) is that of rows and columns, so it must be square; take none",
+          given_.rows(), given_.cols(), order));
+  }
+  before_ = {wanted_, asked_};
+  wanted_.order = order;
+  asked_ = true;
+}
+
+template <class T>
+bool SystemMatrix<T>::settled() const noexcept {
+  return of_elements_ || other_ || (!made_.format.empty() && !asked_);
+}
+
+template <class T>
+ChoiceOptions SystemMatrix<T>::choice(const SolveForecast& forecast) const {
+  ChoiceOptions options;
+  options.space = context_->space(), options.deterministic = context_->deterministic();
+  options.expected_iterations = forecast.expected_iterations;
+  options.products_per_iteration = forecast.products_per_iteration;
+  options.value_bytes = sizeof(T);
+  options.machine = forecast.machine;
+  return options;
+}
+
+template <class T>
+auto SystemMatrix<T>::settle(const SolveForecast& forecast,
+                             const std::function<void(std::string_view)>& stage) -> Seconds {
+  if (of_elements_ || other_ || (in_use() && !made_.format.empty())) return {};
+  const bool columns = forecast.several_columns && wanted_.format == "auto";
+  if (settled() && (!columns || column_by_column<T>(*assembled()).empty())) return {};
+  return make(forecast, stage);
+}
+
+template <class T>
+void SystemMatrix<T>::settle_named() {
+  const Wanted wanted = wanted_;
+  const bool format_open = wanted.format == "auto", order_open = wanted.order == "auto";
+  if (format_open)
+    wanted_.format = made_.format.empty() ? "csr" : made_.format, wanted_.kernel = made_.kernel,
+    wanted_.parameters = made_.parameters;
+  if (order_open) wanted_.order = made_.order;
+  const auto reopen = [&] {
+    if (format_open) wanted_.format = wanted.format, wanted_.kernel = wanted.kernel, wanted_.parameters = {};
+    if (order_open) wanted_.order = wanted.order;
+    asked_ = asked_ || format_open || order_open;
+  };
+  if (!made_.format.empty() && format_open && wanted_.order == made_.order) return reopen();
+  try {
+    (void)settle();
+  } catch (...) {
+    // What was asked for last is forgotten, an "auto" too.
+    if (made_.format.empty())
+      reopen();
+    else
+      std::tie(wanted_, asked_) = before_;
+    throw;
+  }
+  reopen();
+}
+
+template <class T>
+auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<void(std::string_view)>& stage)
+    -> Seconds {
+  Seconds seconds;
+  Stopwatch clock;
+  const ChoiceOptions options = choice(forecast);
+  const bool new_order = wanted_.order != made_.order;
+  // An operator that changes has taken the ordered matrix over, and may have left that order.
+  const bool find = new_order || (adaptive_ && order_id_ != "none");
+  const std::string& order = new_order ? wanted_.order : order_id_;
+  OrderedMatrix<T> found;
+  if (find && order != "none") {
+    enter(stage, "ordering the matrix");
+    found = put_in_order(order, csr_, context_, options);
+    context_->synchronize();
+    seconds.order = clock.lap();
+  }
+  std::optional<PermutedMatrix<T>>& permuted = find ? found.ordered : permuted_;
+  const CsrMatrix<T>& from = permuted ? permuted->matrix() : csr_;
+
+  enter(stage, "converting the matrix");
+  std::unique_ptr<AssembledMatrix<T>> next;
+  std::string reason;
+  const AssembledMatrix<T>* const now = assembled();
+  const bool new_format = made_.format != wanted_.format || made_.parameters != wanted_.parameters ||
+                          made_.kernel != wanted_.kernel;
+  if (now && !new_format && new_order) {
+    // The format that it has now, to which a solve may have changed it.
+    next = make_matrix(now->entry(), from, context_, now->params(), now->kernel());
+    reason = format_reason_;
+  } else if (wanted_.format != "auto") {
+    next = make_matrix(find_format(wanted_.format), from, context_, wanted_.parameters, wanted_.kernel);
+  } else if (!wanted_.kernel.empty() && wanted_.kernel != "native") {
+    next = make_matrix(find_format("csr"), from, context_, {}, wanted_.kernel);
+    reason = fmt::format("csr, the plainest format, since kernel {} was asked for", wanted_.kernel);
+  } else if (forecast.policy) {
+    next = make_matrix(find_format("csr"), from, context_);
+    reason = "csr, from which a policy changes when that pays";
+  } else {
+    const bool as_given = &from == &csr_ && given_.pattern.space == Space::host;
+    ChosenMatrix<T> chosen =
+        make_chosen_matrix(from, context_, options, as_given ? &given_ : nullptr, forecast.several_columns);
+    next = std::move(chosen.matrix), reason = std::move(chosen.reason);
+  }
+  std::unique_ptr<OrderedOperator<T>> ordered = in_callers_order(permuted, *next);
+  context_->synchronize();
+  Wanted made = wanted_;
+  if (!find) found.order = order_id_, found.reason = order_reason_;
+
+  // Nothing throws from here on.
+  switcher_.reset(), ordered_ = std::move(ordered), adaptive_.reset();
+  assembled_ = std::move(next);
+  format_reason_ = std::move(reason);
+  if (find) permuted_ = std::move(found.ordered);
+  if (new_order) order_id_ = std::move(found.order), order_reason_ = std::move(found.reason);
+  made_ = std::move(made);
+  asked_ = false;
+  seconds.convert = clock.lap();
+  return seconds;
+}
+
+template <class T>
+const LinearOperator<T>& SystemMatrix<T>::A() const {
+  if (ordered_) return *ordered_;
+  if (adaptive_) return *adaptive_;
+  if (elements_) return *elements_;
+  if (assembled_) return *assembled_;
+  if (other_) return *other_;
+  throw std::logic_error("SystemMatrix::A() before settle()");
+}
+
+template <class T>
+AdaptiveOperator<T>& SystemMatrix<T>::make_adaptive() {
+  if (other_)
+    throw BadArgument(
+        fmt::format("operator {} is functions of the caller and has no storage format and no order "
+                    "of its rows to change; solve without policy and schedule",
+                    other_->name()));
+  if (adaptive_) return *adaptive_;
+  if (elements_) {
+    adaptive_ = std::make_unique<AdaptiveOperator<T>>(std::move(elements_));
+    return *adaptive_;
+  }
+  if (context_->space() == Space::host && !sorted_) sorted_ = is_sorted(*context_, csr_.pattern);
+  if (context_->space() == Space::host && !*sorted_)
+    throw BadMatrix(
+        "columns do not ascend in all rows, as changes of format need it; sorted_copy() sorts, or solve "
+        "without policy and schedule");
+  if (permuted_)
+    adaptive_ =
+        std::make_unique<AdaptiveOperator<T>>(csr_, order_id_, std::move(*permuted_), std::move(assembled_));
+  else
+    adaptive_ = std::make_unique<AdaptiveOperator<T>>(csr_, std::move(assembled_));
+  ordered_.reset(), permuted_.reset();
+  return *adaptive_;
+}
+
+template <class T>
+bool SystemMatrix<T>::may_begin_in_csr() const {
+  if (of_elements_ || other_ || wanted_.format != "auto" || context_->space() != Space::host ||
+      context_->deterministic() || !(wanted_.kernel.empty() || wanted_.kernel == "native") ||
+      given_.nonzeros() < least_entries_to_convert)
+    return false;
+  if (!sorted_) sorted_ = is_sorted(*context_, csr_.pattern);
+  return *sorted_;
+}
+
+template <class T>
+bool SystemMatrix<T>::change_alone(const std::function<void()>& change) const {
+  const std::lock_guard lock(changing_);
+  if (uses_ > 1) return false;
+  change();
+  return true;
+}
+
+template <class T>
+AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, const AutoSwitchOptions& options,
+                                               SolveObserver* inner) {
+  if (switcher_ && machine_ == &machine) {
+    switcher_->begin(options, inner);
+    return *switcher_;
+  }
+  const CostModel model(machine, context_->space());
+  const SparsityPattern on_host = csr_.pattern.space == Space::device &&
+                                          given_.pattern.space == Space::host &&
+                                          adaptive_->order_id() == "none"
+                                      ? given_.pattern
+                                      : SparsityPattern();
+  switcher_ = std::make_unique<AutoSwitcher<T>>(
+      *adaptive_, model,
+      [this, model, on_host] {
+        std::vector<SwitchTarget> found = survey_formats(*adaptive_, model, on_host);
+        if (!surveyed_.empty()) return found;
+        surveyed_ = found;
+        for (SwitchTarget& target : surveyed_)  // for its name
+          if (adaptive_->order_id() != "none") target.spec.order = adaptive_->order_id();
+        return found;
+      },
+      options, inner);
+  machine_ = &machine;
+  return *switcher_;
+}
+
+template <class T>
+void SystemMatrix<T>::check_values(const CsrMatrix<T>& csr) const {
+  if (csr.rows() != given_.rows() || csr.cols() != given_.cols() || csr.nonzeros() != given_.nonzeros())
+    throw ShapeMismatch(
+        fmt::format("the new values are those of a {} x {} matrix with {} entries; it has {} x {} "
+                    "with {}; make another system for another pattern",
+                    csr.rows(), csr.cols(), csr.nonzeros(), given_.rows(), given_.cols(), given_.nonzeros()));
+  if (csr.pattern.space != given_.pattern.space)
+    throw WrongSpace(fmt::format("the new values lie in {} memory, the matrix was given in {} memory",
+                                 to_string(csr.pattern.space), to_string(given_.pattern.space)));
+  if (check_) validate_values(csr.pattern.space == context_->space() ? context_ : Context::host(), csr);
+}
+
+// The matrix in the device's memory with new values of the host.
+template <class T>
+CsrMatrix<T> SystemMatrix<T>::on_device(const CsrMatrix<T>& values) const {
+  const auto copied = std::make_shared<Buffer<T>>(context_, values.nonzeros());
+  detail::copy_bytes(*context_, copied->data(), Space::device, values.values, Space::host,
+                     static_cast<std::size_t>(values.nonzeros()) * sizeof(T));
+  CsrMatrix<T> result = csr_;
+  result.values = copied->data(), result.values_owner = copied;
+  return result;
+}
+
+template <class T>
+void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr) {
+  if (of_elements_ || other_)
+    throw BadArgument(of_elements_ ? "the matrix was made of element matrices; give new ones of these"
+                                   : "the operator is the caller's, who changes it");
+  check_values(csr);
+  const CsrMatrix<T> changed = csr_.pattern.space == csr.pattern.space ? csr : on_device(csr);
+  if (adaptive_) {
+    adaptive_->update_values(changed);
+  } else if (permuted_) {
+    CsrMatrix<T> before = permuted_->matrix();
+    permuted_->update_values(changed);
+    try {
+      assembled_->update_values(permuted_->matrix());
+    } catch (...) {  // the matrix has its old values
+      permuted_->restore(std::move(before));
+      throw;
+    }
+  } else if (assembled_) {
+    assembled_->update_values(changed);
+  }
+  given_ = csr, csr_ = changed;
+}
+
+template <class T>
+void SystemMatrix<T>::update_values(std::span<const ElementGroup<T>> groups) {
+  if (!of_elements_)
+    throw BadArgument(
+        "the matrix was not made of element matrices; give new values in the order of its arrays");
+  if (adaptive_)
+    adaptive_->update_values(groups);
+  else
+    elements_->update_values(groups);
+}
+
+template <class T>
+void SystemMatrix<T>::watch() {
+  if (of_elements_ || other_ || given_.watch) return;
+  const CsrMatrix<T> seen = watched(context_, given_);
+  const bool borrowed = csr_.pattern.space == given_.pattern.space;
+  // So that format csr watches its arrays, too. In another order it has arrays of its own.
+  if (borrowed && adaptive_)
+    adaptive_->update_values(seen);
+  else if (borrowed && assembled_ && !permuted_)
+    assembled_->update_values(seen);
+  given_ = seen;
+  if (borrowed) csr_ = seen;
+}
+
+template <class T>
+const AssembledMatrix<T>* SystemMatrix<T>::assembled() const {
+  if (adaptive_) return adaptive_->on_elements() ? nullptr : &adaptive_->current();
+  return assembled_.get();
+}
+
+template <class T>
+std::string_view SystemMatrix<T>::kernel() const {
+  const AssembledMatrix<T>* const now = assembled();
+  return now ? now->kernel() : std::string_view("native");
+}
+
+template <class T>
+std::string_view SystemMatrix<T>::order() const {
+  return adaptive_ ? adaptive_->order_id() : std::string_view(order_id_);
+}
+
+template <class T>
+const CsrMatrix<T>& SystemMatrix<T>::source() const noexcept {
+  if (adaptive_ && !of_elements_) return adaptive_->ordered_source();
+  return permuted_ ? permuted_->matrix() : csr_;
+}
+
+template <class T>
+std::size_t SystemMatrix<T>::bytes() const {
+  if (adaptive_) return adaptive_->running_bytes();
+  if (assembled_) return assembled_->bytes();
+  return elements_ ? elements_->bytes() : 0;
+}
+
+template <class T>
+std::int64_t SystemMatrix<T>::products() const {
+  return ordered_ ? ordered_->inner().products() : A().products();
+}
+
+template class SystemMatrix<float>;
+template class SystemMatrix<double>;
+
+}  // namespace protean

@@ -1,0 +1,189 @@
+// The matrix of a linear system: where it comes from, its storage format, the order of its rows, and how both change.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <protean/core/export.hpp>
+#include <protean/core/permutation.hpp>
+#include <protean/formats/choose.hpp>
+#include <protean/operators/assembled_matrix.hpp>
+#include <protean/operators/elements/element_operator.hpp>
+#include <protean/operators/linear_operator.hpp>
+#include <protean/operators/ordered_operator.hpp>
+#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/solvers/auto_switcher.hpp>
+
+namespace PROTEAN_EXPORT protean {
+
+// What is known of a solve before it begins. The choice of format and order "auto" uses it.
+struct SolveForecast {
+  double products_per_iteration = 1;      // SolverEntry::products
+  std::int64_t expected_iterations = 0;   // 0: not known
+  bool several_columns = false;           // a product with several vectors is wanted
+  bool policy = false;                    // format auto is csr, from which a policy changes
+  const MachineTable* machine = nullptr;  // null: the built-in one
+};
+
+// A matrix, given as CSR arrays, element matrices, or any operator. set_format() and set_order() say what the caller
+// wants, and settle() makes it; each solve calls settle(). If the rows are in another order than the caller's, A()
+// still takes vectors in the caller's numbering.
+//
+// New values keep the pattern, the format and the order. The object also keeps what it has learnt of the formats:
+// predictions, measured products and conversions, iterations of solves. It forgets this when the caller asks for
+// another format or order.
+//
+// Only products may be computed by several threads at the same time.
+template <class T>
+class SystemMatrix {
+ public:
+  // csr lies in the space of the context or in host memory. With a context of a device, arrays in host memory are
+  // copied to the device. Arrays that are not copied remain the caller's and must live as long as the object. With
+  // `check` all arrays are read once; BadMatrix is thrown, with row and column, for row pointers or columns out of
+  // range and for values that are not finite. Rows need not be sorted for format csr in the caller's order. Throws
+  // WrongSpace, OutOfMemory.
+  SystemMatrix(ContextPtr context, CsrMatrix<T> csr, bool check = true);
+  explicit SystemMatrix(std::unique_ptr<ElementOperator<T>> elements);
+  // Any operator. It has no format and no order.
+  explicit SystemMatrix(std::shared_ptr<LinearOperator<T>> A);
+  ~SystemMatrix();
+  SystemMatrix(const SystemMatrix&) = delete;
+  SystemMatrix& operator=(const SystemMatrix&) = delete;
+
+  // The format of later solves: a name of the catalogue, or "auto". settle() makes it. If a solve has left this
+  // format, settle() makes it again. Throws BadArgument for an unknown name, for parameters that the format does not
+  // have, and where the matrix has no entries (element matrices, operators).
+  void set_format(std::string_view format, const FormatParams& parameters = {}, std::string_view kernel = {});
+  // The order of later solves: a name of order_words(). Throws as require_order(), and BadArgument as above.
+  void set_order(std::string_view order);
+  // Makes the matrix in the wanted format and order, unless it has them already. It also chooses "auto"; that choice
+  // stays until the caller asks for another format or order. If "auto" chose a format that is then refused, or that
+  // does not fit into memory, format_reason() says so. Calls `stage` before each part of the work. Does nothing while
+  // a solve runs with the matrix. Throws as put_in_order() and make_matrix(). The matrix is then as before, and the
+  // next call tries again.
+  struct Seconds {
+    double order = 0, convert = 0;
+  };
+  Seconds settle(const SolveForecast& forecast = {}, const std::function<void(std::string_view)>& stage = {});
+  // Makes a format or order that was asked for by name at once. "auto" is left to settle(); until then the format is
+  // csr, and the order the caller's. If it throws, the matrix and what is wanted are as before.
+  void settle_named();
+  bool settled() const noexcept;
+
+  // A number that no other matrix of the process has.
+  std::uint64_t serial() const noexcept { return serial_; }
+  // In the caller's numbering. Throws std::logic_error before the first settle().
+  const LinearOperator<T>& A() const;
+  const ContextPtr& context() const noexcept { return context_; }
+  // Makes changes of format possible: A() is an AdaptiveOperator from here on. Throws BadArgument for an operator,
+  // BadMatrix for rows that are not sorted.
+  AdaptiveOperator<T>& make_adaptive();
+  AdaptiveOperator<T>* adaptive() const noexcept { return adaptive_.get(); }
+  // The policy of this matrix for the next solve. It remembers earlier ones. After make_adaptive().
+  AutoSwitcher<T>& begin_policy(const MachineTable& machine, const AutoSwitchOptions& options,
+                                SolveObserver* inner);
+
+  // New values of the same pattern, in the order of the CSR arrays: in the space in which the matrix was given. The
+  // arrays of the pattern are not read. Throws BadArgument where it was not made of CSR, BadMatrix, ShapeMismatch.
+  void update_values(const CsrMatrix<T>& csr);
+  // New element matrices for the same connectivity, which may be empty.
+  void update_values(std::span<const ElementGroup<T>> groups);
+  // Finds arrays that are freed or changed too early (watched()).
+  void watch();
+
+  bool of_elements() const noexcept { return of_elements_; }
+  bool of_operator() const noexcept { return other_ != nullptr; }
+  // As it was given; empty where it was not made of CSR.
+  const CsrMatrix<T>& given() const noexcept { return given_; }
+  // From which formats are made: in the order of the rows that it has now, in the space of the context.
+  const CsrMatrix<T>& source() const noexcept;
+  // The matrix that computes now; null for an operator and for element matrices.
+  const AssembledMatrix<T>* assembled() const;
+  std::string_view format() const { return A().name(); }
+  std::string_view kernel() const;
+  // In which it computes now, by the name of orderings(), or "none".
+  std::string_view order() const;
+  const std::string& format_reason() const noexcept { return format_reason_; }
+  const std::string& order_reason() const noexcept { return order_reason_; }
+  std::size_t bytes() const;
+  // Of the operator that computes, since it was made.
+  std::int64_t products() const;
+  // What the first survey of the policy found; empty before it.
+  const std::vector<SwitchTarget>& surveyed() const noexcept { return surveyed_; }
+
+  // Of the constructor: the check of the arrays, and their copy to a device.
+  double check_seconds() const noexcept { return check_seconds_; }
+  double upload_seconds() const noexcept { return upload_seconds_; }
+
+  // Whether a solve may begin in csr with format "auto", from which a policy changes it: on the host, where results
+  // need not have the same bits each time (deterministic mode), for sorted rows and where a conversion may pay.
+  bool may_begin_in_csr() const;
+  // Held while a solve prepares the matrix and marks it as used. Solves may begin in several threads.
+  std::unique_lock<std::recursive_mutex> preparing() const { return std::unique_lock(changing_); }
+  // Calls `change` if one solve at most uses the matrix, and keeps others from beginning meanwhile. Returns whether it
+  // called it.
+  bool change_alone(const std::function<void()>& change) const;
+
+  // Marks the matrix as used by a solve while the object lives. settle() then changes neither its format nor its
+  // order.
+  class Use {
+   public:
+    explicit Use(const SystemMatrix& matrix) : matrix_(matrix) { ++matrix_.uses_; }
+    ~Use() { --matrix_.uses_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    const SystemMatrix& matrix_;
+  };
+  bool in_use() const noexcept { return uses_ > 0; }
+
+ private:
+  struct Wanted {
+    std::string format = {}, kernel = {}, order = "none";
+    FormatParams parameters = {};
+    bool operator==(const Wanted&) const = default;
+  };
+  void require_entries(std::string_view what) const;
+  void check_values(const CsrMatrix<T>& csr) const;
+  CsrMatrix<T> on_device(const CsrMatrix<T>& values) const;
+  ChoiceOptions choice(const SolveForecast& forecast) const;
+  Seconds make(const SolveForecast& forecast, const std::function<void(std::string_view)>& stage);
+
+  static std::uint64_t next_serial() noexcept;
+
+  std::uint64_t serial_ = next_serial();
+  ContextPtr context_;
+  bool check_ = true, of_elements_ = false;
+  CsrMatrix<T> given_, csr_;  // csr_: in the space of the context
+  std::optional<PermutedMatrix<T>> permuted_;
+  std::unique_ptr<AssembledMatrix<T>> assembled_;
+  std::unique_ptr<ElementOperator<T>> elements_;
+  std::shared_ptr<LinearOperator<T>> other_;
+  // It takes assembled_ and permuted_, or elements_, over.
+  std::unique_ptr<AdaptiveOperator<T>> adaptive_;
+  std::unique_ptr<OrderedOperator<T>> ordered_;  // around assembled_; null in the caller's order
+  std::vector<SwitchTarget> surveyed_;
+  std::unique_ptr<AutoSwitcher<T>> switcher_;
+  const MachineTable* machine_ = nullptr;  // of switcher_
+  // format empty: nothing is made yet.
+  Wanted wanted_{.format = "auto"}, made_;
+  bool asked_ = true;  // wanted_ has been said since it was made
+  // Both before the last set_format() or set_order().
+  std::pair<Wanted, bool> before_;
+  std::string order_id_ = "none", format_reason_, order_reason_;
+  double check_seconds_ = 0, upload_seconds_ = 0;
+  mutable std::atomic<int> uses_{0};
+  mutable std::recursive_mutex changing_;    // a function of the caller may begin another solve
+  mutable std::optional<bool> sorted_ = {};  // of the given rows; empty: not looked at
+};
+
+}  // namespace protean

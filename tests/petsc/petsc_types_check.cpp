@@ -1,0 +1,516 @@
+// Matrices of type aijprotean against those of type aij, on any number of ranks. Each check prints a line on rank 0;
+// the program ends with 1 where one failed on any rank.
+#include <petscksp.h>
+
+#include <protean/petsc/protean_petsc.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+int failures = 0;
+MPI_Comm world = MPI_COMM_NULL;
+
+void ok(PetscErrorCode code) {
+  if (code) {
+    std::fprintf(stderr, "a call of PETSc returned %d\n", static_cast<int>(code));
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+}
+
+void expect(bool good, const std::string& what) {
+  int mine = good ? 0 : 1, any = 0, rank = 0;
+  MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_SUM, world);
+  MPI_Comm_rank(world, &rank);
+  if (any > 0) ++failures;
+  if (rank == 0) std::printf("%s: %s\n", any ? "FAILED" : "ok", what.c_str());
+}
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t z = a * 0x9e3779b97f4a7c15ULL + b + 0x632be59bd9b4e019ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+double number(std::uint64_t a, std::uint64_t b) {
+  return 0.5 + static_cast<double>(mixed(a, b) >> 11) * 0x1p-53;
+}
+
+// Entries of row i: near the diagonal, and some far away, so that off-diagonal blocks have entries in all rows, in some
+// or in none (`far`).
+void columns_of(PetscInt i, PetscInt cols, PetscInt seed, bool far, std::vector<PetscInt>& found) {
+  found.clear();
+  if (cols == 0) return;
+  for (PetscInt d = -2; d <= 2; ++d)
+    if (i + d >= 0 && i + d < cols) found.push_back(i + d);
+  if (far && mixed(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(seed)) % 3 == 0)
+    for (std::uint64_t k = 0; k < 3; ++k)
+      found.push_back(static_cast<PetscInt>(
+          mixed(static_cast<std::uint64_t>(i) * 7 + k, static_cast<std::uint64_t>(seed)) %
+          static_cast<std::uint64_t>(cols)));
+}
+
+struct Shape {
+  PetscInt rows, cols;
+  // Rows and columns of this rank; PETSC_DECIDE: as PETSc divides them.
+  PetscInt own_rows = PETSC_DECIDE, own_cols = PETSC_DECIDE;
+};
+
+void fill(Mat A, PetscInt seed, bool far, double scale = 1) {
+  PetscInt begin = 0, end = 0, cols = 0;
+  ok(MatGetOwnershipRange(A, &begin, &end)), ok(MatGetSize(A, nullptr, &cols));
+  std::vector<PetscInt> found;
+  for (PetscInt i = begin; i < end; ++i) {
+    columns_of(i, cols, seed, far, found);
+    for (const PetscInt j : found)
+      ok(MatSetValue(
+          A, i, j,
+          scale * (i == j ? 8 : -number(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(j))),
+          INSERT_VALUES));
+  }
+  ok(MatAssemblyBegin(A, MAT_FINAL_ASSEMBLY)), ok(MatAssemblyEnd(A, MAT_FINAL_ASSEMBLY));
+}
+
+Mat made(MPI_Comm comm, const char* type, Shape shape, PetscInt seed, bool far,
+         const char* prefix = nullptr) {
+  Mat A = nullptr;
+  ok(MatCreate(comm, &A));
+  ok(MatSetSizes(A, shape.own_rows, shape.own_cols, shape.rows, shape.cols));
+  ok(MatSetType(A, type));
+  if (prefix) ok(MatSetOptionsPrefix(A, prefix));
+  ok(MatSetFromOptions(A));
+  ok(MatSetUp(A));
+  ok(MatSetOption(A, MAT_NEW_NONZERO_ALLOCATION_ERR, PETSC_FALSE));
+  fill(A, seed, far);
+  return A;
+}
+
+std::string type_of(Mat A) {
+  MatType type = nullptr;
+  ok(MatGetType(A, &type));
+  return type;
+}
+bool is_ours(Mat A) { return type_of(A).find("aijprotean") == 3; }
+
+void numbers(Vec v, std::uint64_t seed) {
+  PetscInt begin = 0, end = 0;
+  double* data = nullptr;
+  ok(VecGetOwnershipRange(v, &begin, &end)), ok(VecGetArray(v, &data));
+  for (PetscInt i = begin; i < end; ++i) data[i - begin] = number(static_cast<std::uint64_t>(i), seed) - 1;
+  ok(VecRestoreArray(v, &data));
+}
+double difference(Vec a, Vec b) {
+  double norm = 0, size = 0;
+  ok(VecNorm(b, NORM_INFINITY, &size));
+  ok(VecAXPY(a, -1, b)), ok(VecNorm(a, NORM_INFINITY, &norm));
+  return norm / (size > 0 ? size : 1);
+}
+
+// Products of two matrices with the same entries.
+void same_products(Mat A, Mat B, const std::string& what) {
+  Vec x = nullptr, y = nullptr, u = nullptr, v = nullptr, w = nullptr;
+  ok(MatCreateVecs(A, &x, &y)), ok(VecDuplicate(y, &u)), ok(VecDuplicate(y, &w)), ok(VecDuplicate(x, &v));
+  numbers(x, 3), numbers(w, 5);
+  double worst = 0;
+  const auto keep = [&](Vec a, Vec b) { worst = std::max(worst, difference(a, b)); };
+  ok(MatMult(A, x, y)), ok(MatMult(B, x, u)), keep(y, u);
+  ok(VecSet(y, NAN)), ok(MatMult(A, x, y)), keep(y, u);  // y is not read
+  ok(MatMultAdd(A, x, w, y)), ok(MatMultAdd(B, x, w, u)), keep(y, u);
+  ok(VecCopy(w, y)), ok(MatMultAdd(A, x, y, y)), keep(y, u);
+  Vec t = nullptr, s = nullptr;
+  ok(VecDuplicate(x, &t)), ok(VecDuplicate(x, &s));
+  ok(MatMultTranspose(A, w, t)), ok(MatMultTranspose(B, w, s)), keep(t, s);
+  ok(MatMultTransposeAdd(A, w, x, t)), ok(MatMultTransposeAdd(B, w, x, s)), keep(t, s);
+  PetscInt rows = 0, cols = 0;
+  ok(MatGetSize(A, &rows, &cols));
+  if (rows == cols) ok(MatGetDiagonal(A, y)), ok(MatGetDiagonal(B, u)), keep(y, u);
+  char text[100];
+  std::snprintf(text, sizeof text, ", relative difference %.1e", worst);
+  expect(worst < 1e-14 && is_ours(A) && !is_ours(B), what + text);
+  for (Vec* each : {&x, &y, &u, &v, &w, &t, &s}) ok(VecDestroy(each));
+}
+
+std::string view_of(Mat A) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  MPI_Comm comm = PetscObjectComm(reinterpret_cast<PetscObject>(A));
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  FILE* const file = open_memstream(&text, &size);
+  PetscViewer viewer = nullptr;
+  ok(PetscViewerASCIIOpenWithFILE(comm, file, &viewer));
+  ok(PetscViewerPushFormat(viewer, PETSC_VIEWER_ASCII_INFO_DETAIL));
+  ok(MatView(A, viewer));
+  ok(PetscViewerPopFormat(viewer)), ok(PetscViewerDestroy(&viewer));
+  std::fclose(file);
+  std::string result(text, size);
+  std::free(text);
+  int length = static_cast<int>(result.size());
+  MPI_Bcast(&length, 1, MPI_INT, 0, comm);
+  result.resize(static_cast<std::size_t>(length));
+  MPI_Bcast(result.data(), length, MPI_CHAR, 0, comm);
+  return result;
+}
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// A matrix and the same one of type aij.
+struct Pair {
+  Mat ours = nullptr, aij = nullptr;
+  Pair(MPI_Comm comm, Shape shape, PetscInt seed, bool far, const char* prefix = nullptr)
+      : ours(made(comm, "aijprotean", shape, seed, far, prefix)), aij(made(comm, MATAIJ, shape, seed, far)) {}
+  ~Pair() { ok(MatDestroy(&ours)), ok(MatDestroy(&aij)); }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  void both(const std::function<void(Mat)>& f, const std::string& what) const {
+    f(ours), f(aij);
+    same_products(ours, aij, what);
+  }
+};
+
+void shapes() {
+  int ranks = 0, rank = 0;
+  MPI_Comm_size(world, &ranks), MPI_Comm_rank(world, &rank);
+  for (const bool far : {false, true}) {
+    const std::string kind = far ? ", entries far away" : "";
+    for (const Shape& shape : {Shape{200, 200}, {97, 97}, {3, 3}, {1, 1}, {0, 0}, {120, 70}, {60, 150}}) {
+      const Pair pair(world, shape, 1, far);
+      same_products(pair.ours, pair.aij,
+                    std::to_string(shape.rows) + " x " + std::to_string(shape.cols) + kind);
+    }
+    // All rows on the last rank, all columns on the first.
+    const PetscInt n = 50;
+    const Pair last(world, {n, n, rank == ranks - 1 ? n : 0, rank == ranks - 1 ? n : 0}, 2, far);
+    same_products(last.ours, last.aij, "ranks without rows" + kind);
+    const Pair apart(world, {n, 2 * n, rank == ranks - 1 ? n : 0, rank == 0 ? 2 * n : 0}, 2, far);
+    same_products(apart.ours, apart.aij, "rows on one rank, columns on another" + kind);
+  }
+}
+
+void changes() {
+  const Pair pair(world, {150, 150}, 4, true);
+  same_products(pair.ours, pair.aij, "before changes");
+  pair.both([](Mat A) { fill(A, 4, true, 3); }, "new values by MatSetValues");
+  pair.both([](Mat A) { ok(MatScale(A, -0.5)); }, "MatScale");
+  pair.both([](Mat A) { ok(MatShift(A, 2)); }, "MatShift");
+  pair.both(
+      [](Mat A) {
+        Vec l = nullptr, r = nullptr;
+        ok(MatCreateVecs(A, &r, &l)), numbers(l, 8), numbers(r, 9);
+        ok(MatDiagonalScale(A, l, nullptr)), ok(MatDiagonalScale(A, nullptr, r)),
+            ok(MatDiagonalScale(A, l, r));
+        ok(MatDiagonalSet(A, l, ADD_VALUES));
+        ok(VecDestroy(&l)), ok(VecDestroy(&r));
+      },
+      "MatDiagonalScale and MatDiagonalSet");
+  pair.both(
+      [](Mat A) {
+        Mat B = nullptr;
+        ok(MatDuplicate(A, MAT_COPY_VALUES, &B));
+        ok(MatAXPY(A, 0.25, B, SAME_NONZERO_PATTERN));
+        ok(MatDestroy(&B));
+      },
+      "MatAXPY of the same pattern");
+  pair.both(
+      [](Mat A) {
+        PetscInt begin = 0, end = 0;
+        ok(MatGetOwnershipRange(A, &begin, &end));
+        std::vector<PetscInt> rows;
+        for (PetscInt i = begin; i < end; i += 5) rows.push_back(i);
+        ok(MatSetOption(A, MAT_KEEP_NONZERO_PATTERN, PETSC_TRUE));
+        ok(MatZeroRows(A, static_cast<PetscInt>(rows.size()), rows.data(), 3, nullptr, nullptr));
+      },
+      "MatZeroRows");
+  pair.both(
+      [](Mat A) {  // the arrays of the blocks
+        Mat blocks[2] = {A, nullptr};
+        if (type_of(A).rfind("mpi", 0) == 0) ok(MatMPIAIJGetSeqAIJ(A, &blocks[0], &blocks[1], nullptr));
+        for (Mat block : blocks) {
+          if (!block) continue;
+          MatInfo info;
+          double* values = nullptr;
+          ok(MatGetInfo(block, MAT_LOCAL, &info)), ok(MatSeqAIJGetArray(block, &values));
+          for (PetscInt k = 0; k < static_cast<PetscInt>(info.nz_used); ++k) values[k] += 0.125 * (k % 7);
+          ok(MatSeqAIJRestoreArray(block, &values));
+        }
+      },
+      "values written into the arrays");
+  const std::string text = view_of(pair.ours);
+  expect(
+      text.find("(1 times), new values") != std::string::npos && text.find("(2 times)") == std::string::npos,
+      "no conversion for new values: " + text.substr(text.find("Protean"), 160));
+  pair.both([](Mat A) { ok(MatZeroEntries(A)), fill(A, 4, true, 2); }, "MatZeroEntries, and values again");
+  pair.both([](Mat A) { fill(A, 11, true); }, "a new pattern");
+  pair.both([](Mat A) { fill(A, 23, true); }, "another new pattern");
+  pair.both(
+      [](Mat A) {
+        Mat B = made(world, MATAIJ, {150, 150}, 31, true);
+        ok(MatAXPY(A, 2, B, DIFFERENT_NONZERO_PATTERN));
+        ok(MatDestroy(&B));
+      },
+      "MatAXPY of another pattern");
+}
+
+void duplicates_and_conversions() {
+  const Pair pair(world, {140, 140}, 5, true);
+  same_products(pair.ours, pair.aij, "before a duplicate");
+  Mat B = nullptr, C = nullptr;
+  ok(MatDuplicate(pair.ours, MAT_COPY_VALUES, &B));
+  same_products(B, pair.aij, "MatDuplicate");
+  ok(MatScale(B, 2)), ok(MatDestroy(&B));
+  same_products(pair.ours, pair.aij, "after the change of a duplicate");
+  ok(MatDuplicate(pair.ours, MAT_DO_NOT_COPY_VALUES, &B)), ok(MatCopy(pair.aij, B, SAME_NONZERO_PATTERN));
+  same_products(B, pair.aij, "MatDuplicate without values, and MatCopy");
+  ok(MatDestroy(&B));
+
+  ok(MatConvert(pair.aij, "aijprotean", MAT_INITIAL_MATRIX, &B));
+  same_products(B, pair.aij, "MatConvert from aij");
+  ok(MatScale(pair.aij, 2)), ok(MatConvert(pair.aij, "aijprotean", MAT_REUSE_MATRIX, &B));
+  same_products(B, pair.aij, "MatConvert into a matrix that is there");
+  ok(MatConvert(B, MATAIJ, MAT_INITIAL_MATRIX, &C));
+  expect(!is_ours(C), "MatConvert to aij: " + type_of(C));
+  same_products(B, C, "MatConvert to aij");
+  ok(MatConvert(C, "aijprotean", MAT_INPLACE_MATRIX, &C));
+  same_products(C, pair.aij, "MatConvert in place");
+  ok(MatConvert(C, MATAIJ, MAT_INPLACE_MATRIX, &C));
+  same_products(B, C, "MatConvert back in place");
+  ok(MatDestroy(&B)), ok(MatDestroy(&C));
+}
+
+// Products of matrices and transposes keep the type, and blocks are ours again.
+void of_matrices() {
+  const Pair a(world, {90, 70}, 6, true), b(world, {70, 70}, 7, true);
+  Mat ours = nullptr, aij = nullptr;
+  ok(MatMatMult(a.ours, b.ours, MAT_INITIAL_MATRIX, 2, &ours));
+  ok(MatMatMult(a.aij, b.aij, MAT_INITIAL_MATRIX, 2, &aij));
+  same_products(ours, aij, "MatMatMult");
+  ok(MatScale(b.ours, 3)), ok(MatScale(b.aij, 3));
+  ok(MatMatMult(a.ours, b.ours, MAT_REUSE_MATRIX, 2, &ours));
+  ok(MatMatMult(a.aij, b.aij, MAT_REUSE_MATRIX, 2, &aij));
+  same_products(ours, aij, "MatMatMult again");
+  ok(MatDestroy(&ours)), ok(MatDestroy(&aij));
+  ok(MatTranspose(a.ours, MAT_INITIAL_MATRIX, &ours)), ok(MatTranspose(a.aij, MAT_INITIAL_MATRIX, &aij));
+  same_products(ours, aij, "MatTranspose");
+  ok(MatDestroy(&ours)), ok(MatDestroy(&aij));
+  const Pair p(world, {70, 20}, 8, true);
+  ok(MatPtAP(b.ours, p.ours, MAT_INITIAL_MATRIX, 2, &ours));
+  ok(MatPtAP(b.aij, p.aij, MAT_INITIAL_MATRIX, 2, &aij));
+  same_products(ours, aij, "MatPtAP");
+  ok(MatDestroy(&ours)), ok(MatDestroy(&aij));
+}
+
+void coordinates() {
+  Mat A[2] = {nullptr, nullptr};
+  const PetscInt n = 110;
+  for (const int k : {0, 1}) {
+    ok(MatCreate(world, &A[k])), ok(MatSetSizes(A[k], PETSC_DECIDE, PETSC_DECIDE, n, n));
+    ok(MatSetType(A[k], k == 0 ? "aijprotean" : MATAIJ)), ok(MatSetFromOptions(A[k])), ok(MatSetUp(A[k]));
+  }
+  for (const PetscInt seed : {3, 9}) {  // the second time with another pattern
+    PetscInt begin = 0, end = 0;
+    ok(MatGetOwnershipRange(A[0], &begin, &end));
+    std::vector<PetscInt> rows, cols, found;
+    std::vector<double> values;
+    for (PetscInt i = begin; i < end; ++i) {
+      columns_of(i, n, seed, true, found);
+      for (const PetscInt j : found)
+        rows.push_back(i), cols.push_back(j),
+            values.push_back(number(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(j)));
+      // An entry in a row of another rank.
+      rows.push_back((i + n / 2) % n), cols.push_back(i), values.push_back(0.5);
+    }
+    for (Mat each : A) {
+      std::vector<PetscInt> i = rows, j = cols;  // PETSc may change them
+      ok(MatSetPreallocationCOO(each, static_cast<PetscCount>(i.size()), i.data(), j.data()));
+      ok(MatSetValuesCOO(each, values.data(), INSERT_VALUES));
+    }
+    const std::string pattern = ", pattern " + std::to_string(seed);
+    same_products(A[0], A[1], "COO preallocation" + pattern);
+    for (double& value : values) value *= -2;
+    for (Mat each : A) ok(MatSetValuesCOO(each, values.data(), INSERT_VALUES));
+    same_products(A[0], A[1], "COO, new values" + pattern);
+    for (Mat each : A) ok(MatSetValuesCOO(each, values.data(), ADD_VALUES));
+    same_products(A[0], A[1], "COO, added values" + pattern);
+  }
+  const std::string text = view_of(A[0]);
+  int ranks = 0;
+  MPI_Comm_size(world, &ranks);
+  expect(count_of(text, "format ") >= ranks, "the blocks are ours after COO preallocation");
+  ok(MatDestroy(&A[0])), ok(MatDestroy(&A[1]));
+}
+
+void communicators() {
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(world, &rank), MPI_Comm_size(world, &ranks);
+  MPI_Comm part = MPI_COMM_NULL, all = world;
+  MPI_Comm_split(world, rank % 2, rank, &part);
+  world = part;
+  {
+    const Pair pair(part, {60 + 10 * (rank % 2), 60 + 10 * (rank % 2)}, 12, true);
+    same_products(pair.ours, pair.aij, "half of the ranks, colour " + std::to_string(rank % 2));
+    const Pair own(PETSC_COMM_SELF, {40, 40}, rank, true);
+    world = PETSC_COMM_SELF;
+    const int before = failures;
+    same_products(own.ours, own.aij, "a matrix of one rank");
+    world = all;
+    expect(failures == before, "matrices of one rank");
+  }
+  MPI_Comm_free(&part);
+}
+
+void prefixes() {
+  ok(PetscOptionsInsertString(
+      nullptr,
+      "-one_mat_protean_format sell-packed -one_mat_protean_off_diagonal_format sell-packed "
+      "-two_mat_protean_format sell-c-sigma "
+      "-two_mat_protean_parameters C=4,sigma=16"));
+  const Pair one(world, {160, 160}, 13, true, "one_"), two(world, {160, 160}, 13, true, "two_");
+  same_products(one.ours, one.aij, "prefix one_"), same_products(two.ours, two.aij, "prefix two_");
+  int ranks = 0;
+  MPI_Comm_size(world, &ranks);
+  const std::string first = view_of(one.ours), second = view_of(two.ours);
+  const int blocks = ranks == 1 ? 1 : 2 * ranks;
+  expect(count_of(first, "format sell-packed") == blocks &&
+             count_of(second, "format sell-c-sigma") == ranks &&
+             count_of(second, "format csr") == blocks - ranks,
+         "two prefixes, two formats: " + first.substr(first.find("Protean"), 120));
+  // The options of a duplicate are those of the matrix.
+  Mat copy = nullptr;
+  ok(MatDuplicate(two.ours, MAT_COPY_VALUES, &copy));
+  same_products(copy, two.aij, "a duplicate of two_");
+  const std::string third = view_of(copy);
+  expect(count_of(third, "format sell-c-sigma") == ranks, "a duplicate has the format of its matrix");
+  ok(MatDestroy(&copy));
+  // Others for the same matrix.
+  ok(PetscOptionsInsertString(nullptr,
+                              "-one_mat_protean_format hyb -one_mat_protean_off_diagonal_format hyb"));
+  ok(MatSetFromOptions(one.ours));
+  same_products(one.ours, one.aij, "another format");
+  expect(count_of(view_of(one.ours), "format hyb") == blocks, "another format by MatSetFromOptions()");
+}
+
+// Each rank may change the formats of its blocks between two products; the products stay the same.
+void policy() {
+  ok(PetscOptionsInsertString(nullptr, "-many_mat_protean_policy"));
+  const PetscInt n = 30000;
+  const Pair pair(world, {n, n}, 17, true, "many_");
+  Vec x = nullptr, y = nullptr, u = nullptr;
+  ok(MatCreateVecs(pair.ours, &x, &y)), ok(VecDuplicate(y, &u));
+  numbers(x, 21);
+  double worst = 0;
+  for (int set = 0; set < 2; ++set) {
+    ok(MatMult(pair.aij, x, u));
+    for (int k = 0; k < 1500; ++k) {
+      ok(MatMult(pair.ours, x, y));
+      if (k % 10 == 0) worst = std::max(worst, difference(y, u));
+    }
+    ok(MatScale(pair.ours, 2)), ok(MatScale(pair.aij, 2));  // new values, in whatever format they are now
+  }
+  same_products(pair.ours, pair.aij, "after 3000 products with the policy");
+  std::string text = view_of(pair.ours), lines;
+  for (std::size_t at = text.find("Protean"); at != std::string::npos; at = text.find("Protean", at + 1))
+    lines += "\n  " + text.substr(at, text.find('\n', at) - at);
+  text = lines;
+  expect(worst < 1e-14 && text.find("products") != std::string::npos, "products with the policy: " + text);
+
+  // By the residuals of a KSP.
+  KSP ksp[2] = {nullptr, nullptr};
+  PetscInt iterations[2] = {0, 0};
+  for (const int k : {0, 1}) {
+    PC pc = nullptr;
+    ok(KSPCreate(world, &ksp[k]));
+    ok(KSPSetOperators(ksp[k], k == 0 ? pair.ours : pair.aij, k == 0 ? pair.ours : pair.aij));
+    ok(KSPSetType(ksp[k], KSPRICHARDSON)), ok(KSPGetPC(ksp[k], &pc)), ok(PCSetType(pc, PCJACOBI));
+    ok(KSPSetTolerances(ksp[k], 1e-8, PETSC_DEFAULT, PETSC_DEFAULT, 400));
+    if (k == 0) ok(KSPProteanWatch(ksp[k])), ok(KSPProteanWatch(ksp[k]));  // the second call has no effect
+    for (int solve = 0; solve < 2; ++solve) ok(KSPSolve(ksp[k], y, k == 0 ? x : u));
+    ok(KSPGetIterationNumber(ksp[k], &iterations[k]));
+  }
+  expect(iterations[0] == iterations[1] && iterations[0] > 10 && difference(x, u) < 1e-12,
+         "a KSP that is watched: " + std::to_string(iterations[0]) + " iterations");
+  ok(KSPDestroy(&ksp[0])), ok(KSPDestroy(&ksp[1]));
+  ok(VecDestroy(&x)), ok(VecDestroy(&y)), ok(VecDestroy(&u));
+}
+
+std::string last_error;
+PetscErrorCode keep_error(MPI_Comm, int, const char*, const char*, PetscErrorCode code, PetscErrorType type,
+                          const char* message, void*) {
+  if (type == PETSC_ERROR_INITIAL && message) last_error = message;
+  return code;
+}
+
+void refusals() {
+  int rank = 0;
+  MPI_Comm_rank(PETSC_COMM_WORLD, &rank);
+  const struct {
+    const char *options, *part;
+    PetscErrorCode code;
+  } wrong[] = {{"-bad_mat_protean_format sel-packed", "Did you mean 'sell-packed'", PETSC_ERR_ARG_OUTOFRANGE},
+               {"-bad_mat_protean_kernel fast", "fast", PETSC_ERR_ARG_OUTOFRANGE},
+               {"-bad_mat_protean_order rcm", "MatPermute", PETSC_ERR_SUP},
+               {"-bad_mat_protean_threads -3", "-3", PETSC_ERR_ARG_OUTOFRANGE},
+               {"-bad_mat_protean_format sell-c-sigma -bad_mat_protean_parameters C", "name=value",
+                PETSC_ERR_ARG_OUTOFRANGE},
+               {"-bad_mat_protean_parameters C=4", "needs -mat_protean_format", PETSC_ERR_ARG_OUTOFRANGE},
+               {"-bad_mat_protean_off_diagonal_format scr", "csr", PETSC_ERR_ARG_OUTOFRANGE}};
+  for (const auto& each : wrong) {
+    ok(PetscOptionsInsertString(nullptr, each.options));
+    Mat A = nullptr;
+    ok(MatCreate(world, &A)), ok(MatSetSizes(A, PETSC_DECIDE, PETSC_DECIDE, 30, 30));
+    ok(MatSetType(A, "aijprotean")), ok(MatSetOptionsPrefix(A, "bad_"));
+    last_error.clear();
+    ok(PetscPushErrorHandler(keep_error, nullptr));
+    const PetscErrorCode code = MatSetFromOptions(A);
+    ok(PetscPopErrorHandler());
+    for (const char* name : {"format", "kernel", "order", "threads", "parameters", "off_diagonal_format"})
+      ok(PetscOptionsClearValue(nullptr, ("-bad_mat_protean_" + std::string(name)).c_str()));
+    expect(code == each.code && last_error.find(each.part) != std::string::npos &&
+               last_error.find("rank " + std::to_string(rank)) != std::string::npos,
+           std::string(each.options) + ": " + last_error.substr(0, 160));
+    ok(MatDestroy(&A));
+  }
+  // A format that the blocks cannot have: an error with rank and block, no other format in silence.
+  ok(PetscOptionsInsertString(nullptr, "-bad_mat_protean_format sss"));
+  Mat A = made(world, "aijprotean", {60, 60}, 3, true, "bad_");
+  Vec x = nullptr, y = nullptr;
+  ok(MatCreateVecs(A, &x, &y)), ok(VecSet(x, 1));
+  last_error.clear();
+  ok(PetscPushErrorHandler(keep_error, nullptr));
+  const PetscErrorCode code = MatMult(A, x, y);
+  ok(PetscPopErrorHandler());
+  expect(code != 0 && last_error.find("rank " + std::to_string(rank)) != std::string::npos,
+         "a format that is refused: " + last_error.substr(0, 200));
+  ok(PetscOptionsClearValue(nullptr, "-bad_mat_protean_format"));
+  ok(MatDestroy(&A)), ok(VecDestroy(&x)), ok(VecDestroy(&y));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ok(PetscInitialize(&argc, &argv, nullptr, nullptr));
+  ok(PetscDLLibraryRegister_protean_petsc());
+  world = PETSC_COMM_WORLD;
+  int rank = 0;
+  MPI_Comm_rank(world, &rank);
+  shapes();
+  changes();
+  duplicates_and_conversions();
+  of_matrices();
+  coordinates();
+  communicators();
+  prefixes();
+  policy();
+  refusals();
+  if (rank == 0) std::printf("%d failed\n", failures);
+  ok(PetscFinalize());
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,25 @@
+"""SciPy's own tests, which test_scipy_suite.py takes over: those of our methods, with the exceptions marked."""
+
+import pytest
+from scipy_exceptions import EXCEPTIONS, OURS
+
+
+def pytest_collection_modifyitems(config, items):
+    kept, others = [], []
+    for item in items:
+        if item.module.__name__ != "test_scipy_suite":
+            kept.append(item)
+            continue
+        parameters = getattr(item, "callspec", None)
+        solver = None
+        if parameters is not None:
+            of = parameters.params.get("solver", parameters.params.get("case"))
+            solver = getattr(of, "solver", of)
+        # Tests of methods that we do not have show nothing of us.
+        foreign = item.originalname == "test_show" or "TestQMR" in item.nodeid
+        foreign = foreign or (callable(solver) and solver.__name__ not in OURS)
+        (others if foreign else kept).append(item)
+        if item.name in EXCEPTIONS:
+            item.add_marker(pytest.mark.xfail(reason=EXCEPTIONS[item.name], strict=True))
+    config.hook.pytest_deselected(items=others)
+    items[:] = kept

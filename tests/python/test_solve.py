@@ -1,0 +1,209 @@
+"""protean.solve: every option of the problem file, the report, changes of format, kept solvers."""
+
+import numpy as np
+import pytest
+from matrices import convection, of, poisson
+
+import protean
+
+
+@pytest.mark.parametrize("method", protean.methods().column("method"))
+def test_every_method(method):
+    A = of(method, 15)
+    report = protean.solve(A, np.ones(225), method=method, relative_tolerance=1e-9)
+    assert report.converged and report.reason == "relative-tolerance"
+    assert np.linalg.norm(1 - A @ report.x) <= 1e-9 * 15
+    np.testing.assert_allclose(report.true_residual, np.linalg.norm(1 - A @ report.x), rtol=1e-2)
+    assert len(report.residuals) == report.iterations + 1
+    np.testing.assert_allclose(report.residuals[0], 15)
+
+
+@pytest.mark.parametrize("row", [r for r in protean.options()], ids=lambda r: f"{r['section']}-{r['option']}")
+def test_every_option_is_taken_and_checked(row):
+    """The default of each option may be given, where its method or preconditioner reads it; nonsense is refused."""
+    A, b = poisson(4), np.ones(16)
+    name, default = row["option"], row["default"]
+
+    def give(value):
+        first = row["readers"].split(",")[0].strip()
+        if row["section"] == "solver":
+            method = first if first in protean.methods().column("method") else "cg"
+            return protean.solve(A, b, method=method, **{name: value})
+        if row["section"] == "policy":
+            return protean.solve(A, b, policy={name: value})
+        kinds = {r["preconditioner"]: r["unavailable"] for r in protean.preconditioners()}
+        kind = first if first in kinds else "jacobi"
+        if kinds[kind]:
+            with pytest.raises(protean.errors.NotAvailable):
+                protean.solve(A, b, preconditioner={"type": kind, name: value})
+            return None
+        needs = {"sweeps": {"solve": "sweeps"}}.get(name, {})
+        return protean.solve(A, b, method="bicgstab", preconditioner={"type": kind, **needs, name: value})
+
+    report = give(default)
+    assert report is None or isinstance(report, protean.Report)
+    with pytest.raises(protean.errors.BadArgument):
+        give("nonsense")
+
+
+def test_wrong_options():
+    A, b = poisson(4), np.ones(16)
+    for wrong, said in (
+        ({"restart": 5}, "gmres"),  # cg does not read it
+        ({"max_iteration": 5}, "Did you mean 'max_iterations'"),
+        ({"relative_tolerance": 2}, "relative_tolerance"),
+        ({"method": "ccg"}, "Did you mean 'cg'"),
+        ({"preconditioner": "ic1"}, "Did you mean"),
+        ({"preconditioner": {"type": "ic", "fil": 2}}, "Did you mean 'fill'"),
+        ({"preconditioner": {"type": "jacobi", "fill": 2}}, "fill"),
+        ({"preconditioner": {"fill": 2}}, "type"),
+        ({"format": "cssr"}, "Did you mean 'csr'"),
+        ({"order": "rcn"}, "Did you mean 'rcm'"),
+        ({"policy": "always"}, "auto"),
+        ({"policy": "auto", "schedule": [{"at_iteration": 1, "format": "ell"}]}, "exclude"),
+        ({"schedule": [{"format": "ell"}]}, "at_iteration"),
+        ({"schedule": [{"at_iteration": 1}]}, "neither"),
+        ({"max_iterations": 1.5}, "whole"),
+        ({"max_iterations": True}, "number"),
+    ):
+        with pytest.raises(protean.errors.BadArgument, match=said):
+            protean.solve(A, b, **wrong)
+    with pytest.raises(protean.errors.BadArgument, match="convert"):
+        protean.solve(protean.matrix(A), b, format="ell")
+
+
+def test_compositions():
+    A = poisson(12)
+    alone = protean.solve(A, np.ones(144), preconditioner="jacobi")
+    both = protean.solve(
+        A, np.ones(144), preconditioner={"parts": ["jacobi", {"type": "ic", "fill": 1}], "combine": "symmetric"}
+    )
+    assert both.converged and both.iterations < alone.iterations / 2
+
+
+def test_a_schedule_changes_the_format():
+    A = poisson(30)
+    M = protean.matrix(A, "csr")
+    point = {"at_iteration": 5, "format": "sell-packed", "overlapped": False}
+    report = protean.solve(M, np.ones(900), schedule=[point])
+    assert report.converged and report.format == M.format == "sell-packed"
+    (switch,) = report.switches
+    assert (switch["iteration"], switch["from"], switch["to"]) == (5, "csr", "sell-packed")
+    assert "csr -> sell-packed" in report.explain()
+    assert "5: sell-packed" in report._repr_html_()
+
+
+def test_a_refused_change_is_told():
+    A = convection(20)
+    report = protean.solve(A, np.ones(400), method="bicgstab", schedule=[{"at_iteration": 2, "format": "sss"}])
+    assert report.converged and not report.switches
+    (failed,) = report.failed_switches
+    assert failed["to"] == "sss" and failed["why"] in report.explain()
+
+
+def test_the_policy():
+    A = poisson(300)
+    report = protean.solve(A, np.ones(90000), policy={"worst_factor": 1.5})
+    assert report.converged and report.decisions
+    assert report.decisions[0]["reason"] in report.explain()
+
+
+def test_parameters_and_order():
+    A = poisson(20)
+    report = protean.solve(A, np.ones(400), format="sell-c-sigma", parameters={"C": 4, "sigma": 16}, order="rcm")
+    assert report.converged and (report.format, report.order) == ("sell-c-sigma", "rcm")
+
+
+def test_the_callback():
+    A = poisson(20)
+    seen = []
+
+    def look(now):
+        seen.append((now.iteration, now.relative_residual, np.linalg.norm(1 - A @ now.x) / 20))
+        return now.iteration < 7
+
+    report = protean.solve(A, np.ones(400), order="rcm", callback=look)
+    assert report.reason == "interrupted" and not report.converged and report.iterations == 7
+    assert [one[0] for one in seen] == list(range(8))
+    for _, told, computed in seen:
+        np.testing.assert_allclose(told, computed, rtol=1e-6)
+
+
+def test_a_callback_may_multiply_and_update_but_not_convert():
+    A = poisson(20)
+    M = protean.matrix(A)
+    said = []
+
+    def look(now):
+        M @ now.x
+        if now.iteration == 3:
+            M.update(2 * A.data)
+        if now.iteration == 5:
+            with pytest.raises(protean.errors.BadArgument, match="running") as caught:
+                M.convert("ell")
+            said.append(str(caught.value))
+
+    report = protean.solve(M, np.ones(400), callback=look)
+    assert report.converged and said
+    np.testing.assert_allclose(2 * (A @ report.x), np.ones(400), atol=1e-6)
+
+
+def test_not_converged():
+    report = protean.solve(poisson(20), np.ones(400), max_iterations=3)
+    assert (report.reason, report.iterations, report.converged) == ("max-iterations", 3, False)
+    assert report.advice and report.advice in report.explain()
+    singular = protean.solve(-poisson(5), np.ones(25))
+    assert singular.reason == "negative-definite"
+
+
+def test_columns():
+    A = poisson(15)
+    B = np.random.default_rng(5).standard_normal((225, 4))
+    report = protean.solve(A, B)
+    assert report.converged and len(report.columns) == 4 and report.x.shape == B.shape
+    assert np.abs(B - A @ report.x).max() < 1e-6
+    assert report.iterations == max(one.iterations for one in report.columns)
+    with pytest.raises(protean.errors.BadArgument, match="one right-hand side"):
+        protean.solve(A, B, policy="auto")
+
+
+def test_guess_and_shapes():
+    A = poisson(6)
+    x = np.random.default_rng(6).standard_normal(36)
+    guess = x.copy()
+    report = protean.solve(A, A @ x, x0=guess)
+    assert report.iterations == 0 and report.converged
+    np.testing.assert_array_equal(guess, x)
+    assert protean.solve(A, np.ones((36, 1))).x.shape == (36, 1)
+    for wrong in (np.ones(35), np.ones((36, 1, 1))):
+        with pytest.raises(protean.errors.ShapeMismatch):
+            protean.solve(A, wrong)
+
+
+def test_a_kept_solver_keeps_its_preconditioner():
+    A = poisson(30)
+    M = protean.matrix(A)
+    solver = protean.Solver("cg", "ic0", preconditioner_updates=0)
+    first = solver.solve(M, np.ones(900))
+    again = solver.solve(M, np.ones(900))
+    assert first.converged and again.converged and first.iterations == again.iterations
+    assert again.seconds["setup"] < first.seconds["setup"]
+    M.update(1.01 * A.data)
+    assert solver.solve(M, np.ones(900)).converged
+
+
+def test_float32():
+    A = poisson(10, np.float32)
+    report = protean.solve(A, np.ones(100, dtype=np.float32), relative_tolerance=1e-5)
+    assert report.converged and report.x.dtype == np.float32
+
+
+def test_plot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    point = {"at_iteration": 5, "format": "ell", "overlapped": False}
+    report = protean.solve(poisson(30), np.ones(900), schedule=[point])
+    ax = report.plot()
+    line = ax.lines[0]
+    assert len(line.get_ydata()) == report.iterations + 1
+    assert [text.get_text() for text in ax.texts] == ["ell"]
