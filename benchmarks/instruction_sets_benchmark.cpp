@@ -1,7 +1,9 @@
 // What a wider instruction set gains in the product of each format: the time without it over the time with it. One
 // thread; the two sides are timed in turns in one process, so that other load on the machine meets both.
 //   instruction_sets_benchmark [--sets avx512|avx2] [--formats a,b] [--matrices name,...] [--folder F] [--pairs 41]
-// --sets avx512 compares AVX-512 with AVX2 (the default), avx2 compares AVX2 with one lane at a time.
+//                              [--columns 1]
+// --sets avx512 compares AVX-512 with AVX2 (the default), avx2 compares AVX2 with one lane at a time. With several columns
+// the product is that with so many interleaved vectors, in the formats that have it.
 #include <fmt/format.h>
 #include <hwy/targets.h>
 
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "formats/catalogue.hpp"
+#include "operators/multi_product.hpp"
 #include "options.hpp"
 #include "sources.hpp"
 
@@ -50,7 +53,7 @@ const std::vector<bench::Source> generated = {{"poisson-3d", "poisson-3d", {{"n"
                                               {"poisson-3d-large", "poisson-3d", {{"n", 100.0}}}};
 
 int run(const std::string& sets, const std::vector<std::string>& names,
-        const std::vector<std::string>& matrices, const std::string& folder, int pairs) {
+        const std::vector<std::string>& matrices, const std::string& folder, int pairs, int columns) {
   const std::int64_t all = hwy::SupportedTargets();
   const std::int64_t wide = sets == "avx2" ? all & ~avx512 : all;
   const std::int64_t narrow = sets == "avx2" ? all & ~(avx512 | avx2) : all & ~avx512;
@@ -87,16 +90,27 @@ int run(const std::string& sets, const std::vector<std::string>& names,
         fmt::print("  |");
         continue;
       }
-      Vector<double> x(context, csr.cols()), y(context, csr.rows());
-      for (std::int64_t i = 0; i < x.size(); ++i) x[i] = 1 / static_cast<double>(1 + i % 7);
+      if (columns > 1 && !column_by_column(*matrix).empty()) {
+        fmt::print("  |");
+        continue;
+      }
+      MultiVector<double> x(context, csr.cols(), columns, VectorLayout::interleaved),
+          y(context, csr.rows(), columns, VectorLayout::interleaved);
+      for (std::int64_t i = 0; i < csr.cols() * columns; ++i)
+        x.data()[i] = 1 / static_cast<double>(1 + i % 7);
+      const auto product = [&] {
+        if (columns == 1)
+          matrix->apply(VectorView<const double>{x.data(), csr.cols()}, {y.data(), csr.rows()});
+        else
+          multi_apply<double>(*matrix, x.view(), y.view());
+      };
       // As many products as take some 0.2 ms.
-      const std::int64_t repeats =
-          std::max<std::int64_t>(1, 400000 / std::max<std::int64_t>(1, csr.nonzeros()));
+      const std::int64_t repeats = std::max<std::int64_t>(1, 400000 / (columns * csr.nonzeros()));
       const auto seconds = [&](std::int64_t targets) {
         take(targets);
-        matrix->apply(x, y);
+        product();
         const double begin = now();
-        for (std::int64_t i = 0; i < repeats; ++i) matrix->apply(x, y);
+        for (std::int64_t i = 0; i < repeats; ++i) product();
         return now() - begin;
       };
       std::vector<double> ratios;
@@ -120,22 +134,23 @@ int run(const std::string& sets, const std::vector<std::string>& names,
 int main(int argc, char** argv) {
   std::string sets = "avx512", folder;
   std::vector<std::string> formats, matrices;
-  int pairs = 41;
+  int pairs = 41, columns = 1;
   if (!bench::read_options(argc, argv,
                            {{"--sets", &sets},
                             {"--formats", &formats},
                             {"--matrices", &matrices},
                             {"--folder", &folder},
-                            {"--pairs", &pairs}}) ||
-      (sets != "avx512" && sets != "avx2") || pairs < 1) {
+                            {"--pairs", &pairs},
+                            {"--columns", &columns}}) ||
+      (sets != "avx512" && sets != "avx2") || pairs < 1 || columns < 1) {
     fmt::print(
         stderr,
         "instruction_sets_benchmark [--sets avx512|avx2] [--formats a,b] [--matrices name,...] [--folder F] "
-        "[--pairs 41]\n");
+        "[--pairs 41] [--columns 1]\n");
     return 2;
   }
   try {
-    return run(sets, formats, matrices, folder, pairs);
+    return run(sets, formats, matrices, folder, pairs, columns);
   } catch (const std::exception& e) {
     fmt::print(stderr, "instruction_sets_benchmark: {}\n", e.what());
     return 1;

@@ -20,6 +20,7 @@
 // Each thread gets the same number of entries, wherever a row ends; in deterministic mode its share ends
 // where a row ends. Kernels: native; kokkos (coo_kokkos.cpp) on the same arrays.
 
+#define PROTEAN_WITHOUT_AVX512  // it gains nothing: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE

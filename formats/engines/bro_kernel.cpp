@@ -1,5 +1,6 @@
 // Products with coded columns and rows on the host (bro.hpp). Lanes of a slice lie in the lanes of vectors: all fields
 // of a slot have the same width, so a vector of symbols is shifted by one number.
+#define PROTEAN_WITHOUT_AVX512  // it gains nothing: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE

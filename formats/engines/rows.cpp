@@ -1,5 +1,6 @@
 // The SIMD kernel of rows.hpp, and how rows are divided among threads.
 
+#define PROTEAN_WITHOUT_AVX512  // it gains nothing: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE

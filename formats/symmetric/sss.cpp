@@ -34,6 +34,7 @@
 // In deterministic mode a row is summed in ascending columns with any number of threads: each thread adds all entries
 // of its rows, and reads those rows of other threads again that reach its columns. Products that use a workspace run
 // one after another.
+#define PROTEAN_WITHOUT_AVX512  // it gains nothing: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE
