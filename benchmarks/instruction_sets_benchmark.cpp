@@ -2,8 +2,8 @@
 // thread; the two sides are timed in turns in one process, so that other load on the machine meets both.
 //   instruction_sets_benchmark [--sets avx512|avx2] [--formats a,b] [--matrices name,...] [--folder F] [--pairs 41]
 //                              [--columns 1]
-// --sets avx512 compares AVX-512 with AVX2 (the default), avx2 compares AVX2 with one lane at a time. With several columns
-// the product is that with so many interleaved vectors, in the formats that have it.
+// --sets avx512 compares AVX-512 with AVX2 (the default), avx2 compares AVX2 with one lane at a time. With several
+// columns the product is that with so many interleaved vectors, in the formats that have it.
 #include <fmt/format.h>
 #include <hwy/targets.h>
 
