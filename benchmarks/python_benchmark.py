@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """protean.linalg beside scipy.sparse.linalg: python_benchmark.py --matrices FOLDER --json FILE
+On a GPU, beside cupyx.scipy.sparse.linalg: python_benchmark.py --device --json FILE
 
 Overhead of a call for n = 10, the time of an import, and solves of ten systems by cg, gmres and bicgstab. Both
 libraries solve each system to the same tolerance, in turns, several times; the least time counts, because machines are
@@ -7,10 +8,16 @@ shared. Times of ours include the choice of the format and the conversion. Both 
 
 The environment is one in which SciPy is fast: OpenBLAS with one thread, whose threads spin otherwise, and a malloc that
 keeps its memory, since SciPy allocates vectors in each iteration.
+
+On a GPU, cg solves generated systems, with Jacobi and without, to the same tolerance in turns. Matrices,
+preconditioners and right-hand sides lie there before, and both libraries have solved the system once. CuPy has its csr;
+ours has the same csr, whose format it chooses in each call, and a kept protean.matrix. The medians count. Each time is
+that of the host, from a GPU that is idle to one that is idle again.
 """
 
 import argparse
 import datetime
+import inspect
 import json
 import math
 import os
@@ -22,13 +29,15 @@ import sys
 import time
 
 import numpy as np
-import scipy
-import scipy.io
-import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 import protean
 from protean import linalg
+
+if "--device" not in sys.argv:
+    import scipy
+    import scipy.io
+    import scipy.sparse as sp
+    import scipy.sparse.linalg as spla
 
 
 def poisson(*sizes):
@@ -113,13 +122,119 @@ def import_seconds(module):
     return statistics.median(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(9))
 
 
+def laplacian(*sizes):
+    """The stencil of 2 d + 1 points on a grid of d dimensions as CSR arrays, without SciPy."""
+    rows = np.arange(math.prod(sizes))
+    entries, steps = [(np.ones(rows.size, dtype=bool), 0, 2.0 * len(sizes))], 1
+    for size in sizes:
+        at = rows // steps % size
+        entries += [(at > 0, -steps, -1.0), (at < size - 1, steps, -1.0)]
+        steps *= size
+    entries.sort(key=lambda entry: entry[1])
+    there = np.stack([entry[0] for entry in entries], axis=1)
+    columns = (rows[:, None] + np.array([entry[1] for entry in entries]))[there]
+    values = np.broadcast_to([entry[2] for entry in entries], there.shape)[there]
+    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    return indptr.astype(np.int32), columns.astype(np.int32), values
+
+
+def on_device(given):
+    import cupy
+    import cupyx.scipy.sparse as cusparse
+    import cupyx.scipy.sparse.linalg as cula
+
+    def medians(runs):
+        times = {name: [] for name in runs}
+        begin = time.perf_counter()
+        while len(times[next(iter(times))]) < 5 or time.perf_counter() - begin < given.budget:
+            for name, run in runs.items():
+                cupy.cuda.Device().synchronize()
+                start = time.perf_counter()
+                run()
+                cupy.cuda.Device().synchronize()
+                times[name].append(time.perf_counter() - start)
+        return {name: (statistics.median(all), len(all)) for name, all in times.items()}
+
+    # Newer versions have SciPy's name of the tolerance.
+    tolerance = "rtol" if "rtol" in inspect.signature(cula.cg).parameters else "tol"
+    theirs_to = {tolerance: given.rtol, "atol": 0.0, "maxiter": 10000}
+    device = cupy.cuda.runtime.getDeviceProperties(0)
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "gpu": device["name"].decode(),
+        "versions": {"protean": protean.__version__, "cupy": cupy.__version__, "numpy": np.__version__},
+        "rtol": given.rtol,
+        "solves": [],
+    }
+    print(result["gpu"])
+    for name, sizes in (
+        ("poisson-2d 100", (100, 100)),
+        ("poisson-2d 300", (300, 300)),
+        ("poisson-3d 60", (60, 60, 60)),
+        ("poisson-2d 1000", (1000, 1000)),
+        ("poisson-3d 100", (100, 100, 100)),
+        ("poisson-3d 200", (200, 200, 200)),
+    ):
+        indptr, indices, values = (cupy.asarray(one) for one in laplacian(*sizes))
+        n = indptr.size - 1
+        A = cusparse.csr_matrix((values, indices, indptr), shape=(n, n))
+        b = A @ cupy.asarray(np.random.default_rng(1).standard_normal(n))
+        kept = protean.matrix(A)
+        kept.convert("auto")
+        inverse = cusparse.diags(1 / A.diagonal(), format="csr")
+        for preconditioner, theirs, ours in (("none", None, None), ("jacobi", inverse, "jacobi")):
+            row = {"system": name, "rows": n, "entries": int(A.nnz), "preconditioner": preconditioner}
+            iterations = []
+            runs = {
+                "cupy": lambda M=theirs: cula.cg(A, b, M=M, **theirs_to),
+                "protean": lambda M=ours: linalg.cg(A, b, rtol=given.rtol, maxiter=10000, M=M),
+                "protean with a Matrix": lambda M=ours: linalg.cg(kept, b, rtol=given.rtol, maxiter=10000, M=M),
+            }
+            cula.cg(A, b, M=theirs, callback=lambda x: iterations.append(1), **theirs_to)
+            row["iterations"] = {"cupy": len(iterations)}
+            report = protean.solve(
+                kept, b, preconditioner=ours or "none", relative_tolerance=given.rtol, max_iterations=10000
+            )
+            row["iterations"]["protean"], row["format"] = report.iterations, report.format
+            for library, run in runs.items():
+                x, info = run()
+                error = float(cupy.linalg.norm(b - A @ x) / cupy.linalg.norm(b))
+                row[library] = {"info": int(info), "residual": error}
+            for library, (seconds, count) in medians(runs).items():
+                row[library] |= {"seconds": seconds, "runs": count}
+            row["ratio"] = row["cupy"]["seconds"] / row["protean"]["seconds"]
+            row["ratio with a Matrix"] = row["cupy"]["seconds"] / row["protean with a Matrix"]["seconds"]
+            result["solves"].append(row)
+            print(
+                f"{name:16} {preconditioner:7} cupy {1e3 * row['cupy']['seconds']:9.2f} ms  "
+                f"ours {1e3 * row['protean']['seconds']:9.2f} ms ({row['ratio']:5.2f} times)  "
+                f"kept {1e3 * row['protean with a Matrix']['seconds']:9.2f} ms "
+                f"({row['ratio with a Matrix']:5.2f} times)  "
+                f"iterations {row['iterations']['cupy']} {row['iterations']['protean']}  {row['format']}  "
+                f"info {row['cupy']['info']} {row['protean']['info']}  "
+                f"residual {row['cupy']['residual']:.1e} {row['protean']['residual']:.1e}",
+                flush=True,
+            )
+    for kind in ("ratio", "ratio with a Matrix"):
+        ratios = [row[kind] for row in result["solves"]]
+        result[f"geometric_mean {kind}"] = float(np.exp(np.mean(np.log(ratios))))
+        print(f"{kind}: geometric mean {result[f'geometric_mean {kind}']:.2f}, least {min(ratios):.2f}")
+    if given.json:
+        pathlib.Path(given.json).write_text(json.dumps(result, indent=1) + "\n")
+
+
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--matrices", required=True)
+    arguments.add_argument("--matrices", help="folder of the matrices; not with --device")
+    arguments.add_argument("--device", action="store_true", help="on a GPU, beside CuPy")
     arguments.add_argument("--json")
     arguments.add_argument("--rtol", type=float, default=1e-6)
     arguments.add_argument("--budget", type=float, default=4.0, help="seconds for each solve")
     given = arguments.parse_args()
+    if given.device:
+        return on_device(given)
+    if given.matrices is None:
+        arguments.error("--matrices names the folder of the matrices")
     result = {
         "date": datetime.date.today().isoformat(),
         "machine": platform.processor() or platform.machine(),

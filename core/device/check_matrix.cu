@@ -22,6 +22,20 @@ __global__ void __launch_bounds__(block_size)
       atomicMin(first, static_cast<Place>(r));
 }
 
+template <class P>
+__global__ void __launch_bounds__(block_size)
+    order_kernel(const P* row_ptr, const std::int32_t* col, std::int64_t rows, Place* first) {
+  for (std::int64_t r = std::int64_t{blockIdx.x} * block_size + threadIdx.x; r < rows;
+       r += std::int64_t{gridDim.x} * block_size) {
+    const std::int64_t end = row_ptr[r + 1];
+    for (std::int64_t k = row_ptr[r] + 1; k < end; ++k)
+      if (col[k] <= col[k - 1]) {
+        atomicMin(first, static_cast<Place>(r));
+        break;
+      }
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(block_size)
     entries_kernel(std::int64_t count, std::int64_t cols, const std::int32_t* col, const T* values,
@@ -51,6 +65,14 @@ std::int64_t first_bad_row(const Context& context, const SparsityPattern& patter
   return pattern.row_ptr.visit([&](const auto* row_ptr) {
     return first_of(context, pattern.rows, [&](unsigned blocks, Place* first) {
       rows_kernel<<<blocks, block_size, 0, stream(context)>>>(row_ptr, pattern.rows, pattern.nonzeros, first);
+    });
+  });
+}
+
+std::int64_t first_unsorted_row(const Context& context, const SparsityPattern& pattern) {
+  return pattern.row_ptr.visit([&](const auto* row_ptr) {
+    return first_of(context, pattern.rows, [&](unsigned blocks, Place* first) {
+      order_kernel<<<blocks, block_size, 0, stream(context)>>>(row_ptr, pattern.col, pattern.rows, first);
     });
   });
 }

@@ -8,6 +8,8 @@ namespace protean::device {
 
 // The first row r with row_ptr[r] < 0, row_ptr[r + 1] < row_ptr[r] or row_ptr[r + 1] > nonzeros, or `rows`. Waits.
 std::int64_t first_bad_row(const Context& context, const SparsityPattern& pattern);
+// The first row whose columns do not strictly ascend, or `rows`. Row pointers must be valid. Waits.
+std::int64_t first_unsorted_row(const Context& context, const SparsityPattern& pattern);
 // The first entry whose column is not in 0 .. cols - 1 or whose value is not finite, or `count`. Either array may be
 // null. Waits.
 template <class T>

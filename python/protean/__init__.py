@@ -15,6 +15,7 @@ True
 
 from . import _core, errors, linalg
 from ._convert import get_threads, set_threads
+from ._device import DeviceArray
 from ._matrix import Matrix, matrix
 from ._preconditioner import Preconditioner, preconditioner
 from ._solve import Column, Iteration, Report, Solver, solve
@@ -26,6 +27,7 @@ __version__ = _core.__version__
 __all__ = [
     "Choice",
     "Column",
+    "DeviceArray",
     "Iteration",
     "Matrix",
     "Preconditioner",

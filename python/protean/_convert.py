@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
+from . import _core, _device
 from .errors import BadArgument, ShapeMismatch
 
 if TYPE_CHECKING:
@@ -96,6 +96,10 @@ def is_sparse(A: Any) -> bool:
 
 def csr_arrays(A: Any, dtype: Any) -> tuple[int, int, Array, Array, Array]:
     """Rows, columns, indptr, indices, data; no copies where the arrays of A are CSR of this type already."""
+    other = _device.host_csr(A)
+    if other is not None:
+        rows, cols, indptr, indices, data = other
+        return rows, cols, _index(indptr), _index(indices), np.ascontiguousarray(data, dtype=dtype)
     if is_sparse(A):
         csr = A.tocsr()
         rows, cols = csr.shape
@@ -114,6 +118,8 @@ def csr_arrays(A: Any, dtype: Any) -> tuple[int, int, Array, Array, Array]:
 def dtype_of(A: Any) -> Any:
     """The type of the entries of whatever may be a matrix."""
     dtype = getattr(A, "dtype", None)
+    if _device.is_torch(A):
+        return np.dtype(str(dtype).removeprefix("torch."))
     if dtype is None:
         dtype = F64 if hasattr(A, "matvec") else np.asarray(A).dtype
     return np.dtype(dtype)
@@ -128,22 +134,38 @@ def shape_of(A: Any) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def core_matrix(A: Any, single: bool, threads: int) -> CoreMatrix:
-    """The matrix of the extension, with values in float32 (`single`) or float64."""
+def core_matrix(A: Any, single: bool, threads: int, ordinal: int = -1) -> CoreMatrix:
+    """The matrix of the extension, with values in float32 (`single`) or float64.
+
+    ordinal: the GPU to which arrays of the host are copied. Without it arrays stay where they are, on the host or on a
+    GPU.
+    """
     made = _core.MatrixF32 if single else _core.MatrixF64
-    if getattr(A, "format", None) == "csr":  # the common case, without detours
+    if ordinal < 0 and getattr(A, "format", None) == "csr":  # the common case, without detours
         indptr, indices, data = A.indptr, A.indices, A.data
-        if data.dtype is (F32 if single else F64) and indptr.dtype is I32 and indices.dtype is I32:
+        kind = F32 if single else F64
+        if type(data) is np.ndarray and data.dtype is kind and indptr.dtype is I32 and indices.dtype is I32:
             try:
                 rows, cols = A.shape
                 return made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads)
             except TypeError:
                 pass  # arrays with strides
+    if ordinal < 0:
+        arrays = _device.csr_on_device(A)
+        if arrays is not None:
+            rows, cols, *parts = arrays
+            views = [_device.taken(part, what) for part, what in zip(parts, ("indptr", "indices", "data"))]
+            return made.of_device_csr(rows, cols, views[0], views[1], views[2], tuple(parts))
     if not is_sparse(A) and hasattr(A, "matvec"):
+        if _device.on_device_operator(A):
+            raise BadArgument(
+                "a LinearOperator of CuPy is a function, and functions of Python compute on the host only; give a "
+                "matrix"
+            )
         rows, cols = shape_of(A)
         return made.of_function(rows, cols, vector_function(A.matvec, F32 if single else F64), threads)
     rows, cols, indptr, indices, data = csr_arrays(A, F32 if single else F64)
-    return made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads)
+    return made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads, ordinal)
 
 
 def columns_of(b: Array, dtype: Any) -> Array:

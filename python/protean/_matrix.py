@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core
-from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, is_float32, is_sparse, threads_of
+from . import _core, _device
+from ._convert import Array, F32, F64, columns_of, core_matrix, csr_arrays, dtype_of, is_float32, is_sparse, threads_of
 from .errors import BadArgument, ShapeMismatch
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ Parameters = dict[str, "int | str"]
 class Matrix:
     """A sparse matrix whose storage format may change. `matrix` makes it.
 
-    Products ``A @ x`` take vectors of shape (n,) and blocks of shape (n, k). Several threads may use one matrix; one
-    of them computes with it at a time.
+    Products ``A @ x`` take vectors of shape (n,) and blocks of shape (n, k). Where the matrix lies on a GPU and x is an
+    array of CuPy, PyTorch or JAX there, the result is one, too; an x of NumPy is copied there, and the result back.
+    Several threads may use one matrix; one of them computes with it at a time. Matrices on one GPU take turns.
     """
 
     # NumPy leaves products with an array on the left to us.
@@ -50,6 +51,16 @@ class Matrix:
     def nnz(self) -> int:
         """The number of stored entries; explicit zeros count."""
         return self._core.nonzeros
+
+    @property
+    def space(self) -> str:
+        """Where it lies and computes: "host", or "device" for a GPU."""
+        return "host" if self._core.ordinal < 0 else "device"
+
+    @property
+    def device(self) -> int | None:
+        """The number of its GPU; None on the host."""
+        return None if self._core.ordinal < 0 else self._core.ordinal
 
     @property
     def format(self) -> str:
@@ -135,9 +146,9 @@ class Matrix:
         Parameters
         ----------
         values : array of shape (nnz,), or sparse matrix
-            In the order of ``data`` of the CSR arrays that the matrix was made of; an array of the right type is not
-            copied. A sparse matrix of the same pattern will do, too; it must be given where the matrix was made of
-            anything but CSR with sorted rows.
+            In the order of ``data`` of the CSR arrays that the matrix was made of, and where these are, on the host or
+            a GPU; an array of the right type is not copied. A sparse matrix of the same pattern will do, too; it must
+            be given where the matrix was made of anything but CSR with sorted rows.
 
         Raises
         ------
@@ -155,31 +166,46 @@ class Matrix:
         array([3., 4.])
         """
         self._transposed = None
+        if self._core.given_on_device and not is_sparse(values):
+            taken = _device.taken(values, "values")
+            self._core.update(taken, values)
+            return
         if is_sparse(values) or np.ndim(values) == 2:
             other = core_matrix(values, self.dtype == F32, 1)
+            if other.ordinal != (self._core.ordinal if self._core.given_on_device else -1):
+                raise BadArgument(
+                    "the new values lie in another memory than those of which the matrix was made; give them there, or "
+                    "make a new Matrix"
+                )
             indptr, indices, data = other.csr()
             own = self._core.csr()
             if other.shape != self.shape or not (np.array_equal(indptr, own[0]) and np.array_equal(indices, own[1])):
                 raise ShapeMismatch("the new matrix has another pattern; make a new Matrix of it")
+            if self._core.given_on_device:
+                self._core.update(_device.taken(values.tocsr().data, "values"), values)
+                return
         else:
             if not self._core.borrowed:
                 raise BadArgument(
                     "the matrix was not made of CSR arrays with sorted rows, so the order of its entries is not yours; "
                     "give the new values as a sparse matrix of the same pattern"
                 )
-            is_float32(np.asarray(values).dtype)
+            values = _device.seen_by_host(values, "values")
+            is_float32(values.dtype)
             data = np.ascontiguousarray(values, dtype=self.dtype)
         self._core.update(data, data)
 
     @property
     def T(self) -> Matrix:
-        """The transpose, a matrix of its own in csr. It is made once, and again after `update`."""
+        """The transpose, a matrix of its own in csr. It is made once, on the host, and again after `update`."""
         if self._transposed is None:
             self._transposed = Matrix(self._core.transposed())
         return self._transposed
 
-    def __matmul__(self, x: Any) -> Array:
-        x = np.asarray(x)
+    def __matmul__(self, x: Any) -> Any:
+        if self._core.ordinal >= 0:
+            return self._product_on_device(x)
+        x = _device.seen_by_host(x, "x")
         is_float32(x.dtype)
         rows, cols = self.shape
         if x.ndim not in (1, 2) or x.shape[0] != cols:
@@ -194,14 +220,33 @@ class Matrix:
         self._core.apply_columns(x, Y)
         return Y
 
-    def __rmatmul__(self, x: Any) -> Array:
-        return (self.T @ np.asarray(x).T).T
+    def _product_on_device(self, x: Any) -> Any:
+        given_x, there = x, _device.on_device(x)
+        if there:
+            x = _device.seen(x, "x")
+        else:
+            x = np.asarray(x)
+            is_float32(x.dtype)
+            x = np.asarray(x, dtype=self.dtype, order="K" if x.flags.forc else "C")
+        rows, cols = self.shape
+        shape = tuple(x.shape)
+        if len(shape) not in (1, 2) or shape[0] != cols:
+            raise ShapeMismatch(f"the matrix is {rows} x {cols} and x has shape {shape}; x must have {cols} rows")
+        given = _device.taken(x, "x") if there else _device.to_device(x, self._core.ordinal)
+        by_columns = len(shape) == 2 and given.strides[0] == self.dtype.itemsize
+        y, into = _device.result_like(x, self._core.ordinal, (rows, *shape[1:]), self.dtype, by_columns)
+        self._core.apply(given, into)
+        return _device.given_back(y, given_x) if there else _device.to_numpy(into)
 
-    def matvec(self, x: Any) -> Array:
+    def __rmatmul__(self, x: Any) -> Any:
+        x = x if _device.on_device(x) else np.asarray(x)
+        return self.T @ x if len(x.shape) == 1 else (self.T @ x.T).T
+
+    def matvec(self, x: Any) -> Any:
         """The product with a vector, as ``A @ x``; a `LinearOperator` of SciPy has this function."""
         return self.__matmul__(x)
 
-    def rmatvec(self, x: Any) -> Array:
+    def rmatvec(self, x: Any) -> Any:
         """The product of the transpose with a vector, as ``A.T @ x``."""
         return self.T.__matmul__(x)
 
@@ -233,7 +278,8 @@ class Matrix:
     def __repr__(self) -> str:
         rows, cols = self.shape
         order = "" if self.order == "none" else f", order {self.order}"
-        return f"<protean.Matrix {rows} x {cols}, {self.nnz} entries of {self.dtype}, format {self.format}{order}>"
+        gpu = "" if self.device is None else f", on GPU {self.device}"
+        return f"<protean.Matrix {rows} x {cols}, {self.nnz} entries of {self.dtype}, format {self.format}{order}{gpu}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._core.is_function:
@@ -241,7 +287,15 @@ class Matrix:
         core = self._core
         chosen = core.wanted_format != "auto" or core.format_reason != ""
         format = core.format if chosen else "auto"
-        return _rebuild, (self.shape, self.csr(), format, core.parameters if chosen else {}, self.kernel, self.order)
+        return _rebuild, (
+            self.shape,
+            self.csr(),
+            format,
+            core.parameters if chosen else {},
+            self.kernel,
+            self.order,
+            core.ordinal,
+        )
 
 
 def _rebuild(
@@ -251,10 +305,11 @@ def _rebuild(
     parameters: Parameters,
     kernel: str,
     order: str,
+    ordinal: int = -1,
 ) -> Matrix:
     indptr, indices, data = arrays
     made = _core.MatrixF32 if data.dtype == F32 else _core.MatrixF64
-    core = made.of_csr(shape[0], shape[1], indptr, indices, data, arrays, threads_of(None))
+    core = made.of_csr(shape[0], shape[1], indptr, indices, data, arrays, threads_of(None), ordinal)
     core.want(format, parameters, kernel if format != "auto" else "", order)
     core.settle()
     return Matrix(core)
@@ -267,7 +322,7 @@ def matrix(
     *,
     kernel: str = "",
     order: str = "none",
-    space: str = "host",
+    space: str | None = None,
     dtype: Any = None,
     threads: int | None = None,
 ) -> Matrix:
@@ -277,7 +332,8 @@ def matrix(
     ----------
     A : sparse array or matrix, array of shape (m, n), or Matrix
         Arrays of a CSR matrix of float32 or float64 with sorted rows and int32 indices are used where they are, without
-        a copy: change them by `Matrix.update` only. All others are converted once.
+        a copy: change them by `Matrix.update` only. All others are converted once. On a GPU: a sparse matrix of CuPy, a
+        tensor of PyTorch, or any object with indptr, indices and data there; its rows must be sorted.
     format : str, optional
         The name of a format (`formats`), which is made at once. "auto": the next solve chooses, since its method
         matters; until then products are those of csr.
@@ -287,8 +343,9 @@ def matrix(
         Whose code computes the products; empty for the default.
     order : str, optional
         The order of the rows in products and solves: "none", "auto" or a name such as "rcm". Vectors keep yours.
-    space : {"host"}, optional
-        Where the arrays lie. This package has no GPU code.
+    space : {"host", "device"}, optional
+        Where the matrix shall lie and compute. Left out: where A lies. "device" copies a matrix of the host to GPU 0,
+        "device:1" to GPU 1; "host" copies one from a GPU.
     dtype : {float32, float64}, optional
         The type of the entries. Left out: float32 where A has it, else float64.
     threads : int, optional
@@ -308,19 +365,13 @@ def matrix(
     >>> A
     <protean.Matrix 2 x 2, 4 entries of float64, format ell>
     """
-    from .errors import NotAvailable
-
-    if space != "host":
-        raise NotAvailable(
-            f"space is '{space}'; this package computes on the host only. For a GPU build the library with CUDA and "
-            "use the command, C++, C or Fortran"
-        )
+    ordinal = None if space is None else _device.ordinal_of(space)
     if isinstance(A, Matrix):
         single = is_float32(np.dtype(dtype)) if dtype is not None else A.dtype == F32
         indptr, indices, data = A.csr()
-        data = np.ascontiguousarray(data, dtype=F32 if single else F64)
-        made = _core.MatrixF32 if single else _core.MatrixF64
-        core = made.of_csr(A.shape[0], A.shape[1], indptr, indices, data, (indptr, indices, data), threads_of(threads))
+        rows, cols = A.shape
+        if ordinal is None:
+            ordinal = A._core.ordinal
     else:
         if not is_sparse(A) and hasattr(A, "matvec"):
             raise BadArgument(
@@ -328,7 +379,19 @@ def matrix(
                 "it is"
             )
         single = is_float32(np.dtype(dtype) if dtype is not None else dtype_of(A))
-        core = core_matrix(A, single, threads_of(threads))
+        there = _device.csr_on_device(A)
+        lies = -1 if there is None else _device.taken(there[4], "data").ordinal
+        if there is not None and ordinal is not None and ordinal >= 0 and ":" in str(space) and ordinal != lies:
+            raise BadArgument(f"space is '{space}' and A lies on GPU {lies}; copy it there first")
+        if ordinal is None or (ordinal >= 0 and lies >= 0) or ordinal == lies:
+            core = core_matrix(A, single, threads_of(threads))
+            core.want(format, parameters, kernel, order)
+            core.settle()
+            return Matrix(core)
+        rows, cols, indptr, indices, data = csr_arrays(A, F32 if single else F64)
+    data = np.ascontiguousarray(data, dtype=F32 if single else F64)
+    made = _core.MatrixF32 if single else _core.MatrixF64
+    core = made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads_of(threads), ordinal)
     core.want(format, parameters, kernel, order)
     core.settle()
     return Matrix(core)

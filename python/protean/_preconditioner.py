@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core
+from . import _core, _device
 from ._convert import (
     Array,
     F32,
@@ -73,16 +73,26 @@ class Preconditioner:
         """Set M up again after `Matrix.update`; it does nothing where the matrix has not changed."""
         self._core.update()
 
-    def matvec(self, r: Any) -> Array:
-        """M^-1 r, as ``M @ r``."""
-        r = np.asarray(r)
+    def matvec(self, r: Any) -> Any:
+        """M^-1 r, as ``M @ r``. Where M lies on a GPU, r may be there, too; see `Matrix`."""
+        ordinal = self._matrix._core.ordinal
+        if ordinal >= 0 and _device.on_device(r):
+            z, into = _device.result_like(r, ordinal, tuple(r.shape), self.dtype)
+            self._core.apply(_device.taken(r, "r"), into)
+            return _device.given_back(z, r)
+        r = _device.seen_by_host(r, "r")
         is_float32(r.dtype)
         if r.ndim == 2 and r.shape[1] == 1:
             return self.matvec(r[:, 0])[:, np.newaxis]
         if r.shape != (self._core.rows,):
             raise ShapeMismatch(f"r has shape {r.shape}; M is for vectors of {self._core.rows} entries")
+        given = np.ascontiguousarray(r, dtype=self.dtype)
+        if ordinal >= 0:
+            into = _core.DeviceArray.make(ordinal, r.shape, self.dtype.name, False)
+            self._core.apply(_device.to_device(given, ordinal), into)
+            return _device.to_numpy(into)
         z = np.empty(self._core.rows, dtype=self.dtype)
-        self._core.apply(np.ascontiguousarray(r, dtype=self.dtype), z)
+        self._core.apply(given, z)
         return z
 
     __matmul__ = matvec
@@ -128,6 +138,34 @@ def preconditioner(name: str, A: Any, **options: Any) -> Preconditioner:
     return Preconditioner(A if isinstance(A, Matrix) else matrix(A), {"type": name, **options})
 
 
+def _ordinal(M: Matrix | Preconditioner) -> int:
+    return (M if isinstance(M, Matrix) else M._matrix)._core.ordinal
+
+
+def _source_on_device(M: Any, of: CoreMatrix, dtype: Any) -> CoreSource:
+    """M of a matrix on a GPU: one of this library, or a matrix."""
+    if not isinstance(M, (Matrix, Preconditioner)):
+        if not is_sparse(M) and (hasattr(M, "matvec") or hasattr(M, "solve") or hasattr(M, "aspreconditioner")):
+            raise BadArgument(
+                f"the preconditioner is of type {type(M).__name__}, a function of Python, which computes on the host "
+                "only, and the matrix lies on a GPU; give a name such as 'jacobi', or a matrix that approximates the "
+                "inverse"
+            )
+        M = matrix(M, space=f"device:{of.ordinal}")
+    if _ordinal(M) != of.ordinal:
+        where = "in host memory" if _ordinal(M) < 0 else f"on GPU {_ordinal(M)}"
+        raise BadArgument(f"the preconditioner lies {where} and the matrix on GPU {of.ordinal}; make it there")
+    if M.shape != of.shape:
+        raise ShapeMismatch(f"matrix and preconditioner have different shapes, {of.shape} and {M.shape}")
+    if M.dtype != dtype:
+        raise BadArgument(f"the preconditioner is {M.dtype} and the matrix {dtype}; make it of the same type")
+    if isinstance(M, Preconditioner):
+        return M._core
+    if isinstance(M._core, _core.MatrixF32):
+        return _core.SourceF32.of_matrix(M._core)
+    return _core.SourceF64.of_matrix(M._core)
+
+
 def source_of(M: Any, of: CoreMatrix, single: bool) -> CoreSource | None:
     """What the extension makes a preconditioner of: M in all forms in which callers have it."""
     if M is None:
@@ -138,10 +176,14 @@ def source_of(M: Any, of: CoreMatrix, single: bool) -> CoreSource | None:
         if M == "none":
             return None
         given = {"type": M} if isinstance(M, str) else M
-        if isinstance(of, _core.MatrixF32):
-            return _core.PreconditionerF32(of, given)
-        return _core.PreconditionerF64(of, given)
+        return (_core.SourceF32 if single else _core.SourceF64).of_name(given)
     source = _core.SourceF32 if single else _core.SourceF64
+    if of.ordinal >= 0:
+        return _source_on_device(M, of, dtype)
+    if isinstance(M, (Matrix, Preconditioner)) and _ordinal(M) >= 0:
+        raise BadArgument(
+            f"the preconditioner lies on GPU {_ordinal(M)} and the matrix in host memory; make both in the same space"
+        )
     if isinstance(M, Preconditioner):
         if M.shape != of.shape:
             raise ShapeMismatch(f"matrix and preconditioner have different shapes, {of.shape} and {M.shape}")

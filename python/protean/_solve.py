@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core
+from . import _core, _device
 from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, is_float32, threads_of
 from ._matrix import Matrix
 from ._preconditioner import source_of
@@ -246,17 +246,18 @@ class Solver:
             self._keywords["preconditioner"] = preconditioner
         else:
             self._other = preconditioner
-        self._cores: dict[bool, _core.SolverF64 | _core.SolverF32] = {}
+        self._cores: dict[tuple[bool, int], _core.SolverF64 | _core.SolverF32] = {}
         checked = _core.SolverF64(self._keywords, None)  # so that wrong options are refused here
         if self._other is None:
-            self._cores[False] = checked
+            self._cores[False, -1] = checked
 
     def _one(self, single: bool, of: Any) -> _core.SolverF64 | _core.SolverF32:
-        core = self._cores.get(single)
+        at = single, of.ordinal
+        core = self._cores.get(at)
         if core is None:
             source: Any = source_of(self._other, of, single)
             core = _core.SolverF32(self._keywords, source) if single else _core.SolverF64(self._keywords, source)
-            self._cores[single] = core
+            self._cores[at] = core
         return core
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -272,7 +273,9 @@ class Solver:
         threads: int | None = None,
     ) -> Report:
         """Solve A x = b. The parameters are those of `protean.solve`."""
-        values = b if isinstance(b, np.ndarray) else np.asarray(b)
+        there = type(b) is not np.ndarray and _device.on_device(b)
+        values = _device.seen(b, "b") if there else np.asarray(b)
+        type_of_b = dtype_of(values)
         if isinstance(A, Matrix):
             given = [key for key in ("format", "parameters", "kernel", "order") if key in self._keywords]
             if given or threads is not None:
@@ -282,10 +285,10 @@ class Solver:
                 )
             core: Any = A._core
             single = A.dtype == F32
-            is_float32(values.dtype)
+            is_float32(type_of_b)
         else:
-            single = is_float32(dtype_of(A)) and is_float32(values.dtype)
-            is_float32(values.dtype)
+            single = is_float32(dtype_of(A)) and (there or is_float32(type_of_b))
+            is_float32(type_of_b)
             core = core_matrix(A, single, threads_of(threads))
             core.want(
                 self._keywords.get("format", "auto"),
@@ -296,8 +299,16 @@ class Solver:
         dtype = F32 if single else F64
         rows = core.shape[0]
         if values.ndim not in (1, 2) or values.shape[0] != rows:
-            raise ShapeMismatch(f"the matrix has {rows} rows and b has shape {values.shape}; b must have {rows} rows")
+            raise ShapeMismatch(
+                f"the matrix has {rows} rows and b has shape {tuple(values.shape)}; b must have {rows} rows"
+            )
+        if there and core.ordinal < 0:
+            _device.seen_by_host(b, "b")
         solver = self._one(single, core)
+        if core.ordinal >= 0:
+            report = self._on_device(solver, core, values, there, dtype, x0, callback)
+            report.x = _device.given_back(report.x, b)
+            return report
         if values.ndim == 2 and values.shape[1] != 1:
             return self._columns(solver, core, columns_of(values, dtype), x0, callback)
         right = np.ascontiguousarray(values, dtype=dtype).reshape(-1)
@@ -320,6 +331,39 @@ class Solver:
             interrupt.x = x  # type: ignore[attr-defined]
             raise
         return Report(x.reshape(values.shape), self._keywords["method"], result)
+
+    def _on_device(
+        self,
+        solver: Any,
+        core: Any,
+        b: Any,
+        there: bool,
+        dtype: Any,
+        x0: Any,
+        callback: Callable[[Iteration], object] | None,
+    ) -> Report:
+        """A solve on a GPU. b of the host is copied there, and x back."""
+        shape = tuple(b.shape)
+        several = len(shape) == 2 and shape[1] != 1
+        if several and callback is not None:
+            raise BadArgument("a callback is for one right-hand side; solve the columns one after another")
+        given, x, into = _device.vectors(b, there, core.ordinal, shape, dtype, x0)
+        call: Callable[..., object] | None = None
+        if callback is not None:
+            told = callback
+
+            def call(iteration: int, residual: float, relative: float, seconds: float, restarts: int) -> object:
+                return told(Iteration(iteration, residual, relative, seconds, restarts, x))
+
+        try:
+            if several:
+                result = solver.solve_columns_on_device(core, given, into)
+            else:
+                result = solver.solve_on_device(core, given, into, call)
+        except KeyboardInterrupt as interrupt:
+            interrupt.x = x  # type: ignore[attr-defined]
+            raise
+        return Report(x if there else _device.to_numpy(into), self._keywords["method"], result)
 
     def _columns(self, solver: Any, core: Any, right: Array, x0: Any, callback: Any) -> Report:
         if callback is not None:
@@ -362,7 +406,8 @@ def solve(
         The matrix.
     b : array of shape (n,), (n, 1) or (n, k)
         The right-hand side, or k of them as columns (methods cg, bicgstab and gmres). Where A and b are float32, the
-        solve computes in float32, else in float64. A `Matrix` decides alone.
+        solve computes in float32, else in float64. A `Matrix` decides alone. Where A lies on a GPU, x is what b is: an
+        array of CuPy, PyTorch or JAX on that GPU, of the type of A, or one of NumPy, which is copied there, and x back.
     x0 : array of the shape of b, optional
         The initial guess, 0 without it. It is not changed.
     method : str, optional

@@ -150,7 +150,8 @@ def compare(A: Any, formats: list[str] | str | None = None, *, seconds: float = 
     indptr, indices, data = given.csr()
     made = _core.MatrixF32 if data.dtype == F32 else _core.MatrixF64
     rows, cols = given.shape
-    core = made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), given.threads)
+    threads = 0 if given.ordinal >= 0 else given.threads
+    core = made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads, given.ordinal)
     if formats is None:
         names = [row["format"] for row in _core.choose(core, 0, "cg")[4]]
     elif formats == "all":

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _convert, _core
+from . import _convert, _core, _device
 from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, is_float32, shape_of, vector_function
 from ._matrix import Matrix
 from ._preconditioner import source_of
@@ -75,21 +75,26 @@ def _run(
     number: restart, s or directions. cycle: iterations for each that maxiter counts. breakdown: info where the method
     broke down; 0: the number of iterations, as at other ends.
     """
-    right = b if type(b) is np.ndarray else np.asarray(b)
+    there = type(b) is not np.ndarray and _device.on_device(b)
+    right = _device.seen(b, "b") if there else b if type(b) is np.ndarray else np.asarray(b)
     single = False
     if isinstance(A, Matrix):
         core: Any = A._core
         single = A.dtype == F32
-        is_float32(right.dtype)
+        is_float32(dtype_of(right))
     else:
-        if right.dtype is not F64 or getattr(A, "dtype", None) is not F64:
+        if there:
+            single = is_float32(dtype_of(A))
+        elif right.dtype is not F64 or getattr(A, "dtype", None) is not F64:
             single = is_float32(dtype_of(A)) & is_float32(right.dtype)
         core = core_matrix(A, single, _convert._threads)
     rows, cols = core.shape
     if rows != cols:
         raise ShapeMismatch(f"expected square matrix, but got shape=({rows}, {cols})")
     if right.shape != (rows,) and (right.ndim != 2 or right.shape[0] != rows):
-        raise ShapeMismatch(f"shapes of A {core.shape} and b {right.shape} are incompatible")
+        raise ShapeMismatch(f"shapes of A {core.shape} and b {tuple(right.shape)} are incompatible")
+    if there and core.ordinal < 0:
+        _device.seen_by_host(b, "b")
     dtype = F32 if single else F64
     if M is None and hasattr(A, "psolve"):
         source: Any = (_core.SourceF32 if single else _core.SourceF64).of_function(
@@ -98,6 +103,13 @@ def _run(
     else:
         source = source_of(M, core, single) if M is not None else None
     iterations = rows * per_row if maxiter is None else int(maxiter)
+    if core.ordinal >= 0:
+        x, ends = _on_device(
+            name, method, core, right, there, x0, rtol, atol, iterations * cycle, source, callback, calls, number, dtype
+        )
+        x = _device.given_back(x, b)
+        infos = [_info(reason, done, iterations, breakdown) for reason, done in ends]
+        return x, next((info for info in infos if info != 0), 0)
     if right.ndim == 2 and right.shape[1] != 1:
         if callback is not None:
             raise BadArgument("a callback is for one right-hand side; solve the columns one after another")
@@ -131,6 +143,47 @@ def _run(
     return x, _info(reason, done, iterations, breakdown)
 
 
+def _on_device(
+    name: str,
+    method: str,
+    core: Any,
+    b: Any,
+    there: bool,
+    x0: Any,
+    rtol: float,
+    atol: Any,
+    iterations: int,
+    source: Any,
+    callback: Any,
+    calls: int,
+    number: int,
+    dtype: Any,
+) -> tuple[Any, list[tuple[int, int]]]:
+    """x and how the solves ended, with a matrix on a GPU. b of the host is copied there, and x back."""
+    absolute = _tolerance(name, 0.0, atol, rtol)
+    if not 0 <= rtol < 1:
+        raise BadArgument(f"rtol is {rtol}; on a GPU it must be 0 or more and below 1")
+    shape = tuple(b.shape)
+    several = len(shape) == 2 and shape[1] != 1
+    if several and callback is not None:
+        raise BadArgument("a callback is for one right-hand side; solve the columns one after another")
+    if several and method not in _core.multi_methods:
+        raise BadArgument(
+            f"{name} takes one right-hand side at a time on a GPU; several ones have {', '.join(_core.multi_methods)}"
+        )
+    given, x, into = _device.vectors(b, there, core.ordinal, shape if several else shape[:1], dtype, x0)
+    rules = float(rtol), absolute, iterations, number, source
+    try:
+        if several:
+            ends = _core.solve_scipy_columns_on_device(core, method, given, into, *rules)
+        else:
+            ends = [_core.solve_scipy_on_device(core, method, given, into, x, *rules, callback, calls)]
+    except KeyboardInterrupt as interrupt:
+        interrupt.x = x  # type: ignore[attr-defined]
+        raise
+    return x if there else _device.to_numpy(into), ends
+
+
 def _info(reason: int, done: int, iterations: int, breakdown: int) -> int:
     if reason > 0:
         return 0
@@ -144,11 +197,11 @@ def _info(reason: int, done: int, iterations: int, breakdown: int) -> int:
 def _apply(M: Any, core: Any, vector: Array, dtype: Any) -> Array:
     """M b, for the guess 'Mb'."""
     if isinstance(M, (str, dict)):
-        made = source_of(M, core, dtype == F32)
-        if made is None:
+        if M == "none":
             return vector
         result = np.empty_like(vector)
-        made.apply(vector, result)  # type: ignore[union-attr]
+        made = _core.PreconditionerF32 if dtype == F32 else _core.PreconditionerF64
+        made(core, {"type": M} if isinstance(M, str) else M).apply(vector, result)
         return result
     if hasattr(M, "aspreconditioner") and not hasattr(M, "matvec"):
         M = M.aspreconditioner()

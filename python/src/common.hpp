@@ -77,6 +77,7 @@ class PythonFunction {
   std::string what_;
 };
 
+void bind_device_arrays(nb::module_& m);
 void bind_errors(nb::module_& m);
 void bind_matrices(nb::module_& m);
 void bind_preconditioners(nb::module_& m);

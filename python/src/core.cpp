@@ -6,6 +6,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // a matrix that a module of the caller keeps is no leak
   m.attr("__version__") = PROTEAN_VERSION_TEXT;
   bind_errors(m);
+  bind_device_arrays(m);
   bind_matrices(m);
   bind_preconditioners(m);
   bind_solvers(m);

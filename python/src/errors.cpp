@@ -26,9 +26,11 @@ void translate(const std::exception_ptr& thrown, void*) {
     raise("ShapeMismatch", e.what());
   } catch (const BadMatrix& e) { raise("BadMatrix", e.what()); } catch (const BadArgument& e) {
     raise("BadArgument", e.what());
-  } catch (const NotAvailable& e) { raise("NotAvailable", e.what()); } catch (const OutOfMemory& e) {
-    raise("OutOfMemory", e.what());
-  } catch (const Error& e) { raise("Error", e.what()); } catch (const std::bad_alloc&) {
+  } catch (const WrongSpace& e) { raise("BadArgument", e.what()); } catch (const NotAvailable& e) {
+    raise("NotAvailable", e.what());
+  } catch (const OutOfMemory& e) { raise("OutOfMemory", e.what()); } catch (const Error& e) {
+    raise("Error", e.what());
+  } catch (const std::bad_alloc&) {
     raise("OutOfMemory", "no memory left");
   } catch (const std::length_error&) {
     raise("OutOfMemory", "an array would be larger than any address space; give smaller sizes");

@@ -4,10 +4,14 @@
 #include <chrono>
 #include <limits>
 
+#include "core/blas1.hpp"
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "operators/multi_product.hpp"
 #include "settings.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/check_matrix.hpp"
+#endif
 
 namespace protean::python {
 namespace {
@@ -44,6 +48,16 @@ void require_columns(const SparsityPattern& pattern) {
                       "; columns are 0 to " + std::to_string(pattern.cols - 1));
 }
 
+void require_sorted([[maybe_unused]] const Gpu& gpu, [[maybe_unused]] const SparsityPattern& pattern) {
+#if defined(PROTEAN_HAVE_CUDA)
+  const std::int64_t row = device::first_unsorted_row(*gpu.context(), pattern);
+  if (row < pattern.rows)
+    throw BadMatrix("the columns of row " + std::to_string(row) +
+                    " do not ascend, or one is there twice; sort the rows and add such entries up first, as "
+                    "sum_duplicates() of CuPy and SciPy does");
+#endif
+}
+
 // Arrays of the caller, and a copy that takes the place of one of them.
 struct Owners {
   std::shared_ptr<const void> first, second;
@@ -56,16 +70,41 @@ Matrix<T>::Matrix(std::unique_ptr<SystemMatrix<T>> system, Shape shape)
     : system_(std::move(system)), rows_(shape.rows), cols_(shape.cols) {}
 
 template <class T>
-Matrix<T>::Matrix(ContextPtr context, CsrMatrix<T> csr, bool borrowed)
-    : rows_(csr.rows()), cols_(csr.cols()), borrowed_(borrowed) {
+Matrix<T>::Matrix(ContextPtr context, CsrMatrix<T> csr, bool borrowed, std::shared_ptr<Gpu> gpu)
+    : gpu_(std::move(gpu)), rows_(csr.rows()), cols_(csr.cols()), borrowed_(borrowed) {
   system_ = std::make_unique<SystemMatrix<T>>(std::move(context), std::move(csr), false);
+}
+
+// Work that is queued on a GPU may still read the arrays of the caller, which the system keeps.
+template <class T>
+Matrix<T>::~Matrix() {
+  if (gpu_) gpu_->let_go(std::shared_ptr<SystemMatrix<T>>(std::move(system_)));
+}
+
+template <class T>
+Gpu& Matrix<T>::require_gpu() const {
+  if (!gpu_)
+    throw BadArgument(
+        "the vectors lie on a GPU and the matrix in host memory; make the matrix with space=\"device\", or "
+        "copy the "
+        "vectors to the host");
+  return *gpu_;
+}
+
+template <class T>
+CsrMatrix<T> Matrix<T>::host_csr() const {
+  const CsrMatrix<T>& csr = system_->given();
+  if (csr.pattern.space == Space::host) return csr;
+  const std::lock_guard lock(mutex());
+  return download(context_of(0), *context(), csr);
 }
 
 template <class T>
 std::shared_ptr<Matrix<T>> Matrix<T>::of_csr(std::int64_t rows, std::int64_t cols, const IndexArray& row_ptr,
                                              const IndexArray& col, const VectorArray<const T>& values,
-                                             nb::object kept, int threads) {
+                                             nb::object kept, int threads, int ordinal) {
   const ContextPtr context = context_of(threads);
+  const std::shared_ptr<Gpu> gpu = ordinal < 0 ? nullptr : Gpu::get(ordinal);
   const std::int64_t nonzeros = static_cast<std::int64_t>(values.shape(0));
   if (static_cast<std::int64_t>(row_ptr.shape(0)) != rows + 1)
     throw BadMatrix("indptr has " + std::to_string(row_ptr.shape(0)) + " entries; a matrix of " +
@@ -103,7 +142,53 @@ std::shared_ptr<Matrix<T>> Matrix<T>::of_csr(std::int64_t rows, std::int64_t col
     csr = sorted_copy(context, csr, Duplicates::sum);
     validate(context, csr);
   }
-  return std::make_shared<Matrix>(context, std::move(csr), as_given);
+  if (!gpu) return std::make_shared<Matrix>(context, std::move(csr), as_given);
+  const std::lock_guard lock(gpu->mutex());
+  return std::make_shared<Matrix>(gpu->context(), std::move(csr), as_given, gpu);
+}
+
+template <class T>
+std::shared_ptr<Matrix<T>> Matrix<T>::of_device_csr(std::int64_t rows, std::int64_t cols,
+                                                    const DeviceArray& row_ptr, const DeviceArray& col,
+                                                    const DeviceArray& values, nb::object kept) {
+  const std::shared_ptr<Gpu> gpu = Gpu::get(row_ptr.ordinal());
+  const auto vector = [](const DeviceArray& array) {
+    if (array.shape().size() != 1 || !array.dense())
+      throw BadArgument(array.what() + " must be a vector whose entries lie side by side");
+    return array.shape()[0];
+  };
+  const std::int64_t nonzeros = vector(values);
+  if (vector(row_ptr) != rows + 1)
+    throw BadMatrix("indptr has " + std::to_string(row_ptr.size()) + " entries; a matrix of " +
+                    std::to_string(rows) + " rows has " + std::to_string(rows + 1));
+  if (vector(col) != nonzeros)
+    throw BadMatrix("indices and data have " + std::to_string(col.size()) + " and " +
+                    std::to_string(nonzeros) + " entries; they must have equally many");
+  if (col.entry() != Entry::int32)
+    throw BadArgument("indices have entries of type " + std::string(to_string(col.entry())) +
+                      "; on a GPU they must be int32");
+  if (row_ptr.entry() != Entry::int32 && row_ptr.entry() != Entry::int64)
+    throw BadArgument("indptr has entries of type " + std::string(to_string(row_ptr.entry())) +
+                      "; they must be int32 or int64");
+  require_on(col, *gpu);
+  const auto* const data = vector_of<const T>(values, *gpu).data;
+  const std::shared_ptr<const void> arrays = std::make_shared<Kept>(std::move(kept));
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(gpu->mutex());
+  Joined joined(*gpu, {&row_ptr, &col, &values});
+  const ContextPtr& context = gpu->context();
+  const auto* const columns = static_cast<const std::int32_t*>(col.data());
+  CsrMatrix<T> csr = row_ptr.entry() == Entry::int64
+                         ? csr_view(context, rows, cols, nonzeros,
+                                    static_cast<const std::int64_t*>(row_ptr.data()), columns, data)
+                         : csr_view(context, rows, cols, nonzeros,
+                                    static_cast<const std::int32_t*>(row_ptr.data()), columns, data);
+  csr.pattern.owner = arrays, csr.values_owner = arrays;
+  validate(context, csr);
+  require_sorted(*gpu, csr.pattern);
+  auto matrix = std::make_shared<Matrix>(context, std::move(csr), true, gpu);
+  joined.done();
+  return matrix;
 }
 
 template <class T>
@@ -144,7 +229,7 @@ template <class T>
 void Matrix<T>::convert(const std::string& format, const FormatParams& parameters, const std::string& kernel,
                         const std::optional<std::string>& order) {
   const nb::gil_scoped_release no_gil;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   require_no_solve("a conversion");
   make();  // so that there is a format to keep where the new one is refused
   system_->set_format(format, parameters, kernel);
@@ -159,24 +244,60 @@ void Matrix<T>::convert(const std::string& format, const FormatParams& parameter
 }
 
 template <class T>
-void Matrix<T>::update(const VectorArray<const T>& values, nb::object kept) {
-  const auto owner = std::make_shared<Kept>(std::move(kept));
-  const nb::gil_scoped_release no_gil;
-  const std::lock_guard lock(mutex_);
+void Matrix<T>::set_values(const T* values, std::int64_t count, Space space,
+                           std::shared_ptr<const void> owner) {
   if (is_function()) throw BadArgument("the operator is a function of yours, which has no values to update");
-  CsrMatrix<T> csr = with_values(system_->given(), values.data());
-  if (static_cast<std::int64_t>(values.shape(0)) != csr.nonzeros())
-    throw ShapeMismatch(std::to_string(values.shape(0)) + " new values were given; the matrix has " +
+  CsrMatrix<T> csr = with_values(system_->given(), values);
+  if (csr.pattern.space != space)
+    throw BadArgument("the matrix was given in " + std::string(protean::to_string(csr.pattern.space)) +
+                      " memory, and the new values lie in " + std::string(protean::to_string(space)) +
+                      " memory; give them there, or make a new Matrix");
+  if (count != csr.nonzeros())
+    throw ShapeMismatch(std::to_string(count) + " new values were given; the matrix has " +
                         std::to_string(csr.nonzeros()) + " entries");
-  csr.values_owner = owner;
-  validate_values(context(), csr);
+  csr.values_owner = std::move(owner);
+  validate_values(space == context()->space() ? context() : context_of(0), csr);
   system_->update_values(csr);
+}
+
+template <class T>
+void Matrix<T>::update(const VectorArray<const T>& values, nb::object kept) {
+  auto owner = std::make_shared<Kept>(std::move(kept));
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(mutex());
+  set_values(values.data(), static_cast<std::int64_t>(values.shape(0)), Space::host, std::move(owner));
+}
+
+template <class T>
+void Matrix<T>::update(const DeviceArray& values, nb::object kept) {
+  auto owner = std::make_shared<Kept>(std::move(kept));
+  Gpu& gpu = require_gpu();
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(mutex());
+  Joined joined(gpu, {&values});
+  const VectorView<const T> view = vector_of<const T>(values, gpu);
+  set_values(view.data, view.size, Space::device, std::move(owner));
+  joined.done();
+}
+
+template <class T>
+void Matrix<T>::apply(const DeviceArray& x, const DeviceArray& y) {
+  Gpu& gpu = require_gpu();
+  const nb::gil_scoped_release no_gil;
+  const std::lock_guard lock(mutex());
+  Joined joined(gpu, {&x, &y});
+  make();
+  if (x.shape().size() == 1)
+    A().apply(vector_of<const T>(x, gpu), vector_of<T>(y, gpu));
+  else
+    multi_apply<T>(A(), columns_of<const T>(x, gpu), columns_of<T>(y, gpu));
+  joined.done();
 }
 
 template <class T>
 void Matrix<T>::apply(VectorView<const T> x, VectorView<T> y) {
   const nb::gil_scoped_release no_gil;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   make();
   A().apply(x, y);
 }
@@ -184,7 +305,7 @@ void Matrix<T>::apply(VectorView<const T> x, VectorView<T> y) {
 template <class T>
 void Matrix<T>::apply(MultiVectorView<const T> X, MultiVectorView<T> Y) {
   const nb::gil_scoped_release no_gil;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   make();
   multi_apply<T>(A(), X, Y);
 }
@@ -202,15 +323,17 @@ double time_product(Matrix<T>& matrix, double budget) {
   const std::lock_guard lock(matrix.mutex());
   matrix.make();
   Vector<T> x(matrix.context(), matrix.shape().cols), y(matrix.context(), matrix.shape().rows);
-  std::fill_n(x.data(), x.size(), T(1));
+  fill<T>(*matrix.context(), T(1), x);
   const auto seconds = [](Clock::time_point from) {
     return std::chrono::duration<double>(Clock::now() - from).count();
   };
   const auto begin = Clock::now();
   double least = std::numeric_limits<double>::infinity();
   for (int run = 0; run < 3 || seconds(begin) < budget; ++run) {
+    matrix.context()->synchronize();
     const auto start = Clock::now();
     matrix.A().apply(x, y);
+    matrix.context()->synchronize();
     least = std::min(least, seconds(start));
   }
   return least;
@@ -223,10 +346,16 @@ void bind_matrix(nb::module_& m, const char* name) {
       .def_static(
           "of_csr",
           [](std::int64_t rows, std::int64_t cols, const IndexArray& row_ptr, const IndexArray& col,
-             const VectorArray<const T>& values, nb::object kept,
-             int threads) { return M::of_csr(rows, cols, row_ptr, col, values, std::move(kept), threads); },
+             const VectorArray<const T>& values, nb::object kept, int threads, int ordinal) {
+            return M::of_csr(rows, cols, row_ptr, col, values, std::move(kept), threads, ordinal);
+          },
           nb::arg("rows"), nb::arg("cols"), nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
-          nb::arg("data").noconvert(), nb::arg("kept").none(), nb::arg("threads"))
+          nb::arg("data").noconvert(), nb::arg("kept").none(), nb::arg("threads"), nb::arg("ordinal") = -1)
+      .def_static("of_device_csr", &M::of_device_csr, nb::arg("rows"), nb::arg("cols"), nb::arg("indptr"),
+                  nb::arg("indices"), nb::arg("data"), nb::arg("kept").none())
+      .def_prop_ro("ordinal", [](const M& a) { return a.gpu() ? a.gpu()->ordinal() : -1; })
+      .def_prop_ro("given_on_device",
+                   [](const M& a) { return !a.is_function() && a.csr().pattern.space == Space::device; })
       .def_static("of_function", &M::of_function, nb::arg("rows"), nb::arg("cols"), nb::arg("function"),
                   nb::arg("threads"))
       .def_prop_ro("shape", [](const M& a) { return nb::make_tuple(a.shape().rows, a.shape().cols); })
@@ -296,11 +425,18 @@ void bind_matrix(nb::module_& m, const char* name) {
           },
           nb::arg("values").noconvert(), nb::arg("kept"))
       .def(
+          "update",
+          [](M& a, const DeviceArray& values, nb::object kept) { a.update(values, std::move(kept)); },
+          nb::arg("values"), nb::arg("kept"))
+      .def(
           "apply",
           [](M& a, const VectorArray<const T>& x, const VectorArray<T>& y) {
             a.apply(VectorView<const T>(view_of<const T>(x)), view_of<T>(y));
           },
           nb::arg("x").noconvert(), nb::arg("y").noconvert())
+      .def(
+          "apply", [](M& a, const DeviceArray& x, const DeviceArray& y) { a.apply(x, y); }, nb::arg("x"),
+          nb::arg("y"))
       .def(
           "apply_columns",
           [](M& a, const ColumnsArray<const T>& x, const ColumnsArray<T>& y) {
@@ -313,13 +449,17 @@ void bind_matrix(nb::module_& m, const char* name) {
                throw BadArgument("the operator is a function of yours, which has no transpose");
              const nb::gil_scoped_release no_gil;
              const std::lock_guard lock(a.mutex());
-             return std::make_shared<M>(a.context(), transpose(a.context(), a.csr()), false);
+             const ContextPtr host = a.gpu() ? context_of(0) : a.context();
+             return std::make_shared<M>(a.context(), transpose(host, a.host_csr()), false, a.gpu());
            })
       .def(
           "time_product", [](M& a, double budget) { return time_product(a, budget); }, nb::arg("budget"))
       .def("csr", [](M& a) {
         if (a.is_function()) throw BadArgument("the operator is a function of yours, which has no entries");
-        const CsrMatrix<T>& csr = a.csr();
+        const CsrMatrix<T> csr = [&] {
+          const nb::gil_scoped_release no_gil;
+          return a.host_csr();
+        }();
         const auto rows = static_cast<std::size_t>(csr.rows()),
                    count = static_cast<std::size_t>(csr.nonzeros());
         // Copies, so that nobody changes the arrays of the matrix.

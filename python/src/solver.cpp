@@ -162,6 +162,56 @@ SolveResult run(SystemSolver<T>& solver, Matrix<T>& matrix, VectorView<const T> 
   return result;
 }
 
+// The same on a GPU.
+template <class T>
+SolveResult run(SystemSolver<T>& solver, Matrix<T>& matrix, const DeviceArray& b, const DeviceArray& x,
+                Watch& watch) {
+  Gpu& gpu = matrix.require_gpu();
+  SolveResult result;
+  {
+    const nb::gil_scoped_release no_gil;
+    const std::lock_guard lock(matrix.mutex());
+    Joined joined(gpu, {&b, &x});
+    watch.set_joined(&joined);
+    result = solver.solve(matrix.system(), vector_of<const T>(b, gpu), vector_of<T>(x, gpu), &watch);
+    watch.set_joined(nullptr);
+    joined.done();
+  }
+  watch.finish(result.report);
+  return result;
+}
+
+template <class T>
+MultiSolveResult run_columns(SystemSolver<T>& solver, Matrix<T>& matrix, const ColumnsArray<const T>& b,
+                             const ColumnsArray<T>& x, std::span<const StoppingRule> rules) {
+  ColumnsWatch watch;
+  MultiSolveResult result;
+  {
+    const nb::gil_scoped_release no_gil;
+    const std::lock_guard lock(matrix.mutex());
+    result = solver.multi_solve(matrix.system(), view_of<const T>(b), view_of<T>(x), &watch, rules);
+  }
+  watch.finish();
+  return result;
+}
+template <class T>
+MultiSolveResult run_columns(SystemSolver<T>& solver, Matrix<T>& matrix, const DeviceArray& b,
+                             const DeviceArray& x, std::span<const StoppingRule> rules) {
+  Gpu& gpu = matrix.require_gpu();
+  ColumnsWatch watch;
+  MultiSolveResult result;
+  {
+    const nb::gil_scoped_release no_gil;
+    const std::lock_guard lock(matrix.mutex());
+    Joined joined(gpu, {&b, &x});
+    result = solver.multi_solve(matrix.system(), columns_of<const T>(b, gpu), columns_of<T>(x, gpu), &watch,
+                                rules);
+    joined.done();
+  }
+  watch.finish();
+  return result;
+}
+
 // A solver that is kept: workspace and preconditioner serve the next solve with the same matrix.
 template <class T>
 class KeptSolver {
@@ -174,7 +224,17 @@ class KeptSolver {
     const auto to = writable<T>(x);
     const Running running(*this);
     Watch watch(std::move(callback), Calls::info, std::move(x), true);
-    const SolveResult result = run<T>(solver_, matrix, view_of<const T>(b), view_of<T>(to), watch);
+    return report_of(run<T>(solver_, matrix, view_of<const T>(b), view_of<T>(to), watch), watch);
+  }
+
+  nb::dict solve_on_device(Matrix<T>& matrix, const DeviceArray& b, const DeviceArray& x,
+                           nb::object callback) {
+    const Running running(*this);
+    Watch watch(std::move(callback), Calls::info, nb::none(), true);
+    return report_of(run<T>(solver_, matrix, b, x, watch), watch);
+  }
+
+  static nb::dict report_of(const SolveResult& result, Watch& watch) {
     nb::dict report;
     put(report, result.report);
     put_common(report, result);
@@ -187,16 +247,11 @@ class KeptSolver {
     return report;
   }
 
-  nb::dict solve_columns(Matrix<T>& matrix, const ColumnsArray<const T>& b, const ColumnsArray<T>& x) {
+  // Arrays of NumPy, or those on a GPU.
+  template <class Columns, class Results>
+  nb::dict solve_columns(Matrix<T>& matrix, const Columns& b, const Results& x) {
     const Running running(*this);
-    MultiSolveResult result;
-    ColumnsWatch watch;
-    {
-      const nb::gil_scoped_release no_gil;
-      const std::lock_guard lock(matrix.mutex());
-      result = solver_.multi_solve(matrix.system(), view_of<const T>(b), view_of<T>(x), &watch);
-    }
-    watch.finish();
+    const MultiSolveResult result = run_columns<T>(solver_, matrix, b, x, {});
     nb::dict report;
     put_common(report, result);
     nb::list columns;
@@ -267,6 +322,33 @@ nb::tuple solve_scipy(Matrix<T>& matrix, const std::string& method, const Vector
   return nb::make_tuple(static_cast<int>(result.report.reason), result.report.iterations);
 }
 
+// The same on a GPU, where b stays: ||b - A x|| <= max(relative ||b||, absolute). `shown`: x as the callback gets it.
+SolveSettings scipy_settings(const std::string& method, double relative, double absolute,
+                             std::int64_t max_iterations, std::int64_t number) {
+  SolveSettings settings = scipy_settings(method, absolute, max_iterations, number);
+  settings.solver.stopping.relative_tolerance = relative;
+  return settings;
+}
+
+template <class T>
+nb::tuple solve_scipy_on_device(Matrix<T>& matrix, const std::string& method, const DeviceArray& b,
+                                const DeviceArray& x, nb::object shown, double relative, double absolute,
+                                std::int64_t max_iterations, std::int64_t number, Source<T> source,
+                                nb::object callback, int calls) {
+  SystemSolver<T> solver(scipy_settings(method, relative, absolute, max_iterations, number));
+  use(solver, std::move(source));
+  Watch watch(std::move(callback), static_cast<Calls>(calls), std::move(shown), false);
+  const SolveResult result = run<T>(solver, matrix, b, x, watch);
+  return nb::make_tuple(static_cast<int>(result.report.reason), result.report.iterations);
+}
+
+nb::list ends_of(const MultiSolveResult& result) {
+  nb::list all;
+  for (const SolveReport& one : result.report.columns)
+    all.append(nb::make_tuple(static_cast<int>(one.reason), one.iterations));
+  return all;
+}
+
 template <class T>
 nb::list solve_scipy_columns(Matrix<T>& matrix, const std::string& method, const ColumnsArray<const T>& b,
                              const ColumnsArray<T>& x, const nb::list& absolutes, std::int64_t max_iterations,
@@ -277,18 +359,16 @@ nb::list solve_scipy_columns(Matrix<T>& matrix, const std::string& method, const
   for (const nb::handle absolute : absolutes)
     rules.push_back(
         scipy_settings(method, nb::cast<double>(absolute), max_iterations, number).solver.stopping);
-  ColumnsWatch watch;
-  MultiSolveResult result;
-  {
-    const nb::gil_scoped_release no_gil;
-    const std::lock_guard lock(matrix.mutex());
-    result = solver.multi_solve(matrix.system(), view_of<const T>(b), view_of<T>(x), &watch, rules);
-  }
-  watch.finish();
-  nb::list all;
-  for (const SolveReport& one : result.report.columns)
-    all.append(nb::make_tuple(static_cast<int>(one.reason), one.iterations));
-  return all;
+  return ends_of(run_columns<T>(solver, matrix, b, x, rules));
+}
+
+template <class T>
+nb::list solve_scipy_columns_on_device(Matrix<T>& matrix, const std::string& method, const DeviceArray& b,
+                                       const DeviceArray& x, double relative, double absolute,
+                                       std::int64_t max_iterations, std::int64_t number, Source<T> source) {
+  SystemSolver<T> solver(scipy_settings(method, relative, absolute, max_iterations, number));
+  use(solver, std::move(source));
+  return ends_of(run_columns<T>(solver, matrix, b, x, {}));
 }
 
 template <class T>
@@ -298,8 +378,12 @@ void bind(nb::module_& m, const std::string& suffix) {
       .def(nb::init<const nb::dict&, Source<T>>(), nb::arg("keywords"), nb::arg("preconditioner").none())
       .def("solve", &S::solve, nb::arg("matrix"), nb::arg("b").noconvert(), nb::arg("x"),
            nb::arg("callback").none())
-      .def("solve_columns", &S::solve_columns, nb::arg("matrix"), nb::arg("b").noconvert(),
-           nb::arg("x").noconvert())
+      .def("solve_on_device", &S::solve_on_device, nb::arg("matrix"), nb::arg("b"), nb::arg("x"),
+           nb::arg("callback").none())
+      .def("solve_columns", &S::template solve_columns<ColumnsArray<const T>, ColumnsArray<T>>,
+           nb::arg("matrix"), nb::arg("b").noconvert(), nb::arg("x").noconvert())
+      .def("solve_columns_on_device", &S::template solve_columns<DeviceArray, DeviceArray>, nb::arg("matrix"),
+           nb::arg("b"), nb::arg("x"))
       .def_prop_ro("method", [](const S& solver) { return solver.settings().method; })
       .def_prop_ro("format", [](const S& solver) { return solver.settings().format; })
       .def_prop_ro("kernel", [](const S& solver) { return solver.settings().kernel; })
@@ -311,6 +395,13 @@ void bind(nb::module_& m, const std::string& suffix) {
   m.def("solve_scipy_columns", &solve_scipy_columns<T>, nb::arg("matrix"), nb::arg("method"),
         nb::arg("b").noconvert(), nb::arg("x").noconvert(), nb::arg("absolutes"), nb::arg("max_iterations"),
         nb::arg("number"), nb::arg("preconditioner").none());
+  m.def("solve_scipy_on_device", &solve_scipy_on_device<T>, nb::arg("matrix"), nb::arg("method"),
+        nb::arg("b"), nb::arg("x"), nb::arg("shown"), nb::arg("relative"), nb::arg("absolute"),
+        nb::arg("max_iterations"), nb::arg("number"), nb::arg("preconditioner").none(),
+        nb::arg("callback").none(), nb::arg("calls"));
+  m.def("solve_scipy_columns_on_device", &solve_scipy_columns_on_device<T>, nb::arg("matrix"),
+        nb::arg("method"), nb::arg("b"), nb::arg("x"), nb::arg("relative"), nb::arg("absolute"),
+        nb::arg("max_iterations"), nb::arg("number"), nb::arg("preconditioner").none());
 }
 
 }  // namespace

@@ -33,11 +33,16 @@ nb::list formats() {
     for (const Kernel& kernel : kernels_in(*entry, Space::host))
       if (kernel.unavailable.empty()) kernels.append(text(kernel.name));
     row["kernels"] = kernels;
+    nb::list on_gpu;
+    for (const Kernel& kernel : kernels_in(*entry, Space::device))
+      if (kernel.unavailable.empty()) on_gpu.append(text(kernel.name));
+    row["gpu_kernels"] = on_gpu;
     nb::dict params;
     for (const ParamDoc& param : settable_params(*entry))
       params[text(param.name)] = text(param.default_value);
     row["parameters"] = params;
     row["deterministic"] = entry->traits.deterministic;
+    row["exact"] = entry->traits.exact_values;
     row["symmetric_only"] = entry->traits.symmetric_only;
     row["source"] = text(entry->source);
     all.append(row);
@@ -105,17 +110,25 @@ nb::list options() {
   return all;
 }
 
-// A pattern of host memory with sorted rows, as the choice needs it.
+// The entries in host memory with sorted rows, as the choice needs them.
 template <class T>
-const SparsityPattern& pattern_of(Matrix<T>& matrix) {
+CsrMatrix<T> entries_of(Matrix<T>& matrix) {
   if (matrix.is_function())
     throw BadArgument("the operator is a function of yours, which has no entries to look at");
-  return matrix.csr().pattern;
+  const nb::gil_scoped_release no_gil;
+  return matrix.host_csr();
+}
+// The context in which they are looked at.
+template <class T>
+ContextPtr host_of(const Matrix<T>& matrix) {
+  return matrix.gpu() ? context_of(0) : matrix.context();
 }
 
 template <class T>
 nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std::string& method) {
-  const SparsityPattern& pattern = pattern_of(matrix);
+  const CsrMatrix<T> csr = entries_of(matrix);
+  const SparsityPattern& pattern = csr.pattern;
+  const ContextPtr host = host_of(matrix);
   ChoiceOptions options;
   options.expected_iterations = expected_iterations;
   options.products_per_iteration = find_solver(method).products;
@@ -125,9 +138,9 @@ nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std:
   OrderChoice order;
   {
     const nb::gil_scoped_release no_gil;
-    const CostModel model(builtin_machine(), Space::host);
-    options.symmetric =
-        pattern.rows == pattern.cols && !first_asymmetry<T>(*matrix.context(), pattern, matrix.csr().values);
+    options.space = matrix.context()->space();
+    const CostModel model(builtin_machine(), options.space);
+    options.symmetric = pattern.rows == pattern.cols && !first_asymmetry<T>(*host, pattern, csr.values);
     choice = choose_format(pattern, model, options);
     ranked = rank_formats(pattern, model, options);
     if (pattern.rows == pattern.cols) order = choose_order(pattern, options, sizeof(T));
@@ -147,16 +160,18 @@ nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std:
 
 template <class T>
 nb::dict inspect(Matrix<T>& matrix) {
-  const SparsityPattern& pattern = pattern_of(matrix);
+  const CsrMatrix<T> csr = entries_of(matrix);
+  const SparsityPattern& pattern = csr.pattern;
+  const ContextPtr host = host_of(matrix);
   Statistics s;
   double unequal = 0;
   std::vector<std::string> null_space;
   {
     const nb::gil_scoped_release no_gil;
-    s = statistics(*matrix.context(), pattern);
+    s = statistics(*host, pattern);
     if (pattern.rows == pattern.cols) {
-      unequal = asymmetry(*matrix.context(), matrix.csr());
-      null_space = in_words(null_vectors(*matrix.context(), matrix.csr()));
+      unequal = asymmetry(*host, csr);
+      null_space = in_words(null_vectors(*host, csr));
     }
   }
   nb::dict result;
@@ -190,12 +205,14 @@ nb::dict inspect(Matrix<T>& matrix) {
 // What the format says of the matrix: predicted bytes, or why it refuses.
 template <class T>
 nb::tuple admit_format(Matrix<T>& matrix, const std::string& format) {
-  const SparsityPattern& pattern = pattern_of(matrix);
+  const CsrMatrix<T> csr = entries_of(matrix);
+  const SparsityPattern& pattern = csr.pattern;
+  const ContextPtr host = host_of(matrix);
   Admission admission;
   {
     const nb::gil_scoped_release no_gil;
     const FormatEntry& entry = find_format(format);
-    admission = admit(entry, *matrix.context(), pattern, resolve_params(entry, {}), sizeof(T));
+    admission = admit(entry, *host, pattern, resolve_params(entry, {}), sizeof(T));
   }
   return nb::make_tuple(admission.ok, admission.bytes, admission.reason);
 }

@@ -22,11 +22,22 @@ bool Watch::reads_solution(const IterationInfo& info) const noexcept {
          (calls_ == Calls::cycle && info.restarts > restarts_);
 }
 
+std::int64_t Watch::next_stop() const noexcept {
+  const bool reads = calls_ == Calls::info || calls_ == Calls::iterate || calls_ == Calls::cycle;
+  return joined_ && reads ? seen_ + 1 : SolveObserver::next_stop();
+}
+
 // The solve ends in the ordinary way and x is the iterate, so that an interrupted solve leaves something of use.
 bool Watch::on_iteration(const IterationInfo& info) {
   if (history_) residuals_.push_back(info.residual);
+  seen_ = info.iteration;
   try {
-    if (calls_ != Calls::none && !call(info)) return false;
+    if (calls_ != Calls::none) {
+      if (joined_) joined_->pause();
+      const bool go_on = call(info);
+      if (joined_) joined_->resume();
+      if (!go_on) return false;
+    }
     signals_.look();
   } catch (const nb::python_error&) {
     error_ = std::current_exception();

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "common.hpp"
+#include "device_array.hpp"
 #include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
 
@@ -39,6 +40,10 @@ class Watch final : public SolveObserver {
   bool on_iteration(const IterationInfo& info) override;
   // An order of the rows keeps an x of its own, which is copied back where the callback reads x.
   bool reads_solution(const IterationInfo& info) const noexcept override;
+  // A GPU computes iterations ahead, but none beyond one whose x the callback gets.
+  std::int64_t next_stop() const noexcept override;
+  // The arrays of a solve on a GPU, which the callback may read.
+  void set_joined(Joined* joined) noexcept { joined_ = joined; }
   // After the solve, with the GIL. The last cycle has ended without a further iteration.
   void finish(const SolveReport& report);
   std::vector<double>& residuals() noexcept { return residuals_; }
@@ -49,7 +54,8 @@ class Watch final : public SolveObserver {
   nb::object callback_, x_;
   Calls calls_;
   bool history_, cycle_open_ = false;
-  std::int64_t restarts_ = 0;
+  std::int64_t restarts_ = 0, seen_ = 0;
+  Joined* joined_ = nullptr;
   std::vector<double> residuals_;
   Signals signals_;
   std::exception_ptr error_;

@@ -352,3 +352,26 @@ def test_small_systems(n):
     x, info = linalg.cg(2 * sp.eye_array(n, format="csr"), np.ones(n))
     assert info == 0
     np.testing.assert_allclose(x, 0.5 * np.ones(n))
+
+
+def test_a_preconditioner_that_computes_products_follows_its_matrix():
+    """It must not keep the operator of a format that the matrix has left."""
+    A = poisson(40)
+    b = np.ones(1600)
+    wanted = linalg.cg(A, b, rtol=1e-10)[0]
+    for M in ("chebyshev", {"type": "chebyshev", "degree": 3}):
+        assert np.allclose(linalg.cg(A, b, rtol=1e-10, M=M)[0], wanted)
+    given = protean.matrix(A)
+    M = protean.preconditioner("chebyshev", given)
+    before = M @ b
+    for format in ("ell", "sell-packed", "csr"):
+        given.convert(format)
+        assert np.allclose(M @ b, before)
+        given.convert("dia")
+        for other in (given, A):
+            x, info = linalg.cg(other, b, rtol=1e-10, M=M)
+            assert info == 0 and np.allclose(x, wanted)
+        solver = protean.Solver(preconditioner=M, relative_tolerance=1e-10)
+        for changed in ("hyb", "ell"):
+            assert np.allclose(solver.solve(A, b).x, wanted)
+            given.convert(changed)

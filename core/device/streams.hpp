@@ -1,0 +1,26 @@
+// A context beside another library that uses the same GPU: where its memory lies, and who waits for whom. Private; CUDA
+// builds only.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "core/context.hpp"
+
+namespace protean::device {
+
+// A stream of CUDA as a number, as libraries tell each other: 1 for the default stream, 2 for that of each thread, else
+// its address.
+using StreamNumber = std::uintptr_t;
+
+// The context's later work waits for all that has been queued on the stream. The host does not wait. Throws
+// BadArgument, naming `what`, for a stream of another GPU, or one that is being recorded into a graph.
+void wait_for(const Context& context, StreamNumber stream, std::string_view what);
+// Later work of the stream waits for all that has been queued on the context. Throws as wait_for().
+void let_wait(const Context& context, StreamNumber stream, std::string_view what);
+// Waits for all work on the GPU of the context, whoever has queued it. No solve records a graph meanwhile.
+void finish_all(const Context& context);
+
+// The GPU in whose memory `data` lies. Throws WrongSpace, naming `what`, for any other memory.
+int ordinal_of(const void* data, std::string_view what);
+
+}  // namespace protean::device
