@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from ._preconditioner import source_of
 from .errors import BadArgument, ShapeMismatch
 
 __all__ = ["cg", "bicgstab", "gmres", "minres", "idrs", "fgmres", "bicgstab2", "fcg"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _ITERATE, _NORM, _CYCLE = 1, 2, 3
 # Reasons of an end that are limits; others are breakdowns of the method.
@@ -259,6 +261,81 @@ def _columns(
     return X, next((info for info in infos if info != 0), 0)
 
 
+# What docstrings share. `_described` puts it where they have a line such as <A b x0>.
+_SHARED = {
+    "A": """
+A : sparse array or matrix, array of shape (n, n), LinearOperator, or Matrix
+    The matrix. CSR arrays of float32 or float64 are not copied. They may lie on a GPU, as those of CuPy do.""",
+    "b": """
+b : array of shape (n,), (n, 1) or (n, k)
+    The right-hand side, or several ones as columns. With a matrix on a GPU it may lie there, too, and so will x;
+    one of the host is copied there, and x back.""",
+    "x0": """
+x0 : array of the shape of b, or 'Mb', optional
+    The initial guess, 0 without it. It is not changed.""",
+    "rtol": """
+rtol, atol : float, optional
+    The solve has converged where ``norm(b - A @ x) <= max(rtol * norm(b), atol)``.""",
+    "maxiter": """
+maxiter : int, optional
+    The largest number of iterations, 10 n without it.""",
+    "M": """
+M : optional
+    The preconditioner: what approximates the inverse of A, as matrix or LinearOperator; or the name of a
+    preconditioner of this library, such as "ic0"; or an object with ``solve()`` or ``aspreconditioner()``.""",
+    "callback": """
+callback : callable, optional
+    Called as ``callback(x)`` after each iteration, with the array that will be the result. Exceptions come through.""",
+    "restart": """
+restart : int, optional
+    Iterations between restarts, ``min(20, n)`` without it.
+maxiter : int, optional
+    The largest number of cycles, 10 n without it; of iterations where `callback_type` is "legacy" and there is a
+    callback.""",
+    "callback_type": """
+callback : callable, optional
+    Called with one argument, which `callback_type` says.
+callback_type : {'x', 'pr_norm', 'legacy'}, optional
+    "x": the iterate, after each cycle. "pr_norm": the norm of the residual divided by that of b, after each
+    iteration. "legacy", the default: the same, and maxiter counts iterations.""",
+    "x": """
+x : array of the shape (n,) or (n, k)
+    The solution, or the last iterate.""",
+    "info": """
+info : int
+    0: converged. Above 0: not converged, the number of iterations. Of several columns the first that is not 0.""",
+    "info-10": """
+info : int
+    0: converged. Above 0: not converged, the number of iterations. -10: the method broke down.""",
+    "errors": """
+BadArgument, ShapeMismatch, BadMatrix, OutOfMemory
+    See `protean.errors`; the first three are a ValueError.
+TypeError
+    Complex numbers.
+KeyboardInterrupt
+    After Ctrl-C. Its attribute ``x`` is the iterate.""",
+    "right": """
+M is applied on the right, so that the residual is that of A x = b; SciPy applies it on the left, so that its
+callback gets the norm of M r.""",
+}
+
+
+def _described(function: _Function) -> _Function:
+    lines: list[str] = []
+    for line in (function.__doc__ or "").splitlines():
+        text = line.strip()
+        if text.startswith("<") and text.endswith(">"):
+            indent = " " * line.index("<")
+            shared = "".join(_SHARED[name] for name in text[1:-1].split())
+            lines += [indent + one for one in shared.splitlines()[1:]]
+        else:
+            lines.append(line)
+    if lines:  # there are none under python -OO
+        function.__doc__ = "\n".join(lines)
+    return function
+
+
+@_described
 def cg(
     A: Any,
     b: Any,
@@ -274,41 +351,19 @@ def cg(
 
     Parameters
     ----------
-    A : sparse array or matrix, array of shape (n, n), LinearOperator, or Matrix
-        The matrix. CSR arrays of float32 or float64 are not copied.
-    b : array of shape (n,), (n, 1) or (n, k)
-        The right-hand side, or several ones as columns.
-    x0 : array of the shape of b, or 'Mb', optional
-        The initial guess, 0 without it. It is not changed.
-    rtol, atol : float, optional
-        The solve has converged where ``norm(b - A @ x) <= max(rtol * norm(b), atol)``.
-    maxiter : int, optional
-        The largest number of iterations, 10 n without it.
-    M : optional
-        The preconditioner: what approximates the inverse of A, as matrix or LinearOperator; or the name of a
-        preconditioner of this library, such as "ic0"; or an object with ``solve()`` or ``aspreconditioner()``.
-    callback : callable, optional
-        Called as ``callback(x)`` after each iteration, with the array that will be the result. Exceptions come through.
+    <A b x0 rtol maxiter M callback>
 
     Returns
     -------
-    x : array of the shape (n,) or (n, k)
-        The solution, or the last iterate.
-    info : int
-        0: converged. Above 0: not converged, the number of iterations. Of several columns the first that is not 0.
+    <x info>
 
     Raises
     ------
-    BadArgument, ShapeMismatch, BadMatrix, OutOfMemory
-        See `protean.errors`; the first three are a ValueError.
-    TypeError
-        Complex numbers.
-    KeyboardInterrupt
-        After Ctrl-C. Its attribute ``x`` is the iterate.
+    <errors>
 
     Notes
     -----
-    SciPy's cg goes on where A is not positive definite; this one ends there.
+    SciPy's cg goes on where A is not positive definite; this one ends there. M must be symmetric.
 
     Examples
     --------
@@ -322,6 +377,7 @@ def cg(
     return _run("cg", "cg", A, b, x0, rtol, atol, maxiter, M, callback)
 
 
+@_described
 def fcg(
     A: Any,
     b: Any,
@@ -338,15 +394,17 @@ def fcg(
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, maxiter, M, callback
-        As those of `cg`.
+    <A b x0 rtol maxiter M callback>
     directions : int, optional
         How many earlier directions a new one is made conjugate to, 1 to 100.
 
     Returns
     -------
-    x, info
-        As those of `cg`.
+    <x info>
+
+    Raises
+    ------
+    <errors>
 
     Examples
     --------
@@ -358,6 +416,7 @@ def fcg(
     return _run("fcg", "fcg", A, b, x0, rtol, atol, maxiter, M, callback, number=directions)
 
 
+@_described
 def minres(
     A: Any,
     b: Any,
@@ -375,25 +434,29 @@ def minres(
 
     Parameters
     ----------
-    A, b, x0, M
-        As those of `cg`. M must be positive definite.
+    <A b x0>
     rtol : float, optional
         The solve has converged where ``norm(b - (A - shift I) @ x) <= rtol * norm(b)``.
     shift : float, optional
-        Taken from the diagonal of A.
+        Taken from the diagonal of A. It is for matrices of the host.
     maxiter : int, optional
         The largest number of iterations, 5 n without it.
+    <M>
+        It must be symmetric and positive definite.
     callback : callable, optional
         Called as ``callback(x)`` after each iteration, with a copy.
     show : bool, optional
         Print how the solve ended.
     check : bool, optional
-        Raise ValueError where A or M is seen not to be symmetric, by two products each.
+        Raise ValueError where A or M is seen not to be symmetric, by two products each. It is for matrices of the host.
 
     Returns
     -------
-    x, info
-        As those of `cg`.
+    <x info>
+
+    Raises
+    ------
+    <errors>
 
     Notes
     -----
@@ -408,14 +471,19 @@ def minres(
     >>> info, np.round(x, 6).tolist()
     (0, [1.0, -1.0])
     """
+    if (check or shift != 0) and (
+        (isinstance(A, Matrix) and A.device is not None) or _device.csr_on_device(A) is not None
+    ):
+        raise BadArgument("check and shift are for matrices of the host; give A - shift I itself")
     if check:
         _check_symmetric(A, M, b)
     call = None
     if callback is not None:
         told = callback
 
-        def call(x: Array) -> None:
-            told(x.copy())
+        def call(x: Any) -> None:
+            # PyTorch copies by another name; an array of ours on a GPU cannot be changed by the caller.
+            told(x.copy() if hasattr(x, "copy") else x.clone() if hasattr(x, "clone") else x)
 
     if shift != 0:
         A = _shifted(A, float(shift))
@@ -468,6 +536,7 @@ def _check_symmetric(A: Any, M: Any, b: Any) -> None:
             raise BadArgument(f"non-symmetric {what}")
 
 
+@_described
 def bicgstab(
     A: Any,
     b: Any,
@@ -483,15 +552,15 @@ def bicgstab(
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, maxiter, M, callback
-        As those of `cg`. M need not be symmetric.
+    <A b x0 rtol maxiter M callback>
 
     Returns
     -------
-    x : array of the shape (n,) or (n, k)
-        The solution, or the last iterate.
-    info : int
-        0: converged. Above 0: not converged, the number of iterations. -10: the method broke down.
+    <x info-10>
+
+    Raises
+    ------
+    <errors>
 
     Examples
     --------
@@ -503,6 +572,7 @@ def bicgstab(
     return _run("bicgstab", "bicgstab", A, b, x0, rtol, atol, maxiter, M, callback, breakdown=-10)
 
 
+@_described
 def bicgstab2(
     A: Any,
     b: Any,
@@ -518,13 +588,15 @@ def bicgstab2(
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, maxiter, M, callback
-        As those of `bicgstab`.
+    <A b x0 rtol maxiter M callback>
 
     Returns
     -------
-    x, info
-        As those of `bicgstab`.
+    <x info-10>
+
+    Raises
+    ------
+    <errors>
 
     Examples
     --------
@@ -536,6 +608,7 @@ def bicgstab2(
     return _run("bicgstab2", "bicgstab2", A, b, x0, rtol, atol, maxiter, M, callback, breakdown=-10)
 
 
+@_described
 def idrs(
     A: Any,
     b: Any,
@@ -552,15 +625,17 @@ def idrs(
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, maxiter, M, callback
-        As those of `bicgstab`.
+    <A b x0 rtol maxiter M callback>
     s : int, optional
         The dimension of the shadow space, 1 to 16.
 
     Returns
     -------
-    x, info
-        As those of `bicgstab`.
+    <x info-10>
+
+    Raises
+    ------
+    <errors>
 
     Examples
     --------
@@ -625,6 +700,7 @@ def _restarted(
     )
 
 
+@_described
 def gmres(
     A: Any,
     b: Any,
@@ -642,28 +718,20 @@ def gmres(
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, M
-        As those of `cg`. M need not be symmetric.
-    restart : int, optional
-        Iterations between restarts, ``min(20, n)`` without it.
-    maxiter : int, optional
-        The largest number of cycles, 10 n without it; of iterations where `callback_type` is "legacy" and there is a
-        callback.
-    callback : callable, optional
-        Called with one argument, which `callback_type` says.
-    callback_type : {'x', 'pr_norm', 'legacy'}, optional
-        "x": the iterate, after each cycle. "pr_norm": the norm of the residual divided by that of b, after each
-        iteration. "legacy", the default: the same, and maxiter counts iterations.
+    <A b x0 rtol restart M callback_type>
 
     Returns
     -------
-    x, info
-        As those of `cg`; info above 0 is maxiter where that ended the solve.
+    <x info>
+        It is maxiter where that ended the solve.
+
+    Raises
+    ------
+    <errors>
 
     Notes
     -----
-    M is applied on the right, so that the residual is that of A x = b; SciPy applies it on the left, so that its
-    callback gets the norm of M r.
+    <right>
 
     Examples
     --------
@@ -677,6 +745,7 @@ def gmres(
     return _restarted("gmres", A, b, x0, rtol, atol, restart, maxiter, M, callback, callback_type)
 
 
+@_described
 def fgmres(
     A: Any,
     b: Any,
@@ -694,13 +763,20 @@ def fgmres(
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, restart, maxiter, M, callback, callback_type
-        As those of `gmres`.
+    <A b x0 rtol restart M callback_type>
 
     Returns
     -------
-    x, info
-        As those of `gmres`.
+    <x info>
+        It is maxiter where that ended the solve.
+
+    Raises
+    ------
+    <errors>
+
+    Notes
+    -----
+    <right>
 
     Examples
     --------

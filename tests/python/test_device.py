@@ -407,6 +407,10 @@ def test_linalg(cupy, sparse, method):
     x, info = solver(given, cupy.zeros(900), exact)
     assert info == 0 and not x.any()
     assert solver(given, b, rtol=1e-14, maxiter=1)[1] > 0
+    if method == "minres":
+        for more in ({"shift": 1.0}, {"check": True}):
+            with pytest.raises(ValueError, match="matrices of the host"):
+                solver(given, b, **more)
 
 
 @on_gpu
