@@ -1,9 +1,12 @@
 // What `format: auto` costs and saves in one whole solve: solve() from CSR arrays to x, with check, choice, conversion.
 //
-//   default_benchmark [--matrices a,b] [--folder DIR] [--threads N] [--repeat N] [--preconditioner NAME] [--json FILE]
+//   default_benchmark [--matrices a,b] [--folder DIR] [--threads N] [--repeat N] [--preconditioner NAME]
+//                     [--space host|device] [--json FILE]
 //
 // Ways: csr; auto (the default); auto with the number of iterations that the solve needs; auto with 300 iterations,
-// a number that is wrong for most of them. Runs of the ways take turns. cg for symmetric matrices, else bicgstab.
+// a number that is wrong for most of them; the policy from csr. Runs of the ways take turns. cg for symmetric matrices,
+// else bicgstab. On a device the arrays of the matrix, b and x lie there. Matrices are those of sources(), of a folder,
+// and on a device also those of gpu_matrices().
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +20,7 @@
 #include "core/transfer.hpp"
 #include "formats/choose.hpp"
 #include "formats/survey.hpp"
+#include "gpu_matrices.hpp"
 #include "operators/policy/builtin_machine.hpp"
 #include "options.hpp"
 #include "protean.hpp"
@@ -29,7 +33,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> matrices;
-  std::string folder, json, preconditioner = "jacobi";
+  std::string folder, json, preconditioner = "jacobi", space = "host";
   int threads = 2, repeat = 9;
 };
 
@@ -50,34 +54,41 @@ std::vector<double> right_side(std::int64_t rows) {
   return b;
 }
 
-void run(Way& way, const CsrMatrix<double>& csr, const std::vector<double>& b,
-         const SolveSettings& settings) {
-  std::vector<double> x(b.size());
+void run(Way& way, const CsrMatrix<double>& csr, const Vector<double>& b, const SolveSettings& settings) {
+  Vector<double> x(settings.context, b.size());
+  fill<double>(*settings.context, 0.0, x.view());
+  settings.context->synchronize();
   Stopwatch clock;
-  const SolveResult result = solve<double>(csr, VectorView<const double>{b.data(), csr.rows()},
-                                           VectorView<double>{x.data(), csr.rows()}, settings);
+  const SolveResult result = solve<double>(csr, b.view(), x.view(), settings);
+  settings.context->synchronize();
   way.seconds.push_back(clock.lap());
   way.iterations = result.report.iterations, way.format = result.format, way.reason = result.format_reason;
   way.changes = static_cast<int>(result.switches.size());
 }
 
-nlohmann::json measure(const ContextPtr& context, const Options& options, const std::string& name,
-                       const CsrMatrix<double>& csr) {
-  const std::vector<double> b = right_side(csr.rows());
-  SolveSettings plain{.method = is_symmetric(context, csr) ? "cg" : "bicgstab",
+nlohmann::json measure(const ContextPtr& host, const ContextPtr& context, const Options& options,
+                       const std::string& name, const CsrMatrix<double>& given) {
+  const bool device = context->space() == Space::device;
+  const CsrMatrix<double> there = device ? upload(context, given) : CsrMatrix<double>{};
+  const CsrMatrix<double>& csr = device ? there : given;
+  const std::vector<double> values = right_side(csr.rows());
+  Vector<double> b(context, csr.rows());
+  copy<double>(*context, VectorView<const double>{values.data(), csr.rows()}, b.view());
+  SolveSettings plain{.method = is_symmetric(host, given) ? "cg" : "bicgstab",
                       .preconditioner = options.preconditioner,
                       .format = "csr",
                       .context = context};
   plain.solver.stopping.max_iterations = 2000;
   SolveSettings automatic = plain;
   automatic.format = "auto";
-  SolveSettings known = automatic, assumed = automatic;
+  SolveSettings known = automatic, assumed = automatic, policy = automatic;
+  policy.format = "csr", policy.policy = true;
   assumed.expected_iterations = 300;
-  Way ways[] = {{"csr"}, {"auto"}, {"auto, iterations known"}, {"auto, 300 iterations"}};
+  Way ways[] = {{"csr"}, {"auto"}, {"auto, iterations known"}, {"auto, 300 iterations"}, {"policy from csr"}};
   run(ways[0], csr, b, plain);
   known.expected_iterations = std::max<std::int64_t>(1, ways[0].iterations);
   ways[0].seconds.clear();
-  const SolveSettings* const settings[] = {&plain, &automatic, &known, &assumed};
+  const SolveSettings* const settings[] = {&plain, &automatic, &known, &assumed, &policy};
   for (int turn = 0; turn < options.repeat; ++turn)
     for (std::size_t way = 0; way < std::size(ways); ++way) run(ways[way], csr, b, *settings[way]);
 
@@ -85,16 +96,18 @@ nlohmann::json measure(const ContextPtr& context, const Options& options, const 
   const auto A = make_matrix(find_format("csr"), csr, context);
   Vector<double> x(context, csr.cols()), y(context, csr.rows());
   fill<double>(*context, 1.0, x.view());
-  const CostModel model(builtin_machine(), Space::host);
+  const Space space = context->space();
+  const CostModel model(builtin_machine(), space);
   std::vector<double> product, survey, choice;
   for (int i = 0; i < 21; ++i) {
     Stopwatch clock;
     A->apply(x, y);
+    context->synchronize();
     product.push_back(clock.lap());
   }
   for (int i = 0; i < 7; ++i) {
     Stopwatch clock;
-    (void)survey_formats(csr.pattern, Space::host, false, sizeof(double), false, &model);
+    (void)survey_formats(csr.pattern, space, false, sizeof(double), false, &model);
     survey.push_back(clock.lap());
     (void)choose_format(csr.pattern, model);
     choice.push_back(clock.lap());
@@ -134,28 +147,37 @@ int main(int argc, char** argv) {
                      {"--threads", &options.threads},
                      {"--repeat", &options.repeat},
                      {"--preconditioner", &options.preconditioner},
-                     {"--json", &options.json}})) {
+                     {"--space", &options.space},
+                     {"--json", &options.json}}) ||
+      (options.space != "host" && options.space != "device")) {
     fmt::print(stderr,
                "usage: default_benchmark [--matrices a,b] [--folder DIR] [--threads N] [--repeat N] "
-               "[--preconditioner NAME] [--json FILE]\n");
+               "[--preconditioner NAME] [--space host|device] [--json FILE]\n");
     return 2;
   }
-  const ContextPtr context = Context::host(options.threads);
+  const ContextPtr host = Context::host(options.threads);
+  const bool device = options.space == "device";
+  const ContextPtr context = device ? Context::device() : host;
   nlohmann::json results = nlohmann::json::array();
-  for (const Source& source : sources_named(options.matrices)) {
-    const auto csr = load(context, source, options.folder);
-    if (!csr) {
-      fmt::print("{}: skipped, it is not in the folder\n", source.name);
-      continue;
-    }
-    if (csr->rows() != csr->cols()) continue;
+  const auto add = [&](const std::string& name, const CsrMatrix<double>& csr) {
+    if (csr.rows() != csr.cols()) return;
     try {
-      results.push_back(measure(context, options, source.name, *csr));
-    } catch (const Error& error) { fmt::print("{}: skipped: {}\n", source.name, error.what()); }
+      results.push_back(measure(host, context, options, name, csr));
+    } catch (const Error& error) { fmt::print("{}: skipped: {}\n", name, error.what()); }
     std::fflush(stdout);
+  };
+  for (const Source& source : sources_named(options.matrices)) {
+    const auto csr = load(host, source, options.folder);
+    if (csr)
+      add(source.name, *csr);
+    else
+      fmt::print("{}: skipped, it is not in the folder\n", source.name);
   }
+  if (device && options.matrices.empty())
+    for (const GpuMatrix& matrix : gpu_matrices(0.2)) add(matrix.name, matrix.make(host));
   if (!options.json.empty())
     write_json(options.json, {{"machine", machine(options.threads)},
+                              {"space", options.space},
                               {"preconditioner", options.preconditioner},
                               {"repeat", options.repeat},
                               {"matrices", results}});
