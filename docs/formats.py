@@ -53,6 +53,21 @@ def head(path):
     return sentence, picture, texts
 
 
+def device_head(path):
+    """The comment at the head of the .cu file of a format; nothing where it has none."""
+    device = path.with_suffix(".cu")
+    if not device.exists():
+        return []
+    lines = []
+    for line in device.read_text().splitlines():
+        if not line.startswith("//"):
+            break
+        lines.append(line[2:].rstrip())
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
 def paragraph(lines):
     return " ".join(line.strip() for line in lines)
 
@@ -90,6 +105,8 @@ def page():
             lines = texts[field]
             multi = len(lines) > 1 and any(re.match(r"^ +\S+  +\S", line) for line in lines)
             block.append(f"**{field}**\n\n{code(lines)}" if multi else f"**{field}**: {paragraph(lines)}\n")
+        if device := device_head(path):
+            block.append(f"**On a GPU** (`formats/{family}/{name}.cu`)\n\n{code(device)}")
         sections.setdefault(family, []).append("\n".join(block))
     presets = sum(kind == "PRESET" for kind, *_ in listed)
     out = ["# Storage formats\n",

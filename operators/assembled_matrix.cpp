@@ -14,6 +14,7 @@
 #include "core/memory.hpp"
 #include "core/words.hpp"
 #include "operators/kernel_admission.hpp"
+#include "operators/measured_params.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
 #endif
@@ -79,6 +80,8 @@ bool is_param(std::span<const ParamDoc> params, std::string_view name) {
 // Complete parameters, and those that a preset chooses for this matrix, as far as the format or this kernel has them.
 FormatParams params_for(const FormatEntry& entry, const Kernel& kernel, const Context& context,
                         const SparsityPattern& pattern, FormatParams complete) {
+  if (detail::any_measured(complete))
+    complete = detail::without_measured(settable_params(entry, &kernel), std::move(complete));
   if (!entry.preset || !entry.preset->choose) return complete;
   const auto used = [&](std::string_view name) {
     return is_param(kernel.params, name) || is_param(entry.base_params, name);
@@ -287,6 +290,16 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   detail::require_device_memory(*context, csr.pattern.row_ptr.p64, "the matrix' row_ptr");
   detail::require_device_memory(*context, csr.pattern.col, "the matrix' col");
   detail::require_device_memory(*context, csr.values, "the matrix' values");
+  if (detail::any_measured(asked) && context->deterministic() && context->space() == Space::device)
+    throw FormatRefused(
+        entry.id,
+        "a parameter is `measured`: time would choose the order of the sums, which deterministic mode "
+        "forbids on a device; give the parameter a value");
+  if (detail::any_measured(asked))
+    return make_matrix(entry, csr, context,
+                       detail::measured_params(entry, kernel.name, csr, context, asked, most_bytes,
+                                               detail::clock_of(*context)),
+                       kernel.name, most_bytes);
   const FormatParams complete = params_for(entry, kernel, *context, csr.pattern, asked);
   const Admission admission = admission_of(entry, kernel, *context, csr.pattern, complete, sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);

@@ -23,6 +23,9 @@
 // Parameters:
 //   rows, cols  R and C: 1 to 4.
 //   theta       the least share of entries in the values of a block, in percent.
+//   select      dynamic or greedy. dynamic cuts the rows of a strip into bands of R rows and single rows, and places
+//               blocks in the bands, so that blocks and rest have the fewest bytes. greedy takes at each entry in turn
+//               the block with the most entries.
 //   strip       rows of a strip.
 //   max_fill    the most stored values an entry.
 // Wins: where small dense blocks do not lie on a grid, and the other entries are spread evenly over the rows.
@@ -30,8 +33,8 @@
 // Source: A. Monakov, A. Avetisyan, Implementing blocked sparse matrix-vector multiplication on NVIDIA GPUs, SAMOS
 // 2009,
 //   doi:10.1007/978-3-642-03138-0_32, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM
-//   Trans. Math. Softw. 43(4), 2017. The selection is greedy (bcoo_bcsr.hpp), as one of theirs; strips and the limit
-//   theta are ours.
+//   Trans. Math. Softw. 43(4), 2017. The selection is by a dynamic programme, or greedy (bcoo_bcsr.hpp),
+//   as in theirs; its costs are bytes, and strips and the limit theta are ours.
 //
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it. Not in
 // deterministic mode.
@@ -45,9 +48,18 @@
 
 namespace protean::formats {
 
-StripRule bcoo_bcsr_rule(const FormatParams& params) {
+StripRule bcoo_bcsr_rule(const FormatParams& params, std::size_t value_bytes) {
   const int R = static_cast<int>(params.integer("rows")), C = static_cast<int>(params.integer("cols"));
-  return {params.integer("strip"), R, C, static_cast<int>((params.integer("theta") * R * C + 99) / 100)};
+  const auto v = static_cast<std::int64_t>(value_bytes);
+  StripRule rule{params.integer("strip"),
+                 R,
+                 C,
+                 static_cast<int>((params.integer("theta") * R * C + 99) / 100),
+                 params.word("select") == "greedy",
+                 0,
+                 v + 4};
+  rule.block_bytes = v * rule.area() + 5 + rule.bit_bytes();
+  return rule;
 }
 
 Admission admit_strips(const StripRule& rule, const StripCounts& counts, const SparsityPattern& pattern,
@@ -90,14 +102,15 @@ struct StripPlan {
       borders.push_back((border + rule.height - 1) / rule.height);
     parallel(count, [&](int part, int) {
       Part mine;
-      std::vector<std::uint8_t> covered;
+      std::vector<std::uint8_t> covered, choice;
       for (std::int64_t s = borders[part]; s < borders[part + 1]; ++s) {
         const std::int64_t top = s * rule.height, end = std::min(top + rule.height, pattern.rows),
                            first = pattern.row_ptr[top];
         covered.assign(static_cast<std::size_t>(pattern.row_ptr[end] - first), 0);
+        choice.resize(covered.size());
         const std::size_t before = mine.col.size();
         select_blocks(pattern.rows, pattern.cols, pattern.row_ptr, pattern.col, rule, s, covered.data(),
-                      first, [&](int local_row, std::int64_t col, unsigned bits) {
+                      first, choice.data(), [&](int local_row, std::int64_t col, unsigned bits) {
                         mine.local_row.push_back(static_cast<std::uint8_t>(local_row));
                         mine.col.push_back(static_cast<std::int32_t>(col));
                         for (int byte = 0; byte < rule.bit_bytes(); ++byte)
@@ -221,7 +234,7 @@ class BcooBcsr final : public RowViewMatrix<T, BcooBcsr<T>> {
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<const StripPlan>(context, pattern, bcoo_bcsr_rule(params));
+  auto plan = std::make_shared<const StripPlan>(context, pattern, bcoo_bcsr_rule(params, value_bytes));
   Admission admission = admit_strips(plan->rule, plan->counts, pattern, params, value_bytes);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
@@ -235,6 +248,10 @@ constexpr ParamDoc params[] = {
      .default_value = "60",
      .smallest = 1,
      .largest = 100},
+    {.name = "select",
+     .doc = "blocks of the fewest bytes by a dynamic programme, or the best one at each entry in turn",
+     .default_value = "dynamic",
+     .choices = "dynamic|greedy"},
     {.name = "strip",
      .doc = "rows of a strip",
      .default_value = "32",

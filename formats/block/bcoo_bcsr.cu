@@ -10,14 +10,14 @@ namespace {
 
 // Counts the blocks of a strip, or writes them where `to_row` is not null.
 static __global__ void select_strips(DevicePattern a, std::int64_t cols, StripRule rule, std::int64_t strips,
-                                     std::uint8_t* covered, std::int64_t* counts,
+                                     std::uint8_t* covered, std::uint8_t* choice, std::int64_t* counts,
                                      const std::int64_t* strip_ptr, std::uint8_t* to_row,
                                      std::int32_t* to_col, std::uint8_t* to_entries) {
   const std::int64_t s = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (s >= strips) return;
   const std::int64_t first = a.row_ptr[s * rule.height];
   std::int64_t b = to_row ? strip_ptr[s] : 0;
-  select_blocks(a.rows, cols, a.row_ptr, a.col, rule, s, covered + first, first,
+  select_blocks(a.rows, cols, a.row_ptr, a.col, rule, s, covered + first, first, choice + first,
                 [&](int local_row, std::int64_t col, unsigned bits) {
                   if (to_row) {
                     to_row[b] = static_cast<std::uint8_t>(local_row);
@@ -49,13 +49,13 @@ struct StripPlanOnDevice {
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(strip_ptr.data(), 0, strip_ptr.bytes(), queue));
     if (pattern.rows == 0) return;
     const std::int64_t strips = rule.strips(pattern.rows);
-    const device::Scratch<std::uint8_t> covered(context, pattern.nonzeros);
+    const device::Scratch<std::uint8_t> covered(context, pattern.nonzeros), choice(context, pattern.nonzeros);
     const device::Scratch<unsigned long long> found(context, 1);
     if (pattern.nonzeros > 0) PROTEAN_CUDA_CHECK(cudaMemsetAsync(covered.data(), 0, covered.bytes(), queue));
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, found.bytes(), queue));
-    select_strips<<<blocks_of(strips, 64), 64, 0, queue>>>(device_pattern(pattern), pattern.cols, rule,
-                                                           strips, covered.data(), strip_ptr.data(), nullptr,
-                                                           nullptr, nullptr, nullptr);
+    select_strips<<<blocks_of(strips, 64), 64, 0, queue>>>(
+        device_pattern(pattern), pattern.cols, rule, strips, covered.data(), choice.data(), strip_ptr.data(),
+        nullptr, nullptr, nullptr, nullptr);
     count_rest<<<blocks_of(pattern.rows), device::block_size, 0, queue>>>(
         device_pattern(pattern), covered.data(), rest_length.data(), found.data());
     PROTEAN_CUDA_CHECK(cudaGetLastError());
@@ -143,12 +143,13 @@ class BcooBcsr final : public RowViewOnDevice<T, BcooBcsr<T>>, public HasApplyDo
     if (values_.size() > 0) PROTEAN_CUDA_CHECK(cudaMemsetAsync(values_.data(), 0, values_.bytes(), queue));
     if (rest > 0) PROTEAN_CUDA_CHECK(cudaMemsetAsync(rest_col_.data(), 0, rest_col_.bytes(), queue));
     if (blocks > 0) {
-      const device::Scratch<std::uint8_t> covered(*context, pattern.nonzeros);
+      const device::Scratch<std::uint8_t> covered(*context, pattern.nonzeros),
+          choice(*context, pattern.nonzeros);
       PROTEAN_CUDA_CHECK(cudaMemsetAsync(covered.data(), 0, covered.bytes(), queue));
       const std::int64_t strips = rule_.strips(pattern.rows);
       select_strips<<<blocks_of(strips, 64), 64, 0, queue>>>(
-          device_pattern(pattern), pattern.cols, rule_, strips, covered.data(), nullptr, strip_ptr_.data(),
-          local_row_.data(), block_col_.data(), entries_.data());
+          device_pattern(pattern), pattern.cols, rule_, strips, covered.data(), choice.data(), nullptr,
+          strip_ptr_.data(), local_row_.data(), block_col_.data(), entries_.data());
       PROTEAN_CUDA_CHECK(cudaGetLastError());
     }
     if (rest > 0) {
@@ -201,7 +202,8 @@ class BcooBcsr final : public RowViewOnDevice<T, BcooBcsr<T>>, public HasApplyDo
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto plan = std::make_shared<const StripPlanOnDevice>(context, pattern, bcoo_bcsr_rule(params));
+  auto plan =
+      std::make_shared<const StripPlanOnDevice>(context, pattern, bcoo_bcsr_rule(params, value_bytes));
   Admission admission = admit_strips(plan->rule, plan->counts, pattern, params, value_bytes);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;

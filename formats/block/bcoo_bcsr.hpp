@@ -13,15 +13,18 @@ namespace protean::formats {
 constexpr int largest_loose_block = 4;
 constexpr std::int64_t highest_strip = 256;  // numbers of rows in a strip fit a byte
 
-// A block is kept when it has `least` entries or more.
+// A block is kept when it has `least` entries or more. The bytes of a block and of an entry of the rest are the costs
+// of the dynamic programme.
 struct StripRule {
   std::int64_t height;
   int R, C, least;
+  bool greedy;
+  std::int64_t block_bytes, entry_bytes;
   std::int64_t strips(std::int64_t rows) const { return (rows + height - 1) / height; }
   PROTEAN_HOST_DEVICE int area() const { return R * C; }
   PROTEAN_HOST_DEVICE int bit_bytes() const { return (R * C + 7) / 8; }
 };
-StripRule bcoo_bcsr_rule(const FormatParams& params);
+StripRule bcoo_bcsr_rule(const FormatParams& params, std::size_t value_bytes);
 
 struct StripCounts {
   std::int64_t blocks = 0, rest_width = 0;
@@ -49,9 +52,9 @@ void with_loose_size(int size, F&& f) {
 // enough. Calls block(row in the strip, first column, bits): rows ascend, and the columns of a row. covered[k - first]
 // of the strip's entries k is 0 before; afterwards it is 1 where a block has the entry. `first` is the first of them.
 template <class RowPtr, class Block>
-PROTEAN_HOST_DEVICE void select_blocks(std::int64_t rows, std::int64_t cols, const RowPtr& row_ptr,
-                                       const std::int32_t* col, const StripRule& rule, std::int64_t strip,
-                                       std::uint8_t* covered, std::int64_t first, Block block) {
+PROTEAN_HOST_DEVICE void select_greedily(std::int64_t rows, std::int64_t cols, const RowPtr& row_ptr,
+                                         const std::int32_t* col, const StripRule& rule, std::int64_t strip,
+                                         std::uint8_t* covered, std::int64_t first, Block block) {
   const std::int64_t top = strip * rule.height, below = top + rule.height, end = below < rows ? below : rows;
   const int R = rule.R, C = rule.C;
   for (std::int64_t t = top; t + R <= end; ++t) {
@@ -86,6 +89,137 @@ PROTEAN_HOST_DEVICE void select_blocks(std::int64_t rows, std::int64_t cols, con
       block(static_cast<int>(t - top), left, bits);
     }
   }
+}
+
+// The dynamic programme. The rows of the strip are cut into bands of R rows and single rows. A single row is rest. In a
+// band blocks lie side by side, each from a column with entries on (or at the right end of the matrix), and the other
+// entries are rest. Of all these layouts it takes one of the fewest bytes:
+//   band      f(i) = min(entries of column i times entry_bytes + f(i + 1), block_bytes + f(j)), where i counts the
+//             columns with entries in the band, and j is the first one right of a block from column i on
+//   strip     b(t) = min(entries of row t times entry_bytes + b(t + 1), f of the band of rows t .. + b(t + R))
+// A block needs `least` entries. choice has a byte for each entry of the strip, as workspace.
+template <class RowPtr>
+struct StripBand {
+  const RowPtr& row_ptr;
+  const std::int32_t* col;
+  std::int64_t cols, row;
+  const StripRule& rule;
+
+  // The least cost. choice[i] := 1 where a block begins at column i, counted from the right, unless it is null.
+  PROTEAN_HOST_DEVICE std::int64_t cost(std::uint8_t* choice) const {
+    const int R = rule.R, C = rule.C;
+    std::int64_t at[largest_loose_block], begin[largest_loose_block];
+    for (int r = 0; r < R; ++r) begin[r] = row_ptr[row + r], at[r] = row_ptr[row + r + 1] - 1;
+    // The next columns to the right, the nearest one first: number, entries, and f from there on.
+    std::int64_t number[largest_loose_block] = {}, entries[largest_loose_block] = {},
+                 cost[largest_loose_block] = {};
+    int known = 0;
+    for (std::int64_t i = 0;; ++i) {
+      std::int64_t here = -1;
+      for (int r = 0; r < R; ++r)
+        if (at[r] >= begin[r] && col[at[r]] > here) here = col[at[r]];
+      if (here < 0) return known > 0 ? cost[0] : 0;
+      std::int64_t mine = 0;
+      for (int r = 0; r < R; ++r)
+        if (at[r] >= begin[r] && col[at[r]] == here) ++mine, --at[r];
+      std::int64_t least = mine * rule.entry_bytes + (known > 0 ? cost[0] : 0);
+      const std::int64_t left = here + C <= cols ? here : cols - C;
+      bool block = false;
+      if (left >= 0) {
+        std::int64_t inside = mine;
+        int next = 0;
+        while (next < known && number[next] < left + C) inside += entries[next++];
+        const std::int64_t with = rule.block_bytes + (next < known ? cost[next] : 0);
+        if (inside >= rule.least && with < least) least = with, block = true;
+      }
+      if (choice) choice[i] = block;
+      if (known < C) ++known;
+      for (int k = known - 1; k > 0; --k)
+        number[k] = number[k - 1], entries[k] = entries[k - 1], cost[k] = cost[k - 1];
+      number[0] = here, entries[0] = mine, cost[0] = least;
+    }
+  }
+
+  // Calls block(first column, bits) for the blocks of the band, and marks their entries. choice is that of cost().
+  template <class Block>
+  PROTEAN_HOST_DEVICE void place(const std::uint8_t* choice, std::uint8_t* covered, std::int64_t first,
+                                 Block block) const {
+    const int R = rule.R, C = rule.C;
+    std::int64_t at[largest_loose_block], end[largest_loose_block];
+    for (int r = 0; r < R; ++r) at[r] = row_ptr[row + r], end[r] = row_ptr[row + r + 1];
+    const auto lowest = [&] {
+      std::int64_t here = cols;
+      for (int r = 0; r < R; ++r)
+        if (at[r] < end[r] && col[at[r]] < here) here = col[at[r]];
+      return here;
+    };
+    std::int64_t i = 0;  // columns left
+    for (std::int64_t here = lowest(); here < cols; here = lowest(), ++i)
+      for (int r = 0; r < R; ++r)
+        if (at[r] < end[r] && col[at[r]] == here) ++at[r];
+    for (int r = 0; r < R; ++r) at[r] = row_ptr[row + r];
+    while (i > 0) {
+      const std::int64_t here = lowest();
+      if (!choice[i - 1]) {
+        for (int r = 0; r < R; ++r)
+          if (at[r] < end[r] && col[at[r]] == here) ++at[r];
+        --i;
+        continue;
+      }
+      const std::int64_t left = here + C <= cols ? here : cols - C;
+      unsigned bits = 0;
+      for (std::int64_t c = here; c < left + C; ++c) {
+        bool there = false;
+        for (int r = 0; r < R; ++r)
+          if (at[r] < end[r] && col[at[r]] == c) {
+            bits |= 1u << (r * C + static_cast<int>(c - left));
+            covered[at[r]++ - first] = 1, there = true;
+          }
+        i -= there;
+      }
+      block(left, bits);
+    }
+  }
+};
+
+template <class RowPtr, class Block>
+PROTEAN_HOST_DEVICE void select_by_programme(std::int64_t rows, std::int64_t cols, const RowPtr& row_ptr,
+                                             const std::int32_t* col, const StripRule& rule,
+                                             std::int64_t strip, std::uint8_t* covered, std::int64_t first,
+                                             std::uint8_t* choice, Block block) {
+  const std::int64_t top = strip * rule.height, below = top + rule.height, end = below < rows ? below : rows;
+  const int R = rule.R, count = static_cast<int>(end - top);
+  std::int64_t cost[highest_strip + 1];
+  bool band[highest_strip];
+  cost[count] = 0;
+  for (int t = count - 1; t >= 0; --t) {
+    cost[t] = (row_ptr[top + t + 1] - row_ptr[top + t]) * rule.entry_bytes + cost[t + 1], band[t] = false;
+    if (t + R > count) continue;
+    const std::int64_t with =
+        StripBand<RowPtr>{row_ptr, col, cols, top + t, rule}.cost(nullptr) + cost[t + R];
+    if (with < cost[t]) cost[t] = with, band[t] = true;
+  }
+  for (int t = 0; t < count;) {
+    if (!band[t]) {
+      ++t;
+      continue;
+    }
+    const StripBand<RowPtr> its{row_ptr, col, cols, top + t, rule};
+    its.cost(choice);
+    its.place(choice, covered, first, [&](std::int64_t left, unsigned bits) { block(t, left, bits); });
+    t += R;
+  }
+}
+
+template <class RowPtr, class Block>
+PROTEAN_HOST_DEVICE void select_blocks(std::int64_t rows, std::int64_t cols, const RowPtr& row_ptr,
+                                       const std::int32_t* col, const StripRule& rule, std::int64_t strip,
+                                       std::uint8_t* covered, std::int64_t first, std::uint8_t* choice,
+                                       Block block) {
+  if (rule.greedy)
+    select_greedily(rows, cols, row_ptr, col, rule, strip, covered, first, block);
+  else
+    select_by_programme(rows, cols, row_ptr, col, rule, strip, covered, first, choice, block);
 }
 
 // The arrays; a view of the rows in the sense of row_view.hpp.

@@ -11,7 +11,8 @@
 //   block_col  [blocks] int32: number of the block's column of blocks, ascending within a block row. The
 //              block begins at matrix column C times that number.
 //   values     [R C blocks]: one block after another, each row by row; 0 where there is no entry, no such row
-//              or no such column.
+//              or no such column. With order = units a block is R C / W units of W neighbouring values, W = 4 where C
+//              is a multiple of 4, else C; unit u of all blocks lies before unit u + 1 of all blocks.
 //   entries    [ceil(R C / 8) blocks] uint8: bit i % 8 of byte i / 8 of a block is 1 where its value i is an
 //              entry. It distinguishes stored zeros from fill. Products do not read it, except in
 //              deterministic mode.
@@ -21,6 +22,8 @@
 //               bytes. It counts blocks in all rows of a matrix of up to 768 rows, and in 32 groups of 24
 //               rows of a larger one. 5, 7 and unequal sizes with 6 have slower products.
 //   sizes       what auto takes for both: any sizes, or squares of 2 and 4 (for bcsr-cnc).
+//   order       blocks or units. units is the order of clSpMV (Su and Keutzer, ICS 2012, Fig. 9), for a GPU: a warp
+//               computes a block row, and each lane loads four values at a time.
 //   max_fill    the most stored values an entry.
 // Wins: where unknowns come in groups, such as several in each node of a mesh. One column index serves R C
 //   values, and x is loaded without a gather.
@@ -39,7 +42,9 @@ namespace protean::formats {
 
 BlockSpec bcsr_spec(const FormatParams& params) {
   const bool squares = params.word("sizes") == "2x2-4x4";
-  return {{}, squares ? std::vector<BlockShape>{{2, 2}, {4, 4}} : allowed_shapes(params), fewest_bytes};
+  BlockRule rule;
+  if (params.word("order") == "units") rule.order = BlockOrder::planes, rule.units = true;
+  return {rule, squares ? std::vector<BlockShape>{{2, 2}, {4, 4}} : allowed_shapes(params), fewest_bytes};
 }
 
 namespace {
@@ -54,13 +59,18 @@ class Bcsr final : public BlockMatrix<T>, public HasArrayView<BlockView<T>> {
   }
 };
 
-constexpr ParamDoc params[] = {block_rows_param,
-                               block_cols_param,
-                               {.name = "sizes",
-                                .doc = "any: rows and cols; 2x2-4x4: what needs fewer bytes of these two",
-                                .default_value = "any",
-                                .choices = "any|2x2-4x4"},
-                               block_fill_param};
+constexpr ParamDoc params[] = {
+    block_rows_param,
+    block_cols_param,
+    {.name = "sizes",
+     .doc = "any: rows and cols; 2x2-4x4: what needs fewer bytes of these two",
+     .default_value = "any",
+     .choices = "any|2x2-4x4"},
+    {.name = "order",
+     .doc = "blocks: one block after another; units: four values of all blocks together",
+     .default_value = "blocks",
+     .choices = "blocks|units"},
+    block_fill_param};
 constexpr Kernel kernels[] = {native_host_kernel<Bcsr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(bcsr)};
 
 }  // namespace

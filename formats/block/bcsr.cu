@@ -2,7 +2,8 @@
 //   native    A group of 4 to 32 lanes computes a block row, one lane for each row of a block, with as many
 //             blocks side by side as the group has lanes for. With 3 x 3 and 4 x 4 blocks a warp computes a
 //             block row, one lane for each place of a block, so that neighbouring lanes read neighbouring
-//             values. The sums of the lanes of a row are added by shuffles in a fixed order.
+//             values. The sums of the lanes of a row are added by shuffles in a fixed order. With order = units a
+//             warp computes a block row, a lane a block, in loads of four values.
 //   thread    One thread computes a block row (bcsr-cnc).
 //   row-block A block of 128 threads computes a block row, so that all that it reads of x stays in the cache of one
 //             processor (bcsr-xu).
@@ -123,6 +124,8 @@ class BcsrDevice final : public BlocksOnDevice<T>, public HasApplyDot<T>, public
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
     const BlockGrid<T> a = this->row_view();
+    if (a.order != BlockOrder::blocks)  // a warp a block row
+      return launch_lanes<dot>(*this->context(), a, 32, alpha, x, beta, y, result);
     const bool square = a.R == a.C && (a.C == 3 || a.C == 4);
     const int groups = device::block_size / (square ? 32 : lanes_);
     const unsigned blocks = piece_blocks(state, (a.block_rows + groups - 1) / groups, dot);
@@ -139,6 +142,14 @@ class BcsrDevice final : public BlocksOnDevice<T>, public HasApplyDot<T>, public
 
   int lanes_ = 4;
 };
+
+template <class T>
+void refuse_units(const BuildRequest<T>& request, const char* kernel) {
+  if (plan_of<BlockPlanOnDevice>(request.admission).rule.order != BlockOrder::blocks)
+    throw FormatRefused("bcsr",
+                        std::string("kernel ") + kernel +
+                            " reads one block after another: set order to blocks, or take kernel native");
+}
 
 // One block of threads for each block row.
 constexpr int row_block_threads = 128;
@@ -169,7 +180,9 @@ using BcsrThreads = BlocksInLanes<T>;
 template <class T>
 class BcsrRowBlocks final : public BlocksOnDevice<T>, public HasApplyDot<T> {
  public:
-  explicit BcsrRowBlocks(const BuildRequest<T>& request) : BlocksOnDevice<T>(request) {}
+  explicit BcsrRowBlocks(const BuildRequest<T>& request) : BlocksOnDevice<T>(request) {
+    refuse_units(request, "row-block");
+  }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     launch<true>(T(1), x.data, T(0), y.data, result);
   }
@@ -225,6 +238,7 @@ class BcsrCusparse final : public CusparseMatrix<T, BlocksOnDevice<T>> {
 
  private:
   static const BuildRequest<T>& checked(const BuildRequest<T>& request) {
+    refuse_units(request, "cusparse");
     const auto& plan = plan_of<BlockPlanOnDevice>(request.admission);
     const auto [R, C] = plan.shape;
     const auto refuse = [](const std::string& reason) {

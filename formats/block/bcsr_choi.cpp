@@ -25,9 +25,11 @@
 // times of an iteration and of a start on dense blocks of each size. Here they are the bytes that these move: t_block =
 // v R C + 4
 // + v C / 4, since most of x comes from a cache, and t_row = 8 + 2 v R. Groups are the 32 groups of 24 rows that are
-// sampled, and R and C are 2, 3 or 4. The blocks of threads have always 256 threads.
+// sampled, and R and C are 2, 3 or 4. bellpack has the same model: there a group is a slice of the sampled block rows,
+// which are sorted, and a thread has a block row (L = 1). The blocks of threads have always 256 threads.
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
 #include <algorithm>
+#include <functional>
 
 #include "formats/engines/blocks_host.hpp"
 
@@ -39,20 +41,21 @@ int choi_lanes(std::int64_t blocks, std::int64_t block_rows) {
   return lanes;
 }
 
-namespace {
-
-BlockShape choi_model(const BlockRule&, const std::vector<BlockShape>& shapes, const BlockSamples& samples,
-                      std::int64_t, std::size_t value_bytes) {
+BlockShape choi_model(const BlockRule& rule, const std::vector<BlockShape>& shapes,
+                      const BlockSamples& samples, std::int64_t, std::size_t value_bytes) {
+  const bool in_slices = rule.container == BlockContainer::slices;
   const auto v = static_cast<double>(value_bytes);
   BlockShape best = shapes[0];
   double least = -1;
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     const auto [R, C] = shapes[s];
-    const std::vector<std::int32_t>& counts = samples[s];
+    std::vector<std::int32_t> counts = samples[s];
+    if (in_slices && rule.sorted) std::sort(counts.begin(), counts.end(), std::greater<>());
     std::int64_t blocks = 0;
     for (const std::int32_t count : counts) blocks += count;
     const auto in_all = static_cast<std::int64_t>(counts.size());
-    const std::int64_t lanes = choi_lanes(blocks, in_all), in_group = group_rows / R;
+    const std::int64_t lanes = in_slices ? 1 : choi_lanes(blocks, in_all),
+                       in_group = in_slices ? rule.height(std::max<std::int64_t>(1, in_all)) : group_rows / R;
     const double of_block = v * static_cast<double>(R * C) + 4 + v * static_cast<double>(C) / 4,
                  of_row = 8 + 2 * v * static_cast<double>(R);
     double time = 0;
@@ -67,8 +70,6 @@ BlockShape choi_model(const BlockRule&, const std::vector<BlockShape>& shapes, c
   return best;
 }
 
-}  // namespace
-
 BlockSpec bcsr_choi_spec(const FormatParams& params) {
   return {{.order = BlockOrder::row}, allowed_shapes(params), choi_model};
 }
@@ -77,11 +78,11 @@ namespace {
 constexpr ParamDoc params[] = {{.name = "rows",
                                 .doc = "rows of a block; auto takes them from the model",
                                 .default_value = "auto",
-                                .choices = "auto|1|2|3|4|5|6|7|8"},
+                                .choices = "auto|measured|1|2|3|4|5|6|7|8"},
                                {.name = "cols",
                                 .doc = "columns of a block; auto takes them from the model",
                                 .default_value = "auto",
-                                .choices = "auto|1|2|3|4|5|6|7|8"},
+                                .choices = "auto|measured|1|2|3|4|5|6|7|8"},
                                block_fill_param};
 constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
 }  // namespace

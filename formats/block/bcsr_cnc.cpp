@@ -19,7 +19,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam bcsr_cnc_fixed[] = {{"rows", "auto"}, {"cols", "auto"}, {"sizes", "2x2-4x4"}};
+constexpr FixedParam bcsr_cnc_fixed[] = {
+    {"rows", "auto"}, {"cols", "auto"}, {"sizes", "2x2-4x4"}, {"order", "blocks"}};
 }  // namespace
 
 extern const Preset bcsr_cnc;

@@ -52,7 +52,11 @@ struct BlockDiagonal {
 template <class T>
 class BcsrKokkos final : public KokkosOnArrays<T, BlockView<T>> {
  public:
-  explicit BcsrKokkos(const BuildRequest<T>& request) : KokkosOnArrays<T, BlockView<T>>(request) {}
+  explicit BcsrKokkos(const BuildRequest<T>& request) : KokkosOnArrays<T, BlockView<T>>(request) {
+    if (request.params.word("order") != "blocks")
+      throw FormatRefused(
+          "bcsr", "Kokkos' kernel reads one block after another: set order to blocks, or take kernel native");
+  }
 
   void diagonal(VectorView<T> d) const override {
     const BlockView<T> a = this->view();

@@ -20,7 +20,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam bcsr_xu_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}};
+constexpr FixedParam bcsr_xu_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}, {"order", "blocks"}};
 }  // namespace
 
 extern const Preset bcsr_xu;

@@ -16,7 +16,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam bell_fixed[] = {{"slice", "0"}, {"sort", "none"}, {"order", "units"}};
+constexpr FixedParam bell_fixed[] = {
+    {"slice", "0"}, {"sort", "none"}, {"order", "units"}, {"model", "bytes"}};
 }  // namespace
 
 extern const Preset bell;

@@ -9,9 +9,8 @@
 // Arrays: those of bsellpack with perm and with order elements: value e of block k of all block rows of a slice lie
 // together.
 // Bytes: those of bsellpack.
-// Parameters: rows, cols, slice, max_fill: as in bsellpack. rows and cols are not chosen by the model of the paper,
-// which
-//   needs times measured on the device, but as in bcsr; bcsr-choi has a form of the model.
+// Parameters: rows, cols, slice, max_fill: as in bsellpack; but auto takes rows and cols of a block from the model of
+//   the paper, in the form that bcsr-choi describes.
 // Wins: on a GPU where the numbers of blocks of block rows differ: fewer slots than bsellpack, but y is written in the
 // order
 //   of the sorted block rows.
@@ -23,7 +22,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam bellpack_fixed[] = {{"sort", "all"}, {"order", "elements"}};
+constexpr FixedParam bellpack_fixed[] = {{"sort", "all"}, {"order", "elements"}, {"model", "choi"}};
 }  // namespace
 
 extern const Preset bellpack;

@@ -21,6 +21,7 @@
 //   slice     block rows of a slice; 0: one slice of all (bell).
 //   sort      all: block rows by descending number of blocks, stable (bellpack).
 //   order     of the values: units, or elements.
+//   model     what auto chooses R and C by: bytes, as in bcsr, or choi, the time of a model (bellpack).
 // Wins: on a GPU where neighbouring block rows have about the same number of blocks: neighbouring threads, one for each
 // block
 //   row, read neighbouring values, and x is loaded once for all rows of a block.
@@ -41,7 +42,7 @@ BlockSpec bsellpack_spec(const FormatParams& params) {
            .sorted = params.word("sort") == "all",
            .units = params.word("order") == "units"},
           allowed_shapes(params),
-          fewest_bytes};
+          params.word("model") == "choi" ? choi_model : fewest_bytes};
 }
 
 namespace {
@@ -61,6 +62,10 @@ constexpr ParamDoc params[] = {
      .doc = "values that lie together for each block row: units of 4, or single elements",
      .default_value = "units",
      .choices = "units|elements"},
+    {.name = "model",
+     .doc = "what auto chooses a block by: bytes, or the time of the model of Choi, Singh and Vuduc",
+     .default_value = "bytes",
+     .choices = "bytes|choi"},
     block_fill_param};
 constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
 }  // namespace

@@ -16,7 +16,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam bsr4_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}};
+constexpr FixedParam bsr4_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}, {"order", "blocks"}};
 }  // namespace
 
 extern const Preset bsr4;

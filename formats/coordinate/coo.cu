@@ -1,6 +1,8 @@
 // COO on the device: row, col and values as in coo.cpp. Kernels:
-//   native         Warps take about the same number of entries each. private/row_runs.cuh needs more than the
-//                  three arrays. The sum of a row has a fixed order.
+//   native         Warps take about the same number of entries each (private/row_runs.cuh). The sum of a row has a
+//                  fixed order. It needs more than the three arrays: 16 ceil(nnz / 240) + 4 (nnz / 32 + 11) bytes;
+//                  where rows have no entries 4 (rows with some + ceil(rows / 32)) more; and 24 + v + 4 for each piece
+//                  of a long row.
 //   segmented      Bell and Garland's, in two launches (private/coo_segments.cuh). The sum of a row has a fixed
 //                  order. It needs 4 + v bytes for each 512 entries besides the three arrays.
 //   atomic         A warp adds the runs of rows among 32 neighbouring entries, and adds the results to y by

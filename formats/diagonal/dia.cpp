@@ -11,7 +11,8 @@
 //   entries  [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d is 1 where its value r
 //            is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
 //            deterministic mode.
-// Bytes: diagonals (v rows + 4 + ceil(rows / 8)), with v bytes a value.
+//   ptr      [2] int64: 0 and the number of diagonals. The products are those of hdi, with one hack.
+// Bytes: diagonals (v rows + 4 + ceil(rows / 8)) + 16, with v bytes a value.
 // Parameters:
 //   max_fill  the most stored values an entry.
 // Wins: on stencils. Little more than a value is read for each entry, and x needs no gather.
@@ -34,21 +35,22 @@ class Dia final : public HackMatrix<T>, public HasArrayView<DiaView<T>> {
  public:
   explicit Dia(const BuildRequest<T>& request) : HackMatrix<T>(request) {}
 
-  std::size_t bytes() const noexcept override { return this->array_bytes(); }
+  std::size_t bytes() const noexcept override { return this->array_bytes() + this->ptr_.bytes(); }
   DiaView<T> array_view() const noexcept override {
     return {this->rows(), this->cols(), this->off_.size(), this->off_.data(), this->values_.data()};
   }
 
   std::vector<LayoutArray> layout() const override {
     return {layout_array("off", this->off_), layout_array("values", this->values_),
-            layout_array("entries", this->entries_)};
+            layout_array("entries", this->entries_), layout_array("ptr", this->ptr_)};
   }
 };
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
   auto plan = std::make_shared<const Diagonals>(find_diagonals(context, pattern, pattern.rows));
-  Admission admission = admit_diagonals(plan->count(), pattern.rows, 0, pattern, params, value_bytes);
+  Admission admission =
+      admit_diagonals(plan->count(), pattern.rows, dia_ptr_bytes, pattern, params, value_bytes);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
 }

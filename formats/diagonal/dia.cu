@@ -23,7 +23,7 @@ class DiaDevice final : public HackDevice<T>, public HasArrayView<DiaView<T>> {
       : HackDevice<T>(request, whole_diagonals(request.context, request.csr.pattern,
                                                plan_of<DiagonalNumbers>(request.admission))) {}
 
-  std::size_t bytes() const noexcept override { return this->array_bytes(); }
+  std::size_t bytes() const noexcept override { return this->array_bytes() + this->where_.ptr.bytes(); }
   DiaView<T> array_view() const noexcept override {
     const RowArrays<T> a = this->row_arrays();
     return {this->rows(), this->cols(), this->where_.off.size(), a.off, a.values};
@@ -33,7 +33,8 @@ class DiaDevice final : public HackDevice<T>, public HasArrayView<DiaView<T>> {
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
   auto plan = std::make_shared<const DiagonalNumbers>(context, pattern);
-  Admission admission = admit_diagonals(plan->diagonals, pattern.rows, 0, pattern, params, value_bytes);
+  Admission admission =
+      admit_diagonals(plan->diagonals, pattern.rows, dia_ptr_bytes, pattern, params, value_bytes);
   keep_plan(admission, std::move(plan));
   return admission;
 }

@@ -7,7 +7,7 @@
 //
 // Arrays: those of sliced-ellr-t with one slice of all rows.
 // Bytes: (v + 4) ld width + 4 rows, with v bytes a value; ld = rows rounded up to a multiple of 16, width to one of T.
-// Parameters: T and max_fill of sliced-ellr-t. The source finds T and the size of a block by timing all of them.
+// Parameters: T and max_fill of sliced-ellr-t. The source finds T by timing all of them, as T = measured does.
 // Wins: on a GPU, on rows of equal length with 16 entries and more.
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
 // Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, Automatic tuning of the sparse matrix vector product on GPUs based

@@ -8,9 +8,10 @@
 //
 // Arrays: those of sell-c-sigma, all rows sorted.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
-// Parameters: max_fill of sell-c-sigma. C is chosen: the smallest of 2, 4, 8, 16, 32 for which a slice of mean length
-// has 64
-//   slots. The source finds it by timing.
+// Parameters:
+//   C         rows in a slice. 0 takes the smallest of 2, 4, 8, 16, 32 for which a slice of mean length has 64 slots.
+//             measured takes the one of the fastest product on this machine, as the source does.
+//   max_fill  the most slots an entry.
 // Wins: on a GPU, where rows are long and of very different lengths: neighbouring slices have about the same width, and
 // a
 //   long row has a whole warp or block. On a host it is sell-c-sigma with all rows sorted.
@@ -24,12 +25,15 @@
 namespace protean::formats {
 namespace {
 
-constexpr std::string_view sic_chosen[] = {"C", "sigma"};
+constexpr std::string_view sic_chosen[] = {"sigma"};
 
 void interleave(const Context&, const SparsityPattern& pattern, FormatParams& params) {
-  std::int64_t C = 2;
-  while (C < 32 && C * pattern.nonzeros < 64 * pattern.rows) C *= 2;
-  params.set("C", C);
+  std::int64_t C = params.integer("C");
+  if (C == 0) {
+    C = 2;
+    while (C < 32 && C * pattern.nonzeros < 64 * pattern.rows) C *= 2;
+    params.set("C", C);
+  }
   params.set("sigma", std::max<std::int64_t>(1, (pattern.rows + C - 1) / C) * C);
 }
 constexpr FixedParam sic_fixed[] = {{"round", "1"}};

@@ -15,7 +15,7 @@
 // Parameters:
 //   S         rows in a slice; 0: all rows, rounded up to a multiple of 16. The source takes the threads of a block
 //             divided by T.
-//   T         threads a row: 1, 2, 4, 8, 16 or 32.
+//   T         threads a row: 1, 2, 4, 8, 16 or 32; measured takes the one of the fastest product on this machine.
 //   max_fill  the most slots an entry.
 // Wins: on a GPU where rows have 16 entries and more: a row is shared by neighbouring threads, which read side by side.
 // Refuses: when slots > max_fill nonzeros.
@@ -37,14 +37,16 @@ SliceRule sliced_ellr_t_rule(const SparsityPattern&, const FormatParams& params)
 
 namespace {
 
-constexpr ParamDoc params[] = {
-    {.name = "S",
-     .doc = "rows in a slice; 0: all rows",
-     .default_value = "32",
-     .smallest = 0,
-     .largest = 1 << 20},
-    {.name = "T", .doc = "threads a row", .default_value = "4", .choices = "1|2|4|8|16|32"},
-    slice_fill_param};
+constexpr ParamDoc params[] = {{.name = "S",
+                                .doc = "rows in a slice; 0: all rows",
+                                .default_value = "32",
+                                .smallest = 0,
+                                .largest = 1 << 20},
+                               {.name = "T",
+                                .doc = "threads a row; measured: the fastest",
+                                .default_value = "4",
+                                .choices = "measured|1|2|4|8|16|32"},
+                               slice_fill_param};
 
 constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered)};
 

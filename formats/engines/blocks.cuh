@@ -329,6 +329,17 @@ class BlocksOnDevice : public RowViewOnDevice<T, BlocksOnDevice<T>>, public HasM
   Buffer<std::int32_t> perm_;
 };
 
+// Four neighbouring values, loaded 16 bytes at a time. They lie at a multiple of four values.
+__device__ inline void load_four(const float* v, float* to) {
+  const float4 all = __ldg(reinterpret_cast<const float4*>(v));
+  to[0] = all.x, to[1] = all.y, to[2] = all.z, to[3] = all.w;
+}
+__device__ inline void load_four(const double* v, double* to) {
+  const double2 low = __ldg(reinterpret_cast<const double2*>(v)),
+                high = __ldg(reinterpret_cast<const double2*>(v) + 1);
+  to[0] = low.x, to[1] = low.y, to[2] = high.x, to[3] = high.y;
+}
+
 // sum[r] += the block in column `number` whose values begin at v, times x. W values lie together.
 template <class RowSize, class ColSize, class UnitSize, class T>
 __device__ inline void add_block(const BlockGrid<T>& a, RowSize R, ColSize C, UnitSize W, const T* v,
@@ -337,13 +348,29 @@ __device__ inline void add_block(const BlockGrid<T>& a, RowSize R, ColSize C, Un
   T xs[ColSize::most];
 #pragma unroll
   for (int c = 0; c < ColSize::most; ++c) xs[c] = c < C && col + c < a.cols ? __ldg(x + col + c) : T(0);
+  if constexpr (std::is_same_v<UnitSize, FixedSize<4>>) {
 #pragma unroll
-  for (int r = 0; r < RowSize::most; ++r)
-    if (r < R) {
+    for (int r = 0; r < RowSize::most; ++r)
+      if (r < R) {
 #pragma unroll
-      for (int c = 0; c < ColSize::most; ++c)
-        if (c < C && col + c < a.cols) sum[r] += __ldg(v + (r * (C / W) + c / W) * unit + c % W) * xs[c];
-    }
+        for (int c = 0; c < ColSize::most; c += 4) {
+          if (c >= C) break;
+          T four[4];
+          load_four(v + (r * (C / 4) + c / 4) * unit, four);
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            if (col + c + i < a.cols) sum[r] += four[i] * xs[c + i];
+        }
+      }
+  } else {
+#pragma unroll
+    for (int r = 0; r < RowSize::most; ++r)
+      if (r < R) {
+#pragma unroll
+        for (int c = 0; c < ColSize::most; ++c)
+          if (c < C && col + c < a.cols) sum[r] += __ldg(v + (r * (C / W) + c / W) * unit + c % W) * xs[c];
+      }
+  }
 }
 
 // y := alpha A x + beta y by groups of `lanes` neighbouring threads, which share a block row; `dot`: y := A x and

@@ -21,7 +21,7 @@
 //    row       a0 b0 a1 b1 a2 b2 a3 b3 | c0 d0 ...   one value of all blocks of a block row
 //    slices    a0 c0 a1 c1 a2 c2 a3 c3 | b0 d0 ...   one value (or one unit of W values) of block k of all lanes of a
 //                                                    slice
-//    planes    a0 c0 b0 d0 | a1 c1 b1 d1 | ...       one value of all slots
+//    planes    a0 c0 b0 d0 | a1 c1 b1 d1 | ...       one value (or one unit of W values) of all slots
 //
 // In each of them value (r, c) of block k of a block row lies at base + k step + u unit + c % W, with u = r C / W + c /
 // W: see BlockRow. block_col holds numbers of columns of blocks. `entries` holds, for each slot, ceil(R C / 8) bytes;
@@ -162,8 +162,8 @@ struct BlockRule {
   BlockOrder order = BlockOrder::blocks;
   std::int64_t slice = 0;  // slices: block rows of one; 0: one slice of all
   bool sorted = false;     // slices: by descending number of blocks. rows: such an order is kept in `border`
-  bool units = false;      // order slices: units of 4 values where C is a multiple of 4, else of C
-  bool diagonal_apart = false;  // order planes, square blocks
+  bool units = false;      // order slices or planes: units of 4 values where C is a multiple of 4, else of C
+  bool diagonal_apart = false;  // order planes without units, square blocks
 
   std::int64_t height(std::int64_t block_rows) const { return slice > 0 ? slice : block_rows; }
   std::int64_t slices(std::int64_t block_rows) const {
@@ -231,7 +231,7 @@ struct BlockGrid {
     else if (order == BlockOrder::slices)
       b.base = group * size + lane * W, b.step = b.slot_step * size, b.unit = b.slot_step * W;
     else if (order == BlockOrder::planes)
-      b.base = b.first, b.step = b.slot_step, b.unit = slots;
+      b.base = b.first * W, b.step = b.slot_step * W, b.unit = slots * W;
     else
       b.base = b.first * size, b.step = b.slot_step * size, b.unit = W;
     return b;
@@ -319,14 +319,14 @@ Admission admit_blocks(const BlockRule& rule, const BlockShape& shape, std::int6
 // Parameters that several formats have.
 constexpr ParamDoc block_rows_param = {
     .name = "rows",
-    .doc = "rows of a block; auto takes what needs the fewest bytes of 2, 3, 4",
+    .doc = "rows of a block; auto takes what needs the fewest bytes of 2, 3, 4, measured the fastest",
     .default_value = "auto",
-    .choices = "auto|1|2|3|4|5|6|7|8"};
+    .choices = "auto|measured|1|2|3|4|5|6|7|8"};
 constexpr ParamDoc block_cols_param = {
     .name = "cols",
-    .doc = "columns of a block; auto takes what needs the fewest bytes of 2, 3, 4",
+    .doc = "columns of a block; auto takes what needs the fewest bytes of 2, 3, 4, measured the fastest",
     .default_value = "auto",
-    .choices = "auto|1|2|3|4|5|6|7|8"};
+    .choices = "auto|measured|1|2|3|4|5|6|7|8"};
 constexpr ParamDoc block_fill_param = {.name = "max_fill",
                                        .doc = "stored values an entry above which the format refuses",
                                        .default_value = "2",
@@ -335,6 +335,11 @@ constexpr ParamDoc block_fill_param = {.name = "max_fill",
 
 // bcsr-choi: the lanes of a GPU that share a block row; about two blocks of the mean block row for each.
 int choi_lanes(std::int64_t blocks, std::int64_t block_rows);
+
+// The shape of the least time of the model of Choi, Singh and Vuduc (bcsr_choi.cpp), for the containers rows and
+// slices.
+BlockShape choi_model(const BlockRule& rule, const std::vector<BlockShape>& shapes,
+                      const BlockSamples& samples, std::int64_t rows, std::size_t value_bytes);
 
 // The specs of the formats, for host and device.
 BlockSpec bcsr_spec(const FormatParams& params);

@@ -268,7 +268,11 @@ T product(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
     });
   if (a.order != BlockOrder::blocks)
     return with_compiled_shape(job, [&](auto R, auto C) {
-      return formats::PROTEAN_NARROW::one_by_one(job, R, C, FixedSize<1>(), begin, end);
+      using formats::PROTEAN_NARROW::one_by_one;
+      if (a.W == 1) return one_by_one(job, R, C, FixedSize<1>(), begin, end);
+      if constexpr (decltype(C)::most == largest_block)
+        if (a.W != C) return one_by_one(job, R, C, FixedSize<4>(), begin, end);
+      return one_by_one(job, R, C, C, begin, end);
     });
   if (job.ordered) {
     with_compiled_shape(job,

@@ -34,6 +34,11 @@ constexpr ParamDoc of_diagonals[] = {
      .default_value = "0",
      .smallest = 0,
      .largest = 99},
+    {.name = "min_band",
+     .doc = "only diagonals of so many neighbours that are filled so",
+     .default_value = "1",
+     .smallest = 1,
+     .largest = 1024},
     min_share};
 constexpr ParamDoc of_band[] = {{.name = "lower",
                                  .doc = "diagonals below the main one",
@@ -57,12 +62,24 @@ constexpr ParamDoc of_rows[] = {{.name = "longer_than",
                                  .smallest = 1,
                                  .largest = most_diagonals},
                                 min_share};
-constexpr ParamDoc of_width[] = {{.name = "entries",
-                                  .doc = "the first so many entries left of each row",
-                                  .default_value = "8",
-                                  .smallest = 1,
-                                  .largest = most_diagonals},
-                                 min_share};
+constexpr ParamDoc of_width[] = {
+    {.name = "entries",
+     .doc = "the first so many entries left of each row",
+     .default_value = "8",
+     .smallest = 1,
+     .largest = most_diagonals},
+    {.name = "min_fill",
+     .doc = "in place of entries: as many as fill more than so many percent of the slots of "
+            "a slice; 0: entries",
+     .default_value = "0",
+     .smallest = 0,
+     .largest = 99},
+    {.name = "slice",
+     .doc = "rows of a slice, for min_fill",
+     .default_value = "32",
+     .smallest = 1,
+     .largest = 1 << 20},
+    min_share};
 constexpr ParamDoc of_blocks[] = {
     {.name = "rows", .doc = "height of a block", .default_value = "2", .smallest = 1, .largest = 64},
     {.name = "cols", .doc = "width of a block", .default_value = "2", .smallest = 1, .largest = 64},
@@ -289,7 +306,8 @@ CutRule rule_of(const PartOfSum& part) {
   rule.min_fill = number("min_fill"), rule.min_share = number("min_share");
   rule.lower = number("lower"), rule.upper = number("upper");
   rule.longer_than = number("longer_than"), rule.at_most = number("at_most");
-  rule.entries = number("entries");
+  rule.entries = number("entries"), rule.slice = number("slice");
+  if (rule.by == CutBy::diagonals) rule.min_band = number("min_band");
   if (rule.by == CutBy::blocks) rule.block_rows = number("rows"), rule.block_cols = number("cols");
   return rule;
 }

@@ -90,7 +90,7 @@ class Cutter {
   // Returns how many entries the part has got.
   std::int64_t apply(const CutRule& rule, std::uint8_t part) {
     // Whole rows of blocks, so that no two threads look at one block.
-    const std::int64_t height = rule.by == CutBy::blocks ? rule.block_rows : 1;
+    const std::int64_t height = rule.by == CutBy::blocks ? rule.block_rows : by_slices(rule) ? rule.slice : 1;
     const int parts = useful_parts(context_, pattern_.rows + pattern_.nonzeros);
     std::vector<char> dense;
     if (rule.by == CutBy::diagonals) dense = dense_diagonals(rule, parts);
@@ -99,7 +99,13 @@ class Cutter {
     parallel(parts, [&](int share, int) {
       const auto s = static_cast<std::size_t>(share);
       std::int64_t count = 0;
-      for (std::int64_t r = borders[s]; r < borders[s + 1]; ++r) count += take_of_row(rule, part, r, dense);
+      CutRule mine = rule;
+      for (std::int64_t r = borders[s]; r < borders[s + 1]; ++r) {
+        if (by_slices(rule) && r % rule.slice == 0)
+          mine.entries = slice_width(rule, r, std::min(r + rule.slice, pattern_.rows),
+                                     [&](std::int64_t row) { return left_in_row(row); });
+        count += take_of_row(mine, part, r, dense);
+      }
       taken[s] = count;
     });
     std::int64_t all = 0;
@@ -118,10 +124,15 @@ class Cutter {
             owner_.data()};
   }
 
+  std::int64_t left_in_row(std::int64_t r) const {
+    return std::count(owner_.begin() + pattern_.row_ptr[r], owner_.begin() + pattern_.row_ptr[r + 1],
+                      no_owner);
+  }
+
   std::int64_t take_of_row(const CutRule& rule, std::uint8_t part, std::int64_t r,
                            const std::vector<char>& dense) {
     const std::int64_t begin = pattern_.row_ptr[r], end = pattern_.row_ptr[r + 1];
-    const auto length = std::count(owner_.begin() + begin, owner_.begin() + end, no_owner);
+    const std::int64_t length = left_in_row(r);
     std::int64_t taken = 0;
     for (std::int64_t k = begin; k < end; ++k) {
       std::uint8_t& owner = owner_[static_cast<std::size_t>(k)];
@@ -173,7 +184,13 @@ class Cutter {
       dense[d] =
           is_dense(wanted, pattern_.rows, pattern_.cols, static_cast<std::int64_t>(d) - pattern_.rows, count);
     }
-    return dense;
+    if (rule.min_band == 1) return dense;
+    std::vector<char> thick(size);
+    for (std::int64_t d = 0; d < std::ssize(dense); ++d)
+      thick[static_cast<std::size_t>(d)] = in_thick_band(rule, d, [&](std::int64_t o) {
+        return o >= 0 && o < std::ssize(dense) && dense[static_cast<std::size_t>(o)] != 0;
+      });
+    return thick;
   }
 
   const Context& context_;
@@ -220,6 +237,10 @@ class HostTools final : public CutTools {
     for (const CutRule& rule : rules)
       cut->entries.push_back(cutter.apply(rule, static_cast<std::uint8_t>(cut->entries.size())));
     return cut;
+  }
+  std::unique_ptr<SumCounter> counter(const Context& context, const SparsityPattern& pattern,
+                                      std::size_t value_bytes) const override {
+    return host_sum_counter(context, pattern, value_bytes);
   }
   CsrMatrix<double> join(const ContextPtr& context, std::span<const CsrMatrix<double>> parts) const override {
     return join_parts(context, parts);

@@ -28,18 +28,31 @@ __global__ void mark_owner(const std::uint8_t* owner, std::uint8_t wanted, std::
   if (k <= size) places[k] = k < size && owner[k] == wanted;
 }
 
-// `counts` are those of diagonals, `places` how many entries before each one were left when the rule began; each is
-// null for rules that do not need it. `owner` is a.owner.
+// width[s] := that of slice s (slice_width()). A thread a slice.
+__global__ void measure_slices(CutView a, CutRule rule, const std::int64_t* places, std::int64_t* width) {
+  const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * rule.slice;
+  if (first >= a.rows) return;
+  width[first / rule.slice] = slice_width(rule, first, min(first + rule.slice, a.rows), [&](std::int64_t r) {
+    return places[a.row_ptr[r + 1]] - places[a.row_ptr[r]];
+  });
+}
+
+// `counts` are those of diagonals, `widths` those of slices, `places` how many entries before each one were left when
+// the rule began; each is null for rules that do not need it. `owner` is a.owner.
 __global__ void take_entries(CutView a, CutRule rule, std::uint8_t part, std::int64_t size,
                              const std::int32_t* row, DenseDiagonals dense, const unsigned long long* counts,
-                             const std::int64_t* places, std::uint8_t* owner, unsigned long long* taken) {
+                             const std::int64_t* places, const std::int64_t* widths, std::uint8_t* owner,
+                             unsigned long long* taken) {
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k >= size || owner[k] != no_owner) return;
   const std::int64_t r = row[k], c = a.col[k];
   bool takes = true;
   switch (rule.by) {
     case CutBy::diagonals:
-      takes = is_dense(dense, a.rows, a.cols, c - r, static_cast<std::int64_t>(counts[c - r + a.rows]));
+      takes = in_thick_band(rule, c - r, [&](std::int64_t o) {
+        return o >= -a.rows && o < a.cols &&
+               is_dense(dense, a.rows, a.cols, o, static_cast<std::int64_t>(counts[o + a.rows]));
+      });
       break;
     case CutBy::band:
       takes = in_band(rule, r, c);
@@ -50,7 +63,7 @@ __global__ void take_entries(CutView a, CutRule rule, std::uint8_t part, std::in
       break;
     }
     case CutBy::width:
-      takes = places[k] - places[a.row_ptr[r]] < rule.entries;
+      takes = places[k] - places[a.row_ptr[r]] < (widths ? widths[r / rule.slice] : rule.entries);
       break;
     case CutBy::blocks:
       takes = is_dense_block(rule, left_in_block(a, rule, part, r, c));
@@ -176,9 +189,16 @@ std::int64_t apply(const Context& context, const SparsityPattern& pattern, const
     PROTEAN_CUDA_CHECK(cudaGetLastError());
     device::exclusive_scan(context, places.data(), size + 1);
   }
+  const std::int64_t slices = by_slices(rule) ? (pattern.rows + rule.slice - 1) / rule.slice : 0;
+  const device::Scratch<std::int64_t> widths(context, slices);
+  if (slices > 0) {
+    measure_slices<<<blocks_of(slices, threads), threads, 0, queue>>>(view, rule, places.data(),
+                                                                      widths.data());
+    PROTEAN_CUDA_CHECK(cudaGetLastError());
+  }
   take_entries<<<blocks_of(size, threads), threads, 0, queue>>>(
-      view, rule, part, size, row, diagonals_of(rule, value_bytes), counts.data(), places.data(), owner,
-      taken.data());
+      view, rule, part, size, row, diagonals_of(rule, value_bytes), counts.data(), places.data(),
+      slices > 0 ? widths.data() : nullptr, owner, taken.data());
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const auto count = static_cast<std::int64_t>(read_back(context, taken.data()));
   if (rule.by == CutBy::rest || !too_small(rule, count, size)) return count;
@@ -263,6 +283,10 @@ class DeviceTools final : public CutTools {
       cut->entries.push_back(apply(context, pattern, rule, static_cast<std::uint8_t>(cut->entries.size()),
                                    value_bytes, row.data(), cut->owner.data()));
     return cut;
+  }
+  std::unique_ptr<SumCounter> counter(const Context& context, const SparsityPattern& pattern,
+                                      std::size_t value_bytes) const override {
+    return device_sum_counter(context, pattern, value_bytes);
   }
   CsrMatrix<double> join(const ContextPtr& context, std::span<const CsrMatrix<double>> parts) const override {
     return join_parts(context, parts);

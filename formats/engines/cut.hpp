@@ -8,10 +8,12 @@
 //   | 8 9 . 1 |   | . . . 0 |   | 1 . . . |   | . 2 . . |       1 2 0
 //
 //   diagonals  all entries of each diagonal of which more than min_fill percent are filled; 0: more than v / (v + 4),
-//              for values of v bytes, above which a diagonal takes fewer bytes than its entries in csr
+//              for values of v bytes, above which a diagonal takes fewer bytes than its entries in csr. min_band: only
+//              those of so many neighbours that are filled so
 //   band       the entries at most `lower` diagonals below and `upper` above the main one
 //   rows       rows with more than longer_than and at most at_most entries left
-//   width      the first entries left of each row, up to `entries`
+//   width      the first entries left of each row, up to `entries`; with min_fill, in each slice of `slice` rows up to
+//              the largest number for which more than min_fill percent of the slots of the slice are filled
 //   blocks     the entries of aligned blocks of rows x cols with at least min_fill percent filled
 //   rest       what is left
 //   min_share  (of every rule but rest) percent of all entries of the matrix: a rule that finds fewer takes none
@@ -39,7 +41,8 @@ struct CutRule {
   std::int64_t min_fill = 0, min_share = 0;     // percent
   std::int64_t lower = 0, upper = 0;            // band
   std::int64_t longer_than = 0, at_most = 0;    // rows
-  std::int64_t entries = 0;                     // width
+  std::int64_t entries = 0, slice = 0;          // width
+  std::int64_t min_band = 1;                    // diagonals
   std::int64_t block_rows = 1, block_cols = 1;  // blocks
 };
 // The rule of a part that check_part() accepts.
@@ -90,6 +93,28 @@ inline DenseDiagonals diagonals_of(const CutRule& rule, std::size_t value_bytes)
   return rule.min_fill == 0 ? DenseDiagonals{-far, far, 1, v, v + 4}
                             : DenseDiagonals{-far, far, 1, rule.min_fill, 100};
 }
+// Whether the diagonal of this offset lies in a band of min_band neighbours that dense(offset) says to be dense.
+template <class Dense>
+PROTEAN_HOST_DEVICE inline bool in_thick_band(const CutRule& rule, std::int64_t offset, Dense dense) {
+  if (!dense(offset)) return false;
+  std::int64_t wide = 1;
+  for (std::int64_t o = offset - 1; wide < rule.min_band && dense(o); --o) ++wide;
+  for (std::int64_t o = offset + 1; wide < rule.min_band && dense(o); ++o) ++wide;
+  return wide >= rule.min_band;
+}
+// The width of a slice of rows [first, last): length(r) entries are left in row r.
+template <class Length>
+PROTEAN_HOST_DEVICE inline std::int64_t slice_width(const CutRule& rule, std::int64_t first,
+                                                    std::int64_t last, Length length) {
+  for (std::int64_t width = 0, entries = 0;; ++width) {
+    std::int64_t longer = 0;
+    for (std::int64_t r = first; r < last; ++r) longer += length(r) > width;
+    entries += longer;
+    if (longer == 0 || entries * 100 <= rule.min_fill * (width + 1) * (last - first)) return width;
+  }
+}
+inline bool by_slices(const CutRule& rule) { return rule.by == CutBy::width && rule.min_fill > 0; }
+
 inline bool too_small(const CutRule& rule, std::int64_t taken, std::int64_t nonzeros) {
   return static_cast<double>(taken) * 100 <
          static_cast<double>(rule.min_share) * static_cast<double>(nonzeros);
@@ -118,6 +143,8 @@ class CutTools {
   // The last rule is `rest`.
   virtual std::shared_ptr<const Cut> cut(const Context& context, const SparsityPattern& pattern,
                                          std::span<const CutRule> rules, std::size_t value_bytes) const = 0;
+  virtual std::unique_ptr<SumCounter> counter(const Context& context, const SparsityPattern& pattern,
+                                              std::size_t value_bytes) const = 0;
   // The matrix of these disjoint parts; there is at least one.
   virtual CsrMatrix<double> join(const ContextPtr& context,
                                  std::span<const CsrMatrix<double>> parts) const = 0;

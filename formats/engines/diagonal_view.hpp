@@ -326,6 +326,7 @@ Admission admit_stored(std::int64_t stored, std::size_t bytes, const SparsityPat
                        const FormatParams& params);
 
 // That of dia and hdi: `diagonals` diagonals of `height` rows, and `other` bytes.
+constexpr std::size_t dia_ptr_bytes = 16;  // of one hack
 inline Admission admit_diagonals(std::int64_t diagonals, std::int64_t height, std::size_t other,
                                  const SparsityPattern& pattern, const FormatParams& params,
                                  std::size_t value_bytes) {

@@ -169,15 +169,15 @@ BlockSpec flag_block_spec(const FlagRule& rule);
 constexpr ParamDoc flag_rows_param = {.name = "rows",
                                       .doc = "rows of a block; auto takes what needs the fewest bytes",
                                       .default_value = "auto",
-                                      .choices = "auto|1|2|3|4"};
+                                      .choices = "auto|measured|1|2|3|4"};
 constexpr ParamDoc flag_cols_param = {.name = "cols",
                                       .doc = "columns of a block; auto takes what needs the fewest bytes",
                                       .default_value = "auto",
-                                      .choices = "auto|1|2|4"};
+                                      .choices = "auto|measured|1|2|4"};
 constexpr ParamDoc flag_tile_param = {.name = "tile",
                                       .doc = "neighbouring blocks of a thread of a GPU",
                                       .default_value = "8",
-                                      .choices = "8|16|32|64"};
+                                      .choices = "8|measured|16|32|64"};
 constexpr ParamDoc flag_lanes_param = {
     .name = "lanes",
     .doc = "tiles whose blocks lie side by side; 0: 1 on a host, 32 on a GPU, which takes no other number",

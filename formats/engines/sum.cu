@@ -5,6 +5,7 @@
 #include "formats/engines/row_view.cuh"
 #include "formats/engines/sum.cuh"
 #include "formats/engines/sum.hpp"
+#include "formats/private/coo_segments.cuh"
 #include "formats/private/row_runs.cuh"
 
 namespace protean::formats {
@@ -242,10 +243,11 @@ void point(const Context& context, const SparsityPattern& pattern, const SumCut&
 }
 
 bool is_fused(const SumCut& cut) { return cut.fused && cut.parts.size() == 2; }
-// The part whose entries are divided evenly; -1 if there is none.
-int part_in_runs(const SumCut& cut) {
+// The part that has the tables of row_runs.cuh, which divide its entries evenly; -1 if there is none. Coordinates have
+// them only where `coo_in_runs`; else a product reads their rows (coo_segments.cuh).
+int part_in_runs(const SumCut& cut, bool coo_in_runs) {
   for (std::size_t i = 0; i < cut.parts.size(); ++i)
-    if (cut.parts[i].kind == PartKind::coo ||
+    if ((cut.parts[i].kind == PartKind::coo && coo_in_runs) ||
         (cut.parts[i].kind == PartKind::csr && cut.parts[i].lanes == 0 && !is_fused(cut)))
       return static_cast<int>(i);
   return -1;
@@ -260,6 +262,7 @@ SparsityPattern pattern_of_part(const SparsityPattern& whole, const PartSize& pa
 
 struct DeviceSumPlan {
   SumCut cut;
+  bool coo_in_runs = false;
   RunCounts counts{};
 };
 
@@ -376,7 +379,8 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
 
   std::size_t bytes() const noexcept override {
     return values_.bytes() + col_.bytes() + ptr32_.bytes() + ptr64_.bytes() + list_.bytes() +
-           coo_row_.bytes() + off_.bytes() + bits_.bytes() + (in_runs_ >= 0 ? runs_.bytes() : 0);
+           coo_row_.bytes() + off_.bytes() + bits_.bytes() + carry_row_.bytes() + carry_value_.bytes() +
+           (in_runs_ >= 0 ? runs_.bytes() : 0);
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     multiply(T(1), x.data, T(0), y.data);
@@ -406,7 +410,7 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
       : RowViewOnDevice<T, SumOnDevice<T>>(request),
         cut_(plan.cut),
         parts_(place_parts(cut_)),
-        in_runs_(part_in_runs(cut_)) {
+        in_runs_(part_in_runs(cut_, plan.coo_in_runs)) {
     const ContextPtr& context = request.context;
     const SparsityPattern& pattern = request.csr.pattern;
     const cudaStream_t queue = device::stream(*context);
@@ -426,6 +430,10 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
       ptr64_ = Buffer<std::int64_t>(context, pointers);
     coo_row_ = Buffer<std::int32_t>(context, coordinates), off_ = Buffer<std::int32_t>(context, diagonals);
     bits_ = Buffer<std::uint8_t>(context, diagonals * ((pattern.rows + 7) / 8));
+    if (coordinates > 0 && in_runs_ < 0) {
+      carry_row_ = Buffer<std::int32_t>(context, segments_of(coordinates));
+      carry_value_ = Buffer<T>(context, segments_of(coordinates));
+    }
     if (diagonals > 0) {
       device::copy_in(*context, off_.data(), cut_.offsets.data(), off_.bytes());
       if (!bits_.empty())
@@ -444,6 +452,12 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
         else
           point(*context, pattern, cut_, i, list_of(i), off_.data(), ptr64_.data() + parts_[i].ptr);
       }
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (parts_[i].kind == PartKind::coo && parts_[i].entries > 0)
+        with_part(*context, pattern, cut_, i, [&](const SparsityPattern& its) {
+          its.row_ptr.visit(
+              [&](auto* row_ptr) { expand(*context, row_ptr, its.rows, its.nonzeros, coo_row_.data()); });
+        });
     if (in_runs_ >= 0) make_runs(pattern, plan.counts);
     if (!col_.empty()) PROTEAN_CUDA_CHECK(cudaMemsetAsync(col_.data(), 0xff, col_.bytes(), queue));
     if (!values_.empty()) PROTEAN_CUDA_CHECK(cudaMemsetAsync(values_.data(), 0, values_.bytes(), queue));
@@ -459,10 +473,6 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
     const PartSize& part = cut_.parts[i];
     const auto make = [&](const SparsityPattern& its) {
       runs_ = RowRuns<T>(this->context(), its, counts, list_of(i));
-      if (part.kind == PartKind::coo)
-        its.row_ptr.visit([&](auto* row_ptr) {
-          expand(*this->context(), row_ptr, part.rows, part.entries, coo_row_.data());
-        });
     };
     if (part.kind == PartKind::coo)
       with_part(*this->context(), pattern, cut_, i, make);
@@ -524,6 +534,20 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
         if (by_length && !list_.empty()) runs.used = list_of(i);
         if (!by_length && i > 0) runs.rows = 0;  // rows without entries here have been written
         multiply_runs(context, runs, alpha, x, keep, y);
+      } else if (part.kind == PartKind::coo) {
+        if (part.entries == 0) {
+          scale(context, part.rows, keep, y);
+          continue;
+        }
+        // A product overwrites the workspace before it reads it.
+        const SegmentView<T, CooIndex> tail{part.rows,
+                                            part.entries,
+                                            {coo_row_.data(), col_.data() + part.col},
+                                            values_.data() + part.values,
+                                            const_cast<std::int32_t*>(carry_row_.data()),
+                                            const_cast<T*>(carry_value_.data()),
+                                            i > 0};
+        multiply_segments(context, tail, alpha, x, keep, y);
       } else if (part.kind == PartKind::ell) {
         multiply_slots(context, slots(&part, nullptr), alpha, x, keep, y);
       } else {
@@ -540,7 +564,8 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
   Buffer<T> values_;
   Buffer<std::int32_t> col_, ptr32_;
   Buffer<std::int64_t> ptr64_;
-  Buffer<std::int32_t> list_, coo_row_, off_;
+  Buffer<std::int32_t> list_, coo_row_, off_, carry_row_;
+  Buffer<T> carry_value_;
   Buffer<std::uint8_t> bits_;
   RowRuns<T> runs_;
 };
@@ -552,14 +577,19 @@ std::unique_ptr<SumCounter> device_sum_counter(const Context& context, const Spa
   return std::make_unique<DeviceCounter>(context, pattern, value_bytes);
 }
 
-Admission admit_sum_on_device(SumRule rule, const Context& context, const SparsityPattern& pattern,
-                              const FormatParams& params, std::size_t value_bytes) {
+Admission admit_sum_on_device(SumRule rule, bool coo_in_runs, const Context& context,
+                              const SparsityPattern& pattern, const FormatParams& params,
+                              std::size_t value_bytes) {
   auto plan = std::make_shared<DeviceSumPlan>();
+  plan->coo_in_runs = coo_in_runs;
   plan->cut = rule(DeviceCounter(context, pattern, value_bytes), params);
   leave_out_empty_parts(plan->cut);
   Admission admission = admission_of(plan->cut, pattern, params, value_bytes, true);
   if (!admission.ok) return admission;
-  if (const int part = part_in_runs(plan->cut); part >= 0) {
+  for (const PartSize& part : plan->cut.parts)
+    if (part.kind == PartKind::coo && !coo_in_runs)
+      admission.bytes += static_cast<std::size_t>(segments_of(part.entries)) * (value_bytes + 4);
+  if (const int part = part_in_runs(plan->cut, coo_in_runs); part >= 0) {
     with_part(context, pattern, plan->cut, static_cast<std::size_t>(part), [&](const SparsityPattern& its) {
       plan->counts = run_counts(context, its);
       admission.bytes += run_bytes(its.rows, its.nonzeros, plan->counts, value_bytes);

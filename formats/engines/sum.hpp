@@ -152,8 +152,9 @@ Admission admission_of(const SumCut& cut, const SparsityPattern& pattern, const 
 
 Admission admit_sum_on_host(SumRule rule, const Context& context, const SparsityPattern& pattern,
                             const FormatParams& params, std::size_t value_bytes);
-Admission admit_sum_on_device(SumRule rule, const Context& context, const SparsityPattern& pattern,
-                              const FormatParams& params, std::size_t value_bytes);
+Admission admit_sum_on_device(SumRule rule, bool coo_in_runs, const Context& context,
+                              const SparsityPattern& pattern, const FormatParams& params,
+                              std::size_t value_bytes);
 template <SumRule rule>
 Admission admit_sum(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                     std::size_t value_bytes) {
@@ -162,7 +163,13 @@ Admission admit_sum(const Context& context, const SparsityPattern& pattern, cons
 template <SumRule rule>
 Admission admit_device_sum(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                            std::size_t value_bytes) {
-  return admit_sum_on_device(rule, context, pattern, params, value_bytes);
+  return admit_sum_on_device(rule, false, context, pattern, params, value_bytes);
+}
+// Coordinates with the tables of private/row_runs.cuh, for a kernel of its own.
+template <SumRule rule>
+Admission admit_device_sum_in_runs(const Context& context, const SparsityPattern& pattern,
+                                   const FormatParams& params, std::size_t value_bytes) {
+  return admit_sum_on_device(rule, true, context, pattern, params, value_bytes);
 }
 
 template <class T>

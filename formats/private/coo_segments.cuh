@@ -2,7 +2,8 @@
 // takes segment_entries neighbouring entries, adds runs of the same row by shuffles, and writes each row that begins
 // among them, as far as its own entries go. What it has of a row that began before is its carry. A second launch adds
 // the carries, which lie side by side for each row, in their order. The rows of y between two rows with entries are
-// written by the warp that has the second one. So every sum has a fixed order, whatever runs first.
+// written by the warp that has the second one, but for a tail (adds_to_y). So every sum has a fixed order, whatever
+// runs first.
 //
 // carry_row    [segments] int32: -1 where the segment begins with a row of its own.
 // carry_value  [segments].
@@ -36,6 +37,7 @@ struct SegmentView {
   const T* values;
   std::int32_t* carry_row;
   T* carry_value;
+  bool adds_to_y = false;  // rows without entries keep their y; beta is 1
 };
 
 inline std::int64_t segments_of(std::int64_t entries) {
@@ -106,7 +108,8 @@ __global__ void __launch_bounds__(segment_threads)
         flush(open, sum);
       }
       // Rows without entries before each row.
-      for (unsigned gaps = __ballot_sync(0xffffffffu, r >= 0 && r > previous + 1); gaps; gaps &= gaps - 1) {
+      for (unsigned gaps = __ballot_sync(0xffffffffu, !A.adds_to_y && r >= 0 && r > previous + 1); gaps;
+           gaps &= gaps - 1) {
         const int from = __ffs(gaps) - 1;
         const std::int32_t gap_begin = __shfl_sync(0xffffffffu, previous, from) + 1;
         scale_rows(gap_begin, __shfl_sync(0xffffffffu, r, from), beta, y);
@@ -123,7 +126,7 @@ __global__ void __launch_bounds__(segment_threads)
   const unsigned found = __ballot_sync(0xffffffffu, carry_row >= 0);
   if (found == 0 ? lane == 0 : lane == __ffs(found) - 1)
     A.carry_row[segment] = carry_row, A.carry_value[segment] = carry_value;
-  if (end == A.size) scale_rows(std::int64_t{A.index[end - 1].row} + 1, A.rows, beta, y);
+  if (end == A.size && !A.adds_to_y) scale_rows(std::int64_t{A.index[end - 1].row} + 1, A.rows, beta, y);
 }
 
 // Adds the carries of the rows whose first one lies among the segment_carries of this block.

@@ -6,6 +6,11 @@
 //          hold much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
 //   auto   merge; but rows, where all lanes of a group have work and the rows are long, or have columns far from each
 //          other that the next row shares; and where the matrix is so small that a second launch shows.
+// Bytes: those of csr.cpp, and
+//   rows   none.
+//   merge  16 (t + 1) + v t for t tiles of 640 entries, or of 640 entries and eighths of rows where a tile would have
+//          more than 10240 rows; by warps 16 ceil(nnz / 240) + 4 (nnz / 32 + 11), where rows have no entries
+//          4 (rows with some + ceil(rows / 32)) more, and 24 + v + 4 for each piece of a long row.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
 // csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.

@@ -35,9 +35,10 @@
 // ICS
 //   2015, 339-350, doi:10.1145/2751205.2751209.
 //
-// The authors write the first row of each tile by adding a carry to it. Here the tile in which a row begins writes it,
-// so that beta y is added once, and later tiles add carries. They get the sums of neighbouring lanes as differences of
-// one prefix sum, which loses digits; here only the lanes of a row are added.
+// On the host a lane is one of a SIMD register: step s takes entry s of all lanes, so rows that end in a lane cost no
+// more than others. The authors write the first row of each tile by adding a carry to it. Here the tile in which a row
+// begins writes it, so that beta y is added once, and later tiles add carries. They get the sums of neighbouring lanes
+// as differences of one prefix sum, which loses digits; here only the lanes of a row are added.
 #include "formats/row/csr5.hpp"
 
 #include <algorithm>
@@ -174,19 +175,16 @@ class Csr5 final : public RowViewMatrix<T, Csr5<T>> {
     tables_.tile_ptr[full] = static_cast<std::uint32_t>(first) | (empty ? csr5_dirty : 0);
   }
 
-  // The products of a tile side by side, then their sums lane after lane, which is the order of the rows.
+  // The sums of the lanes (csr5_kernel.cpp), lane after lane, which is the order of the rows.
   static void add_tile(const Csr5View<T>& a, std::int64_t tile, const T* x, RowSums<T>& sums) {
-    T products[csr5_most_lanes * csr5_most_depth];
-    const int omega = a.shape.omega, sigma = a.shape.sigma;
-    const T* const values = a.values + tile * a.shape.entries();
-    const std::int32_t* const col = a.col + tile * a.shape.entries();
-    for (int i = 0; i < omega * sigma; ++i) products[i] = values[i] * x[col[i]];
-    for (int l = 0; l < omega; ++l) {
+    Csr5LaneSums<T> found;
+    csr5_tile(a, tile, x, found);
+    for (int l = 0; l < a.shape.omega; ++l) {
       const Csr5Lane lane = a.lane(tile, l);
-      int next = lane.y_offset;
-      for (int s = 0; s < sigma; ++s) {
-        if (lane.start(s)) sums.begin(a.row_of_start(tile, next++));
-        sums.add(products[s * omega + l]);
+      if (!lane.start(0)) sums.add(found.before[l]);
+      for (int next = lane.y_offset, end = next + std::popcount(lane.starts); next < end; ++next) {
+        sums.begin(a.row_of_start(tile, next));
+        sums.add(found.of_start[next]);
       }
     }
   }

@@ -105,6 +105,16 @@ struct Csr5View {
   }
 };
 
+// On the host: the sums of the lanes of a full tile. before[l] is that of the entries of lane l before its first row
+// start, of_start[j] that of the entries from row start j of the tile on, up to the next one or the end of the lane.
+template <class T>
+struct Csr5LaneSums {
+  T before[csr5_most_lanes];
+  T of_start[csr5_most_lanes * csr5_most_depth];
+};
+void csr5_tile(const Csr5View<double>& a, std::int64_t tile, const double* x, Csr5LaneSums<double>& sums);
+void csr5_tile(const Csr5View<float>& a, std::int64_t tile, const float* x, Csr5LaneSums<float>& sums);
+
 // Everything but the values and the columns. copy(to, from, bytes) copies an array.
 struct Csr5Tables {
   Buffer<std::int32_t> row_ptr32;

@@ -11,7 +11,7 @@
 //   range_ptr  [7] int64: the first position of each range of lengths; the last is the number of rows. On a device the
 //              host program keeps it.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 rows, and 56 on the host; v bytes a value, p = 4 or 8 bytes a row pointer.
-// Parameters: none.
+// Parameters: entries of the device kernel, by which threads are distributed (csr_guo_gropp.cu); measured tunes it.
 // Wins: on a GPU, where lengths vary much within a matrix: the threads of a warp have rows of about the same length.
 // The
 //   ranges have 2, 4, 8, 16, 32 and 32 threads a row and a launch each, if they have rows. On a host neighbouring

@@ -1,11 +1,12 @@
 // Parameters of tile-composite, for host and device. Private to formats/.
 #pragma once
 #include "formats/engines/tile_pieces.hpp"
+#include "formats/private/text_integer.hpp"
 
 namespace protean::formats {
 
 inline CompositeRule composite_rule(const FormatParams& params) {
-  return {params.integer("tile"), params.integer("work")};
+  return {integer_within(params, "tile", 1, 1 << 30), integer_within(params, "work", 1, 1 << 30)};
 }
 inline std::int64_t composite_tiles(const CompositeRule& rule, std::int64_t cols) {
   return (cols + rule.tile - 1) / rule.tile;

@@ -232,6 +232,7 @@ TEST_P(Deterministic, BitsOfAPlainLoopInLargerMatrices) {
       if (doc.name == "hack") values = {"1", "8", "20", "100"};
       if (doc.name == "align") values = {"1", "64"};
       for (const std::string& value : values) {
+        if (value == "...") continue;  // stands for other numbers
         SCOPED_TRACE(std::string(doc.name) + " " + value);
         check(csr, x, {{std::string(doc.name), value}});
       }

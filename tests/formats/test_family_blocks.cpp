@@ -13,6 +13,7 @@
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"
 #include "support/layout.hpp"
+#include "support/oracle.hpp"
 
 namespace protean::test {
 namespace {
@@ -61,6 +62,31 @@ TEST(GoldenBlocks, BellOnT8AndOnC) {
   // The figure has the first column of each block.
   EXPECT_EQ(layout_numbers(*matrix, "block_col"), (Numbers{0, 0, 1, 1}));
   EXPECT_EQ(layout_numbers(*matrix, "values"), fours({0, 8, 4, 12, 16, 24, 20, 28}));
+}
+
+// Fig. 9 of clSpMV: unit 0 of all blocks, then unit 1 of all blocks. Its Col has first columns of blocks.
+TEST(GoldenBlocks, BcsrInUnitsOnC) {
+  const auto matrix = build("bcsr", clspmv_halves(), sized("2", "4", {{"order", "units"}}));
+  EXPECT_EQ(layout_numbers(*matrix, "block_ptr"), (Numbers{0, 2, 4}));
+  EXPECT_EQ(layout_numbers(*matrix, "block_col"), (Numbers{0, 1, 0, 1}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), fours({0, 16, 8, 24, 4, 20, 12, 28}));
+  EXPECT_TRUE(identical(matrix->to_csr(), clspmv_halves()));
+}
+
+// All widths of units: 4 in blocks of 4 and 8 columns, else a row of the block.
+TEST(GoldenBlocks, BcsrInUnitsComputesAsInBlocks) {
+  const CsrMatrix<double>& csr = battery_matrix("blocks_ragged_61x47");
+  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+  for (const char* R : {"1", "2", "3", "4", "6", "8"})
+    for (const char* C : {"1", "2", "3", "4", "5", "8"}) {
+      SCOPED_TRACE(std::string(R) + " x " + C);
+      const auto matrix = build("bcsr", csr, sized(R, C, {{"order", "units"}}));
+      auto y = y0;
+      matrix->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
+      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y));
+      EXPECT_TRUE(identical(matrix->to_csr(), csr));
+      EXPECT_EQ(matrix->bytes(), build("bcsr", csr, sized(R, C))->bytes());
+    }
 }
 
 TEST(GoldenBlocks, BsellpackOnT8AndOnC) {
@@ -171,6 +197,26 @@ TEST(BcsrChoi, TheModelCountsWhatWaits) {
   EXPECT_EQ(blocks("bcsr-choi"), 32u * (16 + 11 * 4));
 }
 
+// One block row is long. It makes all 32 of its slice as long, so larger blocks take less time; but in all blocks
+// together, which need the fewest bytes as 2 x 2, it counts little.
+TEST(Bellpack, TheModelCountsThePaddingOfASlice) {
+  std::vector<Triplet<double>> list;
+  for (int r = 0; r < 768; ++r) {
+    if (r < 2)
+      for (int c = 0; c < 4096; ++c) list.push_back({r, c, 1.0});
+    else
+      for (int k = 0; k < 4; ++k)
+        for (int c = 0; c < 2; ++c) list.push_back({r, 8 * ((r / 2 * 5 + 7 * k) % 96) + c, 1.0});
+  }
+  const auto csr = csr_from_triplets<double>(test_context(), 768, 4096, list);
+  const auto area = [&](const char* format) {
+    const auto matrix = build(format, csr, {{"max_fill", "1000"}});
+    return layout_numbers(*matrix, "values").size() / layout_numbers(*matrix, "block_col").size();
+  };
+  EXPECT_EQ(area("bsellpack"), 4u);
+  EXPECT_EQ(area("bellpack"), 8u);
+}
+
 bool has(const Matrix& matrix, std::string_view name) {
   for (const LayoutArray& array : dynamic_cast<const HasLayout&>(matrix).layout())
     if (array.name == name) return true;
@@ -246,6 +292,74 @@ TEST(GoldenBlocks, BcooBcsrHasBlocksOffTheGrid) {
   // The block rows 0 and 1 of the grid have two blocks each, of which one entry each is not 0.
   for (const char* neighbour : {"bcoo", "bcsr"})
     EXPECT_EQ(layout_numbers(*build(neighbour, csr, sized("2", "2")), "block_col").size(), 6u) << neighbour;
+}
+
+// From the top, row 0 finds a block of three entries and leaves row 2 alone. The dynamic programme leaves row 0 alone:
+// the block of rows 1 and 2 is full.
+TEST(GoldenBlocks, BcooBcsrTakesTheFewestBytes) {
+  const std::vector<Triplet<double>> list = {{0, 0, 1}, {1, 0, 2}, {1, 1, 3}, {2, 0, 4}, {2, 1, 5}};
+  const auto csr = csr_from_triplets<double>(test_context(), 3, 3, list);
+  const auto greedy = build("bcoo-bcsr", csr, {{"select", "greedy"}, {"max_fill", "1000"}});
+  EXPECT_EQ(layout_numbers(*greedy, "local_row"), (Numbers{0}));
+  EXPECT_EQ(layout_numbers(*greedy, "rest_length"), (Numbers{0, 0, 2}));
+  const auto matrix = build("bcoo-bcsr", csr);
+  EXPECT_EQ(layout_numbers(*matrix, "local_row"), (Numbers{1}));
+  EXPECT_EQ(layout_numbers(*matrix, "block_col"), (Numbers{0}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{2, 3, 4, 5}));
+  EXPECT_EQ(layout_numbers(*matrix, "rest_length"), (Numbers{1, 0, 0}));
+  EXPECT_LT(matrix->bytes(), greedy->bytes());
+}
+
+// Against all layouts of bands, one after another, on small random matrices.
+std::int64_t fewest_by_search(const std::vector<std::vector<int>>& dense, int row, int R, int C, int least,
+                              std::int64_t block, std::int64_t entry) {
+  const int rows = static_cast<int>(dense.size()), cols = rows > 0 ? static_cast<int>(dense[0].size()) : 0;
+  if (row == rows) return 0;
+  std::int64_t alone = 0;
+  for (const int there : dense[static_cast<std::size_t>(row)]) alone += there * entry;
+  std::int64_t best = alone + fewest_by_search(dense, row + 1, R, C, least, block, entry);
+  if (row + R > rows) return best;
+  const std::function<std::int64_t(int)> band = [&](int from) -> std::int64_t {
+    if (from >= cols) return 0;
+    std::int64_t here = 0, inside = 0;
+    for (int r = row; r < row + R; ++r)
+      here += dense[static_cast<std::size_t>(r)][static_cast<std::size_t>(from)];
+    std::int64_t cost = here * entry + band(from + 1);
+    // A block that would stick out lies at the right end, and has the columns that are left.
+    for (int r = row; r < row + R; ++r)
+      for (int c = from; c < std::min(from + C, cols); ++c)
+        inside += dense[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
+    if (C <= cols && inside >= least) cost = std::min(cost, block + band(from + C));
+    return cost;
+  };
+  return std::min(best, band(0) + fewest_by_search(dense, row + R, R, C, least, block, entry));
+}
+
+TEST(GoldenBlocks, BcooBcsrProgrammeIsTheMinimum) {
+  std::mt19937 random(5);
+  for (int run = 0; run < 60; ++run) {
+    const int rows = 3 + static_cast<int>(random() % 4), cols = 2 + static_cast<int>(random() % 5);
+    const int R = 1 + static_cast<int>(random() % 3), C = 1 + static_cast<int>(random() % 4);
+    std::vector<std::vector<int>> dense(static_cast<std::size_t>(rows),
+                                        std::vector<int>(static_cast<std::size_t>(cols)));
+    std::vector<Triplet<double>> list;
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < cols; ++c)
+        if (random() % 10 < 6)
+          dense[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = 1,
+          list.push_back({r, c, 1.0 + c});
+    SCOPED_TRACE(std::to_string(run) + ": " + std::to_string(R) + " x " + std::to_string(C));
+    const auto csr = csr_from_triplets<double>(test_context(), rows, cols, list);
+    const auto matrix = build(
+        "bcoo-bcsr", csr,
+        {{"rows", std::to_string(R)}, {"cols", std::to_string(C)}, {"theta", "50"}, {"max_fill", "1000"}});
+    const std::int64_t block = 8 * R * C + 5 + (R * C + 7) / 8, least = (50 * R * C + 99) / 100;
+    std::int64_t cost = static_cast<std::int64_t>(layout_numbers(*matrix, "block_col").size()) * block;
+    for (const double length : layout_numbers(*matrix, "rest_length"))
+      cost += static_cast<std::int64_t>(length) * 12;
+    EXPECT_EQ(cost, fewest_by_search(dense, 0, R, C, static_cast<int>(least), block, 12));
+    EXPECT_TRUE(identical(matrix->to_csr(), csr));
+  }
 }
 
 // Every entry lies in one block or in the rest, and every block has its share of entries.

@@ -1,5 +1,7 @@
 // Sums that a user composes (formats/compose.hpp): the rules that cut a matrix, the text of parts, and cocktail. Any
 // parts keep the contract of test_formats.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/compose.hpp"
+#include "formats/composed/planners.hpp"
 #include "formats/engines/cut.hpp"
 #include "gtest/gtest.h"
 #include "solvers/solver.hpp"
@@ -76,6 +79,20 @@ TEST(Cuts, RowsOfT8) {
 TEST(Cuts, WidthOfT8) {
   EXPECT_EQ(owners_of_t8("ell:width(entries=2) + coo"),
             (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1}));
+}
+
+// Slices of 4 rows: lengths 2 5 1 0 and 3 8 2 3. More than 63 % of the slots are filled with 1 entry a row of the first
+// (3 of 4; with 2 entries 5 of 8), and with 5 of the second (13 of 20; with 6 entries 14 of 24).
+TEST(Cuts, WidthOfEachSliceOfT8) {
+  EXPECT_EQ(owners_of_t8("ell:width(min_fill=63,slice=4) + coo"),
+            (std::vector<int>{0, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0}));
+}
+
+// Of the dense diagonals -4, 0 and 1 the last two are a band.
+TEST(Cuts, ThickBandsOfT8) {
+  EXPECT_EQ(owners_of_t8("dia:diagonals(min_band=2) + csr"),
+            (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 1, 1, 0}));
+  EXPECT_EQ(owners_of_t8("dia:diagonals(min_band=3) + csr"), std::vector<int>(24, 1));
 }
 
 TEST(Cuts, BlocksOfT8) {
@@ -230,7 +247,7 @@ TEST(Sums, MistakesInPartsSayWhatIsAllowed) {
   says("dja:diagonals + csr", "'dia'");
   says("dia:diagonal + csr",
        "take is one of: diagonals, band, rows, width, blocks, rest. Did you mean 'diagonals'?");
-  says("dia:diagonals(min_fil=3) + csr", "it has min_fill, min_share");
+  says("dia:diagonals(min_fil=3) + csr", "it has min_fill, min_band, min_share");
   says("dia:diagonals(min_fill=100) + csr", "from 0 to 99");
   says("dia:diagonals(min_fill=x) + csr", "must be an integer");
   says("ell:rows + csr", "give it longer_than, at_most or both");
@@ -251,7 +268,7 @@ TEST(Sums, PartsAreNamedWithTheirShares) {
   const std::vector<PartShare> shares = dynamic_cast<const HasParts&>(*matrix).part_shares();
   EXPECT_EQ(text_of(shares), "dia(58%) csr(42%)");
   // dia as hdc stores it, and csr of the rest.
-  EXPECT_EQ(shares[0].bytes, build("dia", t8(), {{"max_fill", "100"}})->bytes() / 10 * 3);
+  EXPECT_EQ(shares[0].bytes, (build("dia", t8(), {{"max_fill", "100"}})->bytes() - 16) / 10 * 3 + 16);
   EXPECT_EQ(shares[1].bytes, 12u * 10 + 4 * 9);
   // A part without entries is not stored.
   const auto all = make_sum<double>(
@@ -353,8 +370,9 @@ TEST(FamilyComposed, OnlyCocktailIsAListOfTheNineFormats) {
 }
 
 TEST(FamilyComposed, CocktailTakesDiagonalsBlocksAndTheRest) {
+  const FormatParams by_bytes{{"plan", "bytes"}};
   // A stencil is diagonals, and a few dense diagonals are all that a band has.
-  EXPECT_EQ(parts_in(*build("cocktail", generate(test_context(), "poisson-3d", {{"n", 12}}))),
+  EXPECT_EQ(parts_in(*build("cocktail", generate(test_context(), "poisson-3d", {{"n", 12}}), by_bytes)),
             "dia(100%) csr(0%)");
   // 3 x 3 blocks at scattered places.
   std::vector<Triplet<double>> list;
@@ -362,22 +380,24 @@ TEST(FamilyComposed, CocktailTakesDiagonalsBlocksAndTheRest) {
     for (const std::int32_t other : {(b * 17 + 3) % 60, (b * 29 + 11) % 60})
       for (std::int32_t i = 0; i < 9; ++i) list.push_back({3 * b + i / 3, 3 * other + i % 3, 1.0 + i});
   const auto blocks = csr_from_triplets<double>(test_context(), 180, 180, list);
-  const std::string of_blocks = parts_in(*build("cocktail", blocks));
+  const std::string of_blocks = parts_in(*build("cocktail", blocks, by_bytes));
   EXPECT_EQ(of_blocks, "dia(0%) bell(100%) csr(0%)");  // two blocks in each row of blocks
   // All three.
   for (std::int32_t r = 0; r < 180; ++r)
     list.push_back({r, r, 5.0}), list.push_back({r, (r * 77 + 5) % 180, 2.0});
-  const auto all = build("cocktail", csr_from_triplets<double>(test_context(), 180, 180, list));
+  const auto all = build("cocktail", csr_from_triplets<double>(test_context(), 180, 180, list), by_bytes);
   const std::vector<PartShare> shares = dynamic_cast<const HasParts&>(*all).part_shares();
   ASSERT_EQ(shares.size(), 3u);
   for (const PartShare& share : shares) EXPECT_GT(share.entries, 100);
   // Single formats are allowed: neither diagonals nor blocks.
-  EXPECT_EQ(parts_in(*build("cocktail", t8(), {{"min_share", "90"}})), "dia(0%) csr(100%)");
-  EXPECT_EQ(parts_in(*build("cocktail", t8(), {{"diagonals", "no"}, {"blocks", "no"}})), "csr(100%)");
+  EXPECT_EQ(parts_in(*build("cocktail", t8(), {{"plan", "bytes"}, {"min_share", "90"}})),
+            "dia(0%) csr(100%)");
+  EXPECT_EQ(parts_in(*build("cocktail", t8(), {{"plan", "bytes"}, {"diagonals", "no"}, {"blocks", "no"}})),
+            "csr(100%)");
 }
 
 TEST(FamilyComposed, TheRestIsInTheFormatOfFewestBytes) {
-  const FormatParams flat{{"diagonals", "no"}, {"blocks", "no"}};
+  const FormatParams flat{{"plan", "bytes"}, {"diagonals", "no"}, {"blocks", "no"}};
   // Rows of one length: ell has no row pointers. Few rows with entries: coo has none either.
   std::vector<Triplet<double>> equal, few;
   for (std::int32_t r = 0; r < 200; ++r)
@@ -387,6 +407,109 @@ TEST(FamilyComposed, TheRestIsInTheFormatOfFewestBytes) {
             "ell(100%)");
   EXPECT_EQ(parts_in(*build("cocktail", csr_from_triplets<double>(test_context(), 200, 200, few), flat)),
             "coo(100%)");
+}
+
+// ---- The policies of clSpMV, with times of the test
+
+// Seconds = bytes / bandwidth + overhead; a format that is not named has bandwidth 1.
+struct Machine {
+  std::map<std::string, double, std::less<>> bandwidth = {};
+  double overhead = 0;
+  formats::PartSeconds seconds() const {
+    return [this](std::string_view format, const SparsityPattern&, std::size_t bytes) {
+      const auto found = bandwidth.find(format);
+      return overhead + 1e-9 * static_cast<double>(bytes) / (found == bandwidth.end() ? 1.0 : found->second);
+    };
+  }
+  // The parts that are stored, with their rules.
+  std::string plan(const CsrMatrix<double>& csr) const {
+    const formats::ComposedPlan plan =
+        formats::plan_cocktail_by_time(*test_context(), csr.pattern, 8, formats::cuts_on_host(), seconds());
+    std::string text;
+    std::int64_t entries = 0;
+    for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+      entries += plan.cut->entries[i];
+      if (plan.cut->entries[i] == 0) continue;
+      text += text.empty() ? "" : " ";
+      text += fmt::format("{}:{}({})", plan.parts[i].format, plan.parts[i].take, plan.cut->entries[i]);
+    }
+    EXPECT_EQ(entries, csr.nonzeros());
+    return text;
+  }
+};
+
+TEST(Cocktail, DiagonalsAreDenseAboveTheRatioOfTheSpeeds) {
+  const auto stencil = generate(test_context(), "poisson-3d", {{"n", 12}});
+  // 8.1 bytes an entry of a full diagonal against 12 and more in flat formats.
+  const std::string fast = Machine{}.plan(stencil);
+  EXPECT_EQ(fast.substr(fast.find(':')), fmt::format(":diagonals({})", stencil.nonzeros()));
+  // At a tenth of the bandwidth no diagonal is dense.
+  const Machine slow{.bandwidth = {{"dia", 0.1}, {"bdia", 0.1}}},
+      between{.bandwidth = {{"dia", 0.75}, {"bdia", 0.75}}};
+  EXPECT_EQ(slow.plan(stencil).find("diagonals"), std::string::npos);
+  // Between: e_d > n_d g_f / g_d. At 0.75 of the bandwidth the border is above 80 percent: the main diagonal and those
+  // beside it are full to 92 percent and more.
+  EXPECT_NE(between.plan(stencil).find("diagonals"), std::string::npos);
+}
+
+// Blocks of 4 x 4 at scattered places, of which 12 of 16 values are entries.
+CsrMatrix<double> blocks_of_twelve() {
+  std::vector<Triplet<double>> list;
+  for (std::int32_t b = 0; b < 200; ++b)
+    for (const std::int32_t other : {(b * 17 + 3) % 200, (b * 29 + 11) % 200})
+      for (std::int32_t i = 0; i < 16; ++i)
+        if (i % 4 != 3) list.push_back({4 * b + i / 4, 4 * other + i % 4, 1.0 + i});
+  return csr_from_triplets<double>(test_context(), 800, 800, list);
+}
+
+TEST(Cocktail, BlocksAreDenseAboveTheRatioOfTheSpeeds) {
+  const auto csr = blocks_of_twelve();
+  // 8.4 bytes a value of a 4 x 4 block against 12: dense above 70 percent. These have 75.
+  EXPECT_NE(Machine{}.plan(csr).find(":blocks("), std::string::npos) << Machine{}.plan(csr);
+  // With 0.85 of the bandwidth the border is above 80 percent.
+  const Machine slower{.bandwidth = {{"bcsr", 0.85}, {"bell", 0.85}, {"bsellpack", 0.85}}};
+  EXPECT_EQ(slower.plan(csr).find(":blocks("), std::string::npos) << slower.plan(csr);
+  // SBELL, BELL and BCSR: the fastest alone.
+  for (const char* fastest : {"bcsr", "bell", "bsellpack"}) {
+    const std::string plan = Machine{.bandwidth = {{fastest, 1.5}}}.plan(csr);
+    EXPECT_NE(plan.find(std::string(fastest) + ":blocks("), std::string::npos) << plan;
+  }
+}
+
+// 100 rows of 2 entries, 10 of which have 50 more. ELL is twice as fast as csr for each byte, so the widest w with
+// (z + e) / g_ELL < e / m_c, g_ELL / m_c = 2 (12 + 400 / 700) / 12 = 2.1, is that with more than 47.7 percent of the
+// slots filled: 220 of 400 with w = 4, but 230 of 500 with w = 5.
+TEST(Cocktail, EllHasTheWidthOfThePaper) {
+  std::vector<Triplet<double>> list;
+  for (std::int32_t r = 0; r < 100; ++r)
+    for (std::int32_t k = 0; k < (r % 10 == 0 ? 52 : 2); ++k)
+      list.push_back({r, (r * 37 + k * 7) % 401, 1.0});
+  const auto csr = csr_from_triplets<double>(test_context(), 100, 401, list);
+  ASSERT_EQ(csr.nonzeros(), 700);
+  const std::map<std::string, double, std::less<>> slow{{"dia", 0.01},  {"bdia", 0.01},      {"bcsr", 0.01},
+                                                        {"bell", 0.01}, {"bsellpack", 0.01}, {"coo", 0.01}};
+  Machine machine{.bandwidth = slow};
+  machine.bandwidth["ell"] = 2, machine.bandwidth["sell"] = 0.01;
+  EXPECT_EQ(machine.plan(csr), "ell:width(220) csr:rest(480)");
+  // SELL takes the width in each slice, and ELL is slow.
+  machine.bandwidth["ell"] = 0.01, machine.bandwidth["sell"] = 2;
+  EXPECT_NE(machine.plan(csr).find("sell:width("), std::string::npos) << machine.plan(csr);
+  // m_c > m_e: CSR alone, or COO alone.
+  machine.bandwidth["sell"] = 0.9;
+  EXPECT_EQ(machine.plan(csr), "csr:rest(700)");
+  machine.bandwidth["coo"] = 2;
+  EXPECT_EQ(machine.plan(csr), "coo:rest(700)");
+}
+
+TEST(Cocktail, SmallPartsAreMerged) {
+  std::vector<Triplet<double>> list;
+  for (std::int32_t r = 0; r < 300; ++r) {
+    list.push_back({r, r, 4.0});
+    for (const std::int32_t k : {1, 2, 3}) list.push_back({r, (r * 77 + k * 53 + 5) % 300, 1.0});
+  }
+  const auto csr = csr_from_triplets<double>(test_context(), 300, 300, list);
+  EXPECT_NE(Machine{}.plan(csr).find(' '), std::string::npos) << Machine{}.plan(csr);
+  EXPECT_EQ(Machine{.overhead = 1}.plan(csr).find(' '), std::string::npos);
 }
 
 }  // namespace

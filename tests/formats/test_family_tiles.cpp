@@ -196,6 +196,34 @@ CsrMatrix<double> of_heads() {
 }
 
 // Row starts after a row without entries, and entries after the last full tile.
+// A row of four entries in two lanes: each lane adds its own two first. One after another the entries would add to 1.
+TEST(FamilyTiles, Csr5AddsByLanes) {
+  std::vector<Triplet<double>> list;
+  const double row[] = {1e16, 1, -1e16, 1};
+  for (std::int32_t c = 0; c < 4; ++c) list.push_back({0, c, row[c]});
+  const auto csr = csr_from_triplets<double>(Context::host(1), 1, 4, list);
+  const auto matrix =
+      make_matrix(find_format("csr5"), csr, Context::host(1), {{"omega", "2"}, {"sigma", "2"}});
+  const std::vector<double> x(4, 1.0);
+  double y = 7;
+  matrix->apply(VectorView<const double>{x.data(), 4}, {&y, 1});
+  EXPECT_EQ(y, 0);
+}
+
+// Rows start at every place of a lane, for every number of lanes.
+TEST(FamilyTiles, Csr5LanesOfEverySize) {
+  const CsrMatrix<double>& csr = battery_matrix("random_257");
+  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+  for (const char* omega : {"2", "4", "8", "16", "32"})
+    for (const char* sigma : {"1", "2", "3", "7", "16", "31", "32"}) {
+      SCOPED_TRACE(std::string(omega) + " x " + sigma);
+      const auto matrix = build("csr5", csr, {{"omega", omega}, {"sigma", sigma}});
+      auto y = y0;
+      matrix->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
+      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y));
+    }
+}
+
 TEST(FamilyTiles, Csr5NamesRowsAfterEmptyOnes) {
   const auto matrix = build("csr5", of_heads(), {{"omega", "2"}, {"sigma", "2"}});
   EXPECT_EQ(layout_numbers(*matrix, "tile_ptr"), (Numbers{top_bit, 3, 4}));

@@ -144,6 +144,23 @@ TEST_P(Format, ToCsrIsTheInverseAndBytesAreAsAdmitted) {
   }
 }
 
+// What a matrix says of its bytes is what its context has allocated for it; the caller's arrays, where they are used in
+// place, are counted too. The first matrix is there for what a context allocates once.
+TEST_P(Format, BytesAreThoseOfTheAllocator) {
+  const CsrMatrix<double> source = placed(context_, GetParam().matrix->matrix);
+  const FormatEntry& format = *GetParam().format;
+  const std::string_view kernel = GetParam().kernel->name;
+  if (kernel == "kokkos" || kernel == "mkl" || kernel.starts_with("cusparse"))
+    return;  // libraries allocate, too
+  try {
+    (void)make_matrix(format, source, context_, {}, kernel);
+  } catch (const FormatRefused&) { return; }
+  const std::size_t before = allocated_bytes(*context_);
+  const auto matrix = make_matrix(format, source, context_, {}, kernel);
+  const std::size_t shared = format.traits.uses_source ? source.bytes() : 0;
+  EXPECT_EQ(matrix->bytes(), allocated_bytes(*context_) - before + shared);
+}
+
 TEST_P(Format, DiagonalIsRight) {
   const CsrMatrix<double>& csr = GetParam().matrix->matrix;
   const auto matrix = make(csr);

@@ -20,7 +20,35 @@ TEST(GoldenRows, CsrIsTheInput) {
   EXPECT_EQ(layout_numbers(*matrix, "row_ptr"), (Numbers{0, 2, 4, 7, 9}));
   EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 1, 2, 0, 2, 3, 1, 3}));
   EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{3, 7, 4, 8, 1, 5, 9, 2, 6}));
-  EXPECT_EQ(layout_numbers(*build("csr", t8()), "row_ptr"), (Numbers{0, 2, 7, 8, 8, 11, 19, 21, 24}));
+  const auto of_t8 = build("csr", t8());
+  EXPECT_EQ(layout_numbers(*of_t8, "row_ptr"), (Numbers{0, 2, 7, 8, 8, 11, 19, 21, 24}));
+  EXPECT_EQ(layout_numbers(*of_t8, "col"),
+            (Numbers{0, 1, 1, 2, 3, 4, 5, 3, 0, 4, 7, 0, 1, 2, 3, 4, 5, 6, 7, 6, 7, 3, 6, 7}));
+  EXPECT_EQ(layout_numbers(*of_t8, "values"), (Numbers{11, 12, 22, 23, 24, 25, 26, 34, 51, 55, 58, 61,
+                                                       62, 63, 64, 65, 66, 67, 68, 77, 78, 84, 87, 88}));
+}
+
+// The products of the catalogue, in every format and host kernel: whole numbers, so each order of the sums is exact.
+TEST(GoldenRows, EveryFormatMultipliesT8) {
+  const Numbers ones(8, 1.0), ramp{1, 2, 3, 4, 5, 6, 7, 8};
+  std::size_t tested = 0;
+  for (const FormatEntry* entry : catalogue()) {
+    FormatParams params;
+    for (const ParamDoc& doc : entry->params)
+      if (doc.name == "max_fill") params.set("max_fill", "1000000");
+    for (const Kernel& kernel : kernels_in(*entry, Space::host)) {
+      if (!kernel.unavailable.empty() || entry->traits.symmetric_only) continue;
+      SCOPED_TRACE(std::string(entry->id) + " " + std::string(kernel.name));
+      const auto matrix = make_matrix(*entry, t8(), test_context(), params, kernel.name);
+      Numbers y(8);
+      matrix->apply(VectorView<const double>{ones.data(), 8}, {y.data(), 8});
+      EXPECT_EQ(y, (Numbers{23, 120, 34, 0, 164, 516, 155, 259}));
+      matrix->apply(VectorView<const double>{ramp.data(), 8}, {y.data(), 8});
+      EXPECT_EQ(y, (Numbers{35, 490, 136, 0, 790, 2364, 1163, 1649}));
+      ++tested;
+    }
+  }
+  EXPECT_GE(tested, 100u);
 }
 
 TEST(GoldenRows, CsrUsesTheCallersArraysInPlace) {
@@ -98,7 +126,10 @@ TEST(GoldenRows, Coo) {
   EXPECT_EQ(layout_numbers(*matrix, "row"), (Numbers{0, 0, 1, 1, 2, 2, 2, 3, 3}));
   EXPECT_EQ(layout_numbers(*matrix, "col"), (Numbers{0, 1, 1, 2, 0, 2, 3, 1, 3}));
   EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{3, 7, 4, 8, 1, 5, 9, 2, 6}));
-  EXPECT_EQ(build("coo", t8())->bytes(), 24u * 16);
+  const auto of_t8 = build("coo", t8());
+  EXPECT_EQ(layout_numbers(*of_t8, "row"),
+            (Numbers{0, 0, 1, 1, 1, 1, 1, 2, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6, 6, 7, 7, 7}));
+  EXPECT_EQ(of_t8->bytes(), 24u * 16);
 }
 
 TEST(GoldenRows, Csc) {

@@ -66,6 +66,9 @@ std::vector<Case> cases() {
   for (const std::string rows : {"1", "2", "3", "4", "8"})
     for (const std::string cols : {"1", "2", "3", "4", "8"})
       list.push_back({"bcsr", {{"rows", rows}, {"cols", cols}, {"max_fill", all}}});
+  for (const std::string rows : {"1", "2", "3", "4", "8"})
+    for (const std::string cols : {"1", "3", "4", "5", "8"})
+      list.push_back({"bcsr", {{"rows", rows}, {"cols", cols}, {"order", "units"}, {"max_fill", all}}});
   for (const auto& [rows, cols] :
        {std::pair<std::string, std::string>{"6", "6"}, {"5", "7"}, {"2", "6"}, {"7", "8"}, {"8", "5"}})
     for (const std::string format : {"bcsr", "bcoo", "bcsr-choi", "bcsr-verschoor", "bsellpack"})
@@ -84,8 +87,14 @@ std::vector<Case> cases() {
     list.push_back({"bin-bcsr", {{"size", size}, {"bin", size == "4" ? "1" : "7"}, {"max_fill", all}}});
   for (const std::string rows : {"1", "2", "3", "4"})
     for (const std::string cols : {"1", "3", "4"})
-      list.push_back({"bcoo-bcsr",
-                      {{"rows", rows}, {"cols", cols}, {"theta", "40"}, {"strip", "10"}, {"max_fill", all}}});
+      for (const std::string select : {"dynamic", "greedy"})
+        list.push_back({"bcoo-bcsr",
+                        {{"rows", rows},
+                         {"cols", cols},
+                         {"theta", "40"},
+                         {"select", select},
+                         {"strip", "10"},
+                         {"max_fill", all}}});
   for (const std::string selection : {"paper", "code", "csr"})
     for (const std::string coo : {"tiles", "deferred"})
       list.push_back({"tilespmv-adpt", {{"selection", selection}, {"coo", coo}}});
