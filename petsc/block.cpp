@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <protean/protean.hpp>
+#include <utility>
 
 #include "petsc/guard.hpp"
 
@@ -90,6 +91,8 @@ PetscErrorCode delete_block(void* block) {
 
 }  // namespace
 
+double (*policy_clock)() = steady_seconds;
+
 const char* name_of(Role role) noexcept {
   switch (role) {
     case Role::diagonal:
@@ -105,15 +108,15 @@ const char* name_of(Role role) noexcept {
 struct Block::Clock {
   double before = 0, entered = 0;
   int depth = 0;
-  double now() const { return before + (depth > 0 ? steady_seconds() - entered : 0); }
+  double now() const { return before + (depth > 0 ? policy_clock() - entered : 0); }
 };
 class Block::Counting {
  public:
   explicit Counting(Clock* clock) : clock_(clock) {
-    if (clock_ && clock_->depth++ == 0) clock_->entered = steady_seconds();
+    if (clock_ && clock_->depth++ == 0) clock_->entered = policy_clock();
   }
   ~Counting() {
-    if (clock_ && --clock_->depth == 0) clock_->before += steady_seconds() - clock_->entered;
+    if (clock_ && --clock_->depth == 0) clock_->before += policy_clock() - clock_->entered;
   }
   Counting(const Counting&) = delete;
   Counting& operator=(const Counting&) = delete;
@@ -129,6 +132,7 @@ void Block::forget() noexcept {
   switcher_.reset(), adaptive_.reset(), clock_.reset(), system_.reset();
   given_ = {}, rows_ = {}, row_ptr_ = {}, in_rows_ = {};
   values_ = pattern_ = -1, by_residuals_ = false, products_ = of_these_values_ = 0;
+  wanted_seconds_ = 0, granted_ = false, product_seconds_ = 0;
 }
 
 void Block::configure(std::shared_ptr<const Settings> settings, Role role) {
@@ -192,6 +196,23 @@ void Block::make(const protean::CsrMatrix<double>& csr) {
   ++conversions_;
 }
 
+// A change waits until the ranks have agreed.
+void Block::ask_others(protean::AutoSwitchOptions& options) {
+  if (!agrees()) return;
+  options.approve = [this](double, double then) {
+    wanted_seconds_ = then;
+    if (!granted_) return false;
+    wanted_seconds_ = 0, granted_ = false;
+    return true;
+  };
+}
+
+Proposal Block::take_proposal() {
+  if (!adaptive_) return {};
+  const double now = adaptive_->seconds_per_product(), wanted = std::exchange(wanted_seconds_, 0);
+  return {now, wanted > 0 ? std::min(wanted, now) : now};
+}
+
 // expected_products: before the values change again; 0: not known.
 void Block::begin_policy(std::int64_t expected_products) {
   protean::AutoSwitchOptions options;
@@ -201,6 +222,7 @@ void Block::begin_policy(std::int64_t expected_products) {
   options.order = {};
   options.expected_iterations = expected_products;
   options.following_iterations = expected_products > 0 ? static_cast<double>(products_) : 0;
+  ask_others(options);
   of_these_values_ = 0;
   if (switcher_) return switcher_->begin(options);
   const protean::CostModel model(protean::builtin_machine(), protean::Space::host);
@@ -254,6 +276,7 @@ void Block::product(Mat A, Vec x, Vec y, bool add) {
   if (switcher_ && !by_residuals_) (void)switcher_->on_iteration({.iteration = of_these_values_});
   ++products_, ++of_these_values_;
   const protean::LinearOperator<double>& B = matrix();
+  const double begin = steady_seconds();
   if (rows_.empty()) {
     B.apply(1, from.view(), add ? 1 : 0, out);
   } else {
@@ -261,6 +284,7 @@ void Block::product(Mat A, Vec x, Vec y, bool add) {
     if (!add) std::fill(out.data, out.data + out.size, 0.0);
     for (std::size_t i = 0; i < rows_.size(); ++i) out.data[rows_[i]] += in_rows_[i];
   }
+  product_seconds_ += steady_seconds() - begin;
   must(PetscLogFlops(2.0 * static_cast<double>(given_.nonzeros())));
 }
 
@@ -273,6 +297,8 @@ void Block::watched(const Watched& iteration) {
     options.order = {};
     options.goal = iteration.relative_tolerance, options.absolute_goal = iteration.absolute_tolerance;
     options.max_iterations = iteration.max_iterations;
+    ask_others(options);
+    wanted_seconds_ = 0, granted_ = false;
     switcher_->begin(options);
     by_residuals_ = true;
   }
@@ -283,6 +309,28 @@ void Block::watched(const Watched& iteration) {
                                                           : 0});
 }
 
+const protean::AssembledMatrix<double>* Block::current() const {
+  return adaptive_ ? &adaptive_->current() : system_ ? system_->assembled() : nullptr;
+}
+
+BlockState Block::state() const {
+  BlockState s;
+  s.policy = adaptive_ != nullptr, s.products = products_;
+  s.rows = given_.rows(), s.nonzeros = given_.nonzeros();
+  s.conversions = conversions_, s.updates = updates_;
+  s.making_seconds = making_seconds_, s.product_seconds = product_seconds_;
+  const protean::AssembledMatrix<double>* const now = current();
+  if (!now) return s;
+  s.format = now->name(), s.kernel = now->kernel(), s.bytes = now->bytes();
+  if (system_) s.chosen = system_->format_reason();
+  if (!adaptive_) return s;
+  s.changes.assign(adaptive_->history().begin(), adaptive_->history().end());
+  s.failures.assign(adaptive_->failures().begin(), adaptive_->failures().end());
+  s.candidates = switcher_->candidates();
+  s.decisions.assign(switcher_->decisions().begin(), switcher_->decisions().end());
+  return s;
+}
+
 std::vector<std::string> Block::description() const {
   std::vector<std::string> lines;
   char text[512];
@@ -290,29 +338,26 @@ std::vector<std::string> Block::description() const {
     lines.emplace_back(values_ == -1 ? "no product yet, so it has no format yet" : "no entries");
     return lines;
   }
-  const protean::AssembledMatrix<double>& now = adaptive_ ? adaptive_->current() : *system_->assembled();
+  const BlockState s = state();
   std::snprintf(
       text, sizeof text,
       "format %s, kernel %s, %zu bytes, %lld entries%s, %lld products, made in %.2g s (%lld times), new "
       "values %lld times",
-      std::string(now.name()).c_str(), std::string(now.kernel()).c_str(), now.bytes(),
-      static_cast<long long>(given_.nonzeros()),
+      s.format.c_str(), s.kernel.c_str(), s.bytes, static_cast<long long>(s.nonzeros),
       rows_.empty() ? "" : (" in " + std::to_string(rows_.size()) + " rows").c_str(),
-      static_cast<long long>(products_), making_seconds_, static_cast<long long>(conversions_),
-      static_cast<long long>(updates_));
+      static_cast<long long>(s.products), s.making_seconds, static_cast<long long>(s.conversions),
+      static_cast<long long>(s.updates));
   lines.emplace_back(text);
-  if (system_ && !system_->format_reason().empty()) lines.push_back("chosen: " + system_->format_reason());
-  if (adaptive_) {
-    for (const protean::SwitchRecord& change : adaptive_->history()) {
-      std::snprintf(text, sizeof text, "change at %s %lld: %s to %s, %.2g s",
-                    by_residuals_ ? "iteration" : "product", static_cast<long long>(change.iteration),
-                    change.from.c_str(), change.to.c_str(), change.wait_seconds);
-      lines.emplace_back(text);
-      lines.push_back("  " + change.reason);
-    }
-    for (const protean::FailedSwitch& failed : adaptive_->failures())
-      lines.push_back("no change to " + failed.to + ": " + failed.why);
+  if (!s.chosen.empty()) lines.push_back("chosen: " + s.chosen);
+  for (const protean::SwitchRecord& change : s.changes) {
+    std::snprintf(text, sizeof text, "change at %s %lld: %s to %s, %.2g s",
+                  by_residuals_ ? "iteration" : "product", static_cast<long long>(change.iteration),
+                  change.from.c_str(), change.to.c_str(), change.wait_seconds);
+    lines.emplace_back(text);
+    lines.push_back("  " + change.reason);
   }
+  for (const protean::FailedSwitch& failed : s.failures)
+    lines.push_back("no change to " + failed.to + ": " + failed.why);
   return lines;
 }
 

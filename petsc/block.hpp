@@ -11,18 +11,14 @@
 #include <protean/core/context.hpp>
 #include <protean/core/csr.hpp>
 #include <protean/core/vector.hpp>
+#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/solvers/auto_switcher.hpp>
 #include <string>
 #include <vector>
 
 #include "petsc/settings.hpp"
 
 namespace protean {
-template <class T>
-class AdaptiveOperator;
-template <class T>
-class AutoSwitcher;
-template <class T>
-class LinearOperator;
 template <class T>
 class SystemMatrix;
 }  // namespace protean
@@ -39,6 +35,28 @@ struct Watched {
   double relative_tolerance = 0, absolute_tolerance = 0;
   std::int64_t max_iterations = 0;
 };
+
+// What became of a block.
+struct BlockState {
+  std::string format = "csr", kernel = "native", chosen = {};  // chosen: why, of format auto
+  std::size_t bytes = 0;
+  std::int64_t rows = 0, nonzeros = 0, products = 0, conversions = 0, updates = 0;
+  double making_seconds = 0, product_seconds = 0;  // of the first format; of all products
+  bool policy = false;
+  std::vector<protean::SwitchRecord> changes = {};
+  std::vector<protean::FailedSwitch> failures = {};
+  std::vector<protean::CandidateRecord> candidates = {};
+  std::vector<protean::DecisionRecord> decisions = {};
+};
+
+// For ranks that decide together (-mat_protean_agree): seconds of a product, as it is and with the change that the
+// policy would make.
+struct Proposal {
+  double now = 0, then = 0;
+};
+
+// The clock of all policies, in seconds. A test puts another one in its place.
+extern double (*policy_clock)();
 
 class Block {
  public:
@@ -59,6 +77,14 @@ class Block {
   void product(Mat A, Vec x, Vec y, bool add);
   // Where the policy is asked for: decides by residuals from now on, no longer by the number of products.
   void watched(const Watched& iteration);
+  // With -mat_protean_agree: what this block would do, the same numbers where it would do nothing; and whether it may.
+  // A proposal counts once: the policy makes it again in each iteration in which the change pays.
+  Proposal take_proposal();
+  void grant(bool granted) noexcept { granted_ = granted; }
+  bool agrees() const noexcept { return settings_ && settings_->agree; }
+  // The matrix of the next product; null while there is none.
+  const protean::AssembledMatrix<double>* current() const;
+  BlockState state() const;
   // Lines for a person, with the changes of format so far.
   std::vector<std::string> description() const;
 
@@ -72,6 +98,7 @@ class Block {
   const protean::LinearOperator<double>& matrix() const;
   void forget() noexcept;
   void begin_policy(std::int64_t expected_products);
+  void ask_others(protean::AutoSwitchOptions& options);
 
   std::shared_ptr<const Settings> settings_;
   Role role_ = Role::whole;
@@ -89,9 +116,12 @@ class Block {
   std::unique_ptr<protean::AdaptiveOperator<double>> adaptive_;
   std::unique_ptr<protean::AutoSwitcher<double>> switcher_;
   bool by_residuals_ = false;
+  double wanted_seconds_ = 0;  // of a product, by the change that the policy would make; 0: none
+  bool granted_ = false;
   std::int64_t products_ = 0, of_these_values_ = 0;
   std::int64_t conversions_ = 0, updates_ = 0;
   double making_seconds_ = 0;  // of the first format of the present pattern
+  double product_seconds_ = 0;
 };
 
 // The block of a sequential matrix of type seqaijprotean: null if it has none yet, or made now.

@@ -317,6 +317,13 @@ PetscErrorCode mpi_create(Mat A) {
 
 }  // namespace
 
+PetscErrorCode convert_blocks(Mat A) {
+  return guarded(A, [&] {
+    if (is_type(A, mpi_type)) return must(bring_blocks_up_to_date(A));
+    if (is_type(A, seq_type)) ready_block(A).bring_up_to_date(A);
+  });
+}
+
 PetscErrorCode register_matrix_types() {
   PetscCall(MatRegister(seq_type, seq_create));
   PetscCall(MatRegister(mpi_type, mpi_create));

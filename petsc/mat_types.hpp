@@ -8,6 +8,10 @@
 
 namespace protean_types {
 
+// Does what the next product would do first: converts the blocks of a matrix of these types, or takes their new values.
+// Not collective.
+PetscErrorCode convert_blocks(Mat A);
+
 inline constexpr char seq_type[] = "seqaijprotean", mpi_type[] = "mpiaijprotean", root_type[] = "aijprotean";
 
 PetscErrorCode register_matrix_types();

@@ -39,6 +39,9 @@ void refuse_wrong(const Settings& settings) {
     throw protean::BadArgument("-mat_protean_parameters needs -mat_protean_format with the name of a format");
   if (!chosen) protean::resolve_params(entry, settings.parameters, &kernel);
   if (settings.off_diagonal_format != "auto") (void)protean::find_format(settings.off_diagonal_format);
+  if (settings.agree && !settings.policy)
+    throw protean::BadArgument(
+        "-mat_protean_agree is how ranks decide with -mat_protean_policy, which is not given");
   if (settings.threads < 0)
     throw protean::BadArgument("-mat_protean_threads is " + std::to_string(settings.threads) +
                                "; it must be 0 (as many as the rank may use) or more");
@@ -62,11 +65,13 @@ Settings read_settings(Mat A) {
                                 "matrix (MatGetOrdering(), MatPermute()), or on one rank solve with "
                                 "-ksp_type protean -ksp_protean_order " +
                                 order);
-  PetscBool policy = PETSC_FALSE, set = PETSC_FALSE;
+  PetscBool policy = PETSC_FALSE, agree = PETSC_FALSE, set = PETSC_FALSE;
   PetscInt threads = settings.threads;
   must(PetscOptionsGetBool(nullptr, prefix, "-mat_protean_policy", &policy, &set));
+  must(PetscOptionsGetBool(nullptr, prefix, "-mat_protean_agree", &agree, &set));
   must(PetscOptionsGetInt(nullptr, prefix, "-mat_protean_threads", &threads, &set));
-  settings.policy = policy == PETSC_TRUE, settings.threads = static_cast<int>(threads);
+  settings.policy = policy == PETSC_TRUE, settings.agree = agree == PETSC_TRUE,
+  settings.threads = static_cast<int>(threads);
   refuse_wrong(settings);
   return settings;
 }

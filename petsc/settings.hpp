@@ -14,7 +14,8 @@ struct Settings {
   protean::FormatParams parameters = {};
   std::string kernel = {};
   bool policy = false;
-  int threads = 1;  // of each rank
+  bool agree = false;  // with policy: ranks change together (KSPProteanWatch())
+  int threads = 1;     // of each rank
   bool operator==(const Settings&) const = default;
 };
 
@@ -33,6 +34,8 @@ inline constexpr Option all_options[] = {
     {"-mat_protean_kernel", "kernel of the format", ""},
     {"-mat_protean_order", "order of the rows: none", "none"},
     {"-mat_protean_policy", "each rank changes the formats of its blocks when that pays", "false"},
+    {"-mat_protean_agree", "with the policy: ranks change together, and those alone that the others wait for",
+     "false"},
     {"-mat_protean_threads", "threads of each rank, 0: as many as it may use", "1"}};
 
 }  // namespace protean_types

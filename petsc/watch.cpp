@@ -13,13 +13,43 @@
 namespace protean_types {
 namespace {
 
+// Ranks that decide together hear of each other once in so many iterations. The reduction is begun at one of these and
+// waited for at the next, when it has long ended.
+constexpr PetscInt round_length = 8;
+// A change that makes the slowest rank faster by less is not worth a wait of all.
+constexpr double least_gain = 0.02;
+
 struct Watch {
   double first_residual = 0;
+  double mine[2] = {0, 0}, largest[2] = {0, 0};  // seconds of a product: as it is, and with the changes
+  MPI_Request reduction = MPI_REQUEST_NULL;
 };
 PetscErrorCode delete_watch(void** watch) {
+  // The other ranks are here, too.
+  PetscCallMPI(MPI_Wait(&static_cast<Watch*>(*watch)->reduction, MPI_STATUS_IGNORE));
   delete static_cast<Watch*>(*watch);
   *watch = nullptr;
   return PetscErrorCode(0);
+}
+
+// Iteration `iteration` of all ranks at once. A rank may change where the slowest rank becomes faster by the changes,
+// and this one would be slower than that if it stayed.
+void agree(Watch& watch, MPI_Comm comm, PetscInt iteration, Block* const (&blocks)[2]) {
+  bool any = false;
+  for (Block* const block : blocks) any = any || (block && block->agrees());
+  if (!any || iteration % round_length != 0) return;
+  const bool heard = watch.reduction != MPI_REQUEST_NULL;
+  MPI_Wait(&watch.reduction, MPI_STATUS_IGNORE);
+  const auto [now, then] = watch.largest;
+  const bool granted = heard && iteration > 0 && then < (1 - least_gain) * now && watch.mine[0] > then;
+  watch.mine[0] = watch.mine[1] = 0;
+  for (Block* const block : blocks) {
+    if (!block) continue;
+    block->grant(granted);
+    const Proposal proposal = block->take_proposal();
+    watch.mine[0] += proposal.now, watch.mine[1] += proposal.then;
+  }
+  MPI_Iallreduce(watch.mine, watch.largest, 2, MPI_DOUBLE, MPI_MAX, comm, &watch.reduction);
 }
 
 PetscErrorCode on_iteration(KSP ksp, PetscInt iteration, PetscReal residual, void* context) {
@@ -41,8 +71,12 @@ PetscErrorCode on_iteration(KSP ksp, PetscInt iteration, PetscReal residual, voi
     if (!seq && !mpi)
       throw protean::BadArgument(
           "KSPProteanWatch() is for a KSP whose operator is of type aijprotean (-mat_type aijprotean)");
-    for (Mat each : blocks)
-      if (Block* const block = each ? found_block(each) : nullptr) block->watched(now);
+    Block* const ours[2] = {blocks[0] ? found_block(blocks[0]) : nullptr,
+                            blocks[1] ? found_block(blocks[1]) : nullptr};
+    if (seq && ours[0]) ours[0]->grant(true);  // there is nobody to ask
+    for (Block* const block : ours)
+      if (block) block->watched(now);
+    if (mpi) agree(watch, PetscObjectComm(object(ksp)), iteration, ours);
   });
 }
 

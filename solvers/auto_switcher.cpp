@@ -166,7 +166,16 @@ void AutoSwitcher<T>::decide_now(const IterationInfo& info) {
   state.candidates = candidates_, state.first = first_, state.current = current_;
   state.switches = switches_, state.build = build, state.building = building_, state.granted = granted_;
   state.price = price_, state.excess_before = excess_before_;
-  const SwitchDecision decision = decide(options_.policy, state);
+  SwitchDecision decision = decide(options_.policy, state);
+  if (decision.action == SwitchAction::begin && options_.approve &&
+      !options_.approve(candidates_[current_].product_seconds,
+                        candidates_[decision.candidate].product_seconds)) {
+    SwitchDecision stay;
+    stay.candidate = current_, stay.remaining = state.remaining;
+    stay.why = {.reason = Reason::not_approved, .name = candidates_[decision.candidate].name};
+    decision = std::move(stay);
+    next_look_ = info.iteration + 1;
+  }
   record(decision, info);
   act(decision, info.iteration);
 }

@@ -52,6 +52,9 @@ struct AutoSwitchOptions {
   // it called it. Where it did not, the policy changes nothing and asks again. Empty: the operator is of this solve
   // alone.
   std::function<bool(const std::function<void()>& decide)> alone = {};
+  // Asked before a change is begun, with the seconds of a product of the present format and of the new one. Where it
+  // says no, nothing changes, and it is asked again after each iteration in which the change pays. Empty: yes.
+  std::function<bool(double now, double then)> approve = {};
 };
 
 // The options for a solve in this context that ends by `rule`. A build beside the solve (policy.overlapped) needs a

@@ -20,6 +20,7 @@
 #include "apps/command/completion.hpp"
 #include "apps/command/formats.hpp"
 #include "apps/command/help.hpp"
+#include "apps/command/launch.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/machine/tune.hpp"
 #include "apps/matrix/convert.hpp"
@@ -38,7 +39,10 @@ namespace {
 
 enum Exit : int { done = 0, bad_input = 2, no_resources = 3 };
 
+Entrance entrance_of_process;
+
 int complain(const std::string& message, int code) {
+  if (entrance_of_process.rank != 0) return code;
   fmt::print(stderr, "protean: error: {}\n", message);
   return code;
 }
@@ -156,12 +160,14 @@ Action add_solve(CLI::App& command) {
       "nothing is printed there during the solve but what --monitor asks for.\n"
       "To continue from a checkpoint, rename it: mv x.mtx x0.mtx; protean solve ... --initial-guess "
       "x0.mtx\n\n"
+      "Under mpirun all ranks solve one system, with PETSc as the engine: mpirun -n 4 protean solve P.yaml\n"
+      "(docs/distributed.md).\n\n"
       "Ctrl-C stops at the next iteration and writes report and solution; a second one kills.\n"
       "Exit codes: 0 converged, 1 not converged, 2 bad input, 3 out of resources or device failure, 130 "
       "Ctrl-C.");
   return [arguments] {
     arguments->problem = input_path(arguments->problem);
-    return solve(*arguments);
+    return entrance_of_process.solve ? entrance_of_process.solve(*arguments) : solve(*arguments);
   };
 }
 
@@ -458,9 +464,17 @@ int parse_and_run(int argc, char** argv) {
 
 }  // namespace
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, Entrance entrance) {
+  entrance_of_process = entrance;
   try {
-    return parse_and_run(argc, argv);
+    const Launch launch = launch_of_environment();
+    if (!entrance.solve && launch.count > 1 && argc > 1 && std::string_view(argv[1]) == "solve") {
+      entrance_of_process.rank = launch.rank;
+      become_ranks(argv);
+    }
+    try {
+      return parse_and_run(argc, argv);
+    } catch (const OtherProgram&) { become_ranks(argv); }
   } catch (const OutOfMemory& error) {
     return complain(error.what(), no_resources);
   } catch (const NotAvailable& error) {

@@ -3,8 +3,18 @@
 
 namespace protean::apps {
 
+struct SolveArguments;
+
+// How the program protean-ranks uses the command: `solve` takes the place of apps::solve(), and of the ranks that run
+// it only rank 0 prints errors.
+struct Entrance {
+  int (*solve)(const SolveArguments& arguments) = nullptr;
+  int rank = 0;
+};
+
 // Runs the command. Returns the exit code: 0 done or converged, 1 not converged, 2 bad input, 3 out of
-// resources or device failure. Never throws.
-int run(int argc, char** argv);
+// resources or device failure. Never throws. A solve on several ranks, or by engine petsc, replaces the process
+// (become_ranks()).
+int run(int argc, char** argv, Entrance entrance = {});
 
 }  // namespace protean::apps

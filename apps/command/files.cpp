@@ -88,6 +88,7 @@ void CommandFiles::reads(const Problem& problem) {
   add(problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file", problem.rhs.vector.file);
   add("initial_guess.file", problem.initial_guess.file);
   add("schedule.machine", problem.schedule.machine);
+  add("partition.file", problem.engine.partition_file);
   if (const char* machine = std::getenv("PROTEAN_MACHINE"); machine && *machine)
     inputs_.push_back({"the machine table of PROTEAN_MACHINE", machine, {}, false});
 }

@@ -35,15 +35,20 @@ std::unique_ptr<ElementOperator<double>> System::on(const ContextPtr& context, E
   return make_element_operator<double>(context, static_cast<std::int64_t>(mesh.nodes.size()), group, options);
 }
 
-System make_system(const Context& host, const Spec& spec) {
+System make_mesh(const Spec& spec) {
   System system;
   system.physics = spec.physics;
   system.mesh = mesh_of(spec);
+  if (spec.physics == Physics::elasticity) system.mesh.boundary = nodes_at_left(system.mesh);
+  system.constrained = boundary_unknowns(system.mesh, spec.physics);
+  return system;
+}
+
+System make_system(const Context& host, const Spec& spec) {
+  System system = make_mesh(spec);
   const auto m = static_cast<std::size_t>(system.mesh.nodes_of_element() * components(spec.physics));
   require_memory(static_cast<std::size_t>(system.mesh.elements()) * m * m * sizeof(double),
                  fmt::format("{} element matrices of {} x {}", system.mesh.elements(), m, m));
-  if (spec.physics == Physics::elasticity) system.mesh.boundary = nodes_at_left(system.mesh);
-  system.constrained = boundary_unknowns(system.mesh, spec.physics);
   system.matrices = stiffness(host, system.mesh, spec.physics, spec.material);
   return system;
 }

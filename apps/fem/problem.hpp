@@ -30,6 +30,8 @@ struct System {
   std::unique_ptr<ElementOperator<double>> on(const ContextPtr& context, ElementScatter scatter) const;
 };
 
+// Without the element matrices.
+System make_mesh(const Spec& spec);
 // Throws BadArgument, BadFile, OutOfMemory (before the matrices are made).
 System make_system(const Context& host, const Spec& spec);
 

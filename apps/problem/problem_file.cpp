@@ -49,6 +49,7 @@ class ProblemReader {
     if (const Node* node = top.find("schedule")) read_schedule(*node);
     check_expected_iterations();
     if (const Node* node = top.find("output")) read_output(*node);
+    read_engine(top, root.place);
     return std::move(problem_);
   }
 
@@ -505,6 +506,39 @@ class ProblemReader {
       point.to.kernel = read_kernel(*kernel, path + ".kernel", id);
     point.to.params = read_parameters(section, path, id);
     return point;
+  }
+
+  void read_engine(const KeySection& top, const Place& place) {
+    EngineSpec& engine = problem_.engine;
+    engine.name = top.word("engine");
+    engine.place = engine.partition_place = place;
+    if (const Node* const node = top.find("petsc_options")) {
+      engine.options = top.text("petsc_options", ""), engine.place = node->place;
+      if (!engine.options.starts_with('-'))
+        fail(node->place,
+             fmt::format("petsc_options is '{}'; it must be options of PETSc's, such as '-ksp_view "
+                         "-pc_type hypre'",
+                         excerpt(engine.options)));
+    }
+    if (const Node* const node = top.find("partition")) {
+      engine.partition_place = engine.place = node->place;
+      if (node->kind == Node::Kind::map) {
+        const KeySection section(*node, "partition", "partition");
+        (void)exactly_one(section, "partition", {"file"});
+        engine.partition = "file", engine.partition_file = read_path(section, "file");
+      } else {
+        engine.partition = read_text(*node, "partition");
+        constexpr std::array<std::string_view, 2> words = {"rows", "graph"};
+        if (std::find(words.begin(), words.end(), engine.partition) == words.end())
+          fail(node->place, fmt::format("partition is '{}'; it must be rows, graph or {{file: F}}.{}",
+                                        excerpt(engine.partition), did_you_mean(engine.partition, words)));
+      }
+    }
+    if (const Node* const node = top.find("engine")) engine.place = node->place;
+    const bool asked = top.has("petsc_options") || top.has("partition");
+    if (engine.name == "protean" && asked)
+      fail(engine.place, "petsc_options and partition are for engine: petsc; the engine is protean");
+    if (engine.name == "auto" && asked) engine.name = "petsc";
   }
 
   void read_output(const Node& node) {

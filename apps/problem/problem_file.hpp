@@ -103,6 +103,15 @@ struct ScheduleSpec {
   Place place;
 };
 
+// Who solves. petsc: protean-ranks, on one rank or several.
+struct EngineSpec {
+  std::string name = "auto";       // or protean, petsc
+  std::string options;             // petsc: for PETSc's database
+  std::string partition = "rows";  // petsc: rows, graph or file
+  FilePath partition_file;
+  Place place, partition_place;  // place: of the key that asks for an engine, or of the problem
+};
+
 struct OutputSpec {
   FilePath solution, report, history;
 };
@@ -117,6 +126,7 @@ struct Problem {
   OperatorSpec op;
   ScheduleSpec schedule;
   OutputSpec output;
+  EngineSpec engine;
 };
 
 // Reads a problem from its text and checks everything that can be checked without opening the files it names.

@@ -122,6 +122,23 @@ std::vector<KeyDoc> make_table() {
       other("", "operator", "map", none, "the storage format, and where it is"),
       other("", "schedule", "list of points, or a map", none, "changes of format during the solve"),
       other("", "output", "map", none, "files to write"),
+      word("", "engine", "auto", {"auto", "protean", "petsc"},
+           "who solves; auto: petsc on several ranks of MPI and where one of the next two keys is given, "
+           "else protean"),
+      {"",
+       "petsc_options",
+       Type::text,
+       "engine petsc: options of PETSc's, '-ksp_view -pc_type hypre'; they win",
+       {},
+       0,
+       {},
+       {},
+       {}},
+      other("", "partition", "rows, graph, or a map", "rows",
+            "engine petsc: which rows a rank has; rows: neighbouring ones with equally many entries; graph: "
+            "cut by "
+            "PT-Scotch"),
+      file("partition", "file", "text with the rank of each row, from 0, one a line"),
 
       file("matrix", "file", "a matrix: .mtx, .mtx.gz, .mtx.xz or .pbin"),
       other("matrix", "generate", "map", none, "instead of a file: {kind: poisson-3d, n: 60}"),

@@ -15,17 +15,6 @@
 namespace protean::apps {
 namespace {
 
-// A random number, uniform in [-1, 1). It is a hash (splitmix64) of seed and index, so it does not depend on
-// the number of threads.
-double random_value(std::uint64_t seed, std::int64_t index) {
-  std::uint64_t z =
-      seed * 0xd1342543de82ef95ULL + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(index) + 1);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  z ^= z >> 31;
-  return static_cast<double>(z >> 11) * 0x1p-52 - 1;
-}
-
 // So many vectors, one after another: of a file, which says how many, or `columns`.
 VectorColumns make_vectors(const ContextPtr& context, const VectorSpec& spec, std::int64_t size,
                            std::int64_t columns, std::string_view key) {
@@ -118,6 +107,16 @@ ProblemSystem make_element_system(const ContextPtr& host, const Problem& problem
 }
 
 }  // namespace
+
+// It is a hash (splitmix64) of seed and index, so it does not depend on the number of threads.
+double random_value(std::uint64_t seed, std::int64_t index) {
+  std::uint64_t z =
+      seed * 0xd1342543de82ef95ULL + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(index) + 1);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-52 - 1;
+}
 
 ContextPtr device_context(const DeviceOptions& options) {
   try {

@@ -44,6 +44,9 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
 // Returns the vector in the memory of `target`. `device` makes the copy.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);
 
+// A random number, uniform in [-1, 1), for entry `index` of a vector.
+double random_value(std::uint64_t seed, std::int64_t index);
+
 // ||x - exact|| / ||exact|| in the 2-norm; ||x - exact|| where exact is 0.
 double relative_error(VectorView<const double> x, VectorView<const double> exact);
 

@@ -184,6 +184,12 @@ Json problem_json(const Problem& p) {
   json["output"] = {{"solution", path(p.output.solution)},
                     {"report", path(p.output.report)},
                     {"history", path(p.output.history)}};
+  if (p.engine.name != "auto") json["engine"] = p.engine.name;
+  if (!p.engine.options.empty()) json["petsc_options"] = p.engine.options;
+  if (p.engine.partition_file)
+    json["partition"] = {{"file", p.engine.partition_file.given}};
+  else if (p.engine.partition != "rows")
+    json["partition"] = p.engine.partition;
   return json;
 }
 

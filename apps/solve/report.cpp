@@ -14,40 +14,6 @@
 namespace protean::apps {
 namespace {
 
-Json switch_json(const SwitchRecord& record) {
-  Json json = {{"iteration", record.iteration},
-               {"from", record.from},
-               {"to", record.to},
-               {"convert_seconds", record.convert_seconds},
-               {"assemble_seconds", record.assemble_seconds},
-               {"wait_seconds", record.wait_seconds},
-               {"overlapped", record.overlapped},
-               {"begun_iteration", record.begun_iteration},
-               {"reason", record.reason},
-               {"parameters", parameters_json(record.parameters)},
-               {"memory",
-                {{"before_bytes", record.bytes_before},
-                 {"after_bytes", record.bytes_after},
-                 {"peak_bytes", record.bytes_peak}}}};
-  if (record.from_kernel != record.to_kernel) json["kernel"] = record.to_kernel;
-  if (record.from_order != record.to_order)
-    json["order"] = {{"from", record.from_order}, {"to", record.to_order}, {"seconds", record.order_seconds}};
-  return json;
-}
-
-Json failed_switch_json(const FailedSwitch& failed) {
-  Json json = {{"iteration", failed.iteration},
-               {"to", failed.to},
-               {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
-               {"parameters", parameters_json(failed.parameters)},
-               {"overlapped", failed.overlapped},
-               {"reason", failed.reason},
-               {"failure", to_string(failed.failure)},
-               {"why", failed.why}};
-  if (!failed.order.empty()) json["order"] = failed.order;
-  return json;
-}
-
 // What a schedule did at one of its points.
 Json decision_json(const ScheduleEvent& event) {
   return {{"iteration", event.iteration},
@@ -207,6 +173,40 @@ bool is_written(const SolveRecord& r, const std::string& path) {
 
 }  // namespace
 
+Json switch_json(const SwitchRecord& record) {
+  Json json = {{"iteration", record.iteration},
+               {"from", record.from},
+               {"to", record.to},
+               {"convert_seconds", record.convert_seconds},
+               {"assemble_seconds", record.assemble_seconds},
+               {"wait_seconds", record.wait_seconds},
+               {"overlapped", record.overlapped},
+               {"begun_iteration", record.begun_iteration},
+               {"reason", record.reason},
+               {"parameters", parameters_json(record.parameters)},
+               {"memory",
+                {{"before_bytes", record.bytes_before},
+                 {"after_bytes", record.bytes_after},
+                 {"peak_bytes", record.bytes_peak}}}};
+  if (record.from_kernel != record.to_kernel) json["kernel"] = record.to_kernel;
+  if (record.from_order != record.to_order)
+    json["order"] = {{"from", record.from_order}, {"to", record.to_order}, {"seconds", record.order_seconds}};
+  return json;
+}
+
+Json failed_switch_json(const FailedSwitch& failed) {
+  Json json = {{"iteration", failed.iteration},
+               {"to", failed.to},
+               {"kernel", failed.kernel.empty() ? "native" : failed.kernel},
+               {"parameters", parameters_json(failed.parameters)},
+               {"overlapped", failed.overlapped},
+               {"reason", failed.reason},
+               {"failure", to_string(failed.failure)},
+               {"why", failed.why}};
+  if (!failed.order.empty()) json["order"] = failed.order;
+  return json;
+}
+
 std::string switch_text(const SwitchRecord& record) {
   const auto name = [](const std::string& format, const std::string& kernel) {
     return kernel == "native" ? format : format + "/" + kernel;
@@ -222,7 +222,9 @@ std::string switch_text(const SwitchRecord& record) {
                         : "");
 }
 
-std::string report_json(const SolveRecord& r) {
+std::string report_json(const SolveRecord& r) { return text(report_object(r)); }
+
+Json report_object(const SolveRecord& r) {
   Json json;
   add_result(json, r);
   add_costs(json, r);
@@ -234,7 +236,7 @@ std::string report_json(const SolveRecord& r) {
     json["not_written"].push_back({{"output", one.name}, {"path", one.path}, {"why", one.why}});
   json["machine"] = machine_json(r.threads);
   json["problem"] = problem_json(r.problem);
-  return text(json);
+  return json;
 }
 
 std::string history_lines(const std::vector<IterationInfo>& history) {

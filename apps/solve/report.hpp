@@ -3,11 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "apps/report/json.hpp"
 #include "apps/solve/solve.hpp"
 
 namespace protean::apps {
 
-std::string report_json(const SolveRecord& record);
+Json report_object(const SolveRecord& record);
+std::string report_json(const SolveRecord& record);  // its text
+Json switch_json(const SwitchRecord& record);
+Json failed_switch_json(const FailedSwitch& failed);
 // CSV with the columns iteration, residual (2-norm of the recurrence residual), relative_residual, seconds.
 std::string history_lines(const std::vector<IterationInfo>& history);  // without the heading
 std::string history_csv(const std::vector<IterationInfo>& history);

@@ -11,6 +11,7 @@
 #include "apps/command/clock.hpp"
 #include "apps/command/files.hpp"
 #include "apps/command/interrupt.hpp"
+#include "apps/command/launch.hpp"
 #include "apps/machine/machine_file.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/report/output.hpp"
@@ -183,51 +184,12 @@ void require_orders(const Problem& problem) {
     require(schedule.points[i].to.order, schedule.places[i], fmt::format("schedule[{}].order", i));
 }
 
-// As SystemSolver does it; several columns are known only when b has been read.
-bool policy_decides(const Problem& problem) {
-  const OperatorSpec& op = problem.op;
-  const bool plain = op.kernel.empty() || op.kernel == "native";
-  return problem.schedule.automatic ||
-         (op.format == "auto" && plain && op.expected_iterations == 0 && problem.schedule.points.empty() &&
-          op.space == Space::host && !op.deterministic &&
-          !(problem.matrix.fem && !problem.matrix.fem->assembled));
-}
-
-// Reads the problem, applies the options of the command line, and checks all files before anything large is
-// read.
-Problem checked_problem(const SolveArguments& arguments) {
-  Problem problem = read_problem(arguments.problem, arguments.settings, arguments.options);
-  if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
-  if (arguments.threads > 0) problem.op.threads = arguments.threads;
-  if (arguments.explain && !policy_decides(problem))
-    throw BadArgument(
-        "--explain describes the decisions of a policy. Format auto without expected_iterations has one, on "
-        "the host and "
-        "not in deterministic mode; otherwise add --set schedule.policy=auto");
-  require_orders(problem);
-  CommandFiles files;
-  files.reads(problem);
-  files.writes("output.solution", problem.output.solution.path, problem.output.solution.place);
-  files.writes("output.history", problem.output.history.path, problem.output.history.place);
-  files.writes(arguments.report.empty() ? "output.report" : "--report", problem.output.report.path,
-               problem.output.report.place);
-  if (arguments.json) files.writes("--json", std::string(AtomicFile::standard_output));
-  files.require_inputs();
-  files.require_outputs();
-  require_solution_name(problem.output.solution);
-  if (arguments.checkpoint > 0 &&
-      (!problem.output.solution || problem.output.solution.path == AtomicFile::standard_output))
-    throw BadArgument(
-        "--checkpoint keeps the solution in a file: name it with --solution x.mtx or output.solution");
-  return problem;
-}
-
 // One solve in stages. Each stage measures its time and fills its part of the record.
 class SolveRun {
  public:
   explicit SolveRun(const SolveArguments& arguments)
       : arguments_(arguments),
-        record_(record_of(checked_problem(arguments))),
+        record_(record_of(own_problem(arguments))),
         progress_(!arguments.quiet, monitor_of(arguments.monitor)) {}
 
   const SolveRecord& operator()() {
@@ -251,6 +213,15 @@ class SolveRun {
     if (context_ != host_) copy_to_host();
     progress_.clear();
     judge();
+  }
+
+  // Where another engine is asked for, its program reads the problem again.
+  static Problem own_problem(const SolveArguments& arguments) {
+    Problem problem = checked_problem(arguments);
+    if (problem.engine.name != "petsc") return problem;
+    if (!arguments.problem.starts_with("/dev/") && !arguments.problem.starts_with("/proc/"))
+      throw OtherProgram();
+    throw BadArgument("engine petsc is another program, which reads the problem again; give it as a file");
   }
 
   static SolveRecord record_of(Problem problem) {
@@ -520,6 +491,42 @@ class SolveRun {
 };
 
 }  // namespace
+
+bool policy_decides(const Problem& problem) {
+  const OperatorSpec& op = problem.op;
+  const bool plain = op.kernel.empty() || op.kernel == "native";
+  return problem.schedule.automatic ||
+         (op.format == "auto" && plain && op.expected_iterations == 0 && problem.schedule.points.empty() &&
+          op.space == Space::host && !op.deterministic &&
+          !(problem.matrix.fem && !problem.matrix.fem->assembled));
+}
+
+Problem checked_problem(const SolveArguments& arguments) {
+  Problem problem = read_problem(arguments.problem, arguments.settings, arguments.options);
+  if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
+  if (arguments.threads > 0) problem.op.threads = arguments.threads;
+  if (arguments.explain && !policy_decides(problem))
+    throw BadArgument(
+        "--explain describes the decisions of a policy. Format auto without expected_iterations has one, on "
+        "the host and "
+        "not in deterministic mode; otherwise add --set schedule.policy=auto");
+  require_orders(problem);
+  CommandFiles files;
+  files.reads(problem);
+  files.writes("output.solution", problem.output.solution.path, problem.output.solution.place);
+  files.writes("output.history", problem.output.history.path, problem.output.history.place);
+  files.writes(arguments.report.empty() ? "output.report" : "--report", problem.output.report.path,
+               problem.output.report.place);
+  if (arguments.json) files.writes("--json", std::string(AtomicFile::standard_output));
+  files.require_inputs();
+  files.require_outputs();
+  require_solution_name(problem.output.solution);
+  if (arguments.checkpoint > 0 &&
+      (!problem.output.solution || problem.output.solution.path == AtomicFile::standard_output))
+    throw BadArgument(
+        "--checkpoint keeps the solution in a file: name it with --solution x.mtx or output.solution");
+  return problem;
+}
 
 int solve(const SolveArguments& arguments) {
   SolveRun run(arguments);

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
+#include "core/io/vector_writer.hpp"
 
 namespace protean {
 namespace {
@@ -18,26 +19,14 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "a .npy file is written as it is in memory");
 
 constexpr std::string_view magic("\x93NUMPY", 6);
-constexpr std::size_t block_bytes = 64;  // the data begin at a multiple of it
 
 bool is_npy(const std::string& path) { return io_detail::first_bytes(path, magic.size()) == magic; }
 
 void write_npy(const std::string& path, MultiVectorView<const double> vectors, bool two_dimensions) {
   const std::string shape = two_dimensions ? fmt::format("({}, {})", vectors.rows, vectors.columns)
                                            : fmt::format("({},)", vectors.rows);
-  std::string header = fmt::format("{{'descr': '<f8', 'fortran_order': {}, 'shape': {}, }}",
-                                   two_dimensions ? "True" : "False", shape);
-  // 10 bytes come before it; it ends in a newline, and the data begin at a multiple of 64.
-  const std::size_t before = magic.size() + 4;
-  header.resize((before + header.size() + 1 + block_bytes - 1) / block_bytes * block_bytes - before - 1, ' ');
-  header += '\n';
   AtomicFile file(path);
-  file.write(magic);
-  file.write(std::string_view("\1\0", 2));
-  const std::array<char, 2> length{static_cast<char>(header.size() & 0xff),
-                                   static_cast<char>(header.size() >> 8)};
-  file.write(length.data(), length.size());
-  file.write(header);
+  file.write(io_detail::npy_header(shape, two_dimensions));
   std::vector<double> column(vectors.has_vectors() ? 0 : static_cast<std::size_t>(vectors.rows));
   for (std::int64_t j = 0; j < vectors.columns; ++j) {
     const double* from = vectors.column(j).data;

@@ -85,6 +85,8 @@ std::string text_of(const Why& w) {
              "format does not matter";
     case Reason::survey_failed:
       return fmt::format("the survey of formats failed: {}", w.other);
+    case Reason::not_approved:
+      return fmt::format("{} would pay here, but the other ranks have not agreed to it", w.name);
     case Reason::shared:
       return "another solve uses the matrix at the same time, so its format stays";
     case Reason::within_account:

@@ -25,6 +25,7 @@ enum class Reason : unsigned char {
   rows_kept,         // the matrix is in the shared memory of the GPU
   survey_failed,     // [other] says why
   shared,            // another solve uses the matrix
+  not_approved,      // AutoSwitchOptions::approve has refused [name] for now
   // The order of the rows stays.
   order_of_elements,
   order_deterministic,

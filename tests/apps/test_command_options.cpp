@@ -302,6 +302,7 @@ TEST_F(CommandOptions, HelpProblemPrintsWhatTheReaderAccepts) {
       {"operator.parts[]", matrix + "operator: {format: sum, parts: [{zzz: 1}]}"},
       {"schedule", matrix + "schedule: {zzz: 1}"},
       {"schedule[]", matrix + "schedule: [{zzz: 1}]"},
+      {"partition", matrix + "partition: {zzz: 1}"},
       {"output", matrix + "output: {zzz: 1}"}};
   std::set<std::string> seen;
   for (const auto& [section, problem] : wrong) {

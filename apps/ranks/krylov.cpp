@@ -1,0 +1,366 @@
+#include "apps/ranks/krylov.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "apps/command/clock.hpp"
+#include "core/error.hpp"
+#include "operators/policy/policy_options.hpp"
+#include "petsc/guard.hpp"
+#include "preconditioners/options.hpp"
+#include "solvers/options.hpp"
+
+namespace protean::apps::ranks {
+namespace {
+
+using protean_types::must;
+
+// ---- the table of docs/distributed.md
+
+struct MethodName {
+  std::string_view ours;
+  KSPType petsc;
+  KSPNormType norm;  // of the residual that PETSc tests
+  PCSide side;
+};
+constexpr MethodName methods[] = {
+    {"cg", KSPCG, KSP_NORM_UNPRECONDITIONED, PC_LEFT},
+    {"fcg", KSPFCG, KSP_NORM_UNPRECONDITIONED, PC_LEFT},
+    {"minres", KSPMINRES, KSP_NORM_PRECONDITIONED, PC_LEFT},  // it has no other norm
+    // From the right, PETSc 3.18.5 returns an x that is far from what its residual says.
+    {"bicgstab2", KSPBCGSL, KSP_NORM_PRECONDITIONED, PC_LEFT},
+    {"bicgstab", KSPBCGS, KSP_NORM_UNPRECONDITIONED, PC_RIGHT},
+    {"gmres", KSPGMRES, KSP_NORM_UNPRECONDITIONED, PC_RIGHT},
+    {"fgmres", KSPFGMRES, KSP_NORM_UNPRECONDITIONED, PC_RIGHT},
+};
+
+// `options`: those of PreconditionerOptions that are carried over.
+struct PreconditionerName {
+  std::string_view ours;
+  PCType petsc;
+  std::array<std::string_view, 3> options;
+};
+constexpr PreconditionerName preconditioner_names[] = {
+    {"none", PCNONE, {}},
+    {"jacobi", PCJACOBI, {"zero_diagonal"}},
+    {"gauss-seidel", PCSOR, {}},
+    {"ssor", PCSOR, {"omega"}},
+    {"ic0", PCICC, {}},
+    {"ic", PCICC, {"fill"}},
+    {"ilu0", PCILU, {}},
+    {"ilu", PCILU, {"fill"}},
+    {"chebyshev", PCKSP, {"degree", "eigenvalue_ratio"}},
+    {"amg", PCGAMG, {}},
+};
+constexpr std::string_view solver_names[] = {
+    "relative_tolerance", "absolute_tolerance", "baseline",          "max_iterations",
+    "max_seconds",        "divergence",         "stagnation_window", "restart",
+    "orthogonalization",  "directions",         "null_space"};
+
+template <class Table>
+const auto* find(const Table& table, std::string_view name) {
+  const auto found =
+      std::find_if(std::begin(table), std::end(table), [&](const auto& one) { return one.ours == name; });
+  return found == std::end(table) ? nullptr : &*found;
+}
+template <class Table>
+std::string names_of(const Table& table) {
+  std::vector<std::string_view> names;
+  for (const auto& one : table) names.push_back(one.ours);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+[[noreturn]] void refuse(const Place& place, const std::string& what) {
+  fail(place, fmt::format("{} has no counterpart in engine petsc", what));
+}
+
+template <class Options>
+void require_carried(const Place& place, std::span<const Option<Options>> table, const Options& options,
+                     std::span<const std::string_view> carried, std::string_view section) {
+  for (const Option<Options>& one : table)
+    if (!one.is_default(options) && std::find(carried.begin(), carried.end(), one.name) == carried.end())
+      fail(place,
+           fmt::format(
+               "{}.{} is {}, which has no counterpart in engine petsc; leave it out, and give PETSc's own "
+               "options in petsc_options",
+               section, one.name, value_text(one, one.value(options))));
+}
+
+// ---- the solve
+
+struct Test {
+  const StoppingRule* rule = nullptr;
+  const std::function<void(const KrylovIteration&)>* tell = nullptr;
+  Clock clock;
+  MPI_Comm comm = MPI_COMM_NULL;
+  double goal = 0, baseline = 0, begin = 0;  // begin: of the residual when the method began last
+  double scale = 1;                          // of PETSc's norm, that it is compared with the goal
+  bool preconditioned = false;
+  double last = 0, least = std::numeric_limits<double>::infinity(), first = 0;
+  std::int64_t before = 0, least_at = 0;  // iterations
+  StopReason reason = StopReason::running;
+};
+
+// The same on all ranks, since they have the same residual, but for the time, which rank 0 decides.
+bool too_late(const Test& test, std::int64_t iteration) {
+  if (std::isinf(test.rule->max_seconds) || iteration % 8 != 0) return false;
+  int late = test.clock.total() > test.rule->max_seconds ? 1 : 0;
+  MPI_Bcast(&late, 1, MPI_INT, 0, test.comm);
+  return late != 0;
+}
+
+PetscErrorCode converged(KSP, PetscInt it, PetscReal norm, KSPConvergedReason* reason, void* context) {
+  Test& test = *static_cast<Test*>(context);
+  const std::int64_t iteration = test.before + it;
+  *reason = KSP_CONVERGED_ITERATING;
+  const auto stop = [&](StopReason why, KSPConvergedReason code) { test.reason = why, *reason = code; };
+  if (it == 0 && test.preconditioned) test.scale = norm > 0 ? test.begin / norm : 1;
+  const double residual = test.last = norm * test.scale;
+  if (it > 0 || test.before == 0)
+    (*test.tell)({iteration, residual, test.baseline > 0 ? residual / test.baseline : 0, test.clock.total()});
+  if (residual < test.least) test.least = residual, test.least_at = iteration;
+  const StoppingRule& rule = *test.rule;
+  if (!std::isfinite(norm))
+    stop(StopReason::not_finite, KSP_DIVERGED_NANORINF);
+  else if (residual <= test.goal)
+    *reason = KSP_CONVERGED_RTOL;
+  else if (iteration >= rule.max_iterations)
+    stop(StopReason::max_iterations, KSP_DIVERGED_ITS);
+  else if (residual > rule.divergence * std::max(test.baseline, test.first))
+    stop(StopReason::divergence, KSP_DIVERGED_DTOL);
+  else if (rule.stagnation_window > 0 && iteration - test.least_at >= rule.stagnation_window)
+    stop(StopReason::stagnation, KSP_DIVERGED_BREAKDOWN);
+  else if (too_late(test, iteration))
+    stop(StopReason::time_limit, KSP_DIVERGED_ITS);
+  return PetscErrorCode(0);
+}
+
+StopReason reason_of(KSPConvergedReason reason) {
+  switch (reason) {
+    case KSP_DIVERGED_ITS:
+      return StopReason::max_iterations;
+    case KSP_DIVERGED_DTOL:
+      return StopReason::divergence;
+    case KSP_DIVERGED_INDEFINITE_PC:
+      return StopReason::indefinite_preconditioner;
+    case KSP_DIVERGED_INDEFINITE_MAT:
+      return StopReason::indefinite_operator;
+    case KSP_DIVERGED_NANORINF:
+      return StopReason::not_finite;
+    default:
+      return StopReason::breakdown;
+  }
+}
+
+double norm_of(Vec v) {
+  double norm = 0;
+  must(VecNorm(v, NORM_2, &norm));
+  return norm;
+}
+
+}  // namespace
+
+void require_counterparts(const Problem& p) {
+  const Place& place = p.engine.place;
+  if (!find(methods, p.solver.method))
+    refuse(place, fmt::format("solver.method {}", p.solver.method) + ", which takes one of: " +
+                      names_of(methods) + ". Others of PETSc's by petsc_options: '-ksp_type NAME'; this one");
+  require_carried(place, solver_options(), p.solver.options, solver_names, "solver");
+  const auto* const M = find(preconditioner_names, p.preconditioner.type);
+  if (!M)
+    fail(place,
+         fmt::format(
+             "preconditioner.type {} has no counterpart in engine petsc, which takes one of: {}. Others of "
+             "PETSc's by petsc_options: '-pc_type NAME'",
+             p.preconditioner.type, names_of(preconditioner_names)));
+  require_carried(place, preconditioner_options(), p.preconditioner.options, M->options, "preconditioner");
+  if (p.op.space == Space::device)
+    fail(place, "operator.space device has no counterpart in engine petsc, whose formats are on the host");
+  if (p.op.deterministic)
+    fail(place, "operator.deterministic has no counterpart in engine petsc: sums of ranks have any order");
+  if (p.op.expected_iterations != 0)
+    fail(place, "operator.expected_iterations has no counterpart in engine petsc");
+  if (p.matrix.order != "none")
+    fail(p.matrix.order_place,
+         "matrix.order has no counterpart in engine petsc; `partition: graph` puts rows that belong together "
+         "on one rank");
+  if (!p.schedule.points.empty())
+    fail(p.schedule.place,
+         "a list of points in schedule has no counterpart in engine petsc; take schedule: {policy: auto}, "
+         "by which each rank decides for itself");
+  if (p.schedule.machine || p.schedule.overlapped)
+    fail(p.schedule.place, "schedule.machine and schedule.overlapped have no counterpart in engine petsc");
+  require_carried(p.schedule.place, policy_options(), p.schedule.policy, {}, "schedule");
+  if (p.matrix.fem && !p.matrix.fem->assembled) {
+    if (p.preconditioner.type != "none" && p.preconditioner.type != "jacobi" &&
+        p.preconditioner.type != "chebyshev")
+      fail(place, fmt::format("preconditioner.type {} needs the assembled matrix; on element matrices over "
+                              "ranks take jacobi, "
+                              "chebyshev or none, or matrix.generate.storage: assembled",
+                              p.preconditioner.type));
+    if (p.schedule.automatic)
+      fail(p.schedule.place, "schedule changes nothing on element matrices over ranks; leave it out");
+    if (p.engine.partition != "rows")
+      fail(p.engine.partition_place,
+           "partition is for assembled matrices; element matrices are shared out in their order");
+  }
+  if (p.rhs.columns > 1)
+    fail(p.rhs.place,
+         "engine petsc takes one right-hand side; solve them one after another, or on one rank with engine "
+         "protean");
+}
+
+std::string options_of(const Problem& p, bool policy) {
+  std::string text;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("-{} {} ", name, value);
+  };
+  if (!(p.matrix.fem && !p.matrix.fem->assembled)) {
+    if (policy)
+      add("mat_protean_policy", "true"), add("mat_protean_format", "csr"),
+          add("mat_protean_off_diagonal_format", "csr");
+    else
+      add("mat_protean_format", p.op.format);
+    std::vector<std::string> parameters;
+    for (const auto& [name, value] : p.op.parameters.all()) parameters.push_back(name + "=" + value);
+    if (!parameters.empty()) add("mat_protean_parameters", fmt::format("{}", fmt::join(parameters, ",")));
+    if (!p.op.kernel.empty()) add("mat_protean_kernel", p.op.kernel);
+    if (p.op.threads > 0) add("mat_protean_threads", std::to_string(p.op.threads));
+  }
+  return text + p.engine.options;
+}
+
+void configure(KSP ksp, const Problem& p, int ranks) {
+  const MethodName& method = *find(methods, p.solver.method);
+  const SolverOptions& options = p.solver.options;
+  must(KSPSetType(ksp, method.petsc));
+  if (method.side == PC_RIGHT) must(KSPSetPCSide(ksp, PC_RIGHT));
+  must(KSPSetNormType(ksp, method.norm));
+  if (p.solver.method == "gmres" || p.solver.method == "fgmres") {
+    must(KSPGMRESSetRestart(ksp, static_cast<PetscInt>(options.restart)));
+    if (options.orthogonalization == "mgs") {
+      must(KSPGMRESSetOrthogonalization(ksp, KSPGMRESModifiedGramSchmidtOrthogonalization));
+    } else {
+      must(KSPGMRESSetOrthogonalization(ksp, KSPGMRESClassicalGramSchmidtOrthogonalization));
+      must(KSPGMRESSetCGSRefinementType(ksp, KSP_GMRES_CGS_REFINE_ALWAYS));
+    }
+  }
+  if (p.solver.method == "fcg") must(KSPFCGSetMmax(ksp, static_cast<PetscInt>(options.directions)));
+  PC pc = nullptr;
+  must(KSPGetPC(ksp, &pc));
+  const std::string& type = p.preconditioner.type;
+  const PreconditionerOptions& M = p.preconditioner.options;
+  const PreconditionerName& name = *find(preconditioner_names, type);
+  const bool factors = type == "ic" || type == "ic0" || type == "ilu" || type == "ilu0";
+  if (factors && ranks > 1) {  // of the diagonal block of each rank
+    must(PCSetType(pc, PCBJACOBI));
+    const std::string fill = std::to_string(type == "ic" || type == "ilu" ? M.fill : 0);
+    must(PetscOptionsInsertString(
+        nullptr, fmt::format("-sub_ksp_type preonly -sub_pc_type {} -sub_pc_factor_levels {} {}", name.petsc,
+                             fill, p.engine.options)
+                     .c_str()));
+  } else {
+    must(PCSetType(pc, name.petsc));
+    if (type == "ic" || type == "ilu") must(PCFactorSetLevels(pc, static_cast<PetscInt>(M.fill)));
+  }
+  if (type == "gauss-seidel") must(PCSORSetSymmetric(pc, SOR_LOCAL_FORWARD_SWEEP));
+  if (type == "ssor")
+    must(PCSORSetSymmetric(pc, SOR_LOCAL_SYMMETRIC_SWEEP)), must(PCSORSetOmega(pc, M.omega));
+  if (type == "chebyshev") {
+    KSP inner = nullptr;
+    PC jacobi = nullptr;
+    must(PCKSPGetKSP(pc, &inner));
+    must(KSPSetType(inner, KSPCHEBYSHEV)), must(KSPSetNormType(inner, KSP_NORM_NONE));
+    must(KSPSetTolerances(inner, PETSC_DEFAULT, PETSC_DEFAULT, PETSC_DEFAULT,
+                          static_cast<PetscInt>(M.degree)));
+    must(KSPChebyshevEstEigSet(inner, 0, 1.1 / M.eigenvalue_ratio, 0, 1.1));
+    must(KSPGetPC(inner, &jacobi)), must(PCSetType(jacobi, PCJACOBI));
+  }
+  if (options.null_space == "constant") {
+    Mat A = nullptr;
+    MatNullSpace constant = nullptr;
+    must(KSPGetOperators(ksp, &A, nullptr));
+    must(MatNullSpaceCreate(PetscObjectComm(protean_types::object(ksp)), PETSC_TRUE, 0, nullptr, &constant));
+    must(MatSetNullSpace(A, constant)), must(MatSetTransposeNullSpace(A, constant));
+    must(MatNullSpaceDestroy(&constant));
+  }
+  must(KSPSetFromOptions(ksp));
+}
+
+SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
+                  const std::function<void(const KrylovIteration&)>& on_iteration) {
+  SolveReport report;
+  report.steps = "host";
+  Test test;
+  test.rule = &rule, test.tell = &on_iteration, test.comm = PetscObjectComm(protean_types::object(ksp));
+  Vec r = nullptr;
+  must(VecDuplicate(b, &r));
+  const auto true_residual = [&] {
+    must(MatMult(A, x, r)), must(VecAYPX(r, -1, b));
+    return norm_of(r);
+  };
+  report.rhs_norm = norm_of(b);
+  double now = report.initial_residual = test.first = true_residual();
+  test.baseline = rule.baseline == Baseline::rhs ? report.rhs_norm : now;
+  test.goal = std::max(rule.relative_tolerance * test.baseline, rule.absolute_tolerance);
+  test.last = now;
+  KSPNormType norm = KSP_NORM_DEFAULT;
+  must(KSPGetNormType(ksp, &norm));
+  test.preconditioned = norm == KSP_NORM_PRECONDITIONED;
+  must(KSPSetConvergenceTest(ksp, converged, &test, nullptr));
+  must(KSPSetTolerances(ksp, PETSC_DEFAULT, PETSC_DEFAULT, PETSC_DEFAULT,
+                        std::numeric_limits<PetscInt>::max()));
+  if (report.rhs_norm == 0) {
+    must(VecZeroEntries(x));
+    now = 0, report.reason = StopReason::zero_right_hand_side, test.last = 0;
+  } else if (!std::isfinite(now)) {
+    report.reason = StopReason::not_finite;
+  }
+  while (report.reason == StopReason::running) {
+    if (now <= test.goal) {
+      report.reason = now <= rule.relative_tolerance * test.baseline ? StopReason::relative_tolerance
+                                                                     : StopReason::absolute_tolerance;
+      break;
+    }
+    if (rule.max_iterations <= report.iterations) {
+      report.reason = StopReason::max_iterations;
+      break;
+    }
+    test.begin = now, test.before = report.iterations, test.reason = StopReason::running;
+    KSPConvergedReason why = KSP_CONVERGED_ITERATING;
+    PetscInt its = 0;
+    must(KSPSetInitialGuessNonzero(ksp, report.iterations > 0 || norm_of(x) > 0 ? PETSC_TRUE : PETSC_FALSE));
+    must(KSPSolve(ksp, b, x));
+    must(KSPGetConvergedReason(ksp, &why)), must(KSPGetIterationNumber(ksp, &its));
+    report.iterations += its;
+    const double before = now;
+    now = true_residual();
+    if (now <= test.goal) continue;
+    if (why < 0) {
+      report.reason = test.reason != StopReason::running ? test.reason : reason_of(why);
+      report.detail = test.reason == StopReason::running ? KSPConvergedReasons[why] : "";
+    } else if (now > 0.5 * before) {
+      report.reason = StopReason::stagnation;
+      report.detail = fmt::format(
+          "PETSc's residual was small enough, b - A x was {:.3e} of the baseline, and a new start "
+          "brought no better one",
+          now / test.baseline);
+    } else {
+      ++report.restarts;
+    }
+  }
+  must(VecDestroy(&r));
+  report.recurrence_residual = test.last, report.true_residual = now;
+  const double base = test.baseline > 0 ? test.baseline : 1;
+  report.recurrence_relative = test.last / base, report.true_relative = now / base;
+  report.seconds = test.clock.total();
+  if (!report.converged()) report.advice = std::string(advice(report.reason));
+  return report;
+}
+
+}  // namespace protean::apps::ranks

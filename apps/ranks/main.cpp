@@ -1,0 +1,30 @@
+// protean-ranks: the command on several ranks. `protean solve` replaces itself by it where a launcher of MPI started
+// several processes, or where the problem says `engine: petsc`.
+#include <petscksp.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "apps/command/command_line.hpp"
+#include "apps/ranks/engine.hpp"
+#include "apps/ranks/petsc_errors.hpp"
+#include "petsc/protean_petsc.h"
+
+int main(int argc, char** argv) {
+  (void)std::signal(SIGXFSZ, SIG_IGN);
+  // The arguments are those of the command. PETSc has no handlers of signals, so that a rank that crashes is a crash.
+  if (PetscOptionsSetValue(nullptr, "-no_signal_handler", "true") || PetscInitializeNoArguments()) {
+    std::fputs("protean: error: PETSc or its MPI does not start\n", stderr);
+    return 3;
+  }
+  if (PetscDLLibraryRegister_protean_petsc()) return 3;
+  int rank = 0;
+  MPI_Comm_rank(PETSC_COMM_WORLD, &rank);
+  // Rank 0 speaks for all.
+  if (rank != 0 && !std::freopen("/dev/null", "w", stdout)) return 3;
+  protean::apps::ranks::keep_petsc_messages();
+  const int code = protean::apps::run(argc, argv, {protean::apps::ranks::solve, rank});
+  std::fflush(stdout);
+  return PetscFinalize() && code == 0 ? 3 : code;
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""`protean solve` on several ranks against one rank: solve_on_ranks.py FOLDER PROTEAN PART. Exit code 77: skipped."""
+import pathlib
+import shutil
+import sys
+
+import ranks
+from ranks import Run, check, report, vector
+
+folder, protean, part = pathlib.Path(sys.argv[1]).resolve(), str(pathlib.Path(sys.argv[2]).resolve()), sys.argv[3]
+ranks.skip_unless_built(folder)
+work = folder / f"solve-{part}"
+shutil.rmtree(work, ignore_errors=True)
+work.mkdir()
+
+
+def solve(count, *arguments, name="run", problem="P.yaml"):
+    """The report of a solve, and the call."""
+    out = work / f"{name}.json"
+    out.unlink(missing_ok=True)
+    run = Run(count, protean, "solve", work / problem, "--quiet", "--report", out, *arguments)
+    return (report(out) if out.exists() else {}), run
+
+
+def same(found, expected, slack=0):
+    return (found.get("status") == "converged" and abs(found["iterations"] - expected["iterations"]) <= slack
+            and found["error"]["relative"] < 100 * expected["error"]["relative"] + 1e-7
+            and found["residual"]["true_relative"] <= 1e-8 and found["matrix"] == expected["matrix"])
+
+
+def close(a, b):
+    return len(a) == len(b) and max(abs(x - y) for x, y in zip(a, b)) < 1e-6 * max(map(abs, b))
+
+
+def write(name, text):
+    (work / name).write_text(text)
+
+
+def systems():
+    write("P.yaml", "matrix: {generate: {kind: poisson-2d, n: 60}}\nsolver: {method: cg}\n"
+          "preconditioner: {type: jacobi}\nrhs: {solution: {random: 3}}\n")
+    for file in ("A.mtx", "A.pbin"):
+        done = Run(0, protean, "generate", work / "P.yaml", "-o", work / file, "--quiet")
+        check(done.code == 0, f"write {file}", done.told)
+    one, run = solve(0, "--solution", work / "one.mtx")
+    check(run.code == 0, "one rank, engine protean", run.told)
+    alone, run = solve(0, "--set", "engine=petsc")
+    check(run.code == 0 and same(alone, one, 1) and alone["engine"]["name"] == "petsc" and alone["ranks"]["count"] == 1,
+          "one rank without mpirun, engine petsc", run.told)
+    for count in (2, 3, 4, 8):
+        for source in ("{generate: {kind: poisson-2d, n: 60}}", "{file: A.pbin}", "{file: A.mtx}"):
+            if count in (3, 8) and "mtx" in source:
+                continue
+            found, run = solve(count, "--set", f"matrix={source}", "--solution", work / "x.mtx")
+            by_rank = found.get("ranks", {}).get("by_rank", [])
+            entries = [rank["nonzeros"] for rank in by_rank]
+            check(run.code == 0 and same(found, one, 1) and close(vector(work / "x.mtx"), vector(work / "one.mtx")),
+                  f"{count} ranks, matrix {source}", run.told)
+            check([rank["rank"] for rank in by_rank] == list(range(count)) and sum(entries) == one["matrix"]["nonzeros"]
+                  and max(entries) - min(entries) <= 10
+                  and found["ranks"]["sent_by_a_product"] == {"bytes": 2 * 8 * 60 * (count - 1),
+                                                              "messages": 2 * (count - 1)},
+                  f"{count} ranks share entries equally and send the rows of neighbours", (entries, found.get("ranks")))
+    # By parts into another kind of file.
+    solve(3, "--solution", work / "x.npy")
+    data = (work / "x.npy").read_bytes()
+    import struct
+    numbers = struct.unpack(f"<{3600}d", data[-3600 * 8:])
+    check(data.startswith(b"\x93NUMPY") and close(numbers, vector(work / "one.mtx")), "a .npy file by parts")
+    # Another owner of each row; the solution keeps the order of the file.
+    write("parts.txt", "".join(f"{(7 * i // 11) % 3}\n" for i in range(3600)))
+    for partition in ("graph", "{file: parts.txt}"):
+        found, run = solve(3, "--set", f"partition={partition}", "--solution", work / "x.mtx")
+        check(run.code == 0 and same(found, one, 1) and close(vector(work / "x.mtx"), vector(work / "one.mtx")),
+              f"partition {partition}", run.told)
+    rows = {rank["rank"]: rank["rows"] for rank in found["ranks"]["by_rank"]}
+    expected = {k: sum((7 * i // 11) % 3 == k for i in range(3600)) for k in range(3)}
+    check(rows == expected, "rows as the file says", rows)
+    # Right-hand side and guess from files, which rank 0 reads.
+    write("b.mtx", "%%MatrixMarket matrix array real general\n3600 1\n"
+          + "".join(f"{(i % 17) - 8.5}\n" for i in range(3600)))
+    expected, run = solve(0, "--set", "rhs={file: b.mtx}", "--solution", work / "one.mtx")
+    found, run = solve(4, "--set", "rhs={file: b.mtx}", "--solution", work / "x.mtx")
+    check(run.code == 0 and close(vector(work / "x.mtx"), vector(work / "one.mtx")), "rhs of a file", run.told)
+    found, run = solve(2, "--set", "rhs={file: b.mtx}", "--set", "initial_guess={file: one.mtx}")
+    check(run.code == 0 and found["iterations"] <= 2, "an initial guess that is the solution", run.told)
+    # Few rows.
+    write("small.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 1 4\n2 2 5\n3 3 6\n1 2 1\n2 1 1\n")
+    found, run = solve(4, "--set", "matrix={file: small.mtx}")
+    check(run.code == 0 and found["status"] == "converged" and min(r["rows"] for r in found["ranks"]["by_rank"]) == 0,
+          "more ranks than rows", run.told)
+    # Summary and explanation.
+    run = Run(4, protean, "solve", work / "P.yaml", "--explain")
+    check(run.code == 0 and "largest over mean" in run.out and "rank 3, diagonal block" in run.out
+          and run.out.count("  status ") == 1, "one summary, and an explanation of each rank", run.told)
+    run = Run(2, protean, "solve", work / "P.yaml", "--set", "solver.max_iterations=3", "--report", work / "r.json")
+    check(run.code == 1 and report(work / "r.json")["reason"] == "max-iterations", "exit code 1, not converged",
+          run.told)
+
+
+def methods():
+    write("P.yaml", "matrix: {generate: {kind: convection-diffusion-3d, n: 12}}\nsolver: {method: gmres}\n"
+          "preconditioner: {type: jacobi}\nrhs: {solution: {random: 3}}\n")
+    for method, M in (("gmres", "ilu0"), ("fgmres", "gauss-seidel"), ("bicgstab", "ilu"), ("bicgstab2", "jacobi")):
+        one, _ = solve(0, "--method", method, "--preconditioner", M)
+        found, run = solve(2, "--method", method, "--preconditioner", M)
+        # Factors and sweeps are those of the blocks of the ranks, so that there are a few more iterations.
+        # PETSc counts the two products of a step of bicgstab2 as two iterations.
+        slack = one["iterations"] * (1 if method == "bicgstab2" else 0.6) + 4
+        check(run.code == 0 and same(found, one, slack),
+              f"{method}, {M}: {found.get('iterations')} iterations, {one['iterations']} on one rank", run.told)
+    spd = ["--set", "matrix={generate: {kind: poisson-3d, n: 14}}"]
+    for method, M in (("cg", "none"), ("cg", "ssor"), ("cg", "ic0"), ("cg", "chebyshev"), ("fcg", "amg"),
+                      ("minres", "jacobi")):
+        one, _ = solve(0, *spd, "--method", method, "--preconditioner", M)
+        found, run = solve(2, *spd, "--method", method, "--preconditioner", M)
+        check(run.code == 0 and same(found, one, 0.6 * one["iterations"] + 6),
+              f"{method}, {M}: {found.get('iterations')} iterations, {one['iterations']} on one rank", run.told)
+    found, run = solve(2, "--set", "petsc_options=-ksp_type tfqmr -pc_type asm")
+    check(run.code == 0 and found["engine"]["ksp_type"] == "tfqmr" and found["engine"]["pc_type"] == "asm",
+          "methods of PETSc's by petsc_options", run.told)
+    for option, part in (("solver.method=idr", "cg, fcg, minres"), ("preconditioner.type=spai0", "jacobi"),
+                         ("matrix.order=rcm", "partition: graph"), ("operator.deterministic=true", "engine petsc"),
+                         ("schedule=[{at_iteration: 2, format: ell}]", "policy: auto"), ("engine=protean", "one rank"),
+                         ("partition=grph", "Did you mean 'graph'"),
+                         ("rhs={random: 1, columns: 3}", "one right-hand side"),
+                         ("preconditioner={type: chebyshev, degree: 0}", "degree")):
+        _, run = solve(2, "--set", option)
+        check(run.code == 2 and len(run.errors) == 1 and part in run.errors[0], f"refused: {option}", run.told)
+
+
+def elements():
+    for physics, degree in (("poisson", 1), ("elasticity", 1), ("poisson", 3)):
+        n = 8 if degree == 1 else 4
+        write("P.yaml",
+              f"matrix: {{generate: {{kind: fem-hex, n: {n}, degree: {degree}, physics: {physics}, "
+              "distortion: 0.05}}\n"
+              "solver: {method: cg}\npreconditioner: {type: jacobi}\nrhs: {solution: {random: 3}}\n")
+        element = ["--set", "matrix.generate.storage=element"]
+        one, run = solve(0)
+        for count in (1, 2, 3, 4):
+            assembled, run = solve(count, "--set", "engine=petsc", "--solution", work / "assembled.mtx")
+            check(run.code == 0 and same(assembled, one, 1), f"{physics}, degree {degree}, {count} ranks, assembled",
+                  run.told)
+            found, run = solve(count, "--set", "engine=petsc", *element, "--solution", work / "element.mtx")
+            check(run.code == 0 and found["iterations"] == assembled["iterations"]
+                  and close(vector(work / "element.mtx"), vector(work / "assembled.mtx"))
+                  and sum(rank["elements"] for rank in found["ranks"]["by_rank"]) == n ** 3,
+                  f"{physics}, degree {degree}, {count} ranks, element matrices: {found.get('iterations')} iterations",
+                  run.told)
+    _, run = solve(2, *element, "--set", "preconditioner.type=ic0")
+    check(run.code == 2 and len(run.errors) == 1 and "jacobi" in run.errors[0], "ic0 needs the assembled matrix",
+          run.told)
+
+
+def without():
+    """The command where its program for ranks is not there."""
+    alone = work / "bin" / "protean"
+    alone.parent.mkdir()
+    shutil.copy(protean, alone)
+    write("P.yaml", "matrix: {generate: {kind: poisson-2d, n: 10}}\n")
+    for count, more in ((2, []), (0, ["--set", "engine=petsc"])):
+        run = Run(count, alone, "solve", work / "P.yaml", *more)
+        check(run.code == 3 and len(run.errors) == 1 and "petsc-dev" in run.errors[0],
+              f"no protean-ranks, {count} ranks", run.told)
+    run = Run(0, alone, "solve", work / "P.yaml")
+    check(run.code == 0, "one rank needs it not", run.told)
+
+
+{"systems": systems, "methods": methods, "elements": elements, "without": without}[part]()
+ranks.finish()
