@@ -20,10 +20,11 @@
 //   the block row that began before.
 // Bytes: slots (v R C + 2 + ceil(R C / 8) + 1/8) + 4 (tiles + 1), with v bytes a value; 4 in place of 2 with int32
 // columns;
-//   on a GPU v R for each 128 tiles more.
+//   on a GPU v R for each 128 tiles, and 4, more.
 // Parameters:
-//   rows, cols  the size of the blocks; auto takes those with the fewest bytes in a sample of the rows.
-//   tile        blocks of one thread of a GPU.
+//   rows, cols  the size of the blocks; auto takes those with the fewest bytes in a sample of the rows, measured those
+//               of the fastest product on this machine, as the paper's tuner does.
+//   tile        blocks of one thread of a GPU; measured takes the fastest.
 //   lanes       tiles whose blocks alternate. 0: 1 on a host, 32 on a GPU, which takes no other number.
 //   max_fill    see Refuses.
 // Wins: on a GPU, on matrices of small dense blocks whose block rows differ in length: threads have equal work, and the
@@ -33,10 +34,11 @@
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
 //
-// On a GPU the paper's blocks of threads wait for each other (adjacent synchronisation), so that one launch is enough.
-// Here each block of threads leaves a carry, and a second launch adds the carries in their order: nothing waits, and
-// the sum of a row has a fixed order. Columns are not compressed to differences. A NaN or infinity in x_j also reaches
-// rows without an entry in column j when a block of theirs covers it; blocks of zeros lie in column 0.
+// A product on a GPU is one launch, and a thread loads the flags of up to 32 blocks as one word. The paper's blocks of
+// threads wait for those before them (adjacent synchronisation). Here each block of threads leaves a carry, and the
+// last one to finish adds the carries in their order: nothing waits, and the sum of a row has a fixed order. Columns
+// are not compressed to differences. A NaN or infinity in x_j also reaches rows without an entry in column j when a
+// block of theirs covers it; blocks of zeros lie in column 0.
 #include "formats/engines/flagged_blocks_host.hpp"
 
 namespace protean::formats {

@@ -20,8 +20,8 @@
 //   doi:10.1145/2555243.2555255.
 //
 // Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. A
-// product on a GPU is three launches: blocks, carries, the sum of the slices. NaN and infinity in x: as in bccoo; a
-// block of zeros lies in the first column of its slice.
+// product on a GPU is two launches: blocks with their carries, and the sum of the slices. NaN and infinity in x: as in
+// bccoo; a block of zeros lies in the first column of its slice.
 #include "formats/engines/flagged_blocks_host.hpp"
 
 namespace protean::formats {

@@ -8,8 +8,9 @@
 //      writes it, unless it is the first one of its tile: that may have begun before.
 //   2. The sums of what is open at the end of each tile are added over the threads of a block (carry_in_block() of
 //      runs.cuh). With them the first block row of each tile is complete, and is written.
-//   3. A block of threads writes the block rows that begin in it. Of the one that began before, it leaves a carry. A
-//      second launch adds the carries in the order of the blocks. So the order of the sums is fixed.
+//   3. A block of threads writes the block rows that begin in it. Of the one that began before, it leaves a carry. The
+//      last block of the launch to finish adds the carries in the order of the blocks. So the order of the sums is
+//      fixed, there is one launch, and no block waits for another (in the paper's, blocks wait for those before them).
 // Private to formats/.
 #pragma once
 #include "formats/engines/blocks.cuh"
@@ -67,7 +68,8 @@ inline Admission admit_flagged_on_device(const Context& context, const SparsityP
   size.tile = static_cast<int>(rule.tile), size.lanes = 32, size.slices = rule.slices;
   if (std::string reason = refusal_of(size); !reason.empty()) return Admission::refuse(std::move(reason));
   auto plan = std::make_shared<const FlagPlanOnDevice>(context, pattern, size);
-  const auto carries = static_cast<std::size_t>(flag_groups(plan->size) * plan->size.R) * value_bytes;
+  const auto carries =
+      static_cast<std::size_t>(flag_groups(plan->size) * plan->size.R) * value_bytes + sizeof(unsigned);
   Admission admission = admit_flagged(plan->size, pattern.nonzeros, params, value_bytes, carries);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
@@ -152,11 +154,31 @@ struct alignas(sizeof(T) * C < 16 ? sizeof(T) * C : 16) ValuesOfRow {
   T v[C];
 };
 
+// The flags of the next 8, 16 or 32 blocks of a tile, in one load of a word of so many bits.
+__device__ inline unsigned flag_word(const std::uint8_t* flags, int tile) {
+  if (tile >= 32) return __ldg(reinterpret_cast<const std::uint32_t*>(flags));
+  if (tile >= 16) return __ldg(reinterpret_cast<const std::uint16_t*>(flags));
+  return __ldg(flags);
+}
+
+// The row of carry t of R groups; -1: none.
+template <class T>
+struct RowOfFlaggedCarry {
+  FlaggedBlocks<T> a;
+  std::int64_t groups, limit;
+  __device__ std::int64_t operator()(std::int64_t t) const {
+    const std::int64_t r = t / groups, first = (t - r * groups) * flag_threads;
+    const std::int64_t row = std::int64_t{a.first_row[first]} * a.size.R + r;
+    return a.continues(first) && row < limit ? row : -1;
+  }
+};
+
 // y has `limit` rows. carry[r groups + g]: what block of threads g adds to row r of the block row that began before it.
+// arrived: the blocks that have finished; 0 between products.
 template <class RowSize, class ColSize, class T>
 __global__ void __launch_bounds__(flag_threads)
-    flagged_product(FlaggedBlocks<T> a, RowSize, ColSize, std::int64_t limit, T* carry, T alpha, const T* x,
-                    T beta, T* y, const int* stop) {
+    flagged_product(FlaggedBlocks<T> a, RowSize, ColSize, std::int64_t limit, T* carry, unsigned* arrived,
+                    T alpha, const T* x, T beta, T* y, const int* stop) {
   constexpr int R = RowSize::most, C = ColSize::most, step = 8;
   device::wait_for_stream();
   const std::int64_t first = std::int64_t{blockIdx.x} * flag_threads, t = first + threadIdx.x,
@@ -170,6 +192,7 @@ __global__ void __launch_bounds__(flag_threads)
   const bool ended = stop && *stop;
   T sum[R] = {}, head[R] = {};
   bool has_end = false;
+  unsigned word = 0;
   std::int64_t j = first_j;
   const auto write = [&](std::int64_t block_row, const T* of) {
 #pragma unroll
@@ -177,7 +200,8 @@ __global__ void __launch_bounds__(flag_threads)
       if (const std::int64_t row = block_row * R + r; row < limit) store(alpha, of[r], beta, y + row);
   };
   for (int top = 0; top < a.size.tile; top += step) {
-    const unsigned flags = there ? __ldg(a.flags + (t * a.size.tile + top) / 8) : 255u;
+    if (top % 32 == 0) word = there ? flag_word(a.flags + (t * a.size.tile + top) / 8, a.size.tile) : ~0u;
+    const unsigned flags = word >> (top % 32) & 255u;
     std::int32_t col[step];
 #pragma unroll
     for (int p = 0; p < step; ++p) {
@@ -227,28 +251,29 @@ __global__ void __launch_bounds__(flag_threads)
     else
       write(first_j, head);
   }
-  if (threadIdx.x != 0) return;
   // The block row that goes on in the next block of threads; past the last one there is none.
   const std::int64_t end = min(first + flag_threads, tiles);
-  if (!a.goes_on(end * a.size.tile - 1)) return;
-  const std::int32_t open = a.first_row[end];
-  if (continued && open == open_before)
-    leave(last);
-  else
-    write(open, last);
-}
-
-// The row of carry t of R groups; -1: none.
-template <class T>
-struct RowOfFlaggedCarry {
-  FlaggedBlocks<T> a;
-  std::int64_t groups, limit;
-  __device__ std::int64_t operator()(std::int64_t t) const {
-    const std::int64_t r = t / groups, first = (t - r * groups) * flag_threads;
-    const std::int64_t row = std::int64_t{a.first_row[first]} * a.size.R + r;
-    return a.continues(first) && row < limit ? row : -1;
+  if (threadIdx.x == 0 && a.goes_on(end * a.size.tile - 1)) {
+    const std::int32_t open = a.first_row[end];
+    if (continued && open == open_before)
+      leave(last);
+    else
+      write(open, last);
   }
-};
+  if (gridDim.x == 1) return;
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicAdd(arrived, 1u) == gridDim.x - 1;
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  const RowOfFlaggedCarry<T> row_of{a, gridDim.x, limit};
+  const std::int64_t carries = std::int64_t{gridDim.x} * R;
+  for (std::int64_t batch = threadIdx.x / 32 * 32; batch < carries; batch += flag_threads)
+    add_32_carries<true>(row_of, batch, carries, static_cast<const T*>(carry), alpha, y);
+  if (threadIdx.x == 0) *arrived = 0;
+}
 
 // y := alpha (the sum of the slices) + beta y
 template <class T>
@@ -283,6 +308,8 @@ class FlaggedOnDevice final : public RowViewOnDevice<T, FlaggedOnDevice<T>> {
     entries_ = Buffer<std::uint8_t>(context, slots * size_.bit_bytes());
     if (size_.slices > 1) stacked_ = Buffer<T>(context, size_.stacked_rows() * size_.R);
     carry_ = Buffer<T>(context, flag_groups(size_) * size_.R);
+    arrived_ = Buffer<unsigned>(context, 1);
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(arrived_.data(), 0, arrived_.bytes(), queue));
     if (slots == 0) {
       PROTEAN_CUDA_CHECK(cudaMemsetAsync(first_row_.data(), 0, first_row_.bytes(), queue));
       return;
@@ -309,7 +336,7 @@ class FlaggedOnDevice final : public RowViewOnDevice<T, FlaggedOnDevice<T>> {
 
   std::size_t bytes() const noexcept override {
     return flags_.bytes() + col32_.bytes() + col16_.bytes() + values_.bytes() + first_row_.bytes() +
-           entries_.bytes() + stacked_.bytes() + carry_.bytes();
+           entries_.bytes() + stacked_.bytes() + carry_.bytes() + arrived_.bytes();
   }
   FlaggedBlocks<T> row_view() const noexcept {
     return {values_.data(),
@@ -350,13 +377,11 @@ class FlaggedOnDevice final : public RowViewOnDevice<T, FlaggedOnDevice<T>> {
     const FlaggedBlocks<T> a = row_view();
     const std::int64_t groups = flag_groups(size_);
     T* const carry = const_cast<T*>(carry_.data());
+    unsigned* const arrived = const_cast<unsigned*>(arrived_.data());
     with_flag_shape(size_.R, size_.C, [&](auto R, auto C) {
       device::launch(state, flagged_product<decltype(R), decltype(C), T>, groups, flag_threads, a, R, C,
-                     limit, carry, alpha, x, beta, y, state.stop);
+                     limit, carry, arrived, alpha, x, beta, y, state.stop);
     });
-    if (groups > 1)
-      launch_add_carries(state, RowOfFlaggedCarry<T>{a, groups, limit}, groups * size_.R,
-                         static_cast<const T*>(carry), alpha, y);
   }
 
   FlagSizes size_;
@@ -367,6 +392,7 @@ class FlaggedOnDevice final : public RowViewOnDevice<T, FlaggedOnDevice<T>> {
   Buffer<std::int32_t> first_row_;
   Buffer<std::uint8_t> entries_;
   Buffer<T> stacked_, carry_;
+  Buffer<unsigned> arrived_;
 };
 
 }  // namespace protean::formats

@@ -70,15 +70,21 @@ __device__ inline BlockCarry<T> carry_in_block(T open, int since) {
 // -1 where it has none; tiles of one row are neighbours. A lane reads a carry. The warp in which the carries of a row
 // begin adds all of them.
 constexpr int carry_threads = 128;
-template <class T, class RowOf>
-__global__ void __launch_bounds__(carry_threads)
-    add_carries(RowOf row_of, std::int64_t tiles, const T* carry, T alpha, T* y, const int* stop) {
-  if (device::stopped(stop)) return;
+// Adds the carries from `first` on that begin among 32. All lanes of the warp call it. `of_other_blocks`: they and y
+// have been written by other blocks of this launch, so no line of them in the first-level cache may be read.
+template <bool of_other_blocks, class T, class RowOf>
+__device__ inline void add_32_carries(const RowOf& row_of, std::int64_t first, std::int64_t tiles,
+                                      const T* carry, T alpha, T* y) {
+  const auto read = [](const T* from) {
+    if constexpr (of_other_blocks)
+      return __ldcg(from);
+    else
+      return *from;
+  };
   const int lane = threadIdx.x % 32;
-  const std::int64_t t = std::int64_t{blockIdx.x} * carry_threads + threadIdx.x, first = t - lane;
-  if (first >= tiles) return;
+  const std::int64_t t = first + lane;
   const std::int64_t row = t < tiles ? row_of(t) : -1;
-  T sum = row >= 0 ? carry[t] : T(0);
+  T sum = row >= 0 ? read(carry + t) : T(0);
   std::int64_t before = __shfl_up_sync(0xffffffffu, row, 1);
   if (lane == 0) before = t > 0 ? row_of(t - 1) : -1;
   // Bit i: lane i does not continue the row of the lane before.
@@ -92,11 +98,18 @@ __global__ void __launch_bounds__(carry_threads)
   if (last >= 0 && !begun_before) {
     T rest = 0;
     for (std::int64_t next = first + 32 + lane; next < tiles && row_of(next) == last; next += 32)
-      rest += carry[next];
+      rest += read(carry + next);
     rest = device::sum_lanes(rest);
     if (lane == first_of_last) sum += rest;
   }
-  if (row >= 0 && row != before) y[row] += alpha * sum;
+  if (row >= 0 && row != before) y[row] = read(y + row) + alpha * sum;
+}
+template <class T, class RowOf>
+__global__ void __launch_bounds__(carry_threads)
+    add_carries(RowOf row_of, std::int64_t tiles, const T* carry, T alpha, T* y, const int* stop) {
+  if (device::stopped(stop)) return;
+  const std::int64_t first = std::int64_t{blockIdx.x} * carry_threads + threadIdx.x - threadIdx.x % 32;
+  if (first < tiles) add_32_carries<false>(row_of, first, tiles, carry, alpha, y);
 }
 template <class T, class RowOf>
 void launch_add_carries(const DeviceState& state, const RowOf& row_of, std::int64_t tiles, const T* carry,

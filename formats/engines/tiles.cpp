@@ -6,13 +6,14 @@
 
 namespace protean::formats {
 
-TileRule tile_rule(const FormatParams& params, std::size_t value_bytes) {
+TileRule tile_rule(const FormatParams& params, std::int64_t nonzeros, std::size_t value_bytes) {
   const std::string& selection = params.word("selection");
   return {selection == "paper"  ? TileSelection::paper
           : selection == "code" ? TileSelection::code
                                 : TileSelection::csr,
-          params.word("coo") == "deferred", static_cast<int>(params.integer("te")),
-          static_cast<int>(params.integer("th")), static_cast<int>(value_bytes)};
+          params.word("coo") == "deferred" || (params.word("coo") == "auto" && nonzeros > deferred_from),
+          static_cast<int>(params.integer("te")), static_cast<int>(params.integer("th")),
+          static_cast<int>(value_bytes)};
 }
 
 std::string tile_refusal(std::int64_t most) {
@@ -76,7 +77,7 @@ std::vector<std::int64_t> divide(const TilePlan& plan, int parts) {
 Admission admit_tiles(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                       std::size_t value_bytes) {
   auto plan = std::make_shared<TilePlan>();
-  plan->rule = tile_rule(params, value_bytes);
+  plan->rule = tile_rule(params, pattern.nonzeros, value_bytes);
   const std::int64_t tile_rows = TileView<double>::tile_rows_of(pattern.rows);
   const auto size = static_cast<std::size_t>(tile_rows) + 1;
   plan->tile_ptr.resize(size), plan->value_ptr.resize(size), plan->index_ptr.resize(size);

@@ -174,7 +174,7 @@ struct TilePlanOnDevice {
 
 static Admission admit_tiles_on_device(const Context& context, const SparsityPattern& pattern,
                                        const FormatParams& params, std::size_t value_bytes) {
-  const TileRule rule = tile_rule(params, value_bytes);
+  const TileRule rule = tile_rule(params, pattern.nonzeros, value_bytes);
   auto plan = std::make_shared<const TilePlanOnDevice>(context, pattern, rule);
   if (std::string reason = tile_refusal(plan->most); !reason.empty())
     return Admission::refuse(std::move(reason));
@@ -245,10 +245,22 @@ __global__ void __launch_bounds__(tile_threads_a_block)
   });
 }
 
+// The x of a tile: a copy in shared memory, or x itself through the read-only cache.
+template <bool staged, class T>
+struct TileX {
+  const T* x;
+  __device__ T operator[](int c) const {
+    if constexpr (staged)
+      return x[c];
+    else
+      return __ldg(x + c);
+  }
+};
+
 // The coordinates of a tile: acc[row] += the sum of its products. Lanes of a row add theirs to the first one. All lanes
 // of the warp call it; acc is the warp's own.
-template <class T>
-__device__ inline void add_tile_coordinates(const std::uint8_t* entry, const T* values, int count, const T* x,
+template <class X, class T>
+__device__ inline void add_tile_coordinates(const std::uint8_t* entry, const T* values, int count, X x,
                                             T* acc) {
   const int lane = threadIdx.x % 32;
   for (int first = 0; first < count; first += 32) {
@@ -258,7 +270,7 @@ __device__ inline void add_tile_coordinates(const std::uint8_t* entry, const T* 
     if (e < count) {
       const int at = __ldg(entry + e);
       row = at / tile_edge;
-      product = __ldcs(values + e) * __ldg(x + at % tile_edge);
+      product = __ldcs(values + e) * x[at % tile_edge];
     }
     const int before = __shfl_up_sync(0xffffffffu, row, 1);
     const bool begins = lane == 0 || row != before;
@@ -269,11 +281,12 @@ __device__ inline void add_tile_coordinates(const std::uint8_t* entry, const T* 
   }
 }
 
-template <class T>
+// staged: a warp copies the 16 x of a tile to shared memory first, as the paper does.
+template <bool staged, class T>
 __global__ void __launch_bounds__(tile_threads_a_block)
     tile_unit_product(TileView<T> a, const TileUnit* unit, std::int64_t units, T* partial,
                       ProductTask<T> task) {
-  __shared__ T of_warp[tile_warps][tile_edge];
+  __shared__ T of_warp[tile_warps][tile_edge], x_of_warp[staged ? tile_warps : 1][tile_edge];
   device::wait_for_stream();
   const int lane = threadIdx.x % 32, r = lane % tile_edge, half = lane / tile_edge;
   const std::int64_t u = std::int64_t{blockIdx.x} * tile_warps + threadIdx.x / 32;
@@ -292,12 +305,17 @@ __global__ void __launch_bounds__(tile_threads_a_block)
     const Tile tile = a.tiles[t];
     const T* const values = row_values + tile.value;
     const std::uint8_t* const bytes = row_index + tile.index;
-    const T* const x = task.x + std::int64_t{tile.col} * tile_edge;
+    const T* const from = task.x + std::int64_t{tile.col} * tile_edge;
+    if constexpr (staged) {
+      if (half == 0) x_of_warp[threadIdx.x / 32][r] = r < a.width(tile) ? __ldg(from + r) : T(0);
+      __syncwarp();
+    }
+    const TileX<staged, T> x{staged ? x_of_warp[staged ? threadIdx.x / 32 : 0] : from};
     switch (tile.kind) {  // the same in all lanes
       case TileKind::csr: {
         const int row_end = r + 1 < tile_edge ? __ldg(bytes + r + 1) : tile.entries();
         for (int e = __ldg(bytes + r) + half; e < row_end; e += 2)
-          sum += __ldcs(values + e) * __ldg(x + column_of(bytes + tile_edge, e));
+          sum += __ldcs(values + e) * x[column_of(bytes + tile_edge, e)];
         break;
       }
       case TileKind::coo:
@@ -307,7 +325,7 @@ __global__ void __launch_bounds__(tile_threads_a_block)
       case TileKind::hyb:
         if (__ldg(bytes + r / 8) >> (r % 8) & 1)
           for (int k = half; k < tile.slots; k += 2)
-            sum += __ldcs(values + k * tile_edge + r) * __ldg(x + column_of(bytes + 2, k * tile_edge + r));
+            sum += __ldcs(values + k * tile_edge + r) * x[column_of(bytes + 2, k * tile_edge + r)];
         __syncwarp();
         if (tile.kind == TileKind::hyb)
           add_tile_coordinates(bytes + 2 + tile_edge / 2 * tile.slots, values + tile_edge * tile.slots,
@@ -317,14 +335,14 @@ __global__ void __launch_bounds__(tile_threads_a_block)
         if (r < h) {
           const int w = a.width(tile);
 #pragma unroll 4
-          for (int c = half; c < w; c += 2) sum += __ldcs(values + c * h + r) * __ldg(x + c);
+          for (int c = half; c < w; c += 2) sum += __ldcs(values + c * h + r) * x[c];
         }
         break;
       case TileKind::dns_row: {
         const int w = a.width(tile);
         for (int first = 0; first < tile.slots; first += 2) {
           const int k = first + half;
-          T product = k < tile.slots && r < w ? __ldcs(values + k * w + r) * __ldg(x + r) : T(0);
+          T product = k < tile.slots && r < w ? __ldcs(values + k * w + r) * x[r] : T(0);
           product = device::sum_lanes<tile_edge>(product);
           if (k < tile.slots && __ldg(bytes + k) == r) sum += product;
         }
@@ -332,8 +350,7 @@ __global__ void __launch_bounds__(tile_threads_a_block)
       }
       default:
         if (r < h)
-          for (int k = half; k < tile.slots; k += 2)
-            sum += __ldcs(values + k * h + r) * __ldg(x + __ldg(bytes + k));
+          for (int k = half; k < tile.slots; k += 2) sum += __ldcs(values + k * h + r) * x[__ldg(bytes + k)];
     }
     __syncwarp();
   }
@@ -371,7 +388,8 @@ __global__ void __launch_bounds__(tile_edge* tile_edge)
 template <class T>
 class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
  public:
-  explicit TilesOnDevice(const BuildRequest<T>& request) : RowViewOnDevice<T, TilesOnDevice<T>>(request) {
+  explicit TilesOnDevice(const BuildRequest<T>& request)
+      : RowViewOnDevice<T, TilesOnDevice<T>>(request), staged_(request.kernel != "cached") {
     const TilePlanOnDevice& plan = plan_of<TilePlanOnDevice>(request.admission);
     const ContextPtr& context = request.context;
     rule_ = plan.rule, sizes_ = plan.sizes, units_ = plan.units, splits_ = plan.splits;
@@ -409,8 +427,9 @@ class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
     const DeviceState& state = this->context()->device_state();
     const ProductTask<T> task{.alpha = alpha, .x = x.data, .beta = beta, .y = y.data, .stop = state.stop};
     T* const partial = const_cast<T*>(partial_.data());  // workspace
-    device::launch(state, tile_unit_product<T>, blocks_of(units_, tile_warps), tile_threads_a_block,
-                   row_view(), unit_.data(), units_, partial, task);
+    device::launch(state, staged_ ? tile_unit_product<true, T> : tile_unit_product<false, T>,
+                   blocks_of(units_, tile_warps), tile_threads_a_block, row_view(), unit_.data(), units_,
+                   partial, task);
     if (splits_ > 0)
       device::launch(state, add_tile_partials<T>, splits_, tile_edge * tile_edge, this->rows(), split_.data(),
                      partial, task);
@@ -441,6 +460,7 @@ class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
   Buffer<Tile> tiles_;
   Buffer<std::uint8_t> index_;
   Buffer<T> values_;
+  bool staged_;
   Buffer<std::int32_t> rest_ptr32_;
   Buffer<std::int64_t> rest_ptr64_;
   Buffer<std::int32_t> rest_col_;

@@ -60,7 +60,9 @@ struct TileRule {
   int te, th;       // percent: limits of the variation of row lengths
   int value_bytes;  // for the width of hyb
 };
-TileRule tile_rule(const FormatParams& params, std::size_t value_bytes);
+// coo = auto defers coordinates in matrices of more entries than this, as section IV.B of the paper does.
+constexpr std::int64_t deferred_from = 1'800'000;
+TileRule tile_rule(const FormatParams& params, std::int64_t nonzeros, std::size_t value_bytes);
 
 // A stored tile.
 struct alignas(16) Tile {

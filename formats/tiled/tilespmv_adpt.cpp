@@ -27,6 +27,7 @@
 //   selection  which kind a tile gets. paper: the published rules; code: those of the authors' program; csr: csr for
 //              all.
 //   coo        tiles: coordinates stay in their tile. deferred: they form a CSR matrix, and a second product adds it.
+//              auto: deferred in matrices of more than 1.8 million entries, as the authors choose between the two.
 //   te, th     percent: up to te of variation of its row lengths a tile is ell, above th it is hyb.
 // Wins: where entries lie in small dense areas: an index takes half a byte, and a warp uses its 16 x again.
 // Refuses: never, but for more than 2^32 - 1 values in 16 rows. Where tiles have one or two entries it is larger than
@@ -53,7 +54,7 @@ constexpr ParamDoc params[] = {
     {.name = "coo",
      .doc = "where entries that are stored as coordinates lie: in their tiles, or in a CSR matrix",
      .default_value = "tiles",
-     .choices = "tiles|deferred"},
+     .choices = "tiles|deferred|auto"},
     {.name = "te",
      .doc = "percent of variation of row lengths up to which a tile is ell",
      .default_value = "20",

@@ -23,6 +23,19 @@ using formats::TileBits, formats::TileForm, formats::TileKind, formats::TileRule
 using Numbers = std::vector<double>;
 using Matrix = AssembledMatrix<double>;
 
+// Above 1.8 million entries.
+TEST(TileSelection, AutoDefersCoordinatesInLargeMatrices) {
+  const auto deferred = [](const char* coo, std::int64_t nonzeros) {
+    return formats::tile_rule({{"selection", "paper"}, {"coo", coo}, {"te", "20"}, {"th", "100"}}, nonzeros,
+                              8)
+        .deferred;
+  };
+  EXPECT_FALSE(deferred("auto", 1'800'000));
+  EXPECT_TRUE(deferred("auto", 1'800'001));
+  EXPECT_FALSE(deferred("tiles", 1'800'001));
+  EXPECT_TRUE(deferred("deferred", 1));
+}
+
 bool has(const Matrix& matrix, std::string_view name) {
   const auto* shown = dynamic_cast<const HasLayout*>(&matrix);
   if (!shown) return false;
